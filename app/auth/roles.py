@@ -1,0 +1,68 @@
+"""The guard at the door: the decorator that every view carries."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from flask import Flask, g, request
+
+from app.auth.callers import Caller, Callers
+from app.auth.powers import Role
+from app.auth.tokens import AccessTokens
+from app.errors import Unauthorized
+from app.http.api import UnguardedView
+from app.http.stores import current
+
+View = TypeVar("View", bound=Callable[..., Any])
+
+tokens = current(AccessTokens)
+callers = current(Callers)
+
+
+def required(*roles: Role) -> Callable[[View], View]:
+    """Let only callers in who have these roles; the role to use the API at all is among them."""
+    needed = tuple(dict.fromkeys((Role.API, *roles)))
+
+    def decorator(view: View) -> View:
+        @functools.wraps(view)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            caller = identify()
+            for role in needed:
+                caller.require(role)
+            return view(*args, **kwargs)
+
+        guarded.access = needed  # type: ignore[attr-defined] # what the Blueprint looks for
+        return cast(View, guarded)
+
+    return decorator
+
+
+def public(view: View) -> View:
+    """Let everybody in, on purpose."""
+    view.access = ()  # type: ignore[attr-defined] # what the Blueprint looks for
+    return view
+
+
+def identify() -> Caller:
+    """Return who calls, or raise Unauthorized."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthorized
+    caller = callers.get(tokens.check(token.strip()))
+    g.caller = caller
+    return caller
+
+
+def caller() -> Caller:
+    """Return who was let in to this view."""
+    known: Caller = g.caller
+    return known
+
+
+def check_every_view(app: Flask) -> None:
+    """Refuse an application with a view that says neither whom it lets in nor that it is open."""
+    for endpoint, view in app.view_functions.items():
+        if not hasattr(view, "access"):
+            raise UnguardedView(f"The view '{endpoint}' has no role decorator.")

@@ -1,0 +1,96 @@
+"""quartermaster user, api and token."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from functools import partial
+
+import click
+from flask.cli import AppGroup, with_appcontext
+
+from app.auth.powers import Role, granted, revoked, roles_of
+from app.auth.tokens import AccessTokens
+from app.errors import Invalid
+from app.http.stores import current
+from app.keys import Lookup
+from app.oauth.store import RefreshTokens
+from app.users.domain import is_email, is_username
+from app.users.passwords import Passwords
+from app.users.store import Users
+
+users = current(Users)
+passwords = current(Passwords)
+
+user = AppGroup("user", help="Manage accounts.")
+api = AppGroup("api", help="Manage who may do what through the API.")
+
+name_argument = click.argument("name")
+role_argument = click.argument("role", metavar="ROLE")
+
+
+@user.command("create")
+@name_argument
+@click.option("--email", required=True, help="The address of the account.")
+@click.option(
+    "--password-stdin", is_flag=True, required=True, help="Read the password from standard input."
+)
+def create_user(name: str, email: str, password_stdin: bool) -> None:
+    """Add an account. It may not use the API until a role is granted."""
+    if not is_username(name):
+        raise Invalid("A username must be 2 to 20 letters or digits.")
+    if not is_email(email):
+        raise Invalid(f"'{email}' is not an email address.")
+    password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        raise Invalid("Standard input holds no password.")
+    account = users.create(name, email, passwords.hash(sha256_of(password)))
+    click.echo(f"Created the user {account['Name']} ({account['_id']}).")
+
+
+def sha256_of(password: str) -> str:
+    """Return what a client would send for a password."""
+    return hashlib.sha256(password.encode()).hexdigest()
+
+
+@api.command("grant")
+@name_argument
+@role_argument
+def grant_role(name: str, role: str) -> None:
+    """Give a user a role: api, users.query or users.manage."""
+    chosen = Role.parse(role)
+    show_roles(name, users.change_power(Lookup.parse(name), partial(granted, role=chosen)))
+
+
+@api.command("revoke")
+@name_argument
+@role_argument
+def revoke_role(name: str, role: str) -> None:
+    """Take a role from a user, and those that rest on it."""
+    chosen = Role.parse(role)
+    show_roles(name, users.change_power(Lookup.parse(name), partial(revoked, role=chosen)))
+
+
+@api.command("roles")
+@name_argument
+def list_roles(name: str) -> None:
+    """Show the roles of a user."""
+    show_roles(name, users.get(Lookup.parse(name), "Power")["Power"])
+
+
+def show_roles(name: str, power: dict[str, bool]) -> None:
+    held = roles_of(power)
+    click.echo(f"{name}: {', '.join(role.value for role in Role if role in held) or 'no roles'}")
+
+
+@click.command()
+@name_argument
+@with_appcontext
+def token(name: str) -> None:
+    """Print an access token of a user, for scripts and for trying things out."""
+    account = users.get(Lookup.parse(name), "Power")
+    if Role.API not in roles_of(account["Power"]):
+        raise Invalid(f"{name} lacks the role 'api'; quartermaster api grant {name} api gives it.")
+    issued = current(RefreshTokens).issue(account["_id"])
+    click.echo(current(AccessTokens).issue(issued.user_id, issued.chain, int(time.time())))

@@ -1,0 +1,242 @@
+"""Records as import reads and export writes them: the document's field names, a record a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from marshmallow import INCLUDE, ValidationError, fields, validate, validates, validates_schema
+
+from app.http.api import Schema
+from app.http.fields import MESSAGES, Flag, Guid, Integer, PasswordHash, Text
+from app.items import domain as items
+from app.items.schemas import SlotList
+from app.keys import parse_guid
+from app.players import documents as players
+from app.players.schemas import PlayerSchema
+from app.users import domain as users
+
+Document = dict[str, Any]
+
+LONGEST_NAME = 255
+LARGEST_BAG = 10_000
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that could not be served or asked for."""
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise ValidationError(f"Must be 1 to {LONGEST_NAME} printable characters.")
+    if "/" in name:
+        raise ValidationError("Must not hold a slash, which cannot travel in a path.")
+
+
+def integers(length: int) -> fields.List[int]:
+    exactly = validate.Length(equal=length, error=f"Must hold {length} numbers.")
+    return fields.List(Integer(), validate=exactly, error_messages=MESSAGES)
+
+
+class SpellList(fields.Field[dict[str, str]]):
+    """Known spells, each in a slot of its own."""
+
+    default_error_messages = {
+        **MESSAGES,
+        "invalid": "Must be a list of records with a Slot from 0 to {last} and a SpellId, a guid.",
+        "twice": "Must hold each slot and each spell once.",
+    }
+
+    def __init__(self, size: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._size = size
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> dict[str, str]:
+        if not isinstance(value, list) or not all(self._is_spell(spell) for spell in value):
+            raise self.make_error("invalid", last=self._size - 1)
+        spells = {str(spell["Slot"]): spell["SpellId"].lower() for spell in value}
+        if len(set(spells.values())) < len(value):
+            raise self.make_error("twice")
+        return spells
+
+    def _is_spell(self, spell: Any) -> bool:
+        return (
+            isinstance(spell, dict)
+            and spell.keys() == {"Slot", "SpellId"}
+            and type(spell["Slot"]) is int
+            and 0 <= spell["Slot"] < self._size
+            and isinstance(spell["SpellId"], str)
+            and parse_guid(spell["SpellId"]) is not None
+        )
+
+
+class VariableList(fields.Field[dict[str, int | bool]]):
+    """Player variables: each an integer or a boolean, and staying what it is."""
+
+    default_error_messages = {
+        **MESSAGES,
+        "invalid": "Must be a list of records with a VariableId, a guid, and an int or bool Value.",
+        "twice": "Must hold each variable once.",
+    }
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> dict[str, int | bool]:
+        if not isinstance(value, list) or not all(map(self._is_variable, value)):
+            raise self.make_error("invalid")
+        variables = {record["VariableId"].lower(): record["Value"] for record in value}
+        if len(variables) < len(value):
+            raise self.make_error("twice")
+        return variables
+
+    @staticmethod
+    def _is_variable(record: Any) -> bool:
+        return (
+            isinstance(record, dict)
+            and record.keys() == {"VariableId", "Value"}
+            and isinstance(record["VariableId"], str)
+            and parse_guid(record["VariableId"]) is not None
+            and type(record["Value"]) in (int, bool)
+        )
+
+
+class PlayerRecord(PlayerSchema):
+    """A player with everything embedded in it. Fields that we do not know are kept."""
+
+    class Meta:
+        unknown = INCLUDE
+
+    BaseStats = integers(5)
+    StatPointAllocations = integers(5)
+    Variables = VariableList()
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._declared_fields = {
+            **self._declared_fields,
+            "Inventory": SlotList(sizes["INVENTORY_SIZE"], sizes["STACK_LIMIT"]),
+            "Bank": SlotList(sizes["BANK_SIZE"], sizes["STACK_LIMIT"]),
+            "Spells": SpellList(sizes["SPELLS_SIZE"]),
+        }
+        super().__init__()
+
+    @validates("Name")
+    def has_a_usable_name(self, value: str, data_key: str) -> None:
+        check_name(value)
+
+    @validates_schema(pass_original=True)
+    def leaves_internals_alone(self, _: Document, original: Document, **__: Any) -> None:
+        for name in original:
+            if name in players.INTERNAL or name == "_id" or name.startswith("$") or "." in name:
+                raise ValidationError("Is a name that cannot be stored on a player.", name)
+
+    def document(self, record: Document, now: datetime, version: int) -> Document:
+        complete = {**players.defaults(now), **record}
+        for name in ("Inventory", "Bank"):
+            if name in record:
+                complete[name] = items.stored(record[name])
+        return players.stored(complete, version)
+
+    def record(self, document: Document) -> Document:
+        """Return what export writes of a document."""
+        record = {"Id": document.pop("_id"), **document}
+        for name in players.INTERNAL:
+            record.pop(name, None)
+        for name in ("Inventory", "Bank"):
+            record[name] = items.filled(record[name])
+        slots = sorted(record["Spells"].items(), key=lambda spell: int(spell[0]))
+        record["Spells"] = [{"Slot": int(slot), "SpellId": spell} for slot, spell in slots]
+        values = sorted(record["Variables"].items())
+        record["Variables"] = [{"VariableId": id_, "Value": value} for id_, value in values]
+        return record
+
+
+class BagRecord(Schema):
+    """A bag and what is in it."""
+
+    Id = Guid(required=True)
+    SlotCount = Integer(0, LARGEST_BAG, required=True)
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        slots = SlotList(LARGEST_BAG, sizes["STACK_LIMIT"], load_default=list)
+        self._declared_fields = {**self._declared_fields, "Slots": slots}
+        super().__init__()
+
+    @validates_schema(skip_on_field_errors=True)
+    def has_room(self, data: Document, **_: Any) -> None:
+        if any(slot["Slot"] >= data["SlotCount"] for slot in data["Slots"]):
+            raise ValidationError("Must lie below SlotCount.", "Slots")
+
+    def document(self, record: Document, now: datetime, version: int) -> Document:
+        slots = items.stored(record["Slots"])
+        return {
+            "_id": record["Id"],
+            "SlotCount": record["SlotCount"],
+            "Slots": slots,
+            "Version": version,
+        }
+
+    def record(self, document: Document) -> Document:
+        return {
+            "Id": document["_id"],
+            "SlotCount": document["SlotCount"],
+            "Slots": items.filled(document["Slots"]),
+        }
+
+
+# The flags of the one set of Power names that the other calls otherwise.
+ALIASES = {"PersonalInformation": "ApiPersonalInformation"}
+
+
+class PowerField(fields.Field[dict[str, bool]]):
+    """Power flags under either set of names."""
+
+    default_error_messages = {
+        **MESSAGES,
+        "invalid": "Must be an object of flags, each true or false.",
+        "unknown": "Must not hold '{name}'.",
+    }
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> dict[str, bool]:
+        if not isinstance(value, dict) or not all(isinstance(v, bool) for v in value.values()):
+            raise self.make_error("invalid")
+        power: dict[str, bool] = {ALIASES.get(k, k): flag for k, flag in value.items()}  # type: ignore[misc]
+        for name in power.keys() - users.NO_POWER.keys():
+            raise self.make_error("unknown", name=name)
+        return {**users.NO_POWER, **power}
+
+
+class UserRecord(Schema):
+    """An account. Password is the SHA-256; PasswordHash is what export writes in its stead."""
+
+    Id = Guid(required=True)
+    Name = Text(required=True)
+    Email = Text(required=True)
+    Power = PowerField(load_default=lambda: dict(users.NO_POWER))
+    Password = PasswordHash()
+    PasswordHash = Text(
+        allow_none=True,
+        load_default=None,
+        validate=validate.Regexp(r"^\$argon2id\$", error="Must be an argon2id hash."),
+    )
+    IsMuted = Flag(load_default=False)
+    MuteReason = Text(allow_none=True, load_default=None)
+    CreationDate = fields.AwareDateTime()
+    # Codes live for minutes; a file outlives them.
+    PasswordResetCode = Text(allow_none=True)
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__()
+
+    @validates("Name")
+    def has_a_usable_name(self, value: str, data_key: str) -> None:
+        check_name(value)
+
+    @validates("Email")
+    def has_a_plausible_email(self, value: str, data_key: str) -> None:
+        if not users.is_email(value):
+            raise ValidationError("Must be an email address.")
+
+    def document(self, record: Document, now: datetime, version: int) -> Document:
+        kept = {k: v for k, v in record.items() if k not in ("Password", "PasswordResetCode")}
+        return users.stored({"CreationDate": now, **kept}, version)
+
+    def record(self, document: Document) -> Document:
+        internal = ("NameKey", "NameParts", "EmailKey", "Version", "Journal")
+        kept = {name: value for name, value in document.items() if name not in internal}
+        return {"Id": kept.pop("_id"), **kept}

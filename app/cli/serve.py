@@ -1,0 +1,159 @@
+"""quartermaster serve."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import socket
+import time
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import Any
+
+import click
+from gunicorn.app.base import Application
+from gunicorn.util import import_app
+
+import config
+from app.auth.powers import Role, granted
+from app.cli.data import seed_world
+from app.errors import Conflict, QuartermasterError
+from app.http import logs
+from app.keys import Lookup
+from app.storage import schema
+from app.storage.client import Storage
+from app.storage.embedded import ServeLock
+from app.storage.faults import DatabaseError
+from app.users.passwords import Passwords
+from app.users.store import Users
+from config.base import Settings
+
+log = logging.getLogger("quartermaster")
+
+DEMO_NAME = "demo"
+DEMO_PASSWORD = hashlib.sha256(b"demo").hexdigest()
+DEMO_PLAYERS, DEMO_USERS = 500, 100
+LAST_WORKERS_SECONDS = 10
+
+
+@click.command()
+@click.option("--host", help="The address to listen on (QM_HOST, 127.0.0.1).")
+@click.option("--port", type=click.IntRange(1, 65535), help="The port (QM_PORT, 8000).")
+@click.option("--workers", type=click.IntRange(1), help="Worker processes (QM_WORKERS, 2).")
+@click.option("--demo", is_flag=True, help="Fill an empty database with a world to try things on.")
+def serve(host: str | None, port: int | None, workers: int | None, demo: bool) -> None:
+    """Serve the API with gunicorn.
+
+    Without QM_MONGODB_URI, development runs a MongoDB of its own, with its data in QM_DATA_DIR.
+    """
+    settings = _settings(HOST=host, PORT=port, WORKERS=workers, demo=demo)
+    logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT)
+    with ExitStack() as stack:
+        patience = 0
+        if settings.MONGODB_URI is None:
+            lock = stack.enter_context(closing(ServeLock(settings.DATA_DIR)))
+            patience = LAST_WORKERS_SECONDS if lock.owner_was_killed else 0
+        _refuse_busy_port(settings, patience)
+        storage = stack.enter_context(closing(Storage(settings)))
+        _prepare(storage, settings, demo)
+        # Connections do not survive the fork into workers; each makes its own.
+        storage.client.close()
+        os.environ["QM_MONGODB_URI"] = storage.uri
+        server = Server(_banner(settings, demo))
+        # Workers leave through here as well; what is open is not theirs to close.
+        server.cfg.set("post_fork", lambda _, __: stack.pop_all())
+        server.run()
+
+
+def _settings(demo: bool, **options: Any) -> Settings:
+    """Return the settings, and pass the options on to the workers the way they read them."""
+    given = {name: str(value) for name, value in options.items() if value is not None}
+    os.environ.update({f"QM_{name}": value for name, value in given.items()})
+    if demo:
+        # Nobody plays in the demo world, so nobody would stay online for long.
+        os.environ.setdefault("QM_ONLINE_TTL_SECONDS", "0")
+    settings = config.load()
+    if demo and settings.ENV == "production":
+        raise Conflict("--demo is not for production: its account and password are public.")
+    return settings
+
+
+def _refuse_busy_port(settings: Settings, patience: float) -> None:
+    """Say so if somebody else has the port; the workers of a killed program soon let it go."""
+    deadline = time.monotonic() + patience
+    while fault := _port_fault(settings.HOST, settings.PORT):
+        if time.monotonic() > deadline:
+            raise QuartermasterError(
+                f"Cannot listen on {settings.HOST}:{settings.PORT}: {fault}. "
+                f"Choose another port with --port (make run PORT={settings.PORT + 1})."
+            )
+        time.sleep(0.1)
+
+
+def _port_fault(host: str, port: int) -> str | None:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return error.strerror or str(error)
+    return None
+
+
+def _prepare(storage: Storage, settings: Settings, demo: bool) -> None:
+    try:
+        schema.init(storage.db)
+    except DatabaseError as error:
+        log.warning("The database is not ready yet, so it was not prepared: %s", error)
+        return
+    if demo:
+        passwords = Passwords(
+            settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM
+        )
+        _make_demo(storage, passwords)
+
+
+def _make_demo(storage: Storage, passwords: Passwords) -> None:
+    """Fill an empty database; one that holds something is left as it is."""
+    if storage.db["players"].find_one({}, ["_id"]) is None:
+        seed_world(storage, passwords, DEMO_PLAYERS, DEMO_USERS)
+    users = Users(storage)
+    if users.credentials(DEMO_NAME) is None:
+        users.create(DEMO_NAME, "demo@example.com", passwords.hash(DEMO_PASSWORD))
+        for role in Role:
+            users.change_power(Lookup.parse(DEMO_NAME), partial(granted, role=role))
+
+
+def _banner(settings: Settings, demo: bool) -> str:
+    base = f"http://{settings.HOST}:{settings.PORT}"
+    lines = [f"Quartermaster serves {base}", f"The API is explained at {base}/api/docs"]
+    if demo:
+        lines += [
+            "Sign in as demo with the password demo, or paste this:",
+            "",
+            f"  TOKEN=$(curl -s {base}/api/oauth/token -d grant_type=password -d username=demo \\",
+            f"    -d password={DEMO_PASSWORD} \\",
+            """    | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/')""",
+            f'  curl -s -H "Authorization: Bearer $TOKEN" "{base}/api/v1/players?pageSize=1"',
+            "",
+        ]
+    return "\n".join([*lines, "Ctrl-C stops it."])
+
+
+class Server(Application):
+    """gunicorn, configured by config/gunicorn.py alone."""
+
+    def __init__(self, banner: str) -> None:
+        self._banner = banner
+        super().__init__()
+
+    def init(self, parser: Any, opts: Any, args: Any) -> None:
+        """Take no options from the command line; serve has read them."""
+
+    def load_config(self) -> None:
+        self.load_config_from_file("python:config.gunicorn")
+        self.cfg.set("when_ready", lambda _: click.echo(self._banner))
+
+    def load(self) -> Any:
+        return import_app("wsgi:app")

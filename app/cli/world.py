@@ -1,0 +1,199 @@
+"""A believable world to try things on. The same numbers always make the same world."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import uuid
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from app.players import documents as players
+from app.users import domain as users
+
+Document = dict[str, Any]
+
+FIRST = (
+    "Al Bar Cor Dag El Fen Gor Hal Is Jor Kel Lor Mir Nor Or Per Quin Ro Sel Tor Ul Ver Wil Yor "
+    "Zan Ash Bryn Cael Dra Ebr Fal Gwen Hild Ing Kae Lys Mor Nim Sig Thal"
+).split()
+MIDDLE = "a e i o u an ar en er il in ir ol on or un ae ei ia ue".split()
+LAST = (
+    "dric dor wyn mir dan ra lia neth gar thas bert rik na ris win la ton mund dis vel "
+    "rian sha ven lor kas mar then dra nor lin"
+).split()
+PLACES = (
+    "Ashford Briarwood Coldwater Dawnmere Eastvale Frostholm Greywick Highmoor Ironhill Kingsport "
+    "Lakeside Millbrook Northgate Oakhaven Pinecrest Ravenrock Silverlake Thornfield Westreach "
+    "Yarrow Stonebridge Redcliff Goldcrest Mistvale Farhaven Deepwell Brightwater Hollowmere "
+    "Summerfield Elmstead"
+).split()
+CLASSES = ("Warrior", "Mage", "Ranger", "Cleric", "Rogue", "Paladin", "Druid", "Bard")
+STACKS = (
+    "Health Potion, Mana Potion, Bread, Iron Ore, Gold Ore, Oak Log, Herb, Feather, Arrow, Rune, "
+    "Fish, Leather, Gem, Coin, Torch, Antidote, Cloth, Coal, Bone, Egg"
+).split(", ")
+GEAR = (
+    "Iron Sword, Oak Bow, Ash Staff, Steel Helm, Chain Mail, Leather Boots, Silver Ring, Amulet, "
+    "Round Shield, Dagger, War Axe, Silk Robe"
+).split(", ")
+SPELLS = (
+    "Fireball, Heal, Frost Bolt, Lightning, Shield, Haste, Poison, Revive, Teleport, Bless, Curse, "
+    "Light, Barrier, Drain, Summon, Quake"
+).split(", ")
+VARIABLES = (
+    "Tutorial Done, Quest Step, Reputation, Boss Defeated, House Owned, Daily Streak, Title, Guild"
+).split(", ")
+
+DAY = 24 * 3600
+EPOCH = datetime(2024, 1, 1, tzinfo=timezone.utc)
+GIVEN = len(FIRST) * len(MIDDLE) * len(LAST)
+# Steps through all given names in an order that looks like none; coprime to their number.
+STRIDE = 9973
+
+
+def guid(kind: str, name: object) -> str:
+    """Return the id that something of this world always has."""
+    digest = hashlib.sha256(f"{kind} {name}".encode()).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=4))
+
+
+ITEM_IDS = {name: guid("item", name) for name in (*STACKS, *GEAR, "Bag")}
+SPELL_IDS = [guid("spell", name) for name in SPELLS]
+CLASS_IDS = {name: guid("class", name) for name in CLASSES}
+MAP_IDS = {name: guid("map", name) for name in PLACES}
+VARIABLE_IDS = {name: guid("variable", name) for name in VARIABLES}
+FLAGS = {"Tutorial Done", "Boss Defeated", "House Owned"}
+
+
+def given_name(index: int) -> str:
+    index = index * STRIDE % GIVEN
+    index, first = divmod(index, len(FIRST))
+    last, middle = divmod(index, len(MIDDLE))
+    return FIRST[first] + MIDDLE[middle] + LAST[last]
+
+
+def player_name(index: int) -> str:
+    """Return a name that no other index has: a given name, then a place, then a number."""
+    generation, place = divmod(index // GIVEN, len(PLACES) + 1)
+    name = given_name(index)
+    name += f" of {PLACES[place - 1]}" if place else ""
+    return f"{name} {generation + 1}" if generation else name
+
+
+def user_name(index: int) -> str:
+    generation = index // GIVEN
+    name = given_name(index).lower()
+    return f"{name}{generation}" if generation else name
+
+
+class World:
+    """Users, their players, and the players' bags."""
+
+    # SHA-256 of the word demo: the password of every user of this world.
+    PASSWORD = hashlib.sha256(b"demo").hexdigest()
+
+    def __init__(self, user_count: int, now: datetime, password_hash: str) -> None:
+        self._user_count = user_count
+        self._now = now
+        self._password_hash = password_hash
+
+    def users(self) -> Iterator[Document]:
+        for index in range(self._user_count):
+            yield self._user(index)
+
+    def players(self, count: int) -> Iterator[Document]:
+        for index in range(count):
+            yield self._player(index)
+
+    def bag_owners(self, count: int) -> Iterator[int]:
+        """Yield which players carry a bag."""
+        return (index for index in range(count) if index % 10 == 3)
+
+    def bags(self, count: int) -> Iterator[Document]:
+        for index in self.bag_owners(count):
+            rng = random.Random(f"bag {index}")  # noqa: S311 (a world, not a secret)
+            size = rng.choice((8, 12, 16))
+            slots = _slots(rng, size, rng.randint(0, size))
+            yield {"_id": guid("bag", index), "SlotCount": size, "Slots": slots, "Version": 0}
+
+    def _user(self, index: int) -> Document:
+        name = user_name(index)
+        now = EPOCH + timedelta(seconds=index * 977 % (600 * DAY))
+        user = users.new_account(
+            guid("user", index), name, f"{name}@example.com", self._password_hash, now
+        )
+        if index % 40 == 7:
+            user |= {"IsMuted": True, "MuteReason": "Spamming in the market."}
+        return user
+
+    def _player(self, index: int) -> Document:
+        rng = random.Random(f"player {index}")  # noqa: S311 (a world, not a secret)
+        level = min(100, 1 + int(rng.expovariate(1 / 18)))
+        class_name, map_name = rng.choice(CLASSES), rng.choice(PLACES)
+        health, mana = 80 + 12 * level, 30 + 6 * level
+        created = EPOCH + timedelta(seconds=rng.randrange(600 * DAY))
+        is_online = index % 25 == 4
+        last_online = (
+            self._now if is_online else created + timedelta(seconds=rng.randrange(60 * DAY))
+        )
+        record = {
+            **players.defaults(created),
+            "Id": guid("player", index),
+            "Name": player_name(index),
+            "UserId": guid("user", rng.randrange(self._user_count)),
+            **{"ClassId": CLASS_IDS[class_name], "ClassName": class_name},
+            **{"Gender": rng.randrange(2), "Level": level, "Exp": rng.randrange(level * 100)},
+            **{"ExperienceToNextLevel": level * 100, "StatPoints": rng.randrange(6)},
+            **{
+                "MaxVitals": [health, mana],
+                "Vitals": [rng.randint(1, health), rng.randint(0, mana)],
+            },
+            "BaseStats": [rng.randint(5, 20) + level for _ in range(5)],
+            "StatPointAllocations": [rng.randrange(level + 1) for _ in range(5)],
+            **{"MapId": MAP_IDS[map_name], "MapName": map_name},
+            **{"X": rng.randrange(32), "Y": rng.randrange(26), "Dir": rng.randrange(4)},
+            **{"Sprite": f"{class_name.lower()}_{rng.randrange(4)}.png"},
+            **{"Face": f"{class_name.lower()}.png"},
+            **{"Online": is_online, "InBank": is_online and rng.random() < 0.1},
+            **{"LastOnline": last_online, "LastSeen": last_online},
+            "PlayTimeSeconds": rng.randrange(level * 7200),
+            "Inventory": self._inventory(rng, index),
+            "Bank": _slots(rng, 100, rng.randrange(12)),
+            "Spells": _spells(rng, level),
+            "Variables": _variables(rng),
+        }
+        return players.stored(record)
+
+    def _inventory(self, rng: random.Random, index: int) -> Document:
+        slots = _slots(rng, 35, rng.randint(3, 14))
+        if index % 10 == 3:
+            free = next(str(slot) for slot in range(35) if str(slot) not in slots)
+            slots[free] = {"ItemId": ITEM_IDS["Bag"], "Quantity": 1, "BagId": guid("bag", index)}
+        return slots
+
+
+def _slots(rng: random.Random, size: int, count: int) -> Document:
+    return {str(slot): _held(rng) for slot in sorted(rng.sample(range(size), count))}
+
+
+def _held(rng: random.Random) -> Document:
+    if rng.random() < 0.7:
+        return {"ItemId": ITEM_IDS[rng.choice(STACKS)], "Quantity": rng.randint(1, 250)}
+    buffs = [rng.randrange(10) if rng.random() < 0.4 else 0 for _ in range(5)]
+    held: Document = {"ItemId": ITEM_IDS[rng.choice(GEAR)], "Quantity": 1}
+    return {**held, "StatBuffs": buffs} if any(buffs) else held
+
+
+def _spells(rng: random.Random, level: int) -> Document:
+    known = rng.sample(SPELL_IDS, min(len(SPELL_IDS), rng.randint(0, 2 + level // 12)))
+    return {str(slot): spell for slot, spell in enumerate(known)}
+
+
+def _variables(rng: random.Random) -> Document:
+    chosen = rng.sample(VARIABLES, rng.randrange(5))
+    return {
+        VARIABLE_IDS[name]: rng.random() < 0.5 if name in FLAGS else rng.randrange(500)
+        for name in chosen
+    }

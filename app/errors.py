@@ -1,0 +1,86 @@
+"""What can go wrong, as exceptions that carry data. How each is told is decided in app.http."""
+
+from __future__ import annotations
+
+
+class QuartermasterError(Exception):
+    """Everything that this program raises on purpose; the text is one sentence for a person."""
+
+
+class NotFound(QuartermasterError):
+    """No such player, user, bag, variable or token."""
+
+    def __init__(self, kind: str, key: object) -> None:
+        super().__init__(f"No {kind} was found for '{key}'.")
+        self.kind = kind
+        self.key = key
+
+
+class Conflict(QuartermasterError):
+    """The stored state does not allow what was asked."""
+
+
+class KeyReused(Conflict):
+    """An Idempotency-Key came back with another request."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"The Idempotency-Key '{key}' was used before with another request.")
+        self.key = key
+
+
+class NameTaken(Conflict):
+    """Another account has this username."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Account already exists with username '{name}'.")
+        self.name = name
+
+
+class EmailTaken(Conflict):
+    """Another account has this email address."""
+
+    def __init__(self, email: str) -> None:
+        super().__init__(f"Account already with email '{email}'.")
+        self.email = email
+
+
+class Invalid(QuartermasterError):
+    """A request whose fields are at fault, or that cannot be understood at all."""
+
+    def __init__(self, message: str, fields: dict[str, list[str]] | None = None) -> None:
+        super().__init__(message)
+        self.fields = fields or {}
+
+
+class Unauthorized(QuartermasterError):
+    """The caller did not show who it is."""
+
+    def __init__(self) -> None:
+        super().__init__("Authorization has been denied for this request.")
+
+
+class Forbidden(QuartermasterError):
+    """The caller is known and may not do this."""
+
+
+class RoleMissing(Forbidden):
+    """The caller's account lacks a role."""
+
+    def __init__(self, role: str) -> None:
+        super().__init__(f"This request needs the role '{role}'.")
+        self.role = role
+
+
+class Unavailable(QuartermasterError):
+    """Something this program stands on is away; trying again later is safe."""
+
+    def __init__(self, message: str, retry_after: int = 2) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Busy(Unavailable):
+    """Too many others were changing the same document; nothing was written."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"Too many changes to this {kind} at once; please try again.", 1)

@@ -1,0 +1,99 @@
+"""The table of errors: which status and which sentence each one becomes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flask import Flask, Response, request
+from werkzeug.exceptions import HTTPException
+
+from app.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    QuartermasterError,
+    Unauthorized,
+    Unavailable,
+)
+from app.http.json import json_response
+
+log = logging.getLogger("quartermaster")
+
+STATUSES: dict[type[QuartermasterError], int] = {
+    Invalid: 400,
+    Unauthorized: 401,
+    Forbidden: 403,
+    NotFound: 404,
+    Conflict: 409,
+    Unavailable: 503,
+}
+SENTENCES = {
+    404: "There is nothing at this path.",
+    413: "The request body is too large.",
+    415: "The request body must be JSON, with the header Content-Type: application/json.",
+}
+BUG = "Something went wrong on our side; our log has the details under this X-Request-ID."
+
+Translation = Callable[[Any], QuartermasterError | None]
+
+
+def register(app: Flask, translations: Mapping[type[Exception], Translation]) -> None:
+    """Answer every error in one shape; translations name those of the layers below."""
+    app.register_error_handler(QuartermasterError, answer)
+    app.register_error_handler(HTTPException, _answer_http)
+    app.register_error_handler(Exception, _answer_bug)
+    for kind, translate in translations.items():
+        app.register_error_handler(kind, _translated(translate))
+
+
+def answer(error: QuartermasterError) -> Response:
+    """Return the answer that a known error stands for."""
+    body: dict[str, Any] = {"Message": str(error)}
+    if isinstance(error, Invalid) and error.fields:
+        body["Errors"] = error.fields
+    return json_response(body, status_of(error), _headers(error))
+
+
+def status_of(error: QuartermasterError) -> int:
+    return next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), 500)
+
+
+def _headers(error: QuartermasterError) -> dict[str, str]:
+    if isinstance(error, Unauthorized):
+        return {"WWW-Authenticate": "Bearer"}
+    if isinstance(error, Unavailable):
+        return {"Retry-After": str(error.retry_after)}
+    return {}
+
+
+def _answer_http(error: HTTPException) -> Response:
+    """Answer what Flask and Werkzeug raise of their own accord."""
+    status = error.code or 500
+    if status == 405:
+        message = f"The method {request.method} is not allowed here."
+    else:
+        message = SENTENCES.get(status) or error.description or error.name
+    response = json_response({"Message": message}, status)
+    for name, value in error.get_headers():
+        if name not in ("Content-Type", "Content-Length"):
+            response.headers[name] = value
+    return response
+
+
+def _translated(translate: Translation) -> Callable[[Exception], Response]:
+    def handler(error: Exception) -> Response:
+        known = translate(error)
+        if known is None:
+            return _answer_bug(error)
+        log.warning("%s: %s", type(error).__name__, str(known))
+        return answer(known)
+
+    return handler
+
+
+def _answer_bug(error: Exception) -> Response:
+    log.error("%s %s failed", request.method, request.url_rule, exc_info=error)
+    return json_response({"Message": BUG}, 500)

@@ -1,0 +1,91 @@
+"""Fields that take JSON at its word: a string is not a number, and a number is not a flag."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from marshmallow import fields
+from marshmallow.validate import Range
+
+from app.keys import NIL, parse_guid
+
+INT64 = 2**63
+# Errors are predicates, so that "The field 'x' " can stand before them.
+MESSAGES = {"required": "Is required.", "null": "Must not be null."}
+
+
+class Integer(fields.Integer):
+    """A JSON integer: neither "5" nor 5.0 nor true."""
+
+    default_error_messages = {**MESSAGES, "invalid": "Must be a whole number."}
+
+    def __init__(self, minimum: int = -INT64, maximum: int = INT64 - 1, **kwargs: Any) -> None:
+        super().__init__(validate=Range(minimum, maximum), **kwargs)
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> int:
+        if type(value) is not int:
+            raise self.make_error("invalid")
+        return value
+
+
+class QueryInteger(Integer):
+    """An integer as a query string holds it: as plain decimal digits."""
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,19}", value, re.ASCII):
+            raise self.make_error("invalid")
+        return int(value)
+
+
+class Flag(fields.Boolean):
+    """A JSON boolean: neither "true" nor 1."""
+
+    default_error_messages = {**MESSAGES, "invalid": "Must be true or false."}
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> bool:
+        if not isinstance(value, bool):
+            raise self.make_error("invalid")
+        return value
+
+
+class Text(fields.String):
+    """A JSON string."""
+
+    default_error_messages = {**MESSAGES, "invalid": "Must be a string."}
+
+
+class Guid(fields.String):
+    """A guid with hyphens, in any case; the all-zero one only where nobody is a fine answer."""
+
+    default_error_messages = {
+        **MESSAGES,
+        "invalid": "Must be a guid.",
+        "nil": "Must not be the all-zero guid.",
+    }
+
+    def __init__(self, *, nil: bool = False, **kwargs: Any) -> None:
+        super().__init__(metadata={"format": "uuid", **kwargs.pop("metadata", {})}, **kwargs)
+        self._nil = nil
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
+        guid = parse_guid(value) if isinstance(value, str) else None
+        if guid is None:
+            raise self.make_error("invalid")
+        if guid == NIL and not self._nil:
+            raise self.make_error("nil")
+        return guid
+
+
+class PasswordHash(fields.String):
+    """The SHA-256 of a password in hex, which is all that we ever see of it."""
+
+    default_error_messages = {
+        **MESSAGES,
+        "invalid": "Must be the SHA-256 hash of the password: 64 hexadecimal digits.",
+    }
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
+        if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value, re.ASCII):
+            raise self.make_error("invalid")
+        return value

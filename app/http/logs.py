@@ -1,0 +1,61 @@
+"""How log lines look: readable in development, one JSON object each in production."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import datetime, timezone
+from typing import Any
+
+from app.http.json import encode
+from app.http.tracing import request_id
+
+HANDLER = "quartermaster"
+
+
+def configure(level: str, log_format: str) -> None:
+    """Send everything to standard error in the chosen form; safe to repeat."""
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if handler.name == HANDLER]:
+        root.removeHandler(handler)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.name = HANDLER
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    root.addHandler(handler)
+    root.setLevel(level)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object to a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, timezone.utc),
+            "level": record.levelname,
+            "logger": record.name,
+            "request_id": request_id(),
+            "message": record.getMessage(),
+            **getattr(record, "details", {}),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return encode(line).decode()
+
+
+class TextFormatter(logging.Formatter):
+    """A line for a person; what a client sent cannot break out of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        details = getattr(record, "details", None)
+        text = _request_line(details) if details else record.getMessage()
+        safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+        line = f"{clock} {record.levelname:<7} {safe} [{request_id()}]"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+def _request_line(details: dict[str, Any]) -> str:
+    caller = details["caller"] or "-"
+    return "{method} {path} {status} {ms} ms {address}".format_map(details) + f" {caller}"

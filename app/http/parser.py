@@ -1,0 +1,114 @@
+"""Reads what a request carries, by its schema. The one place where input becomes values."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+import orjson
+from flask import request
+from marshmallow import Schema, ValidationError
+from werkzeug.exceptions import UnsupportedMediaType
+
+from app.errors import Invalid
+
+UNKNOWN = "Unknown field."
+ONCE = "Must be given once."
+FORM = "application/x-www-form-urlencoded"
+
+
+Unknown = Literal["raise", "exclude", "include"]
+
+
+class RequestParser:
+    """What flask-smorest's ``arguments`` decorator parses with."""
+
+    DEFAULT_VALIDATION_STATUS = 400
+
+    def use_args(self, schema: Schema, *, location: str) -> Callable[..., Any]:
+        """Hand the view what its schema makes of a body, a form or a query string."""
+        read, unknown = READERS[location]
+
+        def decorator(view: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(view)
+            def wrapper(*args: Any, **kwargs: Any) -> Any:
+                return view(*args, load(schema, read(), unknown), **kwargs)
+
+            return wrapper
+
+        return decorator
+
+
+def load(schema: Schema, values: Any, unknown: Unknown = "raise") -> Any:
+    """Return the values that the schema makes of the input, or raise what is wrong with it."""
+    try:
+        return schema.load(values, unknown=unknown)
+    except ValidationError as error:
+        fields = _explained(schema, error.normalized_messages())
+        raise Invalid(_sentence(fields), fields) from None
+
+
+def read_json() -> dict[str, Any]:
+    """Return the body as an object; no body at all is an empty one."""
+    body = request.get_data(cache=True)
+    if not body.strip():
+        return {}
+    mimetype = request.mimetype
+    if mimetype != "application/json" and not mimetype.endswith("+json"):
+        raise UnsupportedMediaType
+    try:
+        value = orjson.loads(body)
+    except ValueError as error:
+        raise Invalid(f"The request body is not valid JSON: {error}.") from None
+    if not isinstance(value, dict):
+        raise Invalid("The request body must be a JSON object.")
+    return value
+
+
+def read_form() -> dict[str, Any]:
+    """Return a form, or a JSON body where the caller prefers that."""
+    if request.mimetype != FORM:
+        return read_json()
+    repeated = {name: [ONCE] for name, values in request.form.lists() if len(values) > 1}
+    if repeated:
+        raise Invalid(_sentence(repeated), repeated)
+    return request.form.to_dict()
+
+
+def read_query() -> dict[str, Any]:
+    return request.args.to_dict()
+
+
+READERS: dict[str, tuple[Callable[[], dict[str, Any]], Unknown]] = {
+    "json": (read_json, "raise"),
+    # OAuth tells servers to ignore what they do not know.
+    "form": (read_form, "exclude"),
+    "query": (read_query, "exclude"),
+}
+
+
+def _explained(schema: Schema, errors: dict[str, Any]) -> dict[str, list[str]]:
+    known = [field.data_key or name for name, field in schema.load_fields.items()]
+    explained = {}
+    for name, messages in errors.items():
+        messages = messages if isinstance(messages, list) else [str(messages)]
+        explained[name] = [_unknown(name, known) if m == UNKNOWN else m for m in messages]
+    return explained
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    by_lower = {field.lower(): field for field in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return f"Is unknown; did you mean '{by_lower[near[0]]}'?" if near else "Is unknown."
+
+
+def _sentence(fields: dict[str, list[str]]) -> str:
+    """Tell all faults in one sentence: The field 'a' is required; the field 'b' must be true."""
+    parts = [
+        f"the field '{name}' {messages[0][:1].lower()}{messages[0][1:].rstrip('.')}"
+        for name, messages in fields.items()
+    ]
+    text = "; ".join(parts)
+    return f"T{text[1:]}{'' if text.endswith('?') else '.'}"

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from typing import Any
+
+from marshmallow import fields
+
+from app.http.api import Schema
+from app.http.fields import MESSAGES, Guid, Integer
+from app.keys import NIL, parse_guid
+
+
+class SlotSchema(Schema):
+    """A slot of an inventory, a bank or a bag; the all-zero ItemId with Quantity 0 is empty."""
+
+    Slot = Integer(0)
+    BagId = Guid(allow_none=True)
+    ItemId = Guid(nil=True)
+    Quantity = Integer(0)
+    StatBuffs = fields.List(
+        Integer(),
+        metadata={"description": "Attack, ability power, defense, magic resist, speed."},
+    )
+
+
+class SlotList(fields.Field[list[dict[str, Any]]]):
+    """Slot records as an import holds them: checked by hand, because there are millions of them."""
+
+    default_error_messages = {
+        **MESSAGES,
+        "invalid": "Must be a list of slot records.",
+        "unknown": "Slot {slot}: '{name}' is unknown.",
+        "slot": "Slot {slot}: must be a whole number from 0 to {last}.",
+        "twice": "Slot {slot}: must be given once.",
+        "item": "Slot {slot}: ItemId must be a guid.",
+        "bag": "Slot {slot}: BagId must be a guid or null.",
+        "quantity": "Slot {slot}: Quantity must be a whole number from 1 to {limit}.",
+        "buffs": "Slot {slot}: StatBuffs must be 5 whole numbers.",
+    }
+    NAMES = frozenset({"Slot", "BagId", "ItemId", "Quantity", "StatBuffs"})
+
+    def __init__(self, size: int, stack_limit: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._size = size
+        self._limit = stack_limit
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> list[dict[str, Any]]:
+        if not isinstance(value, list):
+            raise self.make_error("invalid")
+        seen: set[int] = set()
+        return [self._slot(record, seen) for record in value]
+
+    def _slot(self, record: Any, seen: set[int]) -> dict[str, Any]:
+        if not isinstance(record, dict):
+            raise self.make_error("invalid")
+        slot, quantity = record.get("Slot"), record.get("Quantity")
+        if unknown := record.keys() - self.NAMES:
+            raise self.make_error("unknown", slot=slot, name=min(unknown))
+        if type(slot) is not int or not 0 <= slot < self._size:
+            raise self.make_error("slot", slot=slot, last=self._size - 1)
+        if slot in seen:
+            raise self.make_error("twice", slot=slot)
+        seen.add(slot)
+        item = parse_guid(record["ItemId"]) if isinstance(record.get("ItemId"), str) else None
+        if item is None or (item == NIL and quantity != 0):
+            raise self.make_error("item", slot=slot)
+        if type(quantity) is not int or not (item != NIL) <= quantity <= self._limit:
+            raise self.make_error("quantity", slot=slot, limit=self._limit)
+        return {
+            "Slot": slot,
+            "ItemId": item,
+            "Quantity": quantity,
+            "BagId": self._bag(slot, record.get("BagId")),
+            "StatBuffs": self._buffs(slot, record.get("StatBuffs")),
+        }
+
+    def _bag(self, slot: int, value: Any) -> str | None:
+        bag = parse_guid(value) if isinstance(value, str) else None
+        if value is not None and bag is None:
+            raise self.make_error("bag", slot=slot)
+        return None if bag == NIL else bag
+
+    def _buffs(self, slot: int, value: Any) -> list[int] | None:
+        if value is None:
+            return None
+        if not isinstance(value, list) or [type(buff) for buff in value] != [int] * 5:
+            raise self.make_error("buffs", slot=slot)
+        return value

@@ -1,0 +1,41 @@
+"""Guids, name keys, and the lookup keys of paths. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+NIL = "00000000-0000-0000-0000-000000000000"
+_GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+
+
+def parse_guid(text: str) -> str | None:
+    """Return the guid in its served form, or None where the text is not one."""
+    return text.lower() if _GUID.fullmatch(text) else None
+
+
+def name_key(name: str) -> str:
+    """Return what two spellings of the same name have in common."""
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+class Lookup(NamedTuple):
+    """What a path says about whom it means: an id, or else a name."""
+
+    text: str
+    id: str | None
+    name_key: str | None
+
+    @classmethod
+    def parse(cls, text: str) -> Lookup:
+        guid = parse_guid(text)
+        return cls(text, guid, None) if guid else cls(text, None, name_key(text))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def name_parts(key: str) -> list[str]:
+    """Return the three-letter pieces of a name key, by which a search finds it."""
+    return sorted({key[start : start + 3] for start in range(len(key) - 2)})

@@ -1,0 +1,39 @@
+"""Why a token is refused, and what is answered when it is not. Pure."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+from typing import Any
+
+from app.errors import QuartermasterError
+
+
+class TokenRefused(QuartermasterError):
+    """A request for a token that gets none, with its code from RFC 6749."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def bad_credentials() -> TokenRefused:
+    return TokenRefused("invalid_grant", "The username or the password is wrong.")
+
+
+def bad_refresh_token() -> TokenRefused:
+    return TokenRefused("invalid_grant", "The refresh token is unknown, expired, used or revoked.")
+
+
+def no_access() -> TokenRefused:
+    return TokenRefused("access_denied", "This account lacks the role 'api' to use the API.")
+
+
+def token_answer(access: str, refresh: str, now: int, lifetime: int) -> dict[str, Any]:
+    return {
+        "access_token": access,
+        "token_type": "bearer",
+        "expires_in": lifetime,
+        "refresh_token": refresh,
+        ".issued": formatdate(now, usegmt=True),
+        ".expires": formatdate(now + lifetime, usegmt=True),
+    }

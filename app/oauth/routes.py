@@ -1,0 +1,132 @@
+"""Issuing, refreshing and revoking tokens."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from flask import Response
+
+from app.auth import roles
+from app.auth.callers import Callers
+from app.auth.powers import Role, roles_of
+from app.auth.tokens import AccessTokens
+from app.errors import Invalid, NotFound
+from app.http.api import Blueprint
+from app.http.json import json_response
+from app.http.stores import current
+from app.keys import Lookup, name_key
+from app.oauth.domain import (
+    TokenRefused,
+    bad_credentials,
+    bad_refresh_token,
+    no_access,
+    token_answer,
+)
+from app.oauth.schemas import NEEDED, RevokedTokenSchema, RevokedUserSchema, TokenArgs, TokenSchema
+from app.oauth.store import Issued, RefreshTokens
+from app.users.passwords import Passwords
+from app.users.store import Users
+
+blp = Blueprint("Credentials", __name__, url_prefix="/api/oauth", description="Tokens.")
+
+access_tokens = current(AccessTokens)
+callers = current(Callers)
+passwords = current(Passwords)
+refresh_tokens = current(RefreshTokens)
+users = current(Users)
+
+
+@blp.route("/token", methods=["POST"])
+@roles.public
+@blp.arguments(TokenArgs(), location="form")
+@blp.response(200, TokenSchema)
+def create_token(args: dict[str, Any]) -> Response:
+    """Get an access token"""
+    if args["grant_type"] not in NEEDED:
+        raise TokenRefused(
+            "unsupported_grant_type", "The grant_type must be password or refresh_token."
+        )
+    issued = sign_in(args) if args["grant_type"] == "password" else refresh(args)
+    now = int(time.time())
+    access = access_tokens.issue(issued.user_id, issued.chain, now)
+    body = token_answer(access, issued.token, now, access_tokens.lifetime)
+    return json_response(body, headers={"Cache-Control": "no-store"})
+
+
+@blp.route("/tokens/<lookup:key>", methods=["DELETE"])
+@blp.route("/token/<lookup:key>", methods=["DELETE"])
+@roles.required()
+@blp.response(200, RevokedUserSchema)
+def revoke_tokens(key: Lookup) -> Response:
+    """Revoke all tokens of a user"""
+    user = owner(key)
+    refresh_tokens.revoke_user(user["_id"])
+    callers.forget()
+    return json_response({"username": user["Name"]})
+
+
+@blp.route("/tokens/<lookup:key>/<token_id>", methods=["DELETE"])
+@blp.route("/token/<lookup:key>/<token_id>", methods=["DELETE"])
+@roles.required()
+@blp.response(200, RevokedTokenSchema)
+def revoke_token(key: Lookup, token_id: str) -> Response:
+    """Revoke one refresh token and what was issued with it"""
+    user = owner(key)
+    refresh_tokens.revoke_token(user, token_id)
+    callers.forget()
+    return json_response({"username": user["Name"], "tokenId": token_id.lower()})
+
+
+def sign_in(args: dict[str, Any]) -> Issued:
+    """Begin a chain of tokens with a password."""
+    user = users.credentials(name_key(args["username"]))
+    stored: str | None = user["PasswordHash"] if user else None
+    if not passwords.matches(stored, args["password"]) or user is None or stored is None:
+        raise bad_credentials()
+    if Role.API not in roles_of(user["Power"]):
+        raise no_access()
+    issued = refresh_tokens.issue(user["_id"])
+    # Looked at again now: a change of password revokes the tokens that are there before it.
+    if not users.has_hash(user["_id"], stored):
+        refresh_tokens.revoke_chain(issued.chain)
+        raise bad_credentials()
+    if passwords.is_outdated(stored):
+        users.renew_hash(user["_id"], stored, passwords.hash(args["password"]))
+    return issued
+
+
+def refresh(args: dict[str, Any]) -> Issued:
+    """Continue a chain of tokens with its last refresh token."""
+    issued = refresh_tokens.rotate(args["refresh_token"])
+    try:
+        power = users.get(Lookup.parse(issued.user_id), "Power")["Power"]
+    except NotFound:
+        raise bad_refresh_token() from None
+    if Role.API not in roles_of(power):
+        raise no_access()
+    return issued
+
+
+def owner(key: Lookup) -> dict[str, Any]:
+    """Return whose tokens are meant: the caller's own, or with the role for it anyone's."""
+    caller = roles.caller()
+    if caller.id != key.id and name_key(caller.name) != key.name_key:
+        caller.require(Role.USERS_MANAGE)
+    return users.get(key, "Name")
+
+
+@blp.errorhandler(TokenRefused)
+def answer_refusal(error: TokenRefused) -> Response:
+    status = 403 if error.code == "access_denied" else 400
+    return json_response(refusal(error.code, error), status, {"Cache-Control": "no-store"})
+
+
+@blp.errorhandler(Invalid)
+def answer_invalid(error: Invalid) -> Response:
+    body = {**refusal("invalid_request", error), "Errors": error.fields}
+    return json_response(body, 400, {"Cache-Control": "no-store"})
+
+
+def refusal(code: str, error: Exception) -> dict[str, Any]:
+    return {"error": code, "error_description": str(error), "Message": str(error)}

@@ -1,0 +1,20 @@
+"""What a part of a list is, to those who ask for it and those who read it. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Window(NamedTuple):
+    """Which part of a list is wanted: page * size records are skipped, limit are served."""
+
+    page: int
+    size: int
+    limit: int
+
+
+class Page(NamedTuple):
+    """Some records of a list, and how many there are in all."""
+
+    total: int
+    values: list[dict[str, Any]]

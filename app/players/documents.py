@@ -1,0 +1,61 @@
+"""The player document: what is stored, and what of it is served. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from app.keys import NIL, name_key, name_parts
+
+Document = dict[str, Any]
+
+# These are served by endpoints of their own.
+EMBEDDED = ("Inventory", "Bank", "Spells", "Variables")
+# These are nobody's business but ours.
+INTERNAL = ("NameKey", "NameParts", "Version", "Journal")
+
+RECORD = dict.fromkeys((*EMBEDDED, *INTERNAL), 0)
+
+
+def stored(record: Document, version: int = 0) -> Document:
+    """Turn a complete record, embedded parts included, into a document."""
+    fields = dict(record)
+    key = name_key(record["Name"])
+    return {
+        "_id": fields.pop("Id"),
+        "Name": fields.pop("Name"),
+        "UserId": fields.pop("UserId"),
+        **fields,
+        "NameKey": key,
+        "NameParts": name_parts(key),
+        "Version": version,
+        "Journal": [],
+    }
+
+
+def served(document: Document, online_since: datetime | None) -> Document:
+    """Turn a document, read without its internal fields, into the record that callers see."""
+    record = {"Id": document.pop("_id"), **document}
+    record["Online"] = is_online(document, online_since)
+    return record
+
+
+def is_online(document: Document, since: datetime | None) -> bool:
+    """Tell whether the Online flag is fresh; a game server that died left stale ones."""
+    if since is None or not document["Online"]:
+        return bool(document["Online"])
+    seen = document["LastSeen"]
+    return seen is not None and seen >= since
+
+
+def defaults(now: datetime) -> Document:
+    """Return a player's fields as they are where nobody said otherwise."""
+    return {
+        **{"ClassId": NIL, "ClassName": "", "Gender": 0, "Level": 1, "Exp": 0},
+        **{"ExperienceToNextLevel": 0, "StatPoints": 0, "Vitals": [0, 0], "MaxVitals": [0, 0]},
+        **{"BaseStats": [0] * 5, "StatPointAllocations": [0] * 5, "Equipment": []},
+        **{"MapId": NIL, "MapName": "", "X": 0, "Y": 0, "Dir": 0, "Sprite": "", "Face": ""},
+        **{"Online": False, "InBank": False, "LastOnline": None, "LastSeen": None},
+        **{"CreationDate": now, "PlayTimeSeconds": 0},
+        **{"Inventory": {}, "Bank": {}, "Spells": {}, "Variables": {}},
+    }

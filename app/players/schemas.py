@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from marshmallow import fields
+
+from app.http.api import Schema
+from app.http.fields import Flag, Guid, Integer, Text
+
+
+class PlayerSchema(Schema):
+    """A player character. What else the game stores on one is served as well."""
+
+    Id = Guid(required=True)
+    Name = Text(required=True)
+    UserId = Guid(required=True)
+    ClassId = Guid(nil=True)
+    ClassName = Text()
+    Gender = Integer()
+    Level = Integer(0)
+    Exp = Integer(0)
+    ExperienceToNextLevel = Integer()
+    StatPoints = Integer()
+    Vitals = fields.List(Integer(), metadata={"description": "Health, mana."})
+    MaxVitals = fields.List(Integer(), metadata={"description": "Health, mana."})
+    BaseStats = fields.List(
+        Integer(),
+        metadata={"description": "Attack, ability power, defense, magic resist, speed."},
+    )
+    StatPointAllocations = fields.List(Integer(), metadata={"description": "As BaseStats."})
+    Equipment = fields.List(Integer(), metadata={"description": "Worn inventory slots; -1: none."})
+    MapId = Guid(nil=True)
+    MapName = Text()
+    X = Integer()
+    Y = Integer()
+    Dir = Integer()
+    Sprite = Text()
+    Face = Text()
+    Online = Flag()
+    InBank = Flag()
+    LastOnline = fields.AwareDateTime(allow_none=True)
+    LastSeen = fields.AwareDateTime(allow_none=True)
+    CreationDate = fields.AwareDateTime()
+    PlayTimeSeconds = Integer(0)
+
+
+class PlayerPageSchema(Schema):
+    """A page of players."""
+
+    Total = Integer(0)
+    Page = Integer(0)
+    PageSize = Integer(1)
+    Count = Integer(0)
+    Values = fields.List(fields.Nested(PlayerSchema))

@@ -1,0 +1,83 @@
+"""The connection to MongoDB that one application holds."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import pymongo
+from pymongo import MongoClient
+from pymongo.database import Database
+from pymongo.errors import PyMongoError
+
+from app.errors import Unavailable
+from app.storage.embedded import Lease
+
+Document = dict[str, Any]
+MOCK_SCHEME = "mongomock://"
+
+
+class StorageSettings(Protocol):
+    """The settings that the storage reads."""
+
+    MONGODB_URI: str | None
+    MONGODB_DATABASE: str
+    MONGODB_SELECTION_SECONDS: float
+    MONGODB_OPERATION_SECONDS: float
+    MONGODB_POOL_SIZE: int
+    MONGOD: str | None
+    EMBEDDED_CACHE_GB: float
+    DATA_DIR: str
+
+
+class Storage:
+    """A database, the client behind it, and the embedded server where there is one.
+
+    Made in the process that uses it: a MongoDB client does not survive a fork.
+    """
+
+    def __init__(self, settings: StorageSettings) -> None:
+        self._lease: Lease | None = None
+        self._selection_seconds = settings.MONGODB_SELECTION_SECONDS
+        uri = settings.MONGODB_URI
+        if uri is None:
+            self._lease = Lease(settings.DATA_DIR, settings.MONGOD, settings.EMBEDDED_CACHE_GB)
+            uri = self._lease.uri
+        self.uri = uri
+        self.is_mock = uri.startswith(MOCK_SCHEME)
+        self.client = _mock_client() if self.is_mock else _client(uri, settings)
+        self.db: Database[Document] = self.client.get_default_database(settings.MONGODB_DATABASE)
+
+    def ping(self) -> None:
+        """Raise Unavailable unless the database answers."""
+        try:
+            with pymongo.timeout(self._selection_seconds):
+                self.db.command("ping")
+        except PyMongoError as error:
+            raise Unavailable("The database does not answer.") from error
+
+    def close(self) -> None:
+        self.client.close()
+        if self._lease:
+            self._lease.close()
+
+
+def _client(uri: str, settings: StorageSettings) -> MongoClient[Document]:
+    selection_ms = int(settings.MONGODB_SELECTION_SECONDS * 1000)
+    return MongoClient(
+        uri,
+        appname="quartermaster",
+        tz_aware=True,
+        w="majority",
+        retryWrites=True,
+        serverSelectionTimeoutMS=selection_ms,
+        connectTimeoutMS=selection_ms,
+        timeoutMS=int(settings.MONGODB_OPERATION_SECONDS * 1000),
+        maxPoolSize=settings.MONGODB_POOL_SIZE,
+    )
+
+
+def _mock_client() -> MongoClient[Document]:
+    import mongomock
+
+    client: MongoClient[Document] = mongomock.MongoClient(tz_aware=True)
+    return client

@@ -1,0 +1,82 @@
+"""Finds a mongod program that runs on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from app.errors import QuartermasterError
+
+
+class NoMongod(QuartermasterError):
+    """No mongod program runs here; the text says what was tried."""
+
+    def __init__(self, tried: list[str]) -> None:
+        reasons = "; ".join(tried) or "no wheel with a server for this platform is installed"
+        super().__init__(
+            f"No MongoDB server can be started here ({reasons}). "
+            "Set QM_MONGODB_URI to a MongoDB of yours, or QM_MONGOD to a mongod program."
+        )
+
+
+def find_mongod(chosen: str | None, folder: Path) -> Path:
+    """Return the chosen program, else the first that runs of the wheel's and the PATH's."""
+    tried: list[str] = []
+    for candidate in _candidates(chosen):
+        program = _executable(candidate, folder)
+        fault = _fault_of(program)
+        if fault is None:
+            return program
+        tried.append(f"{candidate}: {fault}")
+        if chosen:
+            break
+    raise NoMongod(tried)
+
+
+def _candidates(chosen: str | None) -> list[Path]:
+    if chosen:
+        return [Path(chosen)]
+    wheel = _wheel_program()
+    on_path = shutil.which("mongod")
+    return [path for path in (wheel, Path(on_path) if on_path else None) if path]
+
+
+def _wheel_program() -> Path | None:
+    # The package is looked up, not imported: importing it runs code that we have no use for.
+    spec = importlib.util.find_spec("fiftyone")
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        program = Path(location) / "db" / "bin" / "mongod"
+        if program.exists():
+            return program
+    return None
+
+
+def _executable(program: Path, folder: Path) -> Path:
+    """Give a file its run bit, on a copy where the original belongs to somebody else."""
+    if not program.exists() or os.access(program, os.X_OK):
+        return program
+    try:
+        program.chmod(program.stat().st_mode | 0o755)
+    except PermissionError:
+        copy = folder / "mongod"
+        if not copy.exists() or copy.stat().st_size != program.stat().st_size:
+            shutil.copyfile(program, copy)
+        copy.chmod(0o755)
+        return copy
+    return program
+
+
+def _fault_of(program: Path) -> str | None:
+    try:
+        result = subprocess.run(  # noqa: S603 (the program that the operator chose or installed)
+            [str(program), "--version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return getattr(error, "strerror", None) or str(error)
+    if result.returncode == 0:
+        return None
+    lines = (result.stderr or result.stdout).strip().splitlines()
+    return lines[-1] if lines else f"it ended with {result.returncode}"

@@ -1,0 +1,175 @@
+"""The collections: what their documents must look like, and their indexes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo.database import Database
+from pymongo.errors import CollectionInvalid, OperationFailure
+
+Document = dict[str, Any]
+
+INDEX_OPTIONS_CONFLICT = 85
+INDEX_KEY_CONFLICT = 86
+
+GUID: Document = {"bsonType": "string", "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"}
+INTEGER: Document = {"bsonType": ["int", "long"]}
+COUNT: Document = {"bsonType": ["int", "long"], "minimum": 0}
+TEXT: Document = {"bsonType": "string"}
+FLAG: Document = {"bsonType": "bool"}
+MOMENT: Document = {"bsonType": "date"}
+TEXT_OR_NULL: Document = {"bsonType": ["string", "null"]}
+MOMENT_OR_NULL: Document = {"bsonType": ["date", "null"]}
+
+
+def _integers(length: int | None = None) -> Document:
+    size = {} if length is None else {"minItems": length, "maxItems": length}
+    return {"bsonType": "array", "items": INTEGER, **size}
+
+
+def _map(key: str, value: Document) -> Document:
+    return {"bsonType": "object", "patternProperties": {key: value}, "additionalProperties": False}
+
+
+def _document(required: Document, optional: Document | None = None) -> Document:
+    properties = {**required, **(optional or {})}
+    return {"bsonType": "object", "required": list(required), "properties": properties}
+
+
+SLOT: Document = {
+    **_document(
+        {"ItemId": GUID, "Quantity": {"bsonType": ["int", "long"], "minimum": 1}},
+        {"BagId": GUID, "StatBuffs": _integers(5)},
+    ),
+    "additionalProperties": False,
+}
+SLOT_NUMBER = "^(0|[1-9][0-9]{0,5})$"
+SLOTS = _map(SLOT_NUMBER, SLOT)
+NAMED: Document = {"_id": GUID, "Name": TEXT, "NameKey": TEXT, "NameParts": {"bsonType": "array"}}
+
+PLAYER = _document(
+    {
+        **NAMED,
+        **{"UserId": GUID, "ClassId": GUID, "ClassName": TEXT, "Gender": INTEGER},
+        **{"Level": COUNT, "Exp": COUNT, "ExperienceToNextLevel": INTEGER, "StatPoints": INTEGER},
+        **{"Vitals": _integers(), "MaxVitals": _integers()},
+        **{"BaseStats": _integers(5), "StatPointAllocations": _integers(5)},
+        **{"Equipment": {"bsonType": "array"}, "MapId": GUID, "MapName": TEXT},
+        **{"X": INTEGER, "Y": INTEGER, "Dir": INTEGER, "Sprite": TEXT, "Face": TEXT},
+        **{"Online": FLAG, "InBank": FLAG, "LastOnline": MOMENT_OR_NULL},
+        **{"LastSeen": MOMENT_OR_NULL, "CreationDate": MOMENT, "PlayTimeSeconds": COUNT},
+        **{"Inventory": SLOTS, "Bank": SLOTS, "Spells": _map(SLOT_NUMBER, GUID)},
+        "Variables": _map(GUID["pattern"], {"bsonType": ["int", "long", "bool"]}),
+        **{"Version": COUNT, "Journal": {"bsonType": "array", "maxItems": 64}},
+    }
+)
+BAG = _document({"_id": GUID, "SlotCount": COUNT, "Slots": SLOTS, "Version": COUNT})
+POWER = _document(
+    dict.fromkeys(
+        (
+            *("Editor", "Ban", "Kick", "Mute"),
+            *("Api", "ApiPersonalInformation", "ApiUserManagement"),
+        ),
+        FLAG,
+    )
+)
+USER = _document(
+    {
+        **NAMED,
+        **{"Email": TEXT, "EmailKey": TEXT, "Power": POWER, "PasswordHash": TEXT_OR_NULL},
+        **{"IsMuted": FLAG, "MuteReason": TEXT_OR_NULL, "CreationDate": MOMENT, "Version": COUNT},
+    }
+)
+REFRESH_TOKEN = _document(
+    {"_id": TEXT, "Chain": GUID, "UserId": GUID, "Used": FLAG, "ExpiresAt": MOMENT}
+)
+
+
+class CollectionPlan(NamedTuple):
+    """What db init makes of one collection."""
+
+    validator: Document
+    indexes: list[IndexModel]
+
+
+def _index(name: str, *keys: str, **options: Any) -> IndexModel:
+    """Name an index by its keys; a leading minus is descending."""
+    order = [
+        (key.removeprefix("-"), DESCENDING if key.startswith("-") else ASCENDING) for key in keys
+    ]
+    return IndexModel(order, name=name, **options)
+
+
+ONLINE = {"partialFilterExpression": {"Online": True}}
+
+COLLECTIONS = {
+    "players": CollectionPlan(
+        PLAYER,
+        [
+            _index("name", "NameKey", unique=True),
+            _index("name_parts", "NameParts", "NameKey"),
+            _index("user", "UserId", "CreationDate", "_id"),
+            # Ties go by name in both directions, so neither order is the other read backwards.
+            _index("rank", "-Level", "-Exp", "NameKey"),
+            _index("rank_ascending", "Level", "Exp", "NameKey"),
+            _index("last_online", "LastOnline", "NameKey"),
+            _index("online_by_name", "NameKey", "LastSeen", **ONLINE),
+            _index("online_by_time", "LastSeen", **ONLINE),
+        ],
+    ),
+    "bags": CollectionPlan(BAG, []),
+    "users": CollectionPlan(
+        USER,
+        [
+            _index("name", "NameKey", unique=True),
+            _index("name_parts", "NameParts", "NameKey"),
+            _index("email", "EmailKey", unique=True),
+        ],
+    ),
+    "refresh_tokens": CollectionPlan(
+        REFRESH_TOKEN,
+        [
+            _index("chain", "Chain"),
+            _index("user", "UserId"),
+            _index("expiry", "ExpiresAt", expireAfterSeconds=0),
+        ],
+    ),
+}
+
+
+def init(db: Database[Document]) -> None:
+    """Create what is missing and bring the rest up to date; safe to repeat, at any time."""
+    for name, plan in COLLECTIONS.items():
+        _set_validator(db, name, {"$jsonSchema": plan.validator})
+        for index in plan.indexes:
+            _create_index(db, name, index)
+
+
+def _set_validator(db: Database[Document], name: str, validator: Document) -> None:
+    try:
+        db.create_collection(name, validator=validator)
+    except CollectionInvalid:  # it exists
+        db.command("collMod", name, validator=validator, validationLevel="strict")
+    except NotImplementedError:  # mongomock knows no validators
+        db.get_collection(name)
+
+
+def _create_index(db: Database[Document], name: str, index: IndexModel) -> None:
+    try:
+        db[name].create_indexes([index])
+    except OperationFailure as error:
+        if error.code not in (INDEX_OPTIONS_CONFLICT, INDEX_KEY_CONFLICT):
+            raise
+        _drop_conflicting(db, name, index)
+        db[name].create_indexes([index])
+
+
+def _drop_conflicting(db: Database[Document], name: str, index: IndexModel) -> None:
+    """Remove an older form of an index: the same name or the same keys, made otherwise."""
+    for existing in list(db[name].list_indexes()):
+        if (
+            existing["name"] == index.document["name"]
+            or existing["key"].items() == index.document["key"].items()
+        ):
+            db[name].drop_index(existing["name"])

@@ -1,0 +1,119 @@
+"""The compare-and-swap: how every change to a stored document is made.
+
+A change is read once, decided by a pure rule, and written in one atomic update whose filter holds
+the version that was read. Whoever was slower reads again and tries again. The same update notes
+the change in the document's journal, from which a repeated request gets its first answer.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from pymongo.collection import Collection
+
+from app.changes import Applied, Intent, Rule
+from app.errors import Busy, KeyReused, NotFound
+
+Document = dict[str, Any]
+
+JOURNAL_LENGTH = 64
+PATIENCE_SECONDS = 5.0
+FIRST_PAUSE = 0.002
+LONGEST_PAUSE = 0.1
+
+
+def swap(
+    collection: Collection[Document],
+    where: Document,
+    reads: tuple[str, ...],
+    rule: Rule,
+    intent: Intent,
+) -> Applied:
+    """Apply a rule to one document, exactly once per Idempotency-Key."""
+    for pause in _pauses():
+        document = collection.find_one(where, _projection(reads, intent))
+        if document is None:
+            raise NotFound(collection.name.removesuffix("s"), next(iter(where.values())))
+        if entry := _journalled(document, intent):
+            return Applied(entry["Answer"], replayed=True)
+        change = rule(document)
+        update = _difference(document, change.fields)
+        if not update and intent.key is None:
+            return Applied(change.answer)
+        _note(update, document.get("Version", 0), intent, change.answer)
+        unchanged = {"_id": document["_id"], "Version": document.get("Version")}
+        if collection.update_one(unchanged, update).matched_count:
+            return Applied(change.answer)
+        time.sleep(pause)
+    raise Busy(collection.name.removesuffix("s"))
+
+
+def fresh_version() -> int:
+    """Return a version that no living document has had, for one that is replaced as a whole.
+
+    It is a multiple of the journal's length, so that the new journal fills from its start.
+    """
+    return time.time_ns() // 1_000_000 * JOURNAL_LENGTH
+
+
+def _pauses() -> Iterator[float]:
+    """Yield growing pauses, each of random length so that rivals do not meet again."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    pause = FIRST_PAUSE
+    while time.monotonic() < deadline:
+        yield random.uniform(0, pause)  # noqa: S311 (nothing secret about a pause)
+        pause = min(pause * 2, LONGEST_PAUSE)
+
+
+def _projection(reads: tuple[str, ...], intent: Intent) -> Document:
+    projection: Document = dict.fromkeys((*reads, "Version"), 1)
+    if intent.key is not None:
+        # The server picks the one entry that matters out of the journal.
+        projection["Journal"] = {"$elemMatch": {"Key": intent.key}}
+    return projection
+
+
+def _journalled(document: Document, intent: Intent) -> Document | None:
+    entries: list[Document] = document.pop("Journal", [])
+    if not entries or intent.key is None:
+        return None
+    same = (intent.operation, intent.fingerprint)
+    if (entries[0]["Operation"], entries[0]["Fingerprint"]) != same:
+        raise KeyReused(intent.key)
+    return entries[0]
+
+
+def _note(update: Document, version: int, intent: Intent, answer: Any) -> None:
+    """Add the next version and its journal entry; the journal is a ring, oldest overwritten."""
+    entry: Document = {"Operation": intent.operation, "At": datetime.now(timezone.utc)}
+    if intent.key is not None:
+        entry |= {"Key": intent.key, "Fingerprint": intent.fingerprint, "Answer": answer}
+    fields = update.setdefault("$set", {})
+    fields["Version"] = version + 1
+    fields[f"Journal.{version % JOURNAL_LENGTH}"] = entry
+
+
+def _difference(old: Document, new: Mapping[str, Any]) -> Document:
+    """Return the smallest update that makes these fields of the old document the new ones."""
+    update: Document = {}
+    _collect(update, "", {field: old.get(field, _ABSENT) for field in new}, new)
+    return update
+
+
+def _collect(update: Document, path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    for name, value in new.items():
+        before = old.get(name, _ABSENT)
+        if isinstance(value, dict) and isinstance(before, dict):
+            _collect(update, f"{path}{name}.", before, value)
+        # True equals 1 in Python, but they are two different values of a variable.
+        elif before != value or isinstance(before, bool) != isinstance(value, bool):
+            update.setdefault("$set", {})[path + name] = value
+    for name in old.keys() - new.keys():
+        update.setdefault("$unset", {})[path + name] = ""
+
+
+_ABSENT = object()

@@ -1,0 +1,99 @@
+"""Every setting, with its default. QM_<NAME> in the environment overrides any of them."""
+
+from __future__ import annotations
+
+
+class Settings:
+    """The settings that all environments share."""
+
+    # Which of development, production and testing this is (QM_ENV).
+    ENV: str = "development"
+    # The settings without which this environment does not start.
+    REQUIRED: tuple[str, ...] = ()
+    # Signs access tokens; at least 32 characters. Development makes one and keeps it in DATA_DIR.
+    SECRET_KEY: str | None = None
+    # Former SECRET_KEYs, separated by commas, whose tokens are still accepted.
+    SECRET_KEY_FALLBACKS: list[str] = []
+
+    # The MongoDB to use. Development without one starts its own.
+    MONGODB_URI: str | None = None
+    # The database, unless the URI names one.
+    MONGODB_DATABASE: str = "quartermaster"
+    # How long to look for a usable server before a request ends in 503.
+    MONGODB_SELECTION_SECONDS: float = 3.0
+    # How long one database operation may take in all, its retries included.
+    MONGODB_OPERATION_SECONDS: float = 5.0
+    # The most connections that one worker opens to a server.
+    MONGODB_POOL_SIZE: int = 32
+    # The mongod program of the embedded server; otherwise the wheel's, then the PATH's.
+    MONGOD: str | None = None
+    # The memory that the embedded server may use as its cache.
+    EMBEDDED_CACHE_GB: float = 1.0
+    # Where the embedded server, development's secret and its outgoing mail are kept.
+    DATA_DIR: str = "var"
+
+    # The address to listen on.
+    HOST: str = "127.0.0.1"
+    # The port to listen on.
+    PORT: int = 8000
+    # How many worker processes serve requests.
+    WORKERS: int = 2
+    # How many requests one worker serves at a time.
+    THREADS: int = 8
+    # A worker that is stuck for this long is replaced.
+    WORKER_TIMEOUT_SECONDS: int = 30
+    # How long a stopping worker may finish what it has begun.
+    GRACEFUL_TIMEOUT_SECONDS: int = 20
+    # The largest request body in bytes.
+    MAX_CONTENT_LENGTH: int = 1024 * 1024
+
+    # How long an access token lives.
+    ACCESS_TOKEN_SECONDS: int = 300
+    # How long a refresh token lives.
+    REFRESH_TOKEN_SECONDS: int = 7 * 24 * 3600
+    # How old a worker's knowledge of a caller's roles and tokens may be; 0 asks every time.
+    AUTH_CACHE_SECONDS: float = 5.0
+    # argon2id: passes over the memory.
+    ARGON2_TIME_COST: int = 2
+    # argon2id: memory in KiB.
+    ARGON2_MEMORY_KIB: int = 19456
+    # argon2id: lanes.
+    ARGON2_PARALLELISM: int = 1
+
+    # The largest page; a larger pageSize or count is served as this.
+    PAGE_SIZE_MAX: int = 100
+    # How old the Total of an unfiltered list may be.
+    TOTAL_CACHE_SECONDS: float = 1.0
+    # Slots of an inventory.
+    INVENTORY_SIZE: int = 35
+    # Slots of a bank.
+    BANK_SIZE: int = 100
+    # Slots for known spells.
+    SPELLS_SIZE: int = 35
+    # How many of one item a slot holds.
+    STACK_LIMIT: int = 1_000_000
+    # How long a player stays online after LastSeen; 0 trusts the Online flag alone.
+    ONLINE_TTL_SECONDS: int = 300
+
+    # The least important log lines to write: DEBUG, INFO, WARNING, ERROR.
+    LOG_LEVEL: str = "INFO"
+    # How log lines look: text for people, json for machines.
+    LOG_FORMAT: str = "text"
+
+    # The title of the API's documentation.
+    API_TITLE: str = "Quartermaster"
+    # The version of the API that the documentation names.
+    API_VERSION: str = "v1"
+    # The version of OpenAPI that the documentation is written in.
+    OPENAPI_VERSION: str = "3.0.3"
+    # Where the documentation lives.
+    OPENAPI_URL_PREFIX: str = "/api"
+    # Its machine-readable form, below the prefix.
+    OPENAPI_JSON_PATH: str = "openapi.json"
+    # Its readable form (Swagger UI), below the prefix.
+    OPENAPI_SWAGGER_UI_PATH: str = "/docs"
+    # Where the readable form's own files are served.
+    OPENAPI_SWAGGER_UI_URL: str = "/api/docs/files/"
+
+    # Flask answers OPTIONS by itself unless told not to; here it is a method like any other.
+    PROVIDE_AUTOMATIC_OPTIONS: bool = False

@@ -1,0 +1,36 @@
+"""How gunicorn runs the service: ``gunicorn -c python:config.gunicorn wsgi:app``."""
+
+# Names of gunicorn's own settings, such as config, must not be imported here.
+from config import load as load_settings
+
+settings = load_settings()
+
+bind = f"{settings.HOST}:{settings.PORT}"
+workers = settings.WORKERS
+worker_class = "gthread"
+threads = settings.THREADS
+timeout = settings.WORKER_TIMEOUT_SECONDS
+graceful_timeout = settings.GRACEFUL_TIMEOUT_SECONDS
+keepalive = 65
+# The application writes one line per request itself, with the request id in it.
+accesslog = None
+# Signals do what its control socket would, without a file in somebody's home.
+control_socket_disable = True
+logconfig_dict = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "text": {"()": "app.http.logs.TextFormatter"},
+        "json": {"()": "app.http.logs.JsonFormatter"},
+    },
+    "root": {"level": settings.LOG_LEVEL, "handlers": []},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": settings.LOG_FORMAT}},
+    "loggers": {
+        "gunicorn.error": {
+            # On a developer's terminal its account of itself would drown the banner.
+            "level": settings.LOG_LEVEL if settings.ENV == "production" else "WARNING",
+            "handlers": ["stderr"],
+            "propagate": False,
+        }
+    },
+}

@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from config.base import Settings
+
+
+class Testing(Settings):
+    """Cheap hashes, no caches, and no database unless a test names one."""
+
+    ENV: str = "testing"
+    TESTING: bool = True
+    SECRET_KEY: str | None = "a secret that only the tests use, 32+"  # noqa: S105 (it guards nothing)
+    MONGODB_URI: str | None = "mongomock://localhost"
+    MONGODB_SELECTION_SECONDS: float = 2.0
+    AUTH_CACHE_SECONDS: float = 0.0
+    TOTAL_CACHE_SECONDS: float = 0.0
+    ARGON2_TIME_COST: int = 1
+    ARGON2_MEMORY_KIB: int = 64

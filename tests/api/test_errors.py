@@ -1,0 +1,205 @@
+"""Every way a request can go wrong, in one shape."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from pymongo.errors import NetworkTimeout, OperationFailure, ServerSelectionTimeoutError
+
+from app.auth import roles
+from app.errors import Busy, Conflict, KeyReused, NotFound
+from app.http.api import Blueprint, Schema
+from app.http.fields import Flag, Guid, Integer, PasswordHash, Text
+
+GUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+
+
+class ThingArgs(Schema):
+    itemid = Guid(required=True)
+    quantity = Integer(1, 2**31 - 1, required=True)
+    bankoverflow = Flag()
+    note = Text()
+    password = PasswordHash()
+
+
+FAILURES = {
+    "conflict": Conflict("The inventory is full."),
+    "missing": NotFound("player", "Bob"),
+    "reused": KeyReused("k"),
+    "busy": Busy("player"),
+    "away": ServerSelectionTimeoutError("mongodb://user:secret@host"),
+    "slow": NetworkTimeout("timed out"),
+    "stepping-down": OperationFailure("not primary", 10107),
+    "bug": ZeroDivisionError("a secret detail"),
+    "invalid-document": OperationFailure("failed validation", 121),
+}
+
+
+@pytest.fixture
+def client(app):
+    """The application with a few more routes, which fail in every way there is."""
+    blp = Blueprint("Things", __name__, url_prefix="/things")
+
+    @blp.route("/take", methods=["POST"])
+    @roles.public
+    @blp.arguments(ThingArgs())
+    def take(args):
+        return args
+
+    @blp.route("/fail/<kind>")
+    @roles.public
+    def fail(kind):
+        raise FAILURES[kind]
+
+    app.register_blueprint(blp)
+    return app.test_client()
+
+
+def assert_error(response, status, message=None):
+    assert response.status_code == status, response.data
+    assert response.headers["Content-Type"] == "application/json; charset=utf-8"
+    assert response.headers["X-Request-ID"]
+    assert response.json.keys() <= {"Message", "Errors"}
+    if message is not None:
+        assert response.json["Message"] == message
+
+
+def test_an_unknown_path_is_a_404_in_json(client):
+    assert_error(client.get("/nowhere"), 404, "There is nothing at this path.")
+    assert_error(client.get("//api/v1/players"), 404)
+    assert_error(client.get("/api/v1/nothing/../here"), 404)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"])
+def test_a_wrong_method_is_a_405_that_names_the_right_ones(client, method):
+    response = client.open("/healthz", method=method)
+    assert_error(response, 405, f"The method {method} is not allowed here.")
+    assert set(response.headers["Allow"].split(", ")) == {"GET", "HEAD"}
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "{",
+            "The request body is not valid JSON: unexpected end of data: line 1 column 2 (char 1).",
+        ),
+        ("[1]", "The request body must be a JSON object."),
+        ("null", "The request body must be a JSON object."),
+        ('"text"', "The request body must be a JSON object."),
+        ('{"itemid": NaN}', None),
+        (b'{"note": "\xff"}', None),
+        ("[" * 5000, None),
+        ("", "The field 'itemid' is required; the field 'quantity' is required."),
+        ("  ", "The field 'itemid' is required; the field 'quantity' is required."),
+        ("{}", "The field 'itemid' is required; the field 'quantity' is required."),
+    ],
+)
+def test_a_malformed_body_is_a_400(client, body, message):
+    response = client.post("/things/take", data=body, content_type="application/json")
+    assert_error(response, 400, message)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("itemid", "sword", "The field 'itemid' must be a guid."),
+        ("itemid", 5, "The field 'itemid' must be a guid."),
+        ("itemid", None, "The field 'itemid' must not be null."),
+        (
+            "itemid",
+            "00000000-0000-0000-0000-000000000000",
+            "The field 'itemid' must not be the all-zero guid.",
+        ),
+        ("itemid", {"$ne": None}, "The field 'itemid' must be a guid."),
+        ("quantity", "5", "The field 'quantity' must be a whole number."),
+        ("quantity", 5.0, "The field 'quantity' must be a whole number."),
+        ("quantity", True, "The field 'quantity' must be a whole number."),
+        ("quantity", None, "The field 'quantity' must not be null."),
+        ("quantity", [], "The field 'quantity' must be a whole number."),
+        ("quantity", 0, None),
+        ("quantity", -1, None),
+        ("quantity", 2**31, None),
+        ("quantity", 2**63, None),
+        ("quantity", 10**30, None),
+        ("bankoverflow", "true", "The field 'bankoverflow' must be true or false."),
+        ("bankoverflow", 1, "The field 'bankoverflow' must be true or false."),
+        ("note", 1, "The field 'note' must be a string."),
+        ("password", "secret", None),
+        ("password", "g" * 64, None),
+        ("itemId", GUID, "The field 'itemId' is unknown; did you mean 'itemid'?"),
+        ("bankOverflow", True, "The field 'bankOverflow' is unknown; did you mean 'bankoverflow'?"),
+        ("colour", "red", "The field 'colour' is unknown."),
+    ],
+)
+def test_a_wrong_field_is_a_400_that_names_it(client, field, value, message):
+    body = json.dumps({"itemid": GUID, "quantity": 1, field: value})
+    response = client.post("/things/take", data=body, content_type="application/json")
+    assert_error(response, 400, message)
+    assert list(response.json["Errors"]) == [field]
+    assert f"'{field}'" in response.json["Message"]
+
+
+def test_a_good_body_is_taken_whatever_its_json_type_is_called(client):
+    body = json.dumps({"itemid": GUID.upper(), "quantity": 1})
+    for content_type in ("application/json", "application/json; charset=utf-8", "text/x+json"):
+        response = client.post("/things/take", data=body, content_type=content_type)
+        assert response.json == {"itemid": GUID, "quantity": 1}
+
+
+@pytest.mark.parametrize("content_type", [None, "text/plain", "application/xml", "a=1", "json"])
+def test_a_body_that_is_not_json_is_a_415(client, content_type):
+    response = client.post("/things/take", data="a=1", content_type=content_type)
+    assert_error(response, 415)
+
+
+def test_a_body_over_the_limit_is_a_413(client):
+    body = json.dumps({"note": "x" * 3_000_000})
+    response = client.post("/things/take", data=body, content_type="application/json")
+    assert_error(response, 413, "The request body is too large.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "message"),
+    [
+        ("conflict", 409, "The inventory is full."),
+        ("missing", 404, "No player was found for 'Bob'."),
+        ("reused", 409, "The Idempotency-Key 'k' was used before with another request."),
+        ("busy", 503, "Too many changes to this player at once; please try again."),
+        ("away", 503, "The database is not available at the moment; please try again."),
+        ("slow", 503, "The database is not available at the moment; please try again."),
+        ("stepping-down", 503, "The database is not available at the moment; please try again."),
+    ],
+)
+def test_known_errors_have_their_status_and_sentence(client, kind, status, message):
+    response = client.get(f"/things/fail/{kind}")
+    assert_error(response, status, message)
+    assert ("Retry-After" in response.headers) == (status == 503)
+
+
+@pytest.mark.parametrize("kind", ["bug", "invalid-document"])
+def test_a_bug_is_a_bland_500_with_its_details_in_the_log(client, caplog, kind):
+    response = client.get(f"/things/fail/{kind}", headers={"X-Request-ID": "find-me"})
+    assert_error(response, 500)
+    assert "X-Request-ID" in response.json["Message"]
+    assert str(FAILURES[kind]) not in response.text
+    record = next(r for r in caplog.records if r.levelno == logging.ERROR)
+    assert record.exc_info[1] is FAILURES[kind]
+
+
+def test_a_missing_token_is_a_401_that_clients_recognise(client):
+    response = client.get("/api/v1/players")
+    assert_error(response, 401, "Authorization has been denied for this request.")
+    assert response.headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_trailing_slashes_and_stray_headers_are_tolerated(client):
+    assert client.get("/healthz/").status_code == 200
+    assert client.get("/healthz", content_type="application/json").status_code == 200
+
+
+def test_query_strings_ignore_unknown_names(client, as_role):
+    response = client.get("/api/v1/players?colour=red&page=0", headers=as_role())
+    assert response.status_code == 200

@@ -1,0 +1,82 @@
+"""Players by name or id, in any script."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from tests.factories import NOW, guid
+
+PROMISED = {
+    *("Id", "Name", "UserId", "ClassId", "ClassName", "Gender", "Level", "Exp"),
+    *("ExperienceToNextLevel", "StatPoints", "Vitals", "MaxVitals", "BaseStats"),
+    *("StatPointAllocations", "Equipment", "MapId", "MapName", "X", "Y", "Dir", "Sprite", "Face"),
+    *("Online", "InBank", "LastOnline", "CreationDate", "PlayTimeSeconds"),
+}
+
+
+@pytest.fixture
+def get(client, as_role):
+    headers = as_role()
+    return lambda key: client.get(f"/api/v1/players/{quote(key, safe='')}", headers=headers)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "Bob",
+            "Sir Bob",
+            "100%",
+            "50%25",
+            "What?",
+            "a#b",
+            "a&b=c",
+            "a+b",
+            "ñandú",
+            "玩家",
+            "Игрок",
+        ),
+        *("🐉", "a\\b", "'\"", "$where", "a.b", "..", "İstanbul", "ﬁsh", " spaced ", "x;y", "%2F"),
+    ],
+)
+def test_a_player_is_found_by_any_printable_name(get, world, name):
+    player = world.add_player(Name=name)
+    response = get(name)
+    assert response.status_code == 200
+    assert (response.json["Id"], response.json["Name"]) == (player["_id"], name)
+
+
+@pytest.mark.parametrize("key", ["BOB the élan", "bob THE ÉLAN", "Bob the E\u0301lan"])
+def test_names_compare_without_case(get, world, key):
+    world.add_player(Name="Bob the Élan")
+    assert get(key).json["Name"] == "Bob the Élan"
+
+
+def test_a_player_is_found_by_id_in_any_case(get, world):
+    player = world.add_player()
+    assert get(player["_id"].upper()).json["Id"] == player["_id"]
+
+
+@pytest.mark.parametrize("key", ["nobody", guid(), "00000000-0000-0000-0000-000000000000", "\x00"])
+def test_an_unknown_key_is_a_404_that_names_it(get, key):
+    response = get(key)
+    assert response.status_code == 404
+    assert key in response.json["Message"]
+
+
+def test_all_promised_fields_are_served_and_what_the_game_adds(get, world):
+    world.add_player(Name="Bob", Guild={"Name": "Owls", "Rank": 3})
+    record = get("Bob").json
+    assert record.keys() >= PROMISED
+    assert record["Guild"] == {"Name": "Owls", "Rank": 3}
+    assert record["CreationDate"] == NOW.isoformat().replace("+00:00", "Z")
+    internal = {"_id", "NameKey", "NameParts", "Version", "Journal"}
+    assert not record.keys() & (internal | {"Inventory", "Bank", "Spells", "Variables"})
+
+
+def test_a_key_from_a_path_is_never_an_operator(get, world):
+    world.add_player(Name="Bob")
+    for key in ('{"$ne": null}', "$ne", "[$regex]=.*", "{$gt: ''}"):
+        assert get(key).status_code == 404

@@ -1,0 +1,271 @@
+"""Tokens: issued, used, refreshed, stolen, revoked."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
+
+import pytest
+from itsdangerous import Signer
+
+from app.auth.powers import Role, revoked
+from app.auth.tokens import AccessTokens
+from app.errors import Unauthorized
+from app.http.stores import PARTS
+from app.keys import Lookup
+from app.oauth.store import RefreshTokens
+from app.users.store import Users
+from tests.factories import guid, sha256
+
+TOKEN = "/api/oauth/token"
+DENIED = "Authorization has been denied for this request."
+
+
+@pytest.fixture
+def alice(world):
+    return world.add_user("secret", roles=(Role.API,), Name="Alice")
+
+
+def sign_in(client, name="Alice", password="secret"):
+    body = {"grant_type": "password", "username": name, "password": sha256(password)}
+    return client.post(TOKEN, json=body)
+
+
+def refresh(client, token):
+    return client.post(TOKEN, json={"grant_type": "refresh_token", "refresh_token": token})
+
+
+def call(client, token):
+    return client.get("/api/v1/players", headers={"Authorization": f"Bearer {token}"})
+
+
+def test_a_password_gets_a_token_that_works(client, alice):
+    response = sign_in(client)
+    assert response.status_code == 200
+    assert response.headers["Cache-Control"] == "no-store"
+    body = response.json
+    assert list(body) == [
+        *("access_token", "token_type", "expires_in", "refresh_token", ".issued", ".expires")
+    ]
+    assert (body["token_type"], body["expires_in"]) == ("bearer", 300)
+    lifetime = parsedate_to_datetime(body[".expires"]) - parsedate_to_datetime(body[".issued"])
+    assert lifetime == timedelta(seconds=300)
+    assert call(client, body["access_token"]).status_code == 200
+
+
+def test_a_form_is_as_good_as_json(client, alice):
+    form = {"grant_type": "password", "username": "aLICE", "password": sha256("secret").upper()}
+    assert client.post(TOKEN, data={**form, "client_id": "ignored"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ({}, "invalid_request"),
+        ({"grant_type": 5}, "invalid_request"),
+        ({"grant_type": "password"}, "invalid_request"),
+        ({"grant_type": "password", "username": "Alice"}, "invalid_request"),
+        ({"grant_type": "password", "username": "Alice", "password": "secret"}, "invalid_request"),
+        (
+            {"grant_type": "password", "username": {"$ne": 1}, "password": "0" * 64},
+            "invalid_request",
+        ),
+        ({"grant_type": "password", "username": "Alice", "password": "0" * 64}, "invalid_grant"),
+        ({"grant_type": "password", "username": "Nobody", "password": "0" * 64}, "invalid_grant"),
+        ({"grant_type": "refresh_token"}, "invalid_request"),
+        ({"grant_type": "refresh_token", "refresh_token": "x"}, "invalid_grant"),
+        ({"grant_type": "client_credentials"}, "unsupported_grant_type"),
+    ],
+)
+def test_a_refusal_has_its_code_from_the_rfc(client, alice, body, error):
+    response = client.post(TOKEN, json=body)
+    assert response.status_code == 400
+    assert response.json["error"] == error
+    assert response.json["error_description"] == response.json["Message"]
+
+
+def test_a_form_that_repeats_a_field_is_refused(client, alice):
+    response = client.post(TOKEN, data={"grant_type": ["password", "password"]})
+    assert response.json["error"] == "invalid_request"
+
+
+def test_an_unknown_user_and_a_wrong_password_look_the_same(client, alice, world):
+    world.add_user(None, roles=(Role.API,), Name="NoPassword")
+    answers = [sign_in(client, *who) for who in (("Alice", "x"), ("Bob", "x"), ("NoPassword", "x"))]
+    assert {answer.status_code for answer in answers} == {400}
+    assert len({answer.data for answer in answers}) == 1
+
+
+def test_a_right_password_without_api_access_is_a_403(client, world):
+    world.add_user("secret", Name="Gamer")
+    response = sign_in(client, "Gamer")
+    assert (response.status_code, response.json["error"]) == (403, "access_denied")
+    assert sign_in(client, "Gamer", "wrong").status_code == 400
+
+
+def test_a_refresh_rotates(client, alice):
+    first = sign_in(client).json
+    second = refresh(client, first["refresh_token"].upper())
+    assert second.status_code == 200
+    assert second.json["refresh_token"] != first["refresh_token"]
+    assert call(client, second.json["access_token"]).status_code == 200
+    assert refresh(client, second.json["refresh_token"]).status_code == 200
+
+
+def test_a_used_refresh_token_ends_its_whole_chain_and_no_other(client, alice):
+    other = sign_in(client).json
+    first = sign_in(client).json
+    second = refresh(client, first["refresh_token"]).json
+    assert refresh(client, first["refresh_token"]).json["error"] == "invalid_grant"
+    assert refresh(client, second["refresh_token"]).json["error"] == "invalid_grant"
+    for tokens in (first, second):
+        assert call(client, tokens["access_token"]).status_code == 401
+    assert call(client, other["access_token"]).status_code == 200
+    assert refresh(client, other["refresh_token"]).status_code == 200
+
+
+def test_an_expired_refresh_token_is_refused_before_its_record_is_swept(client, alice, db):
+    token = sign_in(client).json["refresh_token"]
+    past = datetime.now(timezone.utc) - timedelta(seconds=1)
+    db.refresh_tokens.update_many({}, {"$set": {"ExpiresAt": past}})
+    assert refresh(client, token).json["error"] == "invalid_grant"
+
+
+def test_a_refresh_token_is_not_stored_in_clear(client, alice, db):
+    token = sign_in(client).json["refresh_token"]
+    assert token not in str(list(db.refresh_tokens.find()))
+
+
+def test_a_demoted_or_deleted_user_cannot_refresh(client, alice, app, db):
+    one, other = sign_in(client).json, sign_in(client).json
+    power = revoked(alice["Power"], Role.API)
+    app.extensions[PARTS][Users].change_power(Lookup.parse("Alice"), lambda _: power)
+    assert refresh(client, one["refresh_token"]).json["error"] == "access_denied"
+    db.users.delete_one({"_id": alice["_id"]})
+    response = refresh(client, other["refresh_token"])
+    assert (response.status_code, response.json["error"]) == (400, "invalid_grant")
+
+
+def test_a_sign_in_that_a_change_of_password_overtakes_is_refused(client, alice, app, monkeypatch):
+    users = app.extensions[PARTS][Users]
+    monkeypatch.setattr(users, "has_hash", lambda *_: False)
+    assert sign_in(client).json["error"] == "invalid_grant"
+    assert app.extensions[PARTS][RefreshTokens]._tokens.count_documents({}) == 0
+
+
+def test_a_password_at_an_old_cost_is_stored_anew(client, alice, db, app):
+    before = alice["PasswordHash"].replace("m=64", "m=64")
+    parts = app.extensions[PARTS]
+    passwords = next(part for kind, part in parts.items() if kind.__name__ == "Passwords")
+    passwords._hasher = type(passwords._hasher)(2, 64, 1)
+    assert sign_in(client).status_code == 200
+    assert db.users.find_one({"_id": alice["_id"]})["PasswordHash"] != before
+    assert sign_in(client).status_code == 200
+
+
+@pytest.mark.parametrize("plural", ["token", "tokens"])
+def test_a_user_revokes_its_own_tokens(client, alice, plural):
+    one, other = sign_in(client).json, sign_in(client).json
+    headers = {"Authorization": f"Bearer {one['access_token']}"}
+    response = client.delete(f"/api/oauth/{plural}/alice", headers=headers)
+    assert (response.status_code, response.json) == (200, {"username": "Alice"})
+    for tokens in (one, other):
+        assert call(client, tokens["access_token"]).status_code == 401
+        assert refresh(client, tokens["refresh_token"]).json["error"] == "invalid_grant"
+
+
+@pytest.mark.parametrize("plural", ["token", "tokens"])
+def test_a_user_revokes_one_of_its_tokens(client, alice, plural):
+    one, other = sign_in(client).json, sign_in(client).json
+    headers = {"Authorization": f"Bearer {one['access_token']}"}
+    path = f"/api/oauth/{plural}/{alice['_id']}/{other['refresh_token']}"
+    response = client.delete(path, headers=headers)
+    assert response.json == {"username": "Alice", "tokenId": other["refresh_token"]}
+    assert call(client, one["access_token"]).status_code == 200
+    assert call(client, other["access_token"]).status_code == 401
+    assert client.delete(path, headers=headers).status_code == 404
+
+
+def test_only_a_manager_revokes_the_tokens_of_others(client, alice, as_role):
+    tokens = sign_in(client).json
+    stranger = as_role(Role.API, Role.USERS_QUERY)
+    for path in ("Alice", f"Alice/{tokens['refresh_token']}", "Nobody"):
+        response = client.delete(f"/api/oauth/token/{path}", headers=stranger)
+        assert response.status_code == 403
+        assert "'users.manage'" in response.json["Message"]
+    assert call(client, tokens["access_token"]).status_code == 200
+    manager = as_role(*Role)
+    assert client.delete("/api/oauth/token/Nobody", headers=manager).status_code == 404
+    assert client.delete("/api/oauth/token/Alice", headers=manager).status_code == 200
+    assert call(client, tokens["access_token"]).status_code == 401
+
+
+def test_another_users_refresh_token_is_not_found(client, alice, world, as_role):
+    bob = world.add_user("secret", roles=(Role.API,), Name="Bob")
+    token = sign_in(client).json["refresh_token"]
+    headers = as_role(user=bob)
+    assert client.delete(f"/api/oauth/token/Bob/{token}", headers=headers).status_code == 404
+    assert refresh(client, token).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *(None, "", "Bearer", "Bearer ", "Basic abc", "Bearer abc", "Bearer a.b", "Token x"),
+        *("Bearer " + "a" * 600, "Bearer é", "Bearer a b", "bearer null.null"),
+    ],
+)
+def test_a_missing_or_malformed_token_is_denied(client, header):
+    headers = {} if header is None else {"Authorization": header}
+    response = client.get("/api/v1/players", headers=headers)
+    assert response.status_code == 401
+    assert response.headers["WWW-Authenticate"] == "Bearer"
+    assert response.json == {"Message": DENIED}
+
+
+def test_an_altered_token_is_denied(client, alice):
+    token = sign_in(client).json["access_token"]
+    for place in range(len(token)):
+        letter = "A" if token[place] != "A" else "B"
+        altered = token[:place] + letter + token[place + 1 :]
+        # The last letter of base64 may hold bits that mean nothing.
+        if place not in (token.index(".") - 1, len(token) - 1):
+            assert call(client, altered).status_code == 401, place
+
+
+def test_an_expired_token_is_denied_though_it_was_known(monkeypatch):
+    tokens = AccessTokens(["k" * 32], 300)
+    token = tokens.issue("u", "c", 1000)
+    monkeypatch.setattr("time.time", lambda: 1299)
+    assert tokens.check(token).user_id == "u"
+    monkeypatch.setattr("time.time", lambda: 1300)
+    with pytest.raises(Unauthorized):
+        tokens.check(token)
+
+
+def test_a_token_of_another_secret_or_another_signer_is_denied():
+    ours, theirs = AccessTokens(["k" * 32], 300), AccessTokens(["x" * 32], 300)
+    token = theirs.issue("u", "c", 10**10)
+    with pytest.raises(Unauthorized):
+        ours.check(token)
+    payload = token.rpartition(".")[0]
+    with pytest.raises(Unauthorized):
+        ours.check(Signer("k" * 32).sign(payload).decode())
+
+
+def test_a_retired_secret_still_opens_and_no_longer_signs():
+    old, new = AccessTokens(["o" * 32], 300), AccessTokens(["n" * 32, "o" * 32], 300)
+    assert new.check(old.issue("u", "c", 10**10)).user_id == "u"
+    with pytest.raises(Unauthorized):
+        old.check(new.issue("u", "c", 10**10))
+
+
+def test_a_token_of_a_chain_that_was_never_begun_is_denied(client, alice, app):
+    token = app.extensions[PARTS][AccessTokens].issue(alice["_id"], guid(), 10**10)
+    assert call(client, token).status_code == 401
+
+
+def test_a_token_of_a_deleted_user_is_denied(client, alice, db):
+    token = sign_in(client).json["access_token"]
+    db.users.delete_one({"_id": alice["_id"]})
+    assert call(client, token).status_code == 401

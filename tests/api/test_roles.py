@@ -1,0 +1,89 @@
+"""The guard at the door."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from flask import Flask
+
+import config
+from app.auth import roles
+from app.auth.powers import Role
+from app.auth.tokens import AccessTokens
+from app.http.api import Blueprint, UnguardedView
+from app.http.stores import PARTS
+from tests.factories import World
+
+OPEN = {
+    *("/healthz", "/readyz", "/api/oauth/token"),
+    *("/api/openapi.json", "/api/docs", "/api/docs/files/<path:name>"),
+}
+
+
+def test_every_view_says_whom_it_lets_in(app):
+    for rule in app.url_map.iter_rules():
+        needed = app.view_functions[rule.endpoint].access
+        assert (Role.API in needed) == (rule.rule not in OPEN), rule
+
+
+def test_every_guarded_path_denies_a_stranger(app, client):
+    for rule in app.url_map.iter_rules():
+        if app.view_functions[rule.endpoint].access:
+            path = rule.rule.replace("<lookup:key>", "x").replace("<token_id>", "y")
+            for method in rule.methods - {"HEAD"}:
+                assert client.open(path, method=method).status_code == 401, (method, path)
+
+
+def test_a_blueprint_refuses_a_view_without_a_role():
+    blp = Blueprint("Things", __name__)
+    with pytest.raises(UnguardedView, match="/things"):
+        blp.route("/things")(lambda: "open")
+
+
+def test_an_application_with_an_unguarded_view_does_not_start():
+    app = Flask("leaky")
+    app.add_url_rule("/leak", "leak", lambda: "open")
+    with pytest.raises(UnguardedView, match="no role decorator"):
+        roles.check_every_view(app)
+
+
+def test_a_caller_without_the_role_is_told_which(client, world):
+    nobody = world.headers(user=world.add_user())
+    response = client.get("/api/v1/players", headers=nobody)
+    assert response.status_code == 403
+    assert response.json == {"Message": "This request needs the role 'api'."}
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3])
+def test_a_change_of_roles_counts_within_the_cache_time(make_app, settings, seconds):
+    settings.AUTH_CACHE_SECONDS = seconds
+    app = make_app(settings)
+    world, client = World(app), app.test_client()
+    user = world.add_user(roles=(Role.API,))
+    headers = world.headers(user=user)
+
+    def status():
+        return client.get("/api/v1/players", headers=headers).status_code
+
+    assert status() == 200
+    world.db.users.update_one({"_id": user["_id"]}, {"$set": {"Power.Api": False}})
+    assert status() == (200 if seconds else 403)
+    time.sleep(seconds)
+    assert status() == 403
+    world.db.refresh_tokens.delete_many({})
+    time.sleep(seconds)
+    assert status() == 401
+
+
+def test_development_keeps_a_secret_of_its_own(make_app, tmp_path):
+    def app():
+        return make_app(
+            config.load({}, DATA_DIR=str(tmp_path), MONGODB_URI="mongomock://localhost")
+        )
+
+    token = app().extensions[PARTS][AccessTokens].issue("u", "c", 10**10)
+    assert app().extensions[PARTS][AccessTokens].check(token).user_id == "u"
+    (kept,) = tmp_path.iterdir()
+    assert kept.name == "secret_key"
+    assert kept.stat().st_mode & 0o077 == 0

@@ -1,0 +1,103 @@
+"""What db init makes of a database, on the real server."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+from pymongo.errors import WriteError
+
+from app.storage import schema
+from tests.factories import guid, make_player, make_user
+
+BAG = {
+    "_id": guid(),
+    "SlotCount": 2,
+    "Slots": {"0": {"ItemId": guid(), "Quantity": 1}},
+    "Version": 0,
+}
+TOKEN = {
+    "_id": "hash",
+    "Chain": guid(),
+    "UserId": guid(),
+    "Used": False,
+    "ExpiresAt": datetime(2099, 1, 1, tzinfo=timezone.utc),
+}
+
+
+def test_db_init_can_be_repeated(real_db):
+    before = {name: real_db[name].index_information() for name in schema.COLLECTIONS}
+    schema.init(real_db)
+    schema.init(real_db)
+    assert {name: real_db[name].index_information() for name in schema.COLLECTIONS} == before
+
+
+def test_an_index_of_an_older_shape_is_replaced_and_no_document_is_lost(real_db):
+    real_db.players.insert_one(make_player())
+    real_db.players.drop_index("rank")
+    real_db.players.create_index([("Level", 1)], name="rank")
+    real_db.players.drop_index("last_online")
+    real_db.players.create_index([("LastOnline", 1), ("NameKey", 1)], name="former_name")
+    schema.init(real_db)
+    keys = {name: index["key"] for name, index in real_db.players.index_information().items()}
+    assert keys["rank"] == [("Level", -1), ("Exp", -1), ("NameKey", 1)]
+    assert "former_name" not in keys
+    assert "last_online" in keys
+    assert real_db.players.count_documents({}) == 1
+
+
+def test_what_the_api_stores_is_valid(real_db):
+    real_db.players.insert_one(make_player(Guild={"Rank": 1}))
+    real_db.users.insert_one(make_user())
+    real_db.bags.insert_one(dict(BAG))
+    real_db.refresh_tokens.insert_one(dict(TOKEN))
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        {"_id": "not a guid"},
+        {"Level": "high"},
+        {"Level": -1},
+        {"Exp": 1.5},
+        {"Vitals": ["full"]},
+        {"BaseStats": [1, 2, 3]},
+        {"Online": 1},
+        {"LastOnline": "yesterday"},
+        {"Inventory": []},
+        {"Inventory": {"first": {"ItemId": guid(), "Quantity": 1}}},
+        {"Inventory": {"0": {"ItemId": guid(), "Quantity": 0}}},
+        {"Inventory": {"0": {"ItemId": guid()}}},
+        {"Inventory": {"0": {"ItemId": guid(), "Quantity": 1, "Colour": "red"}}},
+        {"Inventory": {"0": {"ItemId": guid(), "Quantity": 1, "StatBuffs": [1]}}},
+        {"Spells": {"0": "fireball"}},
+        {"Variables": {guid(): 1.5}},
+        {"Variables": {"name": 1}},
+        {"NameKey": None},
+    ],
+)
+def test_a_stray_writer_cannot_store_a_player_that_we_could_not_serve(real_db, stray):
+    with pytest.raises(WriteError):
+        real_db.players.insert_one({**make_player(), **stray})
+
+
+@pytest.mark.parametrize("field", ["Name", "NameKey", "UserId", "Inventory", "Version", "Level"])
+def test_a_player_without_a_field_that_we_serve_is_refused(real_db, field):
+    player = make_player()
+    del player[field]
+    with pytest.raises(WriteError):
+        real_db.players.insert_one(player)
+
+
+def test_names_and_addresses_are_unique_without_case(real_db):
+    real_db.users.insert_one(make_user(Name="Bob", Email="bob@example.com"))
+    for clash in ({"Name": "BOB"}, {"Email": "BOB@example.com"}):
+        with pytest.raises(WriteError, match="duplicate"):
+            real_db.users.insert_one(make_user(**clash))
+    real_db.players.insert_one(make_player(Name="Straße"))
+    with pytest.raises(WriteError, match="duplicate"):
+        real_db.players.insert_one(make_player(Name="STRASSE"))
+
+
+def test_old_refresh_tokens_are_swept_by_the_server(real_db):
+    assert real_db.refresh_tokens.index_information()["expiry"]["expireAfterSeconds"] == 0

@@ -1,0 +1,224 @@
+"""The compare-and-swap helper: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from copy import deepcopy
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.changes import Change, Intent
+from app.errors import Busy, Conflict, KeyReused, NotFound
+from app.storage import swap as swap_module
+from app.storage.swap import JOURNAL_LENGTH, _difference, fresh_version, swap
+from tests.factories import guid, make_player
+
+READS = ("Variables",)
+COUNTER = guid()
+ADD = Intent("add")
+
+
+def add(amount, player):
+    """A rule: count up a variable, and say what it is now."""
+    total = player["Variables"].get(COUNTER, 0) + amount
+    return Change({"Variables": {**player["Variables"], COUNTER: total}}, {"total": total})
+
+
+def leave(player):
+    """A rule that changes nothing."""
+    return Change({"Variables": player["Variables"]}, "same")
+
+
+@pytest.fixture
+def player(world):
+    return world.add_player()
+
+
+@pytest.fixture
+def change(db, player):
+    def change(rule, intent=ADD):
+        return swap(db.players, {"_id": player["_id"]}, READS, rule, intent)
+
+    return change
+
+
+def test_a_rule_is_applied_and_its_answer_returned(db, player, change):
+    assert change(partial(add, 5)) == ({"total": 5}, False)
+    assert change(partial(add, 2)) == ({"total": 7}, False)
+    after = db.players.find_one({"_id": player["_id"]})
+    assert after["Variables"] == {COUNTER: 7}
+    assert after["Version"] == player["Version"] + 2
+    assert [entry["Operation"] for entry in after["Journal"]] == ["add", "add"]
+
+
+def test_a_rule_that_refuses_changes_nothing(db, player, change):
+    def refuse(_):
+        raise Conflict("No.")
+
+    with pytest.raises(Conflict):
+        change(refuse)
+    assert db.players.find_one({"_id": player["_id"]}) == player
+
+
+def test_a_rule_that_changes_nothing_writes_nothing(db, player, change):
+    assert change(leave).answer == "same"
+    assert db.players.find_one({"_id": player["_id"]}) == player
+
+
+def test_nobody_is_not_found(db, change):
+    with pytest.raises(NotFound, match="No player was found"):
+        swap(db.players, {"_id": guid()}, READS, partial(add, 1), Intent("add"))
+
+
+def test_the_same_key_gets_the_first_answer_again(db, player, change):
+    intent = Intent("add", "key-1", "print")
+    assert change(partial(add, 5), intent) == ({"total": 5}, False)
+    assert change(partial(add, 5), intent) == ({"total": 5}, True)
+    assert db.players.find_one({"_id": player["_id"]})["Variables"] == {COUNTER: 5}
+
+
+@pytest.mark.parametrize("other", [Intent("add", "k", "other"), Intent("take", "k", "print")])
+def test_a_key_that_comes_back_with_another_request_is_a_conflict(change, other):
+    change(partial(add, 5), Intent("add", "k", "print"))
+    with pytest.raises(KeyReused):
+        change(partial(add, 5), other)
+
+
+def test_a_key_is_remembered_for_a_change_that_changed_nothing(db, player, change):
+    intent = Intent("set", "k", "print")
+    assert not change(leave, intent).replayed
+    assert change(partial(add, 5), intent) == ("same", True)
+
+
+def test_the_last_64_writes_are_remembered_and_no_more(db, player, change):
+    for number in range(JOURNAL_LENGTH + 1):
+        change(partial(add, 1), Intent("add", f"key-{number}", "print"))
+    assert len(db.players.find_one({"_id": player["_id"]})["Journal"]) == JOURNAL_LENGTH
+    assert change(partial(add, 1), Intent("add", "key-1", "print")).replayed
+    assert change(partial(add, 1), Intent("add", f"key-{JOURNAL_LENGTH}", "print")).replayed
+    assert not change(partial(add, 1), Intent("add", "key-0", "print")).replayed
+
+
+def test_keys_belong_to_one_player(db, world, player, change):
+    other = world.add_player()
+    intent = Intent("add", "k", "print")
+    change(partial(add, 1), intent)
+    assert not swap(db.players, {"_id": other["_id"]}, READS, partial(add, 1), intent).replayed
+
+
+def test_a_version_between_read_and_write_is_noticed(db, player, change):
+    rivals = iter([3, 4])
+
+    def overtaken(document):
+        if amount := next(rivals, None):
+            # Somebody else writes after we have read.
+            swap(db.players, {"_id": player["_id"]}, READS, partial(add, amount), Intent("rival"))
+        return add(10, document)
+
+    assert change(overtaken).answer == {"total": 17}
+
+
+def test_whoever_is_always_overtaken_is_told_to_come_back(db, player, change, monkeypatch):
+    monkeypatch.setattr(swap_module, "PATIENCE_SECONDS", 0.05)
+
+    def always_overtaken(document):
+        db.players.update_one({"_id": player["_id"]}, {"$inc": {"Version": 1}})
+        return add(1, document)
+
+    with pytest.raises(Busy):
+        change(always_overtaken)
+    assert db.players.find_one({"_id": player["_id"]})["Variables"] == {}
+
+
+def test_true_is_never_1(db, player, change):
+    change(lambda _: Change({"Variables": {COUNTER: 1}}, None))
+    change(lambda _: Change({"Variables": {COUNTER: True}}, None))
+    assert db.players.find_one({"_id": player["_id"]})["Variables"][COUNTER] is True
+
+
+def test_fresh_versions_grow_and_start_a_journal_at_its_beginning():
+    assert fresh_version() % JOURNAL_LENGTH == 0
+    assert fresh_version() > 10**13
+
+
+values = st.recursive(
+    st.integers() | st.booleans() | st.text(max_size=3) | st.lists(st.integers(), max_size=2),
+    lambda children: st.dictionaries(st.sampled_from("abcd"), children, max_size=3),
+    max_leaves=8,
+)
+documents = st.dictionaries(st.sampled_from("ABC"), values, max_size=3)
+
+
+@given(documents, documents)
+def test_the_difference_makes_one_document_the_other(old, new):
+    after = applied(_difference(old, new), old)
+    assert exactly({name: after[name] for name in new}) == exactly(new)
+
+
+def applied(update, document):
+    """Do what MongoDB does with $set and $unset."""
+    document = deepcopy(document)
+    for path, value in update.get("$set", {}).items():
+        parent, last = descend(document, path)
+        parent[last] = value
+    for path in update.get("$unset", {}):
+        parent, last = descend(document, path)
+        del parent[last]
+    return document
+
+
+def descend(document, path):
+    *parents, last = path.split(".")
+    for parent in parents:
+        document = document[parent]
+    return document, last
+
+
+def exactly(value):
+    """Return a value's text, in which True is not 1 and the order of names does not matter."""
+    return json.dumps(value, sort_keys=True)
+
+
+def test_32_threads_lose_nothing_and_apply_no_key_twice(real_db):
+    """The race on the real server: every thread repeats its requests at random."""
+    player = make_player()
+    real_db.players.insert_one(player)
+    threads, rounds = 32, 12
+    told = [0] * threads
+    faults = []
+
+    def work(me):
+        rng = random.Random(me)
+        for number in range(rounds):
+            amount = rng.randint(1, 9)
+            intent = Intent("add", f"{me}-{number}", str(amount))
+            times = rng.choice((1, 1, 2, 3))
+            try:
+                answers = [
+                    swap(
+                        real_db.players, {"_id": player["_id"]}, READS, partial(add, amount), intent
+                    )
+                    for _ in range(times)
+                ]
+            except Busy:
+                continue
+            if {repr(answer.answer) for answer in answers} != {repr(answers[0].answer)}:
+                faults.append(answers)
+            if [answer.replayed for answer in answers] != [False] + [True] * (times - 1):
+                faults.append(answers)
+            told[me] += amount
+
+    workers = [threading.Thread(target=work, args=(me,)) for me in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    after = real_db.players.find_one({"_id": player["_id"]})
+    assert not faults
+    assert after["Variables"][COUNTER] == sum(told)
+    assert sum(told) > 0

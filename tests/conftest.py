@@ -1,0 +1,104 @@
+"""The application on both databases, and callers with roles."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import config
+from app import create_app
+from app.http.stores import PARTS
+from app.storage import schema
+from app.storage.client import Storage
+from app.storage.embedded import Lease
+from tests.factories import World
+
+
+@pytest.fixture(scope="session")
+def mongodb_uri(tmp_path_factory):
+    """A real MongoDB for the whole run. Without one, the tests fail; they do not look away."""
+    lease = Lease(str(tmp_path_factory.mktemp("mongodb")), cache_gb=0.5)
+    yield lease.uri
+    lease.close()
+
+
+@pytest.fixture(scope="session")
+def real_storage(mongodb_uri):
+    """The one real database, prepared once; each test that uses it finds it empty."""
+    storage = Storage(config.load({"QM_ENV": "testing"}, MONGODB_URI=mongodb_uri))
+    schema.init(storage.db)
+    yield storage
+    storage.close()
+
+
+@pytest.fixture
+def real_db(real_storage):
+    yield real_storage.db
+    for name in schema.COLLECTIONS:
+        real_storage.db[name].delete_many({})
+
+
+@pytest.fixture(params=["mongomock", "mongodb"])
+def backend_uri(request):
+    """Run a test twice: on the quick imitation and on the real thing."""
+    if request.param == "mongomock":
+        return "mongomock://localhost"
+    request.getfixturevalue("real_db")
+    return request.getfixturevalue("mongodb_uri")
+
+
+@pytest.fixture
+def settings(backend_uri):
+    return config.load({"QM_ENV": "testing"}, MONGODB_URI=backend_uri)
+
+
+@pytest.fixture
+def make_app():
+    """Return a maker of applications, whose connections end with the test."""
+    storages = []
+
+    def make(settings):
+        app = create_app(settings)
+        storages.append(app.extensions[PARTS][Storage])
+        if storages[-1].is_mock:
+            schema.init(storages[-1].db)
+        return app
+
+    yield make
+    for storage in storages:
+        storage.close()
+
+
+@pytest.fixture
+def app(make_app, settings):
+    return make_app(settings)
+
+
+@pytest.fixture
+def db(app):
+    return app.extensions[PARTS][Storage].db
+
+
+@pytest.fixture
+def client(app):
+    return app.test_client()
+
+
+@pytest.fixture
+def world(app):
+    """Adds players and users, and signs in as them."""
+    return World(app)
+
+
+@pytest.fixture
+def as_role(world):
+    """Return request headers of a caller with these roles."""
+    return world.headers
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """In CI, a skipped test is a missing part, and a missing part is a failure."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CI") == "true" and reporter and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

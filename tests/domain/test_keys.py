@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.keys import Lookup, name_key, name_parts, parse_guid
+
+GUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+
+
+def test_a_guid_is_served_in_lower_case_whatever_case_it_came_in():
+    assert parse_guid(GUID.upper()) == GUID
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "guid",
+        GUID.replace("-", ""),
+        f"{{{GUID}}}",
+        f"{GUID} ",
+        f"{GUID}\n",
+        GUID[:-1],
+        "๐" * 36,
+    ],
+)
+def test_what_is_not_written_as_a_guid_is_none(text):
+    assert parse_guid(text) is None
+
+
+def test_a_key_that_parses_as_a_guid_is_an_id_and_any_other_is_a_name():
+    assert Lookup.parse(GUID.upper()) == (GUID.upper(), GUID, None)
+    assert Lookup.parse("Straße") == ("Straße", None, "strasse")
+
+
+@given(st.text())
+def test_names_compare_without_case_and_without_composition(name):
+    decomposed = unicodedata.normalize("NFD", unicodedata.normalize("NFC", name))
+    assert name_key(decomposed) == name_key(unicodedata.normalize("NFC", name))
+
+
+@pytest.mark.parametrize(("one", "other"), [("ÉLAN", "élan"), ("Élan", "É" + "lan")])
+def test_two_spellings_of_one_name_have_one_key(one, other):
+    assert name_key(one) == name_key(other)
+
+
+@given(st.text(min_size=3), st.data())
+def test_every_three_letters_of_a_name_are_among_its_parts(key, data):
+    start = data.draw(st.integers(0, len(key) - 3))
+    assert key[start : start + 3] in name_parts(key)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import Invalid
+from app.http.lists import (
+    LegacyListArgs,
+    PagedListArgs,
+    legacy_envelope,
+    legacy_window,
+    paged_envelope,
+    paged_window,
+)
+from app.http.parser import load
+from app.paging import Page, Window
+
+
+def paged(**query):
+    return paged_window(load(PagedListArgs(), query, "exclude"), 100)
+
+
+def test_the_defaults_are_page_0_and_five_records():
+    assert paged() == Window(0, 5, 5)
+    assert legacy_window(load(LegacyListArgs(), {}), 100) == Window(0, 5, 5)
+
+
+def test_a_page_size_over_the_maximum_is_served_as_the_maximum():
+    assert paged(pageSize="5000") == Window(0, 100, 100)
+    assert legacy_window(load(LegacyListArgs(), {"count": 999}), 100) == Window(0, 100, 100)
+
+
+@given(st.integers(0, 1000), st.integers(1, 300), st.integers(1, 300))
+def test_limit_cuts_the_page_and_leaves_the_offset(page, size, limit):
+    window = paged(page=str(page), pageSize=str(size), limit=str(limit))
+    assert window.page * window.size == page * min(size, 100)
+    assert window.limit == min(limit, size, 100)
+
+
+@pytest.mark.parametrize("name", ["page", "pageSize", "limit"])
+@pytest.mark.parametrize("text", ["-1", "x", "", "1.0", "1e3", "0x1", "1_0", "٣", " 1", "9" * 20])
+def test_what_is_no_number_in_range_is_refused_by_name(name, text):
+    with pytest.raises(Invalid, match=f"'{name}' must be") as caught:
+        paged(**{name: text})
+    assert list(caught.value.fields) == [name]
+
+
+@pytest.mark.parametrize("name", ["pageSize", "limit"])
+def test_an_empty_page_is_refused(name):
+    with pytest.raises(Invalid, match=f"'{name}' must be greater"):
+        paged(**{name: "0"})
+
+
+@pytest.mark.parametrize("value", ["5", 5.0, True, None, [5], -1])
+def test_a_legacy_list_takes_integers_only(value):
+    with pytest.raises(Invalid, match="'page' must"):
+        load(LegacyListArgs(), {"page": value})
+
+
+def test_both_envelopes_say_what_was_served():
+    page = Page(12, [{"Name": "a"}, {"Name": "b"}])
+    assert paged_envelope(Window(2, 5, 2), page) == {
+        "Total": 12,
+        "Page": 2,
+        "PageSize": 5,
+        "Count": 2,
+        "Values": [{"Name": "a"}, {"Name": "b"}],
+    }
+    assert legacy_envelope(Window(2, 5, 5), page) == {
+        "total": 12,
+        "Page": 2,
+        "count": 2,
+        "entries": [{"Name": "a"}, {"Name": "b"}],
+    }

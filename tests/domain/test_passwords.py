@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from app.users.domain import is_email, is_username
+from app.users.passwords import Passwords
+from tests.factories import sha256
+
+CHEAP = Passwords(1, 64, 1)
+
+
+def test_a_password_is_stored_as_argon2id_and_matches_in_either_case():
+    stored = CHEAP.hash(sha256("secret"))
+    assert stored.startswith("$argon2id$")
+    assert CHEAP.matches(stored, sha256("secret").upper())
+    assert CHEAP.matches(stored, sha256("secret"))
+    assert not CHEAP.matches(stored, sha256("Secret"))
+
+
+def test_the_same_password_is_never_stored_the_same_way_twice():
+    assert CHEAP.hash(sha256("secret")) != CHEAP.hash(sha256("secret"))
+
+
+def test_nobodys_password_is_always_wrong_and_still_hashed(monkeypatch):
+    verified = []
+    hasher = CHEAP._hasher
+    real = type(hasher).verify
+    monkeypatch.setattr(
+        type(hasher), "verify", lambda self, *a: verified.append(a) or real(self, *a)
+    )
+    assert not CHEAP.matches(None, sha256("secret"))
+    assert len(verified) == 1
+
+
+def test_a_hash_that_is_none_of_ours_matches_nothing():
+    assert not CHEAP.matches("scribble", sha256("secret"))
+
+
+def test_a_hash_of_another_cost_is_outdated():
+    assert Passwords(2, 64, 1).is_outdated(CHEAP.hash(sha256("secret")))
+    assert not CHEAP.is_outdated(CHEAP.hash(sha256("secret")))
+
+
+@pytest.mark.parametrize("name", ["ab", "Zoë", "Łukasz9", "玩家一", "a" * 20, "Игрок1"])
+def test_letters_and_digits_of_any_script_make_a_username(name):
+    assert is_username(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a", "a" * 21, "a b", "a_b", "a/b", "a\x00", "a\n", "a.b", "²³"]
+)
+def test_anything_else_does_not(name):
+    assert not is_username(name)
+
+
+@pytest.mark.parametrize("email", ["a@b.co", "first.last+tag@sub.example.com", "ü@bücher.example"])
+def test_plausible_addresses_are_taken(email):
+    assert is_email(email)
+
+
+@pytest.mark.parametrize(
+    "email",
+    [
+        *("", "a", "a@b", "@b.co", "a@.co", "a@b.", "a@b.c", "a b@c.de", "a@b@c.de", "a@b.co\n"),
+        *("a@b.co\r\nBcc: x@y.zz", "<a@b.co>", "a@b.co,c@d.ef", "a" * 65 + "@b.co"),
+        "a@" + "b" * 250 + ".co",
+    ],
+)
+def test_implausible_addresses_are_not(email):
+    assert not is_email(email)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from itertools import pairwise
+
+import pytest
+
+import config
+from config import SettingsError
+from config import base as base_module
+
+SECRET = "x" * 32
+
+
+def load(**environ):
+    return config.load({f"QM_{name}": value for name, value in environ.items()})
+
+
+def test_every_setting_has_a_line_of_comment_and_a_type():
+    lines = inspect.getsource(base_module.Settings).splitlines()
+    hints = typing.get_type_hints(base_module.Settings)
+    for above, line in pairwise(lines):
+        if match := re.match(r"    ([A-Z][A-Z0-9_]*)\b", line):
+            assert above.strip().startswith("#"), line
+            assert match[1] in hints
+
+
+def test_development_is_the_default():
+    assert load().ENV == "development"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("PORT", "8001", 8001),
+        ("AUTH_CACHE_SECONDS", "0", 0.0),
+        ("MONGODB_SELECTION_SECONDS", "1.5", 1.5),
+        ("MONGODB_URI", "mongodb://db", "mongodb://db"),
+        ("PROVIDE_AUTOMATIC_OPTIONS", "yes", True),
+        ("SECRET_KEY_FALLBACKS", f"{SECRET}, {SECRET[::-1]}", [SECRET, SECRET[::-1]]),
+        ("PORT", " ", 8000),
+    ],
+)
+def test_any_setting_is_overridden_by_its_variable(name, text, value):
+    assert getattr(load(**{name: text}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("environ", "sentence"),
+    [
+        ({"PORT": "many"}, "QM_PORT is 'many'; it must be a whole number."),
+        ({"WORKERS": "0"}, "QM_WORKERS is 0; it must be greater than 0."),
+        ({"ENV": "prod"}, "QM_ENV is 'prod'; it must be one of development, production, testing."),
+        ({"LOG_LEVEL": "LOUD"}, "QM_LOG_LEVEL must be one of DEBUG, INFO, WARNING, ERROR."),
+        ({"SECRET_KEY": "short"}, "QM_SECRET_KEY must have 32 characters or more."),
+        (
+            {"ENV": "production"},
+            "The production environment cannot start without QM_SECRET_KEY and QM_MONGODB_URI.",
+        ),
+        (
+            {"ENV": "production", "SECRET_KEY": SECRET},
+            "The production environment cannot start without QM_MONGODB_URI.",
+        ),
+        (
+            {"ENV": "production", "MONGODB_URI": "mongodb://db"},
+            "The production environment cannot start without QM_SECRET_KEY.",
+        ),
+    ],
+)
+def test_what_does_not_allow_a_start_is_said_in_a_sentence(environ, sentence):
+    with pytest.raises(SettingsError) as caught:
+        load(**environ)
+    assert str(caught.value) == sentence
+
+
+def test_production_starts_with_a_secret_and_a_database():
+    settings = load(ENV="production", SECRET_KEY=SECRET, MONGODB_URI="mongodb://db")
+    assert settings.LOG_FORMAT == "json"
+
+
+def test_a_variable_that_is_no_setting_is_pointed_out(caplog):
+    load(PROT="8001")
+    assert "QM_PROT is not a setting; did you mean QM_PORT?" in caplog.text

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from itertools import islice
+
+from app.cli.records import PlayerRecord, UserRecord
+from app.cli.world import GIVEN, STRIDE, World, player_name, user_name
+from app.http.parser import load
+from app.keys import name_key
+from app.users.domain import is_username
+
+NOW = datetime(2026, 5, 6, tzinfo=timezone.utc)
+SIZES = {"INVENTORY_SIZE": 35, "BANK_SIZE": 100, "SPELLS_SIZE": 35, "STACK_LIMIT": 1_000_000}
+
+
+def test_the_same_numbers_make_the_same_world():
+    one, other = (World(20, NOW, "hash") for _ in range(2))
+    assert list(one.players(50)) == list(other.players(50))
+    assert list(one.users()) == list(other.users())
+    assert list(one.bags(50)) == list(other.bags(50))
+
+
+def test_more_players_are_added_to_the_same_ones():
+    world = World(20, NOW, "hash")
+    assert list(islice(world.players(50), 10)) == list(world.players(10))
+
+
+def test_no_two_names_are_the_same():
+    assert GIVEN % STRIDE != 0
+    assert len({name_key(player_name(index)) for index in range(200_000)}) == 200_000
+    names = [user_name(index) for index in range(50_000)]
+    assert len(set(names)) == 50_000
+    assert all(is_username(name) for name in names)
+
+
+def test_the_world_is_lively():
+    players = list(World(20, NOW, "hash").players(200))
+    assert 0 < sum(player["Online"] for player in players) < 100
+    assert all(player["Inventory"] for player in players)
+    for field in ("Bank", "Spells", "Variables"):
+        assert any(player[field] for player in players)
+    assert len({player["Level"] for player in players}) > 10
+
+
+def test_every_bag_that_a_player_carries_exists():
+    world = World(20, NOW, "hash")
+    carried = {
+        slot["BagId"]
+        for player in world.players(200)
+        for slot in player["Inventory"].values()
+        if "BagId" in slot
+    }
+    assert carried == {bag["_id"] for bag in world.bags(200)}
+
+
+def test_every_record_of_the_world_could_be_imported():
+    world = World(20, NOW, "$argon2id$x")
+    players, users = PlayerRecord(SIZES), UserRecord(SIZES)
+    for player in world.players(50):
+        record = players.record(dict(player))
+        for moment in ("CreationDate", "LastOnline", "LastSeen"):
+            record[moment] = record[moment].isoformat()
+        values = load(players, record, "include")
+        assert players.document(values, NOW, 0) == player
+    for user in world.users():
+        record = users.record(dict(user))
+        record["CreationDate"] = record["CreationDate"].isoformat()
+        assert users.document(load(users, record), NOW, 0) == user

@@ -1,0 +1,68 @@
+"""Records as tests need them: complete, and different only where the test says so."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from datetime import datetime, timezone
+
+from app.auth.powers import FLAGS, Role
+from app.auth.tokens import AccessTokens
+from app.http.stores import PARTS
+from app.oauth.store import RefreshTokens
+from app.players import documents as players
+from app.storage.client import Storage
+from app.users import domain as users
+from app.users.passwords import Passwords
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+
+
+def sha256(password):
+    return hashlib.sha256(password.encode()).hexdigest()
+
+
+def guid():
+    return str(uuid.uuid4())
+
+
+def make_player(**overrides):
+    """Return a player document; overrides are fields of its record."""
+    record = {"Id": guid(), "Name": f"Player {guid()[:8]}", "UserId": guid()}
+    return players.stored({**players.defaults(NOW), **record, **overrides})
+
+
+def make_user(password_hash=None, roles=(), **overrides):
+    """Return a user document; overrides are fields of its record."""
+    name = overrides.pop("Name", f"user{guid()[:8]}")
+    email = overrides.pop("Email", f"{name}@example.com")
+    user = users.new_account(guid(), name, email, password_hash, NOW)
+    user["Power"] |= {FLAGS[role]: True for role in roles}
+    return {**user, **overrides}
+
+
+class World:
+    """Adds what a test needs to the application's database."""
+
+    def __init__(self, app):
+        self._parts = app.extensions[PARTS]
+        self.db = self._parts[Storage].db
+
+    def add_player(self, **overrides):
+        player = make_player(**overrides)
+        self.db.players.insert_one(player)
+        return player
+
+    def add_user(self, password=None, roles=(), **overrides):
+        stored = self._parts[Passwords].hash(sha256(password)) if password else None
+        user = make_user(stored, roles, **overrides)
+        self.db.users.insert_one(user)
+        return user
+
+    def headers(self, *roles, user=None):
+        """Sign in as somebody with these roles, in short."""
+        user = user or self.add_user(roles=roles or (Role.API,))
+        issued = self._parts[RefreshTokens].issue(user["_id"])
+        token = self._parts[AccessTokens].issue(user["_id"], issued.chain, int(time.time()))
+        return {"Authorization": f"Bearer {token}"}

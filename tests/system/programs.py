@@ -1,0 +1,93 @@
+"""Runs the real program as a user would, and looks after what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+PROGRAM = str(Path(sys.executable).with_name("quartermaster"))
+
+
+def environment(folder, **settings):
+    """Return an environment without any setting but these."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("QM_")}
+    return {**clean, "QM_DATA_DIR": str(folder), **{f"QM_{k}": v for k, v in settings.items()}}
+
+
+def run(folder, *arguments, stdin="", **settings):
+    """Run a command to its end."""
+    return subprocess.run(
+        [PROGRAM, *arguments],
+        env=environment(folder, **settings),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@contextmanager
+def serving(folder, *arguments, port=None, **settings):
+    """Serve until the block ends, and give the process with its address."""
+    port = port or free_port()
+    output = Path(folder) / "output.txt"
+    with output.open("wb") as log:
+        process = subprocess.Popen(
+            [PROGRAM, "serve", "--port", str(port), *arguments],
+            env=environment(folder, **settings),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    process.base, process.port, process.output = f"http://127.0.0.1:{port}", port, output
+    try:
+        wait_until(lambda: "Ctrl-C stops it" in output.read_text() and answers(process), output)
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+
+
+def answers(process):
+    try:
+        with urllib.request.urlopen(f"{process.base}/readyz", timeout=5) as response:
+            return response.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def wait_until(holds, output=None, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not holds():
+        said = output.read_text(errors="replace") if output else ""
+        assert time.monotonic() < deadline, f"it did not happen in {seconds} seconds: {said}"
+        time.sleep(0.05)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def processes_with(text):
+    """Return the living processes whose command line holds a text."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if text in command and int(entry.parent.name) != os.getpid():
+            found.append(command)
+    return found

@@ -1,0 +1,151 @@
+"""The real program, served by real gunicorn on the embedded MongoDB."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import urllib.request
+
+import pytest
+
+from tests.factories import sha256
+from tests.system.programs import (
+    free_port,
+    processes_with,
+    run,
+    serving,
+    wait_until,
+)
+
+
+def request(url, token=None, **body):
+    data = json.dumps(body).encode() if body else None
+    headers = {"Content-Type": "application/json"} | (
+        {"Authorization": f"Bearer {token}"} if token else {}
+    )
+    with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=10) as answer:
+        return json.load(answer)
+
+
+def sign_in(server):
+    body = {"grant_type": "password", "username": "demo", "password": sha256("demo")}
+    return request(f"{server.base}/api/oauth/token", **body)["access_token"]
+
+
+def total(server):
+    return request(f"{server.base}/api/v1/players", sign_in(server))["Total"]
+
+
+def test_the_demo_is_served_and_ctrl_c_leaves_nothing_behind(tmp_path):
+    with serving(tmp_path, "--demo") as server:
+        assert total(server) == 500
+        assert f"serves {server.base}" in server.output.read_text()
+        assert f"{server.base}/api/docs" in server.output.read_text()
+        server.send_signal(signal.SIGINT)
+        assert server.wait(60) == 0
+    assert not processes_with(str(tmp_path))
+    assert not processes_with(f"--port {server.port}")
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+def test_the_lines_of_the_banner_work_when_pasted(tmp_path):
+    with serving(tmp_path, "--demo") as server:
+        banner = server.output.read_text()
+        lines = banner[banner.index("  TOKEN=") : banner.index("Ctrl-C")]
+        pasted = subprocess.run(["sh", "-c", lines], capture_output=True, text=True, check=True)
+        assert json.loads(pasted.stdout)["Total"] == 500
+
+
+def test_a_second_start_keeps_the_data(tmp_path):
+    for _ in range(2):
+        with serving(tmp_path, "--demo") as server:
+            assert total(server) == 500
+
+
+def test_a_killed_program_starts_again_with_everything_written_before(tmp_path):
+    with serving(tmp_path, "--demo") as server:
+        account = ("Zoe", "--email", "z@example.com", "--password-stdin")
+        assert run(tmp_path, "user", "create", *account, stdin="secret").returncode == 0
+        os.kill(server.pid, signal.SIGKILL)
+        server.wait()
+    # At once, and on the same port, which dying workers may still hold.
+    with serving(tmp_path, "--demo", port=server.port) as again:
+        assert total(again) == 500
+        assert run(tmp_path, "api", "roles", "Zoe").stdout == "Zoe: no roles\n"
+
+
+def test_commands_in_another_terminal_find_the_running_server(tmp_path):
+    with serving(tmp_path, "--demo") as server:
+        token = run(tmp_path, "token", "demo").stdout.strip()
+        assert request(f"{server.base}/api/v1/players", token)["Total"] == 500
+        assert run(tmp_path, "seed", "--players", "510").returncode == 0
+        wait_until(lambda: total(server) == 510, seconds=10)
+
+
+def test_a_second_server_on_the_same_data_is_refused_in_a_sentence(tmp_path):
+    with serving(tmp_path) as server:
+        refused = run(tmp_path, "serve", "--port", str(free_port()))
+        assert refused.returncode == 1
+        assert refused.stderr == (
+            f"Error: Another quartermaster (process {server.pid}) already serves {tmp_path}; "
+            "stop it, or choose another folder with QM_DATA_DIR.\n"
+        )
+
+
+def test_a_busy_port_is_named_with_the_way_to_choose_another(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        refused = run(tmp_path, "serve", "--port", str(port))
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"Error: Cannot listen on 127.0.0.1:{port}: Address already in use. "
+        f"Choose another port with --port (make run PORT={port + 1}).\n"
+    )
+    assert not processes_with(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [
+        ({}, "QM_SECRET_KEY and QM_MONGODB_URI"),
+        ({"SECRET_KEY": "s" * 32}, "QM_MONGODB_URI"),
+        ({"MONGODB_URI": "mongodb://127.0.0.1:1"}, "QM_SECRET_KEY"),
+    ],
+)
+def test_production_does_not_start_without_a_secret_and_a_database(tmp_path, settings, missing):
+    refused = run(tmp_path, "serve", ENV="production", **settings)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"Error: The production environment cannot start without {missing}.\n"
+    )
+
+
+def test_the_demo_is_not_for_production(tmp_path):
+    settings = {"SECRET_KEY": "s" * 32, "MONGODB_URI": "mongodb://127.0.0.1:1"}
+    refused = run(tmp_path, "serve", "--demo", ENV="production", **settings)
+    assert refused.returncode == 1
+    assert "--demo is not for production" in refused.stderr
+
+
+def test_production_logs_one_json_object_per_request(tmp_path, mongodb_uri):
+    settings = {
+        "SECRET_KEY": "s" * 32,
+        "MONGODB_URI": mongodb_uri,
+        "MONGODB_DATABASE": "production",
+    }
+    with serving(tmp_path, ENV="production", **settings) as server:
+        asked = urllib.request.Request(f"{server.base}/healthz", headers={"X-Request-ID": "me-1"})
+        urllib.request.urlopen(asked, timeout=5).close()
+        wait_until(lambda: '"me-1"' in server.output.read_text(), seconds=5)
+        text = server.output.read_text().splitlines()
+    lines = [json.loads(line) for line in text if line.startswith("{")]
+    (line,) = [line for line in lines if line["request_id"] == "me-1"]
+    assert (line["method"], line["path"], line["status"]) == ("GET", "/healthz", 200)
+    # The banner's three lines are for people; everything else is for machines.
+    assert len([line for line in text if not line.startswith("{")]) == 3
