@@ -16,7 +16,7 @@ from app.cli.serve import serve
 from app.errors import QuartermasterError
 from app.http.stores import PARTS
 from app.storage.client import Storage
-from app.storage.faults import DatabaseError
+from app.storage.faults import DatabaseError, explain
 from config import SettingsError
 
 
@@ -26,7 +26,9 @@ class Program(AppGroup):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (QuartermasterError, SettingsError, DatabaseError) as error:
+        except DatabaseError as error:
+            raise click.ClickException(str(explain(error) or error)) from error
+        except (QuartermasterError, SettingsError) as error:
             raise click.ClickException(str(error)) from error
 
 

@@ -16,7 +16,7 @@ from flask.cli import AppGroup, with_appcontext
 
 from app.cli.progress import progress
 from app.cli.records import BagRecord, PlayerRecord, UserRecord
-from app.cli.world import World
+from app.cli.world import World, carries_bag
 from app.errors import Invalid
 from app.http.json import encode
 from app.http.parser import load
@@ -75,16 +75,20 @@ def seed(players: int, users: int) -> None:
 
 
 def seed_world(storage: Storage, passwords: Passwords, players: int, users: int) -> None:
-    schema.init(storage.db)
     world = World(users, datetime.now(timezone.utc), passwords.hash(World.PASSWORD))
-    _write("users", storage, world.users(), users)
-    _write("players", storage, world.players(players), players)
-    _write("bags", storage, world.bags(players), sum(1 for _ in world.bag_owners(players)))
+    _write("users", storage, world.users(), users, trusted=True)
+    _write("players", storage, world.players(players), players, trusted=True)
+    bags = sum(map(carries_bag, range(players)))
+    _write("bags", storage, world.bags(players), bags, trusted=True)
+    schema.init(storage.db)
 
 
-def _write(kind: str, storage: Storage, documents: Iterable[Any], length: int) -> None:
+def _write(
+    kind: str, storage: Storage, documents: Iterable[Any], length: int, trusted: bool = False
+) -> None:
+    schema.init_collections(storage.db)
     with progress(f"Writing {kind}", length) as advance:
-        for count in bulk.write(storage.db[kind], documents):
+        for count in bulk.write(storage.db[kind], documents, trusted=trusted):
             advance(count)
 
 
@@ -104,8 +108,8 @@ def import_records(kind: str, file: IO[bytes]) -> None:
         if faults:
             more = f", of which {FAULTS_SHOWN} are shown" if len(faults) > FAULTS_SHOWN else ""
             raise click.ClickException(f"{len(faults)} faults{more}; nothing was written.")
-        schema.init(storage.db)
         _write(kind, storage, spool, len(spool))
+        schema.init(storage.db)
         click.echo(f"Imported {len(spool)} {kind}.")
 
 
@@ -156,6 +160,8 @@ def _documents(kind: str, file: IO[bytes]) -> Iterator[tuple[int, Document | str
     """Yield each line's number with its document, or with a sentence on what is wrong with it."""
     record = RECORDS[kind](current_app.config)
     now, version = datetime.now(timezone.utc), fresh_version()
+    # Threads of the pool do not see the application that the store's stand-in asks for.
+    hash_password = passwords.hash
 
     def document(line: bytes) -> Document | str:
         try:
@@ -163,7 +169,7 @@ def _documents(kind: str, file: IO[bytes]) -> Iterator[tuple[int, Document | str
         except Invalid as error:
             return str(error)
         if "Password" in values:
-            values["PasswordHash"] = passwords.hash(values["Password"])
+            values["PasswordHash"] = hash_password(values["Password"])
         return record.document(values, now, version)
 
     # Hashing passwords is slow and runs outside of Python, on as many cores as there are.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -107,12 +107,8 @@ class World:
         for index in range(count):
             yield self._player(index)
 
-    def bag_owners(self, count: int) -> Iterator[int]:
-        """Yield which players carry a bag."""
-        return (index for index in range(count) if index % 10 == 3)
-
     def bags(self, count: int) -> Iterator[Document]:
-        for index in self.bag_owners(count):
+        for index in filter(carries_bag, range(count)):
             rng = random.Random(f"bag {index}")  # noqa: S311 (a world, not a secret)
             size = rng.choice((8, 12, 16))
             slots = _slots(rng, size, rng.randint(0, size))
@@ -129,49 +125,60 @@ class World:
         return user
 
     def _player(self, index: int) -> Document:
-        rng = random.Random(f"player {index}")  # noqa: S311 (a world, not a secret)
+        rng = random.Random(index)  # noqa: S311 (a world, not a secret)
         level = min(100, 1 + int(rng.expovariate(1 / 18)))
-        class_name, map_name = rng.choice(CLASSES), rng.choice(PLACES)
+        class_name, map_name = _pick(rng, CLASSES), _pick(rng, PLACES)
         health, mana = 80 + 12 * level, 30 + 6 * level
-        created = EPOCH + timedelta(seconds=rng.randrange(600 * DAY))
+        created = EPOCH + timedelta(seconds=_below(rng, 600 * DAY))
         is_online = index % 25 == 4
-        last_online = (
-            self._now if is_online else created + timedelta(seconds=rng.randrange(60 * DAY))
-        )
+        left = created + timedelta(seconds=_below(rng, 60 * DAY))
+        last_online = self._now if is_online else left
         record = {
             **players.defaults(created),
             "Id": guid("player", index),
             "Name": player_name(index),
-            "UserId": guid("user", rng.randrange(self._user_count)),
+            "UserId": guid("user", _below(rng, self._user_count)),
             **{"ClassId": CLASS_IDS[class_name], "ClassName": class_name},
-            **{"Gender": rng.randrange(2), "Level": level, "Exp": rng.randrange(level * 100)},
-            **{"ExperienceToNextLevel": level * 100, "StatPoints": rng.randrange(6)},
-            **{
-                "MaxVitals": [health, mana],
-                "Vitals": [rng.randint(1, health), rng.randint(0, mana)],
-            },
-            "BaseStats": [rng.randint(5, 20) + level for _ in range(5)],
-            "StatPointAllocations": [rng.randrange(level + 1) for _ in range(5)],
+            **{"Gender": _below(rng, 2), "Level": level, "Exp": _below(rng, level * 100)},
+            **{"ExperienceToNextLevel": level * 100, "StatPoints": _below(rng, 6)},
+            "MaxVitals": [health, mana],
+            "Vitals": [1 + _below(rng, health), _below(rng, mana)],
+            "BaseStats": [5 + level + _below(rng, 16) for _ in range(5)],
+            "StatPointAllocations": [_below(rng, level + 1) for _ in range(5)],
             **{"MapId": MAP_IDS[map_name], "MapName": map_name},
-            **{"X": rng.randrange(32), "Y": rng.randrange(26), "Dir": rng.randrange(4)},
-            **{"Sprite": f"{class_name.lower()}_{rng.randrange(4)}.png"},
+            **{"X": _below(rng, 32), "Y": _below(rng, 26), "Dir": _below(rng, 4)},
+            **{"Sprite": f"{class_name.lower()}_{_below(rng, 4)}.png"},
             **{"Face": f"{class_name.lower()}.png"},
             **{"Online": is_online, "InBank": is_online and rng.random() < 0.1},
             **{"LastOnline": last_online, "LastSeen": last_online},
-            "PlayTimeSeconds": rng.randrange(level * 7200),
+            "PlayTimeSeconds": _below(rng, level * 7200),
             "Inventory": self._inventory(rng, index),
-            "Bank": _slots(rng, 100, rng.randrange(12)),
-            "Spells": _spells(rng, level),
-            "Variables": _variables(rng),
+            "Bank": _pick(rng, BANKS),
+            "Spells": _pick(rng, SPELL_BOOKS[level // 25]),
+            "Variables": _pick(rng, VARIABLE_SETS),
         }
         return players.stored(record)
 
     def _inventory(self, rng: random.Random, index: int) -> Document:
-        slots = _slots(rng, 35, rng.randint(3, 14))
-        if index % 10 == 3:
-            free = next(str(slot) for slot in range(35) if str(slot) not in slots)
-            slots[free] = {"ItemId": ITEM_IDS["Bag"], "Quantity": 1, "BagId": guid("bag", index)}
-        return slots
+        slots = _pick(rng, INVENTORIES)
+        if not carries_bag(index):
+            return slots
+        free = next(str(slot) for slot in range(35) if str(slot) not in slots)
+        bag = {"ItemId": ITEM_IDS["Bag"], "Quantity": 1, "BagId": guid("bag", index)}
+        return {**slots, free: bag}
+
+
+def carries_bag(index: int) -> bool:
+    return index % 10 == 3
+
+
+def _below(rng: random.Random, end: int) -> int:
+    """Return a number from 0 to end - 1, faster than randrange and as good for a world."""
+    return int(rng.random() * end)
+
+
+def _pick(rng: random.Random, choices: Sequence[Any]) -> Any:
+    return choices[int(rng.random() * len(choices))]
 
 
 def _slots(rng: random.Random, size: int, count: int) -> Document:
@@ -186,8 +193,8 @@ def _held(rng: random.Random) -> Document:
     return {**held, "StatBuffs": buffs} if any(buffs) else held
 
 
-def _spells(rng: random.Random, level: int) -> Document:
-    known = rng.sample(SPELL_IDS, min(len(SPELL_IDS), rng.randint(0, 2 + level // 12)))
+def _spells(rng: random.Random, most: int) -> Document:
+    known = rng.sample(SPELL_IDS, rng.randint(0, most))
     return {str(slot): spell for slot, spell in enumerate(known)}
 
 
@@ -197,3 +204,12 @@ def _variables(rng: random.Random) -> Document:
         VARIABLE_IDS[name]: rng.random() < 0.5 if name in FLAGS else rng.randrange(500)
         for name in chosen
     }
+
+
+# What players own is drawn from these: hundreds of thousands of players are made in seconds so,
+# and no two whom one looks at own the same.
+_rng = random.Random("belongings")  # noqa: S311 (a world, not a secret)
+INVENTORIES = [_slots(_rng, 35, _rng.randint(3, 14)) for _ in range(499)]
+BANKS = [_slots(_rng, 100, _rng.randrange(12)) for _ in range(503)]
+SPELL_BOOKS = [[_spells(_rng, 2 + 2 * tier) for _ in range(101)] for tier in range(5)]
+VARIABLE_SETS = [_variables(_rng) for _ in range(211)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
@@ -17,6 +18,7 @@ from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
 from app.errors import Conflict, Invalid
+from app.storage.client import LONG_WORK_SECONDS
 
 Document = dict[str, Any]
 
@@ -56,7 +58,7 @@ class Spool:
 def clashes(collection: Collection[Document], field: str, owners: Mapping[str, str]) -> set[str]:
     """Return the values of a unique field that documents other than their owners have already."""
     taken = set()
-    with pymongo.timeout(None):
+    with pymongo.timeout(LONG_WORK_SECONDS):
         for batch in batches(owners):
             for found in collection.find({field: {"$in": batch}}, [field]):
                 if found["_id"] != owners[found[field]]:
@@ -64,28 +66,52 @@ def clashes(collection: Collection[Document], field: str, owners: Mapping[str, s
     return taken
 
 
-def write(collection: Collection[Document], documents: Iterable[Any]) -> Iterator[int]:
-    """Insert documents or replace those of the same id; yield how many after each batch."""
+def write(
+    collection: Collection[Document], documents: Iterable[Any], *, trusted: bool = False
+) -> Iterator[int]:
+    """Insert documents or replace those of the same id; yield how many after each batch.
+
+    Trusted documents are known to be valid, and the server need not look again.
+    """
     is_empty = collection.find_one({}, ["_id"]) is None
-    for batch in batches(documents):
-        try:
-            with pymongo.timeout(None):
-                if is_empty:
-                    collection.insert_many(batch, ordered=False)
-                else:
-                    replacements = [ReplaceOne({"_id": d["_id"]}, d, upsert=True) for d in batch]
-                    collection.bulk_write(replacements, ordered=False)
-        except BulkWriteError as error:
-            first = error.details["writeErrors"][0]["errmsg"]
-            raise Conflict(f"{collection.name} could not all be written: {first}.") from None
-        yield len(batch)
+    store = _insert if is_empty else _replace
+    # While the server stores one batch, the next is made ready.
+    with ThreadPoolExecutor(1) as pool:
+        pending: Future[int] | None = None
+        for batch in batches(documents):
+            if pending:
+                yield pending.result()
+            pending = pool.submit(_stored, store, collection, batch, trusted)
+        if pending:
+            yield pending.result()
+
+
+def _stored(
+    store: Callable[..., Any], collection: Collection[Document], batch: list[Any], trusted: bool
+) -> int:
+    try:
+        with pymongo.timeout(LONG_WORK_SECONDS):
+            store(collection, batch, trusted)
+    except BulkWriteError as error:
+        first = error.details["writeErrors"][0]["errmsg"]
+        raise Conflict(f"Not all {collection.name} could be written: {first}.") from None
+    return len(batch)
+
+
+def _insert(collection: Collection[Document], batch: list[Any], trusted: bool) -> None:
+    collection.insert_many(batch, ordered=False, bypass_document_validation=trusted)
+
+
+def _replace(collection: Collection[Document], batch: list[Any], trusted: bool) -> None:
+    replacements = [ReplaceOne({"_id": d["_id"]}, d, upsert=True) for d in batch]
+    collection.bulk_write(replacements, ordered=False, bypass_document_validation=trusted)
 
 
 def read_all(
     collection: Collection[Document], sort: str, leave_out: list[str]
 ) -> Iterator[Document]:
     """Yield every document of a collection in order."""
-    with pymongo.timeout(None):
+    with pymongo.timeout(LONG_WORK_SECONDS):
         yield from collection.find({}, dict.fromkeys(leave_out, 0), sort=[(sort, 1)])
 
 

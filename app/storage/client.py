@@ -14,6 +14,8 @@ from app.storage.embedded import Lease
 
 Document = dict[str, Any]
 MOCK_SCHEME = "mongomock://"
+# The limit of a single operation does not suit those that walk a whole collection.
+LONG_WORK_SECONDS = 24 * 3600
 
 
 class StorageSettings(Protocol):

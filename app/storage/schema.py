@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import pymongo
 from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.database import Database
 from pymongo.errors import CollectionInvalid, OperationFailure
+
+from app.storage.client import LONG_WORK_SECONDS
 
 Document = dict[str, Any]
 
@@ -140,10 +144,17 @@ COLLECTIONS = {
 
 def init(db: Database[Document]) -> None:
     """Create what is missing and bring the rest up to date; safe to repeat, at any time."""
+    init_collections(db)
+    with pymongo.timeout(LONG_WORK_SECONDS):
+        for name, plan in COLLECTIONS.items():
+            if plan.indexes:
+                _create_indexes(db, name, plan.indexes)
+
+
+def init_collections(db: Database[Document]) -> None:
+    """Create the collections with their validators; documents in bulk come before indexes."""
     for name, plan in COLLECTIONS.items():
         _set_validator(db, name, {"$jsonSchema": plan.validator})
-        for index in plan.indexes:
-            _create_index(db, name, index)
 
 
 def _set_validator(db: Database[Document], name: str, validator: Document) -> None:
@@ -155,21 +166,26 @@ def _set_validator(db: Database[Document], name: str, validator: Document) -> No
         db.get_collection(name)
 
 
-def _create_index(db: Database[Document], name: str, index: IndexModel) -> None:
+def _create_indexes(db: Database[Document], name: str, indexes: list[IndexModel]) -> None:
     try:
-        db[name].create_indexes([index])
+        db[name].create_indexes(indexes)
     except OperationFailure as error:
         if error.code not in (INDEX_OPTIONS_CONFLICT, INDEX_KEY_CONFLICT):
             raise
-        _drop_conflicting(db, name, index)
-        db[name].create_indexes([index])
+        for index in indexes:
+            _drop_conflicting(db, name, index)
+        db[name].create_indexes(indexes)
 
 
 def _drop_conflicting(db: Database[Document], name: str, index: IndexModel) -> None:
     """Remove an older form of an index: the same name or the same keys, made otherwise."""
+    wanted = index.document
     for existing in list(db[name].list_indexes()):
-        if (
-            existing["name"] == index.document["name"]
-            or existing["key"].items() == index.document["key"].items()
-        ):
+        has_name = existing["name"] == wanted["name"]
+        has_keys = list(existing["key"].items()) == list(wanted["key"].items())
+        if has_name != has_keys or (has_name and _options(existing) != _options(wanted)):
             db[name].drop_index(existing["name"])
+
+
+def _options(index: Mapping[str, Any]) -> Document:
+    return {key: value for key, value in index.items() if key not in ("v", "ns", "name", "key")}

@@ -1,0 +1,334 @@
+"""quartermaster's commands, on the real MongoDB."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+
+import pytest
+from click.testing import CliRunner
+
+import config
+from app.__main__ import main
+from app.storage import schema
+from tests.factories import guid, sha256
+from tests.system.programs import PROGRAM, environment
+
+
+@pytest.fixture
+def quartermaster(mongodb_uri, real_db, monkeypatch):
+    """Run a command in this process, on the empty real database."""
+    monkeypatch.setenv("QM_ENV", "testing")
+    monkeypatch.setenv("QM_MONGODB_URI", mongodb_uri)
+
+    def run(*arguments, stdin=None):
+        return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
+
+    return run
+
+
+def lines_of(result):
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def write(path, *records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def player(**overrides):
+    return {"Id": guid(), "Name": f"Player {guid()[:6]}", "UserId": guid(), **overrides}
+
+
+def user(**overrides):
+    name = overrides.get("Name", f"user{guid()[:8]}")
+    return {"Id": guid(), "Name": name, "Email": f"{name}@example.com", **overrides}
+
+
+def test_every_command_explains_itself(quartermaster):
+    assert quartermaster("--version").output.startswith("quartermaster, version ")
+    top = quartermaster("--help").output
+    for command in ("serve", "db", "seed", "import", "export", "user", "api", "token"):
+        assert f"  {command} " in top
+        explained = quartermaster(command, "--help")
+        assert explained.exit_code == 0
+        assert "Usage: main " in explained.output
+
+
+def test_a_wrong_call_ends_with_2_and_a_failure_with_1(quartermaster):
+    assert quartermaster("fly").exit_code == 2
+    assert quartermaster("import", "dragons", "x").exit_code == 2
+    assert quartermaster("seed", "--players", "-1").exit_code == 2
+    assert quartermaster("import", "players", "no-such-file").exit_code == 2
+    failed = quartermaster("api", "roles", "Nobody")
+    assert failed.exit_code == 1
+    assert failed.stderr == "Error: No user was found for 'Nobody'.\n"
+
+
+def test_a_database_that_is_away_is_a_sentence(quartermaster, monkeypatch):
+    monkeypatch.setenv("QM_MONGODB_URI", "mongodb://127.0.0.1:1")
+    monkeypatch.setenv("QM_MONGODB_OPERATION_SECONDS", "0.2")
+    failed = quartermaster("api", "roles", "Nobody")
+    assert failed.exit_code == 1
+    assert failed.stderr.startswith("Error: The database is not available")
+    assert len(failed.stderr.splitlines()) == 1
+
+
+def test_db_init_can_be_repeated(quartermaster):
+    for _ in range(2):
+        result = quartermaster("db", "init")
+        assert (result.exit_code, result.output) == (0, "The database 'quartermaster' is ready.\n")
+
+
+def test_seeding_twice_makes_the_same_world_once(quartermaster, real_db):
+    exports = []
+    for _ in range(2):
+        assert quartermaster("seed", "--players", 60, "--users", 10).exit_code == 0
+        exports.append([lines_of(quartermaster("export", k)) for k in ("users", "players", "bags")])
+    for kind, plan in schema.COLLECTIONS.items():
+        assert not real_db[kind].find_one({"$nor": [{"$jsonSchema": plan.validator}]})
+    users, players, bags = exports[0]
+    assert (len(users), len(players), len(bags)) == (10, 60, 6)
+    assert exports[0][2] == exports[1][2]
+    for one, other in zip(exports[0][1], exports[1][1], strict=True):
+        if not one["Online"]:
+            assert one == other
+    owners = {user["Id"] for user in users}
+    assert all(player["UserId"] in owners for player in players)
+
+
+@pytest.mark.parametrize("kind", ["users", "players", "bags"])
+def test_export_and_import_round_trip_to_the_same_documents(quartermaster, real_db, tmp_path, kind):
+    quartermaster("seed", "--players", 60, "--users", 10)
+    before = list(real_db[kind].find(sort=[("_id", 1)]))
+    file = tmp_path / "export.jsonl"
+    assert quartermaster("export", kind, file).exit_code == 0
+    real_db[kind].delete_many({})
+    result = quartermaster("import", kind, file)
+    assert (result.exit_code, result.output) == (0, f"Imported {len(before)} {kind}.\n")
+    after = list(real_db[kind].find(sort=[("_id", 1)]))
+    assert without_version(after) == without_version(before)
+    # And once more, over the documents that are there now.
+    assert quartermaster("import", kind, file).exit_code == 0
+    again = list(real_db[kind].find(sort=[("_id", 1)]))
+    assert without_version(again) == without_version(before)
+    assert all(new["Version"] > old["Version"] for new, old in zip(again, before, strict=True))
+
+
+def without_version(documents):
+    return [{k: v for k, v in document.items() if k != "Version"} for document in documents]
+
+
+def test_missing_fields_take_their_defaults_and_further_ones_are_kept(quartermaster, tmp_path):
+    record = player(Name="Bob", Guild={"Rank": 1}, Inventory=[slot(3), empty(4)])
+    assert quartermaster("import", "players", write(tmp_path / "f", record)).exit_code == 0
+    (exported,) = lines_of(quartermaster("export", "players"))
+    assert (exported["Level"], exported["Online"], exported["LastOnline"]) == (1, False, None)
+    assert exported["Guild"] == {"Rank": 1}
+    assert [slot["Slot"] for slot in exported["Inventory"]] == [3]
+
+
+def test_a_record_replaces_the_one_with_its_id(quartermaster, tmp_path):
+    record = player(Name="Bob", Title="Sir")
+    quartermaster("import", "players", write(tmp_path / "f", record))
+    renamed = player(Id=record["Id"].upper(), Name="Rob")
+    quartermaster("import", "players", write(tmp_path / "f", renamed))
+    (exported,) = lines_of(quartermaster("export", "players"))
+    assert exported["Name"] == "Rob"
+    assert "Title" not in exported
+
+
+def slot(number, **overrides):
+    return {"Slot": number, "ItemId": guid(), "Quantity": 1, **overrides}
+
+
+def empty(number):
+    return {"Slot": number, "ItemId": "00000000-0000-0000-0000-000000000000", "Quantity": 0}
+
+
+ITEM = guid()
+BAD_PLAYERS = [
+    ("{", "it is not valid JSON"),
+    ("[1]", "it is not a JSON object"),
+    ({}, "the field 'Id' is required"),
+    (player(Id="7"), "the field 'Id' must be a guid"),
+    (player(Name="a/b"), "the field 'Name' must not hold a slash"),
+    (player(Name=""), "the field 'Name' must be 1 to 255 printable"),
+    (player(Name="a\nb"), "the field 'Name' must be 1 to 255 printable"),
+    (player(Level="9"), "the field 'Level' must be a whole number"),
+    (player(Level=-1), "the field 'Level' must be greater"),
+    (player(Exp=2**63), "the field 'Exp' must be"),
+    (player(Online="yes"), "the field 'Online' must be true or false"),
+    (player(BaseStats=[1]), "the field 'BaseStats' must hold 5 numbers"),
+    (player(LastOnline="yesterday"), "the field 'LastOnline'"),
+    (player(Inventory={}), "the field 'Inventory' must be a list"),
+    (player(Inventory=[slot(35)]), "the field 'Inventory' slot 35: must be a whole number"),
+    (player(Inventory=[slot(1), slot(1)]), "the field 'Inventory' slot 1: must be given once"),
+    (player(Inventory=[slot(1, Quantity=0)]), "slot 1: Quantity must be"),
+    (player(Inventory=[slot(1, Quantity=2_000_000)]), "slot 1: Quantity must be"),
+    (player(Inventory=[slot(1, ItemId="x")]), "slot 1: ItemId must be a guid"),
+    (player(Inventory=[slot(1, StatBuffs=[1])]), "slot 1: StatBuffs must be 5"),
+    (player(Inventory=[slot(1, Color=1)]), "slot 1: 'Color' is unknown"),
+    (player(Bank=[slot(100)]), "the field 'Bank' slot 100"),
+    (player(Spells=[{"Slot": 0, "SpellId": "x"}]), "the field 'Spells' must be a list"),
+    (player(Spells=[{"Slot": s, "SpellId": ITEM} for s in (0, 1)]), "'Spells' must hold each"),
+    (
+        player(Variables=[{"VariableId": ITEM, "Value": 1.5}]),
+        "the field 'Variables' must be a list",
+    ),
+    (player(Variables=[{"VariableId": ITEM, "Value": 2**70}]), "Line 1: "),
+    (player(NameKey="x"), "the field 'NameKey' is a name that cannot be stored"),
+    (player(**{"a.b": 1}), "the field 'a.b' is a name that cannot be stored"),
+    (player(Note="x" * 17_000_000), "the record is too large"),
+]
+
+
+@pytest.mark.parametrize(("record", "fault"), BAD_PLAYERS, ids=[fault for _, fault in BAD_PLAYERS])
+def test_a_bad_line_is_named_with_its_field_and_nothing_is_written(
+    quartermaster, real_db, tmp_path, record, fault
+):
+    text = record if isinstance(record, str) else json.dumps(record)
+    file = tmp_path / "players.jsonl"
+    good = json.dumps(player())
+    file.write_text(f"{good}\n\n{text}\n{good.replace('Player', 'Another')}\n")
+    result = quartermaster("import", "players", file)
+    assert result.exit_code == 1
+    assert "nothing was written" in result.stderr
+    line = next(line for line in result.stderr.splitlines() if line.startswith("Line 3: "))
+    assert fault.lower().removeprefix("line 1: ") in line.lower()
+    assert real_db.players.count_documents({}) == 0
+
+
+def test_records_that_clash_within_the_file_are_named(quartermaster, tmp_path):
+    twin = player(Name="Élan")
+    file = write(tmp_path / "f", twin, player(Name="e\u0301LAN"), {**player(), "Id": twin["Id"]})
+    result = quartermaster("import", "players", file)
+    assert result.exit_code == 1
+    assert "Line 2: the field 'Name' is the same as on line 1." in result.stderr
+    assert "Line 3: the field 'Id' is the same as on line 1." in result.stderr
+
+
+def test_records_that_clash_with_the_database_are_named(quartermaster, tmp_path):
+    there = user(Name="Bob")
+    assert quartermaster("import", "users", write(tmp_path / "f", there)).exit_code == 0
+    file = write(
+        tmp_path / "f", user(), user(Name="BOB", Email="b@c.de"), user(Email="BOB@example.com")
+    )
+    result = quartermaster("import", "users", file)
+    assert result.exit_code == 1
+    assert "Line 2: the field 'Name' belongs to another of the users." in result.stderr
+    assert "Line 3: the field 'Email' belongs to another of the users." in result.stderr
+    assert len(lines_of(quartermaster("export", "users"))) == 1
+
+
+def test_only_the_first_faults_of_many_are_shown(quartermaster, tmp_path):
+    result = quartermaster("import", "players", write(tmp_path / "f", *[{}] * 50))
+    assert result.stderr.count("Line ") == 20
+    assert "50 faults, of which 20 are shown; nothing was written." in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("record", "fault"),
+    [
+        (user(Email="nowhere"), "the field 'Email' must be an email address"),
+        (user(Password="secret"), "the field 'Password' must be the SHA-256"),
+        (user(Power={"King": True}), "the field 'Power' must not hold 'King'"),
+        (user(Power={"Api": 1}), "the field 'Power' must be an object of flags"),
+        (user(Nmae="x"), "the field 'Nmae' is unknown; did you mean 'Name'?"),
+        (user(PasswordHash="md5"), "the field 'PasswordHash' must be an argon2id hash"),
+    ],
+)
+def test_a_bad_user_is_refused(quartermaster, tmp_path, record, fault):
+    result = quartermaster("import", "users", write(tmp_path / "f", record))
+    assert result.exit_code == 1
+    assert fault.lower() in result.stderr.lower()
+
+
+def test_users_are_imported_with_their_passwords_and_either_set_of_flags(quartermaster, tmp_path):
+    short = {"Editor": True, "Api": True, "PersonalInformation": True}
+    long = {"Api": True, "ApiPersonalInformation": True, "ApiUserManagement": True}
+    file = write(
+        tmp_path / "f",
+        user(Name="Ann", Password=sha256("pw"), Power=short),
+        user(Name="Bob", Power=long),
+    )
+    assert quartermaster("import", "users", file).exit_code == 0
+    assert quartermaster("api", "roles", "ann").output == "ann: api, users.query\n"
+    assert quartermaster("api", "roles", "Bob").output == "Bob: api, users.query, users.manage\n"
+    ann, bob = lines_of(quartermaster("export", "users"))
+    assert ann["PasswordHash"].startswith("$argon2id$")
+    assert (ann["Power"]["Editor"], bob["PasswordHash"]) == (True, None)
+    assert not ann.keys() & {"Password", "NameKey", "EmailKey", "Version", "Journal"}
+
+
+def test_a_bag_must_hold_its_slots(quartermaster, tmp_path):
+    bag = {"Id": guid(), "SlotCount": 4, "Slots": [slot(4)]}
+    result = quartermaster("import", "bags", write(tmp_path / "f", bag))
+    assert "the field 'slots' must lie below slotcount" in result.stderr.lower()
+
+
+def test_import_reads_standard_input(quartermaster):
+    result = quartermaster("import", "players", "-", stdin=json.dumps(player()))
+    assert result.output == "Imported 1 players.\n"
+
+
+def test_an_account_is_made_and_gets_roles(quartermaster):
+    made = quartermaster(
+        "user", "create", "Zoë", "--email", "z@example.com", "--password-stdin", stdin="secret\n"
+    )
+    assert made.output.startswith("Created the user Zoë (")
+    assert quartermaster("api", "roles", "zoë").output == "zoë: no roles\n"
+    refused = quartermaster("api", "grant", "zoë", "users.manage")
+    assert refused.exit_code == 1
+    assert "needs 'users.query'" in refused.stderr
+    for role in ("api", "Users.Query", "USERS.MANAGE"):
+        assert quartermaster("api", "grant", "zoë", role).exit_code == 0
+    assert quartermaster("api", "revoke", "zoë", "users.query").output == "zoë: api\n"
+    assert "no role 'king'" in quartermaster("api", "grant", "zoë", "king").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "fault"),
+    [
+        (["x", "--email", "x@example.com"], "pw", "2 to 20 letters or digits"),
+        (["xy", "--email", "nowhere"], "pw", "'nowhere' is not an email address"),
+        (["xy", "--email", "x@example.com"], "", "holds no password"),
+        (["ANN", "--email", "x@example.com"], "pw", "already exists with username 'ANN'"),
+        (["xy", "--email", "ANN@example.com"], "pw", "already with email 'ANN@example.com'"),
+    ],
+)
+def test_an_account_that_cannot_be_is_refused(quartermaster, arguments, stdin, fault):
+    first = ["user", "create", "Ann", "--email", "ann@example.com", "--password-stdin"]
+    assert quartermaster(*first, stdin="pw").exit_code == 0
+    refused = quartermaster("user", "create", *arguments, "--password-stdin", stdin=stdin)
+    assert refused.exit_code == 1
+    assert fault in refused.stderr
+
+
+def test_a_token_needs_the_role_and_then_works(quartermaster, make_app):
+    quartermaster("user", "create", "Ann", "--email", "a@b.co", "--password-stdin", stdin="pw")
+    refused = quartermaster("token", "Ann")
+    assert refused.exit_code == 1
+    assert "quartermaster api grant Ann api" in refused.stderr
+    quartermaster("api", "grant", "Ann", "api")
+    token = quartermaster("token", "Ann").output.strip()
+    headers = {"Authorization": f"Bearer {token}"}
+    client = make_app(config.load()).test_client()
+    assert client.get("/api/v1/players", headers=headers).status_code == 200
+
+
+def test_progress_is_shown_on_a_terminal_and_nowhere_else(tmp_path, mongodb_uri, real_db):
+    command = [PROGRAM, "seed", "--players", "300"]
+    env = environment(tmp_path, ENV="testing", MONGODB_URI=mongodb_uri)
+    piped = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert (piped.stdout, piped.stderr) == ("Seeded 300 players and 100 users.\n", "")
+    terminal, ours = pty.openpty()
+    subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=ours, check=True)
+    os.close(ours)
+    shown = os.read(terminal, 65536).decode()
+    os.close(terminal)
+    assert "Writing players" in shown
+    assert "100%" in shown
