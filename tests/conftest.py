@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 import config
 from app import create_app
@@ -13,6 +15,12 @@ from app.storage import schema
 from app.storage.client import Storage
 from app.storage.embedded import Lease
 from tests.factories import World
+
+# Time says nothing about a law: a busy machine must not fail a test.
+hypothesis_settings.register_profile(
+    "laws", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("laws")
 
 
 @pytest.fixture(scope="session")
