@@ -13,14 +13,18 @@ from app.http import docs, errors, logs, lookup, probes, tracing
 from app.http.api import Api
 from app.http.json import OrjsonProvider
 from app.http.stores import PARTS
+from app.items import routes as items
+from app.items.store import Bags, Catalogue
 from app.oauth import routes as oauth
 from app.oauth.store import RefreshTokens
 from app.players import routes as players
 from app.players.store import Players
+from app.spells import routes as spells
 from app.storage.client import Storage
 from app.storage.faults import DatabaseError, explain
 from app.users.passwords import Passwords
 from app.users.store import Users
+from app.variables import routes as variables
 from config.base import Settings
 
 
@@ -55,6 +59,8 @@ def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
         ),
         Users(storage),
         Players(storage, settings.ONLINE_TTL_SECONDS, settings.TOTAL_CACHE_SECONDS),
+        Bags(storage),
+        Catalogue(storage, settings.INVENTORY_SIZE, settings.BANK_SIZE, settings.STACK_LIMIT),
     )
     app.extensions[PARTS] = {type(part): part for part in parts}
 
@@ -62,7 +68,7 @@ def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
 def add_routes(app: Flask, storage: Storage) -> None:
     api = Api(app)
     lookup.register(app, api)
-    for blueprint in (players.blp, oauth.blp):
+    for blueprint in (players.blp, variables.blp, items.blp, spells.blp, oauth.blp):
         api.register_blueprint(blueprint)
     docs.register(app, api, roles.public)
     probes.register(app, roles.public, storage.ping)

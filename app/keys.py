@@ -6,6 +6,8 @@ import re
 import unicodedata
 from typing import NamedTuple
 
+# The fewest letters that a search takes.
+SEARCH_LENGTH = 3
 NIL = "00000000-0000-0000-0000-000000000000"
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
@@ -36,6 +38,9 @@ class Lookup(NamedTuple):
         return self.text
 
 
-def name_parts(key: str) -> list[str]:
-    """Return the three-letter pieces of a name key, by which a search finds it."""
-    return sorted({key[start : start + 3] for start in range(len(key) - 2)})
+def name_tails(key: str) -> list[str]:
+    """Return the ends of a name key, from its first letter on, its second, and so on.
+
+    Whoever searches for some letters of a name searches for the beginning of one of these.
+    """
+    return [key[start:] for start in range(len(key) - SEARCH_LENGTH + 1)]

@@ -237,6 +237,6 @@ class UserRecord(Schema):
         return users.stored({"CreationDate": now, **kept}, version)
 
     def record(self, document: Document) -> Document:
-        internal = ("NameKey", "NameParts", "EmailKey", "Version", "Journal")
+        internal = ("NameKey", "NameTails", "EmailKey", "Version", "Journal")
         kept = {name: value for name, value in document.items() if name not in internal}
         return {"Id": kept.pop("_id"), **kept}

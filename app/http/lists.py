@@ -5,21 +5,56 @@ from __future__ import annotations
 from typing import Any
 
 from app.http.api import Schema
-from app.http.fields import INT64, Integer, QueryInteger
+from app.http.fields import INT64, Integer, QueryInteger, Text
+from app.keys import SEARCH_LENGTH, name_key
 from app.paging import Page, Window
 
 PAGE_MAX = 2**31 - 1
 PAGE_SIZE = 5
+ASCENDING, DESCENDING = "Ascending", "Descending"
+DEPRECATED_SINCE = "@1767225600"  # the first day of 2026, as RFC 9745 writes it
 
 
 class PagedListArgs(Schema):
     """The query of a paged list."""
 
     page = QueryInteger(0, PAGE_MAX, load_default=0, metadata={"description": "From 0."})
-    pageSize = QueryInteger(  # noqa: N815 (the contract's spelling)
+    pageSize = QueryInteger(
         1, INT64 - 1, load_default=PAGE_SIZE, metadata={"description": "At most 100 are served."}
     )
     limit = QueryInteger(1, INT64 - 1, metadata={"description": "Cuts the page; default pageSize."})
+
+
+class OneOf(Text):
+    """One of a few words, in any case."""
+
+    default_error_messages = {"choice": "Must be one of {words}."}
+
+    def __init__(self, *words: str, **kwargs: Any) -> None:
+        super().__init__(metadata={"enum": list(words), **kwargs.pop("metadata", {})}, **kwargs)
+        self._words = {word.lower(): word for word in words}
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
+        text = super()._deserialize(value, attr, data, **kwargs)
+        if text.lower() not in self._words:
+            raise self.make_error("choice", words=", ".join(self._words.values()))
+        return self._words[text.lower()]
+
+
+class SearchText(Text):
+    """A part of a name, long enough to look it up."""
+
+    default_error_messages = {"short": f"Must hold {SEARCH_LENGTH} or more characters."}
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
+        key = name_key(super()._deserialize(value, attr, data, **kwargs))
+        if len(key) < SEARCH_LENGTH:
+            raise self.make_error("short")
+        return key
+
+
+def sort_direction(default: str) -> OneOf:
+    return OneOf(ASCENDING, DESCENDING, load_default=default)
 
 
 class LegacyListArgs(Schema):
@@ -56,4 +91,12 @@ def legacy_envelope(window: Window, page: Page) -> dict[str, Any]:
         "Page": window.page,
         "count": len(page.values),
         "entries": page.values,
+    }
+
+
+def deprecated_headers(successor: str) -> dict[str, str]:
+    """Return the headers by which a deprecated list points to the one that replaces it."""
+    return {
+        "Deprecation": DEPRECATED_SINCE,
+        "Link": f'<{successor}>; rel="successor-version"',
     }

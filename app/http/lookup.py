@@ -7,8 +7,9 @@ from typing import Any
 from flask import Flask
 from werkzeug.routing import BaseConverter
 
+from app.errors import Invalid
 from app.http.api import Api
-from app.keys import Lookup
+from app.keys import NIL, Lookup, parse_guid
 
 
 class LookupConverter(BaseConverter):
@@ -21,6 +22,24 @@ class LookupConverter(BaseConverter):
         return super().to_url(str(value))
 
 
+class PlayerConverter(LookupConverter):
+    """The key of a player; rank, online and bag are paths before they are names."""
+
+    regex = r"(?!(?:rank|online|bag)(?:/|\Z))[^/]+"
+
+
+def path_guid(name: str, text: str, *, nil: bool = True) -> str:
+    """Return a guid from a path, or say which part of the path is not one."""
+    guid = parse_guid(text)
+    if guid is None:
+        raise Invalid(f"The {name} '{text}' must be a guid.", {name: ["Must be a guid."]})
+    if guid == NIL and not nil:
+        fault = "must not be the all-zero guid."
+        raise Invalid(f"The {name} {fault}", {name: [fault.capitalize()]})
+    return guid
+
+
 def register(app: Flask, api: Api) -> None:
-    app.url_map.converters["lookup"] = LookupConverter
-    api.register_converter(LookupConverter, lambda _: {"type": "string"})
+    app.url_map.converters |= {"lookup": LookupConverter, "player": PlayerConverter}
+    for converter in (LookupConverter, PlayerConverter):
+        api.register_converter(converter, lambda _: {"type": "string"})

@@ -1,4 +1,4 @@
-"""Item slots: how they are stored, and how they are served. Pure.
+"""Items: how slots are stored and served, and the rules of giving and taking. Pure.
 
 Stored is a map from slot number to what the slot holds, without the empty ones and without
 defaults. Served is a list of full slot records in slot order, the empty ones included.
@@ -6,9 +6,11 @@ defaults. Served is a list of full slot records in slot order, the empty ones in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
+from app.changes import Change
+from app.errors import Conflict
 from app.keys import NIL
 
 Slots = Mapping[str, Mapping[str, Any]]
@@ -53,3 +55,114 @@ def stored(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
             held["StatBuffs"] = list(record["StatBuffs"])
         slots[str(record["Slot"])] = held
     return slots
+
+
+class Limits(NamedTuple):
+    """How much fits: the slots of an inventory and of a bank, and the items of one slot."""
+
+    inventory: int
+    bank: int
+    stack: int
+
+
+class NoRoom(Conflict):
+    """What is given does not all have a place."""
+
+    def __init__(self, item: str, quantity: int, left: int, bank: bool) -> None:
+        place = "inventory and the bank have" if bank else "inventory has"
+        super().__init__(f"The {place} no room for {left} of {quantity} of the item {item}.")
+        self.item, self.quantity, self.left = item, quantity, left
+
+
+class NotEnoughItems(Conflict):
+    """The inventory holds less than is to be taken."""
+
+    def __init__(self, item: str, wanted: int, held: int) -> None:
+        super().__init__(f"The inventory holds {held} of the item {item}, not {wanted}.")
+        self.item, self.wanted, self.held = item, wanted, held
+
+
+class BagNotEmpty(Conflict):
+    """Only bags that still hold something are left to take."""
+
+    def __init__(self, item: str, bag: str) -> None:
+        super().__init__(f"The bag {bag} (item {item}) still holds something and is not taken.")
+        self.item, self.bag = item, bag
+
+
+def give(
+    player: dict[str, Any],
+    *,
+    itemid: str,
+    quantity: int,
+    limits: Limits,
+    bankoverflow: bool = False,
+) -> Change:
+    """Put items into the inventory, and what does not fit into the bank if that is wanted."""
+    inventory, left = _placed(player["Inventory"], limits.inventory, itemid, quantity, limits.stack)
+    bank = player["Bank"]
+    if left and bankoverflow:
+        bank, left = _placed(bank, limits.bank, itemid, left, limits.stack)
+    if left:
+        raise NoRoom(itemid, quantity, left, bankoverflow)
+    counts = {"bank": count(bank, itemid), "inventory": count(inventory, itemid)}
+    answer = {"id": itemid, "quantity": {"total": sum(counts.values()), **counts}}
+    return Change({"Inventory": inventory, "Bank": bank}, answer)
+
+
+def take(
+    player: dict[str, Any], *, itemid: str, quantity: int, is_filled: Callable[[str], bool]
+) -> Change:
+    """Take items out of the inventory, in slot order; a bag that holds something stays."""
+    inventory = dict(player["Inventory"])
+    left, filled_bag = quantity, None
+    for slot in _slots_of(inventory, itemid):
+        held = inventory[slot]
+        if held.get("BagId") and is_filled(held["BagId"]):
+            filled_bag = held["BagId"]
+            continue
+        taken = min(left, held["Quantity"])
+        left -= taken
+        if taken == held["Quantity"]:
+            del inventory[slot]
+        else:
+            inventory[slot] = {**held, "Quantity": held["Quantity"] - taken}
+        if not left:
+            return Change({"Inventory": inventory}, {"ItemId": itemid, "Quantity": quantity})
+    held_in_all = count(player["Inventory"], itemid)
+    if filled_bag and held_in_all >= quantity:
+        raise BagNotEmpty(itemid, filled_bag)
+    raise NotEnoughItems(itemid, quantity, held_in_all)
+
+
+def count(slots: Slots, item: str) -> int:
+    """Return how many of an item some slots hold."""
+    return sum(held["Quantity"] for held in slots.values() if held["ItemId"] == item)
+
+
+def _placed(
+    slots: Slots, size: int, item: str, quantity: int, stack: int
+) -> tuple[dict[str, Mapping[str, Any]], int]:
+    """Fill up plain stacks, then empty slots, in slot order; return what is left as well."""
+    after = dict(slots)
+    for slot in _slots_of(slots, item):
+        if quantity and is_plain(slots[slot]):
+            added = max(0, min(quantity, stack - slots[slot]["Quantity"]))
+            after[slot] = {**slots[slot], "Quantity": slots[slot]["Quantity"] + added}
+            quantity -= added
+    for slot in map(str, range(size)):
+        if not quantity:
+            break
+        if slot not in slots:
+            after[slot] = {"ItemId": item, "Quantity": min(quantity, stack)}
+            quantity -= min(quantity, stack)
+    return after, quantity
+
+
+def is_plain(held: Mapping[str, Any]) -> bool:
+    """Tell whether a slot holds a stack that may grow: neither improved gear nor a bag."""
+    return "StatBuffs" not in held and "BagId" not in held
+
+
+def _slots_of(slots: Slots, item: str) -> list[str]:
+    return sorted((slot for slot, held in slots.items() if held["ItemId"] == item), key=int)

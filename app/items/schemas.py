@@ -5,8 +5,10 @@ from typing import Any
 from marshmallow import fields
 
 from app.http.api import Schema
-from app.http.fields import MESSAGES, Guid, Integer
+from app.http.fields import MESSAGES, Flag, Guid, Integer
 from app.keys import NIL, parse_guid
+
+QUANTITY_MAX = 2**31 - 1
 
 
 class SlotSchema(Schema):
@@ -20,6 +22,56 @@ class SlotSchema(Schema):
         Integer(),
         metadata={"description": "Attack, ability power, defense, magic resist, speed."},
     )
+
+
+class ItemsSchema(Schema):
+    """All that a player owns."""
+
+    inventory = fields.List(fields.Nested(SlotSchema))
+    bank = fields.List(fields.Nested(SlotSchema))
+
+
+class BagSchema(Schema):
+    """A bag and its slots."""
+
+    Id = Guid()
+    SlotCount = Integer(0)
+    Slots = fields.List(fields.Nested(SlotSchema))
+
+
+class TakeItemArgs(Schema):
+    """Which item, and how many."""
+
+    itemid = Guid(required=True)
+    quantity = Integer(1, QUANTITY_MAX, required=True)
+
+
+class GiveItemArgs(TakeItemArgs):
+    """Which item, how many, and whether the bank takes what does not fit."""
+
+    bankoverflow = Flag(load_default=False)
+
+
+class CountsSchema(Schema):
+    """A player's counts of an item."""
+
+    total = Integer(0)
+    bank = Integer(0)
+    inventory = Integer(0)
+
+
+class GivenSchema(Schema):
+    """An item, and the player's counts of it after giving."""
+
+    id = Guid()
+    quantity = fields.Nested(CountsSchema)
+
+
+class TakenSchema(Schema):
+    """An item, and how many of it were taken."""
+
+    ItemId = Guid()
+    Quantity = Integer(1)
 
 
 class SlotList(fields.Field[list[dict[str, Any]]]):

@@ -47,4 +47,4 @@ class RevokedUserSchema(Schema):
 class RevokedTokenSchema(RevokedUserSchema):
     """Which token was revoked."""
 
-    tokenId = Guid(required=True)  # noqa: N815 (the contract's spelling)
+    tokenId = Guid(required=True)

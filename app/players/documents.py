@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from app.keys import NIL, name_key, name_parts
+from app.keys import NIL, name_key, name_tails
 
 Document = dict[str, Any]
 
 # These are served by endpoints of their own.
 EMBEDDED = ("Inventory", "Bank", "Spells", "Variables")
 # These are nobody's business but ours.
-INTERNAL = ("NameKey", "NameParts", "Version", "Journal")
+INTERNAL = ("NameKey", "NameTails", "Version", "Journal")
 
 RECORD = dict.fromkeys((*EMBEDDED, *INTERNAL), 0)
 
@@ -27,7 +27,7 @@ def stored(record: Document, version: int = 0) -> Document:
         "UserId": fields.pop("UserId"),
         **fields,
         "NameKey": key,
-        "NameParts": name_parts(key),
+        "NameTails": name_tails(key),
         "Version": version,
         "Journal": [],
     }

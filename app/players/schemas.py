@@ -4,6 +4,14 @@ from marshmallow import fields
 
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, Text
+from app.http.lists import (
+    ASCENDING,
+    DESCENDING,
+    OneOf,
+    PagedListArgs,
+    SearchText,
+    sort_direction,
+)
 
 
 class PlayerSchema(Schema):
@@ -50,3 +58,32 @@ class PlayerPageSchema(Schema):
     PageSize = Integer(1)
     Count = Integer(0)
     Values = fields.List(fields.Nested(PlayerSchema))
+
+
+class LegacyPlayerPageSchema(Schema):
+    """A page of players in the former envelope."""
+
+    total = Integer(0)
+    Page = Integer(0)
+    count = Integer(0)
+    entries = fields.List(fields.Nested(PlayerSchema))
+
+
+class OnlineCountSchema(Schema):
+    """How many players are online."""
+
+    onlineCount = Integer(0)
+
+
+class PlayerListArgs(PagedListArgs):
+    """The query of the list of players."""
+
+    search = SearchText(metadata={"description": "3 or more characters of the name."})
+    sortBy = OneOf("name", "level", "lastonline", load_default="name")
+    sortDirection = sort_direction(ASCENDING)
+
+
+class RankArgs(PagedListArgs):
+    """The query of the ranking."""
+
+    sortDirection = sort_direction(DESCENDING)

@@ -11,12 +11,11 @@ from app.keys import Lookup
 from app.paging import Page, Window
 from app.players.documents import RECORD, served
 from app.storage.client import Storage
-from app.storage.pages import Pages
+from app.storage.pages import Pages, Sort
+from app.storage.search import named_like
 from app.storage.swap import swap
 
 Document = dict[str, Any]
-
-BY_NAME = [("NameKey", 1)]
 
 
 class Players:
@@ -29,16 +28,25 @@ class Players:
 
     def get(self, key: Lookup) -> Document:
         """Return the record of a player."""
-        player = self._players.find_one(_where(key), RECORD)
-        if player is None:
-            raise NotFound("player", key)
-        return served(player, self._online_since())
+        return served(self._read(key, RECORD), self._online_since())
 
-    def list(self, window: Window) -> Page:
-        """Return a page of players by name."""
-        total, players = self._pages.read(window, BY_NAME, RECORD)
-        since = self._online_since()
-        return Page(total, [served(player, since) for player in players])
+    def read(self, key: Lookup, *fields: str) -> Document:
+        """Return these stored fields of a player, and no others."""
+        return self._read(key, dict.fromkeys(fields, 1))
+
+    def list(
+        self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
+    ) -> Page:
+        """Return a page of players, of those whose name holds the searched text if any."""
+        sort = _sort(order, 1 if ascending else -1)
+        return self._page(window, sort, named_like(search) if search else None)
+
+    def list_online(self, window: Window) -> Page:
+        """Return a page of those who are online, by name."""
+        return self._page(window, [("NameKey", 1)], self._online())
+
+    def count_online(self) -> int:
+        return self._players.count_documents(self._online())
 
     def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to these fields of a player, exactly once."""
@@ -47,6 +55,21 @@ class Players:
         except NotFound:
             raise NotFound("player", key) from None
 
+    def _read(self, key: Lookup, fields: Document) -> Document:
+        player = self._players.find_one(_where(key), fields)
+        if player is None:
+            raise NotFound("player", key)
+        return player
+
+    def _page(self, window: Window, sort: Sort, where: Document | None) -> Page:
+        total, players = self._pages.read(window, sort, RECORD, where)
+        since = self._online_since()
+        return Page(total, [served(player, since) for player in players])
+
+    def _online(self) -> Document:
+        since = self._online_since()
+        return {"Online": True, "LastSeen": {"$gte": since}} if since else {"Online": True}
+
     def _online_since(self) -> datetime | None:
         """Return when a player must have been seen to count as online; None: at any time."""
         return datetime.now(timezone.utc) - self._online_ttl if self._online_ttl else None
@@ -54,3 +77,13 @@ class Players:
 
 def _where(key: Lookup) -> Document:
     return {"_id": key.id} if key.id else {"NameKey": key.name_key}
+
+
+def _sort(order: str, direction: int) -> Sort:
+    """Return a total order, which an index holds in one direction or the other."""
+    return {
+        "name": [("NameKey", direction)],
+        # Equals go by name, upwards in both directions.
+        "level": [("Level", direction), ("Exp", direction), ("NameKey", 1)],
+        "lastonline": [("LastOnline", direction), ("NameKey", direction)],
+    }[order]

@@ -50,7 +50,7 @@ SLOT: Document = {
 }
 SLOT_NUMBER = "^(0|[1-9][0-9]{0,5})$"
 SLOTS = _map(SLOT_NUMBER, SLOT)
-NAMED: Document = {"_id": GUID, "Name": TEXT, "NameKey": TEXT, "NameParts": {"bsonType": "array"}}
+NAMED: Document = {"_id": GUID, "Name": TEXT, "NameKey": TEXT, "NameTails": {"bsonType": "array"}}
 
 PLAYER = _document(
     {
@@ -112,14 +112,15 @@ COLLECTIONS = {
         PLAYER,
         [
             _index("name", "NameKey", unique=True),
-            _index("name_parts", "NameParts", "NameKey"),
+            _index("name_tails", "NameTails"),
             _index("user", "UserId", "CreationDate", "_id"),
             # Ties go by name in both directions, so neither order is the other read backwards.
             _index("rank", "-Level", "-Exp", "NameKey"),
             _index("rank_ascending", "Level", "Exp", "NameKey"),
             _index("last_online", "LastOnline", "NameKey"),
-            _index("online_by_name", "NameKey", "LastSeen", **ONLINE),
-            _index("online_by_time", "LastSeen", **ONLINE),
+            # Online is among the keys, though always true here, so that a count needs no document.
+            _index("online_by_name", "Online", "NameKey", "LastSeen", **ONLINE),
+            _index("online_by_time", "Online", "LastSeen", **ONLINE),
         ],
     ),
     "bags": CollectionPlan(BAG, []),
@@ -127,7 +128,7 @@ COLLECTIONS = {
         USER,
         [
             _index("name", "NameKey", unique=True),
-            _index("name_parts", "NameParts", "NameKey"),
+            _index("name_tails", "NameTails"),
             _index("email", "EmailKey", unique=True),
         ],
     ),

@@ -38,6 +38,7 @@ def swap(
         document = collection.find_one(where, _projection(reads, intent))
         if document is None:
             raise NotFound(collection.name.removesuffix("s"), next(iter(where.values())))
+        _complete(document, reads)
         if entry := _journalled(document, intent):
             return Applied(entry["Answer"], replayed=True)
         change = rule(document)
@@ -75,6 +76,17 @@ def _projection(reads: tuple[str, ...], intent: Intent) -> Document:
         # The server picks the one entry that matters out of the journal.
         projection["Journal"] = {"$elemMatch": {"Key": intent.key}}
     return projection
+
+
+def _complete(document: Document, reads: tuple[str, ...]) -> None:
+    """Show a map of which one key was read as a map, though the key be absent.
+
+    Otherwise a rule that adds the key would seem to replace a missing map, and all else in it.
+    """
+    for path in reads:
+        parent, dot, _ = path.partition(".")
+        if dot:
+            document.setdefault(parent, {})
 
 
 def _journalled(document: Document, intent: Intent) -> Document | None:

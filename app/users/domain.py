@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from typing import Any
 
-from app.keys import name_key, name_parts
+from app.keys import name_key, name_tails
 
 Document = dict[str, Any]
 
@@ -44,7 +44,7 @@ def stored(record: Document, version: int = 0) -> Document:
         "_id": fields.pop("Id"),
         **fields,
         "NameKey": key,
-        "NameParts": name_parts(key),
+        "NameTails": name_tails(key),
         "EmailKey": email_key(record["Email"]),
         "Version": version,
         "Journal": [],

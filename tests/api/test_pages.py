@@ -46,7 +46,7 @@ def test_limit_cuts_a_page_without_moving_the_next(players):
 
 def test_lists_do_not_load_what_they_do_not_serve(players, db):
     served = players.list(Window(0, 1, 1)).values[0]
-    hidden = {"_id", "NameKey", "NameParts", "Version", "Journal"}
+    hidden = {"_id", "NameKey", "NameTails", "Version", "Journal"}
     assert not served.keys() & (hidden | {"Inventory", "Bank", "Spells", "Variables"})
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.keys import Lookup, name_key, name_parts, parse_guid
+from app.keys import Lookup, name_key, name_tails, parse_guid
 
 GUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 
@@ -49,6 +49,11 @@ def test_two_spellings_of_one_name_have_one_key(one, other):
 
 
 @given(st.text(min_size=3), st.data())
-def test_every_three_letters_of_a_name_are_among_its_parts(key, data):
+def test_any_three_letters_or_more_of_a_name_begin_one_of_its_tails(key, data):
     start = data.draw(st.integers(0, len(key) - 3))
-    assert key[start : start + 3] in name_parts(key)
+    end = data.draw(st.integers(start + 3, len(key)))
+    assert any(tail.startswith(key[start:end]) for tail in name_tails(key))
+
+
+def test_a_name_too_short_to_be_searched_has_no_tails():
+    assert name_tails("ab") == []

@@ -1,0 +1,93 @@
+"""What players own: inventory, bank and bags, giving and taking."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from flask import Response, current_app
+
+from app.auth import roles
+from app.http.api import Blueprint
+from app.http.idempotency import answer, intent
+from app.http.json import json_response
+from app.http.lookup import path_guid
+from app.http.stores import current
+from app.items.domain import give, served, take
+from app.items.schemas import (
+    BagSchema,
+    GiveItemArgs,
+    GivenSchema,
+    ItemsSchema,
+    SlotSchema,
+    TakeItemArgs,
+    TakenSchema,
+)
+from app.items.store import Bags, Catalogue
+from app.keys import Lookup
+from app.players.store import Players
+
+blp = Blueprint("Items", __name__, url_prefix="/api/v1/players", description="What players own.")
+
+bags = current(Bags)
+catalogue = current(Catalogue)
+players = current(Players)
+
+
+@blp.route("/<player:key>/items", tags=["Players"])
+@roles.required()
+@blp.response(200, ItemsSchema)
+def get_items(key: Lookup) -> Response:
+    """Get a player's inventory and bank"""
+    player = players.read(key, "Inventory", "Bank")
+    sizes = current_app.config
+    inventory = served(player["Inventory"], sizes["INVENTORY_SIZE"])
+    return json_response(
+        {"inventory": inventory, "bank": served(player["Bank"], sizes["BANK_SIZE"])}
+    )
+
+
+@blp.route("/<player:key>/items/inventory", tags=["Players"])
+@roles.required()
+@blp.response(200, SlotSchema(many=True))
+def get_inventory(key: Lookup) -> Response:
+    """Get a player's inventory"""
+    slots = players.read(key, "Inventory")["Inventory"]
+    return json_response(served(slots, current_app.config["INVENTORY_SIZE"]))
+
+
+@blp.route("/<player:key>/items/bank", tags=["Players"])
+@roles.required()
+@blp.response(200, SlotSchema(many=True))
+def get_bank(key: Lookup) -> Response:
+    """Get a player's bank"""
+    slots = players.read(key, "Bank")["Bank"]
+    return json_response(served(slots, current_app.config["BANK_SIZE"]))
+
+
+@blp.route("/bag/<bag_id>", tags=["Players"])
+@roles.required()
+@blp.response(200, BagSchema)
+def get_bag(bag_id: str) -> Response:
+    """Get a bag"""
+    return json_response(bags.get(path_guid("bagId", bag_id)))
+
+
+@blp.route("/<player:key>/items/give", methods=["POST"], tags=["Players"])
+@roles.required()
+@blp.arguments(GiveItemArgs())
+@blp.response(200, GivenSchema)
+def give_item(args: dict[str, Any], key: Lookup) -> Response:
+    """Give an item to a player"""
+    rule = partial(give, **args, limits=catalogue.limits(args["itemid"]))
+    return answer(players.change(key, ("Inventory", "Bank"), rule, intent("give", args)))
+
+
+@blp.route("/<player:key>/items/take", methods=["POST"], tags=["Players"])
+@roles.required()
+@blp.arguments(TakeItemArgs())
+@blp.response(200, TakenSchema)
+def take_item(args: dict[str, Any], key: Lookup) -> Response:
+    """Take an item from a player's inventory"""
+    rule = partial(take, **args, is_filled=bags.is_filled)
+    return answer(players.change(key, ("Inventory",), rule, intent("take", args)))

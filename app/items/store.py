@@ -1,0 +1,55 @@
+"""Bags and the item catalogue in MongoDB."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from app.errors import NotFound
+from app.items.domain import Limits, served
+from app.storage.client import Storage
+
+Document = dict[str, Any]
+
+CATALOGUE_SECONDS = 60
+
+
+class Bags:
+    """The bags of one application."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._bags = storage.db["bags"]
+
+    def get(self, bag_id: str) -> Document:
+        """Return a bag with all its slots."""
+        bag = self._bags.find_one({"_id": bag_id}, ["SlotCount", "Slots"])
+        if bag is None:
+            raise NotFound("bag", bag_id)
+        slots = served(bag["Slots"], bag["SlotCount"])
+        return {"Id": bag["_id"], "SlotCount": bag["SlotCount"], "Slots": slots}
+
+    def is_filled(self, bag_id: str) -> bool:
+        """Tell whether a bag holds something."""
+        return self._bags.find_one({"_id": bag_id, "Slots": {"$ne": {}}}, ["_id"]) is not None
+
+
+class Catalogue:
+    """How much of each item fits where. The game may keep lower stack limits in ``items``."""
+
+    def __init__(self, storage: Storage, inventory: int, bank: int, stack: int) -> None:
+        self._items = storage.db["items"]
+        self._limits = Limits(inventory, bank, stack)
+        self._stacks: dict[str, int] = {}
+        self._read_at = float("-inf")
+
+    def limits(self, item: str) -> Limits:
+        """Return the limits of an item, as they were at most a minute ago."""
+        if time.monotonic() - self._read_at > CATALOGUE_SECONDS:
+            self._stacks = self._read_stacks()
+            self._read_at = time.monotonic()
+        stack = min(self._limits.stack, self._stacks.get(item, self._limits.stack))
+        return self._limits._replace(stack=stack)
+
+    def _read_stacks(self) -> dict[str, int]:
+        limited = self._items.find({"StackLimit": {"$gte": 1}}, ["StackLimit"])
+        return {item["_id"]: int(item["StackLimit"]) for item in limited}

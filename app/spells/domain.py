@@ -1,0 +1,58 @@
+"""Known spells: a map from slot number to spell. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.changes import Change
+from app.errors import Conflict
+
+
+class SpellKnown(Conflict):
+    """The player knows the spell already."""
+
+    def __init__(self, spell: str) -> None:
+        super().__init__(f"The player already knows the spell {spell}.")
+        self.spell = spell
+
+
+class SpellNotKnown(Conflict):
+    """The player does not know the spell."""
+
+    def __init__(self, spell: str) -> None:
+        super().__init__(f"The player does not know the spell {spell}.")
+        self.spell = spell
+
+
+class NoSpellSlot(Conflict):
+    """Every spell slot is taken."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"The player has no free spell slot: all {size} are taken.")
+        self.size = size
+
+
+def served(spells: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the known spells in slot order."""
+    return [{"Slot": slot, "SpellId": spells[str(slot)]} for slot in sorted(map(int, spells))]
+
+
+def teach(player: dict[str, Any], *, spellid: str, size: int) -> Change:
+    """Put a spell into the lowest free slot."""
+    spells = player["Spells"]
+    if spellid in spells.values():
+        raise SpellKnown(spellid)
+    slot = next((str(slot) for slot in range(size) if str(slot) not in spells), None)
+    if slot is None:
+        raise NoSpellSlot(size)
+    return Change({"Spells": {**spells, slot: spellid}}, {"SpellId": spellid})
+
+
+def forget(player: dict[str, Any], *, spellid: str) -> Change:
+    """Empty the slot of a spell."""
+    spells = player["Spells"]
+    if spellid not in spells.values():
+        raise SpellNotKnown(spellid)
+    left = {slot: known for slot, known in spells.items() if known != spellid}
+    return Change({"Spells": left}, {"SpellId": spellid})

@@ -1,0 +1,64 @@
+"""The variables of players."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from flask import Response
+
+from app.auth import roles
+from app.http.api import Blueprint
+from app.http.idempotency import answer, intent
+from app.http.json import json_response
+from app.http.lookup import path_guid
+from app.http.stores import current
+from app.keys import Lookup
+from app.players.store import Players
+from app.variables.domain import assign, served, served_one, value_of
+from app.variables.schemas import SetVariableArgs, ValueSchema, VariableSchema
+
+blp = Blueprint("Variables", __name__, url_prefix="/api/v1/players", description="Variables.")
+
+players = current(Players)
+
+
+@blp.route("/<player:key>/variables", tags=["Players"])
+@roles.required()
+@blp.response(200, VariableSchema(many=True))
+def list_variables(key: Lookup) -> Response:
+    """List the variables of a player"""
+    return json_response(served(players.read(key, "Variables")["Variables"]))
+
+
+@blp.route("/<player:key>/variables/<variable_id>", tags=["Players"])
+@roles.required()
+@blp.response(200, VariableSchema)
+def get_variable(key: Lookup, variable_id: str) -> Response:
+    """Get a variable of a player"""
+    variable = path_guid("variableId", variable_id)
+    return json_response(served_one(variable, read_value(key, variable)))
+
+
+@blp.route("/<player:key>/variables/<variable_id>/value", tags=["Players"])
+@roles.required()
+@blp.response(200, ValueSchema)
+def get_variable_value(key: Lookup, variable_id: str) -> Response:
+    """Get the bare value of a variable"""
+    return json_response({"value": read_value(key, path_guid("variableId", variable_id))})
+
+
+@blp.route("/<player:key>/variables/<variable_id>", methods=["POST"], tags=["Players"])
+@roles.required()
+@blp.arguments(SetVariableArgs())
+@blp.response(200, VariableSchema)
+def set_variable(args: dict[str, Any], key: Lookup, variable_id: str) -> Response:
+    """Set a variable of a player"""
+    meant = {"variable_id": path_guid("variableId", variable_id, nil=False), **args}
+    reads = (f"Variables.{meant['variable_id']}",)
+    return answer(players.change(key, reads, partial(assign, **meant), intent("set", meant)))
+
+
+def read_value(key: Lookup, variable: str) -> int | bool:
+    """Read one variable, and nothing else of the player."""
+    return value_of(players.read(key, f"Variables.{variable}").get("Variables", {}), variable)

@@ -1,0 +1,229 @@
+"""Endpoints 10 to 15: inventory, bank and bag, give and take."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.http.stores import PARTS
+from app.items.schemas import BagSchema, SlotSchema
+from app.items.store import Catalogue
+from tests.factories import guid
+
+NIL = "00000000-0000-0000-0000-000000000000"
+SWORD, POTION = guid(), guid()
+EMPTY = {"BagId": None, "ItemId": NIL, "Quantity": 0, "StatBuffs": [0, 0, 0, 0, 0]}
+
+
+@pytest.fixture
+def bob(world):
+    inventory = {
+        "0": {"ItemId": POTION, "Quantity": 5},
+        "2": {"ItemId": SWORD, "Quantity": 1, "StatBuffs": [3, 0, 0, 0, 1]},
+    }
+    return world.add_player(
+        Name="Bob", Inventory=inventory, Bank={"7": {"ItemId": POTION, "Quantity": 2}}
+    )
+
+
+@pytest.fixture
+def get(client, as_role):
+    headers = as_role()
+    return lambda path: client.get(f"/api/v1/players{path}", headers=headers)
+
+
+@pytest.fixture
+def post(client, as_role):
+    credentials = as_role()
+
+    def post(path, key=None, **body):
+        headers = {**credentials, **({"Idempotency-Key": key} if key else {})}
+        return client.post(f"/api/v1/players/Bob/items/{path}", json=body, headers=headers)
+
+    return post
+
+
+def test_all_slots_are_served_in_order_with_the_empty_ones(get, bob):
+    inventory = get("/Bob/items/inventory").json
+    assert len(inventory) == 35
+    assert inventory[0] == {**EMPTY, "Slot": 0, "ItemId": POTION, "Quantity": 5}
+    assert inventory[1] == {**EMPTY, "Slot": 1}
+    assert inventory[2]["StatBuffs"] == [3, 0, 0, 0, 1]
+    assert list(inventory[0]) == ["Slot", "BagId", "ItemId", "Quantity", "StatBuffs"]
+    bank = get("/Bob/items/bank").json
+    assert [slot["Slot"] for slot in bank] == list(range(100))
+    assert get("/Bob/items").json == {"inventory": inventory, "bank": bank}
+    assert SlotSchema(many=True).validate(inventory + bank) == {}
+
+
+def test_a_bag_is_served_with_all_its_slots(get, db):
+    bag = guid()
+    slots = {"1": {"ItemId": SWORD, "Quantity": 1}}
+    db.bags.insert_one({"_id": bag, "SlotCount": 3, "Slots": slots, "Version": 0})
+    body = get(f"/bag/{bag.upper()}").json
+    assert (body["Id"], body["SlotCount"]) == (bag, 3)
+    assert [slot["ItemId"] for slot in body["Slots"]] == [NIL, SWORD, NIL]
+    assert BagSchema().validate(body) == {}
+    for unknown in (guid(), NIL):
+        assert get(f"/bag/{unknown}").status_code == 404
+    bad = get("/bag/mine")
+    assert (bad.status_code, list(bad.json["Errors"])) == (400, ["bagId"])
+
+
+def test_a_give_answers_with_the_counts_afterwards(post, get, bob):
+    response = post("give", itemid=POTION.upper(), quantity=4)
+    assert response.status_code == 200
+    assert response.json == {"id": POTION, "quantity": {"total": 11, "bank": 2, "inventory": 9}}
+    assert get("/Bob/items/inventory").json[0]["Quantity"] == 9
+    new = guid()
+    assert post("give", itemid=new, quantity=1).json["quantity"]["total"] == 1
+    assert get("/Bob/items/inventory").json[1]["ItemId"] == new
+
+
+def test_gear_with_buffs_does_not_grow(post, get, bob):
+    assert post("give", itemid=SWORD, quantity=2).json["quantity"]["inventory"] == 3
+    inventory = get("/Bob/items/inventory").json
+    assert (inventory[1]["Quantity"], inventory[2]["Quantity"]) == (2, 1)
+
+
+def test_give_is_all_or_nothing_when_the_inventory_is_full(post, get, bob, db):
+    before = db.players.find_one()
+    full = post("give", itemid=SWORD, quantity=33_000_001)
+    assert full.status_code == 409
+    assert "no room for 1 of 33000001" in full.json["Message"]
+    assert db.players.find_one() == before
+    assert post("give", itemid=SWORD, quantity=33_000_000).status_code == 200
+
+
+def test_what_does_not_fit_goes_to_the_bank_if_that_is_wanted(post, bob):
+    response = post("give", itemid=POTION, quantity=34_000_000, bankoverflow=True)
+    assert response.json["quantity"] == {"total": 34_000_007, "bank": 7, "inventory": 34_000_000}
+
+
+def test_give_is_all_or_nothing_when_the_bank_is_full_too(post, bob, db):
+    before = db.players.find_one()
+    response = post("give", itemid=POTION, quantity=2**31 - 1, bankoverflow=True)
+    assert response.status_code == 409
+    assert "inventory and the bank have no room" in response.json["Message"]
+    assert db.players.find_one() == before
+
+
+def test_the_catalogue_can_say_less(post, get, bob, db, app):
+    arrow = guid()
+    db["items"].insert_one({"_id": arrow, "StackLimit": 20})
+    app.extensions[PARTS][Catalogue]._read_at = float("-inf")
+    post("give", itemid=arrow, quantity=50)
+    inventory = get("/Bob/items/inventory").json
+    assert [slot["Quantity"] for slot in inventory if slot["ItemId"] == arrow] == [20, 20, 10]
+    db["items"].delete_many({})
+
+
+def test_a_take_answers_with_what_was_taken(post, get, bob):
+    assert post("take", itemid=POTION, quantity=2).json == {"ItemId": POTION, "Quantity": 2}
+    assert get("/Bob/items/inventory").json[0]["Quantity"] == 3
+    assert post("take", itemid=POTION, quantity=3).status_code == 200
+    assert get("/Bob/items/inventory").json[0] == {**EMPTY, "Slot": 0}
+
+
+def test_a_take_is_all_or_nothing_and_leaves_the_bank(post, bob, db):
+    before = db.players.find_one()
+    response = post("take", itemid=POTION, quantity=6)
+    assert response.status_code == 409
+    assert response.json["Message"] == f"The inventory holds 5 of the item {POTION}, not 6."
+    assert post("take", itemid=guid(), quantity=1).status_code == 409
+    assert db.players.find_one() == before
+
+
+def test_a_bag_that_still_holds_something_is_not_taken(post, world, db):
+    bag, satchel = guid(), guid()
+    held = {"0": {"ItemId": satchel, "Quantity": 1, "BagId": bag}}
+    world.add_player(Name="Bob", Inventory=held)
+    filled = {"0": {"ItemId": SWORD, "Quantity": 1}}
+    db.bags.insert_one({"_id": bag, "SlotCount": 3, "Slots": filled, "Version": 0})
+    refused = post("take", itemid=satchel, quantity=1)
+    assert refused.status_code == 409
+    assert "still holds something" in refused.json["Message"]
+    db.bags.update_one({"_id": bag}, {"$set": {"Slots": {}}})
+    assert post("take", itemid=satchel, quantity=1).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["give", "take"])
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"quantity": 1}, "itemid"),
+        ({"itemid": POTION}, "quantity"),
+        ({"itemid": NIL, "quantity": 1}, "itemid"),
+        ({"itemid": "potion", "quantity": 1}, "itemid"),
+        ({"itemid": {"$gt": ""}, "quantity": 1}, "itemid"),
+        ({"itemid": POTION, "quantity": 0}, "quantity"),
+        ({"itemid": POTION, "quantity": -5}, "quantity"),
+        ({"itemid": POTION, "quantity": "1"}, "quantity"),
+        ({"itemid": POTION, "quantity": 1.0}, "quantity"),
+        ({"itemid": POTION, "quantity": True}, "quantity"),
+        ({"itemid": POTION, "quantity": 2**31}, "quantity"),
+        ({"itemId": POTION, "itemid": POTION, "quantity": 1}, "itemId"),
+        ({"itemid": POTION, "quantity": 1, "slot": 1}, "slot"),
+    ],
+)
+def test_a_bad_body_is_a_400_that_names_its_field_and_nothing_changes(
+    post, bob, db, path, body, field
+):
+    before = db.players.find_one()
+    response = post(path, **body)
+    assert response.status_code == 400
+    assert list(response.json["Errors"]) == [field]
+    assert f"'{field}'" in response.json["Message"]
+    assert db.players.find_one() == before
+
+
+def test_bankoverflow_must_be_a_flag_and_take_knows_none(post, bob):
+    assert post("give", itemid=POTION, quantity=1, bankoverflow="true").status_code == 400
+    assert post("take", itemid=POTION, quantity=1, bankoverflow=True).status_code == 400
+
+
+def test_a_repeated_give_gives_once(post, get, bob):
+    first = post("give", key="order-1", itemid=POTION, quantity=4)
+    again = post("give", key="order-1", quantity=4, itemid=POTION.upper())
+    assert "Idempotency-Replayed" not in first.headers
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert (again.status_code, again.json) == (200, first.json)
+    assert get("/Bob/items/inventory").json[0]["Quantity"] == 9
+
+
+def test_a_key_with_another_request_is_a_409(post, get, bob):
+    post("give", key="order-1", itemid=POTION, quantity=4)
+    for path, quantity in (("give", 5), ("take", 4)):
+        response = post(path, key="order-1", itemid=POTION, quantity=quantity)
+        assert response.status_code == 409
+        assert "'order-1'" in response.json["Message"]
+    assert get("/Bob/items/inventory").json[0]["Quantity"] == 9
+
+
+def test_a_refused_give_is_not_remembered(post, bob):
+    assert post("give", key="k", itemid=SWORD, quantity=33_000_001).status_code == 409
+    assert post("give", key="k", itemid=SWORD, quantity=1).status_code == 200
+
+
+@pytest.mark.parametrize("key", ["x" * 256, "schlüssel", "a\tb"])
+def test_a_key_that_is_none_is_a_400(post, bob, key):
+    response = post("give", key=key, itemid=POTION, quantity=1)
+    assert response.status_code == 400
+    assert "Idempotency-Key" in response.json["Message"]
+
+
+def test_keys_hold_for_every_kind_of_write(client, bob, as_role):
+    headers = as_role()
+    spell, variable = guid(), guid()
+    for path, body in [
+        ("items/give", {"itemid": POTION, "quantity": 1}),
+        ("items/take", {"itemid": POTION, "quantity": 1}),
+        ("spells/teach", {"spellid": spell}),
+        ("spells/forget", {"spellid": spell}),
+        (f"variables/{variable}", {"value": 7}),
+    ]:
+        url = f"/api/v1/players/Bob/{path}"
+        sent = {**headers, "Idempotency-Key": path}
+        answers = [client.post(url, json=body, headers=sent) for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [200, 200], path
+        assert answers[0].json == answers[1].json
+        assert answers[1].headers["Idempotency-Replayed"] == "true"

@@ -1,0 +1,259 @@
+"""Endpoints 1 to 5 and 19: lists, rank, presence."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from itertools import product
+
+import pytest
+
+from app.auth.powers import Role
+from app.http.stores import PARTS
+from app.players.schemas import PlayerSchema
+from app.players.store import Players
+
+PLAYERS = "/api/v1/players"
+
+
+@pytest.fixture
+def get(client, as_role):
+    headers = as_role()
+    return lambda path="", **query: client.get(PLAYERS + path, query_string=query, headers=headers)
+
+
+@pytest.fixture
+def post(client, as_role):
+    headers = as_role()
+    return lambda path="", **kwargs: client.post(PLAYERS + path, headers=headers, **kwargs)
+
+
+def names(response):
+    body = response.json
+    return [player["Name"] for player in body.get("Values", body.get("entries"))]
+
+
+@pytest.fixture
+def heroes(world):
+    """Four heroes: two of a level, told apart by experience and by name."""
+    moment = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    for name, level, exp, days in [
+        *(("Dora", 5, 10, 3), ("anna", 9, 0, 1), ("Bert", 5, 70, 2), ("Carl", 5, 10, 4))
+    ]:
+        world.add_player(Name=name, Level=level, Exp=exp, LastOnline=moment + timedelta(days=days))
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, ["anna", "Bert", "Carl", "Dora"]),
+        ({"sortDirection": "Descending"}, ["Dora", "Carl", "Bert", "anna"]),
+        ({"sortBy": "level"}, ["Carl", "Dora", "Bert", "anna"]),
+        ({"sortBy": "Level", "sortDirection": "descending"}, ["anna", "Bert", "Carl", "Dora"]),
+        ({"sortBy": "lastonline"}, ["anna", "Bert", "Dora", "Carl"]),
+        ({"sortBy": "lastonline", "sortDirection": "Descending"}, ["Carl", "Dora", "Bert", "anna"]),
+        ({"search": "ert"}, ["Bert"]),
+        ({"search": "NNA"}, ["anna"]),
+        ({"search": "dora"}, ["Dora"]),
+        ({"search": "xyz"}, []),
+    ],
+)
+def test_the_list_is_sorted_and_searched(get, heroes, query, expected):
+    response = get(**query)
+    assert response.status_code == 200
+    assert names(response) == expected
+    assert response.json["Total"] == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"search": "ab"}, "search"),
+        ({"search": "e\u0301e\u0301"}, "search"),
+        ({"search": ""}, "search"),
+        ({"sortBy": "hair"}, "sortBy"),
+        ({"sortDirection": "Up"}, "sortDirection"),
+        ({"page": "-1"}, "page"),
+        ({"pageSize": "0"}, "pageSize"),
+        ({"limit": "none"}, "limit"),
+    ],
+)
+@pytest.mark.parametrize("path", ["", "/rank"])
+def test_a_bad_query_is_a_400_that_names_its_field(get, path, query, field):
+    response = get(path, **query)
+    if path == "/rank" and field in ("search", "sortBy"):
+        assert response.status_code == 200, "unknown names are ignored"
+    else:
+        assert response.status_code == 400
+        assert list(response.json["Errors"]) == [field]
+        assert f"'{field}'" in response.json["Message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "search"),
+    [
+        *(
+            ("100% Real", "0% r"),
+            ("a.b.c", ".b."),
+            ("x[y]z", "[y]"),
+            ("$(rm)", "$(r"),
+            ("ÉLAN", "éla"),
+        ),
+        *(
+            ("Straße", "SSE"),
+            ("玩家一号", "玩家一"),
+            ("aaaa", "aaa"),
+            ("a\\d+b", "\\d+"),
+            ("q^w$e", "^w$"),
+        ),
+    ],
+)
+def test_search_takes_every_character_as_itself(get, world, name, search):
+    world.add_player(Name=name)
+    world.add_player(Name="somebody else")
+    assert names(get(search=search)) == [name]
+
+
+def test_search_pages_like_any_list(get, world):
+    for number in range(12):
+        world.add_player(Name=f"Guard {number:02}")
+    world.add_player(Name="Intruder")
+    seen = [names(get(search="uard", page=page, pageSize=5)) for page in range(4)]
+    assert [len(page) for page in seen] == [5, 5, 2, 0]
+    assert [name for page in seen for name in page] == [
+        f"Guard {number:02}" for number in range(12)
+    ]
+    assert get(search="uard", page=3).json["Total"] == 12
+
+
+def test_rank_goes_by_level_then_experience_then_name(get, heroes):
+    response = get("/rank")
+    assert list(response.json) == ["Total", "Page", "PageSize", "Count", "Values"]
+    assert names(response) == ["anna", "Bert", "Carl", "Dora"]
+    assert names(get("/rank", sortDirection="Ascending")) == ["Carl", "Dora", "Bert", "anna"]
+    assert names(get("/rank", pageSize=2, page=1, limit=1)) == ["Carl"]
+
+
+def test_the_former_list_answers_in_the_former_envelope(post, heroes):
+    response = post()
+    assert list(response.json) == ["total", "Page", "count", "entries"]
+    assert [response.json[k] for k in ("total", "Page", "count")] == [4, 0, 4]
+    assert names(response) == ["anna", "Bert", "Carl", "Dora"]
+    second = post(json={"page": 1, "count": 3})
+    assert (names(second), second.json["count"]) == (["Dora"], 1)
+    assert names(post(data="")) == names(post(json={})) == names(response)
+
+
+def test_a_deprecated_endpoint_says_so(post, get, client):
+    response = post()
+    assert response.headers["Deprecation"].startswith("@")
+    assert response.headers["Link"] == '</api/v1/players>; rel="successor-version"'
+    assert "Deprecation" not in get().headers
+    paths = client.get("/api/openapi.json").json["paths"]
+    assert paths["/api/v1/players"]["post"]["deprecated"] is True
+    assert "deprecated" not in paths["/api/v1/players"]["get"]
+
+
+@pytest.mark.parametrize("path", ["", "/online"])
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        *(({"page": -1}, "page"), ({"page": "0"}, "page"), ({"count": 0}, "count")),
+        *(({"count": True}, "count"), ({"count": None}, "count"), ({"size": 3}, "size")),
+    ],
+)
+def test_a_bad_body_of_a_former_list_is_a_400(post, path, body, field):
+    response = post(path, json=body)
+    assert response.status_code == 400
+    assert list(response.json["Errors"]) == [field]
+
+
+@pytest.fixture
+def crowd(world):
+    """Somebody fresh, somebody stale, somebody away, and a second one fresh."""
+    now = datetime.now(timezone.utc)
+    world.add_player(Name="Zed", Online=True, LastSeen=now)
+    world.add_player(Name="Stale", Online=True, LastSeen=now - timedelta(seconds=400))
+    world.add_player(Name="Never", Online=True, LastSeen=None)
+    world.add_player(Name="Away", Online=False, LastSeen=now)
+    world.add_player(Name="abe", Online=True, LastSeen=now - timedelta(seconds=200))
+
+
+def test_only_the_fresh_are_online(get, post, crowd):
+    response = post("/online")
+    assert list(response.json) == ["total", "Page", "count", "entries"]
+    assert names(response) == ["abe", "Zed"]
+    assert response.json["total"] == 2
+    assert names(post("/online", json={"page": 1, "count": 1})) == ["Zed"]
+    assert get("/online/count").json == {"onlineCount": 2}
+    assert [get(f"/{name}").json["Online"] for name in ("Zed", "Stale", "Never", "Away")] == [
+        *(True, False, False, False)
+    ]
+
+
+def test_a_ttl_of_0_trusts_the_flag_alone(app, get, crowd):
+    app.extensions[PARTS][Players]._online_ttl = timedelta(0)
+    assert get("/online/count").json == {"onlineCount": 4}
+    assert get("/Stale").json["Online"] is True
+
+
+def test_paths_come_before_names(get, post, world):
+    reserved = {name: world.add_player(Name=name) for name in ("rank", "online", "bag")}
+    assert "Values" in get("/rank").json
+    assert get("/online").status_code == 405
+    assert get("/online").headers["Allow"] == "POST"
+    assert get("/bag").status_code == 404
+    assert get("/bag/items").status_code == 400
+    assert get("/rank/items").status_code == 404
+    for name, player in reserved.items():
+        assert get(f"/{player['_id']}").json["Name"] == name
+    world.add_player(Name="Banker")
+    assert get("/banker").json["Name"] == "Banker"
+
+
+def test_what_is_served_fits_its_schema(get, world):
+    world.add_player(Name="Bob", LastOnline=datetime.now(timezone.utc), Vitals=[1, 2])
+    assert PlayerSchema().validate(get("/Bob").json) == {}
+
+
+ENDPOINTS = [
+    *(("GET", ""), ("GET", "/rank"), ("POST", "/online"), ("GET", "/online/count")),
+    *(("GET", "/Bob"), ("GET", "/Bob/variables"), ("GET", "/Bob/variables/{guid}")),
+    *(("GET", "/Bob/variables/{guid}/value"), ("POST", "/Bob/variables/{guid}")),
+    *(("GET", "/Bob/items"), ("GET", "/Bob/items/inventory"), ("GET", "/Bob/items/bank")),
+    *(("GET", "/bag/{guid}"), ("POST", "/Bob/items/give"), ("POST", "/Bob/items/take")),
+    *(("GET", "/Bob/spells"), ("POST", "/Bob/spells/teach"), ("POST", "/Bob/spells/forget")),
+    ("POST", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("roles", "status"), [((), 403), ((Role.API,), None), ((Role.API, Role.USERS_QUERY), None)]
+)
+def test_all_nineteen_need_the_api_role_and_no_other(client, world, roles, status):
+    world.add_player(Name="Bob")
+    headers = world.headers(user=world.add_user(roles=roles))
+    guid = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+    assert len(ENDPOINTS) == 19
+    for method, path in ENDPOINTS:
+        url = PLAYERS + path.format(guid=guid)
+        response = client.open(url, method=method, headers=headers)
+        if status:
+            assert response.status_code == status, (method, path)
+            assert response.json == {"Message": "This request needs the role 'api'."}
+        else:
+            assert response.status_code in (200, 400, 404), (method, path)
+        assert client.open(url, method=method).status_code == 401
+
+
+def test_every_player_endpoint_says_404_for_nobody(client, as_role):
+    guid = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+    bodies = {"give": {"itemid": guid, "quantity": 1}, "take": {"itemid": guid, "quantity": 1}}
+    bodies |= {"teach": {"spellid": guid}, "forget": {"spellid": guid}}
+    headers = as_role()
+    for (method, path), key in product(ENDPOINTS, ("nobody", guid)):
+        if "/Bob" in path:
+            url = PLAYERS + path.replace("/Bob", f"/{key}").format(guid=guid)
+            body = bodies.get(path.rpartition("/")[2], {"value": 1}) if method == "POST" else None
+            response = client.open(url, method=method, headers=headers, json=body)
+            assert response.status_code == 404, (method, path)
+            assert response.json == {"Message": f"No player was found for '{key}'."}

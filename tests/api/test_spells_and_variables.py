@@ -1,0 +1,151 @@
+"""Endpoints 6 to 9 and 16 to 18."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from app.spells.schemas import KnownSpellSchema
+from app.variables.schemas import VariableSchema
+from tests.factories import guid
+
+NIL = "00000000-0000-0000-0000-000000000000"
+FIRE, ICE = guid(), guid()
+STEP, DONE = sorted([guid(), guid()])
+
+
+@pytest.fixture
+def bob(world):
+    return world.add_player(
+        Name="Bob", Spells={"3": ICE, "10": FIRE}, Variables={STEP: 1, DONE: True}
+    )
+
+
+@pytest.fixture
+def get(client, as_role):
+    headers = as_role()
+    return lambda path: client.get(f"/api/v1/players/Bob/{path}", headers=headers)
+
+
+@pytest.fixture
+def post(client, as_role):
+    headers = {**as_role(), "Content-Type": "application/json"}
+    return lambda path, **body: client.post(
+        f"/api/v1/players/Bob/{path}", data=json.dumps(body), headers=headers
+    )
+
+
+def test_variables_are_listed_by_id(get, bob):
+    response = get("variables")
+    assert response.json == [
+        {"VariableId": STEP, "Value": 1},
+        {"VariableId": DONE, "Value": True},
+    ]
+    assert response.json[1]["Value"] is True
+    assert VariableSchema(many=True).validate(response.json) == {}
+
+
+def test_one_variable_and_its_bare_value(get, bob):
+    assert get(f"variables/{DONE.upper()}").json == {"VariableId": DONE, "Value": True}
+    assert get(f"variables/{STEP}/value").json == {"value": 1}
+
+
+@pytest.mark.parametrize("path", ["variables/{}", "variables/{}/value"])
+def test_an_unset_variable_is_a_404_and_a_bad_id_a_400(get, bob, path):
+    missing = guid()
+    assert get(path.format(missing)).json == {"Message": f"No variable was found for '{missing}'."}
+    assert get(path.format(missing)).status_code == 404
+    bad = get(path.format("step"))
+    assert (bad.status_code, bad.json["Errors"]) == (400, {"variableId": ["Must be a guid."]})
+
+
+@pytest.mark.parametrize("value", [0, 1, -1, True, False, 2**63 - 1, -(2**63), 2**53 + 1])
+def test_a_variable_stays_what_it_was_set_as(get, post, bob, value):
+    response = post(f"variables/{STEP}", value=value)
+    assert response.status_code == 200
+    assert response.json == {"VariableId": STEP, "Value": value}
+    read = get(f"variables/{STEP}/value").json["value"]
+    assert (read, type(read)) == (value, type(value))
+
+
+def test_true_and_1_replace_each_other(get, post, bob):
+    for value in (1, True, 1, False, 0):
+        post(f"variables/{STEP}", value=value)
+        assert get(f"variables/{STEP}/value").json["value"] is value
+
+
+def test_setting_creates_a_variable_and_leaves_the_others(get, post, bob):
+    new = guid()
+    assert post(f"variables/{new}", value=5).status_code == 200
+    assert {v["VariableId"]: v["Value"] for v in get("variables").json} == {
+        **{STEP: 1, DONE: True},
+        new: 5,
+    }
+
+
+@pytest.mark.parametrize("value", ["1", 1.0, None, [], {}, 2**63, 10**40, "true"])
+def test_a_bad_value_is_a_400_and_nothing_changes(post, bob, db, value):
+    before = db.players.find_one()
+    response = post(f"variables/{STEP}", value=value)
+    assert response.status_code == 400
+    assert list(response.json["Errors"]) == ["value"]
+    assert db.players.find_one() == before
+
+
+def test_a_value_is_required_and_nobodys_id_is_refused(post, bob):
+    assert post(f"variables/{STEP}").status_code == 400
+    assert post(f"variables/{STEP}", Value=1).json["Errors"]["Value"] == [
+        "Is unknown; did you mean 'value'?"
+    ]
+    assert post(f"variables/{NIL}", value=1).status_code == 400
+    assert post("variables/a.b", value=1).status_code == 400
+
+
+def test_known_spells_are_listed_in_slot_order(get, bob):
+    response = get("spells")
+    assert response.json == [{"Slot": 3, "SpellId": ICE}, {"Slot": 10, "SpellId": FIRE}]
+    assert KnownSpellSchema(many=True).validate(response.json) == {}
+
+
+def test_a_spell_is_taught_once_into_the_lowest_free_slot(get, post, bob):
+    new = guid()
+    assert post("spells/teach", spellid=new.upper()).json == {"SpellId": new}
+    assert get("spells").json[0] == {"Slot": 0, "SpellId": new}
+    again = post("spells/teach", spellid=new)
+    assert again.status_code == 409
+    assert again.json["Message"] == f"The player already knows the spell {new}."
+
+
+def test_a_spell_is_forgotten_once(get, post, bob):
+    assert post("spells/forget", spellid=ICE).json == {"SpellId": ICE}
+    assert get("spells").json == [{"Slot": 10, "SpellId": FIRE}]
+    again = post("spells/forget", spellid=ICE)
+    assert again.status_code == 409
+    assert again.json["Message"] == f"The player does not know the spell {ICE}."
+
+
+def test_a_full_book_is_a_409(post, world):
+    world.add_player(Name="Bob", Spells={str(slot): guid() for slot in range(35)})
+    response = post("spells/teach", spellid=guid())
+    assert response.status_code == 409
+    assert response.json["Message"] == "The player has no free spell slot: all 35 are taken."
+
+
+@pytest.mark.parametrize("path", ["spells/teach", "spells/forget"])
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "spellid"),
+        ({"spellid": NIL}, "spellid"),
+        ({"spellid": "fire"}, "spellid"),
+        ({"spellid": 5}, "spellid"),
+        ({"spellId": FIRE, "spellid": FIRE}, "spellId"),
+    ],
+)
+def test_a_bad_spell_is_a_400_that_names_its_field(post, bob, db, path, body, field):
+    before = db.players.find_one()
+    response = post(path, **body)
+    assert response.status_code == 400
+    assert list(response.json["Errors"]) == [field]
+    assert db.players.find_one() == before

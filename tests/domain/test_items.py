@@ -1,0 +1,233 @@
+"""The laws of giving and taking."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.items.domain import (
+    BagNotEmpty,
+    Limits,
+    NoRoom,
+    NotEnoughItems,
+    count,
+    give,
+    is_plain,
+    take,
+)
+
+SWORD, POTION, BAG = "sword", "potion", "bag"
+LIMITS = Limits(inventory=4, bank=3, stack=10)
+BUFFS = [1, 0, 0, 0, 0]
+
+items = st.sampled_from([SWORD, POTION, BAG])
+quantities = st.integers(1, 10)
+held = st.one_of(
+    st.fixed_dictionaries({"ItemId": items, "Quantity": quantities}),
+    st.fixed_dictionaries({"ItemId": items, "Quantity": quantities, "StatBuffs": st.just(BUFFS)}),
+    st.fixed_dictionaries(
+        {"ItemId": st.just(BAG), "Quantity": st.just(1), "BagId": st.sampled_from("ab")}
+    ),
+)
+
+
+def slots(size):
+    return st.dictionaries(st.integers(0, size - 1).map(str), held)
+
+
+players = st.fixed_dictionaries({"Inventory": slots(4), "Bank": slots(3)})
+
+
+def filled(bag):
+    return bag == "b"
+
+
+def given_to(player, item, quantity, overflow):
+    """Give, and return the player afterwards with the answer; None where there is no room."""
+    before = deepcopy(player)
+    try:
+        change = give(player, itemid=item, quantity=quantity, limits=LIMITS, bankoverflow=overflow)
+    except NoRoom:
+        return None
+    finally:
+        assert player == before, "a rule does not touch what it is given"
+    return {**player, **change.fields}, change.answer
+
+
+def taken_from(player, item, quantity):
+    before = deepcopy(player)
+    try:
+        change = take(player, itemid=item, quantity=quantity, is_filled=filled)
+    except (NotEnoughItems, BagNotEmpty):
+        return None
+    finally:
+        assert player == before, "a rule does not touch what it is given"
+    return {**player, **change.fields}, change.answer
+
+
+def everything(player):
+    kinds = (SWORD, POTION, BAG)
+    return {kind: count(player["Inventory"], kind) + count(player["Bank"], kind) for kind in kinds}
+
+
+def special(player):
+    """Return what never merges: improved gear and bags, each in its slot."""
+    return {
+        (place, slot): held
+        for place in ("Inventory", "Bank")
+        for slot, held in player[place].items()
+        if not is_plain(held)
+    }
+
+
+@given(players, items, st.integers(1, 80), st.booleans())
+def test_a_give_adds_exactly_what_was_given_or_changes_nothing(player, item, quantity, overflow):
+    result = given_to(player, item, quantity, overflow)
+    if result is None:
+        return
+    after, answer = result
+    expected = {**everything(player), item: everything(player)[item] + quantity}
+    assert everything(after) == expected
+    assert answer == {
+        "id": item,
+        "quantity": {
+            "total": expected[item],
+            "bank": count(after["Bank"], item),
+            "inventory": count(after["Inventory"], item),
+        },
+    }
+
+
+@given(players, items, st.integers(1, 80), st.booleans())
+def test_a_give_is_refused_only_if_there_is_no_room(player, item, quantity, overflow):
+    room = sum(
+        sum(
+            LIMITS.stack - h["Quantity"]
+            for h in part.values()
+            if h["ItemId"] == item and is_plain(h)
+        )
+        + LIMITS.stack * (size - len(part))
+        for part, size in [(player["Inventory"], 4), (player["Bank"], 3)][: 1 + overflow]
+    )
+    assert (given_to(player, item, quantity, overflow) is None) == (room < quantity)
+
+
+@given(players, items, st.integers(1, 80), st.booleans())
+def test_stacks_stay_within_their_limit_and_gear_and_bags_are_never_merged(
+    player, item, quantity, overflow
+):
+    result = given_to(player, item, quantity, overflow)
+    if result is None:
+        return
+    after, _ = result
+    assert special(after) == special(player)
+    for place, size in (("Inventory", 4), ("Bank", 3)):
+        assert all(0 <= int(slot) < size for slot in after[place])
+        assert all(1 <= held["Quantity"] <= LIMITS.stack for held in after[place].values())
+
+
+@given(players, items, st.integers(1, 80))
+def test_the_bank_is_touched_only_when_wanted_and_only_after_the_inventory(player, item, quantity):
+    without = given_to(player, item, quantity, False)
+    with_bank = given_to(player, item, quantity, True)
+    if without is not None:
+        assert without == with_bank
+        assert without[0]["Bank"] == player["Bank"]
+    elif with_bank is not None:
+        after = with_bank[0]["Inventory"]
+        assert len(after) == LIMITS.inventory
+        plain = [h["Quantity"] for h in after.values() if h["ItemId"] == item and is_plain(h)]
+        assert set(plain) <= {LIMITS.stack}
+
+
+@given(players, items, st.integers(1, 40))
+def test_a_take_removes_exactly_what_was_taken_or_changes_nothing(player, item, quantity):
+    result = taken_from(player, item, quantity)
+    if result is None:
+        return
+    after, answer = result
+    assert answer == {"ItemId": item, "Quantity": quantity}
+    assert everything(after) == {**everything(player), item: everything(player)[item] - quantity}
+    assert after["Bank"] == player["Bank"]
+    assert all(held["Quantity"] >= 1 for held in after["Inventory"].values())
+
+
+@given(players, items, st.integers(1, 40))
+def test_a_take_is_refused_only_if_the_inventory_holds_too_little(player, item, quantity):
+    free = sum(
+        held["Quantity"]
+        for held in player["Inventory"].values()
+        if held["ItemId"] == item and held.get("BagId") != "b"
+    )
+    assert (taken_from(player, item, quantity) is None) == (free < quantity)
+
+
+@given(players, items, st.integers(1, 40))
+def test_a_take_goes_in_slot_order(player, item, quantity):
+    result = taken_from(player, item, quantity)
+    if result is None:
+        return
+    before, after = player["Inventory"], result[0]["Inventory"]
+    touched = sorted(int(slot) for slot in before if before[slot] != after.get(slot))
+    emptied = [slot for slot in touched if str(slot) not in after]
+    assert touched[: len(touched) - 1] == emptied[: len(touched) - 1]
+    passed_over = [
+        int(slot)
+        for slot, held in before.items()
+        if held["ItemId"] == item and int(slot) < touched[-1] and int(slot) not in touched
+    ]
+    assert all(before[str(slot)].get("BagId") == "b" for slot in passed_over)
+
+
+@given(players, st.sampled_from([SWORD, POTION]), st.integers(1, 40))
+def test_a_give_followed_by_a_take_of_the_same_restores_the_counts(player, item, quantity):
+    result = given_to(player, item, quantity, False)
+    if result is not None:
+        assert everything(taken_from(result[0], item, quantity)[0]) == everything(player)
+
+
+@given(players, items, st.integers(1, 80))
+def test_filling_starts_with_stacks_and_goes_on_with_the_first_empty_slots(player, item, quantity):
+    result = given_to(player, item, quantity, False)
+    if result is None:
+        return
+    before, after = player["Inventory"], result[0]["Inventory"]
+    new = sorted(int(slot) for slot in after if slot not in before)
+    empty = sorted(slot for slot in range(4) if str(slot) not in before)
+    assert new == empty[: len(new)]
+    if new:
+        plain = [
+            after[s]["Quantity"] for s, h in before.items() if h["ItemId"] == item and is_plain(h)
+        ]
+        assert set(plain) <= {LIMITS.stack}
+
+
+def test_what_has_no_room_is_told_in_numbers():
+    full = {
+        "Inventory": {str(slot): {"ItemId": SWORD, "Quantity": 1} for slot in range(4)},
+        "Bank": {},
+    }
+    with pytest.raises(NoRoom, match="inventory has no room for 5 of 5 of the item potion"):
+        give(full, itemid=POTION, quantity=5, limits=LIMITS)
+    with pytest.raises(NoRoom, match="inventory and the bank have no room for 1 of 31"):
+        give(full, itemid=POTION, quantity=31, limits=LIMITS, bankoverflow=True)
+
+
+def test_a_bag_that_holds_something_is_not_taken_and_an_empty_one_is():
+    bag = {"ItemId": BAG, "Quantity": 1}
+    player = {"Inventory": {"0": {**bag, "BagId": "b"}, "1": {**bag, "BagId": "a"}}}
+    after = take(player, itemid=BAG, quantity=1, is_filled=filled).fields["Inventory"]
+    assert list(after) == ["0"]
+    with pytest.raises(BagNotEmpty, match=r"bag b .* still holds something"):
+        take(player, itemid=BAG, quantity=2, is_filled=filled)
+    with pytest.raises(NotEnoughItems, match="holds 2 of the item bag, not 3"):
+        take(player, itemid=BAG, quantity=3, is_filled=filled)
+
+
+def test_a_stack_over_a_lowered_limit_is_left_as_it_is():
+    player = {"Inventory": {"0": {"ItemId": SWORD, "Quantity": 50}}, "Bank": {}}
+    after = give(player, itemid=SWORD, quantity=1, limits=LIMITS).fields["Inventory"]
+    assert after == {"0": {"ItemId": SWORD, "Quantity": 50}, "1": {"ItemId": SWORD, "Quantity": 1}}

@@ -1,0 +1,200 @@
+"""What requests cost on 200,000 players: asked of the server's own profiler, not guessed."""
+
+from __future__ import annotations
+
+import pytest
+from pymongo import monitoring
+
+import config
+from app import create_app
+from app.cli.data import seed_world
+from app.cli.world import player_name
+from app.http.stores import PARTS
+from app.storage.client import Storage
+from app.users.passwords import Passwords
+from tests.factories import World, guid
+
+COUNT = 200_000
+
+
+@pytest.fixture(scope="module")
+def large_app(mongodb_uri):
+    """An application on a database with 200,000 seeded players, as a worker would hold it."""
+    settings = config.load(
+        {"QM_ENV": "testing"},
+        MONGODB_URI=mongodb_uri,
+        MONGODB_DATABASE="large",
+        TOTAL_CACHE_SECONDS=1.0,
+        AUTH_CACHE_SECONDS=60.0,
+        ACCESS_TOKEN_SECONDS=3600,
+    )
+    app = create_app(settings)
+    storage = app.extensions[PARTS][Storage]
+    seed_world(storage, app.extensions[PARTS][Passwords], COUNT, 1000)
+    yield app
+    storage.client.drop_database("large")
+    storage.close()
+
+
+@pytest.fixture(scope="module")
+def profiled(large_app):
+    """Make a request, and return the commands that it cost on the server."""
+    db = large_app.extensions[PARTS][Storage].db
+    client, headers = large_app.test_client(), World(large_app).headers()
+    client.get("/api/v1/players", headers=headers)  # what a worker learns once and keeps
+
+    def profiled(path, method="GET", body=None):
+        db.command("profile", 0)
+        db.drop_collection("system.profile")
+        db.command("profile", 2)
+        response = client.open(f"/api/v1/players{path}", method=method, headers=headers, json=body)
+        db.command("profile", 0)
+        assert response.status_code == 200, response.json
+        of_players = {"ns": "large.players", "op": {"$in": ["query", "command", "update"]}}
+        commands = list(db["system.profile"].find(of_players))
+        return response.json, [c for c in commands if "planSummary" in c]
+
+    return profiled
+
+
+def assert_indexed(commands):
+    for command in commands:
+        assert "COLLSCAN" not in command["planSummary"], command["planSummary"]
+        assert not command.get("hasSortStage"), command["planSummary"]
+
+
+LISTS = [
+    *(("?page={page}&pageSize=100", "GET"), ("?sortDirection=Descending&page={page}", "GET")),
+    *(("?sortBy=level&page={page}", "GET"), ("?sortBy=lastonline&page={page}", "GET")),
+    ("?sortBy=level&sortDirection=Descending&page={page}", "GET"),
+    ("?sortBy=lastonline&sortDirection=Descending&page={page}", "GET"),
+    *(("/rank?page={page}", "GET"), ("/rank?page={page}&sortDirection=Ascending", "GET")),
+    ("", "POST"),
+]
+
+
+@pytest.mark.parametrize(("path", "method"), LISTS)
+@pytest.mark.parametrize("page", [0, 7])
+def test_a_list_reads_its_page_and_what_the_offset_skips(profiled, path, method, page):
+    body = {"page": page} if method == "POST" else None
+    answer, commands = profiled(path.format(page=page), method, body)
+    size = answer.get("PageSize", 5)
+    (find,) = [c for c in commands if c["op"] == "query"]
+    assert find["nreturned"] == size
+    assert find["docsExamined"] <= (page + 1) * size
+    assert find["keysExamined"] <= (page + 1) * size
+    assert_indexed(commands)
+    total = answer.get("Total", answer.get("total"))
+    assert total == COUNT
+
+
+@pytest.mark.parametrize("text", ["wyn", "dric", "thal", "ashford", "moruelin of", "no such name"])
+@pytest.mark.parametrize("page", [0, 2])
+def test_a_search_reads_no_document_that_does_not_match(profiled, text, page):
+    answer, commands = profiled(f"?search={text}&page={page}&pageSize=10")
+    assert all(text in player["Name"].lower() for player in answer["Values"])
+    assert answer["Count"] == min(10, max(0, answer["Total"] - page * 10))
+    find, count = sorted(commands, key=lambda command: command["op"], reverse=True)
+    assert find["docsExamined"] <= answer["Total"]
+    assert count["keysExamined"] <= answer["Total"] + 1
+    for command in commands:
+        assert "COLLSCAN" not in command["planSummary"]
+
+
+def test_a_search_for_a_rare_text_reads_its_matches_alone(profiled):
+    answer, commands = profiled("?search=moruelin")
+    assert 0 < answer["Total"] < 20
+    for command in commands:
+        assert command["keysExamined"] <= answer["Total"] + 1
+        assert command["docsExamined"] <= answer["Total"]
+
+
+@pytest.mark.parametrize("key", [player_name(123_456), guid])
+def test_a_lookup_reads_one_document(profiled, large_app, key):
+    if callable(key):
+        key = large_app.extensions[PARTS][Storage].db.players.find_one({}, ["_id"])["_id"]
+    _, (find,) = profiled(f"/{key}")
+    assert find["docsExamined"] == 1
+    assert find["keysExamined"] == 1
+    assert_indexed([find])
+
+
+def test_the_online_count_is_one_index_look_up(profiled):
+    answer, (count,) = profiled("/online/count")
+    assert answer["onlineCount"] > 0
+    assert count["docsExamined"] == 0
+    assert count["keysExamined"] <= answer["onlineCount"] + 1
+    assert_indexed([count])
+
+
+def test_the_online_list_reads_its_page(profiled):
+    answer, commands = profiled("/online", "POST", {"count": 10, "page": 3})
+    (find,) = [c for c in commands if c["op"] == "query"]
+    assert find["docsExamined"] <= 40
+    assert find["keysExamined"] <= 41
+    assert answer["count"] == 10
+    assert_indexed(commands)
+
+
+class Commands(monitoring.CommandListener):
+    """Remembers what was sent; every command is a round trip."""
+
+    def __init__(self):
+        self.names = []
+
+    def started(self, event):
+        self.names.append(event.command_name)
+
+    def succeeded(self, event):
+        """It does not matter here."""
+
+    failed = succeeded
+
+
+ITEM, SPELL, VARIABLE = guid(), guid(), guid()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        ("", None, ["find"]),
+        ("/variables", None, ["find"]),
+        ("/items", None, ["find"]),
+        ("/spells", None, ["find"]),
+        ("/items/give", {"itemid": ITEM, "quantity": 1}, ["find", "update"]),
+        ("/items/take", {"itemid": ITEM, "quantity": 1}, ["find", "update"]),
+        ("/spells/teach", {"spellid": SPELL}, ["find", "update"]),
+        ("/spells/forget", {"spellid": SPELL}, ["find", "update"]),
+        (f"/variables/{VARIABLE}", {"value": 1}, ["find", "update"]),
+    ],
+)
+def test_a_read_is_one_round_trip_and_a_change_two(warm, path, body, expected):
+    sent, client, headers = warm
+    method = "POST" if body else "GET"
+    url = f"/api/v1/players/{player_name(7)}{path}"
+    sent.names.clear()
+    response = client.open(url, method=method, json=body, headers=headers)
+    assert response.status_code == 200
+    assert sent.names == expected
+
+
+@pytest.fixture(scope="module")
+def warm(mongodb_uri, large_app):
+    """A client of a worker that has served before, and what it sends to MongoDB."""
+    sent = Commands()
+    with pytest.MonkeyPatch.context() as patch:
+        listeners = monitoring._LISTENERS._replace(command_listeners=[sent])
+        patch.setattr(monitoring, "_LISTENERS", listeners)
+        settings = config.load(
+            {"QM_ENV": "testing"},
+            MONGODB_URI=mongodb_uri,
+            MONGODB_DATABASE="large",
+            AUTH_CACHE_SECONDS=60.0,
+            ACCESS_TOKEN_SECONDS=3600,
+        )
+        app = create_app(settings)
+    client, headers = app.test_client(), World(app).headers()
+    give = {"itemid": guid(), "quantity": 1}
+    client.post(f"/api/v1/players/{player_name(7)}/items/give", json=give, headers=headers)
+    yield sent, client, headers
+    app.extensions[PARTS][Storage].close()
