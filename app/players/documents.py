@@ -35,8 +35,9 @@ def stored(record: Document, version: int = 0) -> Document:
 
 def served(document: Document, online_since: datetime | None) -> Document:
     """Turn a document, read without its internal fields, into the record that callers see."""
-    record = {"Id": document.pop("_id"), **document}
-    record["Online"] = is_online(document, online_since)
+    # The Id comes first to a reader, and last to whoever stored a field of that name.
+    record = {"Id": None, **document, "Online": is_online(document, online_since)}
+    record["Id"] = record.pop("_id")
     return record
 
 

@@ -69,6 +69,8 @@ def _client(uri: str, settings: StorageSettings) -> MongoClient[Document]:
         uri,
         appname="quartermaster",
         tz_aware=True,
+        # A date beyond year 9999 that somebody stored is served as the last that there is.
+        datetime_conversion="DATETIME_CLAMP",
         w="majority",
         retryWrites=True,
         serverSelectionTimeoutMS=selection_ms,

@@ -1,7 +1,7 @@
 """A real MongoDB of one's own for development, shared by all programs with the same data folder.
 
 Every program holds a shared lock on ``users.lock`` while it lives. The guardian (its own process,
-see app.storage.guardian) waits for the exclusive lock, which the system grants when the last
+see app.storage.guardian) waits for the exclusive lock, which can be had when the last
 program is gone, however it went, and then shuts MongoDB down. So nothing is left behind by a
 ``kill -9``, and no stale lock can stop the next start.
 """
@@ -47,12 +47,11 @@ class Lease:
 
     def close(self) -> None:
         """Give the server up, and wait for its end where nobody else uses it."""
-        if not _try_lock(self._users, fcntl.LOCK_EX) and _try_lock(self._users, fcntl.LOCK_SH):
-            self._users.close()
-            return
         self._users.close()
         deadline = time.monotonic() + STOP_SECONDS
         while is_locked(self.folder / "guardian.lock") and time.monotonic() < deadline:
+            if is_shared(self.folder / "users.lock"):
+                return
             time.sleep(0.02)
 
     def _find_or_start(self) -> dict[str, Any]:
@@ -124,8 +123,15 @@ def read_state(folder: Path) -> dict[str, Any] | None:
 
 
 def is_locked(path: Path) -> bool:
+    """Tell whether somebody has a file for himself."""
     with path.open("a") as file:
         return not _try_lock(file, fcntl.LOCK_SH)
+
+
+def is_shared(path: Path) -> bool:
+    """Tell whether somebody holds a file together with others."""
+    with path.open("a") as file:
+        return not _try_lock(file, fcntl.LOCK_EX) and _try_lock(file, fcntl.LOCK_SH)
 
 
 def _try_lock(file: IO[str], kind: int) -> bool:

@@ -24,55 +24,151 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 REPLICA_SET = "quartermaster"
 NOT_YET_INITIALIZED = 94
-START_SECONDS = 50
-STOP_SECONDS = 50
+LOCK_SECONDS = 0.5
+START_SECONDS = 45
+STOP_SECONDS = 45
+ATTEMPTS = 3
+POLL_SECONDS = 0.1
 
 
 def main(folder: Path, mongod: str, cache_gb: str) -> int:
     guardian_lock = (folder / "guardian.lock").open("a")
-    try:
-        fcntl.flock(guardian_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    users_lock = (folder / "users.lock").open("a")
+    if not _lock_within(guardian_lock, LOCK_SECONDS):
         return 0  # somebody else's guardian was faster, and serves us as well
     if os.fork():
         return 0  # the lock is taken; whoever started us need not wait for the rest
-    users = (folder / "users.lock").open("a")
-    state = folder / "server.json"
-    state.unlink(missing_ok=True)
-    port = _free_port()
-    server = _start(folder, mongod, cache_gb, port)
+    server = Server(folder, mongod, cache_gb)
     try:
-        _make_primary(server, port)
-        _publish(state, port, server.pid)
+        server.start()
         # Granted when the last user is gone, and kept to the end: newcomers wait for ours.
-        fcntl.flock(users, fcntl.LOCK_EX)
+        while not _try_lock(users_lock):
+            time.sleep(POLL_SECONDS)
+            server.revive()
     finally:
-        state.unlink(missing_ok=True)
-        _stop(server)
+        server.stop()
     return 0
 
 
-def _start(folder: Path, mongod: str, cache_gb: str, port: int) -> subprocess.Popen[bytes]:
-    data = folder / "data"
-    data.mkdir(exist_ok=True)
-    return subprocess.Popen(  # noqa: S603 (the program that find_mongod chose)
-        [
-            *(mongod, "--dbpath", str(data), "--replSet", REPLICA_SET),
-            *("--bind_ip", "127.0.0.1", "--port", str(port), "--nounixsocket"),
-            *("--wiredTigerCacheSizeGB", cache_gb, "--oplogSize", "256", "--quiet"),
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=_fresh_log(folder),
-        stderr=subprocess.STDOUT,
-        preexec_fn=_die_with_parent,
-    )
+class Server:
+    """One MongoDB server, and what other programs are told of it."""
+
+    def __init__(self, folder: Path, mongod: str, cache_gb: str) -> None:
+        self._folder = folder
+        self._command = [mongod, "--wiredTigerCacheSizeGB", cache_gb]
+        self._state = folder / "server.json"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start on the former port, where programs that outlived a crash still look, or another."""
+        self._state.unlink(missing_ok=True)
+        deadline = time.monotonic() + START_SECONDS
+        for attempt in range(ATTEMPTS):
+            port = _usable_port(self._folder / "port", other=attempt > 0)
+            self._process = self._run(port)
+            if self._becomes_primary(port, deadline):
+                self._publish(port)
+                return
+            self._end()
+        raise SystemExit("mongod ends or does not become usable; its words are in mongod.log.")
+
+    def revive(self) -> None:
+        """Start again what has died on its own."""
+        if self._process and self._process.poll() is not None:
+            self.start()
+
+    def stop(self) -> None:
+        self._state.unlink(missing_ok=True)
+        self._end()
+
+    def _run(self, port: int) -> subprocess.Popen[bytes]:
+        data = self._folder / "data"
+        data.mkdir(exist_ok=True)
+        return subprocess.Popen(  # noqa: S603 (the program that find_mongod chose)
+            [
+                *(*self._command, "--dbpath", str(data), "--replSet", REPLICA_SET),
+                *("--bind_ip", "127.0.0.1", "--port", str(port), "--nounixsocket"),
+                *("--oplogSize", "256", "--quiet"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=_fresh_log(self._folder / "mongod.log"),
+            stderr=subprocess.STDOUT,
+            preexec_fn=_die_with_parent,
+        )
+
+    def _becomes_primary(self, port: int, deadline: float) -> bool:
+        client: MongoClient[dict[str, Any]] = MongoClient(
+            "127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=200
+        )
+        with client:
+            return self._until(lambda: _configured(client, port), deadline) and self._until(
+                lambda: bool(client.admin.command("hello")["isWritablePrimary"]), deadline
+            )
+
+    def _until(self, holds: Callable[[], bool], deadline: float) -> bool:
+        while self._process and self._process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(PyMongoError):
+                if holds():
+                    return True
+            time.sleep(0.02)
+        return False
+
+    def _publish(self, port: int) -> None:
+        """Tell other programs where the server is, in one step."""
+        uri = f"mongodb://127.0.0.1:{port}/?directConnection=true"
+        pid = self._process.pid if self._process else 0
+        draft = self._state.with_suffix(".new")
+        draft.write_text(json.dumps({"uri": uri, "pid": pid, "guardian": os.getpid()}))
+        draft.replace(self._state)
+
+    def _end(self) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
-def _fresh_log(folder: Path) -> IO[bytes]:
+def _configured(client: MongoClient[dict[str, Any]], port: int) -> bool:
+    """Make this server the only member of its set, under the port that it has today."""
+    host = f"127.0.0.1:{port}"
+    try:
+        config = client.admin.command("replSetGetConfig")["config"]
+    except OperationFailure as error:
+        if error.code != NOT_YET_INITIALIZED:
+            raise
+        members = [{"_id": 0, "host": host}]
+        client.admin.command("replSetInitiate", {"_id": REPLICA_SET, "members": members})
+    else:
+        if config["members"][0]["host"] != host:
+            config["members"][0]["host"] = host
+            config["version"] += 1
+            client.admin.command("replSetReconfig", config, force=True)
+    return True
+
+
+def _usable_port(note: Path, other: bool) -> int:
+    """Return the port that was used last, if it is free and not a different one that is wanted."""
+    former = int(note.read_text()) if note.exists() and not other else 0
+    with socket.socket() as probe:
+        # As MongoDB does it: connections that have just ended do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", former))
+        except OSError:
+            probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    note.write_text(str(port))
+    return port
+
+
+def _fresh_log(log: Path) -> IO[bytes]:
     """Start a new log and keep the one before it, which may tell of a crash."""
-    log = folder / "mongod.log"
     with contextlib.suppress(FileNotFoundError):
-        log.replace(folder / "mongod.log.1")
+        log.replace(log.with_suffix(".log.1"))
     return log.open("wb")
 
 
@@ -83,65 +179,22 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def _lock_within(file: IO[str], seconds: float) -> bool:
+    """Take a lock that somebody may look at, and so hold, for an instant."""
+    deadline = time.monotonic() + seconds
+    while not _try_lock(file):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
-def _make_primary(server: subprocess.Popen[bytes], port: int) -> None:
-    client: MongoClient[dict[str, Any]] = MongoClient(
-        "127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=200
-    )
-    with client:
-        _until(server, lambda: bool(client.admin.command("ping")))
-        _configure(client, f"127.0.0.1:{port}")
-        _until(server, lambda: bool(client.admin.command("hello")["isWritablePrimary"]))
-
-
-def _configure(client: MongoClient[dict[str, Any]], host: str) -> None:
-    """Make this server the only member; its port is another at each start."""
+def _try_lock(file: IO[str]) -> bool:
     try:
-        config = client.admin.command("replSetGetConfig")["config"]
-    except OperationFailure as error:
-        if error.code != NOT_YET_INITIALIZED:
-            raise
-        members = [{"_id": 0, "host": host}]
-        client.admin.command("replSetInitiate", {"_id": REPLICA_SET, "members": members})
-    else:
-        config["members"][0]["host"] = host
-        config["version"] += 1
-        client.admin.command("replSetReconfig", config, force=True)
-
-
-def _until(server: subprocess.Popen[bytes], holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if server.poll() is not None:
-            raise SystemExit(f"mongod ended with {server.returncode}; its words are in mongod.log.")
-        with contextlib.suppress(PyMongoError):
-            if holds():
-                return
-        time.sleep(0.02)
-    raise SystemExit("mongod runs, but did not become usable.")
-
-
-def _publish(state: Path, port: int, pid: int) -> None:
-    """Tell other programs where the server is, in one step."""
-    uri = f"mongodb://127.0.0.1:{port}/?directConnection=true"
-    draft = state.with_suffix(".new")
-    draft.write_text(json.dumps({"uri": uri, "pid": pid, "guardian": os.getpid()}))
-    draft.replace(state)
-
-
-def _stop(server: subprocess.Popen[bytes]) -> None:
-    server.terminate()
-    try:
-        server.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 if __name__ == "__main__":
