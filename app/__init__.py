@@ -22,6 +22,7 @@ from app.players.store import Players
 from app.spells import routes as spells
 from app.storage.client import Storage
 from app.storage.faults import DatabaseError, explain
+from app.storage.preparation import Preparation
 from app.users.passwords import Passwords
 from app.users.store import Users
 from app.variables import routes as variables
@@ -31,7 +32,7 @@ from config.base import Settings
 def create_app(settings: Settings | None = None) -> Flask:
     """Return the application; call it in the process that will serve it."""
     settings = settings or config.load()
-    logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT)
+    logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT, config.unknown_variables())
     app = Flask(__name__, static_folder=None)
     app.config.from_object(settings)
     app.json = OrjsonProvider(app)
@@ -41,7 +42,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     add_parts(app, settings, storage)
     tracing.register(app)
     errors.register(app, {DatabaseError: explain})
-    add_routes(app, storage)
+    add_routes(app)
     roles.check_every_view(app)
     return app
 
@@ -51,6 +52,7 @@ def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
     keys = signing_keys(settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS, settings.DATA_DIR)
     parts = (
         storage,
+        Preparation(storage),
         AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS),
         Callers(storage, settings.AUTH_CACHE_SECONDS),
         RefreshTokens(storage, settings.REFRESH_TOKEN_SECONDS),
@@ -65,10 +67,10 @@ def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
     app.extensions[PARTS] = {type(part): part for part in parts}
 
 
-def add_routes(app: Flask, storage: Storage) -> None:
+def add_routes(app: Flask) -> None:
     api = Api(app)
     lookup.register(app, api)
     for blueprint in (players.blp, variables.blp, items.blp, spells.blp, oauth.blp):
         api.register_blueprint(blueprint)
     docs.register(app, api, roles.public)
-    probes.register(app, roles.public, storage.ping)
+    probes.register(app, roles.public, app.extensions[PARTS][Preparation].check)

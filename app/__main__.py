@@ -27,7 +27,14 @@ class Program(AppGroup):
         try:
             return super().invoke(ctx)
         except DatabaseError as error:
-            raise click.ClickException(str(explain(error) or error)) from error
+            reason = str(error).split(",")[0]
+            raise click.ClickException(
+                f"{explain(error) or 'MongoDB refused'} ({reason})"
+            ) from error
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise click.ClickException(f"{error.strerror}: {error.filename or 'output'}") from error
         except (QuartermasterError, SettingsError) as error:
             raise click.ClickException(str(error)) from error
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import logging
 import os
+import sys
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,8 +21,6 @@ ENVIRONMENTS: dict[str, type[Settings]] = {
     "production": Production,
     "testing": Testing,
 }
-
-log = logging.getLogger(__name__)
 
 
 class SettingsError(Exception):
@@ -45,20 +43,26 @@ def _environment(name: str) -> type[Settings]:
     return ENVIRONMENTS[name]
 
 
-def _from_environ(settings: Settings, environ: Mapping[str, str]) -> dict[str, Any]:
-    kinds = typing.get_type_hints(type(settings))
-    values = {}
-    for variable, text in environ.items():
-        name, text = variable.removeprefix(PREFIX), text.strip()
-        if name == variable or not text:
-            continue
-        if name in kinds:
-            values[name] = _parse(variable, text, kinds[name])
-        else:
+def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
+    """Return a sentence for each variable that looks like a setting and is none."""
+    environ = os.environ if environ is None else environ
+    kinds = typing.get_type_hints(Settings)
+    sentences = []
+    for variable in sorted(environ):
+        name = variable.removeprefix(PREFIX)
+        if name != variable and name not in kinds:
             near = difflib.get_close_matches(name, kinds, n=1)
             hint = f"; did you mean {PREFIX}{near[0]}?" if near else "."
-            log.warning("%s is not a setting%s", variable, hint)
-    return values
+            sentences.append(f"{variable} is not a setting{hint}")
+    return sentences
+
+
+def _from_environ(settings: Settings, environ: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        name: _parse(PREFIX + name, environ[PREFIX + name].strip(), hint)
+        for name, hint in typing.get_type_hints(type(settings)).items()
+        if environ.get(PREFIX + name, "").strip()
+    }
 
 
 def _parse(variable: str, text: str, hint: Any) -> Any:
@@ -91,7 +95,8 @@ EXPECTED = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def _check(settings: Settings) -> None:
-    missing = [PREFIX + name for name in settings.REQUIRED if not getattr(settings, name)]
+    required = REQUIRED.get(settings.ENV, ())
+    missing = [PREFIX + name for name in required if not getattr(settings, name)]
     if missing:
         raise SettingsError(
             f"The {settings.ENV} environment cannot start without {' and '.join(missing)}."
@@ -103,10 +108,20 @@ def _check(settings: Settings) -> None:
         if getattr(settings, name) not in choices:
             raise SettingsError(f"{PREFIX}{name} must be one of {', '.join(choices)}.")
     for name, hint in typing.get_type_hints(type(settings)).items():
-        value = getattr(settings, name)
-        if hint in (int, float) and (value < 0 or (value == 0 and name not in MAY_BE_0)):
-            raise SettingsError(f"{PREFIX}{name} is {value}; it must be greater than 0.")
+        if hint in (int, float):
+            _check_number(name, getattr(settings, name))
 
 
+def _check_number(name: str, value: float) -> None:
+    least = 0 if name in MAY_BE_0 else sys.float_info.min
+    most = MOST.get(name, LARGEST)
+    if not least <= value <= most:  # which nan is not
+        span = "at least 0" if name in MAY_BE_0 else "greater than 0"
+        raise SettingsError(f"{PREFIX}{name} is {value}; it must be {span} and at most {most}.")
+
+
+REQUIRED = {"production": ("SECRET_KEY", "MONGODB_URI")}
 CHOICES = {"LOG_FORMAT": ("text", "json"), "LOG_LEVEL": ("DEBUG", "INFO", "WARNING", "ERROR")}
 MAY_BE_0 = ("AUTH_CACHE_SECONDS", "TOTAL_CACHE_SECONDS", "ONLINE_TTL_SECONDS")
+LARGEST = 2**31 - 1
+MOST = {"PORT": 65535}

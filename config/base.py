@@ -8,8 +8,6 @@ class Settings:
 
     # Which of development, production and testing this is (QM_ENV).
     ENV: str = "development"
-    # The settings without which this environment does not start.
-    REQUIRED: tuple[str, ...] = ()
     # Signs access tokens; at least 32 characters. Development makes one and keeps it in DATA_DIR.
     SECRET_KEY: str | None = None
     # Former SECRET_KEYs, separated by commas, whose tokens are still accepted.

@@ -5,13 +5,21 @@ from config import load as load_settings
 
 settings = load_settings()
 
-bind = f"{settings.HOST}:{settings.PORT}"
+bind = (
+    f"[{settings.HOST}]:{settings.PORT}"
+    if ":" in settings.HOST
+    else f"{settings.HOST}:{settings.PORT}"
+)
 workers = settings.WORKERS
-worker_class = "gthread"
+worker_class = "app.http.worker.Worker"
 threads = settings.THREADS
 timeout = settings.WORKER_TIMEOUT_SECONDS
 graceful_timeout = settings.GRACEFUL_TIMEOUT_SECONDS
 keepalive = 65
+# Two long names of another script, percent-encoded, fit into one path.
+limit_request_line = 8190
+# No client may set SCRIPT_NAME or PATH_INFO by a header.
+forwarder_headers = ""
 # The application writes one line per request itself, with the request id in it.
 accesslog = None
 # Signals do what its control socket would, without a file in somebody's home.

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from config.base import Settings
 
 
@@ -8,4 +6,3 @@ class Production(Settings):
 
     ENV: str = "production"
     LOG_FORMAT: str = "json"
-    REQUIRED: tuple[str, ...] = ("SECRET_KEY", "MONGODB_URI")

@@ -42,6 +42,11 @@ def make_user(password_hash=None, roles=(), **overrides):
     return {**user, **overrides}
 
 
+def make_bag(slots=None, size=3, **overrides):
+    bag = {"_id": guid(), "SlotCount": size, "Slots": slots or {}, "Version": 0, "Journal": []}
+    return {**bag, **overrides}
+
+
 class World:
     """Adds what a test needs to the application's database."""
 

@@ -42,16 +42,13 @@ def create_user(name: str, email: str, password_stdin: bool) -> None:
         raise Invalid("A username must be 2 to 20 letters or digits.")
     if not is_email(email):
         raise Invalid(f"'{email}' is not an email address.")
-    password = sys.stdin.readline().rstrip("\r\n")
+    password = sys.stdin.buffer.readline().rstrip(b"\r\n")
     if not password:
         raise Invalid("Standard input holds no password.")
-    account = users.create(name, email, passwords.hash(sha256_of(password)))
+    # Hashed first as a client would do it.
+    sha256 = hashlib.sha256(password).hexdigest()
+    account = users.create(name, email, passwords.hash(sha256))
     click.echo(f"Created the user {account['Name']} ({account['_id']}).")
-
-
-def sha256_of(password: str) -> str:
-    """Return what a client would send for a password."""
-    return hashlib.sha256(password.encode()).hexdigest()
 
 
 @api.command("grant")

@@ -169,6 +169,7 @@ class BagRecord(Schema):
             "SlotCount": record["SlotCount"],
             "Slots": slots,
             "Version": version,
+            "Journal": [],
         }
 
     def record(self, document: Document) -> Document:

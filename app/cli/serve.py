@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import logging
 import os
 import socket
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any
@@ -18,13 +19,14 @@ from gunicorn.util import import_app
 import config
 from app.auth.powers import Role, granted
 from app.cli.data import seed_world
+from app.cli.world import World
 from app.errors import Conflict, QuartermasterError
 from app.http import logs
 from app.keys import Lookup
 from app.storage import schema
 from app.storage.client import Storage
 from app.storage.embedded import ServeLock
-from app.storage.faults import DatabaseError
+from app.storage.faults import DatabaseError, explain
 from app.users.passwords import Passwords
 from app.users.store import Users
 from config.base import Settings
@@ -32,7 +34,6 @@ from config.base import Settings
 log = logging.getLogger("quartermaster")
 
 DEMO_NAME = "demo"
-DEMO_PASSWORD = hashlib.sha256(b"demo").hexdigest()
 DEMO_PLAYERS, DEMO_USERS = 500, 100
 LAST_WORKERS_SECONDS = 10
 
@@ -60,10 +61,9 @@ def serve(host: str | None, port: int | None, workers: int | None, demo: bool) -
         # Connections do not survive the fork into workers; each makes its own.
         storage.client.close()
         os.environ["QM_MONGODB_URI"] = storage.uri
-        server = Server(_banner(settings, demo))
+        banner = None if settings.ENV == "production" else _banner(settings, demo)
         # Workers leave through here as well; what is open is not theirs to close.
-        server.cfg.set("post_fork", lambda _, __: stack.pop_all())
-        server.run()
+        Server(banner, on_fork=stack.pop_all).run()
 
 
 def _settings(demo: bool, **options: Any) -> Settings:
@@ -84,20 +84,22 @@ def _refuse_busy_port(settings: Settings, patience: float) -> None:
     deadline = time.monotonic() + patience
     while fault := _port_fault(settings.HOST, settings.PORT):
         if time.monotonic() > deadline:
+            is_taken = fault.errno == errno.EADDRINUSE
+            other = f" Choose another port with --port (make run PORT={settings.PORT + 1})."
             raise QuartermasterError(
-                f"Cannot listen on {settings.HOST}:{settings.PORT}: {fault}. "
-                f"Choose another port with --port (make run PORT={settings.PORT + 1})."
+                f"Cannot listen on {settings.HOST}:{settings.PORT}: {fault.strerror}."
+                f"{other if is_taken else ''}"
             )
         time.sleep(0.1)
 
 
-def _port_fault(host: str, port: int) -> str | None:
+def _port_fault(host: str, port: int) -> OSError | None:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
         except OSError as error:
-            return error.strerror or str(error)
+            return error
     return None
 
 
@@ -105,7 +107,9 @@ def _prepare(storage: Storage, settings: Settings, demo: bool) -> None:
     try:
         schema.init(storage.db)
     except DatabaseError as error:
-        log.warning("The database is not ready yet, so it was not prepared: %s", error)
+        if explain(error) is None:
+            raise
+        log.warning("The database is away; the workers prepare it when it comes: %s", error)
         return
     if demo:
         passwords = Passwords(
@@ -120,20 +124,21 @@ def _make_demo(storage: Storage, passwords: Passwords) -> None:
         seed_world(storage, passwords, DEMO_PLAYERS, DEMO_USERS)
     users = Users(storage)
     if users.credentials(DEMO_NAME) is None:
-        users.create(DEMO_NAME, "demo@example.com", passwords.hash(DEMO_PASSWORD))
+        users.create(DEMO_NAME, "demo@example.com", passwords.hash(World.PASSWORD))
         for role in Role:
             users.change_power(Lookup.parse(DEMO_NAME), partial(granted, role=role))
 
 
 def _banner(settings: Settings, demo: bool) -> str:
-    base = f"http://{settings.HOST}:{settings.PORT}"
+    host = f"[{settings.HOST}]" if ":" in settings.HOST else settings.HOST
+    base = f"http://{host}:{settings.PORT}"
     lines = [f"Quartermaster serves {base}", f"The API is explained at {base}/api/docs"]
     if demo:
         lines += [
             "Sign in as demo with the password demo, or paste this:",
             "",
             f"  TOKEN=$(curl -s {base}/api/oauth/token -d grant_type=password -d username=demo \\",
-            f"    -d password={DEMO_PASSWORD} \\",
+            f"    -d password={World.PASSWORD} \\",
             """    | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/')""",
             f'  curl -s -H "Authorization: Bearer $TOKEN" "{base}/api/v1/players?pageSize=1"',
             "",
@@ -144,16 +149,20 @@ def _banner(settings: Settings, demo: bool) -> str:
 class Server(Application):
     """gunicorn, configured by config/gunicorn.py alone."""
 
-    def __init__(self, banner: str) -> None:
+    def __init__(self, banner: str | None, on_fork: Callable[[], object]) -> None:
         self._banner = banner
+        self._on_fork = on_fork
         super().__init__()
 
     def init(self, parser: Any, opts: Any, args: Any) -> None:
         """Take no options from the command line; serve has read them."""
 
     def load_config(self) -> None:
+        """Read the settings, at the start and at every reload."""
         self.load_config_from_file("python:config.gunicorn")
-        self.cfg.set("when_ready", lambda _: click.echo(self._banner))
+        self.cfg.set("post_fork", lambda _, __: self._on_fork())
+        if self._banner:
+            self.cfg.set("when_ready", lambda _: click.echo(self._banner))
 
     def load(self) -> Any:
         return import_app("wsgi:app")

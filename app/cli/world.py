@@ -112,7 +112,8 @@ class World:
             rng = random.Random(f"bag {index}")  # noqa: S311 (a world, not a secret)
             size = rng.choice((8, 12, 16))
             slots = _slots(rng, size, rng.randint(0, size))
-            yield {"_id": guid("bag", index), "SlotCount": size, "Slots": slots, "Version": 0}
+            bag = {"_id": guid("bag", index), "SlotCount": size, "Slots": slots}
+            yield {**bag, "Version": 0, "Journal": []}
 
     def _user(self, index: int) -> Document:
         name = user_name(index)

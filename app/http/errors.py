@@ -51,6 +51,8 @@ def register(app: Flask, translations: Mapping[type[Exception], Translation]) ->
 
 def answer(error: QuartermasterError) -> Response:
     """Return the answer that a known error stands for."""
+    if isinstance(error, Unavailable):
+        log.warning("%s (%s)", error, error.__cause__ or "no other cause")
     body: dict[str, Any] = {"Message": str(error)}
     if isinstance(error, Invalid) and error.fields:
         body["Errors"] = error.fields
@@ -88,7 +90,7 @@ def _translated(translate: Translation) -> Callable[[Exception], Response]:
         known = translate(error)
         if known is None:
             return _answer_bug(error)
-        log.warning("%s: %s", type(error).__name__, str(known))
+        known.__cause__ = error
         return answer(known)
 
     return handler

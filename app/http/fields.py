@@ -33,7 +33,7 @@ class QueryInteger(Integer):
     """An integer as a query string holds it: as plain decimal digits."""
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> int:
-        if not re.fullmatch(r"-?[0-9]{1,19}", value, re.ASCII):
+        if not re.fullmatch(r"-?[0-9]{1,100}", value, re.ASCII):
             raise self.make_error("invalid")
         return int(value)
 

@@ -9,7 +9,8 @@ from app.http.fields import INT64, Integer, QueryInteger, Text
 from app.keys import SEARCH_LENGTH, name_key
 from app.paging import Page, Window
 
-PAGE_MAX = 2**31 - 1
+# As far as a page number still makes a number of records to skip.
+PAGE_MAX = 2**53
 PAGE_SIZE = 5
 ASCENDING, DESCENDING = "Ascending", "Descending"
 DEPRECATED_SINCE = "@1767225600"  # the first day of 2026, as RFC 9745 writes it

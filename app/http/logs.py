@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
@@ -13,8 +14,8 @@ from app.http.tracing import request_id
 HANDLER = "quartermaster"
 
 
-def configure(level: str, log_format: str) -> None:
-    """Send everything to standard error in the chosen form; safe to repeat."""
+def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> None:
+    """Send everything to standard error in the chosen form, warnings first; safe to repeat."""
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if handler.name == HANDLER]:
         root.removeHandler(handler)
@@ -23,6 +24,8 @@ def configure(level: str, log_format: str) -> None:
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root.addHandler(handler)
     root.setLevel(level)
+    for warning in warnings:
+        logging.getLogger("quartermaster").warning(warning)
 
 
 class JsonFormatter(logging.Formatter):

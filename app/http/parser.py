@@ -6,17 +6,19 @@ import difflib
 import functools
 from collections.abc import Callable
 from typing import Any, Literal
+from urllib.parse import parse_qsl
 
 import orjson
-from flask import request
+from flask import current_app, request
 from marshmallow import Schema, ValidationError
-from werkzeug.exceptions import UnsupportedMediaType
+from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 
 from app.errors import Invalid
 
 UNKNOWN = "Unknown field."
 ONCE = "Must be given once."
 FORM = "application/x-www-form-urlencoded"
+MOST_FIELDS = 100
 
 
 Unknown = Literal["raise", "exclude", "include"]
@@ -50,9 +52,27 @@ def load(schema: Schema, values: Any, unknown: Unknown = "raise") -> Any:
         raise Invalid(_sentence(fields), fields) from None
 
 
+def read_body() -> bytes:
+    """Return the whole body, or say why it cannot be had; part of one is never taken for all."""
+    limit: int = current_app.config["MAX_CONTENT_LENGTH"]
+    declared = request.content_length
+    if declared is not None and declared > limit:
+        raise RequestEntityTooLarge
+    stream = request.environ["wsgi.input"]
+    try:
+        body: bytes = stream.read(limit + 1 if declared is None else declared)
+    except Exception as error:  # each server raises its own where a client breaks off or misframes
+        raise Invalid("The request body could not be read.") from error
+    if len(body) > limit:
+        raise RequestEntityTooLarge
+    if declared is not None and len(body) < declared:
+        raise Invalid("The request body is shorter than its Content-Length.")
+    return body
+
+
 def read_json() -> dict[str, Any]:
     """Return the body as an object; no body at all is an empty one."""
-    body = request.get_data(cache=True)
+    body = read_body()
     if not body.strip():
         return {}
     mimetype = request.mimetype
@@ -71,10 +91,16 @@ def read_form() -> dict[str, Any]:
     """Return a form, or a JSON body where the caller prefers that."""
     if request.mimetype != FORM:
         return read_json()
-    repeated = {name: [ONCE] for name, values in request.form.lists() if len(values) > 1}
-    if repeated:
+    try:
+        pairs = parse_qsl(read_body().decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise Invalid("The request body is not a valid form.") from None
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = {name: [ONCE] for name in fields if names.count(name) > 1}
         raise Invalid(_sentence(repeated), repeated)
-    return request.form.to_dict()
+    return fields
 
 
 def read_query() -> dict[str, Any]:

@@ -13,8 +13,9 @@ log = logging.getLogger("quartermaster.access")
 
 HEADER = "X-Request-ID"
 _SANE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}", re.ASCII)
-# The paths that revoke a token hold it.
-_TOKEN_IN_PATH = re.compile(r"(/oauth/tokens?/[^/]*/).+")
+# The paths that revoke a token hold it, and so may those that were meant to.
+_CREDENTIALS_PATH = re.compile(r"/+api/+oauth/", re.IGNORECASE)
+_GUID_LIKE = re.compile(r"[0-9a-f-]{32,}", re.IGNORECASE)
 
 
 def register(app: Flask) -> None:
@@ -37,7 +38,7 @@ def _end(response: Response) -> Response:
     response.headers[HEADER] = g.request_id
     details = {
         "method": request.method,
-        "path": _TOKEN_IN_PATH.sub(r"\1***", request.path),
+        "path": _masked(request.path),
         "status": response.status_code,
         "ms": round((time.perf_counter() - g.started) * 1000, 1),
         "address": request.remote_addr,
@@ -45,3 +46,7 @@ def _end(response: Response) -> Response:
     }
     log.info("request", extra={"details": details})
     return response
+
+
+def _masked(path: str) -> str:
+    return _GUID_LIKE.sub("***", path) if _CREDENTIALS_PATH.match(path) else path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from flask import Response
+from flask import Response, request
 
 from app.auth import roles
 from app.auth.callers import Callers
@@ -13,7 +13,9 @@ from app.auth.powers import Role, roles_of
 from app.auth.tokens import AccessTokens
 from app.errors import Invalid, NotFound
 from app.http.api import Blueprint
+from app.http.errors import answer
 from app.http.json import json_response
+from app.http.lookup import path_guid
 from app.http.stores import current
 from app.keys import Lookup, name_key
 from app.oauth.domain import (
@@ -72,10 +74,11 @@ def revoke_tokens(key: Lookup) -> Response:
 @blp.response(200, RevokedTokenSchema)
 def revoke_token(key: Lookup, token_id: str) -> Response:
     """Revoke one refresh token and what was issued with it"""
+    token = path_guid("tokenId", token_id)
     user = owner(key)
-    refresh_tokens.revoke_token(user, token_id)
+    refresh_tokens.revoke_token(user, token)
     callers.forget()
-    return json_response({"username": user["Name"], "tokenId": token_id.lower()})
+    return json_response({"username": user["Name"], "tokenId": token})
 
 
 def sign_in(args: dict[str, Any]) -> Issued:
@@ -98,14 +101,15 @@ def sign_in(args: dict[str, Any]) -> Issued:
 
 def refresh(args: dict[str, Any]) -> Issued:
     """Continue a chain of tokens with its last refresh token."""
-    issued = refresh_tokens.rotate(args["refresh_token"])
+    found = refresh_tokens.find(args["refresh_token"])
     try:
-        power = users.get(Lookup.parse(issued.user_id), "Power")["Power"]
+        power = users.get(Lookup.parse(found["UserId"]), "Power")["Power"]
     except NotFound:
         raise bad_refresh_token() from None
     if Role.API not in roles_of(power):
         raise no_access()
-    return issued
+    # Last of all: a token that is used up without an answer would be lost.
+    return refresh_tokens.rotate(found)
 
 
 def owner(key: Lookup) -> dict[str, Any]:
@@ -124,7 +128,11 @@ def answer_refusal(error: TokenRefused) -> Response:
 
 @blp.errorhandler(Invalid)
 def answer_invalid(error: Invalid) -> Response:
-    body = {**refusal("invalid_request", error), "Errors": error.fields}
+    if request.method != "POST":
+        return answer(error)
+    body = refusal("invalid_request", error)
+    if error.fields:
+        body["Errors"] = error.fields
     return json_response(body, 400, {"Cache-Control": "no-store"})
 
 

@@ -47,11 +47,18 @@ class RefreshTokens:
         )
         return issued
 
-    def rotate(self, token: str) -> Issued:
-        """Exchange a token for the next of its chain."""
+    def find(self, token: str) -> Document:
+        """Return what is known of a token that may still be used."""
         found = self._tokens.find_one({"_id": _hash(token)})
         if found is None or found["ExpiresAt"] <= datetime.now(timezone.utc):
             raise bad_refresh_token()
+        if found["Used"]:
+            self.revoke_chain(found["Chain"])
+            raise bad_refresh_token()
+        return found
+
+    def rotate(self, found: Document) -> Issued:
+        """Exchange a token for the next of its chain."""
         # The new one comes first: if we die in between, the old one still works.
         issued = self.issue(found["UserId"], found["Chain"])
         unused = {"_id": found["_id"], "Used": False}

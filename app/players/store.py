@@ -12,7 +12,7 @@ from app.paging import Page, Window
 from app.players.documents import RECORD, served
 from app.storage.client import Storage
 from app.storage.pages import Pages, Sort
-from app.storage.search import named_like
+from app.storage.search import by_key, named_like
 from app.storage.swap import swap
 
 Document = dict[str, Any]
@@ -51,12 +51,12 @@ class Players:
     def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to these fields of a player, exactly once."""
         try:
-            return swap(self._players, _where(key), reads, rule, intent)
+            return swap(self._players, by_key(key), reads, rule, intent)
         except NotFound:
             raise NotFound("player", key) from None
 
     def _read(self, key: Lookup, fields: Document) -> Document:
-        player = self._players.find_one(_where(key), fields)
+        player = self._players.find_one(by_key(key), fields)
         if player is None:
             raise NotFound("player", key)
         return player
@@ -73,10 +73,6 @@ class Players:
     def _online_since(self) -> datetime | None:
         """Return when a player must have been seen to count as online; None: at any time."""
         return datetime.now(timezone.utc) - self._online_ttl if self._online_ttl else None
-
-
-def _where(key: Lookup) -> Document:
-    return {"_id": key.id} if key.id else {"NameKey": key.name_key}
 
 
 def _sort(order: str, direction: int) -> Sort:

@@ -11,9 +11,11 @@ from pymongo.database import Database
 from pymongo.errors import CollectionInvalid, OperationFailure
 
 from app.storage.client import LONG_WORK_SECONDS
+from app.storage.swap import JOURNAL_LENGTH
 
 Document = dict[str, Any]
 
+NAMESPACE_EXISTS = 48
 INDEX_OPTIONS_CONFLICT = 85
 INDEX_KEY_CONFLICT = 86
 
@@ -50,6 +52,11 @@ SLOT: Document = {
 }
 SLOT_NUMBER = "^(0|[1-9][0-9]{0,5})$"
 SLOTS = _map(SLOT_NUMBER, SLOT)
+# What the compare-and-swap keeps on every document that it changes.
+CHANGED: Document = {
+    "Version": COUNT,
+    "Journal": {"bsonType": "array", "maxItems": JOURNAL_LENGTH},
+}
 NAMED: Document = {"_id": GUID, "Name": TEXT, "NameKey": TEXT, "NameTails": {"bsonType": "array"}}
 
 PLAYER = _document(
@@ -65,10 +72,10 @@ PLAYER = _document(
         **{"LastSeen": MOMENT_OR_NULL, "CreationDate": MOMENT, "PlayTimeSeconds": COUNT},
         **{"Inventory": SLOTS, "Bank": SLOTS, "Spells": _map(SLOT_NUMBER, GUID)},
         "Variables": _map(GUID["pattern"], {"bsonType": ["int", "long", "bool"]}),
-        **{"Version": COUNT, "Journal": {"bsonType": "array", "maxItems": 64}},
+        **CHANGED,
     }
 )
-BAG = _document({"_id": GUID, "SlotCount": COUNT, "Slots": SLOTS, "Version": COUNT})
+BAG = _document({"_id": GUID, "SlotCount": COUNT, "Slots": SLOTS, **CHANGED})
 POWER = _document(
     dict.fromkeys(
         (
@@ -82,7 +89,8 @@ USER = _document(
     {
         **NAMED,
         **{"Email": TEXT, "EmailKey": TEXT, "Power": POWER, "PasswordHash": TEXT_OR_NULL},
-        **{"IsMuted": FLAG, "MuteReason": TEXT_OR_NULL, "CreationDate": MOMENT, "Version": COUNT},
+        **{"IsMuted": FLAG, "MuteReason": TEXT_OR_NULL, "CreationDate": MOMENT},
+        **CHANGED,
     }
 )
 REFRESH_TOKEN = _document(
@@ -161,10 +169,18 @@ def init_collections(db: Database[Document]) -> None:
 def _set_validator(db: Database[Document], name: str, validator: Document) -> None:
     try:
         db.create_collection(name, validator=validator)
-    except CollectionInvalid:  # it exists
-        db.command("collMod", name, validator=validator, validationLevel="strict")
+    except CollectionInvalid:
+        _update_validator(db, name, validator)
+    except OperationFailure as error:
+        if error.code != NAMESPACE_EXISTS:  # somebody else was just faster
+            raise
+        _update_validator(db, name, validator)
     except NotImplementedError:  # mongomock knows no validators
         db.get_collection(name)
+
+
+def _update_validator(db: Database[Document], name: str, validator: Document) -> None:
+    db.command("collMod", name, validator=validator, validationLevel="strict")
 
 
 def _create_indexes(db: Database[Document], name: str, indexes: list[IndexModel]) -> None:

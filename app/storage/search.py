@@ -1,9 +1,16 @@
-"""Finding names by any part of them, through an index of their ends."""
+"""Finding documents by their lookup key, and names by any part of them."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
+
+from app.keys import Lookup
+
+
+def by_key(key: Lookup) -> dict[str, Any]:
+    """Return the filter for whom a path means."""
+    return {"_id": key.id} if key.id else {"NameKey": key.name_key}
 
 
 def named_like(text: str) -> dict[str, Any]:

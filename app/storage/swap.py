@@ -121,11 +121,18 @@ def _collect(update: Document, path: str, old: Mapping[str, Any], new: Mapping[s
         before = old.get(name, _ABSENT)
         if isinstance(value, dict) and isinstance(before, dict):
             _collect(update, f"{path}{name}.", before, value)
-        # True equals 1 in Python, but they are two different values of a variable.
-        elif before != value or isinstance(before, bool) != isinstance(value, bool):
+        elif not _same(before, value):
             update.setdefault("$set", {})[path + name] = value
     for name in old.keys() - new.keys():
         update.setdefault("$unset", {})[path + name] = ""
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two values are stored alike; True equals 1 and 1.0 in Python, but not here."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    kinds = [(isinstance(value, bool), isinstance(value, float)) for value in (one, other)]
+    return bool(one == other) and kinds[0] == kinds[1]
 
 
 _ABSENT = object()

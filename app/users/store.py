@@ -13,6 +13,7 @@ from app.changes import Change, Intent
 from app.errors import EmailTaken, NameTaken, NotFound
 from app.keys import Lookup
 from app.storage.client import Storage
+from app.storage.search import by_key
 from app.storage.swap import swap
 from app.users.domain import new_account
 
@@ -27,7 +28,7 @@ class Users:
 
     def get(self, key: Lookup, *fields: str) -> Document:
         """Return these fields of an account, or all of them."""
-        user = self._users.find_one(_where(key), list(fields) or None)
+        user = self._users.find_one(by_key(key), list(fields) or None)
         if user is None:
             raise NotFound("user", key)
         return user
@@ -55,7 +56,7 @@ class Users:
             power = rule(user["Power"])
             return Change({"Power": power}, power)
 
-        where = _where(key)
+        where = by_key(key)
         power: Document = swap(self._users, where, ("Power",), change, Intent("power")).answer
         return power
 
@@ -68,7 +69,3 @@ class Users:
         """Store the same password at today's cost, unless it was changed meanwhile."""
         same = {"_id": user_id, "PasswordHash": old}
         self._users.update_one(same, {"$set": {"PasswordHash": new}})
-
-
-def _where(key: Lookup) -> Document:
-    return {"_id": key.id} if key.id else {"NameKey": key.name_key}

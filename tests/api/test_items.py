@@ -7,7 +7,7 @@ import pytest
 from app.http.stores import PARTS
 from app.items.schemas import BagSchema, SlotSchema
 from app.items.store import Catalogue
-from tests.factories import guid
+from tests.factories import guid, make_bag
 
 NIL = "00000000-0000-0000-0000-000000000000"
 SWORD, POTION = guid(), guid()
@@ -58,7 +58,7 @@ def test_all_slots_are_served_in_order_with_the_empty_ones(get, bob):
 def test_a_bag_is_served_with_all_its_slots(get, db):
     bag = guid()
     slots = {"1": {"ItemId": SWORD, "Quantity": 1}}
-    db.bags.insert_one({"_id": bag, "SlotCount": 3, "Slots": slots, "Version": 0})
+    db.bags.insert_one(make_bag(slots, _id=bag))
     body = get(f"/bag/{bag.upper()}").json
     assert (body["Id"], body["SlotCount"]) == (bag, 3)
     assert [slot["ItemId"] for slot in body["Slots"]] == [NIL, SWORD, NIL]
@@ -138,7 +138,7 @@ def test_a_bag_that_still_holds_something_is_not_taken(post, world, db):
     held = {"0": {"ItemId": satchel, "Quantity": 1, "BagId": bag}}
     world.add_player(Name="Bob", Inventory=held)
     filled = {"0": {"ItemId": SWORD, "Quantity": 1}}
-    db.bags.insert_one({"_id": bag, "SlotCount": 3, "Slots": filled, "Version": 0})
+    db.bags.insert_one(make_bag(filled, _id=bag))
     refused = post("take", itemid=satchel, quantity=1)
     assert refused.status_code == 409
     assert "still holds something" in refused.json["Message"]

@@ -8,6 +8,7 @@ from app.http.stores import PARTS
 from app.paging import Window
 from app.players.store import Players
 from app.storage.pages import Total
+from tests.factories import make_bag
 
 NAMES = ["anna", "Bert", "Çelik", "dora", "Émile", "françois", "Gert"]
 
@@ -36,7 +37,7 @@ def test_a_walk_over_all_pages_sees_each_record_once_in_order(players, size):
 
 
 def test_a_page_past_the_end_is_empty_with_the_right_total(players):
-    assert players.list(Window(2**31 - 1, 100, 100)) == (len(NAMES), [])
+    assert players.list(Window(2**53, 100, 100)) == (len(NAMES), [])
 
 
 def test_limit_cuts_a_page_without_moving_the_next(players):
@@ -61,9 +62,9 @@ def test_a_total_is_read_again_when_it_is_old(real_db, monkeypatch):
     clock = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     total = Total(real_db.bags, 1.0)
-    real_db.bags.insert_one(bag(1))
+    real_db.bags.insert_one(make_bag())
     assert total.get() == 1
-    real_db.bags.insert_one(bag(2))
+    real_db.bags.insert_one(make_bag())
     assert total.get() == 1
     clock[0] += 1.1
     assert total.get() == 2
@@ -71,10 +72,11 @@ def test_a_total_is_read_again_when_it_is_old(real_db, monkeypatch):
 
 def test_a_counter_that_a_crash_left_wrong_is_corrected(real_db, monkeypatch):
     """The error of MongoDB's own counter is measured and subtracted."""
-    real_db.bags.insert_many([bag(number) for number in range(3)])
+    real_db.bags.insert_many([make_bag() for _ in range(3)])
 
     class Miscounting:
         count_documents = staticmethod(real_db.bags.count_documents)
+        database = real_db
 
         @staticmethod
         def estimated_document_count():
@@ -82,12 +84,3 @@ def test_a_counter_that_a_crash_left_wrong_is_corrected(real_db, monkeypatch):
 
     total = Total(Miscounting(), 1.0)
     assert total.get() == 3
-
-
-def bag(number):
-    return {
-        "_id": f"00000000-0000-0000-0000-{number:012}",
-        "SlotCount": 1,
-        "Slots": {},
-        "Version": 0,
-    }

@@ -8,14 +8,8 @@ import pytest
 from pymongo.errors import WriteError
 
 from app.storage import schema
-from tests.factories import guid, make_player, make_user
+from tests.factories import guid, make_bag, make_player, make_user
 
-BAG = {
-    "_id": guid(),
-    "SlotCount": 2,
-    "Slots": {"0": {"ItemId": guid(), "Quantity": 1}},
-    "Version": 0,
-}
 TOKEN = {
     "_id": "hash",
     "Chain": guid(),
@@ -49,7 +43,7 @@ def test_an_index_of_an_older_shape_is_replaced_and_no_document_is_lost(real_db)
 def test_what_the_api_stores_is_valid(real_db):
     real_db.players.insert_one(make_player(Guild={"Rank": 1}))
     real_db.users.insert_one(make_user())
-    real_db.bags.insert_one(dict(BAG))
+    real_db.bags.insert_one(make_bag({"0": {"ItemId": guid(), "Quantity": 1}}))
     real_db.refresh_tokens.insert_one(dict(TOKEN))
 
 
