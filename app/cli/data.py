@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import IO, Any
 
 import click
@@ -42,6 +44,8 @@ UNIQUE = {
 }
 FAULTS_SHOWN = 20
 HASHED_AT_ONCE = 64
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+Writer = Callable[[Any, Iterable[Any]], Iterator[int]]
 
 kind_argument = click.argument("kind", type=click.Choice(list(RECORDS)))
 storage = current(Storage)
@@ -67,8 +71,8 @@ def init_database() -> None:
 def seed(players: int, users: int) -> None:
     """Fill the database with a believable world.
 
-    The same numbers make the same players, users and bags, so that seeding again changes
-    nothing but the time when those who are online were last seen.
+    The same numbers make the same players, users and bags. Seeding again adds what is missing
+    and leaves what is there as it is.
     """
     seed_world(storage, passwords, players, users)
     click.echo(f"Seeded {players} players and {users} users.")
@@ -76,19 +80,23 @@ def seed(players: int, users: int) -> None:
 
 def seed_world(storage: Storage, passwords: Passwords, players: int, users: int) -> None:
     world = World(users, datetime.now(timezone.utc), passwords.hash(World.PASSWORD))
-    _write("users", storage, world.users(), users, trusted=True)
-    _write("players", storage, world.players(players), players, trusted=True)
     bags = sum(map(carries_bag, range(players)))
-    _write("bags", storage, world.bags(players), bags, trusted=True)
+    for kind, documents, length in (
+        ("users", world.users(), users),
+        ("players", world.players(players), players),
+        ("bags", world.bags(players), bags),
+    ):
+        _write(kind, storage, bulk.add_missing, documents, length)
     schema.init(storage.db)
 
 
 def _write(
-    kind: str, storage: Storage, documents: Iterable[Any], length: int, trusted: bool = False
+    kind: str, storage: Storage, write: Writer, documents: Iterable[Any], length: int
 ) -> None:
+    """Write documents into a collection that has its validator, indexed or not."""
     schema.init_collections(storage.db)
     with progress(f"Writing {kind}", length) as advance:
-        for count in bulk.write(storage.db[kind], documents, trusted=trusted):
+        for count in write(storage.db[kind], documents):
             advance(count)
 
 
@@ -107,27 +115,50 @@ def import_records(kind: str, file: IO[bytes]) -> None:
             click.echo(fault, err=True)
         if faults:
             more = f", of which {FAULTS_SHOWN} are shown" if len(faults) > FAULTS_SHOWN else ""
-            raise click.ClickException(f"{len(faults)} faults{more}; nothing was written.")
-        _write(kind, storage, spool, len(spool))
+            noun = "fault" if len(faults) == 1 else "faults"
+            raise click.ClickException(f"{len(faults)} {noun}{more}; nothing was written.")
+        _write(kind, storage, bulk.write, spool, len(spool))
         schema.init(storage.db)
         click.echo(f"Imported {len(spool)} {kind}.")
 
 
 @click.command()
 @kind_argument
-@click.argument("file", type=click.File("wb"), default="-")
+@click.argument(
+    "path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), default="-"
+)
 @with_appcontext
-def export(kind: str, file: IO[bytes]) -> None:
+def export(kind: str, path: str) -> None:
     """Write all records to FILE, JSON lines; standard output where none is named.
 
-    The users' lines hold password hashes: keep the file as safe as the database.
+    A file appears when it is complete. The users' lines hold password hashes: their file is
+    readable by its owner alone, and to be kept as safe as the database.
     """
     record = RECORDS[kind](current_app.config)
     order = "_id" if kind == "bags" else "NameKey"
-    with progress(f"Writing {kind}", storage.db[kind].estimated_document_count()) as advance:
+    with (
+        _output(path, 0o600 if kind == "users" else 0o666) as file,
+        progress(f"Writing {kind}", storage.db[kind].estimated_document_count()) as advance,
+    ):
         for document in bulk.read_all(storage.db[kind], order, ["Journal"]):
             file.write(encode(record.record(document)) + b"\n")
             advance(1)
+
+
+@contextmanager
+def _output(path: str, mode: int) -> Iterator[IO[bytes]]:
+    """Open a file that takes its name when all is written, and leaves the former one until then."""
+    if path == "-":
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+        return
+    draft = Path(f"{path}.part")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+            yield file
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _check(kind: str, file: IO[bytes], spool: bulk.Spool) -> Iterator[str]:
@@ -160,36 +191,46 @@ def _documents(kind: str, file: IO[bytes]) -> Iterator[tuple[int, Document | str
     """Yield each line's number with its document, or with a sentence on what is wrong with it."""
     record = RECORDS[kind](current_app.config)
     now, version = datetime.now(timezone.utc), fresh_version()
-    # Threads of the pool do not see the application that the store's stand-in asks for.
-    hash_password = passwords.hash
-
-    def document(line: bytes) -> Document | str:
-        try:
-            values = _parse(line, record)
-        except Invalid as error:
-            return str(error)
-        if "Password" in values:
-            values["PasswordHash"] = hash_password(values["Password"])
-        return record.document(values, now, version)
-
-    # Hashing passwords is slow and runs outside of Python, on as many cores as there are.
-    with ThreadPoolExecutor() as pool, progress(f"Checking {kind}", _size(file)) as advance:
+    with progress(f"Checking {kind}", _size(file)) as advance:
         numbered = ((n, line) for n, line in enumerate(file, 1) if line.strip())
         for batch in bulk.batches(numbered, HASHED_AT_ONCE):
-            texts = [line for _, line in batch]
-            results = pool.map(document, texts) if kind == "users" else map(document, texts)
-            yield from zip([number for number, _ in batch], results, strict=True)
-            advance(sum(map(len, texts)))
+            values = [_parsed(line, record) for _, line in batch]
+            if kind == "users":
+                _add_password_hashes([value for value in values if isinstance(value, dict)])
+            for (number, line), value in zip(batch, values, strict=True):
+                if isinstance(value, str):
+                    yield number, value
+                else:
+                    yield number, record.document(value, now, version)
+                advance(len(line))
 
 
-def _parse(line: bytes, record: Record) -> Document:
+def _add_password_hashes(users: list[Document]) -> None:
+    """Hash the passwords that a file brings; an account without one keeps what it has."""
+    # Hashing is slow and runs outside of Python, on as many cores as there are.
+    with ThreadPoolExecutor() as pool:
+        brought = [user for user in users if "Password" in user]
+        hashes = pool.map(passwords.hash, [user["Password"] for user in brought])
+        for user, password_hash in zip(brought, hashes, strict=True):
+            user["PasswordHash"] = password_hash
+    silent = [user for user in users if user["PasswordHash"] is None]
+    kept = bulk.values_of(storage.db["users"], "PasswordHash", [user["Id"] for user in silent])
+    for user in silent:
+        user["PasswordHash"] = kept.get(user["Id"])
+
+
+def _parsed(line: bytes, record: Record) -> Document | str:
+    """Return the checked values of a line, or a sentence on what is wrong with it."""
     try:
-        values = orjson.loads(line)
+        values = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
     except ValueError as error:
-        raise Invalid(f"it is not valid JSON: {error}.") from None
+        return f"it is not valid JSON: {error}."
     if not isinstance(values, dict):
-        raise Invalid("it is not a JSON object.")
-    loaded: Document = load(record, values, record.unknown)
+        return "it is not a JSON object."
+    try:
+        loaded: Document = load(record, values, record.unknown)
+    except Invalid as error:
+        return str(error)
     return loaded
 
 

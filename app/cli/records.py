@@ -9,10 +9,10 @@ from typing import Any
 from marshmallow import INCLUDE, ValidationError, fields, validate, validates, validates_schema
 
 from app.http.api import Schema
-from app.http.fields import MESSAGES, Flag, Guid, Integer, PasswordHash, Text
+from app.http.fields import INT64, MESSAGES, Flag, Guid, Integer, Moment, PasswordHash, Text
 from app.items import domain as items
 from app.items.schemas import SlotList
-from app.keys import parse_guid
+from app.keys import NIL, parse_guid
 from app.players import documents as players
 from app.players.schemas import PlayerSchema
 from app.users import domain as users
@@ -25,10 +25,14 @@ LARGEST_BAG = 10_000
 
 def check_name(name: str) -> None:
     """Refuse a name that could not be served or asked for."""
-    if not name or len(name) > LONGEST_NAME or not name.isprintable():
-        raise ValidationError(f"Must be 1 to {LONGEST_NAME} printable characters.")
-    if "/" in name:
-        raise ValidationError("Must not hold a slash, which cannot travel in a path.")
+    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+        raise ValidationError(f"Must be 1 to {LONGEST_NAME} printable characters, not all blank.")
+    if "/" in name or name in (".", ".."):
+        raise ValidationError("Must not be a dot, two dots, or hold a slash: no path can hold it.")
+
+
+def is_somebodys_guid(value: Any) -> bool:
+    return isinstance(value, str) and parse_guid(value) not in (None, NIL)
 
 
 def integers(length: int) -> fields.List[int]:
@@ -63,8 +67,7 @@ class SpellList(fields.Field[dict[str, str]]):
             and spell.keys() == {"Slot", "SpellId"}
             and type(spell["Slot"]) is int
             and 0 <= spell["Slot"] < self._size
-            and isinstance(spell["SpellId"], str)
-            and parse_guid(spell["SpellId"]) is not None
+            and is_somebodys_guid(spell["SpellId"])
         )
 
 
@@ -73,7 +76,7 @@ class VariableList(fields.Field[dict[str, int | bool]]):
 
     default_error_messages = {
         **MESSAGES,
-        "invalid": "Must be a list of records with a VariableId, a guid, and an int or bool Value.",
+        "invalid": "Must be a list of records with a guid VariableId and an int64 or bool Value.",
         "twice": "Must hold each variable once.",
     }
 
@@ -90,9 +93,9 @@ class VariableList(fields.Field[dict[str, int | bool]]):
         return (
             isinstance(record, dict)
             and record.keys() == {"VariableId", "Value"}
-            and isinstance(record["VariableId"], str)
-            and parse_guid(record["VariableId"]) is not None
+            and is_somebodys_guid(record["VariableId"])
             and type(record["Value"]) in (int, bool)
+            and -INT64 <= record["Value"] < INT64
         )
 
 
@@ -217,7 +220,7 @@ class UserRecord(Schema):
     )
     IsMuted = Flag(load_default=False)
     MuteReason = Text(allow_none=True, load_default=None)
-    CreationDate = fields.AwareDateTime()
+    CreationDate = Moment()
     # Codes live for minutes; a file outlives them.
     PasswordResetCode = Text(allow_none=True)
 

@@ -128,37 +128,39 @@ class World:
     def _player(self, index: int) -> Document:
         rng = random.Random(index)  # noqa: S311 (a world, not a secret)
         level = min(100, 1 + int(rng.expovariate(1 / 18)))
-        class_name, map_name = _pick(rng, CLASSES), _pick(rng, PLACES)
-        health, mana = 80 + 12 * level, 30 + 6 * level
         created = EPOCH + timedelta(seconds=_below(rng, 600 * DAY))
+        return players.stored(
+            {
+                **players.defaults(created),
+                "Id": guid("player", index),
+                "Name": player_name(index),
+                "UserId": guid("user", _below(rng, self._user_count)),
+                **_character(rng, level),
+                **self._presence(rng, index, created),
+                "PlayTimeSeconds": _below(rng, level * 7200),
+                "Inventory": self._inventory(rng, index),
+                "Bank": _pick(rng, BANKS),
+                "Spells": _pick(rng, SPELL_BOOKS[level // 25]),
+                "Variables": _pick(rng, VARIABLE_SETS),
+            }
+        )
+
+    def _presence(self, rng: random.Random, index: int, created: datetime) -> Document:
         is_online = index % 25 == 4
         left = created + timedelta(seconds=_below(rng, 60 * DAY))
-        last_online = self._now if is_online else left
-        record = {
-            **players.defaults(created),
-            "Id": guid("player", index),
-            "Name": player_name(index),
-            "UserId": guid("user", _below(rng, self._user_count)),
-            **{"ClassId": CLASS_IDS[class_name], "ClassName": class_name},
-            **{"Gender": _below(rng, 2), "Level": level, "Exp": _below(rng, level * 100)},
-            **{"ExperienceToNextLevel": level * 100, "StatPoints": _below(rng, 6)},
-            "MaxVitals": [health, mana],
-            "Vitals": [1 + _below(rng, health), _below(rng, mana)],
-            "BaseStats": [5 + level + _below(rng, 16) for _ in range(5)],
-            "StatPointAllocations": [_below(rng, level + 1) for _ in range(5)],
-            **{"MapId": MAP_IDS[map_name], "MapName": map_name},
-            **{"X": _below(rng, 32), "Y": _below(rng, 26), "Dir": _below(rng, 4)},
-            **{"Sprite": f"{class_name.lower()}_{_below(rng, 4)}.png"},
-            **{"Face": f"{class_name.lower()}.png"},
-            **{"Online": is_online, "InBank": is_online and rng.random() < 0.1},
-            **{"LastOnline": last_online, "LastSeen": last_online},
-            "PlayTimeSeconds": _below(rng, level * 7200),
-            "Inventory": self._inventory(rng, index),
-            "Bank": _pick(rng, BANKS),
-            "Spells": _pick(rng, SPELL_BOOKS[level // 25]),
-            "Variables": _pick(rng, VARIABLE_SETS),
+        seen = self._now if is_online else left
+        place = _pick(rng, PLACES)
+        return {
+            "Online": is_online,
+            "InBank": is_online and rng.random() < 0.1,
+            "LastOnline": seen,
+            "LastSeen": seen,
+            "MapId": MAP_IDS[place],
+            "MapName": place,
+            "X": _below(rng, 32),
+            "Y": _below(rng, 26),
+            "Dir": _below(rng, 4),
         }
-        return players.stored(record)
 
     def _inventory(self, rng: random.Random, index: int) -> Document:
         slots = _pick(rng, INVENTORIES)
@@ -167,6 +169,26 @@ class World:
         free = next(str(slot) for slot in range(35) if str(slot) not in slots)
         bag = {"ItemId": ITEM_IDS["Bag"], "Quantity": 1, "BagId": guid("bag", index)}
         return {**slots, free: bag}
+
+
+def _character(rng: random.Random, level: int) -> Document:
+    class_name = _pick(rng, CLASSES)
+    health, mana = 80 + 12 * level, 30 + 6 * level
+    return {
+        "ClassId": CLASS_IDS[class_name],
+        "ClassName": class_name,
+        "Gender": _below(rng, 2),
+        "Level": level,
+        "Exp": _below(rng, level * 100),
+        "ExperienceToNextLevel": level * 100,
+        "StatPoints": _below(rng, 6),
+        "MaxVitals": [health, mana],
+        "Vitals": [1 + _below(rng, health), _below(rng, mana)],
+        "BaseStats": [5 + level + _below(rng, 16) for _ in range(5)],
+        "StatPointAllocations": [_below(rng, level + 1) for _ in range(5)],
+        "Sprite": f"{class_name.lower()}_{_below(rng, 4)}.png",
+        "Face": f"{class_name.lower()}.png",
+    }
 
 
 def carries_bag(index: int) -> bool:

@@ -77,6 +77,17 @@ class Guid(fields.String):
         return guid
 
 
+class Moment(fields.AwareDateTime):
+    """A point in time."""
+
+    default_error_messages = {
+        **MESSAGES,
+        **dict.fromkeys(
+            ("invalid", "invalid_awareness", "format"), "Must be a time like 2026-01-31T12:00:00Z."
+        ),
+    }
+
+
 class PasswordHash(fields.String):
     """The SHA-256 of a password in hex, which is all that we ever see of it."""
 

@@ -5,7 +5,7 @@ from typing import Any
 from marshmallow import fields
 
 from app.http.api import Schema
-from app.http.fields import MESSAGES, Flag, Guid, Integer
+from app.http.fields import INT64, MESSAGES, Flag, Guid, Integer
 from app.keys import NIL, parse_guid
 
 QUANTITY_MAX = 2**31 - 1
@@ -80,13 +80,13 @@ class SlotList(fields.Field[list[dict[str, Any]]]):
     default_error_messages = {
         **MESSAGES,
         "invalid": "Must be a list of slot records.",
-        "unknown": "Slot {slot}: '{name}' is unknown.",
-        "slot": "Slot {slot}: must be a whole number from 0 to {last}.",
-        "twice": "Slot {slot}: must be given once.",
-        "item": "Slot {slot}: ItemId must be a guid.",
-        "bag": "Slot {slot}: BagId must be a guid or null.",
-        "quantity": "Slot {slot}: Quantity must be a whole number from 1 to {limit}.",
-        "buffs": "Slot {slot}: StatBuffs must be 5 whole numbers.",
+        "unknown": "Has in slot {slot} a field '{name}', which is unknown.",
+        "slot": "Has a slot {slot}, which is not a whole number from 0 to {last}.",
+        "twice": "Has slot {slot} twice.",
+        "item": "Has in slot {slot} an ItemId that is not a guid.",
+        "bag": "Has in slot {slot} a BagId that is neither a guid nor null.",
+        "quantity": "Has in slot {slot} a Quantity that is not a whole number from 1 to {limit}.",
+        "buffs": "Has in slot {slot} StatBuffs that are not 5 whole numbers.",
     }
     NAMES = frozenset({"Slot", "BagId", "ItemId", "Quantity", "StatBuffs"})
 
@@ -135,5 +135,7 @@ class SlotList(fields.Field[list[dict[str, Any]]]):
         if value is None:
             return None
         if not isinstance(value, list) or [type(buff) for buff in value] != [int] * 5:
+            raise self.make_error("buffs", slot=slot)
+        if not all(-INT64 <= buff < INT64 for buff in value):
             raise self.make_error("buffs", slot=slot)
         return value

@@ -3,7 +3,7 @@ from __future__ import annotations
 from marshmallow import fields
 
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, Text
+from app.http.fields import Flag, Guid, Integer, Moment, Text
 from app.http.lists import (
     ASCENDING,
     DESCENDING,
@@ -44,9 +44,9 @@ class PlayerSchema(Schema):
     Face = Text()
     Online = Flag()
     InBank = Flag()
-    LastOnline = fields.AwareDateTime(allow_none=True)
-    LastSeen = fields.AwareDateTime(allow_none=True)
-    CreationDate = fields.AwareDateTime()
+    LastOnline = Moment(allow_none=True)
+    LastSeen = Moment(allow_none=True)
+    CreationDate = Moment()
     PlayTimeSeconds = Integer(0)
 
 

@@ -13,7 +13,7 @@ import pymongo
 from bson.codec_options import CodecOptions
 from bson.errors import InvalidDocument
 from bson.raw_bson import RawBSONDocument
-from pymongo import ReplaceOne
+from pymongo import ReplaceOne, UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
@@ -66,45 +66,66 @@ def clashes(collection: Collection[Document], field: str, owners: Mapping[str, s
     return taken
 
 
-def write(
-    collection: Collection[Document], documents: Iterable[Any], *, trusted: bool = False
-) -> Iterator[int]:
-    """Insert documents or replace those of the same id; yield how many after each batch.
-
-    Trusted documents are known to be valid, and the server need not look again.
-    """
+def write(collection: Collection[Document], documents: Iterable[Any]) -> Iterator[int]:
+    """Insert documents or replace those of the same id; yield how many after each batch."""
     is_empty = collection.find_one({}, ["_id"]) is None
-    store = _insert if is_empty else _replace
-    # While the server stores one batch, the next is made ready.
+    return _pipelined(collection, documents, _insert if is_empty else _replace)
+
+
+def add_missing(collection: Collection[Document], documents: Iterable[Any]) -> Iterator[int]:
+    """Insert documents that are known to be valid, and leave those of the same id as they are."""
+    is_empty = collection.find_one({}, ["_id"]) is None
+    return _pipelined(collection, documents, _insert_trusted if is_empty else _insert_missing)
+
+
+def _pipelined(
+    collection: Collection[Document], documents: Iterable[Any], store: Callable[..., object]
+) -> Iterator[int]:
+    """Make the next batch ready while the server stores the last one."""
     with ThreadPoolExecutor(1) as pool:
         pending: Future[int] | None = None
         for batch in batches(documents):
             if pending:
                 yield pending.result()
-            pending = pool.submit(_stored, store, collection, batch, trusted)
+            pending = pool.submit(_stored, store, collection, batch)
         if pending:
             yield pending.result()
 
 
 def _stored(
-    store: Callable[..., Any], collection: Collection[Document], batch: list[Any], trusted: bool
+    store: Callable[..., object], collection: Collection[Document], batch: list[Any]
 ) -> int:
     try:
         with pymongo.timeout(LONG_WORK_SECONDS):
-            store(collection, batch, trusted)
+            store(collection, batch)
     except BulkWriteError as error:
         first = error.details["writeErrors"][0]["errmsg"]
         raise Conflict(f"Not all {collection.name} could be written: {first}.") from None
     return len(batch)
 
 
-def _insert(collection: Collection[Document], batch: list[Any], trusted: bool) -> None:
-    collection.insert_many(batch, ordered=False, bypass_document_validation=trusted)
+def _insert(collection: Collection[Document], batch: list[Any]) -> None:
+    collection.insert_many(batch, ordered=False)
 
 
-def _replace(collection: Collection[Document], batch: list[Any], trusted: bool) -> None:
+def _insert_trusted(collection: Collection[Document], batch: list[Any]) -> None:
+    collection.insert_many(batch, ordered=False, bypass_document_validation=True)
+
+
+def _insert_missing(collection: Collection[Document], batch: list[Any]) -> None:
+    upserts = [UpdateOne({"_id": d["_id"]}, {"$setOnInsert": d}, upsert=True) for d in batch]
+    collection.bulk_write(upserts, ordered=False)
+
+
+def _replace(collection: Collection[Document], batch: list[Any]) -> None:
     replacements = [ReplaceOne({"_id": d["_id"]}, d, upsert=True) for d in batch]
-    collection.bulk_write(replacements, ordered=False, bypass_document_validation=trusted)
+    collection.bulk_write(replacements, ordered=False)
+
+
+def values_of(collection: Collection[Document], field: str, ids: list[str]) -> dict[str, Any]:
+    """Return what a field of these documents holds, by id."""
+    found = collection.find({"_id": {"$in": ids}}, [field])
+    return {document["_id"]: document[field] for document in found}
 
 
 def read_all(

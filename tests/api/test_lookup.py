@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 import pytest
+from bson.datetime_ms import DatetimeMS
 
 from tests.factories import NOW, guid
 
@@ -80,3 +81,12 @@ def test_a_key_from_a_path_is_never_an_operator(get, world):
     world.add_player(Name="Bob")
     for key in ('{"$ne": null}', "$ne", "[$regex]=.*", "{$gt: ''}"):
         assert get(key).status_code == 404
+
+
+def test_a_stray_date_or_id_does_not_keep_a_player_from_being_served(get, world, db, settings):
+    player = world.add_player(Name="Bob")
+    db.players.update_one({"_id": player["_id"]}, {"$set": {"Id": "stray"}})
+    if not settings.MONGODB_URI.startswith("mongomock"):
+        far = DatetimeMS(300_000_000_000_000)
+        db.players.update_one({"_id": player["_id"]}, {"$set": {"LastOnline": far}})
+    assert get("Bob").json["Id"] == player["_id"]

@@ -13,7 +13,9 @@ from app.auth.tokens import AccessTokens
 from app.errors import Unauthorized
 from app.http.stores import PARTS
 from app.keys import Lookup
+from app.oauth.domain import TokenRefused
 from app.oauth.store import RefreshTokens
+from app.users.passwords import Passwords
 from app.users.store import Users
 from tests.factories import guid, sha256
 
@@ -146,6 +148,30 @@ def test_a_demoted_or_deleted_user_cannot_refresh(client, alice, app, db):
     assert (response.status_code, response.json["error"]) == (400, "invalid_grant")
 
 
+def test_a_refusal_for_want_of_a_role_does_not_use_the_token_up(client, alice, db):
+    token = sign_in(client).json["refresh_token"]
+    db.users.update_one({"_id": alice["_id"]}, {"$set": {"Power.Api": False}})
+    assert refresh(client, token).status_code == 403
+    db.users.update_one({"_id": alice["_id"]}, {"$set": {"Power.Api": True}})
+    assert refresh(client, token).status_code == 200
+
+
+def test_two_refreshes_at_once_end_the_chain(client, alice, app):
+    token = sign_in(client).json["refresh_token"]
+    tokens = app.extensions[PARTS][RefreshTokens]
+    one, other = tokens.find(token), tokens.find(token)
+    issued = tokens.rotate(one)
+    with pytest.raises(TokenRefused):
+        tokens.rotate(other)
+    assert refresh(client, issued.token).json["error"] == "invalid_grant"
+
+
+def test_a_token_id_that_is_no_guid_is_a_400_in_the_common_shape(client, alice, as_role):
+    response = client.delete("/api/oauth/token/Alice/x", headers=as_role(user=alice))
+    assert response.status_code == 400
+    assert response.json.keys() == {"Message", "Errors"}
+
+
 def test_a_sign_in_that_a_change_of_password_overtakes_is_refused(client, alice, app, monkeypatch):
     users = app.extensions[PARTS][Users]
     monkeypatch.setattr(users, "has_hash", lambda *_: False)
@@ -154,9 +180,8 @@ def test_a_sign_in_that_a_change_of_password_overtakes_is_refused(client, alice,
 
 
 def test_a_password_at_an_old_cost_is_stored_anew(client, alice, db, app):
-    before = alice["PasswordHash"].replace("m=64", "m=64")
-    parts = app.extensions[PARTS]
-    passwords = next(part for kind, part in parts.items() if kind.__name__ == "Passwords")
+    before = alice["PasswordHash"]
+    passwords = app.extensions[PARTS][Passwords]
     passwords._hasher = type(passwords._hasher)(2, 64, 1)
     assert sign_in(client).status_code == 200
     assert db.users.find_one({"_id": alice["_id"]})["PasswordHash"] != before

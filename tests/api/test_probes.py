@@ -1,8 +1,15 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import config
+from app.http.stores import PARTS
+from app.storage import schema
+from app.storage.client import Storage
+from app.storage.preparation import Preparation
+from tests.factories import make_user
+from tests.system.programs import wait_until
 
 
 def test_a_living_service_is_healthy_and_ready(client):
@@ -37,3 +44,42 @@ def test_the_documentation_is_served_from_here(client):
     specification = client.get("/api/openapi.json")
     assert specification.headers["Content-Type"] == "application/json; charset=utf-8"
     assert "/api/oauth/token" in specification.json["paths"]
+
+
+def test_a_worker_is_ready_when_its_database_is_prepared(make_app, real_storage):
+    settings = config.load(
+        {"QM_ENV": "testing"}, MONGODB_URI=real_storage.uri, MONGODB_DATABASE="fresh"
+    )
+    app = make_app(settings)
+    storage, preparation = (app.extensions[PARTS][part] for part in (Storage, Preparation))
+    preparation.begin()
+    wait_until(lambda: app.test_client().get("/readyz").status_code == 200, seconds=20)
+    assert "name" in storage.db.players.index_information()
+    storage.client.drop_database("fresh")
+
+
+def test_a_worker_whose_database_cannot_be_prepared_is_not_ready(make_app, real_storage):
+    settings = config.load(
+        {"QM_ENV": "testing"}, MONGODB_URI=real_storage.uri, MONGODB_DATABASE="spoilt"
+    )
+    app = make_app(settings)
+    storage, preparation = (app.extensions[PARTS][part] for part in (Storage, Preparation))
+    storage.db.users.insert_many([make_user(Name="Bob"), make_user(Name="BOB")])
+    preparation.begin()
+
+    def message():
+        return app.test_client().get("/readyz").json.get("Message", "")
+
+    wait_until(lambda: "could not be prepared" in message(), seconds=20)
+    storage.db.users.delete_many({})
+    wait_until(lambda: message() == "", seconds=20)
+    storage.client.drop_database("spoilt")
+
+
+def test_four_preparations_at_once_do_not_get_in_each_others_way(real_storage):
+    db = real_storage.client["together"]
+    for _ in range(3):
+        with ThreadPoolExecutor(4) as pool:
+            for future in [pool.submit(schema.init, db) for _ in range(4)]:
+                future.result()
+        real_storage.client.drop_database("together")

@@ -141,6 +141,14 @@ def test_true_is_never_1(db, player, change):
     assert db.players.find_one({"_id": player["_id"]})["Variables"][COUNTER] is True
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [([1], [True]), ([1], [1.0]), (1, 1.0), ([[0]], [[False]])]
+)
+def test_what_is_equal_in_python_alone_is_a_change(old, new):
+    assert _difference({"A": old}, {"A": new}) == {"$set": {"A": new}}
+    assert _difference({"A": new}, {"A": new}) == {}
+
+
 def test_fresh_versions_grow_and_start_a_journal_at_its_beginning():
     assert fresh_version() % JOURNAL_LENGTH == 0
     assert fresh_version() > 10**13

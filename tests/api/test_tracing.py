@@ -65,8 +65,9 @@ def test_no_token_hash_or_body_is_logged(client, world, lines):
     headers = {"Authorization": f"Bearer {tokens['access_token']}"}
     client.post("/api/oauth/token", json={**body, "username": "alice"})
     client.delete(f"/api/oauth/token/bob/{tokens['refresh_token']}/x", headers=headers)
+    client.delete(f"/api/oauth//TOKEN/bob/{tokens['refresh_token']}", headers=headers)
     client.delete(f"/api/oauth/tokens/bob/{tokens['refresh_token']}", headers=headers)
     everything = json.dumps(lines)
-    assert len(lines["json"]) == 4
+    assert len(lines["json"]) == 5
     for secret in (hashed, tokens["access_token"], tokens["refresh_token"], user["PasswordHash"]):
         assert secret not in everything

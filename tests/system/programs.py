@@ -50,7 +50,12 @@ def serving(folder, *arguments, port=None, **settings):
         )
     process.base, process.port, process.output = f"http://127.0.0.1:{port}", port, output
     try:
-        wait_until(lambda: "Ctrl-C stops it" in output.read_text() and answers(process), output)
+        # A production server has no banner; nobody else answers on a port that was just free.
+        has_begun = settings.get("ENV") == "production" or "Ctrl-C stops it"
+        wait_until(
+            lambda: (has_begun is True or has_begun in output.read_text()) and answers(process),
+            output,
+        )
         yield process
     finally:
         if process.poll() is None:

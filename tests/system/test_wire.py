@@ -1,0 +1,113 @@
+"""What a client can send that is not even a proper request, at real gunicorn."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+
+from tests.factories import sha256
+from tests.system.programs import serving
+
+CREDENTIALS = {"grant_type": "password", "username": "demo", "password": sha256("demo")}
+BODY = json.dumps(CREDENTIALS).encode()
+POST = b"POST /api/oauth/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("wire"), "--demo") as server:
+        yield server
+
+
+def send(server, *parts, half_close=False):
+    """Send bytes as they are, and return the status, the headers and the body of the answer."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        for part in parts:
+            connection.sendall(part)
+        if half_close:
+            connection.shutdown(socket.SHUT_WR)
+        answer = connection.makefile("rb")
+        status = int(answer.readline().split()[1])
+        headers = {}
+        while line := answer.readline().strip():
+            name, _, value = line.decode("latin1").partition(": ")
+            headers[name.lower()] = value
+        body = answer.read(int(headers.get("content-length", 0)))
+        answer.close()
+    assert headers["content-type"] == "application/json; charset=utf-8"
+    assert headers["x-request-id"]
+    return status, headers, json.loads(body)
+
+
+def chunked(*chunks):
+    framed = b"".join(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n" for chunk in chunks)
+    return POST + b"Transfer-Encoding: chunked\r\n\r\n" + framed + b"0\r\n\r\n"
+
+
+def test_a_chunked_body_is_as_good_as_any(server):
+    status, _, body = send(server, chunked(BODY[:20], BODY[20:]))
+    assert (status, body["token_type"]) == (200, "bearer")
+
+
+@pytest.mark.parametrize("filler", [b" ", b"x"])
+def test_a_chunked_body_over_the_limit_is_a_413_and_not_cut(server, filler):
+    status, _, body = send(server, chunked(BODY, *[filler * 65536] * 20))
+    assert (status, body["Message"]) == (413, "The request body is too large.")
+
+
+def test_a_chunked_form_over_the_limit_is_a_413(server):
+    form = b"&".join(f"{k}={v}".encode() for k, v in CREDENTIALS.items())
+    request = chunked(form, *[b"&" * 65536] * 20).replace(
+        b"application/json", b"application/x-www-form-urlencoded"
+    )
+    assert send(server, request)[0] == 413
+
+
+def test_a_body_shorter_than_it_claims_is_a_400(server):
+    claim = f"Content-Length: {len(BODY) + 100}\r\n\r\n".encode()
+    status, _, body = send(server, POST + claim + BODY, half_close=True)
+    assert (status, body["Message"]) == (
+        400,
+        "The request body is shorter than its Content-Length.",
+    )
+
+
+@pytest.mark.parametrize("size", [b"zz", b"-5", b"", b"5;" + b"x" * 50])
+def test_a_misframed_chunk_is_a_400(server, size):
+    head = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+    assert send(server, head + size + b"\r\nhello\r\n0\r\n\r\n", half_close=True)[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"NONSENSE\r\n\r\n", 400),
+        (b"get / HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", 400),
+        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 9000 + b"\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 200 + b"\r\n", 431),
+        (POST + b"Content-Length: x\r\n\r\n", 400),
+        (POST + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", 400),
+        (POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (POST + b"Transfer-Encoding: gzip\r\n\r\n", 400),
+    ],
+)
+def test_what_gunicorn_refuses_has_the_shape_of_all_errors(server, request_, status):
+    answered, _, body = send(server, request_, half_close=True)
+    assert answered == status
+    assert body["Message"].startswith("The request was refused before it was read: ")
+
+
+@pytest.mark.parametrize("header", [b"SCRIPT_NAME: /x", b"PATH_INFO: /x", b"SCRIPT-NAME: /healthz"])
+def test_no_header_moves_the_path(server, header):
+    request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + header + b"\r\n\r\n"
+    assert send(server, request)[0] == 200
+
+
+def test_two_long_names_of_another_script_fit_into_a_path(server):
+    name = "%E7%8E%A9" * 255
+    request = f"GET /api/v1/players/{name} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    assert send(server, request)[0] == 401
