@@ -9,7 +9,7 @@ from app.auth import roles
 from app.auth.callers import Callers
 from app.auth.secret import signing_keys
 from app.auth.tokens import AccessTokens
-from app.http import docs, errors, logs, lookup, probes, tracing
+from app.http import address, docs, errors, logs, lookup, probes, tracing
 from app.http.api import Api
 from app.http.json import OrjsonProvider
 from app.http.stores import PARTS
@@ -20,9 +20,12 @@ from app.oauth.store import RefreshTokens
 from app.players import routes as players
 from app.players.store import Players
 from app.spells import routes as spells
+from app.storage.attempts import Attempts
 from app.storage.client import Storage
 from app.storage.faults import DatabaseError, explain
 from app.storage.preparation import Preparation
+from app.users import routes as users
+from app.users.mail import Mailer
 from app.users.passwords import Passwords
 from app.users.store import Users
 from app.variables import routes as variables
@@ -33,13 +36,14 @@ def create_app(settings: Settings | None = None) -> Flask:
     """Return the application; call it in the process that will serve it."""
     settings = settings or config.load()
     logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT, config.unknown_variables())
-    app = Flask(__name__, static_folder=None)
+    app = Flask(__name__, static_folder=None, template_folder="users/templates")
     app.config.from_object(settings)
     app.json = OrjsonProvider(app)
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     storage = Storage(settings)
     add_parts(app, settings, storage)
+    address.register(app, settings.TRUSTED_PROXIES)
     tracing.register(app)
     errors.register(app, {DatabaseError: explain})
     add_routes(app)
@@ -59,7 +63,14 @@ def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
         Passwords(
             settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM
         ),
-        Users(storage),
+        Users(storage, settings.TOTAL_CACHE_SECONDS),
+        Attempts(
+            storage,
+            settings.ACCOUNT_FAILURES,
+            settings.ADDRESS_FAILURES,
+            settings.FAILURE_WINDOW_SECONDS,
+        ),
+        Mailer(app),
         Players(storage, settings.ONLINE_TTL_SECONDS, settings.TOTAL_CACHE_SECONDS),
         Bags(storage),
         Catalogue(storage, settings.INVENTORY_SIZE, settings.BANK_SIZE, settings.STACK_LIMIT),
@@ -70,7 +81,7 @@ def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
 def add_routes(app: Flask) -> None:
     api = Api(app)
     lookup.register(app, api)
-    for blueprint in (players.blp, variables.blp, items.blp, spells.blp, oauth.blp):
+    for blueprint in (players.blp, variables.blp, items.blp, spells.blp, users.blp, oauth.blp):
         api.register_blueprint(blueprint)
     docs.register(app, api, roles.public)
     probes.register(app, roles.public, app.extensions[PARTS][Preparation].check)

@@ -71,12 +71,37 @@ class RoleMissing(Forbidden):
         self.role = role
 
 
+class InvalidCredentials(Forbidden):
+    """The current password, or the code in its place, is wrong."""
+
+    def __init__(self) -> None:
+        super().__init__("Invalid credentials.")
+
+
+class RateLimited(QuartermasterError):
+    """Too many failures; the next attempt is not even looked at."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"Too many failed attempts; please try again in {retry_after} seconds.")
+        self.retry_after = retry_after
+
+
 class Unavailable(QuartermasterError):
     """Something this program stands on is away; trying again later is safe."""
 
     def __init__(self, message: str, retry_after: int = 2) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class OutcomeUnknown(Unavailable):
+    """A change was sent and not confirmed, and nothing would tell its repetition from another."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The database did not confirm the change, which may have been made. "
+            "Look before you repeat it; with an Idempotency-Key a repetition is always safe."
+        )
 
 
 class Busy(Unavailable):

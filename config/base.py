@@ -58,6 +58,40 @@ class Settings:
     # argon2id: lanes.
     ARGON2_PARALLELISM: int = 1
 
+    # How many proxies in front of us are trusted to name the client's address; 0: nobody.
+    TRUSTED_PROXIES: int = 0
+    # How many wrong passwords or codes an account takes before it must wait.
+    ACCOUNT_FAILURES: int = 10
+    # How many wrong passwords or codes a client address has before it must wait.
+    ADDRESS_FAILURES: int = 100
+    # The time over which failures are counted, from the first on.
+    FAILURE_WINDOW_SECONDS: int = 600
+
+    # The mail server. Without one, development writes mails to DATA_DIR/outbox.
+    MAIL_SERVER: str | None = None
+    # Its port.
+    MAIL_PORT: int = 25
+    # Whether to turn the connection into TLS by STARTTLS.
+    MAIL_USE_TLS: bool = False
+    # Whether to begin with TLS.
+    MAIL_USE_SSL: bool = False
+    # The certificates to trust, where the system's do not do.
+    MAIL_CA_FILE: str | None = None
+    # The account to send with, if the server wants one.
+    MAIL_USERNAME: str | None = None
+    # Its password.
+    MAIL_PASSWORD: str | None = None
+    # Whom mails come from.
+    MAIL_DEFAULT_SENDER: str = "Quartermaster <noreply@localhost>"
+    # How long the mail server may take for each step.
+    MAIL_TIMEOUT_SECONDS: float = 5.0
+    # Whether to send nothing at all; Flask-Mail's own default depends on TESTING.
+    MAIL_SUPPRESS_SEND: bool = False
+    # The subject of the mail with a code to reset a password.
+    RESET_SUBJECT: str = "Your password reset code"
+    # How long such a code lives.
+    RESET_CODE_SECONDS: int = 1800
+
     # The largest page; a larger pageSize or count is served as this.
     PAGE_SIZE_MAX: int = 100
     # How old the Total of an unfiltered list may be.

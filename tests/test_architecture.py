@@ -19,11 +19,11 @@ FEATURES = {"oauth", "users", "items", "spells", "variables", "players"}
 PURE = {"domain", "documents", "passwords", "powers"}
 PURE_LIBRARIES = {"argon2"}
 PURE_STANDARD = {
-    *("__future__", "collections", "datetime", "email", "enum", "functools", "itertools", "math"),
-    *("re", "secrets", "typing", "unicodedata"),
+    *("__future__", "collections", "datetime", "email", "enum", "functools", "hmac", "itertools"),
+    *("math", "re", "secrets", "typing", "unicodedata"),
 }
 CLOCKS = {"now", "utcnow", "today"}
-FLASK = {"flask", "werkzeug", "flask_smorest"}
+FLASK = {"flask", "werkzeug", "flask_smorest", "flask_mail"}
 MONGODB = {"pymongo", "bson", "gridfs", "mongomock"}
 
 
@@ -70,7 +70,13 @@ def violations(path, source):
 def external_violations(room, layer, library):
     if library in MONGODB and room != "storage" and layer != "store":
         yield f"{library} outside of storage and store"
-    may_know_flask = layer == "routes" or room in {"http", "auth", "cli", "__init__", "__main__"}
+    may_know_flask = layer in {"routes", "mail"} or room in {
+        "http",
+        "auth",
+        "cli",
+        "__init__",
+        "__main__",
+    }
     if library in FLASK and (not may_know_flask or layer in PURE):
         yield f"{library} in {room}/{layer}"
     if not library:
@@ -100,8 +106,10 @@ def internal_violations(room, layer, target):
     if layer == "schemas" and other not in {"http", *GROUND}:
         yield f"schemas import {other}"
     is_own = other == room and other_layer in {"schemas", *PURE}
+    # A record that two features serve has one schema, in the room of the feature that stores it.
     reachable = {"http", "auth", *GROUND}
-    if layer == "routes" and not (is_own or other in reachable or other_layer in {"store", *PURE}):
+    layers = {"store", "schemas", *PURE} | ({"mail"} if other == room else set())
+    if layer == "routes" and not (is_own or other in reachable or other_layer in layers):
         yield f"routes import {other}.{other_layer}"
 
 

@@ -16,7 +16,7 @@ from app.errors import Invalid
 from app.http.stores import current
 from app.keys import Lookup
 from app.oauth.store import RefreshTokens
-from app.users.domain import is_email, is_username
+from app.users.domain import require_email, require_username
 from app.users.passwords import Passwords
 from app.users.store import Users
 
@@ -38,10 +38,8 @@ role_argument = click.argument("role", metavar="ROLE")
 )
 def create_user(name: str, email: str, password_stdin: bool) -> None:
     """Add an account. It may not use the API until a role is granted."""
-    if not is_username(name):
-        raise Invalid("A username must be 2 to 20 letters or digits.")
-    if not is_email(email):
-        raise Invalid(f"'{email}' is not an email address.")
+    require_username(name, "NAME")
+    require_email(email, "--email")
     password = sys.stdin.buffer.readline().rstrip(b"\r\n")
     if not password:
         raise Invalid("Standard input holds no password.")
@@ -86,8 +84,8 @@ def show_roles(name: str, power: dict[str, bool]) -> None:
 @with_appcontext
 def token(name: str) -> None:
     """Print an access token of a user, for scripts and for trying things out."""
-    account = users.get(Lookup.parse(name), "Power")
+    account = users.get(Lookup.parse(name), "Power", "Credentials")
     if Role.API not in roles_of(account["Power"]):
         raise Invalid(f"{name} lacks the role 'api'; quartermaster api grant {name} api gives it.")
-    issued = current(RefreshTokens).issue(account["_id"])
+    issued = current(RefreshTokens).issue(account["_id"], account["Credentials"])
     click.echo(current(AccessTokens).issue(issued.user_id, issued.chain, int(time.time())))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from marshmallow import INCLUDE, ValidationError, fields, validate, validates, validates_schema
+from marshmallow import ValidationError, fields, validate, validates, validates_schema
 
 from app.http.api import Schema
 from app.http.fields import INT64, MESSAGES, Flag, Guid, Integer, Moment, PasswordHash, Text
@@ -101,9 +101,6 @@ class VariableList(fields.Field[dict[str, int | bool]]):
 
 class PlayerRecord(PlayerSchema):
     """A player with everything embedded in it. Fields that we do not know are kept."""
-
-    class Meta:
-        unknown = INCLUDE
 
     BaseStats = integers(5)
     StatPointAllocations = integers(5)
@@ -241,6 +238,5 @@ class UserRecord(Schema):
         return users.stored({"CreationDate": now, **kept}, version)
 
     def record(self, document: Document) -> Document:
-        internal = ("NameKey", "NameTails", "EmailKey", "Version", "Journal")
-        kept = {name: value for name, value in document.items() if name not in internal}
+        kept = {name: value for name, value in document.items() if name not in users.INTERNAL}
         return {"Id": kept.pop("_id"), **kept}

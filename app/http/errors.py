@@ -15,6 +15,7 @@ from app.errors import (
     Invalid,
     NotFound,
     QuartermasterError,
+    RateLimited,
     Unauthorized,
     Unavailable,
 )
@@ -28,6 +29,7 @@ STATUSES: dict[type[QuartermasterError], int] = {
     Forbidden: 403,
     NotFound: 404,
     Conflict: 409,
+    RateLimited: 429,
     Unavailable: 503,
 }
 SENTENCES = {
@@ -66,7 +68,7 @@ def status_of(error: QuartermasterError) -> int:
 def _headers(error: QuartermasterError) -> dict[str, str]:
     if isinstance(error, Unauthorized):
         return {"WWW-Authenticate": "Bearer"}
-    if isinstance(error, Unavailable):
+    if isinstance(error, RateLimited | Unavailable):
         return {"Retry-After": str(error.retry_after)}
     return {}
 

@@ -45,12 +45,18 @@ class OneOf(Text):
 class SearchText(Text):
     """A part of a name, long enough to look it up."""
 
-    default_error_messages = {"short": f"Must hold {SEARCH_LENGTH} or more characters."}
+    default_error_messages = {
+        "short": f"Must hold {SEARCH_LENGTH} or more characters.",
+        "unprintable": "Must hold printable characters, as names do.",
+    }
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
-        key = name_key(super()._deserialize(value, attr, data, **kwargs))
-        if len(key) < SEARCH_LENGTH:
+        text = super()._deserialize(value, attr, data, **kwargs)
+        key = name_key(text)
+        if min(len(text), len(key)) < SEARCH_LENGTH:
             raise self.make_error("short")
+        if not text.isprintable():
+            raise self.make_error("unprintable")
         return key
 
 

@@ -25,7 +25,9 @@ class LookupConverter(BaseConverter):
 class PlayerConverter(LookupConverter):
     """The key of a player; rank, online and bag are paths before they are names."""
 
-    regex = r"(?!(?:rank|online|bag)(?:/|\Z))[^/]+"
+    regex = r"(?!(?:rank|online|bag)\Z)[^/]+"
+    # Werkzeug guesses this from the regex; guessed wrong, a trailing slash would be refused.
+    part_isolating = True
 
 
 def path_guid(name: str, text: str, *, nil: bool = True) -> str:

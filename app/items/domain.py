@@ -21,7 +21,7 @@ NO_BUFFS = [0, 0, 0, 0, 0]
 def served_slot(number: int, held: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "Slot": number,
-        "BagId": held.get("BagId"),
+        "BagId": bag_of(held),
         "ItemId": held["ItemId"],
         "Quantity": held["Quantity"],
         "StatBuffs": held.get("StatBuffs", NO_BUFFS),
@@ -32,9 +32,11 @@ EMPTY = {"ItemId": NIL, "Quantity": 0}
 
 
 def served(slots: Slots, size: int) -> list[dict[str, Any]]:
-    """Return all slots in order; one beyond the size, from before it was lowered, is not hidden."""
-    end = max(size, 1 + max(map(int, slots), default=-1))
-    return [served_slot(number, slots.get(str(number), EMPTY)) for number in range(end)]
+    """Return all slots in order; a filled one beyond the size is shown too, not hidden."""
+    beyond = sorted(number for number in map(int, slots) if number >= size)
+    return [
+        served_slot(number, slots.get(str(number), EMPTY)) for number in (*range(size), *beyond)
+    ]
 
 
 def filled(slots: Slots) -> list[dict[str, Any]]:
@@ -118,8 +120,9 @@ def take(
     left, filled_bag = quantity, None
     for slot in _slots_of(inventory, itemid):
         held = inventory[slot]
-        if held.get("BagId") and is_filled(held["BagId"]):
-            filled_bag = held["BagId"]
+        bag = bag_of(held)
+        if bag and is_filled(bag):
+            filled_bag = bag
             continue
         taken = min(left, held["Quantity"])
         left -= taken
@@ -161,7 +164,13 @@ def _placed(
 
 def is_plain(held: Mapping[str, Any]) -> bool:
     """Tell whether a slot holds a stack that may grow: neither improved gear nor a bag."""
-    return "StatBuffs" not in held and "BagId" not in held
+    return not any(held.get("StatBuffs") or ()) and bag_of(held) is None
+
+
+def bag_of(held: Mapping[str, Any]) -> str | None:
+    """Return the bag that a slot holds; the all-zero guid, as games write it, is none."""
+    bag: str | None = held.get("BagId")
+    return None if bag == NIL else bag
 
 
 def _slots_of(slots: Slots, item: str) -> list[str]:

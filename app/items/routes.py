@@ -89,5 +89,7 @@ def give_item(args: dict[str, Any], key: Lookup) -> Response:
 @blp.response(200, TakenSchema)
 def take_item(args: dict[str, Any], key: Lookup) -> Response:
     """Take an item from a player's inventory"""
+    # A bag that the game fills between this look and the write is taken all the same: it is a
+    # document of its own, and only the game fills bags.
     rule = partial(take, **args, is_filled=bags.is_filled)
     return answer(players.change(key, ("Inventory",), rule, intent("take", args)))

@@ -51,5 +51,9 @@ class Catalogue:
         return self._limits._replace(stack=stack)
 
     def _read_stacks(self) -> dict[str, int]:
-        limited = self._items.find({"StackLimit": {"$gte": 1}}, ["StackLimit"])
-        return {item["_id"]: int(item["StackLimit"]) for item in limited}
+        found = {
+            str(item["_id"]).lower(): item["StackLimit"]
+            for item in self._items.find({"StackLimit": {"$gte": 1}}, ["StackLimit"])
+        }
+        # The game owns this collection; what is no number in it limits nothing.
+        return {item: limit for item, limit in found.items() if isinstance(limit, int)}

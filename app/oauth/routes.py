@@ -9,6 +9,7 @@ from flask import Response, request
 
 from app.auth import roles
 from app.auth.callers import Callers
+from app.auth.guesses import attempt
 from app.auth.powers import Role, roles_of
 from app.auth.tokens import AccessTokens
 from app.errors import Invalid, NotFound
@@ -83,30 +84,30 @@ def revoke_token(key: Lookup, token_id: str) -> Response:
 
 def sign_in(args: dict[str, Any]) -> Issued:
     """Begin a chain of tokens with a password."""
-    user = users.credentials(name_key(args["username"]))
+    name = name_key(args["username"])
+    user = users.credentials(name)
     stored: str | None = user["PasswordHash"] if user else None
-    if not passwords.matches(stored, args["password"]) or user is None or stored is None:
-        raise bad_credentials()
+    with attempt(user["_id"] if user else name):
+        if not passwords.matches(stored, args["password"]) or user is None or stored is None:
+            raise bad_credentials()
     if Role.API not in roles_of(user["Power"]):
         raise no_access()
-    issued = refresh_tokens.issue(user["_id"])
-    # Looked at again now: a change of password revokes the tokens that are there before it.
-    if not users.has_hash(user["_id"], stored):
-        refresh_tokens.revoke_chain(issued.chain)
-        raise bad_credentials()
     if passwords.is_outdated(stored):
         users.renew_hash(user["_id"], stored, passwords.hash(args["password"]))
-    return issued
+    # The count is of when the password was read: had it been changed since, this is worth nothing.
+    return refresh_tokens.issue(user["_id"], user["Credentials"])
 
 
 def refresh(args: dict[str, Any]) -> Issued:
     """Continue a chain of tokens with its last refresh token."""
     found = refresh_tokens.find(args["refresh_token"])
     try:
-        power = users.get(Lookup.parse(found["UserId"]), "Power")["Power"]
+        user = users.get(Lookup.parse(found["UserId"]), "Power", "Credentials")
     except NotFound:
         raise bad_refresh_token() from None
-    if Role.API not in roles_of(power):
+    if user["Credentials"] != found["Credentials"]:
+        raise bad_refresh_token()
+    if Role.API not in roles_of(user["Power"]):
         raise no_access()
     # Last of all: a token that is used up without an answer would be lost.
     return refresh_tokens.rotate(found)

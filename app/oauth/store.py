@@ -33,14 +33,15 @@ class RefreshTokens:
         self._tokens = storage.db["refresh_tokens"]
         self._lifetime = timedelta(seconds=lifetime)
 
-    def issue(self, user_id: str, chain: str | None = None) -> Issued:
-        """Add a token to a chain, or begin one."""
+    def issue(self, user_id: str, credentials: int, chain: str | None = None) -> Issued:
+        """Add a token to a chain, or begin one, for a password that was changed so many times."""
         issued = Issued(user_id, chain or str(uuid.uuid4()), str(uuid.uuid4()))
         self._tokens.insert_one(
             {
                 "_id": _hash(issued.token),
                 "Chain": issued.chain,
                 "UserId": user_id,
+                "Credentials": credentials,
                 "Used": False,
                 "ExpiresAt": datetime.now(timezone.utc) + self._lifetime,
             }
@@ -60,7 +61,7 @@ class RefreshTokens:
     def rotate(self, found: Document) -> Issued:
         """Exchange a token for the next of its chain."""
         # The new one comes first: if we die in between, the old one still works.
-        issued = self.issue(found["UserId"], found["Chain"])
+        issued = self.issue(found["UserId"], found["Credentials"], found["Chain"])
         unused = {"_id": found["_id"], "Used": False}
         if not self._tokens.update_one(unused, {"$set": {"Used": True}}).matched_count:
             self.revoke_chain(found["Chain"])

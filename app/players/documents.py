@@ -14,6 +14,7 @@ EMBEDDED = ("Inventory", "Bank", "Spells", "Variables")
 # These are nobody's business but ours.
 INTERNAL = ("NameKey", "NameTails", "Version", "Journal")
 
+NOTHING_EMBEDDED: Document = {name: {} for name in EMBEDDED}
 RECORD = dict.fromkeys((*EMBEDDED, *INTERNAL), 0)
 
 
@@ -43,9 +44,10 @@ def served(document: Document, online_since: datetime | None) -> Document:
 
 def is_online(document: Document, since: datetime | None) -> bool:
     """Tell whether the Online flag is fresh; a game server that died left stale ones."""
-    if since is None or not document["Online"]:
-        return bool(document["Online"])
-    seen = document["LastSeen"]
+    flag = bool(document.get("Online"))
+    if since is None or not flag:
+        return flag
+    seen = document.get("LastSeen")
     return seen is not None and seen >= since
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from marshmallow import fields
+from marshmallow import INCLUDE, fields
 
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, Moment, Text
@@ -16,6 +16,9 @@ from app.http.lists import (
 
 class PlayerSchema(Schema):
     """A player character. What else the game stores on one is served as well."""
+
+    class Meta:
+        unknown = INCLUDE
 
     Id = Guid(required=True)
     Name = Text(required=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -9,13 +10,15 @@ from app.changes import Applied, Intent, Rule
 from app.errors import NotFound
 from app.keys import Lookup
 from app.paging import Page, Window
-from app.players.documents import RECORD, served
+from app.players.documents import NOTHING_EMBEDDED, RECORD, served
 from app.storage.client import Storage
-from app.storage.pages import Pages, Sort
+from app.storage.pages import EVERYTHING, Pages, Sort, Where
 from app.storage.search import by_key, named_like
 from app.storage.swap import swap
 
 Document = dict[str, Any]
+
+BY_CREATION = [("CreationDate", 1), ("_id", 1)]
 
 
 class Players:
@@ -31,27 +34,47 @@ class Players:
         return served(self._read(key, RECORD), self._online_since())
 
     def read(self, key: Lookup, *fields: str) -> Document:
-        """Return these stored fields of a player, and no others."""
-        return self._read(key, dict.fromkeys(fields, 1))
+        """Return these maps of a player, empty where there are none, and nothing else."""
+        return {**NOTHING_EMBEDDED, **self._read(key, dict.fromkeys(fields, 1))}
 
     def list(
         self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
     ) -> Page:
         """Return a page of players, of those whose name holds the searched text if any."""
         sort = _sort(order, 1 if ascending else -1)
-        return self._page(window, sort, named_like(search) if search else None)
+        where = named_like(search) if search else EVERYTHING
+        return self._page(window, sort, where, self._online_since())
 
     def list_online(self, window: Window) -> Page:
         """Return a page of those who are online, by name."""
-        return self._page(window, [("NameKey", 1)], self._online())
+        since = self._online_since()
+        online = _online(since)
+        return self._page(window, [("NameKey", 1)], Where(online, online), since)
+
+    def list_of_user(self, user_id: str) -> Sequence[Document]:
+        """Return all characters of a user, in the order in which they were made."""
+        since = self._online_since()
+        found = self._players.find({"UserId": user_id}, RECORD, sort=BY_CREATION)
+        return [served(player, since) for player in found]
+
+    def get_of_user(self, user_id: str, key: Lookup) -> Document:
+        """Return one character of a user: by id, else by name, else by place in the list."""
+        own = {"UserId": user_id}
+        player = self._players.find_one({**by_key(key), **own}, RECORD)
+        if player is None and key.text.isascii() and key.text.isdecimal() and len(key.text) < 10:
+            found = self._players.find(own, RECORD, sort=BY_CREATION).skip(int(key.text)).limit(1)
+            player = next(found, None)
+        if player is None:
+            raise NotFound("player", key)
+        return served(player, self._online_since())
 
     def count_online(self) -> int:
-        return self._players.count_documents(self._online())
+        return self._players.count_documents(_online(self._online_since()))
 
     def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to these fields of a player, exactly once."""
         try:
-            return swap(self._players, by_key(key), reads, rule, intent)
+            return swap(self._players, by_key(key), reads, _on_maps(rule), intent)
         except NotFound:
             raise NotFound("player", key) from None
 
@@ -61,18 +84,22 @@ class Players:
             raise NotFound("player", key)
         return player
 
-    def _page(self, window: Window, sort: Sort, where: Document | None) -> Page:
+    def _page(self, window: Window, sort: Sort, where: Where, since: datetime | None) -> Page:
         total, players = self._pages.read(window, sort, RECORD, where)
-        since = self._online_since()
         return Page(total, [served(player, since) for player in players])
-
-    def _online(self) -> Document:
-        since = self._online_since()
-        return {"Online": True, "LastSeen": {"$gte": since}} if since else {"Online": True}
 
     def _online_since(self) -> datetime | None:
         """Return when a player must have been seen to count as online; None: at any time."""
         return datetime.now(timezone.utc) - self._online_ttl if self._online_ttl else None
+
+
+def _on_maps(rule: Rule) -> Rule:
+    """Show a rule empty maps where an old document has none."""
+    return lambda player: rule({**NOTHING_EMBEDDED, **player})
+
+
+def _online(since: datetime | None) -> Document:
+    return {"Online": True, "LastSeen": {"$gte": since}} if since else {"Online": True}
 
 
 def _sort(order: str, direction: int) -> Sort:

@@ -5,17 +5,27 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pymongo.collection import Collection
-from pymongo.errors import ExecutionTimeout
+from pymongo.errors import PyMongoError
 
 from app.paging import Page, Window
 
 Document = dict[str, Any]
 Sort = Sequence[tuple[str, int]]
 
-DRIFT_SECONDS = 60
+DRIFT_SECONDS = 600
+
+
+class Where(NamedTuple):
+    """Which documents a list is of: as they are best read, and as they are best counted."""
+
+    find: Document
+    tally: Document
+
+
+EVERYTHING = Where({}, {})
 
 
 class Pages:
@@ -26,12 +36,13 @@ class Pages:
         self._total = Total(collection, total_seconds)
 
     def read(
-        self, window: Window, sort: Sort, fields: Mapping[str, Any], where: Document | None = None
+        self, window: Window, sort: Sort, fields: Mapping[str, Any], where: Where = EVERYTHING
     ) -> Page:
         """Return one page in the given order, which must be total."""
-        cursor = self._collection.find(where or {}, fields, sort=list(sort))
+        cursor = self._collection.find(where.find, fields, sort=list(sort))
         values = list(cursor.skip(window.page * window.size).limit(window.limit))
-        total = self._collection.count_documents(where) if where else self._total.get()
+        tally = where.tally
+        total = self._collection.count_documents(tally) if tally else self._total.get()
         return Page(total, values)
 
 
@@ -65,7 +76,7 @@ class Total:
     def _correct(self, now: float) -> None:
         """Measure the counter's error again where it is old or another server leads."""
         leader, measured_at = self._measured
-        current = self._collection.database.client.address
+        current = self._collection.database.client.primary
         if current == leader and now - measured_at < DRIFT_SECONDS:
             return
         if self._measuring.acquire(blocking=leader is None):
@@ -81,7 +92,7 @@ class Total:
             before = self._collection.estimated_document_count()
             try:
                 count = self._collection.count_documents({}, hint="_id_")
-            except ExecutionTimeout:  # too many to count: the last error is the best there is
+            except PyMongoError:  # too many to count in time: the last error is the best there is
                 return
             if self._collection.estimated_document_count() == before:
                 self._error = before - count

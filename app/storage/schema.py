@@ -45,12 +45,12 @@ def _document(required: Document, optional: Document | None = None) -> Document:
 
 SLOT: Document = {
     **_document(
-        {"ItemId": GUID, "Quantity": {"bsonType": ["int", "long"], "minimum": 1}},
+        {"ItemId": GUID, "Quantity": {**COUNT, "minimum": 1, "maximum": 2**31 - 1}},
         {"BagId": GUID, "StatBuffs": _integers(5)},
     ),
     "additionalProperties": False,
 }
-SLOT_NUMBER = "^(0|[1-9][0-9]{0,5})$"
+SLOT_NUMBER = "^(0|[1-9][0-9]{0,3})$"
 SLOTS = _map(SLOT_NUMBER, SLOT)
 # What the compare-and-swap keeps on every document that it changes.
 CHANGED: Document = {
@@ -75,7 +75,7 @@ PLAYER = _document(
         **CHANGED,
     }
 )
-BAG = _document({"_id": GUID, "SlotCount": COUNT, "Slots": SLOTS, **CHANGED})
+BAG = _document({"_id": GUID, "SlotCount": {**COUNT, "maximum": 10_000}, "Slots": SLOTS, **CHANGED})
 POWER = _document(
     dict.fromkeys(
         (
@@ -85,17 +85,26 @@ POWER = _document(
         FLAG,
     )
 )
+RESET: Document = {
+    **_document({"Code": TEXT, "ExpiresAt": MOMENT, "Failures": COUNT}),
+    "bsonType": ["object", "null"],
+}
 USER = _document(
     {
         **NAMED,
         **{"Email": TEXT, "EmailKey": TEXT, "Power": POWER, "PasswordHash": TEXT_OR_NULL},
         **{"IsMuted": FLAG, "MuteReason": TEXT_OR_NULL, "CreationDate": MOMENT},
+        **{"Credentials": COUNT, "Reset": RESET},
         **CHANGED,
     }
 )
 REFRESH_TOKEN = _document(
-    {"_id": TEXT, "Chain": GUID, "UserId": GUID, "Used": FLAG, "ExpiresAt": MOMENT}
+    {
+        **{"_id": TEXT, "Chain": GUID, "UserId": GUID, "Credentials": COUNT},
+        **{"Used": FLAG, "ExpiresAt": MOMENT},
+    }
 )
+ATTEMPTS = _document({"_id": TEXT, "Taken": INTEGER, "Failures": COUNT, "ExpiresAt": MOMENT})
 
 
 class CollectionPlan(NamedTuple):
@@ -148,6 +157,7 @@ COLLECTIONS = {
             _index("expiry", "ExpiresAt", expireAfterSeconds=0),
         ],
     ),
+    "attempts": CollectionPlan(ATTEMPTS, [_index("expiry", "ExpiresAt", expireAfterSeconds=0)]),
 }
 
 

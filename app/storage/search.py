@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from app.keys import Lookup
+from app.storage.pages import Where
 
 
 def by_key(key: Lookup) -> dict[str, Any]:
@@ -13,11 +14,13 @@ def by_key(key: Lookup) -> dict[str, Any]:
     return {"_id": key.id} if key.id else {"NameKey": key.name_key}
 
 
-def named_like(text: str) -> dict[str, Any]:
+def named_like(text: str) -> Where:
     """Return the filter for names that hold a text, both as name keys.
 
     A rare text is looked up among the ends of names. A common one is found sooner by walking the
-    names in order; for that the name itself is compared too. MongoDB tries both and chooses.
+    names in order; for that the name itself is compared too. MongoDB tries both and chooses. To
+    count, the ends alone do, without a look at any document.
     """
     pattern = re.escape(text)
-    return {"NameTails": {"$regex": f"^{pattern}"}, "NameKey": {"$regex": pattern}}
+    ends = {"NameTails": {"$regex": f"^{pattern}"}}
+    return Where({**ends, "NameKey": {"$regex": pattern}}, ends)

@@ -14,9 +14,11 @@ from datetime import datetime, timezone
 from typing import Any
 
 from pymongo.collection import Collection
+from pymongo.errors import PyMongoError
 
 from app.changes import Applied, Intent, Rule
-from app.errors import Busy, KeyReused, NotFound
+from app.errors import Busy, KeyReused, NotFound, OutcomeUnknown
+from app.storage.faults import explain
 
 Document = dict[str, Any]
 
@@ -47,10 +49,21 @@ def swap(
             return Applied(change.answer)
         _note(update, document.get("Version", 0), intent, change.answer)
         unchanged = {"_id": document["_id"], "Version": document.get("Version")}
-        if collection.update_one(unchanged, update).matched_count:
+        if _written(collection, unchanged, update, intent):
             return Applied(change.answer)
         time.sleep(pause)
     raise Busy(collection.name.removesuffix("s"))
+
+
+def _written(
+    collection: Collection[Document], unchanged: Document, update: Document, intent: Intent
+) -> bool:
+    try:
+        return bool(collection.update_one(unchanged, update).matched_count)
+    except PyMongoError as error:
+        if intent.key is None and explain(error):
+            raise OutcomeUnknown from error
+        raise
 
 
 def fresh_version() -> int:

@@ -1,11 +1,16 @@
-"""What an account is, and which names and addresses one may have. Pure."""
+"""What an account is, and what may become of it. Pure."""
 
 from __future__ import annotations
 
+import hmac
 import re
-from datetime import datetime
+import secrets
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
+from app.changes import Change
+from app.errors import Invalid, InvalidCredentials
 from app.keys import name_key, name_tails
 
 Document = dict[str, Any]
@@ -14,12 +19,19 @@ POWER_FLAGS = (
     *("Editor", "Ban", "Kick", "Mute"),
     *("Api", "ApiPersonalInformation", "ApiUserManagement"),
 )
+# These are nobody's business but ours.
+INTERNAL = ("NameKey", "NameTails", "EmailKey", "Credentials", "Reset", "Version", "Journal")
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
 
 # One local part, one @, a domain with a dot, and nothing that could end a mail header.
 _CHARACTER = r"[^@\s\x00-\x1f\x7f<>()\[\],;:\\\"]"
 _EMAIL = re.compile(rf"{_CHARACTER}{{1,64}}@(?!\.){_CHARACTER}+\.{_CHARACTER}{{2,63}}(?<!\.)")
 LONGEST_EMAIL = 254
+
+# Without I, O, 0 and 1, which people mistake for each other.
+CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+CODE_LENGTH = 8
+CODE_FAILURES = 5
 
 
 def is_username(name: str) -> bool:
@@ -30,6 +42,18 @@ def is_username(name: str) -> bool:
 def is_email(email: str) -> bool:
     """Tell whether an address is plausible; only a mail to it would prove more."""
     return len(email) <= LONGEST_EMAIL and _EMAIL.fullmatch(email) is not None
+
+
+def require_username(name: str, field: str) -> None:
+    if not is_username(name):
+        fault = "must be 2 to 20 letters or digits."
+        raise Invalid(f"The field '{field}' {fault}", {field: [fault.capitalize()]})
+
+
+def require_email(email: str, field: str) -> None:
+    if not is_email(email):
+        fault = "must be an email address."
+        raise Invalid(f"The field '{field}' {fault}", {field: [fault.capitalize()]})
 
 
 def email_key(email: str) -> str:
@@ -46,6 +70,9 @@ def stored(record: Document, version: int = 0) -> Document:
         "NameKey": key,
         "NameTails": name_tails(key),
         "EmailKey": email_key(record["Email"]),
+        # Counts changes of the password; tokens of an earlier count are worth nothing.
+        "Credentials": version,
+        "Reset": None,
         "Version": version,
         "Journal": [],
     }
@@ -67,3 +94,84 @@ def new_account(
             "CreationDate": now,
         }
     )
+
+
+def queried_power(power: Mapping[str, bool]) -> dict[str, bool]:
+    """Return the flags under the names that lists and lookups have."""
+    names = ("Editor", "Ban", "Kick", "Mute", "Api")
+    flags = {name: power.get(name, False) for name in names}
+    return {**flags, "PersonalInformation": power.get("ApiPersonalInformation", False)}
+
+
+def changed_power(power: Mapping[str, bool]) -> dict[str, bool]:
+    """Return the flags under the names that a change of email answers with."""
+    return {name: power.get(name, False) for name in POWER_FLAGS}
+
+
+def served(
+    user: Document, power: Callable[[Mapping[str, bool]], dict[str, bool]], code: str | None
+) -> Document:
+    """Return the record that callers see; the code is shown only to those who may use it."""
+    return {
+        "Id": user["_id"],
+        "Name": user["Name"],
+        "Email": user["Email"],
+        "Power": power(user["Power"]),
+        "PasswordResetCode": code,
+        "IsMuted": user["IsMuted"],
+        "MuteReason": user["MuteReason"],
+    }
+
+
+def living_code(user: Document, now: datetime) -> str | None:
+    """Return the reset code that would be accepted now."""
+    reset = user["Reset"]
+    return reset["Code"] if reset and reset["ExpiresAt"] > now else None
+
+
+def new_code() -> str:
+    return "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
+
+
+def remember_code(user: Document, *, code: str, now: datetime, seconds: int) -> Change:
+    """Make a code the one that is accepted."""
+    reset = {"Code": code, "ExpiresAt": now + timedelta(seconds=seconds), "Failures": 0}
+    return Change({"Reset": reset}, None)
+
+
+def change_email(user: Document, *, new: str, checked: str | None = None) -> Change:
+    """Give an account another address; a code that went to the former one is void."""
+    _require_checked(user, checked)
+    fields = {"Email": new, "EmailKey": email_key(new), "Reset": None}
+    return Change(fields, {**user, **fields})
+
+
+def change_password(user: Document, *, password_hash: str, checked: str | None = None) -> Change:
+    """Give an account another password; tokens and codes from before are void."""
+    _require_checked(user, checked)
+    return Change(_with_password(user, password_hash), None)
+
+
+def redeem_code(
+    user: Document, *, code: str, now: datetime, make_hash: Callable[[], str]
+) -> Change:
+    """Exchange a code for another password; answers whether it was right, and counts if not."""
+    living = living_code(user, now)
+    if living is None:
+        return Change({}, False)
+    if hmac.compare_digest(living.encode(), code.upper().encode()):
+        return Change(_with_password(user, make_hash()), True)
+    failures = user["Reset"]["Failures"] + 1
+    left = None if failures >= CODE_FAILURES else {**user["Reset"], "Failures": failures}
+    return Change({"Reset": left}, False)
+
+
+def _with_password(user: Document, password_hash: str) -> Document:
+    count = user["Credentials"] + 1
+    return {"PasswordHash": password_hash, "Credentials": count, "Reset": None}
+
+
+def _require_checked(user: Document, checked: str | None) -> None:
+    """Refuse a change whose password was checked against one that is no longer there."""
+    if checked is not None and user["PasswordHash"] != checked:
+        raise InvalidCredentials

@@ -9,33 +9,49 @@ from typing import Any
 
 from pymongo.errors import DuplicateKeyError
 
-from app.changes import Change, Intent
+from app.changes import Change, Intent, Rule
 from app.errors import EmailTaken, NameTaken, NotFound
 from app.keys import Lookup
+from app.paging import Page, Window
 from app.storage.client import Storage
-from app.storage.search import by_key
+from app.storage.pages import EVERYTHING, Pages
+from app.storage.search import by_key, named_like
 from app.storage.swap import swap
-from app.users.domain import new_account
+from app.users.domain import change_email, new_account
 
 Document = dict[str, Any]
+
+RECORD = ("Name", "Email", "Power", "Reset", "IsMuted", "MuteReason")
+SORTS = {"name": "NameKey", "email": "EmailKey"}
 
 
 class Users:
     """The accounts of one application."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, total_seconds: float = 0) -> None:
         self._users = storage.db["users"]
+        self._tokens = storage.db["refresh_tokens"]
+        self._pages = Pages(self._users, total_seconds)
 
     def get(self, key: Lookup, *fields: str) -> Document:
-        """Return these fields of an account, or all of them."""
-        user = self._users.find_one(by_key(key), list(fields) or None)
+        """Return these fields of an account, or those of its record."""
+        user = self._users.find_one(by_key(key), list(fields or RECORD))
         if user is None:
             raise NotFound("user", key)
         return user
 
+    def list(
+        self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
+    ) -> Page:
+        """Return a page of accounts, of those whose name holds the searched text if any."""
+        sort = [(SORTS[order], 1 if ascending else -1)]
+        where = named_like(search) if search else EVERYTHING
+        return self._pages.read(window, sort, dict.fromkeys(RECORD, 1), where)
+
     def credentials(self, name_key: str) -> Document | None:
         """Return what signing in needs to know of an account, if there is one."""
-        return self._users.find_one({"NameKey": name_key}, ["Name", "PasswordHash", "Power"])
+        fields = ["Name", "PasswordHash", "Power", "Credentials"]
+        return self._users.find_one({"NameKey": name_key}, fields)
 
     def create(self, name: str, email: str, password_hash: str | None) -> Document:
         """Add an account without any power; the indexes hold names and addresses unique."""
@@ -43,11 +59,18 @@ class Users:
         user = new_account(str(uuid.uuid4()), name, email, password_hash, now)
         try:
             self._users.insert_one(user)
-        except DuplicateKeyError as error:
-            if "EmailKey" in (error.details or {}).get("keyPattern", {}):
-                raise EmailTaken(email) from None
-            raise NameTaken(name) from None
+        except DuplicateKeyError:
+            if self._users.find_one({"NameKey": user["NameKey"]}, ["_id"]):
+                raise NameTaken(name) from None
+            raise EmailTaken(email) from None
         return user
+
+    def change(self, key: Lookup, reads: tuple[str, ...], operation: str, rule: Rule) -> Any:
+        """Apply a rule to these fields of an account, and return its answer."""
+        try:
+            return swap(self._users, by_key(key), reads, rule, Intent(operation)).answer
+        except NotFound:
+            raise NotFound("user", key) from None
 
     def change_power(self, key: Lookup, rule: Callable[[Document], Document]) -> Document:
         """Apply a rule to an account's Power and return the new one."""
@@ -56,14 +79,29 @@ class Users:
             power = rule(user["Power"])
             return Change({"Power": power}, power)
 
-        where = by_key(key)
-        power: Document = swap(self._users, where, ("Power",), change, Intent("power")).answer
+        power: Document = self.change(key, ("Power",), "power", change)
         return power
 
-    def has_hash(self, user_id: str, password_hash: str) -> bool:
-        """Tell whether a password is still the one that was checked."""
-        same = {"_id": user_id, "PasswordHash": password_hash}
-        return self._users.find_one(same, ["_id"]) is not None
+    def change_email(self, key: Lookup, new: str, checked: str | None = None) -> Document:
+        """Give an account another address, and return the account."""
+        reads = (*RECORD, "EmailKey", "PasswordHash")
+        try:
+            user: Document = self.change(
+                key, reads, "email", lambda user: change_email(user, new=new, checked=checked)
+            )
+        except DuplicateKeyError:
+            raise EmailTaken(new) from None
+        return user
+
+    def change_password(self, key: Lookup, rule: Rule) -> Any:
+        """Apply a rule that may set another password, and sweep what it made void."""
+        reads = ("PasswordHash", "Credentials", "Reset")
+        answer = self.change(key, reads, "password", rule)
+        user = self.get(key, "Credentials")
+        # They are worth nothing any more, by their count; this only keeps the place tidy.
+        former = {"UserId": user["_id"], "Credentials": {"$lt": user["Credentials"]}}
+        self._tokens.delete_many(former)
+        return answer
 
     def renew_hash(self, user_id: str, old: str, new: str) -> None:
         """Store the same password at today's cost, unless it was changed meanwhile."""

@@ -61,4 +61,4 @@ def set_variable(args: dict[str, Any], key: Lookup, variable_id: str) -> Respons
 
 def read_value(key: Lookup, variable: str) -> int | bool:
     """Read one variable, and nothing else of the player."""
-    return value_of(players.read(key, f"Variables.{variable}").get("Variables", {}), variable)
+    return value_of(players.read(key, f"Variables.{variable}")["Variables"], variable)

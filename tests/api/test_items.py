@@ -109,7 +109,8 @@ def test_give_is_all_or_nothing_when_the_bank_is_full_too(post, bob, db):
 
 def test_the_catalogue_can_say_less(post, get, bob, db, app):
     arrow = guid()
-    db["items"].insert_one({"_id": arrow, "StackLimit": 20})
+    odd = [{"_id": guid(), "StackLimit": limit} for limit in (float("inf"), [5], "many", True)]
+    db["items"].insert_many([{"_id": arrow.upper(), "StackLimit": 20}, *odd])
     app.extensions[PARTS][Catalogue]._read_at = float("-inf")
     post("give", itemid=arrow, quantity=50)
     inventory = get("/Bob/items/inventory").json

@@ -172,11 +172,12 @@ def test_a_token_id_that_is_no_guid_is_a_400_in_the_common_shape(client, alice, 
     assert response.json.keys() == {"Message", "Errors"}
 
 
-def test_a_sign_in_that_a_change_of_password_overtakes_is_refused(client, alice, app, monkeypatch):
-    users = app.extensions[PARTS][Users]
-    monkeypatch.setattr(users, "has_hash", lambda *_: False)
-    assert sign_in(client).json["error"] == "invalid_grant"
-    assert app.extensions[PARTS][RefreshTokens]._tokens.count_documents({}) == 0
+def test_tokens_from_before_a_change_of_password_are_worth_nothing(client, alice, db):
+    tokens = sign_in(client).json
+    db.users.update_one({"_id": alice["_id"]}, {"$inc": {"Credentials": 1}})
+    assert call(client, tokens["access_token"]).status_code == 401
+    assert refresh(client, tokens["refresh_token"]).json["error"] == "invalid_grant"
+    assert call(client, sign_in(client).json["access_token"]).status_code == 200
 
 
 def test_a_password_at_an_old_cost_is_stored_anew(client, alice, db, app):

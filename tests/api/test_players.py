@@ -70,6 +70,8 @@ def test_the_list_is_sorted_and_searched(get, heroes, query, expected):
         ({"search": "ab"}, "search"),
         ({"search": "e\u0301e\u0301"}, "search"),
         ({"search": ""}, "search"),
+        ({"search": "ßa"}, "search"),
+        ({"search": "a\x00b"}, "search"),
         ({"sortBy": "hair"}, "sortBy"),
         ({"sortDirection": "Up"}, "sortDirection"),
         ({"page": "-1"}, "page"),
@@ -243,6 +245,29 @@ def test_all_nineteen_need_the_api_role_and_no_other(client, world, roles, statu
         else:
             assert response.status_code in (200, 400, 404), (method, path)
         assert client.open(url, method=method).status_code == 401
+
+
+def test_a_slash_after_any_path_is_tolerated(client, world):
+    world.add_player(Name="Bob")
+    headers = world.headers()
+    guid = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+    for method, path in ENDPOINTS:
+        url = PLAYERS + path.format(guid=guid)
+        without = client.open(url, method=method, headers=headers)
+        with_slash = client.open(f"{url}/", method=method, headers=headers)
+        assert (with_slash.status_code, with_slash.data) == (without.status_code, without.data), (
+            path
+        )
+
+
+def test_a_document_from_before_our_time_is_served_as_far_as_it_goes(client, world, as_role):
+    player = world.add_player(Name="Old")
+    gone = dict.fromkeys(("Online", "LastSeen", "Inventory", "Bank", "Spells", "Variables"), "")
+    update = {"$unset": gone}
+    world.db.players.update_one({"_id": player["_id"]}, update, bypass_document_validation=True)
+    headers = as_role()
+    for path in ("", "/Old", "/Old/items", "/Old/items/bank", "/Old/spells", "/Old/variables"):
+        assert client.get(PLAYERS + path, headers=headers).status_code == 200, path
 
 
 def test_every_player_endpoint_says_404_for_nobody(client, as_role):

@@ -14,6 +14,7 @@ TOKEN = {
     "_id": "hash",
     "Chain": guid(),
     "UserId": guid(),
+    "Credentials": 0,
     "Used": False,
     "ExpiresAt": datetime(2099, 1, 1, tzinfo=timezone.utc),
 }

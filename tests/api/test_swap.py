@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pymongo.errors import ServerSelectionTimeoutError
 
 from app.changes import Change, Intent
-from app.errors import Busy, Conflict, KeyReused, NotFound
+from app.errors import Busy, Conflict, KeyReused, NotFound, OutcomeUnknown
 from app.storage import swap as swap_module
 from app.storage.swap import JOURNAL_LENGTH, _difference, fresh_version, swap
 from tests.factories import guid, make_player
@@ -190,6 +192,44 @@ def descend(document, path):
 def exactly(value):
     """Return a value's text, in which True is not 1 and the order of names does not matter."""
     return json.dumps(value, sort_keys=True)
+
+
+def test_of_many_requests_with_one_key_at_once_one_is_applied(real_db):
+    """A client that gives up waiting and repeats races itself."""
+    player = make_player()
+    real_db.players.insert_one(player)
+
+    def send(number):
+        intent = Intent("add", "one key", "print")
+        return swap(real_db.players, {"_id": player["_id"]}, READS, partial(add, 5), intent)
+
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(send, range(12)))
+    assert sorted(answer.replayed for answer in answers) == [False] + [True] * 11
+    assert {answer.answer["total"] for answer in answers} == {5}
+    assert real_db.players.find_one({"_id": player["_id"]})["Variables"] == {COUNTER: 5}
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"), [(None, OutcomeUnknown), ("k", ServerSelectionTimeoutError)]
+)
+def test_a_write_that_is_not_confirmed_is_told_apart_by_its_key(db, player, key, expected):
+    class Unconfirmed:
+        name = "players"
+        find_one = staticmethod(db.players.find_one)
+
+        @staticmethod
+        def update_one(*_):
+            raise ServerSelectionTimeoutError("away")
+
+    with pytest.raises(expected):
+        swap(
+            Unconfirmed(),
+            {"_id": player["_id"]},
+            READS,
+            partial(add, 1),
+            Intent("add", key, "print"),
+        )
 
 
 def test_32_threads_lose_nothing_and_apply_no_key_twice(real_db):

@@ -43,7 +43,7 @@ def test_names_compare_without_case_and_without_composition(name):
     assert name_key(decomposed) == name_key(unicodedata.normalize("NFC", name))
 
 
-@pytest.mark.parametrize(("one", "other"), [("ÉLAN", "élan"), ("Élan", "É" + "lan")])
+@pytest.mark.parametrize(("one", "other"), [("ÉLAN", "élan"), ("Élan", "E\u0301lan")])
 def test_two_spellings_of_one_name_have_one_key(one, other):
     assert name_key(one) == name_key(other)
 

@@ -1,0 +1,31 @@
+"""Where a request comes from, as far as it can be trusted."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from flask import Flask, request
+from werkzeug.middleware.proxy_fix import ProxyFix
+
+# Whoever has one address of IPv6 has as many as he likes, all within this.
+NETWORK_BITS = 64
+
+
+def register(app: Flask, proxies: int) -> None:
+    """Believe what this many proxies say of the client, and nothing that the client says itself."""
+    if proxies:
+        app.wsgi_app = ProxyFix(  # type: ignore[method-assign] # as Flask documents it
+            app.wsgi_app, x_for=proxies, x_proto=proxies
+        )
+
+
+def client_address() -> str:
+    """Return the address to count a client by."""
+    text = request.remote_addr or ""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return text
+    if address.version == 6 and address.ipv4_mapped is None:
+        return str(ipaddress.ip_network((address, NETWORK_BITS), strict=False))
+    return str(address.ipv4_mapped if address.version == 6 else address)

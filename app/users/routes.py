@@ -1,0 +1,252 @@
+"""User accounts: lists and lookup, registering, passwords, addresses, characters."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from functools import partial
+from typing import Any
+
+from flask import Response, current_app, request
+from werkzeug.exceptions import MethodNotAllowed
+
+from app.auth import roles
+from app.auth.callers import Callers
+from app.auth.guesses import attempt
+from app.auth.powers import Role
+from app.errors import Forbidden, Invalid, InvalidCredentials, QuartermasterError
+from app.http.api import Blueprint
+from app.http.json import json_response
+from app.http.lists import (
+    ASCENDING,
+    LegacyListArgs,
+    deprecated_headers,
+    legacy_envelope,
+    legacy_window,
+    paged_envelope,
+    paged_window,
+)
+from app.http.stores import current
+from app.keys import Lookup
+from app.paging import Page
+from app.players.schemas import PlayerSchema
+from app.players.store import Players
+from app.users.domain import (
+    change_password,
+    changed_power,
+    living_code,
+    new_code,
+    queried_power,
+    redeem_code,
+    remember_code,
+    require_email,
+    require_username,
+    served,
+)
+from app.users.mail import Mailer
+from app.users.passwords import Passwords
+from app.users.schemas import (
+    ChangedUserSchema,
+    ChangeEmailArgs,
+    ChangePasswordArgs,
+    LegacyUserPageSchema,
+    ManageEmailArgs,
+    ManagePasswordArgs,
+    MessageSchema,
+    PasswordArgs,
+    RedeemArgs,
+    RegisterArgs,
+    RegisteredSchema,
+    UserListArgs,
+    UserPageSchema,
+    UserSchema,
+)
+from app.users.store import Users
+
+PREFIX = "/api/v1/users"
+
+blp = Blueprint("Users", __name__, url_prefix=PREFIX, description="User accounts.")
+
+callers = current(Callers)
+mailer = current(Mailer)
+passwords = current(Passwords)
+players = current(Players)
+users = current(Users)
+
+query = roles.required(Role.USERS_QUERY)
+manage = roles.required(Role.USERS_QUERY, Role.USERS_MANAGE)
+
+
+@blp.route("")
+@query
+@blp.arguments(UserListArgs(), location="query")
+@blp.response(200, UserPageSchema)
+def list_users(args: dict[str, Any]) -> Response:
+    """List users"""
+    window = paged_window(args, current_app.config["PAGE_SIZE_MAX"])
+    ascending = args["sortDirection"] == ASCENDING
+    page = users.list(window, args.get("search"), args["sortBy"], ascending)
+    return json_response(paged_envelope(window, shown_page(page)))
+
+
+@blp.route("", methods=["POST"])
+@query
+@blp.arguments(LegacyListArgs(), required=False)
+@blp.response(200, LegacyUserPageSchema)
+@blp.doc(deprecated=True)
+def list_users_by_body(args: dict[str, Any]) -> Response:
+    """List users, the way before GET"""
+    window = legacy_window(args, current_app.config["PAGE_SIZE_MAX"])
+    body = legacy_envelope(window, shown_page(users.list(window)))
+    return json_response(body, headers=deprecated_headers(PREFIX))
+
+
+@blp.route("/<lookup:key>")
+@query
+@blp.response(200, UserSchema)
+def get_user(key: Lookup) -> Response:
+    """Get one user"""
+    return json_response(shown(users.get(key), queried_power))
+
+
+@blp.route("/register", methods=["POST"])
+@query
+@blp.arguments(RegisterArgs())
+@blp.response(200, RegisteredSchema)
+def register_user(args: dict[str, Any]) -> Response:
+    """Register a user"""
+    require_username(args["username"], "username")
+    require_email(args["email"], "email")
+    user = users.create(args["username"], args["email"], passwords.hash(args["password"]))
+    return json_response({"Username": user["Name"], "Email": user["Email"]})
+
+
+@blp.route("/<lookup:key>/password/validate", methods=["POST"])
+@query
+@blp.arguments(PasswordArgs())
+@blp.response(200, MessageSchema)
+def validate_password(args: dict[str, Any], key: Lookup) -> Response:
+    """Check a user's password"""
+    check_password(key, args["password"], Invalid("The password is wrong."))
+    return json_response({"Message": "Password Correct"})
+
+
+@blp.route("/<lookup:key>/email/change", methods=["POST"])
+@query
+@blp.arguments(ChangeEmailArgs())
+@blp.response(200, ChangedUserSchema)
+def change_email(args: dict[str, Any], key: Lookup) -> Response:
+    """Change a user's email with the current password"""
+    require_email(args["new"], "new")
+    checked = check_password(key, args["authorization"], InvalidCredentials())
+    return json_response(shown(users.change_email(key, args["new"], checked), changed_power))
+
+
+@blp.route("/<lookup:key>/password/change", methods=["POST"])
+@query
+@blp.arguments(ChangePasswordArgs())
+@blp.response(200, MessageSchema)
+def change_own_password(args: dict[str, Any], key: Lookup) -> Response:
+    """Change a user's password with the current one"""
+    checked = check_password(key, args["authorization"], InvalidCredentials())
+    set_password(key, args["new"], checked)
+    return json_response({"Message": "Password Updated"})
+
+
+@blp.route("/<lookup:key>/password/reset")
+@query
+@blp.response(200, MessageSchema)
+def send_reset_code(key: Lookup) -> Response:
+    """Mail a user a code to reset the password"""
+    if request.method == "HEAD":  # which Flask would let through as a GET, and which sends no mail
+        raise MethodNotAllowed(["GET", "POST"])
+    with attempt(str(key.id or key.name_key)):
+        user = users.get(key, "Name", "Email")
+    code, now = new_code(), datetime.now(timezone.utc)
+    mailer.send_code(user["Name"], user["Email"], code)
+    # Only now: a mail that was not sent leaves the former code as it was.
+    seconds = current_app.config["RESET_CODE_SECONDS"]
+    rule = partial(remember_code, code=code, now=now, seconds=seconds)
+    users.change(key, ("Reset",), "reset", rule)
+    return json_response({"Message": "Password reset email sent."})
+
+
+@blp.route("/<lookup:key>/password/reset", methods=["POST"])
+@query
+@blp.arguments(RedeemArgs())
+@blp.response(200, MessageSchema)
+def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
+    """Set a new password with the code from the mail"""
+    rule = partial(
+        redeem_code,
+        code=args["code"],
+        now=datetime.now(timezone.utc),
+        make_hash=partial(passwords.hash, args["new"]),
+    )
+    with attempt(users.get(key, "_id")["_id"]):
+        if not users.change_password(key, rule):
+            raise Forbidden("The code is wrong or no longer valid.")
+    callers.forget()
+    return json_response({"Message": "Password Updated"})
+
+
+@blp.route("/<lookup:key>/players")
+@query
+@blp.response(200, PlayerSchema(many=True))
+def list_characters(key: Lookup) -> Response:
+    """List a user's characters"""
+    return json_response(players.list_of_user(users.get(key, "_id")["_id"]))
+
+
+@blp.route("/<lookup:key>/players/<lookup:character>")
+@query
+@blp.response(200, PlayerSchema)
+def get_character(key: Lookup, character: Lookup) -> Response:
+    """Get one of a user's characters by id, name or index"""
+    return json_response(players.get_of_user(users.get(key, "_id")["_id"], character))
+
+
+@blp.route("/<lookup:key>/manage/email/change", methods=["POST"])
+@manage
+@blp.arguments(ManageEmailArgs())
+@blp.response(200, ChangedUserSchema)
+def manage_email(args: dict[str, Any], key: Lookup) -> Response:
+    """Change a user's email without the password"""
+    require_email(args["new"], "new")
+    return json_response(shown(users.change_email(key, args["new"]), changed_power))
+
+
+@blp.route("/<lookup:key>/manage/password/change", methods=["POST"])
+@manage
+@blp.arguments(ManagePasswordArgs())
+@blp.response(200, MessageSchema)
+def manage_password(args: dict[str, Any], key: Lookup) -> Response:
+    """Change a user's password without the current one"""
+    set_password(key, args["new"])
+    return json_response({"Message": "Password Correct"})
+
+
+def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str | None:
+    """Raise the refusal unless this is the password; return the hash that it was checked with."""
+    user = users.get(key, "PasswordHash")
+    stored: str | None = user["PasswordHash"]
+    with attempt(user["_id"]):
+        if not passwords.matches(stored, sha256):
+            raise refusal
+    return stored
+
+
+def set_password(key: Lookup, sha256: str, checked: str | None = None) -> None:
+    rule = partial(change_password, password_hash=passwords.hash(sha256), checked=checked)
+    users.change_password(key, rule)
+    callers.forget()
+
+
+def shown(user: dict[str, Any], power: Any) -> dict[str, Any]:
+    """Return a user's record, with the reset code for those who manage users."""
+    may_see = Role.USERS_MANAGE in roles.caller().roles
+    code = living_code(user, datetime.now(timezone.utc)) if may_see else None
+    return served(user, power, code)
+
+
+def shown_page(page: Page) -> Page:
+    return Page(page.total, [shown(user, queried_power) for user in page.values])

@@ -1,0 +1,206 @@
+"""Guessing made expensive: limits by account and by address, exact and shared."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from pymongo.errors import ServerSelectionTimeoutError
+
+from app.auth.powers import Role
+from app.errors import Forbidden, RateLimited
+from app.http.stores import PARTS
+from app.storage.attempts import Attempts
+from app.users.passwords import Passwords
+from tests.factories import sha256
+
+TOKEN = "/api/oauth/token"
+QUERY = (Role.API, Role.USERS_QUERY)
+RIGHT, WRONG = sha256("right"), sha256("wrong")
+
+
+@pytest.fixture
+def settings(settings):
+    settings.ACCOUNT_FAILURES = 3
+    settings.ADDRESS_FAILURES = 6
+    return settings
+
+
+@pytest.fixture
+def alice(world):
+    return world.add_user("right", roles=(Role.API,), Name="Alice")
+
+
+@pytest.fixture
+def sign_in(client):
+    def sign_in(name="Alice", password=WRONG, address="198.51.100.1"):
+        body = {"grant_type": "password", "username": name, "password": password}
+        return client.post(TOKEN, json=body, environ_base={"REMOTE_ADDR": address})
+
+    return sign_in
+
+
+def test_an_account_is_closed_after_its_failures_wherever_they_come_from(sign_in, alice):
+    for number in range(3):
+        assert sign_in(address=f"198.51.100.{number}").status_code == 400
+    closed = sign_in(password=RIGHT, address="198.51.100.9")
+    assert closed.status_code == 429
+    assert 0 < int(closed.headers["Retry-After"]) <= 600
+    assert closed.json["Message"].startswith("Too many failed attempts; please try again in ")
+
+
+def test_an_unknown_name_is_closed_like_a_known_one(sign_in):
+    statuses = [sign_in("Nobody").status_code for _ in range(4)]
+    assert statuses == [400, 400, 400, 429]
+
+
+def test_an_address_is_closed_after_its_failures_whomever_they_are_at(sign_in, alice):
+    for number in range(6):
+        assert sign_in(f"name{number}").status_code == 400
+    assert sign_in(password=RIGHT).status_code == 429
+    assert sign_in(password=RIGHT, address="198.51.100.2").status_code == 200
+
+
+def test_only_failures_count(sign_in, alice):
+    for _ in range(20):
+        assert sign_in(password=RIGHT).status_code == 200
+    assert [sign_in().status_code for _ in range(2)] == [400, 400]
+    assert sign_in(password=RIGHT).status_code == 200
+
+
+def test_a_right_password_without_access_is_no_failure(sign_in, world):
+    world.add_user("right", Name="Gamer")
+    assert [sign_in("Gamer", RIGHT).status_code for _ in range(5)] == [403] * 5
+
+
+def test_all_ways_to_guess_count_together(client, as_role, sign_in, alice):
+    headers = as_role(*QUERY)
+    sign_in()
+    url = f"/api/v1/users/{alice['_id']}"
+    validate = client.post(f"{url}/password/validate", json={"password": WRONG}, headers=headers)
+    assert validate.status_code == 400
+    body = {"new": WRONG, "authorization": WRONG}
+    change = client.post("/api/v1/users/ALICE/password/change", json=body, headers=headers)
+    assert change.status_code == 403
+    for path, body in [
+        ("password/validate", {"password": RIGHT}),
+        ("password/change", {"new": WRONG, "authorization": RIGHT}),
+        ("email/change", {"new": "a@b.co", "authorization": RIGHT}),
+        ("password/reset", {"code": "ABCDEFGH", "new": RIGHT}),
+    ]:
+        assert client.post(f"{url}/{path}", json=body, headers=headers).status_code == 429, path
+
+
+def test_asking_for_mails_to_nobody_closes_an_address(client, as_role):
+    headers = as_role(*QUERY)
+    urls = [f"/api/v1/users/nobody{number}/password/reset" for number in range(7)]
+    assert [client.get(url, headers=headers).status_code for url in urls] == [404] * 6 + [429]
+
+
+def test_a_window_ends(sign_in, alice, db):
+    for _ in range(3):
+        sign_in()
+    assert sign_in(password=RIGHT).status_code == 429
+    past = datetime.now(timezone.utc).replace(microsecond=0) - timedelta(seconds=1)
+    db.attempts.update_many({}, {"$set": {"ExpiresAt": past}})
+    assert sign_in(password=RIGHT).status_code == 200
+    assert [sign_in().status_code for _ in range(4)] == [400, 400, 400, 429]
+
+
+@pytest.mark.parametrize("proxies", [0, 1, 2])
+def test_an_address_is_believed_from_trusted_proxies_alone(make_app, settings, proxies, caplog):
+    settings.TRUSTED_PROXIES = proxies
+    client = make_app(settings).test_client()
+    caplog.set_level(logging.INFO)
+    headers = {"X-Forwarded-For": "203.0.113.66, 203.0.113.1, 203.0.113.2"}
+    client.get("/healthz", headers=headers, environ_base={"REMOTE_ADDR": "127.0.0.1"})
+    expected = ["127.0.0.1", "203.0.113.2", "203.0.113.1"][proxies]
+    assert caplog.records[-1].details["address"] == expected
+
+
+def test_a_forged_address_does_not_open_a_closed_one(client, sign_in, alice):
+    for number in range(6):
+        sign_in(f"name{number}")
+    body = {"grant_type": "password", "username": "Alice", "password": RIGHT}
+    for header in ("X-Forwarded-For", "X-Real-IP", "Forwarded", "Client-IP"):
+        forged = client.post(
+            TOKEN,
+            json=body,
+            headers={header: "203.0.113.7"},
+            environ_base={"REMOTE_ADDR": "198.51.100.1"},
+        )
+        assert forged.status_code == 429, header
+
+
+def test_addresses_of_one_ipv6_network_are_one(sign_in, alice):
+    for number in range(6):
+        sign_in(f"name{number}", address=f"2001:db8:1:2::{number}")
+    assert sign_in(password=RIGHT, address="2001:db8:1:2:ffff::1").status_code == 429
+    assert sign_in(password=RIGHT, address="2001:db8:1:3::1").status_code == 200
+    assert sign_in(password=RIGHT, address="::ffff:198.51.100.1").status_code == 200
+
+
+def test_without_its_counts_signing_in_still_works_and_the_log_says_so(
+    sign_in, alice, app, monkeypatch, caplog
+):
+    attempts = app.extensions[PARTS][Attempts]
+
+    class Away:
+        def __getattr__(self, name):
+            raise ServerSelectionTimeoutError("away")
+
+    monkeypatch.setattr(attempts, "_attempts", Away())
+    assert sign_in(password=RIGHT).status_code == 200
+    assert sign_in().status_code == 400
+    assert "Attempts cannot be counted" in caplog.text
+
+
+def test_a_fault_of_ours_is_not_the_callers(app, db):
+    attempts = app.extensions[PARTS][Attempts]
+    for _ in range(10):
+        with pytest.raises(ZeroDivisionError), attempts.one(account="x", address="y"):
+            raise ZeroDivisionError
+    assert {document["Taken"] for document in db.attempts.find()} == {0}
+
+
+def test_no_more_than_the_limit_are_looked_at_however_many_come_at_once(real_storage, real_db):
+    attempts = Attempts(real_storage, account=10, address=100, seconds=600)
+    looked_at = []
+
+    def guess(number):
+        try:
+            with attempts.one(account="alice", address="198.51.100.1"):
+                looked_at.append(number)
+                raise Forbidden("wrong")
+        except RateLimited:
+            return "limited"
+        except Forbidden:
+            return "wrong"
+
+    with ThreadPoolExecutor(32) as pool:
+        results = list(pool.map(guess, range(100)))
+    assert len(looked_at) == results.count("wrong") == 10
+    assert results.count("limited") == 90
+
+
+def test_many_right_passwords_at_once_all_get_in(real_storage, real_db):
+    attempts = Attempts(real_storage, account=3, address=5, seconds=600)
+
+    def right(_):
+        with attempts.one(account="alice", address="198.51.100.1"):
+            return True
+
+    with ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(right, range(100)))
+
+
+def test_the_limit_stands_before_the_hash_function(sign_in, alice, app, monkeypatch):
+    hashed = []
+    passwords = app.extensions[PARTS][Passwords]
+    real = passwords.matches
+    monkeypatch.setattr(passwords, "matches", lambda *a: hashed.append(a) or real(*a))
+    for _ in range(20):
+        sign_in()
+    assert len(hashed) == 3

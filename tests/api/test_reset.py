@@ -1,0 +1,170 @@
+"""Endpoint 26 and its counterpart: a code by mail, and what it is good for."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import re
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from app.auth.powers import Role
+from tests.factories import sha256
+
+USERS = "/api/v1/users"
+QUERY = (Role.API, Role.USERS_QUERY)
+NEW = sha256("new password")
+
+
+@pytest.fixture
+def app(make_app, settings, tmp_path):
+    settings.DATA_DIR = str(tmp_path)
+    return make_app(settings)
+
+
+@pytest.fixture
+def outbox(tmp_path):
+    """Return the mails that were written, oldest first."""
+
+    def read():
+        files = sorted((tmp_path / "outbox").glob("*.eml"))
+        policy = email.policy.default
+        return [email.message_from_bytes(file.read_bytes(), policy=policy) for file in files]
+
+    return read
+
+
+@pytest.fixture
+def alice(world):
+    return world.add_user("old password", Name="Alice", Email="alice@example.com")
+
+
+@pytest.fixture
+def ask(client, as_role):
+    headers = as_role(*QUERY)
+    return lambda key="Alice": client.get(f"{USERS}/{key}/password/reset", headers=headers)
+
+
+@pytest.fixture
+def redeem(client, as_role):
+    headers = as_role(*QUERY)
+
+    def redeem(code, new=NEW):
+        body = {"code": code, "new": new}
+        return client.post(f"{USERS}/Alice/password/reset", json=body, headers=headers)
+
+    return redeem
+
+
+def code_in(message):
+    return re.search(r"^ +([A-Z2-9]{8})\s*$", message.get_body(("plain",)).get_content(), re.M)[1]
+
+
+def test_a_code_comes_by_mail_and_is_good_once(ask, redeem, outbox, alice, client, as_role):
+    response = ask()
+    assert (response.status_code, response.json) == (200, {"Message": "Password reset email sent."})
+    (message,) = outbox()
+    assert message["To"] == "alice@example.com"
+    assert message["Subject"] == "Your password reset code"
+    code = code_in(message)
+    html = message.get_body(("html",)).get_content()
+    assert code in html
+    assert "30 minutes" in html
+    right = redeem(code.lower())
+    assert (right.status_code, right.json) == (200, {"Message": "Password Updated"})
+    assert redeem(code).status_code == 403
+    check = client.post(
+        f"{USERS}/Alice/password/validate", json={"password": NEW}, headers=as_role(*QUERY)
+    )
+    assert check.status_code == 200
+
+
+def test_a_second_mail_replaces_the_first_code(ask, redeem, outbox, alice):
+    ask()
+    ask("ALICE")
+    first, second = map(code_in, outbox())
+    assert redeem(first).status_code == 403
+    assert redeem(second).status_code == 200
+
+
+def test_a_code_is_refused_after_its_lifetime(ask, redeem, outbox, alice, db):
+    ask()
+    past = datetime.now(timezone.utc) - timedelta(seconds=1)
+    db.users.update_one({"_id": alice["_id"]}, {"$set": {"Reset.ExpiresAt": past}})
+    response = redeem(code_in(outbox()[0]))
+    assert response.status_code == 403
+    assert response.json == {"Message": "The code is wrong or no longer valid."}
+
+
+def test_five_wrong_tries_void_a_code(ask, redeem, outbox, alice):
+    ask()
+    for _ in range(5):
+        assert redeem("WRONGONE").status_code == 403
+    assert redeem(code_in(outbox()[0])).status_code == 403
+
+
+def test_a_redeemed_code_ends_all_tokens(ask, redeem, outbox, world, client):
+    alice = world.add_user("pw", roles=QUERY, Name="Alice", Email="alice@example.com")
+    headers = world.headers(user=alice)
+    ask()
+    redeem(code_in(outbox()[0]))
+    assert client.get(f"{USERS}/Alice", headers=headers).status_code == 401
+
+
+@pytest.mark.parametrize("change", ["email", "password"])
+def test_a_change_by_other_means_voids_the_code(
+    ask, redeem, outbox, alice, client, as_role, change
+):
+    ask()
+    body = {"new": "other@example.com" if change == "email" else sha256("x")}
+    client.post(f"{USERS}/Alice/manage/{change}/change", json=body, headers=as_role(*Role))
+    assert redeem(code_in(outbox()[0])).status_code == 403
+
+
+def test_only_managers_see_the_code(ask, outbox, alice, client, as_role, db):
+    ask()
+    code = code_in(outbox()[0])
+    reader, manager = as_role(*QUERY), as_role(*Role)
+    paths = (f"{USERS}/Alice", f"{USERS}?search=alice")
+    for path in paths:
+        assert code in client.get(path, headers=manager).text
+        assert code not in client.get(path, headers=reader).text
+    past = datetime.now(timezone.utc) - timedelta(seconds=1)
+    db.users.update_one({"_id": alice["_id"]}, {"$set": {"Reset.ExpiresAt": past}})
+    assert client.get(paths[0], headers=manager).json["PasswordResetCode"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [({"new": NEW}, "code"), ({"code": "A"}, "new"), ({"code": 5, "new": NEW}, "code")],
+)
+def test_a_bad_redemption_is_a_400(client, as_role, alice, body, field):
+    response = client.post(f"{USERS}/Alice/password/reset", json=body, headers=as_role(*QUERY))
+    assert (response.status_code, list(response.json["Errors"])) == (400, [field])
+
+
+def test_production_without_a_mail_server_is_a_503_and_stores_no_code(ask, app, alice, db, outbox):
+    app.config["ENV"] = "production"
+    response = ask()
+    assert response.status_code == 503
+    assert response.json == {
+        "Message": "Password reset email could not be sent: mail is not configured."
+    }
+    assert response.headers["Retry-After"]
+    assert db.users.find_one({"_id": alice["_id"]})["Reset"] is None
+    assert outbox() == []
+
+
+def test_asking_what_would_be_answered_sends_no_mail(client, as_role, alice, outbox):
+    response = client.head(f"{USERS}/Alice/password/reset", headers=as_role(*QUERY))
+    assert response.status_code == 405
+    assert outbox() == []
+
+
+def test_a_name_cannot_add_to_a_mail(ask, world, outbox):
+    world.add_user(Name="<i>Eve", Email="eve@example.com")
+    assert ask("%3Ci%3EEve").status_code == 200
+    message = outbox()[0]
+    assert "Hello <i>Eve," in message.get_body(("plain",)).get_content()
+    assert "&lt;i&gt;Eve" in message.get_body(("html",)).get_content()

@@ -1,0 +1,330 @@
+"""Endpoints 20 to 25 and 27 to 31."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from app.auth.powers import Role
+from app.users.schemas import ChangedUserSchema, UserSchema
+from tests.factories import NOW, guid, sha256
+
+USERS = "/api/v1/users"
+QUERY = (Role.API, Role.USERS_QUERY)
+OLD, NEW = sha256("old password"), sha256("new password")
+
+
+@pytest.fixture
+def get(client, as_role):
+    headers = as_role(*QUERY)
+    return lambda path="", **query: client.get(USERS + path, query_string=query, headers=headers)
+
+
+@pytest.fixture
+def post(client, as_role):
+    headers = as_role(*QUERY)
+    return lambda path="", **body: client.post(USERS + path, json=body, headers=headers)
+
+
+@pytest.fixture
+def manage(client, as_role):
+    headers = as_role(*Role)
+    return lambda path="", **body: client.post(USERS + path, json=body, headers=headers)
+
+
+@pytest.fixture
+def alice(world):
+    return world.add_user("old password", Name="Alice", Email="alice@example.com")
+
+
+def names(response):
+    body = response.json
+    return [user["Name"] for user in body.get("Values", body.get("entries"))]
+
+
+@pytest.fixture
+def crowd(world):
+    """Three accounts beside those of the callers, whose names begin with user."""
+    for name, email in (("anna", "z@x.co"), ("Bert", "y@x.co"), ("Carl", "x@x.co")):
+        world.add_user(Name=name, Email=email)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"pageSize": 3}, ["anna", "Bert", "Carl"]),
+        ({"pageSize": 2, "page": 1, "limit": 1}, ["Carl"]),
+        ({"search": "ERT"}, ["Bert"]),
+        ({"search": "nobody"}, []),
+        (
+            {"sortBy": "email", "sortDirection": "Descending", "pageSize": 3},
+            ["anna", "Bert", "Carl"],
+        ),
+        ({"sortBy": "Email", "search": "arl"}, ["Carl"]),
+    ],
+)
+def test_users_are_listed_sorted_and_searched(get, crowd, query, expected):
+    response = get(**query)
+    assert response.status_code == 200
+    assert list(response.json) == ["Total", "Page", "PageSize", "Count", "Values"]
+    assert names(response) == expected
+
+
+@pytest.mark.parametrize("query", [{"sortBy": "level"}, {"search": "ab"}, {"pageSize": "0"}])
+def test_a_bad_query_is_a_400(get, query):
+    response = get(**query)
+    assert (response.status_code, list(response.json["Errors"])) == (400, list(query))
+
+
+def test_the_former_list_says_that_it_is(post, crowd, client):
+    response = post(count=3)
+    assert list(response.json) == ["total", "Page", "count", "entries"]
+    assert names(response) == ["anna", "Bert", "Carl"]
+    assert response.headers["Link"] == '</api/v1/users>; rel="successor-version"'
+    assert response.headers["Deprecation"].startswith("@")
+    paths = client.get("/api/openapi.json").json["paths"]
+    assert paths["/api/v1/users"]["post"]["deprecated"] is True
+    assert post(count="3").status_code == 400
+
+
+@pytest.mark.parametrize("key", ["Alice", "ALICE", "id"])
+def test_a_user_is_found_by_name_or_id(get, alice, key):
+    record = get(f"/{alice['_id'] if key == 'id' else key}").json
+    assert list(record) == [
+        *("Id", "Name", "Email", "Power", "PasswordResetCode", "IsMuted", "MuteReason")
+    ]
+    assert (record["Id"], record["Name"], record["Email"]) == (
+        *(alice["_id"], "Alice", "alice@example.com"),
+    )
+    assert list(record["Power"]) == [
+        *("Editor", "Ban", "Kick", "Mute", "Api", "PersonalInformation")
+    ]
+    assert UserSchema().validate(record) == {}
+
+
+@pytest.mark.parametrize("key", ["nobody", guid()])
+def test_every_endpoint_says_404_for_nobody(get, manage, key):
+    for path in ("", "/password/reset", "/players", "/players/0"):
+        assert get(f"/{key}{path}").json == {"Message": f"No user was found for '{key}'."}
+    for path, body in [
+        ("password/validate", {"password": OLD}),
+        ("email/change", {"new": "a@b.co", "authorization": OLD}),
+        ("password/change", {"new": NEW, "authorization": OLD}),
+        ("password/reset", {"code": "ABCDEFGH", "new": NEW}),
+        ("manage/email/change", {"new": "a@b.co"}),
+        ("manage/password/change", {"new": NEW}),
+    ]:
+        assert manage(f"/{key}/{path}", **body).status_code == 404, path
+
+
+def test_a_user_registers_without_any_power(post, get):
+    body = {"username": "Zoë9", "password": OLD, "email": "Zoe@Example.com"}
+    response = post("/register", **body)
+    assert response.status_code == 200
+    assert response.json == {"Username": "Zoë9", "Email": "Zoe@Example.com"}
+    assert not any(get("/zoë9").json["Power"].values())
+    assert post("/zoë9/password/validate", password=OLD).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"username": "ALICE"}, "Account already exists with username 'ALICE'."),
+        ({"email": "ALICE@example.com"}, "Account already with email 'ALICE@example.com'."),
+    ],
+)
+def test_a_name_or_address_that_is_taken_is_a_409(post, alice, db, body, message):
+    good = {"username": "newcomer", "password": OLD, "email": "new@example.com"}
+    response = post("/register", **{**good, **body})
+    assert (response.status_code, response.json) == (409, {"Message": message})
+    assert db.users.count_documents({"NameKey": {"$in": ["alice", "newcomer"]}}) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"username": "a"}, "username"),
+        ({"username": "a" * 21}, "username"),
+        ({"username": "a b"}, "username"),
+        ({"username": "a/b"}, "username"),
+        ({"username": None}, "username"),
+        ({"username": {"$ne": 1}}, "username"),
+        ({"email": "nowhere"}, "email"),
+        ({"email": "a@b.co\r\nBcc: c@d.ef"}, "email"),
+        ({"password": "plaintext"}, "password"),
+        ({"password": OLD + "0"}, "password"),
+        ({"Email": "a@b.co"}, "Email"),
+        ({"power": {}}, "power"),
+    ],
+)
+def test_a_bad_registration_is_a_400_that_names_its_field(post, db, body, field):
+    good = {"username": "newcomer", "password": OLD, "email": "new@example.com"}
+    response = post("/register", **{**good, **body})
+    assert response.status_code == 400
+    assert list(response.json["Errors"]) == [field]
+    assert f"'{field}'" in response.json["Message"]
+    assert db.users.count_documents({"NameKey": "newcomer"}) == 0
+
+
+def test_a_password_is_validated_in_either_case(post, alice):
+    for password in (OLD, OLD.upper()):
+        response = post("/Alice/password/validate", password=password)
+        assert (response.status_code, response.json) == (200, {"Message": "Password Correct"})
+    wrong = post("/Alice/password/validate", password=NEW)
+    assert wrong.status_code == 400
+    assert "Correct" not in wrong.json["Message"]
+
+
+def test_an_account_without_a_password_has_no_right_one(post, world):
+    world.add_user(None, Name="Ghost")
+    assert post("/Ghost/password/validate", password=OLD).status_code == 400
+    assert post("/Ghost/password/change", new=NEW, authorization=OLD).status_code == 403
+
+
+def test_an_email_is_changed_with_the_password(post, alice, get):
+    response = post("/Alice/email/change", new="New@example.com", authorization=OLD)
+    assert response.status_code == 200
+    assert response.json["Email"] == "New@example.com"
+    assert list(response.json["Power"]) == [
+        *("Editor", "Ban", "Kick", "Mute", "Api", "ApiPersonalInformation", "ApiUserManagement")
+    ]
+    assert ChangedUserSchema().validate(response.json) == {}
+    assert get("/Alice").json["Email"] == "New@example.com"
+    assert post("/Alice/email/change", new="NEW@example.com", authorization=OLD).status_code == 200
+
+
+def test_a_password_is_changed_with_the_current_one(post, alice):
+    response = post("/Alice/password/change", new=NEW, authorization=OLD)
+    assert (response.status_code, response.json) == (200, {"Message": "Password Updated"})
+    assert post("/Alice/password/validate", password=NEW).status_code == 200
+    assert post("/Alice/password/validate", password=OLD).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "new"), [("email/change", "new@example.com"), ("password/change", NEW)]
+)
+def test_a_wrong_current_password_is_a_403_and_changes_nothing(post, alice, db, path, new):
+    before = db.users.find_one({"_id": alice["_id"]})
+    response = post(f"/Alice/{path}", new=new, authorization=NEW)
+    assert (response.status_code, response.json) == (403, {"Message": "Invalid credentials."})
+    assert db.users.find_one({"_id": alice["_id"]}) == before
+
+
+def test_a_manager_needs_no_password(manage, post, alice):
+    response = manage("/Alice/manage/email/change", new="boss@example.com")
+    assert response.json["Email"] == "boss@example.com"
+    assert "ApiUserManagement" in response.json["Power"]
+    response = manage("/Alice/manage/password/change", new=NEW)
+    assert (response.status_code, response.json) == (200, {"Message": "Password Correct"})
+    assert post("/Alice/password/validate", password=NEW).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["email/change", "manage/email/change"])
+def test_an_address_that_another_has_is_a_409(manage, alice, world, path):
+    world.add_user(Name="Bob", Email="bob@example.com")
+    body = {"new": "BOB@example.com"}
+    if "manage" not in path:
+        body["authorization"] = OLD
+    response = manage(f"/Alice/{path}", **body)
+    assert (response.status_code, response.json) == (
+        409,
+        {"Message": "Account already with email 'BOB@example.com'."},
+    )
+    bad = manage(f"/Alice/{path}", **{**body, "new": "nowhere"})
+    assert (bad.status_code, list(bad.json["Errors"])) == (400, ["new"])
+
+
+def test_every_change_of_a_password_ends_all_tokens(client, world, manage, alice, db):
+    def signed_in():
+        return world.headers(user=db.users.find_one({"_id": owner["_id"]}))
+
+    owner = world.add_user("old password", roles=QUERY, Name="Owner")
+    before = signed_in()
+    body = {"new": NEW, "authorization": OLD}
+    assert (
+        client.post(f"{USERS}/Owner/password/change", json=body, headers=before).status_code == 200
+    )
+    assert client.get(f"{USERS}/Owner", headers=before).status_code == 401
+    between = signed_in()
+    assert client.get(f"{USERS}/Owner", headers=between).status_code == 200
+    manage("/Owner/manage/password/change", new=OLD)
+    assert client.get(f"{USERS}/Owner", headers=between).status_code == 401
+    assert db.refresh_tokens.count_documents({"UserId": owner["_id"]}) == 0
+
+
+@pytest.fixture
+def characters(world, alice):
+    """Three characters of Alice in the order of their making, one of them named by a number."""
+    for name, minutes in (("Third", 3), ("first", 1), ("2", 2)):
+        world.add_player(
+            Name=name, UserId=alice["_id"], CreationDate=NOW + timedelta(minutes=minutes)
+        )
+    return world.add_player(Name="Stranger")
+
+
+def test_characters_are_listed_in_the_order_of_their_making(get, characters):
+    response = get("/alice/players")
+    assert [player["Name"] for player in response.json] == ["first", "2", "Third"]
+    assert "Inventory" not in response.json[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [("FIRST", "first"), ("third", "Third"), ("0", "first"), ("1", "2"), ("2", "2")],
+)
+def test_a_character_is_found_by_name_then_by_index(get, characters, key, name):
+    assert get(f"/Alice/players/{key}").json["Name"] == name
+
+
+def test_a_character_is_found_by_id_and_only_among_its_users(get, characters):
+    own = get("/Alice/players").json[0]["Id"]
+    assert get(f"/Alice/players/{own.upper()}").json["Id"] == own
+    for key in (characters["_id"], "Stranger", "3", "-1", "٢", "9" * 30, "1.0"):
+        response = get(f"/Alice/players/{key}")
+        assert response.status_code == 404, key
+        assert response.json == {"Message": f"No player was found for '{key}'."}
+
+
+ENDPOINTS = [
+    *(("GET", ""), ("GET", "/Bob"), ("POST", "/register"), ("POST", "/Bob/password/validate")),
+    *(("POST", "/Bob/email/change"), ("POST", "/Bob/password/change")),
+    *(("GET", "/Bob/password/reset"), ("POST", "/Bob/password/reset")),
+    *(("GET", "/Bob/players"), ("GET", "/Bob/players/0"), ("POST", "")),
+]
+MANAGED = [("POST", "/Bob/manage/email/change"), ("POST", "/Bob/manage/password/change")]
+
+
+@pytest.mark.parametrize(
+    ("roles", "let_in"),
+    [
+        ((), []),
+        ((Role.API,), []),
+        ((Role.API, Role.USERS_QUERY), ENDPOINTS),
+        ((Role.API, Role.USERS_QUERY, Role.USERS_MANAGE), ENDPOINTS + MANAGED),
+    ],
+)
+def test_exactly_the_documented_roles_get_in(client, world, roles, let_in):
+    headers = world.headers(user=world.add_user(roles=roles))
+    for method, path in ENDPOINTS + MANAGED:
+        response = client.open(USERS + path, method=method, headers=headers, json={})
+        if (method, path) in let_in:
+            assert response.status_code not in (401, 403), path
+        else:
+            assert response.status_code == 403, path
+            missing = next(r for r in (*QUERY, Role.USERS_MANAGE) if r not in roles)
+            assert response.json == {"Message": f"This request needs the role '{missing.value}'."}
+        assert client.open(USERS + path, method=method, json={}).status_code == 401
+
+
+def test_no_answer_holds_a_hash(get, post, manage, alice):
+    answers = [
+        *(get("/Alice"), get(search="alice"), post("/Alice/password/validate", password=OLD)),
+        post("/Alice/email/change", new="n@example.com", authorization=OLD),
+        manage("/Alice/manage/email/change", new="m@example.com"),
+        post("/Alice/password/change", new=NEW, authorization=NEW),
+        post("/Alice/password/validate", password="nonsense"),
+    ]
+    for answer in answers:
+        assert not {"argon2", alice["PasswordHash"], OLD, NEW} & set(answer.text.split('"'))
+        assert "argon2" not in answer.text

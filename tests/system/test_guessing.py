@@ -1,0 +1,88 @@
+"""Registering and guessing at once, at several real gunicorn workers."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pymongo import MongoClient
+
+from tests.factories import sha256
+from tests.system.programs import run, serving
+
+LIMIT = 20
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, mongodb_uri):
+    folder = tmp_path_factory.mktemp("guessing")
+    settings = {
+        "MONGODB_URI": mongodb_uri,
+        "MONGODB_DATABASE": "guessing",
+        "ADDRESS_FAILURES": str(LIMIT),
+        "ACCOUNT_FAILURES": "10",
+        "TRUSTED_PROXIES": "1",
+    }
+    with serving(folder, "--workers", "3", **settings) as server:
+        account = ("boss", "--email", "boss@example.com", "--password-stdin")
+        assert run(folder, "user", "create", *account, stdin="right", **settings).returncode == 0
+        for role in ("api", "users.query", "users.manage"):
+            run(folder, "api", "grant", "boss", role, **settings)
+        server.token = run(folder, "token", "boss", **settings).stdout.strip()
+        with MongoClient(mongodb_uri) as client:
+            server.db = client.guessing
+            yield server
+            client.drop_database("guessing")
+
+
+def post(server, path, address="198.51.100.1", **body):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    headers = {
+        "Content-Type": "application/json",
+        "Authorization": f"Bearer {server.token}",
+        "X-Forwarded-For": address,
+    }
+    connection.request("POST", path, json.dumps(body), headers)
+    response = connection.getresponse()
+    answer = response.status, json.loads(response.read())
+    connection.close()
+    return answer
+
+
+def test_of_50_registrations_of_one_name_one_succeeds(server):
+    def register(number):
+        body = {"username": "Highlander", "email": f"h{number}@example.com"}
+        return post(server, "/api/v1/users/register", password=sha256("x"), **body)[0]
+
+    with ThreadPoolExecutor(50) as pool:
+        statuses = Counter(pool.map(register, range(50)))
+    assert statuses == {200: 1, 409: 49}
+    assert server.db.users.count_documents({"NameKey": "highlander"}) == 1
+
+
+def test_of_200_wrong_passwords_from_one_address_no_more_than_the_limit_are_hashed(server):
+    def guess(number):
+        return sign_in(server, f"victim{number % 40}", "wrong", "203.0.113.5")
+
+    with ThreadPoolExecutor(32) as pool:
+        statuses = Counter(pool.map(guess, range(200)))
+    # What was hashed was answered with 400; a 429 is given before.
+    assert statuses == {400: LIMIT, 429: 200 - LIMIT}
+    assert sign_in(server, "boss", "right", "203.0.113.5") == 429
+    assert sign_in(server, "boss", "right", "203.0.113.6") == 200
+
+
+def test_of_200_wrong_passwords_for_one_account_ten_are_hashed(server):
+    def guess(number):
+        return sign_in(server, "target", "wrong", f"192.0.2.{number}")
+
+    with ThreadPoolExecutor(32) as pool:
+        assert Counter(pool.map(guess, range(200))) == {400: 10, 429: 190}
+
+
+def sign_in(server, name, password, address):
+    body = {"grant_type": "password", "username": name, "password": sha256(password)}
+    return post(server, "/api/oauth/token", address, **body)[0]

@@ -1,0 +1,199 @@
+"""Mail through a real SMTP server, and through ones that fail in every way."""
+
+from __future__ import annotations
+
+import contextlib
+import email
+import email.policy
+import re
+import socket
+import ssl
+import threading
+import time
+
+import pytest
+import trustme
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import AuthResult, LoginPassword
+
+import config
+from app.auth.powers import Role
+from tests.factories import World, sha256
+
+RESET = "/api/v1/users/Alice/password/reset"
+NEW = sha256("new password")
+
+
+class Mailbox:
+    """Keeps what the server receives; refuses recipients if told to."""
+
+    def __init__(self, refuse=False):
+        self.messages = []
+        self.refuse = refuse
+
+    async def handle_RCPT(self, server, session, envelope, address, options):  # noqa: N802
+        if self.refuse:
+            return "550 no such mailbox"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, server, session, envelope):  # noqa: N802
+        policy = email.policy.default
+        self.messages.append(email.message_from_bytes(envelope.content, policy=policy))
+        return "250 OK"
+
+
+def authenticate(server, session, envelope, mechanism, data):
+    good = isinstance(data, LoginPassword) and data.login == b"postman" and data.password == b"pw"
+    return AuthResult(success=good)
+
+
+@contextlib.contextmanager
+def smtp_server(mailbox, **options):
+    controller = Controller(mailbox, hostname="127.0.0.1", port=0, **options)
+    # The controller would look for its server at the port that it asked for.
+    controller.port = free_port()
+    controller.start()
+    try:
+        yield controller.port
+    finally:
+        controller.stop()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def start(make_app, mongodb_uri, real_db):
+    """Return a client of an application with these mail settings, its world, and its headers."""
+
+    def start(port, **overrides):
+        settings = config.load(
+            {"QM_ENV": "testing"},
+            MONGODB_URI=mongodb_uri,
+            MAIL_SERVER="127.0.0.1",
+            MAIL_PORT=port,
+            MAIL_TIMEOUT_SECONDS=1.0,
+            MAIL_DEFAULT_SENDER="Game <game@example.com>",
+            **overrides,
+        )
+        app = make_app(settings)
+        world = World(app)
+        world.add_user("old", Name="Alice", Email="alice@example.com")
+        return app.test_client(), world.headers(*Role)
+
+    return start
+
+
+def code_in(message):
+    text = message.get_body(("plain",)).get_content()
+    return re.search(r"^ +([A-Z2-9]{8})\s*$", text, re.M)[1]
+
+
+def test_a_code_arrives_and_is_redeemed_once(start):
+    mailbox = Mailbox()
+    with smtp_server(mailbox) as port:
+        client, headers = start(port)
+        assert client.get(RESET, headers=headers).json == {"Message": "Password reset email sent."}
+    (message,) = mailbox.messages
+    assert (message["To"], message["From"]) == ("alice@example.com", "Game <game@example.com>")
+    assert message["Date"]
+    assert message["Message-ID"]
+    body = {"code": code_in(message), "new": NEW}
+    assert client.post(RESET, json=body, headers=headers).json == {"Message": "Password Updated"}
+    assert client.post(RESET, json=body, headers=headers).status_code == 403
+
+
+def test_starttls_and_a_login(start, tmp_path):
+    authority = trustme.CA()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    mailbox = Mailbox()
+    options = {
+        "tls_context": context,
+        "require_starttls": True,
+        "auth_required": True,
+        "authenticator": authenticate,
+    }
+    trusted = {"MAIL_USE_TLS": True, "MAIL_CA_FILE": str(tmp_path / "ca.pem")}
+    with smtp_server(mailbox, **options) as port:
+        client, headers = start(port, MAIL_USERNAME="postman", MAIL_PASSWORD="pw", **trusted)
+        assert client.get(RESET, headers=headers).status_code == 200
+        assert len(mailbox.messages) == 1
+
+
+@pytest.mark.parametrize("fault", ["login", "certificate"])
+def test_a_wrong_login_or_certificate_is_a_503(start, tmp_path, fault):
+    authority = trustme.CA()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    mailbox = Mailbox()
+    options = {"tls_context": context, "require_starttls": True, "authenticator": authenticate}
+    trusted = {} if fault == "certificate" else {"MAIL_CA_FILE": str(tmp_path / "ca.pem")}
+    with smtp_server(mailbox, **options) as port:
+        client, headers = start(
+            port, MAIL_USE_TLS=True, MAIL_USERNAME="postman", MAIL_PASSWORD="guess", **trusted
+        )
+        assert_refused(client, headers)
+    assert mailbox.messages == []
+
+
+def assert_refused(client, headers):
+    """A mail that is not sent is a 503, leaves the former code, and costs seconds."""
+    before = client.get("/api/v1/users/Alice", headers=headers).json["PasswordResetCode"]
+    started = time.monotonic()
+    response = client.get(RESET, headers=headers)
+    assert response.status_code == 503
+    assert response.headers["Retry-After"]
+    assert response.json == {
+        "Message": "Password reset email could not be sent: the mail server did not take it."
+    }
+    assert time.monotonic() - started < 10
+    after = client.get("/api/v1/users/Alice", headers=headers).json["PasswordResetCode"]
+    assert after == before
+
+
+def test_a_refusing_server_leaves_the_former_code(start):
+    mailbox = Mailbox()
+    with smtp_server(mailbox) as port:
+        client, headers = start(port)
+        client.get(RESET, headers=headers)
+        mailbox.refuse = True
+        assert_refused(client, headers)
+        mailbox.refuse = False
+    body = {"code": code_in(mailbox.messages[0]), "new": NEW}
+    assert client.post(RESET, json=body, headers=headers).status_code == 200
+
+
+def test_an_absent_server_is_a_503(start):
+    assert_refused(*start(free_port()))
+
+
+def test_a_hanging_server_costs_seconds(start):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        assert_refused(*start(listener.getsockname()[1]))
+
+
+def test_a_server_that_hangs_in_the_middle_costs_seconds(start):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+
+        def greet():
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"220 hello\r\n")
+                connection.recv(100)
+                time.sleep(3)
+
+        greeter = threading.Thread(target=greet)
+        greeter.start()
+        assert_refused(*start(listener.getsockname()[1]))
+        greeter.join()
