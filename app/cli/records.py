@@ -6,97 +6,20 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from marshmallow import ValidationError, fields, validate, validates, validates_schema
+from marshmallow import ValidationError, validate, validates, validates_schema
 
+from app.cli.fields import PowerField, SpellList, VariableList, check_name, integers
 from app.http.api import Schema
-from app.http.fields import INT64, MESSAGES, Flag, Guid, Integer, Moment, PasswordHash, Text
+from app.http.fields import Flag, Guid, Integer, Moment, PasswordHash, Text
 from app.items import domain as items
 from app.items.schemas import SlotList
-from app.keys import NIL, parse_guid
 from app.players import documents as players
 from app.players.schemas import PlayerSchema
 from app.users import domain as users
 
 Document = dict[str, Any]
 
-LONGEST_NAME = 255
 LARGEST_BAG = 10_000
-
-
-def check_name(name: str) -> None:
-    """Refuse a name that could not be served or asked for."""
-    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-        raise ValidationError(f"Must be 1 to {LONGEST_NAME} printable characters, not all blank.")
-    if "/" in name or name in (".", ".."):
-        raise ValidationError("Must not be a dot, two dots, or hold a slash: no path can hold it.")
-
-
-def is_somebodys_guid(value: Any) -> bool:
-    return isinstance(value, str) and parse_guid(value) not in (None, NIL)
-
-
-def integers(length: int) -> fields.List[int]:
-    exactly = validate.Length(equal=length, error=f"Must hold {length} numbers.")
-    return fields.List(Integer(), validate=exactly, error_messages=MESSAGES)
-
-
-class SpellList(fields.Field[dict[str, str]]):
-    """Known spells, each in a slot of its own."""
-
-    default_error_messages = {
-        **MESSAGES,
-        "invalid": "Must be a list of records with a Slot from 0 to {last} and a SpellId, a guid.",
-        "twice": "Must hold each slot and each spell once.",
-    }
-
-    def __init__(self, size: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._size = size
-
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> dict[str, str]:
-        if not isinstance(value, list) or not all(self._is_spell(spell) for spell in value):
-            raise self.make_error("invalid", last=self._size - 1)
-        spells = {str(spell["Slot"]): spell["SpellId"].lower() for spell in value}
-        if len(set(spells.values())) < len(value):
-            raise self.make_error("twice")
-        return spells
-
-    def _is_spell(self, spell: Any) -> bool:
-        return (
-            isinstance(spell, dict)
-            and spell.keys() == {"Slot", "SpellId"}
-            and type(spell["Slot"]) is int
-            and 0 <= spell["Slot"] < self._size
-            and is_somebodys_guid(spell["SpellId"])
-        )
-
-
-class VariableList(fields.Field[dict[str, int | bool]]):
-    """Player variables: each an integer or a boolean, and staying what it is."""
-
-    default_error_messages = {
-        **MESSAGES,
-        "invalid": "Must be a list of records with a guid VariableId and an int64 or bool Value.",
-        "twice": "Must hold each variable once.",
-    }
-
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> dict[str, int | bool]:
-        if not isinstance(value, list) or not all(map(self._is_variable, value)):
-            raise self.make_error("invalid")
-        variables = {record["VariableId"].lower(): record["Value"] for record in value}
-        if len(variables) < len(value):
-            raise self.make_error("twice")
-        return variables
-
-    @staticmethod
-    def _is_variable(record: Any) -> bool:
-        return (
-            isinstance(record, dict)
-            and record.keys() == {"VariableId", "Value"}
-            and is_somebodys_guid(record["VariableId"])
-            and type(record["Value"]) in (int, bool)
-            and -INT64 <= record["Value"] < INT64
-        )
 
 
 class PlayerRecord(PlayerSchema):
@@ -178,28 +101,6 @@ class BagRecord(Schema):
             "SlotCount": document["SlotCount"],
             "Slots": items.filled(document["Slots"]),
         }
-
-
-# The flags of the one set of Power names that the other calls otherwise.
-ALIASES = {"PersonalInformation": "ApiPersonalInformation"}
-
-
-class PowerField(fields.Field[dict[str, bool]]):
-    """Power flags under either set of names."""
-
-    default_error_messages = {
-        **MESSAGES,
-        "invalid": "Must be an object of flags, each true or false.",
-        "unknown": "Must not hold '{name}'.",
-    }
-
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> dict[str, bool]:
-        if not isinstance(value, dict) or not all(isinstance(v, bool) for v in value.values()):
-            raise self.make_error("invalid")
-        power: dict[str, bool] = {ALIASES.get(k, k): flag for k, flag in value.items()}  # type: ignore[misc]
-        for name in power.keys() - users.NO_POWER.keys():
-            raise self.make_error("unknown", name=name)
-        return {**users.NO_POWER, **power}
 
 
 class UserRecord(Schema):

@@ -16,6 +16,23 @@ ASCENDING, DESCENDING = "Ascending", "Descending"
 DEPRECATED_SINCE = "@1767225600"  # the first day of 2026, as RFC 9745 writes it
 
 
+class PageSchema(Schema):
+    """The envelope of a paged list; subclasses add its Values."""
+
+    Total = Integer(0, metadata={"description": "Of all records, not of this page."})
+    Page = Integer(0)
+    PageSize = Integer(1)
+    Count = Integer(0, metadata={"description": "Of the records in this answer."})
+
+
+class LegacyPageSchema(Schema):
+    """The envelope of a deprecated list; subclasses add its entries."""
+
+    total = Integer(0)
+    Page = Integer(0)
+    count = Integer(0)
+
+
 class PagedListArgs(Schema):
     """The query of a paged list."""
 

@@ -7,8 +7,10 @@ from app.http.fields import Flag, Guid, Integer, Moment, Text
 from app.http.lists import (
     ASCENDING,
     DESCENDING,
+    LegacyPageSchema,
     OneOf,
     PagedListArgs,
+    PageSchema,
     SearchText,
     sort_direction,
 )
@@ -53,22 +55,15 @@ class PlayerSchema(Schema):
     PlayTimeSeconds = Integer(0)
 
 
-class PlayerPageSchema(Schema):
+class PlayerPageSchema(PageSchema):
     """A page of players."""
 
-    Total = Integer(0)
-    Page = Integer(0)
-    PageSize = Integer(1)
-    Count = Integer(0)
     Values = fields.List(fields.Nested(PlayerSchema))
 
 
-class LegacyPlayerPageSchema(Schema):
+class LegacyPlayerPageSchema(LegacyPageSchema):
     """A page of players in the former envelope."""
 
-    total = Integer(0)
-    Page = Integer(0)
-    count = Integer(0)
     entries = fields.List(fields.Nested(PlayerSchema))
 
 

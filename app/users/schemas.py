@@ -3,8 +3,16 @@ from __future__ import annotations
 from marshmallow import fields
 
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, PasswordHash, Text
-from app.http.lists import ASCENDING, OneOf, PagedListArgs, SearchText, sort_direction
+from app.http.fields import Flag, Guid, PasswordHash, Text
+from app.http.lists import (
+    ASCENDING,
+    LegacyPageSchema,
+    OneOf,
+    PagedListArgs,
+    PageSchema,
+    SearchText,
+    sort_direction,
+)
 
 
 class QueriedPowerSchema(Schema):
@@ -55,22 +63,15 @@ class ChangedUserSchema(AccountSchema):
     Power = fields.Nested(ChangedPowerSchema)
 
 
-class UserPageSchema(Schema):
+class UserPageSchema(PageSchema):
     """A page of users."""
 
-    Total = Integer(0)
-    Page = Integer(0)
-    PageSize = Integer(1)
-    Count = Integer(0)
     Values = fields.List(fields.Nested(UserSchema))
 
 
-class LegacyUserPageSchema(Schema):
+class LegacyUserPageSchema(LegacyPageSchema):
     """A page of users in the former envelope."""
 
-    total = Integer(0)
-    Page = Integer(0)
-    count = Integer(0)
     entries = fields.List(fields.Nested(UserSchema))
 
 

@@ -98,6 +98,18 @@ def test_an_unknown_user_and_a_wrong_password_look_the_same(client, alice, world
     assert len({answer.data for answer in answers}) == 1
 
 
+@pytest.mark.parametrize("name", ["Alice", "Nobody"])
+def test_a_name_that_exists_and_one_that_does_not_cost_one_hash_each(
+    client, alice, app, monkeypatch, name
+):
+    """Hashing is what a sign-in's time is spent on; so time tells nothing of the name."""
+    hasher = type(app.extensions[PARTS][Passwords]._hasher)
+    real, hashed = hasher.verify, []
+    monkeypatch.setattr(hasher, "verify", lambda self, *a: hashed.append(a) or real(self, *a))
+    assert sign_in(client, name, "wrong").status_code == 400
+    assert len(hashed) == 1
+
+
 def test_a_right_password_without_api_access_is_a_403(client, world):
     world.add_user("secret", Name="Gamer")
     response = sign_in(client, "Gamer")
