@@ -133,6 +133,10 @@ def _output(path: str, mode: int) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.flush()
         return
+    if Path(path).exists() and not Path(path).is_file():  # a device or a pipe keeps its name
+        with Path(path).open("wb") as file:
+            yield file
+        return
     draft = Path(f"{path}.part")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import subprocess
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -318,6 +319,11 @@ def test_an_export_is_a_file_even_if_there_is_nothing_in_it(quartermaster, tmp_p
     file = tmp_path / "out.jsonl"
     assert quartermaster("export", "players", file).exit_code == 0
     assert file.read_bytes() == b""
+
+
+def test_an_export_into_a_device_leaves_it_a_device(quartermaster):
+    assert quartermaster("export", "players", "/dev/null").exit_code == 0
+    assert Path("/dev/null").is_char_device()
 
 
 def test_an_export_of_users_is_its_owners_alone(quartermaster, tmp_path):
