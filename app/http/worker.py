@@ -28,7 +28,8 @@ def write_error(sock: Any, status: int, reason: str, message: str) -> None:
         f"HTTP/1.1 {status} {phrase}\r\nConnection: close\r\nContent-Type: {CONTENT_TYPE}\r\n"
         f"Content-Length: {len(body)}\r\n{HEADER}: {request_id}\r\n\r\n"
     )
-    log.warning("refused with %d: %s [%s]", status, message, request_id)
+    # What gunicorn logs of it beside this holds the reason, but not the id.
+    log.warning("A request was refused with %d before it was read [%s]", status, request_id)
     util.write_nonblock(sock, head.encode("latin1") + body)
 
 

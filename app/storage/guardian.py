@@ -36,9 +36,11 @@ def main(folder: Path, mongod: str, cache_gb: str) -> int:
     users_lock = (folder / "users.lock").open("a")
     if not _lock_within(guardian_lock, LOCK_SECONDS):
         return 0  # somebody else's guardian was faster, and serves us as well
+    server = Server(folder, mongod, cache_gb)
+    # Before anybody is told that there is a guardian: what a killed one left is not true any more.
+    server.retract()
     if os.fork():
         return 0  # the lock is taken; whoever started us need not wait for the rest
-    server = Server(folder, mongod, cache_gb)
     try:
         server.start()
         # Granted when the last user is gone, and kept to the end: newcomers wait for ours.
@@ -61,7 +63,7 @@ class Server:
 
     def start(self) -> None:
         """Start on the former port, where programs that outlived a crash still look, or another."""
-        self._state.unlink(missing_ok=True)
+        self.retract()
         deadline = time.monotonic() + START_SECONDS
         for attempt in range(ATTEMPTS):
             port = _usable_port(self._folder / "port", other=attempt > 0)
@@ -78,8 +80,12 @@ class Server:
             self.start()
 
     def stop(self) -> None:
-        self._state.unlink(missing_ok=True)
+        self.retract()
         self._end()
+
+    def retract(self) -> None:
+        """Tell nobody of a server any more."""
+        self._state.unlink(missing_ok=True)
 
     def _run(self, port: int) -> subprocess.Popen[bytes]:
         data = self._folder / "data"
