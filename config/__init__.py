@@ -104,6 +104,8 @@ def _check(settings: Settings) -> None:
     for secret in filter(None, [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]):
         if len(secret) < SECRET_LENGTH:
             raise SettingsError(f"{PREFIX}SECRET_KEY must have {SECRET_LENGTH} characters or more.")
+    if settings.MAIL_USE_TLS and settings.MAIL_USE_SSL:
+        raise SettingsError(f"{PREFIX}MAIL_USE_TLS and {PREFIX}MAIL_USE_SSL exclude each other.")
     for name, choices in CHOICES.items():
         if getattr(settings, name) not in choices:
             raise SettingsError(f"{PREFIX}{name} must be one of {', '.join(choices)}.")

@@ -83,7 +83,7 @@ class Settings:
     MAIL_PASSWORD: str | None = None
     # Whom mails come from.
     MAIL_DEFAULT_SENDER: str = "Quartermaster <noreply@localhost>"
-    # How long the mail server may take for each step.
+    # How long sending a mail may take in all.
     MAIL_TIMEOUT_SECONDS: float = 5.0
     # Whether to send nothing at all; Flask-Mail's own default depends on TESTING.
     MAIL_SUPPRESS_SEND: bool = False

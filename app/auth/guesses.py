@@ -1,7 +1,8 @@
-"""Making guesses expensive: attempts at passwords and codes, counted by account and address."""
+"""Making guesses expensive: attempts at passwords, codes and tokens are counted."""
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import AbstractContextManager
 
 from app.http.address import client_address
@@ -11,6 +12,18 @@ from app.storage.attempts import Attempts
 attempts = current(Attempts)
 
 
-def attempt(account: str) -> AbstractContextManager[None]:
+def attempt_at(user_id: str) -> AbstractContextManager[None]:
     """Allow one attempt at an account, unless there were too many failures; a refusal is one."""
-    return attempts.one(account=account, address=client_address())
+    return attempts.one(account=user_id, address=client_address())
+
+
+def attempt_at_nobody(name: str) -> AbstractContextManager[None]:
+    """Allow one attempt at a name that no account has, which nobody can tell from one that has."""
+    # A digest, because a stranger chooses the name, and its length.
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return attempts.one(account=f"name {digest}", address=client_address())
+
+
+def attempt_from_here() -> AbstractContextManager[None]:
+    """Allow one attempt by the client's address alone."""
+    return attempts.one(address=client_address())

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 
 from flask import Flask, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 # Whoever has one address of IPv6 has as many as he likes, all within this.
 NETWORK_BITS = 64
+# Some proxies add the client's port: 192.0.2.1:5000, [2001:db8::1]:5000.
+_PORT = re.compile(r"^(?:([0-9.]+):[0-9]+|\[([^\]]*)\](?::[0-9]+)?)$")
 
 
 def register(app: Flask, proxies: int) -> None:
@@ -21,7 +24,7 @@ def register(app: Flask, proxies: int) -> None:
 
 def client_address() -> str:
     """Return the address to count a client by."""
-    text = request.remote_addr or ""
+    text = _PORT.sub(r"\1\2", request.remote_addr or "")
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

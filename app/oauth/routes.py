@@ -9,7 +9,7 @@ from flask import Response, request
 
 from app.auth import roles
 from app.auth.callers import Callers
-from app.auth.guesses import attempt
+from app.auth.guesses import attempt_at, attempt_at_nobody, attempt_from_here
 from app.auth.powers import Role, roles_of
 from app.auth.tokens import AccessTokens
 from app.errors import Invalid, NotFound
@@ -87,7 +87,7 @@ def sign_in(args: dict[str, Any]) -> Issued:
     name = name_key(args["username"])
     user = users.credentials(name)
     stored: str | None = user["PasswordHash"] if user else None
-    with attempt(user["_id"] if user else name):
+    with attempt_at(user["_id"]) if user else attempt_at_nobody(name):
         if not passwords.matches(stored, args["password"]) or user is None or stored is None:
             raise bad_credentials()
     if Role.API not in roles_of(user["Power"]):
@@ -100,7 +100,8 @@ def sign_in(args: dict[str, Any]) -> Issued:
 
 def refresh(args: dict[str, Any]) -> Issued:
     """Continue a chain of tokens with its last refresh token."""
-    found = refresh_tokens.find(args["refresh_token"])
+    with attempt_from_here():
+        found = refresh_tokens.find(args["refresh_token"])
     try:
         user = users.get(Lookup.parse(found["UserId"]), "Power", "Credentials")
     except NotFound:

@@ -1,7 +1,8 @@
 """Limits on guessing, exact across all workers and machines.
 
 An attempt takes a place before it is looked at and gives it back unless it fails. So there are
-never more attempts under way than failures are still allowed, however many come at once.
+never more attempts under way than failures are still allowed, however many come at once. A place
+whose holder died is given to another after a while.
 """
 
 from __future__ import annotations
@@ -9,26 +10,33 @@ from __future__ import annotations
 import logging
 import math
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from app.errors import QuartermasterError, RateLimited
+from app.errors import QuartermasterError, RateLimited, Unavailable
 from app.storage.client import Storage
+
+Document = dict[str, Any]
 
 log = logging.getLogger("quartermaster")
 
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 2.0
 PAUSE_SECONDS = 0.02
+# Longer than any attempt takes that is still alive.
+PLACE_SECONDS = 15
 
 
 class Place(NamedTuple):
     """A place that an attempt took, in one window of time of one account or address."""
 
     key: str
+    id: str
     window: datetime
 
 
@@ -46,21 +54,24 @@ class Attempts:
         places = self._take_all(of)
         try:
             yield
+        except Unavailable:
+            self._settle(places, failed=False)
+            raise
         except QuartermasterError:
-            self._settle(places, {"Failures": 1})
+            self._settle(places, failed=True)
             raise
         except BaseException:
-            self._settle(places, {"Taken": -1})
+            self._settle(places, failed=False)
             raise
-        self._settle(places, {"Taken": -1})
+        self._settle(places, failed=False)
 
     def _take_all(self, of: dict[str, str]) -> list[Place]:
         places: list[Place] = []
         try:
             for kind, name in of.items():
                 places.append(self._take(f"{kind} {name}", self._limits[kind]))
-        except RateLimited:
-            self._settle(places, {"Taken": -1})
+        except QuartermasterError:
+            self._settle(places, failed=False)
             raise
         except PyMongoError as error:
             log.warning("Attempts cannot be counted, so this one is let through: %s", error)
@@ -71,30 +82,58 @@ class Attempts:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             now = datetime.now(timezone.utc)
-            free = {"_id": key, "ExpiresAt": {"$gt": now}, "Taken": {"$lt": limit}}
-            found = self._attempts.find_one_and_update(free, {"$inc": {"Taken": 1}})
-            if found or (found := self._open_window(key, now)):
-                return Place(key, found["ExpiresAt"])
+            place: Document = {
+                "Id": uuid.uuid4().hex,
+                "Until": now + timedelta(seconds=PLACE_SECONDS),
+            }
+            found = self._join(key, limit, place, now) or self._open(key, place, now)
+            if found:
+                return Place(key, place["Id"], found["ExpiresAt"])
             full = self._attempts.find_one({"_id": key})
-            if full and (full["Failures"] >= limit or time.monotonic() > deadline):
+            if full and full["Failures"] >= limit:
                 raise RateLimited(max(1, math.ceil((full["ExpiresAt"] - now).total_seconds())))
-            time.sleep(PAUSE_SECONDS)
+            if time.monotonic() > deadline:
+                raise Unavailable("Too many attempts are under way; please try again.", 1)
+            if not (full and self._free_abandoned(full, now)):
+                time.sleep(PAUSE_SECONDS)
 
-    def _open_window(self, key: str, now: datetime) -> dict[str, datetime] | None:
+    def _join(self, key: str, limit: int, place: Document, now: datetime) -> Document | None:
+        free = {"_id": key, "ExpiresAt": {"$gt": now}, "Taken": {"$lt": limit}}
+        joined = {"$inc": {"Taken": 1}, "$push": {"Places": place}}
+        return self._attempts.find_one_and_update(free, joined, ["ExpiresAt"])
+
+    def _open(self, key: str, place: Document, now: datetime) -> Document | None:
         """Begin a window where there is none or the last one is over; its opener has a place."""
-        # MongoDB keeps milliseconds, and the window is known again by its end.
-        end = (now + self._window).replace(microsecond=0)
-        window = {"Taken": 1, "Failures": 0, "ExpiresAt": end}
         over = {"_id": key, "ExpiresAt": {"$lte": now}}
+        window = {"Taken": 1, "Failures": 0, "Places": [place], "ExpiresAt": now + self._window}
         try:
-            opened = self._attempts.update_one(over, {"$set": window}, upsert=True)
+            # Read back as it was stored: the window is known again by its end.
+            return self._attempts.find_one_and_update(
+                over,
+                {"$set": window},
+                ["ExpiresAt"],
+                upsert=True,
+                return_document=ReturnDocument.AFTER,
+            )
         except DuplicateKeyError:  # one is open, and full
             return None
-        return {"ExpiresAt": end} if opened.matched_count or opened.upserted_id else None
 
-    def _settle(self, places: list[Place], change: dict[str, int]) -> None:
-        for key, window in places:
+    def _free_abandoned(self, full: Document, now: datetime) -> bool:
+        """Give back the places of attempts whose workers died; tell whether there were any."""
+        living = [place for place in full["Places"] if place["Until"] > now]
+        abandoned = len(full["Places"]) - len(living)
+        if abandoned:
+            unchanged = {"_id": full["_id"], "Places": full["Places"], "Taken": full["Taken"]}
+            fewer = {"Places": living, "Taken": full["Taken"] - abandoned}
+            self._attempts.update_one(unchanged, {"$set": fewer})
+        return bool(abandoned)
+
+    def _settle(self, places: list[Place], failed: bool) -> None:
+        count = {"Failures": 1} if failed else {"Taken": -1}
+        for key, id_, window in places:
+            held = {"_id": key, "ExpiresAt": window, "Places.Id": id_}
+            left = {"$pull": {"Places": {"Id": id_}}, "$inc": count}
             try:
-                self._attempts.update_one({"_id": key, "ExpiresAt": window}, {"$inc": change})
+                self._attempts.update_one(held, left)
             except PyMongoError as error:
                 log.warning("An attempt could not be counted: %s", error)

@@ -104,7 +104,12 @@ REFRESH_TOKEN = _document(
         **{"Used": FLAG, "ExpiresAt": MOMENT},
     }
 )
-ATTEMPTS = _document({"_id": TEXT, "Taken": INTEGER, "Failures": COUNT, "ExpiresAt": MOMENT})
+ATTEMPTS = _document(
+    {
+        **{"_id": TEXT, "Taken": INTEGER, "Failures": COUNT},
+        **{"Places": {"bsonType": "array"}, "ExpiresAt": MOMENT},
+    }
+)
 
 
 class CollectionPlan(NamedTuple):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hmac
 import re
 import secrets
+import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from app.changes import Change
-from app.errors import Invalid, InvalidCredentials
+from app.errors import Conflict, Invalid, InvalidCredentials
 from app.keys import name_key, name_tails
 
 Document = dict[str, Any]
@@ -23,9 +24,9 @@ POWER_FLAGS = (
 INTERNAL = ("NameKey", "NameTails", "EmailKey", "Credentials", "Reset", "Version", "Journal")
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
 
-# One local part, one @, a domain with a dot, and nothing that could end a mail header.
-_CHARACTER = r"[^@\s\x00-\x1f\x7f<>()\[\],;:\\\"]"
-_EMAIL = re.compile(rf"{_CHARACTER}{{1,64}}@(?!\.){_CHARACTER}+\.{_CHARACTER}{{2,63}}(?<!\.)")
+# The part before the @: what every mail server takes, and nothing that could end a header.
+_LOCAL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}")
+_DOMAIN = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z0-9-]{2,63}")
 LONGEST_EMAIL = 254
 
 # Without I, O, 0 and 1, which people mistake for each other.
@@ -36,12 +37,27 @@ CODE_FAILURES = 5
 
 def is_username(name: str) -> bool:
     """Tell whether a name can be registered: 2 to 20 letters or digits, of any script."""
+    name = unicodedata.normalize("NFC", name)
     return 2 <= len(name) <= 20 and all(c.isalpha() or c.isdecimal() for c in name)
 
 
 def is_email(email: str) -> bool:
     """Tell whether an address is plausible; only a mail to it would prove more."""
-    return len(email) <= LONGEST_EMAIL and _EMAIL.fullmatch(email) is not None
+    local, _, domain = email.rpartition("@")
+    return (
+        len(email) <= LONGEST_EMAIL
+        and email.isprintable()
+        and _LOCAL.fullmatch(local) is not None
+        and _DOMAIN.fullmatch(_as_sent(domain)) is not None
+    )
+
+
+def _as_sent(domain: str) -> str:
+    """Return a domain as mail servers spell it; none where it cannot be spelled so."""
+    try:
+        return domain.encode("idna").decode().lower()
+    except UnicodeError:
+        return ""
 
 
 def require_username(name: str, field: str) -> None:
@@ -57,7 +73,9 @@ def require_email(email: str, field: str) -> None:
 
 
 def email_key(email: str) -> str:
-    return name_key(email)
+    """Return what two spellings of the same mailbox have in common."""
+    local, _, domain = email.rpartition("@")
+    return f"{name_key(local)}@{_as_sent(domain) or name_key(domain)}"
 
 
 def stored(record: Document, version: int = 0) -> Document:
@@ -133,8 +151,12 @@ def new_code() -> str:
     return "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
 
 
-def remember_code(user: Document, *, code: str, now: datetime, seconds: int) -> Change:
-    """Make a code the one that is accepted."""
+def remember_code(
+    user: Document, *, code: str, now: datetime, seconds: int, mailed: Document
+) -> Change:
+    """Make a code the one that is accepted, unless the account changed while it was mailed."""
+    if any(user[name] != mailed[name] for name in ("EmailKey", "Credentials")):
+        raise Conflict("The account was changed while the mail was sent; please ask again.")
     reset = {"Code": code, "ExpiresAt": now + timedelta(seconds=seconds), "Failures": 0}
     return Change({"Reset": reset}, None)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import re
 import smtplib
+import socket
 import ssl
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -19,35 +21,59 @@ FAILED = "Password reset email could not be sent"
 
 
 class TimedConnection(Connection):
-    """A connection that a dead mail server cannot keep waiting, and that checks certificates."""
+    """A connection that ends in time whatever the server does, and that checks certificates."""
 
-    def __init__(self, mail: Any, timeout: float, ca_file: str | None) -> None:
+    def __init__(self, mail: Any, seconds: float, ca_file: str | None) -> None:
         super().__init__(mail)
-        self._timeout = timeout
+        self._seconds = seconds
         self._ca_file = ca_file
+        # A server that answers a little at a time would outlast any limit on one answer.
+        self._alarm = threading.Timer(seconds, self._hang_up)
+        self._alarm.daemon = True
 
     def configure_host(self) -> smtplib.SMTP:
-        host = self._connect()
-        if self.mail.use_tls:
-            host.starttls(context=self._trust())
-        if self.mail.username and self.mail.password:
-            host.login(self.mail.username, self.mail.password)
-        return host
+        self.host = self._unconnected()
+        self._alarm.start()
+        try:
+            self.host.connect(self.mail.server, self.mail.port)
+            if self.mail.use_tls:
+                self.host.starttls(context=self._trust())
+            if self.mail.username and self.mail.password:
+                self.host.login(self.mail.username, self.mail.password)
+        except BaseException:
+            self._leave()
+            raise
+        return self.host
 
-    def _connect(self) -> smtplib.SMTP:
-        place = (self.mail.server, self.mail.port)
+    def _unconnected(self) -> smtplib.SMTP:
         if self.mail.use_ssl:
-            return smtplib.SMTP_SSL(*place, timeout=self._timeout, context=self._trust())
-        return smtplib.SMTP(*place, timeout=self._timeout)
+            host: smtplib.SMTP = smtplib.SMTP_SSL(timeout=self._seconds, context=self._trust())
+        else:
+            host = smtplib.SMTP(timeout=self._seconds)
+        # What certificates are checked for; smtplib takes it only where it connects at once.
+        host._host = self.mail.server  # type: ignore[attr-defined]
+        return host
 
     def _trust(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=self._ca_file)
+
+    def _hang_up(self) -> None:
+        sock = getattr(self.host, "sock", None)
+        with contextlib.suppress(OSError):
+            if sock is not None:
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def _leave(self) -> None:
+        self._alarm.cancel()
+        if self.host is not None:
+            self.host.close()
 
     def __exit__(self, *_: object) -> None:
         # The server has the message or has refused it; how we part changes nothing.
         with contextlib.suppress(smtplib.SMTPException, OSError):
             if self.host is not None:
                 self.host.quit()
+        self._leave()
 
 
 class Mailer:
@@ -59,7 +85,7 @@ class Mailer:
 
     def send_code(self, name: str, email: str, code: str) -> None:
         """Hand a code over to the mail server, or raise Unavailable."""
-        minutes = self._config["RESET_CODE_SECONDS"] // 60
+        minutes = max(1, self._config["RESET_CODE_SECONDS"] // 60)
         facts = {"name": name, "code": code, "minutes": minutes}
         message = Message(
             self._config["RESET_SUBJECT"],
@@ -80,12 +106,15 @@ class Mailer:
         try:
             with TimedConnection(self._mail.state, timeout, ca_file) as connection:
                 connection.send(message)
-        except (smtplib.SMTPException, OSError, BadHeaderError) as error:
+        except (smtplib.SMTPException, OSError, ValueError, BadHeaderError) as error:
             raise Unavailable(f"{FAILED}: the mail server did not take it.", 30) from error
 
     def _write(self, message: Message, name: str) -> None:
         outbox = Path(self._config["DATA_DIR"]) / "outbox"
-        outbox.mkdir(parents=True, exist_ok=True, mode=0o700)
         message.date = time.time()
         safe_name = re.sub(r"[^\w-]", "_", name)[:40]
-        (outbox / f"{time.time_ns()}-{safe_name}.eml").write_bytes(message.as_bytes())
+        try:
+            outbox.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (outbox / f"{time.time_ns()}-{safe_name}.eml").write_bytes(message.as_bytes())
+        except (OSError, ValueError) as error:
+            raise Unavailable(f"{FAILED}: the outbox did not take it.", 30) from error

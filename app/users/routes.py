@@ -11,9 +11,9 @@ from werkzeug.exceptions import MethodNotAllowed
 
 from app.auth import roles
 from app.auth.callers import Callers
-from app.auth.guesses import attempt
+from app.auth.guesses import attempt_at, attempt_at_nobody
 from app.auth.powers import Role
-from app.errors import Forbidden, Invalid, InvalidCredentials, QuartermasterError
+from app.errors import Forbidden, Invalid, InvalidCredentials, NotFound, QuartermasterError
 from app.http.api import Blueprint
 from app.http.json import json_response
 from app.http.lists import (
@@ -159,14 +159,14 @@ def send_reset_code(key: Lookup) -> Response:
     """Mail a user a code to reset the password"""
     if request.method == "HEAD":  # which Flask would let through as a GET, and which sends no mail
         raise MethodNotAllowed(["GET", "POST"])
-    with attempt(str(key.id or key.name_key)):
-        user = users.get(key, "Name", "Email")
+    user = known(key, "Name", "Email", "EmailKey", "Credentials")
     code, now = new_code(), datetime.now(timezone.utc)
-    mailer.send_code(user["Name"], user["Email"], code)
-    # Only now: a mail that was not sent leaves the former code as it was.
     seconds = current_app.config["RESET_CODE_SECONDS"]
-    rule = partial(remember_code, code=code, now=now, seconds=seconds)
-    users.change(key, ("Reset",), "reset", rule)
+    rule = partial(remember_code, code=code, now=now, seconds=seconds, mailed=user)
+    with attempt_at(user["_id"]):
+        mailer.send_code(user["Name"], user["Email"], code)
+        # Only now: a mail that was not sent leaves the former code as it was.
+        users.change(key, ("Reset", "EmailKey", "Credentials"), "reset", rule)
     return json_response({"Message": "Password reset email sent."})
 
 
@@ -182,7 +182,7 @@ def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
         now=datetime.now(timezone.utc),
         make_hash=partial(passwords.hash, args["new"]),
     )
-    with attempt(users.get(key, "_id")["_id"]):
+    with attempt_at(known(key, "_id")["_id"]):
         if not users.change_password(key, rule):
             raise Forbidden("The code is wrong or no longer valid.")
     callers.forget()
@@ -227,12 +227,21 @@ def manage_password(args: dict[str, Any], key: Lookup) -> Response:
 
 def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str | None:
     """Raise the refusal unless this is the password; return the hash that it was checked with."""
-    user = users.get(key, "PasswordHash")
+    user = known(key, "PasswordHash")
     stored: str | None = user["PasswordHash"]
-    with attempt(user["_id"]):
+    with attempt_at(user["_id"]):
         if not passwords.matches(stored, sha256):
             raise refusal
     return stored
+
+
+def known(key: Lookup, *fields: str) -> dict[str, Any]:
+    """Return an account that somebody is about to guess at; a name that does not exist counts."""
+    try:
+        return users.get(key, *fields)
+    except NotFound:
+        with attempt_at_nobody(str(key)):
+            raise
 
 
 def set_password(key: Lookup, sha256: str, checked: str | None = None) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
 
-from pymongo.errors import DuplicateKeyError
+from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.changes import Change, Intent, Rule
 from app.errors import EmailTaken, NameTaken, NotFound
@@ -20,6 +21,8 @@ from app.storage.swap import swap
 from app.users.domain import change_email, new_account
 
 Document = dict[str, Any]
+
+log = logging.getLogger("quartermaster")
 
 RECORD = ("Name", "Email", "Power", "Reset", "IsMuted", "MuteReason")
 SORTS = {"name": "NameKey", "email": "EmailKey"}
@@ -97,10 +100,13 @@ class Users:
         """Apply a rule that may set another password, and sweep what it made void."""
         reads = ("PasswordHash", "Credentials", "Reset")
         answer = self.change(key, reads, "password", rule)
-        user = self.get(key, "Credentials")
-        # They are worth nothing any more, by their count; this only keeps the place tidy.
-        former = {"UserId": user["_id"], "Credentials": {"$lt": user["Credentials"]}}
-        self._tokens.delete_many(former)
+        try:
+            user = self.get(key, "Credentials")
+            former = {"UserId": user["_id"], "Credentials": {"$lt": user["Credentials"]}}
+            self._tokens.delete_many(former)
+        except (PyMongoError, NotFound) as error:
+            # By their count they are worth nothing any more; this only keeps the place tidy.
+            log.warning("Tokens from before a change of password were not swept: %s", error)
         return answer
 
     def renew_hash(self, user_id: str, old: str, new: str) -> None:

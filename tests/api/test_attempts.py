@@ -10,7 +10,7 @@ import pytest
 from pymongo.errors import ServerSelectionTimeoutError
 
 from app.auth.powers import Role
-from app.errors import Forbidden, RateLimited
+from app.errors import Forbidden, RateLimited, Unavailable
 from app.http.stores import PARTS
 from app.storage.attempts import Attempts
 from app.users.passwords import Passwords
@@ -99,6 +99,82 @@ def test_asking_for_mails_to_nobody_closes_an_address(client, as_role):
     assert [client.get(url, headers=headers).status_code for url in urls] == [404] * 6 + [429]
 
 
+def test_retry_after_tells_when_the_window_ends(sign_in, alice, db):
+    for _ in range(3):
+        sign_in()
+    end = datetime.now(timezone.utc) + timedelta(seconds=77)
+    db.attempts.update_many({}, {"$set": {"ExpiresAt": end}})
+    assert int(sign_in().headers["Retry-After"]) in (76, 77)
+
+
+def test_refresh_tokens_are_guessed_at_a_price_too(client):
+    body = {"grant_type": "refresh_token", "refresh_token": "x"}
+    statuses = [client.post(TOKEN, json=body).status_code for _ in range(7)]
+    assert statuses == [400] * 6 + [429]
+
+
+def test_a_closed_address_does_not_use_up_an_account(sign_in, alice, db):
+    for number in range(6):
+        sign_in(f"name{number}")
+    for _ in range(5):
+        assert sign_in(password=RIGHT).status_code == 429
+    assert db.attempts.find_one({"_id": f"account {alice['_id']}"})["Taken"] == 0
+
+
+def test_an_id_and_an_unknown_name_of_the_same_text_are_two(sign_in, alice):
+    for _ in range(3):
+        sign_in(alice["_id"])
+    assert sign_in(alice["_id"]).status_code == 429
+    assert sign_in(password=RIGHT).status_code == 200
+
+
+def test_a_long_name_costs_no_storage(sign_in, db):
+    sign_in("x" * 900_000)
+    assert max(len(document["_id"]) for document in db.attempts.find()) < 100
+
+
+def test_a_place_whose_worker_died_is_given_to_another(sign_in, alice, db):
+    sign_in(password=RIGHT)
+    past = datetime.now(timezone.utc) - timedelta(seconds=1)
+    places = [{"Id": str(number), "Until": past} for number in range(3)]
+    account = {"_id": f"account {alice['_id']}"}
+    db.attempts.update_one(account, {"$set": {"Places": places, "Taken": 3}})
+    assert sign_in(password=RIGHT).status_code == 200
+    assert db.attempts.find_one(account)["Taken"] == 0
+
+
+def test_whoever_waits_in_vain_for_others_is_told_to_come_back(sign_in, alice, db, monkeypatch):
+    monkeypatch.setattr("app.storage.attempts.PATIENCE_SECONDS", 0.1)
+    sign_in(password=RIGHT)
+    later = datetime.now(timezone.utc) + timedelta(seconds=60)
+    places = [{"Id": str(number), "Until": later} for number in range(3)]
+    account = {"_id": f"account {alice['_id']}"}
+    db.attempts.update_one(account, {"$set": {"Places": places, "Taken": 3}})
+    response = sign_in(password=RIGHT)
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
+
+
+def test_a_failure_counts_in_the_window_in_which_it_began(app, db):
+    attempts = app.extensions[PARTS][Attempts]
+
+    def fail_after_a_new_window_began():
+        end = datetime.now(timezone.utc).replace(microsecond=0) + timedelta(seconds=60)
+        db.attempts.update_one({"_id": "account x"}, {"$set": {"ExpiresAt": end}})
+        raise Forbidden("wrong")
+
+    with pytest.raises(Forbidden), attempts.one(account="x"):
+        fail_after_a_new_window_began()
+    assert db.attempts.find_one({"_id": "account x"})["Failures"] == 0
+
+
+def test_a_database_that_is_away_is_nobodys_failure(app, db):
+    attempts = app.extensions[PARTS][Attempts]
+    for _ in range(10):
+        with pytest.raises(Unavailable), attempts.one(account="x", address="y"):
+            raise Unavailable("away")
+    assert {document["Failures"] for document in db.attempts.find()} == {0}
+
+
 def test_a_window_ends(sign_in, alice, db):
     for _ in range(3):
         sign_in()
@@ -140,6 +216,15 @@ def test_addresses_of_one_ipv6_network_are_one(sign_in, alice):
     assert sign_in(password=RIGHT, address="2001:db8:1:2:ffff::1").status_code == 429
     assert sign_in(password=RIGHT, address="2001:db8:1:3::1").status_code == 200
     assert sign_in(password=RIGHT, address="::ffff:198.51.100.1").status_code == 200
+
+
+def test_a_port_that_a_proxy_adds_is_not_part_of_an_address(sign_in, alice):
+    for number in range(6):
+        sign_in(f"name{number}", address=f"198.51.100.9:{5000 + number}")
+    assert sign_in(password=RIGHT, address="198.51.100.9").status_code == 429
+    for number in range(6):
+        sign_in(f"other{number}", address=f"[2001:db8:9::1]:{5000 + number}")
+    assert sign_in(password=RIGHT, address="2001:db8:9::2").status_code == 429
 
 
 def test_without_its_counts_signing_in_still_works_and_the_log_says_so(

@@ -10,6 +10,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from app.auth.powers import Role
+from app.http.stores import PARTS
+from app.users.mail import Mailer
 from tests.factories import sha256
 
 USERS = "/api/v1/users"
@@ -126,6 +128,9 @@ def test_only_managers_see_the_code(ask, outbox, alice, client, as_role, db):
     ask()
     code = code_in(outbox()[0])
     reader, manager = as_role(*QUERY), as_role(*Role)
+    for headers, is_shown in ((manager, True), (reader, False)):
+        everybody = client.post(USERS, json={"count": 100}, headers=headers)
+        assert (code in everybody.text) == is_shown
     paths = (f"{USERS}/Alice", f"{USERS}?search=alice")
     for path in paths:
         assert code in client.get(path, headers=manager).text
@@ -154,6 +159,29 @@ def test_production_without_a_mail_server_is_a_503_and_stores_no_code(ask, app, 
     assert response.headers["Retry-After"]
     assert db.users.find_one({"_id": alice["_id"]})["Reset"] is None
     assert outbox() == []
+
+
+@pytest.mark.parametrize("change", ["email", "password"])
+def test_a_code_that_was_on_its_way_during_a_change_is_void(
+    ask, redeem, outbox, alice, client, as_role, app, monkeypatch, change
+):
+    mailer, headers = app.extensions[PARTS][Mailer], as_role(*Role)
+    send = mailer.send_code
+    body = {"new": "other@example.com" if change == "email" else sha256("x")}
+
+    def slowly(*args):
+        send(*args)
+        client.post(f"{USERS}/Alice/manage/{change}/change", json=body, headers=headers)
+
+    monkeypatch.setattr(mailer, "send_code", slowly)
+    assert ask().status_code == 409
+    assert redeem(code_in(outbox()[0])).status_code == 403
+
+
+def test_an_outbox_that_takes_nothing_is_a_503(ask, alice, tmp_path, db):
+    (tmp_path / "outbox").write_text("in the way")
+    assert ask().status_code == 503
+    assert db.users.find_one({"_id": alice["_id"]})["Reset"] is None
 
 
 def test_asking_what_would_be_answered_sends_no_mail(client, as_role, alice, outbox):

@@ -5,10 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from pymongo.errors import AutoReconnect
 
 from app.auth.powers import Role
+from app.http.stores import PARTS
+from app.users.passwords import Passwords
 from app.users.schemas import ChangedUserSchema, UserSchema
-from tests.factories import NOW, guid, sha256
+from app.users.store import Users
+from tests.factories import NOW, World, guid, sha256
 
 USERS = "/api/v1/users"
 QUERY = (Role.API, Role.USERS_QUERY)
@@ -132,6 +136,7 @@ def test_a_user_registers_without_any_power(post, get):
     [
         ({"username": "ALICE"}, "Account already exists with username 'ALICE'."),
         ({"email": "ALICE@example.com"}, "Account already with email 'ALICE@example.com'."),
+        ({"email": "alice@ｅxample.com"}, "Account already with email 'alice@ｅxample.com'."),
     ],
 )
 def test_a_name_or_address_that_is_taken_is_a_409(post, alice, db, body, message):
@@ -151,6 +156,7 @@ def test_a_name_or_address_that_is_taken_is_a_409(post, alice, db, body, message
         ({"username": None}, "username"),
         ({"username": {"$ne": 1}}, "username"),
         ({"email": "nowhere"}, "email"),
+        ({"email": "zoë@example.com"}, "email"),
         ({"email": "a@b.co\r\nBcc: c@d.ef"}, "email"),
         ({"password": "plaintext"}, "password"),
         ({"password": OLD + "0"}, "password"),
@@ -251,6 +257,56 @@ def test_every_change_of_a_password_ends_all_tokens(client, world, manage, alice
     manage("/Owner/manage/password/change", new=OLD)
     assert client.get(f"{USERS}/Owner", headers=between).status_code == 401
     assert db.refresh_tokens.count_documents({"UserId": owner["_id"]}) == 0
+
+
+def test_a_worker_knows_at_once_of_a_password_that_it_changed_itself(make_app, settings):
+    settings.AUTH_CACHE_SECONDS = 60.0
+    app = make_app(settings)
+    world, client = World(app), app.test_client()
+    owner = world.add_user("old password", roles=Role, Name="Owner")
+    headers = world.headers(user=owner)
+    for path, body in [
+        ("password/change", {"new": NEW, "authorization": OLD}),
+        ("manage/password/change", {"new": OLD}),
+    ]:
+        headers = world.headers(user=world.db.users.find_one({"_id": owner["_id"]}))
+        assert client.get(f"{USERS}/Owner", headers=headers).status_code == 200
+        assert client.post(f"{USERS}/Owner/{path}", json=body, headers=headers).status_code == 200
+        assert client.get(f"{USERS}/Owner", headers=headers).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "new"), [("email/change", "new@example.com"), ("password/change", NEW)]
+)
+def test_a_password_that_changes_between_check_and_write_is_noticed(
+    post, alice, db, app, monkeypatch, path, new
+):
+    passwords = app.extensions[PARTS][Passwords]
+    real = passwords.matches
+
+    def overtaken(*args):
+        is_right = real(*args)
+        db.users.update_one({"_id": alice["_id"]}, {"$set": {"PasswordHash": "another"}})
+        db.users.update_one({"_id": alice["_id"]}, {"$inc": {"Version": 1}})
+        return is_right
+
+    monkeypatch.setattr(passwords, "matches", overtaken)
+    assert post(f"/Alice/{path}", new=new, authorization=OLD).status_code == 403
+    after = db.users.find_one({"_id": alice["_id"]})
+    assert (after["PasswordHash"], after["Email"]) == ("another", alice["Email"])
+
+
+def test_a_sweep_that_fails_does_not_undo_a_change(post, alice, app, monkeypatch, caplog):
+    users = app.extensions[PARTS][Users]
+
+    class Away:
+        def delete_many(self, _):
+            raise AutoReconnect("away")
+
+    monkeypatch.setattr(users, "_tokens", Away())
+    response = post("/Alice/password/change", new=NEW, authorization=OLD)
+    assert response.status_code == 200
+    assert "were not swept" in caplog.text
 
 
 @pytest.fixture

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import InvalidCredentials
+from app.errors import Conflict, InvalidCredentials
 from app.users.domain import (
     CODE_LETTERS,
     change_email,
     change_password,
     changed_power,
+    email_key,
     living_code,
     new_code,
     queried_power,
@@ -30,7 +31,7 @@ def with_code(**overrides):
     user = make_user("old hash")
     return {
         **user,
-        **remember_code(user, code=CODE, now=NOW, seconds=LIFETIME).fields,
+        **remember_code(user, code=CODE, now=NOW, seconds=LIFETIME, mailed=user).fields,
         **overrides,
     }
 
@@ -83,6 +84,21 @@ def test_the_password_is_hashed_only_for_a_right_code():
         raise AssertionError("hashed for nothing")
 
     redeem_code(with_code(), code="WRONGONE", now=NOW, make_hash=never)
+
+
+@pytest.mark.parametrize("changed", [{"EmailKey": "other@example.com"}, {"Credentials": 1}])
+def test_a_code_that_went_to_a_former_account_is_not_accepted(changed):
+    user = make_user()
+    with pytest.raises(Conflict):
+        remember_code({**user, **changed}, code=CODE, now=NOW, seconds=LIFETIME, mailed=user)
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["GINA@example.com", "gina@EXAMPLE.com", "gina@ｅxample.com", "gina@exam\u00adple.com"],
+)
+def test_one_mailbox_has_one_key(spelling):
+    assert email_key(spelling) == email_key("gina@example.com")
 
 
 def test_a_change_voids_the_code():

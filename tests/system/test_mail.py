@@ -107,39 +107,52 @@ def test_a_code_arrives_and_is_redeemed_once(start):
     assert client.post(RESET, json=body, headers=headers).status_code == 403
 
 
-def test_starttls_and_a_login(start, tmp_path):
+@pytest.fixture
+def authority(tmp_path):
+    """Somebody who signs certificates, and whom to trust for it."""
     authority = trustme.CA()
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    authority.file = str(tmp_path / "ca.pem")
+    return authority
+
+
+def server_context(authority, name="127.0.0.1"):
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert(name).configure_cert(context)
+    return context
+
+
+SECURE = {"require_starttls": True, "auth_required": True, "authenticator": authenticate}
+LOGIN = {"MAIL_USE_TLS": True, "MAIL_USERNAME": "postman", "MAIL_PASSWORD": "pw"}
+
+
+def test_starttls_and_a_login(start, authority):
     mailbox = Mailbox()
-    options = {
-        "tls_context": context,
-        "require_starttls": True,
-        "auth_required": True,
-        "authenticator": authenticate,
-    }
-    trusted = {"MAIL_USE_TLS": True, "MAIL_CA_FILE": str(tmp_path / "ca.pem")}
-    with smtp_server(mailbox, **options) as port:
-        client, headers = start(port, MAIL_USERNAME="postman", MAIL_PASSWORD="pw", **trusted)
+    with smtp_server(mailbox, tls_context=server_context(authority), **SECURE) as port:
+        client, headers = start(port, MAIL_CA_FILE=authority.file, **LOGIN)
         assert client.get(RESET, headers=headers).status_code == 200
         assert len(mailbox.messages) == 1
 
 
-@pytest.mark.parametrize("fault", ["login", "certificate"])
-def test_a_wrong_login_or_certificate_is_a_503(start, tmp_path, fault):
-    authority = trustme.CA()
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+def test_tls_from_the_beginning(start, authority):
     mailbox = Mailbox()
-    options = {"tls_context": context, "require_starttls": True, "authenticator": authenticate}
-    trusted = {} if fault == "certificate" else {"MAIL_CA_FILE": str(tmp_path / "ca.pem")}
-    with smtp_server(mailbox, **options) as port:
-        client, headers = start(
-            port, MAIL_USE_TLS=True, MAIL_USERNAME="postman", MAIL_PASSWORD="guess", **trusted
-        )
-        assert_refused(client, headers)
+    with smtp_server(mailbox, ssl_context=server_context(authority)) as port:
+        client, headers = start(port, MAIL_USE_SSL=True, MAIL_CA_FILE=authority.file)
+        assert client.get(RESET, headers=headers).status_code == 200
+        assert len(mailbox.messages) == 1
+
+
+@pytest.mark.parametrize("fault", ["password", "authority", "name"])
+def test_a_wrong_login_or_certificate_is_a_503(start, authority, fault):
+    mailbox = Mailbox()
+    context = server_context(authority, "elsewhere.example" if fault == "name" else "127.0.0.1")
+    settings = {**LOGIN, "MAIL_CA_FILE": authority.file}
+    if fault == "password":
+        settings["MAIL_PASSWORD"] = "guess"
+    if fault == "authority":
+        settings["MAIL_CA_FILE"] = None
+    with smtp_server(mailbox, tls_context=context, **SECURE) as port:
+        assert_refused(*start(port, **settings))
     assert mailbox.messages == []
 
 
@@ -179,6 +192,26 @@ def test_a_hanging_server_costs_seconds(start):
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         assert_refused(*start(listener.getsockname()[1]))
+
+
+def test_a_server_that_drips_costs_seconds(start):
+    """Each byte comes in time; only a limit on the whole ends it."""
+    is_over = threading.Event()
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+
+        def drip():
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                while not is_over.wait(0.3):
+                    connection.sendall(b"2")
+
+        dripper = threading.Thread(target=drip)
+        dripper.start()
+        assert_refused(*start(listener.getsockname()[1]))
+        is_over.set()
+        dripper.join()
 
 
 def test_a_server_that_hangs_in_the_middle_costs_seconds(start):
