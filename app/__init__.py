@@ -24,6 +24,7 @@ from app.storage.attempts import Attempts
 from app.storage.client import Storage
 from app.storage.faults import DatabaseError, explain
 from app.storage.preparation import Preparation
+from app.storage.quotas import Quotas
 from app.users import routes as users
 from app.users.mail import Mailer
 from app.users.passwords import Passwords
@@ -70,6 +71,7 @@ def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
             settings.ADDRESS_FAILURES,
             settings.FAILURE_WINDOW_SECONDS,
         ),
+        Quotas(storage, settings.REQUESTS_PER_MINUTE),
         Mailer(app),
         Players(storage, settings.ONLINE_TTL_SECONDS, settings.TOTAL_CACHE_SECONDS),
         Bags(storage),

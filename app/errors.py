@@ -79,10 +79,10 @@ class InvalidCredentials(Forbidden):
 
 
 class RateLimited(QuartermasterError):
-    """Too many failures; the next attempt is not even looked at."""
+    """Too much of something; the next is not even looked at."""
 
-    def __init__(self, retry_after: int) -> None:
-        super().__init__(f"Too many failed attempts; please try again in {retry_after} seconds.")
+    def __init__(self, retry_after: int, of: str = "failed attempts") -> None:
+        super().__init__(f"Too many {of}; please try again in {retry_after} seconds.")
         self.retry_after = retry_after
 
 

@@ -64,6 +64,8 @@ class Settings:
     ACCOUNT_FAILURES: int = 10
     # How many wrong passwords or codes a client address has before it must wait.
     ADDRESS_FAILURES: int = 100
+    # How many requests a caller may make in a minute; 0: any number.
+    REQUESTS_PER_MINUTE: int = 0
     # The time over which failures are counted, from the first on.
     FAILURE_WINDOW_SECONDS: int = 600
 

@@ -14,11 +14,13 @@ from app.auth.tokens import AccessTokens
 from app.errors import Unauthorized
 from app.http.api import UnguardedView
 from app.http.stores import current
+from app.storage.quotas import Quotas
 
 View = TypeVar("View", bound=Callable[..., Any])
 
 tokens = current(AccessTokens)
 callers = current(Callers)
+quotas = current(Quotas)
 
 
 def required(*roles: Role) -> Callable[[View], View]:
@@ -31,6 +33,7 @@ def required(*roles: Role) -> Callable[[View], View]:
             caller = identify()
             for role in needed:
                 caller.require(role)
+            quotas.use(caller.id)
             return view(*args, **kwargs)
 
         guarded.access = needed  # type: ignore[attr-defined] # what the Blueprint looks for

@@ -162,6 +162,10 @@ COLLECTIONS = {
             _index("expiry", "ExpiresAt", expireAfterSeconds=0),
         ],
     ),
+    "quotas": CollectionPlan(
+        _document({"_id": TEXT, "Used": COUNT, "ExpiresAt": MOMENT}),
+        [_index("expiry", "ExpiresAt", expireAfterSeconds=0)],
+    ),
     "attempts": CollectionPlan(ATTEMPTS, [_index("expiry", "ExpiresAt", expireAfterSeconds=0)]),
 }
 

@@ -1,0 +1,46 @@
+"""How many requests a caller may make in a minute, shared by all workers and machines."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta, timezone
+
+from pymongo import ReturnDocument
+from pymongo.errors import PyMongoError
+
+from app.errors import RateLimited
+from app.storage.client import Storage
+
+log = logging.getLogger("quartermaster")
+
+MINUTE = timedelta(minutes=1)
+
+
+class Quotas:
+    """Counts the requests of each caller, where a limit is set."""
+
+    def __init__(self, storage: Storage, per_minute: int) -> None:
+        self._quotas = storage.db["quotas"]
+        self._per_minute = per_minute
+
+    def use(self, caller_id: str) -> None:
+        """Count one request, or raise RateLimited where the minute's are used up."""
+        if not self._per_minute:
+            return
+        now = datetime.now(timezone.utc)
+        end = now.replace(second=0, microsecond=0) + MINUTE
+        try:
+            used = self._count(f"{caller_id} {end:%H:%M}", end)
+        except PyMongoError as error:
+            log.warning("A request cannot be counted, so it is let through: %s", error)
+            return
+        if used > self._per_minute:
+            raise RateLimited(max(1, (end - now).seconds), "requests")
+
+    def _count(self, key: str, end: datetime) -> int:
+        # Kept a little longer than it matters, so that no sweep meets a minute that still counts.
+        expiry = {"$setOnInsert": {"ExpiresAt": end + MINUTE}, "$inc": {"Used": 1}}
+        counted = self._quotas.find_one_and_update(
+            {"_id": key}, expiry, upsert=True, return_document=ReturnDocument.AFTER
+        )
+        return int(counted["Used"]) if counted else 0

@@ -1,0 +1,78 @@
+"""A limit on all requests of a caller, where an operator sets one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+
+import pytest
+from pymongo.errors import ServerSelectionTimeoutError
+
+from app.errors import RateLimited
+from app.http.stores import PARTS
+from app.storage.quotas import Quotas
+
+PLAYERS = "/api/v1/players"
+
+
+@pytest.fixture
+def settings(settings):
+    settings.REQUESTS_PER_MINUTE = 3
+    return settings
+
+
+@pytest.fixture
+def same_minute(monkeypatch):
+    """Hold the clock, so that no test straddles the end of a minute."""
+
+    class Held(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime(2099, 1, 1, 12, 0, 20, tzinfo=timezone.utc)
+
+    monkeypatch.setattr("app.storage.quotas.datetime", Held)
+
+
+def test_a_caller_has_its_requests_of_a_minute_and_no_more(client, as_role, same_minute):
+    one, other = as_role(), as_role()
+    statuses = [client.get(PLAYERS, headers=one).status_code for _ in range(4)]
+    assert statuses == [200, 200, 200, 429]
+    refused = client.get(PLAYERS, headers=one)
+    assert refused.headers["Retry-After"] == "40"
+    assert refused.json == {"Message": "Too many requests; please try again in 40 seconds."}
+    assert client.get(PLAYERS, headers=other).status_code == 200
+    assert client.get("/healthz").status_code == 200
+
+
+def test_by_default_nobody_is_counted(app, db):
+    quotas = app.extensions[PARTS][Quotas]
+    quotas._per_minute = 0
+    for _ in range(20):
+        quotas.use("somebody")
+    assert db.quotas.count_documents({}) == 0
+
+
+def test_without_its_counts_requests_are_let_through(app, client, as_role, monkeypatch, caplog):
+    class Away:
+        def find_one_and_update(self, *_, **__):
+            raise ServerSelectionTimeoutError("away")
+
+    monkeypatch.setattr(app.extensions[PARTS][Quotas], "_quotas", Away())
+    headers = as_role()
+    assert [client.get(PLAYERS, headers=headers).status_code for _ in range(5)] == [200] * 5
+    assert "cannot be counted" in caplog.text
+
+
+def test_the_count_is_exact_however_many_come_at_once(real_storage, real_db, same_minute):
+    quotas = Quotas(real_storage, 25)
+
+    def use(_):
+        try:
+            quotas.use("somebody")
+        except RateLimited:
+            return "limited"
+        return "served"
+
+    with ThreadPoolExecutor(16) as pool:
+        assert Counter(pool.map(use, range(100))) == {"served": 25, "limited": 75}
