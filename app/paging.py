@@ -12,6 +12,11 @@ class Window(NamedTuple):
     size: int
     limit: int
 
+    @property
+    def start(self) -> int:
+        """How many records come before."""
+        return self.page * self.size
+
 
 class Page(NamedTuple):
     """Some records of a list, and how many there are in all."""

@@ -12,8 +12,8 @@ from app.keys import Lookup
 from app.paging import Page, Window
 from app.players.documents import NOTHING_EMBEDDED, RECORD, served
 from app.storage.client import Storage
-from app.storage.pages import EVERYTHING, Pages, Sort, Where
-from app.storage.search import by_key, named_like
+from app.storage.lookup import by_key
+from app.storage.pages import Pages, Sort
 from app.storage.swap import swap
 
 Document = dict[str, Any]
@@ -42,14 +42,17 @@ class Players:
     ) -> Page:
         """Return a page of players, of those whose name holds the searched text if any."""
         sort = _sort(order, 1 if ascending else -1)
-        where = named_like(search) if search else EVERYTHING
-        return self._page(window, sort, where, self._online_since())
+        if search:
+            found = self._pages.search(window, sort, RECORD, search)
+        else:
+            found = self._pages.read(window, sort, RECORD)
+        return _served(found, self._online_since())
 
     def list_online(self, window: Window) -> Page:
         """Return a page of those who are online, by name."""
         since = self._online_since()
-        online = _online(since)
-        return self._page(window, [("NameKey", 1)], Where(online, online), since)
+        found = self._pages.read(window, [("NameKey", 1)], RECORD, _online(since))
+        return _served(found, since)
 
     def list_of_user(self, user_id: str) -> Sequence[Document]:
         """Return all characters of a user, in the order in which they were made."""
@@ -84,13 +87,13 @@ class Players:
             raise NotFound("player", key)
         return player
 
-    def _page(self, window: Window, sort: Sort, where: Where, since: datetime | None) -> Page:
-        total, players = self._pages.read(window, sort, RECORD, where)
-        return Page(total, [served(player, since) for player in players])
-
     def _online_since(self) -> datetime | None:
         """Return when a player must have been seen to count as online; None: at any time."""
         return datetime.now(timezone.utc) - self._online_ttl if self._online_ttl else None
+
+
+def _served(page: Page, since: datetime | None) -> Page:
+    return Page(page.total, [served(player, since) for player in page.values])
 
 
 def _on_maps(rule: Rule) -> Rule:

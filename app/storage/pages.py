@@ -1,99 +1,67 @@
-"""Pages of a collection, and its total."""
+"""Pages of a collection, of all documents or of those whose name holds a text."""
 
 from __future__ import annotations
 
-import threading
-import time
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from pymongo.collection import Collection
-from pymongo.errors import PyMongoError
 
 from app.paging import Page, Window
+from app.storage.totals import Total
 
 Document = dict[str, Any]
 Sort = Sequence[tuple[str, int]]
+Fields = Mapping[str, Any]
 
-DRIFT_SECONDS = 600
-
-
-class Where(NamedTuple):
-    """Which documents a list is of: as they are best read, and as they are best counted."""
-
-    find: Document
-    tally: Document
-
-
-EVERYTHING = Where({}, {})
+ONLY_THE_NAME = {"NameKey": 1, "_id": 0}
 
 
 class Pages:
-    """Reads one collection page by page."""
+    """Reads one collection page by page; every order given must be total."""
 
     def __init__(self, collection: Collection[Document], total_seconds: float) -> None:
         self._collection = collection
         self._total = Total(collection, total_seconds)
 
     def read(
-        self, window: Window, sort: Sort, fields: Mapping[str, Any], where: Where = EVERYTHING
+        self, window: Window, sort: Sort, fields: Fields, where: Document | None = None
     ) -> Page:
-        """Return one page in the given order, which must be total."""
-        cursor = self._collection.find(where.find, fields, sort=list(sort))
-        values = list(cursor.skip(window.page * window.size).limit(window.limit))
-        tally = where.tally
-        total = self._collection.count_documents(tally) if tally else self._total.get()
+        """Return one page of all documents, or of those that a filter takes."""
+        values = self._part(window, sort, fields, where or {})
+        total = self._collection.count_documents(where) if where else self._total.get()
         return Page(total, values)
 
+    def search(self, window: Window, sort: Sort, fields: Fields, text: str) -> Page:
+        """Return one page of the documents whose name holds a text, both as name keys.
 
-class Total:
-    """How many documents a collection has, at most some seconds ago.
+        The names of the page are chosen in an index, so that no document is read but its own.
+        """
+        ends = {"NameTails": {"$regex": f"^{re.escape(text)}"}}
+        matching = self._collection.count_documents(ends)
+        if sort[0][0] == "NameKey":
+            chosen = self._part(window, sort, ONLY_THE_NAME, ends, "name_tails")
+        elif self._is_common(matching, window):
+            # The first says nothing, but without a word on its leading field MongoDB would use
+            # the index of that order to walk by, and look for the name in each document.
+            like = {sort[0][0]: {"$ne": ""}, "NameKey": {"$regex": re.escape(text)}}
+            chosen = self._part(window, sort, ONLY_THE_NAME, like)
+        else:
+            return Page(matching, self._part(window, sort, fields, ends, "name_tails"))
+        names = {"NameKey": {"$in": [document["NameKey"] for document in chosen]}}
+        return Page(matching, list(self._collection.find(names, fields, sort=list(sort))))
 
-    MongoDB's own counter answers at once, whatever the size, but a server that died without a
-    shutdown may have left it wrong. That error stays the same while the same server leads, so it
-    is measured now and then by a true count, and subtracted.
-    """
+    def _part(
+        self, window: Window, sort: Sort, fields: Fields, where: Document, index: str | None = None
+    ) -> list[Document]:
+        cursor = self._collection.find(where, fields, sort=list(sort)).hint(index)
+        return list(cursor.skip(window.start).limit(window.limit))
 
-    def __init__(self, collection: Collection[Document], seconds: float) -> None:
-        self._collection = collection
-        self._seconds = seconds
-        self._measuring = threading.Lock()
-        self._error = 0
-        self._measured: tuple[Any, float] = (None, float("-inf"))
-        self._value = 0
-        self._read_at = float("-inf")
+    def _is_common(self, matching: int, window: Window) -> bool:
+        """Whether to walk an order until enough names match, or to sort all that match.
 
-    def get(self) -> int:
-        if not self._seconds:
-            return self._collection.count_documents({})
-        now = time.monotonic()
-        if now - self._read_at > self._seconds:
-            self._correct(now)
-            self._value = self._collection.estimated_document_count() - self._error
-            self._read_at = now
-        return self._value
-
-    def _correct(self, now: float) -> None:
-        """Measure the counter's error again where it is old or another server leads."""
-        leader, measured_at = self._measured
-        current = self._collection.database.client.primary
-        if current == leader and now - measured_at < DRIFT_SECONDS:
-            return
-        if self._measuring.acquire(blocking=leader is None):
-            try:
-                self._measure()
-                self._measured = (current, now)
-            finally:
-                self._measuring.release()
-
-    def _measure(self) -> None:
-        """Compare the counter with a true count; a write between the two must not deceive us."""
-        for _ in range(3):
-            before = self._collection.estimated_document_count()
-            try:
-                count = self._collection.count_documents({}, hint="_id_")
-            except PyMongoError:  # too many to count in time: the last error is the best there is
-                return
-            if self._collection.estimated_document_count() == before:
-                self._error = before - count
-                return
+        Every so many-th name matches, so the walk meets about all / matching names for each one
+        that it finds; sorting reads each that matches.
+        """
+        return matching**2 > self._total.get() * (window.start + window.limit)

@@ -134,7 +134,7 @@ COLLECTIONS = {
         PLAYER,
         [
             _index("name", "NameKey", unique=True),
-            _index("name_tails", "NameTails"),
+            _index("name_tails", "NameTails", "NameKey"),
             _index("user", "UserId", "CreationDate", "_id"),
             # Ties go by name in both directions, so neither order is the other read backwards.
             _index("rank", "-Level", "-Exp", "NameKey"),
@@ -150,7 +150,7 @@ COLLECTIONS = {
         USER,
         [
             _index("name", "NameKey", unique=True),
-            _index("name_tails", "NameTails"),
+            _index("name_tails", "NameTails", "NameKey"),
             _index("email", "EmailKey", unique=True),
         ],
     ),

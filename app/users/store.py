@@ -15,8 +15,8 @@ from app.errors import EmailTaken, NameTaken, NotFound
 from app.keys import Lookup
 from app.paging import Page, Window
 from app.storage.client import Storage
-from app.storage.pages import EVERYTHING, Pages
-from app.storage.search import by_key, named_like
+from app.storage.lookup import by_key
+from app.storage.pages import Pages
 from app.storage.swap import swap
 from app.users.domain import change_email, new_account
 
@@ -48,8 +48,10 @@ class Users:
     ) -> Page:
         """Return a page of accounts, of those whose name holds the searched text if any."""
         sort = [(SORTS[order], 1 if ascending else -1)]
-        where = named_like(search) if search else EVERYTHING
-        return self._pages.read(window, sort, dict.fromkeys(RECORD, 1), where)
+        fields = dict.fromkeys(RECORD, 1)
+        if search:
+            return self._pages.search(window, sort, fields, search)
+        return self._pages.read(window, sort, fields)
 
     def credentials(self, name_key: str) -> Document | None:
         """Return what signing in needs to know of an account, if there is one."""

@@ -7,7 +7,7 @@ import pytest
 from app.http.stores import PARTS
 from app.paging import Window
 from app.players.store import Players
-from app.storage.pages import Total
+from app.storage.totals import Total
 from tests.factories import make_bag
 
 NAMES = ["anna", "Bert", "Çelik", "dora", "Émile", "françois", "Gert"]
