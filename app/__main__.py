@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import Any
 
@@ -9,8 +10,10 @@ import click
 from flask import Flask
 from flask.cli import AppGroup, ScriptInfo
 
+import config
 from app import create_app
 from app.cli.accounts import api, token, user
+from app.cli.apidocs import openapi, postman
 from app.cli.data import db, export, import_records, seed
 from app.cli.serve import serve
 from app.errors import QuartermasterError
@@ -18,6 +21,7 @@ from app.http.stores import PARTS
 from app.storage.client import Storage
 from app.storage.faults import DatabaseError, explain
 from config import SettingsError
+from config.base import Settings
 
 
 class Program(AppGroup):
@@ -52,12 +56,18 @@ def main(ctx: click.Context) -> None:
 
 def _create_app(ctx: click.Context) -> Flask:
     """Make the application for a command, and give its database up when the command ends."""
-    app = create_app()
+    documents = ctx.invoked_subcommand in ("openapi", "postman")
+    app = create_app(_without_database() if documents else None)
     ctx.call_on_close(app.extensions[PARTS][Storage].close)
     return app
 
 
-for command in (serve, db, seed, import_records, export, user, api, token):
+def _without_database() -> Settings:
+    """Return settings that name a database which nobody will ask."""
+    return config.load({**os.environ, "QM_ENV": "testing"}, MONGODB_URI="mongodb://localhost")
+
+
+for command in (serve, db, seed, import_records, export, user, api, token, openapi, postman):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -120,14 +120,6 @@ class Settings:
     API_VERSION: str = "v1"
     # The version of OpenAPI that the documentation is written in.
     OPENAPI_VERSION: str = "3.0.3"
-    # Where the documentation lives.
-    OPENAPI_URL_PREFIX: str = "/api"
-    # Its machine-readable form, below the prefix.
-    OPENAPI_JSON_PATH: str = "openapi.json"
-    # Its readable form (Swagger UI), below the prefix.
-    OPENAPI_SWAGGER_UI_PATH: str = "/docs"
-    # Where the readable form's own files are served.
-    OPENAPI_SWAGGER_UI_URL: str = "/api/docs/files/"
 
     # Flask answers OPTIONS by itself unless told not to; here it is a method like any other.
     PROVIDE_AUTOMATIC_OPTIONS: bool = False

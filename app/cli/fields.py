@@ -6,7 +6,7 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, validate
 
-from app.http.fields import INT64, MESSAGES, Integer
+from app.http.fields import INT64, MESSAGES, Integer, List
 from app.keys import NIL, parse_guid
 from app.users import domain as users
 
@@ -25,9 +25,9 @@ def is_somebodys_guid(value: Any) -> bool:
     return isinstance(value, str) and parse_guid(value) not in (None, NIL)
 
 
-def integers(length: int) -> fields.List[int]:
+def integers(length: int) -> List:
     exactly = validate.Length(equal=length, error=f"Must hold {length} numbers.")
-    return fields.List(Integer(), validate=exactly, error_messages=MESSAGES)
+    return List(Integer(), validate=exactly)
 
 
 class SpellList(fields.Field[dict[str, str]]):

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import flask_smorest
 import marshmallow
 
-from app.http.fields import Text
+from app.errors import KeyReused, QuartermasterError
+from app.http.fields import List, Text
 from app.http.parser import RequestParser
+
+View = TypeVar("View", bound=Callable[..., Any])
 
 
 class Schema(marshmallow.Schema):
     """The base of all schemas."""
 
+    class Meta:
+        unknown = marshmallow.RAISE
+
 
 class ErrorSchema(Schema):
     """What every failure looks like."""
 
-    Message = Text(required=True, metadata={"description": "One sentence for a person."})
+    Message = Text(required=True, description="One sentence for a person.")
     Errors = marshmallow.fields.Dict(
         keys=Text(),
-        values=marshmallow.fields.List(Text()),
+        values=List(Text()),
         metadata={"description": "What is wrong, by field of the request."},
     )
 
@@ -40,9 +47,14 @@ class UnguardedView(Exception):
 
 
 class Blueprint(flask_smorest.Blueprint):
-    """A blueprint that refuses views without a role."""
+    """A blueprint that refuses views without a role, and knows what its views refuse."""
 
     ARGUMENTS_PARSER = RequestParser()
+
+    def __init__(self, *args: Any, group: str | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Several rooms of the code may be one group to those who read the documentation.
+        self._group = group or self.name
 
     def add_url_rule(
         self, rule: str, endpoint: str | None = None, view_func: Any = None, **options: Any
@@ -51,4 +63,21 @@ class Blueprint(flask_smorest.Blueprint):
             raise UnguardedView(
                 f"{self.name}: the view of {rule} needs a role decorator below its route."
             )
+        options["tags"] = [self._group]
         super().add_url_rule(rule, endpoint, view_func, **options)
+
+    @staticmethod
+    def refuses(*errors: QuartermasterError) -> Callable[[View], View]:
+        """Document refusals of a view, beyond those that its arguments and its role make plain."""
+
+        def decorator(view: View) -> View:
+            view.refusals = (*errors, *getattr(view, "refusals", ()))  # type: ignore[attr-defined]
+            return view
+
+        return decorator
+
+    @classmethod
+    def idempotent(cls, view: View) -> View:
+        """Document that a view takes an Idempotency-Key."""
+        view.is_idempotent = True  # type: ignore[attr-defined]
+        return cls.refuses(KeyReused("order-4711"))(view)

@@ -2,29 +2,55 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from pathlib import Path
 
-from flask import Flask, Response, send_from_directory
+from flask import Flask, Response, render_template_string, send_from_directory
 from swagger_ui_bundle import swagger_ui_path
+from werkzeug.exceptions import NotFound
 
 from app.http.api import Api
 from app.http.json import json_response
+from app.http.spec import specification
+
+# Where the application keeps the document.
+DOCUMENT = "openapi"
+OPENAPI = "/api/openapi.json"
+FILES = "/api/docs/files/"
+OURS = Path(__file__).with_name("swagger")
+DAY = 86400
+# Nothing on the page comes from elsewhere, or goes there. Swagger UI draws its icons inline.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
 
 
 def register(app: Flask, api: Api, open_to_all: Callable[..., object]) -> None:
     """Serve the specification and Swagger UI, open to all."""
+    document = app.extensions[DOCUMENT] = specification(app, api)
+    template = (OURS / "page.html").read_text()
 
-    @app.get(f"{app.config['OPENAPI_SWAGGER_UI_URL']}<path:name>")
-    def documentation_file(name: str) -> Response:
-        return send_from_directory(swagger_ui_path, name, max_age=86400)
+    def openapi_json() -> Response:
+        return json_response(document)
 
-    def specification() -> Response:
-        return json_response(api.spec.to_dict())
+    def docs_page() -> Response:
+        title = app.config["API_TITLE"]
+        page = render_template_string(template, title=title, files=FILES, specification=OPENAPI)
+        headers = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"}
+        return Response(page, headers=headers, mimetype="text/html")
 
-    # flask-smorest's own views take no mark, being methods, and know no charset.
-    page = functools.partial(app.view_functions["api-docs.openapi_swagger_ui"])
-    app.view_functions["api-docs.openapi_swagger_ui"] = page
-    app.view_functions["api-docs.openapi_json"] = specification
-    for view in (documentation_file, specification, page):
+    def docs_file(name: str) -> Response:
+        try:
+            return send_from_directory(OURS, name, max_age=DAY)
+        except NotFound:
+            return send_from_directory(swagger_ui_path, name, max_age=DAY)
+
+    for path, view in (
+        (OPENAPI, openapi_json),
+        ("/api/docs", docs_page),
+        (f"{FILES}<path:name>", docs_file),
+    ):
         open_to_all(view)
+        app.add_url_rule(path, view_func=view)

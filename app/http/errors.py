@@ -55,17 +55,20 @@ def answer(error: QuartermasterError) -> Response:
     """Return the answer that a known error stands for."""
     if isinstance(error, Unavailable):
         log.warning("%s (%s)", error, error.__cause__ or "no other cause")
-    body: dict[str, Any] = {"Message": str(error)}
+    return json_response(body_of(error), status_of(error), headers_of(error))
+
+
+def body_of(error: QuartermasterError) -> dict[str, Any]:
     if isinstance(error, Invalid) and error.fields:
-        body["Errors"] = error.fields
-    return json_response(body, status_of(error), _headers(error))
+        return {"Message": str(error), "Errors": error.fields}
+    return {"Message": str(error)}
 
 
 def status_of(error: QuartermasterError) -> int:
     return next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), 500)
 
 
-def _headers(error: QuartermasterError) -> dict[str, str]:
+def headers_of(error: QuartermasterError) -> dict[str, str]:
     if isinstance(error, Unauthorized):
         return {"WWW-Authenticate": "Bearer"}
     if isinstance(error, RateLimited | Unavailable):

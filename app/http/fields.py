@@ -8,20 +8,37 @@ from typing import Any
 from marshmallow import fields
 from marshmallow.validate import Range
 
+from app.http.examples import PASSWORD
 from app.keys import NIL, parse_guid
 
 INT64 = 2**63
 # Errors are predicates, so that "The field 'x' " can stand before them.
+STATS = "Attack, ability power, defense, magic resist, speed."
 MESSAGES = {"required": "Is required.", "null": "Must not be null."}
 
 
-class Integer(fields.Integer):
+class Described:
+    """A field that tells readers of the documentation what it is and how it looks."""
+
+    def __init__(
+        self, *args: Any, description: str | None = None, example: Any = None, **kwargs: Any
+    ) -> None:
+        metadata = dict(kwargs.pop("metadata", {}))
+        if description is not None:
+            metadata["description"] = description
+        if example is not None:
+            metadata["example"] = example
+        super().__init__(*args, metadata=metadata, **kwargs)  # type: ignore[call-arg] # a field's
+
+
+class Integer(Described, fields.Integer):
     """A JSON integer: neither "5" nor 5.0 nor true."""
 
     default_error_messages = {**MESSAGES, "invalid": "Must be a whole number."}
 
     def __init__(self, minimum: int = -INT64, maximum: int = INT64 - 1, **kwargs: Any) -> None:
-        super().__init__(validate=Range(minimum, maximum), **kwargs)
+        metadata = {"format": "int64", **kwargs.pop("metadata", {})}
+        super().__init__(validate=Range(minimum, maximum), metadata=metadata, **kwargs)
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> int:
         if type(value) is not int:
@@ -38,7 +55,7 @@ class QueryInteger(Integer):
         return int(value)
 
 
-class Flag(fields.Boolean):
+class Flag(Described, fields.Boolean):
     """A JSON boolean: neither "true" nor 1."""
 
     default_error_messages = {**MESSAGES, "invalid": "Must be true or false."}
@@ -49,13 +66,13 @@ class Flag(fields.Boolean):
         return value
 
 
-class Text(fields.String):
+class Text(Described, fields.String):
     """A JSON string."""
 
     default_error_messages = {**MESSAGES, "invalid": "Must be a string."}
 
 
-class Guid(fields.String):
+class Guid(Described, fields.String):
     """A guid with hyphens, in any case; the all-zero one only where nobody is a fine answer."""
 
     default_error_messages = {
@@ -77,7 +94,7 @@ class Guid(fields.String):
         return guid
 
 
-class Moment(fields.AwareDateTime):
+class Moment(Described, fields.AwareDateTime):
     """A point in time."""
 
     default_error_messages = {
@@ -88,13 +105,24 @@ class Moment(fields.AwareDateTime):
     }
 
 
-class PasswordHash(fields.String):
+class List(Described, fields.List[Any]):
+    """A JSON array."""
+
+    default_error_messages = {**MESSAGES, "invalid": "Must be a list."}
+
+
+class PasswordHash(Described, fields.String):
     """The SHA-256 of a password in hex, which is all that we ever see of it."""
 
     default_error_messages = {
         **MESSAGES,
         "invalid": "Must be the SHA-256 hash of the password: 64 hexadecimal digits.",
     }
+
+    def __init__(self, **kwargs: Any) -> None:
+        about = {"pattern": "^[0-9a-fA-F]{64}$", "example": PASSWORD}
+        kwargs.setdefault("description", "The SHA-256 of the password in hex.")
+        super().__init__(metadata=about, **kwargs)
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
         if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value, re.ASCII):

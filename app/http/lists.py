@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.http.api import Schema
-from app.http.fields import INT64, Integer, QueryInteger, Text
+from app.http.fields import Integer, QueryInteger, Text
 from app.keys import SEARCH_LENGTH, name_key
 from app.paging import Page, Window
 
@@ -19,28 +19,33 @@ DEPRECATED_SINCE = "@1767225600"  # the first day of 2026, as RFC 9745 writes it
 class PageSchema(Schema):
     """The envelope of a paged list; subclasses add its Values."""
 
-    Total = Integer(0, metadata={"description": "Of all records, not of this page."})
-    Page = Integer(0)
-    PageSize = Integer(1)
-    Count = Integer(0, metadata={"description": "Of the records in this answer."})
+    Total = Integer(0, example=1, description="Of all records, not of this page.")
+    Page = Integer(0, example=0)
+    PageSize = Integer(1, example=5, description="As served: at most 100.")
+    Count = Integer(0, example=1, description="Of the records in this answer.")
 
 
 class LegacyPageSchema(Schema):
     """The envelope of a deprecated list; subclasses add its entries."""
 
-    total = Integer(0)
-    Page = Integer(0)
-    count = Integer(0)
+    total = Integer(0, example=1)
+    Page = Integer(0, example=0)
+    count = Integer(0, example=1)
 
 
 class PagedListArgs(Schema):
     """The query of a paged list."""
 
-    page = QueryInteger(0, PAGE_MAX, load_default=0, metadata={"description": "From 0."})
+    page = QueryInteger(0, PAGE_MAX, load_default=0, description="The number of the page, from 0.")
     pageSize = QueryInteger(
-        1, INT64 - 1, load_default=PAGE_SIZE, metadata={"description": "At most 100 are served."}
+        1,
+        load_default=PAGE_SIZE,
+        description="Records of a page; more than 100 are served as 100, and PageSize says so.",
     )
-    limit = QueryInteger(1, INT64 - 1, metadata={"description": "Cuts the page; default pageSize."})
+    limit = QueryInteger(
+        1,
+        description="Cuts the page short; its offset stays page x pageSize. Left out: pageSize.",
+    )
 
 
 class OneOf(Text):
@@ -49,7 +54,7 @@ class OneOf(Text):
     default_error_messages = {"choice": "Must be one of {words}."}
 
     def __init__(self, *words: str, **kwargs: Any) -> None:
-        super().__init__(metadata={"enum": list(words), **kwargs.pop("metadata", {})}, **kwargs)
+        super().__init__(metadata={"enum": list(words)}, **kwargs)
         self._words = {word.lower(): word for word in words}
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
@@ -67,6 +72,12 @@ class SearchText(Text):
         "unprintable": "Must hold printable characters, as names do.",
     }
 
+    def __init__(self) -> None:
+        super().__init__(
+            metadata={"minLength": SEARCH_LENGTH},
+            description=f"{SEARCH_LENGTH} or more characters, anywhere in the name, in any case.",
+        )
+
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
         text = super()._deserialize(value, attr, data, **kwargs)
         key = name_key(text)
@@ -78,14 +89,19 @@ class SearchText(Text):
 
 
 def sort_direction(default: str) -> OneOf:
-    return OneOf(ASCENDING, DESCENDING, load_default=default)
+    return OneOf(ASCENDING, DESCENDING, load_default=default, description="In any case.")
 
 
 class LegacyListArgs(Schema):
     """The body of a deprecated list."""
 
-    page = Integer(0, PAGE_MAX, load_default=0)
-    count = Integer(1, load_default=PAGE_SIZE, metadata={"description": "At most 100 are served."})
+    page = Integer(0, PAGE_MAX, load_default=0, example=0)
+    count = Integer(
+        1,
+        load_default=PAGE_SIZE,
+        example=PAGE_SIZE,
+        description="Records of a page; more than 100 are served as 100.",
+    )
 
 
 def paged_window(args: dict[str, Any], largest: int) -> Window:

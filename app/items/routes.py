@@ -8,12 +8,14 @@ from typing import Any
 from flask import Response, current_app
 
 from app.auth import roles
+from app.errors import NotFound
+from app.http import examples
 from app.http.api import Blueprint
 from app.http.idempotency import answer, intent
 from app.http.json import json_response
 from app.http.lookup import path_guid
 from app.http.stores import current
-from app.items.domain import give, served, take
+from app.items.domain import BagNotEmpty, NoRoom, NotEnoughItems, give, served, take
 from app.items.schemas import (
     BagSchema,
     GiveItemArgs,
@@ -27,18 +29,21 @@ from app.items.store import Bags, Catalogue
 from app.keys import Lookup
 from app.players.store import Players
 
-blp = Blueprint("Items", __name__, url_prefix="/api/v1/players", description="What players own.")
+blp = Blueprint("Items", __name__, url_prefix="/api/v1/players", group="Players")
 
 bags = current(Bags)
 catalogue = current(Catalogue)
 players = current(Players)
 
 
-@blp.route("/<player:key>/items", tags=["Players"])
+@blp.route("/<player:key>/items")
 @roles.required()
 @blp.response(200, ItemsSchema)
 def get_items(key: Lookup) -> Response:
-    """Get a player's inventory and bank"""
+    """Get a player's inventory and bank
+
+    All slots in slot order, empty ones included.
+    """
     player = players.read(key, "Inventory", "Bank")
     sizes = current_app.config
     inventory = served(player["Inventory"], sizes["INVENTORY_SIZE"])
@@ -47,48 +52,70 @@ def get_items(key: Lookup) -> Response:
     )
 
 
-@blp.route("/<player:key>/items/inventory", tags=["Players"])
+@blp.route("/<player:key>/items/inventory")
 @roles.required()
 @blp.response(200, SlotSchema(many=True))
 def get_inventory(key: Lookup) -> Response:
-    """Get a player's inventory"""
+    """Get a player's inventory
+
+    All slots in slot order. An empty slot has the all-zero ItemId and the Quantity 0.
+    """
     slots = players.read(key, "Inventory")["Inventory"]
     return json_response(served(slots, current_app.config["INVENTORY_SIZE"]))
 
 
-@blp.route("/<player:key>/items/bank", tags=["Players"])
+@blp.route("/<player:key>/items/bank")
 @roles.required()
 @blp.response(200, SlotSchema(many=True))
 def get_bank(key: Lookup) -> Response:
-    """Get a player's bank"""
+    """Get a player's bank
+
+    All slots in slot order. An empty slot has the all-zero ItemId and the Quantity 0.
+    """
     slots = players.read(key, "Bank")["Bank"]
     return json_response(served(slots, current_app.config["BANK_SIZE"]))
 
 
-@blp.route("/bag/<bag_id>", tags=["Players"])
+@blp.route("/bag/<bag_id>")
 @roles.required()
 @blp.response(200, BagSchema)
+@blp.refuses(NotFound("bag", examples.TOKEN))
 def get_bag(bag_id: str) -> Response:
-    """Get a bag"""
+    """Get a bag
+
+    All slots of the bag in slot order, empty ones included. BagId in an inventory names it.
+    """
     return json_response(bags.get(path_guid("bagId", bag_id)))
 
 
-@blp.route("/<player:key>/items/give", methods=["POST"], tags=["Players"])
+@blp.route("/<player:key>/items/give", methods=["POST"])
 @roles.required()
 @blp.arguments(GiveItemArgs())
 @blp.response(200, GivenSchema)
+@blp.refuses(NoRoom(examples.ITEM, 5, 2, bank=False), NoRoom(examples.ITEM, 5, 2, bank=True))
+@blp.idempotent
 def give_item(args: dict[str, Any], key: Lookup) -> Response:
-    """Give an item to a player"""
+    """Give an item to a player
+
+    Fills stacks of the item first, then empty slots, both in slot order; with bankoverflow what
+    does not fit goes to the bank. All or nothing. Gear with StatBuffs and bags never merge. The
+    answer counts what the player has of the item then.
+    """
     rule = partial(give, **args, limits=catalogue.limits(args["itemid"]))
     return answer(players.change(key, ("Inventory", "Bank"), rule, intent("give", args)))
 
 
-@blp.route("/<player:key>/items/take", methods=["POST"], tags=["Players"])
+@blp.route("/<player:key>/items/take", methods=["POST"])
 @roles.required()
 @blp.arguments(TakeItemArgs())
 @blp.response(200, TakenSchema)
+@blp.refuses(NotEnoughItems(examples.ITEM, 5, 3), BagNotEmpty(examples.BAG_ITEM, examples.BAG))
+@blp.idempotent
 def take_item(args: dict[str, Any], key: Lookup) -> Response:
-    """Take an item from a player's inventory"""
+    """Take an item from a player's inventory
+
+    From the inventory alone, in slot order, all or nothing. A bag that holds something stays.
+    """
     # A bag that the game fills between this look and the write is taken all the same: it is a
     # document of its own, and only the game fills bags.
     rule = partial(take, **args, is_filled=bags.is_filled)

@@ -3,9 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 from marshmallow import fields
+from marshmallow.validate import Length
 
 from app.http.api import Schema
-from app.http.fields import INT64, MESSAGES, Flag, Guid, Integer
+from app.http.examples import BAG, BAG_ITEM, ITEM
+from app.http.fields import INT64, MESSAGES, STATS, Flag, Guid, Integer, List
 from app.keys import NIL, parse_guid
 
 QUANTITY_MAX = 2**31 - 1
@@ -14,64 +16,65 @@ QUANTITY_MAX = 2**31 - 1
 class SlotSchema(Schema):
     """A slot of an inventory, a bank or a bag; the all-zero ItemId with Quantity 0 is empty."""
 
-    Slot = Integer(0)
-    BagId = Guid(allow_none=True)
-    ItemId = Guid(nil=True)
-    Quantity = Integer(0)
-    StatBuffs = fields.List(
-        Integer(),
-        metadata={"description": "Attack, ability power, defense, magic resist, speed."},
+    Slot = Integer(0, example=0)
+    BagId = Guid(allow_none=True, example=BAG, description="The bag that lies here, if it is one.")
+    ItemId = Guid(nil=True, example=BAG_ITEM)
+    Quantity = Integer(0, example=1)
+    StatBuffs = List(
+        Integer(), validate=Length(equal=5), example=[0, 0, 0, 0, 0], description=STATS
     )
 
 
 class ItemsSchema(Schema):
     """All that a player owns."""
 
-    inventory = fields.List(fields.Nested(SlotSchema))
-    bank = fields.List(fields.Nested(SlotSchema))
+    inventory = List(fields.Nested(SlotSchema))
+    bank = List(fields.Nested(SlotSchema))
 
 
 class BagSchema(Schema):
     """A bag and its slots."""
 
-    Id = Guid()
-    SlotCount = Integer(0)
-    Slots = fields.List(fields.Nested(SlotSchema))
+    Id = Guid(example=BAG)
+    SlotCount = Integer(0, example=8)
+    Slots = List(fields.Nested(SlotSchema))
 
 
 class TakeItemArgs(Schema):
     """Which item, and how many."""
 
-    itemid = Guid(required=True)
-    quantity = Integer(1, QUANTITY_MAX, required=True)
+    itemid = Guid(required=True, example=ITEM)
+    quantity = Integer(1, QUANTITY_MAX, required=True, example=5)
 
 
 class GiveItemArgs(TakeItemArgs):
     """Which item, how many, and whether the bank takes what does not fit."""
 
-    bankoverflow = Flag(load_default=False)
+    bankoverflow = Flag(
+        load_default=False, example=True, description="Whether the bank takes what does not fit."
+    )
 
 
 class CountsSchema(Schema):
     """A player's counts of an item."""
 
-    total = Integer(0)
-    bank = Integer(0)
-    inventory = Integer(0)
+    total = Integer(0, example=5)
+    bank = Integer(0, example=0)
+    inventory = Integer(0, example=5)
 
 
 class GivenSchema(Schema):
     """An item, and the player's counts of it after giving."""
 
-    id = Guid()
+    id = Guid(example=ITEM)
     quantity = fields.Nested(CountsSchema)
 
 
 class TakenSchema(Schema):
     """An item, and how many of it were taken."""
 
-    ItemId = Guid()
-    Quantity = Integer(1)
+    ItemId = Guid(example=ITEM)
+    Quantity = Integer(1, example=5)
 
 
 class SlotList(fields.Field[list[dict[str, Any]]]):

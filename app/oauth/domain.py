@@ -24,8 +24,18 @@ def bad_refresh_token() -> TokenRefused:
     return TokenRefused("invalid_grant", "The refresh token is unknown, expired, used or revoked.")
 
 
+def unsupported_grant() -> TokenRefused:
+    message = "The grant_type must be password or refresh_token."
+    return TokenRefused("unsupported_grant_type", message)
+
+
 def no_access() -> TokenRefused:
     return TokenRefused("access_denied", "This account lacks the role 'api' to use the API.")
+
+
+def refusal(code: str, message: str) -> dict[str, Any]:
+    """Say it as RFC 6749 does, and as every other failure is said."""
+    return {"error": code, "error_description": message, "Message": message}
 
 
 def token_answer(access: str, refresh: str, now: int, lifetime: int) -> dict[str, Any]:

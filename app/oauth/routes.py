@@ -12,9 +12,10 @@ from app.auth.callers import Callers
 from app.auth.guesses import attempt_at, attempt_at_nobody, attempt_from_here
 from app.auth.powers import Role, roles_of
 from app.auth.tokens import AccessTokens
-from app.errors import Invalid, NotFound
+from app.errors import Invalid, NotFound, RateLimited, RoleMissing
 from app.http.api import Blueprint
 from app.http.errors import answer
+from app.http.guide import STATUSES
 from app.http.json import json_response
 from app.http.lookup import path_guid
 from app.http.stores import current
@@ -24,9 +25,18 @@ from app.oauth.domain import (
     bad_credentials,
     bad_refresh_token,
     no_access,
+    refusal,
     token_answer,
+    unsupported_grant,
 )
-from app.oauth.schemas import NEEDED, RevokedTokenSchema, RevokedUserSchema, TokenArgs, TokenSchema
+from app.oauth.schemas import (
+    NEEDED,
+    RevokedTokenSchema,
+    RevokedUserSchema,
+    TokenArgs,
+    TokenErrorSchema,
+    TokenSchema,
+)
 from app.oauth.store import Issued, RefreshTokens
 from app.users.passwords import Passwords
 from app.users.store import Users
@@ -39,17 +49,28 @@ passwords = current(Passwords)
 refresh_tokens = current(RefreshTokens)
 users = current(Users)
 
+REFUSED = {
+    error.code: {"value": refusal(error.code, str(error))}
+    for error in (bad_credentials(), unsupported_grant())
+}
+DENIED = {no_access().code: {"value": refusal(no_access().code, str(no_access()))}}
+
 
 @blp.route("/token", methods=["POST"])
 @roles.public
 @blp.arguments(TokenArgs(), location="form")
 @blp.response(200, TokenSchema)
+@blp.alt_response(400, schema=TokenErrorSchema, examples=REFUSED, description=STATUSES[400])
+@blp.alt_response(403, schema=TokenErrorSchema, examples=DENIED, description=STATUSES[403])
+@blp.refuses(RateLimited(600))
 def create_token(args: dict[str, Any]) -> Response:
-    """Get an access token"""
+    """Get an access token
+
+    With a password, or with a refresh token, which works once: used again, it revokes all tokens
+    that were issued after it. The body is a form or JSON.
+    """
     if args["grant_type"] not in NEEDED:
-        raise TokenRefused(
-            "unsupported_grant_type", "The grant_type must be password or refresh_token."
-        )
+        raise unsupported_grant()
     issued = sign_in(args) if args["grant_type"] == "password" else refresh(args)
     now = int(time.time())
     access = access_tokens.issue(issued.user_id, issued.chain, now)
@@ -61,8 +82,12 @@ def create_token(args: dict[str, Any]) -> Response:
 @blp.route("/token/<lookup:key>", methods=["DELETE"])
 @roles.required()
 @blp.response(200, RevokedUserSchema)
+@blp.refuses(RoleMissing(Role.USERS_MANAGE.value))
 def revoke_tokens(key: Lookup) -> Response:
-    """Revoke all tokens of a user"""
+    """Revoke all tokens of a user
+
+    One's own, or with the role `users.manage` anybody's.
+    """
     user = owner(key)
     refresh_tokens.revoke_user(user["_id"])
     callers.forget()
@@ -73,8 +98,12 @@ def revoke_tokens(key: Lookup) -> Response:
 @blp.route("/token/<lookup:key>/<token_id>", methods=["DELETE"])
 @roles.required()
 @blp.response(200, RevokedTokenSchema)
+@blp.refuses(RoleMissing(Role.USERS_MANAGE.value), NotFound("refresh token of that id", "demo"))
 def revoke_token(key: Lookup, token_id: str) -> Response:
-    """Revoke one refresh token and what was issued with it"""
+    """Revoke one refresh token and what was issued with it
+
+    One's own, or with the role `users.manage` anybody's.
+    """
     token = path_guid("tokenId", token_id)
     user = owner(key)
     refresh_tokens.revoke_token(user, token)
@@ -125,18 +154,14 @@ def owner(key: Lookup) -> dict[str, Any]:
 @blp.errorhandler(TokenRefused)
 def answer_refusal(error: TokenRefused) -> Response:
     status = 403 if error.code == "access_denied" else 400
-    return json_response(refusal(error.code, error), status, {"Cache-Control": "no-store"})
+    return json_response(refusal(error.code, str(error)), status, {"Cache-Control": "no-store"})
 
 
 @blp.errorhandler(Invalid)
 def answer_invalid(error: Invalid) -> Response:
     if request.method != "POST":
         return answer(error)
-    body = refusal("invalid_request", error)
+    body = refusal("invalid_request", str(error))
     if error.fields:
         body["Errors"] = error.fields
     return json_response(body, 400, {"Cache-Control": "no-store"})
-
-
-def refusal(code: str, error: Exception) -> dict[str, Any]:
-    return {"error": code, "error_description": str(error), "Message": str(error)}

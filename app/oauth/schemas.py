@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import ValidationError, validates_schema
+from marshmallow import EXCLUDE, ValidationError, validates_schema
 from marshmallow.validate import OneOf
 
-from app.http.api import Schema
+from app.http.api import ErrorSchema, Schema
+from app.http.examples import TOKEN
 from app.http.fields import MESSAGES, Guid, Integer, PasswordHash, Text
 
 NEEDED = {"password": ("username", "password"), "refresh_token": ("refresh_token",)}
@@ -14,10 +15,15 @@ NEEDED = {"password": ("username", "password"), "refresh_token": ("refresh_token
 class TokenArgs(Schema):
     """A request for a token: RFC 6749, with the hash of the password in the password's place."""
 
-    grant_type = Text(required=True, metadata={"enum": list(NEEDED)})
-    username = Text(metadata={"description": "With grant_type password."})
-    password = PasswordHash(metadata={"description": "With grant_type password: SHA-256 in hex."})
-    refresh_token = Text(metadata={"description": "With grant_type refresh_token."})
+    class Meta:
+        unknown = EXCLUDE
+
+    grant_type = Text(required=True, example="password", metadata={"enum": list(NEEDED)})
+    username = Text(example="demo", description="With the grant_type password.")
+    password = PasswordHash(
+        description="With the grant_type password: the SHA-256 of the password in hex."
+    )
+    refresh_token = Text(description="With the grant_type refresh_token.")
 
     @validates_schema
     def has_what_its_grant_needs(self, data: dict[str, Any], **_: Any) -> None:
@@ -30,21 +36,30 @@ class TokenArgs(Schema):
 class TokenSchema(Schema):
     """An access token and the refresh token that gets the next one."""
 
-    access_token = Text(required=True)
-    token_type = Text(required=True, validate=OneOf(["bearer"]))
-    expires_in = Integer(required=True)
-    refresh_token = Guid(required=True)
-    issued = Text(data_key=".issued", required=True)
-    expires = Text(data_key=".expires", required=True)
+    access_token = Text(
+        required=True, example="WyI0Zm...Xw", description="For the header Authorization."
+    )
+    token_type = Text(required=True, validate=OneOf(["bearer"]), example="bearer")
+    expires_in = Integer(required=True, example=300, description="In seconds.")
+    refresh_token = Guid(required=True, example=TOKEN, description="Works once.")
+    issued = Text(data_key=".issued", required=True, example="Sat, 31 Jan 2026 12:00:00 GMT")
+    expires = Text(data_key=".expires", required=True, example="Sat, 31 Jan 2026 12:05:00 GMT")
+
+
+class TokenErrorSchema(ErrorSchema):
+    """Why there is no token: as RFC 6749 says it, and as every other failure does."""
+
+    error = Text(required=True, example="invalid_grant")
+    error_description = Text(required=True)
 
 
 class RevokedUserSchema(Schema):
     """Whose tokens were revoked."""
 
-    username = Text(required=True)
+    username = Text(required=True, example="demo")
 
 
 class RevokedTokenSchema(RevokedUserSchema):
     """Which token was revoked."""
 
-    tokenId = Guid(required=True)
+    tokenId = Guid(required=True, example=TOKEN)

@@ -31,8 +31,9 @@ from app.players.schemas import (
 from app.players.store import Players
 
 PREFIX = "/api/v1/players"
+ABOUT = "Player characters, what they own, and what they know."
 
-blp = Blueprint("Players", __name__, url_prefix=PREFIX, description="Player characters.")
+blp = Blueprint("Players", __name__, url_prefix=PREFIX, description=ABOUT)
 
 players = current(Players)
 
@@ -42,7 +43,11 @@ players = current(Players)
 @blp.arguments(PlayerListArgs(), location="query")
 @blp.response(200, PlayerPageSchema)
 def list_players(args: dict[str, Any]) -> Response:
-    """List players"""
+    """List players
+
+    By name unless asked otherwise. The order is total, so pages neither skip nor repeat while
+    nothing changes. A page past the end is empty, with the right Total.
+    """
     window = paged_window(args, current_app.config["PAGE_SIZE_MAX"])
     ascending = args["sortDirection"] == ASCENDING
     page = players.list(window, args.get("search"), args["sortBy"], ascending)
@@ -54,7 +59,10 @@ def list_players(args: dict[str, Any]) -> Response:
 @blp.arguments(RankArgs(), location="query")
 @blp.response(200, PlayerPageSchema)
 def rank_players(args: dict[str, Any]) -> Response:
-    """Rank players by level and experience"""
+    """Rank players by level and experience
+
+    The highest first, unless sortDirection says otherwise; equals go by name.
+    """
     window = paged_window(args, current_app.config["PAGE_SIZE_MAX"])
     ascending = args["sortDirection"] == ASCENDING
     return json_response(paged_envelope(window, players.list(window, None, "level", ascending)))
@@ -65,7 +73,11 @@ def rank_players(args: dict[str, Any]) -> Response:
 @blp.arguments(LegacyListArgs(), required=False)
 @blp.response(200, LegacyPlayerPageSchema)
 def list_online_players(args: dict[str, Any]) -> Response:
-    """List players who are online"""
+    """List players who are online
+
+    By name. Online counts only while the game keeps saying so: a server that died leaves nobody
+    online for more than some minutes.
+    """
     window = legacy_window(args, current_app.config["PAGE_SIZE_MAX"])
     return json_response(legacy_envelope(window, players.list_online(window)))
 
@@ -74,7 +86,10 @@ def list_online_players(args: dict[str, Any]) -> Response:
 @roles.required()
 @blp.response(200, OnlineCountSchema)
 def count_online_players() -> Response:
-    """Count players who are online"""
+    """Count players who are online
+
+    As many as the list of those who are online has.
+    """
     return json_response({"onlineCount": players.count_online()})
 
 
@@ -82,7 +97,10 @@ def count_online_players() -> Response:
 @roles.required()
 @blp.response(200, PlayerSchema)
 def get_player(key: Lookup) -> Response:
-    """Get one player"""
+    """Get one player
+
+    By name or id. Further fields that the game stores on a player are served as well.
+    """
     return json_response(players.get(key))
 
 
@@ -92,7 +110,10 @@ def get_player(key: Lookup) -> Response:
 @blp.response(200, LegacyPlayerPageSchema)
 @blp.doc(deprecated=True)
 def list_players_by_body(args: dict[str, Any]) -> Response:
-    """List players, the way before GET"""
+    """List players, the way before GET
+
+    By name, in the former envelope.
+    """
     window = legacy_window(args, current_app.config["PAGE_SIZE_MAX"])
     body = legacy_envelope(window, players.list(window))
     return json_response(body, headers=deprecated_headers(PREFIX))

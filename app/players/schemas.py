@@ -3,7 +3,8 @@ from __future__ import annotations
 from marshmallow import INCLUDE, fields
 
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, Moment, Text
+from app.http.examples import CLASS, MAP, PLAYER, PLAYER_ID, USER_ID
+from app.http.fields import STATS, Flag, Guid, Integer, List, Moment, Text
 from app.http.lists import (
     ASCENDING,
     DESCENDING,
@@ -22,62 +23,67 @@ class PlayerSchema(Schema):
     class Meta:
         unknown = INCLUDE
 
-    Id = Guid(required=True)
-    Name = Text(required=True)
-    UserId = Guid(required=True)
-    ClassId = Guid(nil=True)
-    ClassName = Text()
-    Gender = Integer()
-    Level = Integer(0)
-    Exp = Integer(0)
-    ExperienceToNextLevel = Integer()
-    StatPoints = Integer()
-    Vitals = fields.List(Integer(), metadata={"description": "Health, mana."})
-    MaxVitals = fields.List(Integer(), metadata={"description": "Health, mana."})
-    BaseStats = fields.List(
-        Integer(),
-        metadata={"description": "Attack, ability power, defense, magic resist, speed."},
+    Id = Guid(required=True, example=PLAYER_ID)
+    Name = Text(required=True, example=PLAYER)
+    UserId = Guid(required=True, example=USER_ID, description="The account that plays it.")
+    ClassId = Guid(nil=True, example=CLASS)
+    ClassName = Text(example="Ranger")
+    Gender = Integer(example=1)
+    Level = Integer(0, example=16)
+    Exp = Integer(0, example=1425, description="Experience gained on this level.")
+    ExperienceToNextLevel = Integer(example=1600)
+    StatPoints = Integer(example=5, description="Not yet allocated.")
+    Vitals = List(Integer(), example=[51, 82], description="Health, mana.")
+    MaxVitals = List(Integer(), example=[272, 126], description="Health, mana.")
+    BaseStats = List(Integer(), example=[30, 29, 36, 29, 28], description=STATS)
+    StatPointAllocations = List(Integer(), example=[16, 10, 5, 5, 8], description="As BaseStats.")
+    Equipment = List(
+        Integer(), example=[4, -1, 7], description="Worn inventory slots; -1: nothing."
     )
-    StatPointAllocations = fields.List(Integer(), metadata={"description": "As BaseStats."})
-    Equipment = fields.List(Integer(), metadata={"description": "Worn inventory slots; -1: none."})
-    MapId = Guid(nil=True)
-    MapName = Text()
-    X = Integer()
-    Y = Integer()
-    Dir = Integer()
-    Sprite = Text()
-    Face = Text()
-    Online = Flag()
-    InBank = Flag()
-    LastOnline = Moment(allow_none=True)
-    LastSeen = Moment(allow_none=True)
-    CreationDate = Moment()
-    PlayTimeSeconds = Integer(0)
+    MapId = Guid(nil=True, example=MAP)
+    MapName = Text(example="Goldcrest")
+    X = Integer(example=13)
+    Y = Integer(example=22)
+    Dir = Integer(example=3)
+    Sprite = Text(example="ranger_0.png")
+    Face = Text(example="ranger.png")
+    Online = Flag(example=False, description="Counts only while LastSeen is fresh.")
+    InBank = Flag(example=False)
+    LastOnline = Moment(allow_none=True, example="2025-02-19T19:04:21Z")
+    LastSeen = Moment(allow_none=True, example="2025-02-19T19:04:21Z")
+    CreationDate = Moment(example="2025-01-14T08:09:18Z")
+    PlayTimeSeconds = Integer(0, example=64006)
 
 
 class PlayerPageSchema(PageSchema):
     """A page of players."""
 
-    Values = fields.List(fields.Nested(PlayerSchema))
+    Values = List(fields.Nested(PlayerSchema))
 
 
 class LegacyPlayerPageSchema(LegacyPageSchema):
     """A page of players in the former envelope."""
 
-    entries = fields.List(fields.Nested(PlayerSchema))
+    entries = List(fields.Nested(PlayerSchema))
 
 
 class OnlineCountSchema(Schema):
     """How many players are online."""
 
-    onlineCount = Integer(0)
+    onlineCount = Integer(0, example=20)
 
 
 class PlayerListArgs(PagedListArgs):
     """The query of the list of players."""
 
-    search = SearchText(metadata={"description": "3 or more characters of the name."})
-    sortBy = OneOf("name", "level", "lastonline", load_default="name")
+    search = SearchText()
+    sortBy = OneOf(
+        "name",
+        "level",
+        "lastonline",
+        load_default="name",
+        description="By which field; equals go by name.",
+    )
     sortDirection = sort_direction(ASCENDING)
 
 

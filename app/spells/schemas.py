@@ -1,23 +1,24 @@
 from __future__ import annotations
 
 from app.http.api import Schema
+from app.http.examples import KNOWN_SPELL, SPELL
 from app.http.fields import Guid, Integer
 
 
 class KnownSpellSchema(Schema):
     """A spell that a player knows."""
 
-    Slot = Integer(0)
-    SpellId = Guid()
+    Slot = Integer(0, example=0)
+    SpellId = Guid(example=KNOWN_SPELL)
 
 
 class SpellArgs(Schema):
     """Which spell."""
 
-    spellid = Guid(required=True)
+    spellid = Guid(required=True, example=SPELL)
 
 
 class SpellSchema(Schema):
     """The spell that was taught or forgotten."""
 
-    SpellId = Guid()
+    SpellId = Guid(example=SPELL)

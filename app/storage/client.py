@@ -77,6 +77,8 @@ def _client(uri: str, settings: StorageSettings) -> MongoClient[Document]:
         connectTimeoutMS=selection_ms,
         timeoutMS=int(settings.MONGODB_OPERATION_SECONDS * 1000),
         maxPoolSize=settings.MONGODB_POOL_SIZE,
+        # The first operation connects; some programs make none.
+        connect=False,
     )
 
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from app.changes import Change
-from app.errors import Conflict, Invalid, InvalidCredentials
+from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials
 from app.keys import name_key, name_tails
 
 Document = dict[str, Any]
@@ -33,6 +33,20 @@ LONGEST_EMAIL = 254
 CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 CODE_LENGTH = 8
 CODE_FAILURES = 5
+
+
+class WrongPassword(Invalid):
+    """The password to be checked is another."""
+
+    def __init__(self) -> None:
+        super().__init__("The password is wrong.")
+
+
+class WrongCode(Forbidden):
+    """The reset code is another, or none any more."""
+
+    def __init__(self) -> None:
+        super().__init__("The code is wrong or no longer valid.")
 
 
 def is_username(name: str) -> bool:

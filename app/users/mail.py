@@ -20,6 +20,13 @@ from app.errors import Unavailable
 FAILED = "Password reset email could not be sent"
 
 
+class MailNotConfigured(Unavailable):
+    """In production, somebody has yet to say which server sends mails."""
+
+    def __init__(self) -> None:
+        super().__init__(f"{FAILED}: mail is not configured.", retry_after=60)
+
+
 class TimedConnection(Connection):
     """A connection that ends in time whatever the server does, and that checks certificates."""
 
@@ -97,7 +104,7 @@ class Mailer:
         if self._config["MAIL_SERVER"]:
             self._send(message)
         elif self._config["ENV"] == "production":
-            raise Unavailable(f"{FAILED}: mail is not configured.", retry_after=60)
+            raise MailNotConfigured
         else:
             self._write(message, name)
 

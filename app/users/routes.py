@@ -13,7 +13,14 @@ from app.auth import roles
 from app.auth.callers import Callers
 from app.auth.guesses import attempt_at, attempt_at_nobody
 from app.auth.powers import Role
-from app.errors import Forbidden, Invalid, InvalidCredentials, NotFound, QuartermasterError
+from app.errors import (
+    EmailTaken,
+    InvalidCredentials,
+    NameTaken,
+    NotFound,
+    QuartermasterError,
+    RateLimited,
+)
 from app.http.api import Blueprint
 from app.http.json import json_response
 from app.http.lists import (
@@ -31,6 +38,8 @@ from app.paging import Page
 from app.players.schemas import PlayerSchema
 from app.players.store import Players
 from app.users.domain import (
+    WrongCode,
+    WrongPassword,
     change_password,
     changed_power,
     living_code,
@@ -42,7 +51,7 @@ from app.users.domain import (
     require_username,
     served,
 )
-from app.users.mail import Mailer
+from app.users.mail import Mailer, MailNotConfigured
 from app.users.passwords import Passwords
 from app.users.schemas import (
     ChangedUserSchema,
@@ -81,7 +90,11 @@ manage = roles.required(Role.USERS_QUERY, Role.USERS_MANAGE)
 @blp.arguments(UserListArgs(), location="query")
 @blp.response(200, UserPageSchema)
 def list_users(args: dict[str, Any]) -> Response:
-    """List users"""
+    """List users
+
+    By name unless asked otherwise. The order is total, so pages neither skip nor repeat while
+    nothing changes. A page past the end is empty, with the right Total.
+    """
     window = paged_window(args, current_app.config["PAGE_SIZE_MAX"])
     ascending = args["sortDirection"] == ASCENDING
     page = users.list(window, args.get("search"), args["sortBy"], ascending)
@@ -94,7 +107,10 @@ def list_users(args: dict[str, Any]) -> Response:
 @blp.response(200, LegacyUserPageSchema)
 @blp.doc(deprecated=True)
 def list_users_by_body(args: dict[str, Any]) -> Response:
-    """List users, the way before GET"""
+    """List users, the way before GET
+
+    By name, in the former envelope.
+    """
     window = legacy_window(args, current_app.config["PAGE_SIZE_MAX"])
     body = legacy_envelope(window, shown_page(users.list(window)))
     return json_response(body, headers=deprecated_headers(PREFIX))
@@ -104,7 +120,10 @@ def list_users_by_body(args: dict[str, Any]) -> Response:
 @query
 @blp.response(200, UserSchema)
 def get_user(key: Lookup) -> Response:
-    """Get one user"""
+    """Get one user
+
+    By username or id.
+    """
     return json_response(shown(users.get(key), queried_power))
 
 
@@ -112,8 +131,12 @@ def get_user(key: Lookup) -> Response:
 @query
 @blp.arguments(RegisterArgs())
 @blp.response(200, RegisteredSchema)
+@blp.refuses(NameTaken("newcomer"), EmailTaken("newcomer@example.com"))
 def register_user(args: dict[str, Any]) -> Response:
-    """Register a user"""
+    """Register a user
+
+    The new account has no power of any kind. Names and addresses are unique without case.
+    """
     require_username(args["username"], "username")
     require_email(args["email"], "email")
     user = users.create(args["username"], args["email"], passwords.hash(args["password"]))
@@ -123,10 +146,14 @@ def register_user(args: dict[str, Any]) -> Response:
 @blp.route("/<lookup:key>/password/validate", methods=["POST"])
 @query
 @blp.arguments(PasswordArgs())
-@blp.response(200, MessageSchema)
+@blp.response(200, MessageSchema, example={"Message": "Password Correct"})
+@blp.refuses(WrongPassword(), RateLimited(600))
 def validate_password(args: dict[str, Any], key: Lookup) -> Response:
-    """Check a user's password"""
-    check_password(key, args["password"], Invalid("The password is wrong."))
+    """Check a user's password
+
+    A wrong one is a 400. After some failures, no further attempt is looked at for a while.
+    """
+    check_password(key, args["password"], WrongPassword())
     return json_response({"Message": "Password Correct"})
 
 
@@ -134,8 +161,12 @@ def validate_password(args: dict[str, Any], key: Lookup) -> Response:
 @query
 @blp.arguments(ChangeEmailArgs())
 @blp.response(200, ChangedUserSchema)
+@blp.refuses(EmailTaken("moved@example.com"), InvalidCredentials(), RateLimited(600))
 def change_email(args: dict[str, Any], key: Lookup) -> Response:
-    """Change a user's email with the current password"""
+    """Change a user's email with the current password
+
+    A code that was mailed to the former address no longer works.
+    """
     require_email(args["new"], "new")
     checked = check_password(key, args["authorization"], InvalidCredentials())
     return json_response(shown(users.change_email(key, args["new"], checked), changed_power))
@@ -145,8 +176,12 @@ def change_email(args: dict[str, Any], key: Lookup) -> Response:
 @query
 @blp.arguments(ChangePasswordArgs())
 @blp.response(200, MessageSchema)
+@blp.refuses(InvalidCredentials(), RateLimited(600))
 def change_own_password(args: dict[str, Any], key: Lookup) -> Response:
-    """Change a user's password with the current one"""
+    """Change a user's password with the current one
+
+    All tokens of the user are revoked.
+    """
     checked = check_password(key, args["authorization"], InvalidCredentials())
     set_password(key, args["new"], checked)
     return json_response({"Message": "Password Updated"})
@@ -154,9 +189,13 @@ def change_own_password(args: dict[str, Any], key: Lookup) -> Response:
 
 @blp.route("/<lookup:key>/password/reset")
 @query
-@blp.response(200, MessageSchema)
+@blp.response(200, MessageSchema, example={"Message": "Password reset email sent."})
+@blp.refuses(MailNotConfigured(), RateLimited(600))
 def send_reset_code(key: Lookup) -> Response:
-    """Mail a user a code to reset the password"""
+    """Mail a user a code to reset the password
+
+    The code works once, for half an hour, and replaces any former one.
+    """
     if request.method == "HEAD":  # which Flask would let through as a GET, and which sends no mail
         raise MethodNotAllowed(["GET", "POST"])
     user = known(key, "Name", "Email", "EmailKey", "Credentials")
@@ -174,8 +213,12 @@ def send_reset_code(key: Lookup) -> Response:
 @query
 @blp.arguments(RedeemArgs())
 @blp.response(200, MessageSchema)
+@blp.refuses(WrongCode(), RateLimited(600))
 def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
-    """Set a new password with the code from the mail"""
+    """Set a new password with the code from the mail
+
+    Five wrong tries void the code. All tokens of the user are revoked.
+    """
     rule = partial(
         redeem_code,
         code=args["code"],
@@ -184,7 +227,7 @@ def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
     )
     with attempt_at(known(key, "_id")["_id"]):
         if not users.change_password(key, rule):
-            raise Forbidden("The code is wrong or no longer valid.")
+            raise WrongCode
     callers.forget()
     return json_response({"Message": "Password Updated"})
 
@@ -193,7 +236,10 @@ def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
 @query
 @blp.response(200, PlayerSchema(many=True))
 def list_characters(key: Lookup) -> Response:
-    """List a user's characters"""
+    """List a user's characters
+
+    All of them, in the order in which they were made.
+    """
     return json_response(players.list_of_user(users.get(key, "_id")["_id"]))
 
 
@@ -201,7 +247,10 @@ def list_characters(key: Lookup) -> Response:
 @query
 @blp.response(200, PlayerSchema)
 def get_character(key: Lookup, character: Lookup) -> Response:
-    """Get one of a user's characters by id, name or index"""
+    """Get one of a user's characters
+
+    By id, else by name, else by place in the list of the user's characters.
+    """
     return json_response(players.get_of_user(users.get(key, "_id")["_id"], character))
 
 
@@ -209,8 +258,12 @@ def get_character(key: Lookup, character: Lookup) -> Response:
 @manage
 @blp.arguments(ManageEmailArgs())
 @blp.response(200, ChangedUserSchema)
+@blp.refuses(EmailTaken("moved@example.com"))
 def manage_email(args: dict[str, Any], key: Lookup) -> Response:
-    """Change a user's email without the password"""
+    """Change a user's email without the password
+
+    For support staff. A code that was mailed to the former address no longer works.
+    """
     require_email(args["new"], "new")
     return json_response(shown(users.change_email(key, args["new"]), changed_power))
 
@@ -218,9 +271,12 @@ def manage_email(args: dict[str, Any], key: Lookup) -> Response:
 @blp.route("/<lookup:key>/manage/password/change", methods=["POST"])
 @manage
 @blp.arguments(ManagePasswordArgs())
-@blp.response(200, MessageSchema)
+@blp.response(200, MessageSchema, example={"Message": "Password Correct"})
 def manage_password(args: dict[str, Any], key: Lookup) -> Response:
-    """Change a user's password without the current one"""
+    """Change a user's password without the current one
+
+    For support staff. All tokens of the user are revoked.
+    """
     set_password(key, args["new"])
     return json_response({"Message": "Password Correct"})
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 from marshmallow import fields
 
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, PasswordHash, Text
+from app.http.examples import EMAIL, USER, USER_ID
+from app.http.fields import Flag, Guid, List, PasswordHash, Text
 from app.http.lists import (
     ASCENDING,
     LegacyPageSchema,
@@ -14,41 +15,45 @@ from app.http.lists import (
     sort_direction,
 )
 
+CURRENT = "The SHA-256 of the user's current password in hex."
+
 
 class QueriedPowerSchema(Schema):
     """What an account may do, as lists and lookups name it."""
 
-    Editor = Flag()
-    Ban = Flag()
-    Kick = Flag()
-    Mute = Flag()
-    Api = Flag()
-    PersonalInformation = Flag()
+    Editor = Flag(example=False)
+    Ban = Flag(example=False)
+    Kick = Flag(example=False)
+    Mute = Flag(example=False)
+    Api = Flag(example=True, description="The role api.")
+    PersonalInformation = Flag(example=False, description="The role users.query.")
 
 
 class ChangedPowerSchema(Schema):
     """What an account may do, as a change of email names it."""
 
-    Editor = Flag()
-    Ban = Flag()
-    Kick = Flag()
-    Mute = Flag()
-    Api = Flag()
-    ApiPersonalInformation = Flag()
-    ApiUserManagement = Flag()
+    Editor = Flag(example=False)
+    Ban = Flag(example=False)
+    Kick = Flag(example=False)
+    Mute = Flag(example=False)
+    Api = Flag(example=True, description="The role api.")
+    ApiPersonalInformation = Flag(example=False, description="The role users.query.")
+    ApiUserManagement = Flag(example=False, description="The role users.manage.")
 
 
 class AccountSchema(Schema):
     """What both forms of a user record share."""
 
-    Id = Guid(required=True)
-    Name = Text(required=True)
-    Email = Text(required=True)
+    Id = Guid(required=True, example=USER_ID)
+    Name = Text(required=True, example=USER)
+    Email = Text(required=True, example=EMAIL)
     PasswordResetCode = Text(
-        allow_none=True, metadata={"description": "Shown with the role users.manage, else null."}
+        allow_none=True,
+        example="K7QF2MZR",
+        description="A code that still works, to callers with the role users.manage; else null.",
     )
-    IsMuted = Flag()
-    MuteReason = Text(allow_none=True)
+    IsMuted = Flag(example=True)
+    MuteReason = Text(allow_none=True, example="Spamming in the market.")
 
 
 class UserSchema(AccountSchema):
@@ -66,36 +71,41 @@ class ChangedUserSchema(AccountSchema):
 class UserPageSchema(PageSchema):
     """A page of users."""
 
-    Values = fields.List(fields.Nested(UserSchema))
+    Values = List(fields.Nested(UserSchema))
 
 
 class LegacyUserPageSchema(LegacyPageSchema):
     """A page of users in the former envelope."""
 
-    entries = fields.List(fields.Nested(UserSchema))
+    entries = List(fields.Nested(UserSchema))
 
 
 class UserListArgs(PagedListArgs):
     """The query of the list of users."""
 
-    search = SearchText(metadata={"description": "3 or more characters of the name."})
-    sortBy = OneOf("name", "email", load_default="name")
+    search = SearchText()
+    sortBy = OneOf("name", "email", load_default="name", description="By which field.")
     sortDirection = sort_direction(ASCENDING)
 
 
 class RegisterArgs(Schema):
     """A new account."""
 
-    username = Text(required=True, metadata={"description": "2 to 20 letters or digits."})
+    username = Text(
+        required=True,
+        example="newcomer",
+        description="2 to 20 letters or digits, of any script.",
+        metadata={"minLength": 2, "maxLength": 20},
+    )
     password = PasswordHash(required=True)
-    email = Text(required=True)
+    email = Text(required=True, example="newcomer@example.com", metadata={"format": "email"})
 
 
 class RegisteredSchema(Schema):
     """The account that was made."""
 
-    Username = Text(required=True)
-    Email = Text(required=True)
+    Username = Text(required=True, example="newcomer")
+    Email = Text(required=True, example="newcomer@example.com")
 
 
 class PasswordArgs(Schema):
@@ -107,34 +117,39 @@ class PasswordArgs(Schema):
 class MessageSchema(Schema):
     """What came of it."""
 
-    Message = Text(required=True)
+    Message = Text(required=True, example="Password Updated")
 
 
 class ManageEmailArgs(Schema):
     """The new address."""
 
-    new = Text(required=True)
+    new = Text(
+        required=True,
+        example="moved@example.com",
+        description="The new address.",
+        metadata={"format": "email"},
+    )
 
 
 class ChangeEmailArgs(ManageEmailArgs):
     """The new address, and the current password."""
 
-    authorization = PasswordHash(required=True)
+    authorization = PasswordHash(required=True, description=CURRENT)
 
 
 class ManagePasswordArgs(Schema):
     """The new password."""
 
-    new = PasswordHash(required=True)
+    new = PasswordHash(required=True, description="The SHA-256 of the new password in hex.")
 
 
 class ChangePasswordArgs(ManagePasswordArgs):
     """The new password, and the current one."""
 
-    authorization = PasswordHash(required=True)
+    authorization = PasswordHash(required=True, description=CURRENT)
 
 
 class RedeemArgs(ManagePasswordArgs):
     """The code from the mail, and the new password."""
 
-    code = Text(required=True)
+    code = Text(required=True, example="K7QF2MZR", description="In any case.")

@@ -8,7 +8,9 @@ from typing import Any
 from flask import Response
 
 from app.auth import roles
+from app.errors import NotFound
 from app.http.api import Blueprint
+from app.http.examples import VARIABLE
 from app.http.idempotency import answer, intent
 from app.http.json import json_response
 from app.http.lookup import path_guid
@@ -18,42 +20,59 @@ from app.players.store import Players
 from app.variables.domain import assign, served, served_one, value_of
 from app.variables.schemas import SetVariableArgs, ValueSchema, VariableSchema
 
-blp = Blueprint("Variables", __name__, url_prefix="/api/v1/players", description="Variables.")
+blp = Blueprint("Variables", __name__, url_prefix="/api/v1/players", group="Players")
 
 players = current(Players)
 
+unset = blp.refuses(NotFound("variable", VARIABLE))
 
-@blp.route("/<player:key>/variables", tags=["Players"])
+
+@blp.route("/<player:key>/variables")
 @roles.required()
 @blp.response(200, VariableSchema(many=True))
 def list_variables(key: Lookup) -> Response:
-    """List the variables of a player"""
+    """List the variables of a player
+
+    Those that are set, by their ids.
+    """
     return json_response(served(players.read(key, "Variables")["Variables"]))
 
 
-@blp.route("/<player:key>/variables/<variable_id>", tags=["Players"])
+@blp.route("/<player:key>/variables/<variable_id>")
 @roles.required()
 @blp.response(200, VariableSchema)
+@unset
 def get_variable(key: Lookup, variable_id: str) -> Response:
-    """Get a variable of a player"""
+    """Get a variable of a player
+
+    A variable is an integer or a boolean, and stays what it was set as.
+    """
     variable = path_guid("variableId", variable_id)
     return json_response(served_one(variable, read_value(key, variable)))
 
 
-@blp.route("/<player:key>/variables/<variable_id>/value", tags=["Players"])
+@blp.route("/<player:key>/variables/<variable_id>/value")
 @roles.required()
 @blp.response(200, ValueSchema)
+@unset
 def get_variable_value(key: Lookup, variable_id: str) -> Response:
-    """Get the bare value of a variable"""
+    """Get the bare value of a variable
+
+    As `{"value": ...}`, for tools that need no more.
+    """
     return json_response({"value": read_value(key, path_guid("variableId", variable_id))})
 
 
-@blp.route("/<player:key>/variables/<variable_id>", methods=["POST"], tags=["Players"])
+@blp.route("/<player:key>/variables/<variable_id>", methods=["POST"])
 @roles.required()
 @blp.arguments(SetVariableArgs())
 @blp.response(200, VariableSchema)
+@blp.idempotent
 def set_variable(args: dict[str, Any], key: Lookup, variable_id: str) -> Response:
-    """Set a variable of a player"""
+    """Set a variable of a player
+
+    Whether it was set before or not, and to what.
+    """
     meant = {"variable_id": path_guid("variableId", variable_id, nil=False), **args}
     reads = (f"Variables.{meant['variable_id']}",)
     return answer(players.change(key, reads, partial(assign, **meant), intent("set", meant)))

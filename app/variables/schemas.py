@@ -5,6 +5,7 @@ from typing import Any
 from marshmallow import fields
 
 from app.http.api import Schema
+from app.http.examples import VARIABLE
 from app.http.fields import INT64, MESSAGES, Guid
 
 
@@ -19,7 +20,7 @@ class VariableValue(fields.Field[int | bool]):
 
     def __init__(self, **kwargs: Any) -> None:
         kinds = [{"type": "integer", "format": "int64"}, {"type": "boolean"}]
-        super().__init__(metadata={"oneOf": kinds}, **kwargs)
+        super().__init__(metadata={"oneOf": kinds, "example": 294}, **kwargs)
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> int | bool:
         if type(value) not in (int, bool):
@@ -33,7 +34,7 @@ class VariableValue(fields.Field[int | bool]):
 class VariableSchema(Schema):
     """A variable of a player."""
 
-    VariableId = Guid()
+    VariableId = Guid(example=VARIABLE)
     Value = VariableValue()
 
 

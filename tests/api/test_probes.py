@@ -36,7 +36,7 @@ def test_without_its_database_it_lives_and_is_not_ready(make_app):
 def test_the_documentation_is_served_from_here(client):
     page = client.get("/api/docs").text
     assert "//" not in page.replace("http://localhost", "").split("<body>")[0].replace("</", "")
-    for name in ("swagger-ui.css", "swagger-ui-bundle.js", "swagger-ui-standalone-preset.js"):
+    for name in ("swagger-ui.css", "swagger-ui-bundle.js", "page.js"):
         assert f"/api/docs/files/{name}" in page
         with client.get(f"/api/docs/files/{name}") as file:
             assert file.status_code == 200

@@ -54,7 +54,18 @@ def user(**overrides):
 def test_every_command_explains_itself(quartermaster):
     assert quartermaster("--version").output.startswith("quartermaster, version ")
     top = quartermaster("--help").output
-    for command in ("serve", "db", "seed", "import", "export", "user", "api", "token"):
+    for command in (
+        "serve",
+        "db",
+        "seed",
+        "import",
+        "export",
+        "user",
+        "api",
+        "token",
+        "openapi",
+        "postman",
+    ):
         assert f"  {command} " in top
         explained = quartermaster(command, "--help")
         assert explained.exit_code == 0

@@ -1,0 +1,75 @@
+"""What the OpenAPI document says about all operations at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+GUIDE = """\
+Read and change the player characters and user accounts of a game server.
+
+**Signing in.** `POST /api/oauth/token` takes a username and the SHA-256 of the password in hex, and
+gives an access token, which goes into the header `Authorization: Bearer ...`, and a refresh token
+that gets the next pair. The roles are those of the account: `api` to use the API at all,
+`users.query` for the users, `users.manage` to change them without their passwords. *Authorize* on
+this page takes the password itself and hashes it before it is sent.
+
+**Lookup keys.** A key that is a guid is an id, else it is a name. Names compare without case and go
+percent-encoded into a path.
+
+**Bodies** are JSON objects with exactly the documented fields, in their case. Integers are
+integers: `"5"`, `5.0` and `true` are not.
+
+**Failures** have a status, a `Message` for a person, and where fields are at fault `Errors` by
+field. 429 and 503 say in `Retry-After` when to try again. Others are not worth a retry: 400 has to
+be mended, 401 needs a new token, 409 will be refused again while the state is as it is.
+
+**Retries.** A change of a player takes the header `Idempotency-Key`: repeated with the same key, it
+is not made twice. Without a key, a 503 does not tell whether the change was made.
+
+**Request ids.** Every answer carries `X-Request-ID`, which the log lines of that request hold
+too. A request may bring its own.
+"""
+
+ROLES = {
+    "api": "Use the API at all; enough for all that concerns players.",
+    "users.query": "Read accounts and register new ones.",
+    "users.manage": "Change accounts without their passwords, revoke their tokens.",
+}
+SECURITY: dict[str, Any] = {
+    "password": {
+        "type": "oauth2",
+        "description": "With a username and a password; this page hashes the password.",
+        "flows": {"password": {"tokenUrl": "/api/oauth/token", "scopes": ROLES}},
+    },
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "With an access token, such as `quartermaster token NAME` prints.",
+    },
+}
+STATUSES = {
+    400: "The request is malformed, or a field of it is.",
+    401: "The access token is missing, expired or revoked.",
+    403: "The caller may not do this.",
+    404: "There is no such thing.",
+    409: "The state does not allow it; nothing was changed.",
+    413: "The body is over the limit, 1 MiB unless set otherwise.",
+    415: "The body is not JSON.",
+    429: "Too many requests, or too many failed attempts.",
+    500: "A fault of the service; nothing is half-written.",
+    503: "The database or the mail server is away.",
+}
+
+
+def _header(description: str, example: str) -> dict[str, Any]:
+    return {"description": description, "schema": {"type": "string"}, "example": example}
+
+
+HEADERS = {
+    "X-Request-ID": _header("The id of the request, as the log has it.", "5c8848779587481c9a62"),
+    "Retry-After": _header("In how many seconds to try again.", "2"),
+    "WWW-Authenticate": _header("How to show who calls.", "Bearer"),
+    "Idempotency-Replayed": _header("True where this answer was given before.", "true"),
+    "Deprecation": _header("Since when, as RFC 9745 writes it.", "@1767225600"),
+    "Link": _header("What replaces it.", '</api/v1/players>; rel="successor-version"'),
+}

@@ -1,0 +1,237 @@
+"""The OpenAPI document: whole, valid, and true."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+
+import pytest
+from openapi_schema_validator import OAS30Validator
+from openapi_spec_validator import validate
+
+import config
+from app import create_app
+from app.cli.world import World
+from app.http import examples
+from app.http.docs import DOCUMENT
+from app.http.stores import PARTS
+from app.storage.client import Storage
+
+
+def make_app():
+    app = create_app(config.load({"QM_ENV": "testing"}, MONGODB_URI="mongodb://localhost"))
+    app.extensions[PARTS][Storage].close()
+    return app
+
+
+APP = make_app()
+SPEC = APP.extensions[DOCUMENT]
+OPERATIONS = {
+    operation["operationId"]: (path, method, operation)
+    for path, item in SPEC["paths"].items()
+    for method, operation in item.items()
+}
+every_operation = pytest.mark.parametrize("name", OPERATIONS)
+
+
+def resolved(schema):
+    """Return a schema without references, for the validator."""
+    if isinstance(schema, list):
+        return [resolved(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return resolved(SPEC["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+    return {name: resolved(part) for name, part in schema.items()}
+
+
+def assert_fits(value, schema):
+    faults = [error.message for error in OAS30Validator(resolved(schema)).iter_errors(value)]
+    assert faults == []
+
+
+def test_it_is_valid():
+    validate(SPEC)
+
+
+def test_it_has_the_31_endpoints_of_the_contract():
+    contract = [
+        *("get /players", "get /players/rank", "post /players/online", "get /players/online/count"),
+        *("get /players/{lookupKey}", "get /players/{lookupKey}/variables"),
+        "get /players/{lookupKey}/variables/{variableId}",
+        "get /players/{lookupKey}/variables/{variableId}/value",
+        "post /players/{lookupKey}/variables/{variableId}",
+        *("get /players/{lookupKey}/items", "get /players/{lookupKey}/items/inventory"),
+        *("get /players/{lookupKey}/items/bank", "get /players/bag/{bagId}"),
+        *("post /players/{lookupKey}/items/give", "post /players/{lookupKey}/items/take"),
+        *("get /players/{lookupKey}/spells", "post /players/{lookupKey}/spells/teach"),
+        *("post /players/{lookupKey}/spells/forget", "post /players"),
+        *("get /users", "get /users/{lookupKey}", "post /users/register"),
+        "post /users/{lookupKey}/password/validate",
+        *("post /users/{lookupKey}/email/change", "post /users/{lookupKey}/password/change"),
+        *("get /users/{lookupKey}/password/reset", "get /users/{lookupKey}/players"),
+        "get /users/{lookupKey1}/players/{lookupKey2}",
+        "post /users/{lookupKey}/manage/email/change",
+        *("post /users/{lookupKey}/manage/password/change", "post /users"),
+    ]
+    assert len(contract) == 31
+    documented = {
+        f"{method} {path.removeprefix('/api/v1')}"
+        for path, method, _ in OPERATIONS.values()
+        if path.startswith("/api/v1")
+    }
+    # Beyond the contract stands the redemption of a reset code.
+    assert documented == {*contract, "post /users/{lookupKey}/password/reset"}
+
+
+def test_its_tags_are_those_of_its_operations():
+    assert [tag["name"] for tag in SPEC["tags"]] == ["Players", "Users", "Credentials"]
+    assert all(tag["description"] for tag in SPEC["tags"])
+
+
+@every_operation
+def test_an_operation_explains_itself(name):
+    _, _, operation = OPERATIONS[name]
+    assert operation["summary"]
+    assert not operation["summary"].endswith(".")
+    explained, _, access = operation["description"].rpartition("\n\n")
+    assert explained.endswith(".")
+    assert re.fullmatch(r"Open to everybody\.|Roles: `.*`\.", access)
+    for parameter in operation["parameters"]:
+        assert parameter["description"].endswith(".")
+        assert "type" in parameter["schema"]
+
+
+@every_operation
+def test_an_operation_names_the_roles_that_its_view_asks_for(name):
+    _, _, operation = OPERATIONS[name]
+    rule = next(rule for rule in APP.url_map.iter_rules() if rule.endpoint.endswith(f".{name}"))
+    roles = [role.value for role in APP.view_functions[rule.endpoint].access]
+    assert operation["security"] == ([{"password": roles}, {"bearer": []}] if roles else [])
+    assert all(f"`{role}`" in operation["description"] for role in roles)
+    scopes = SPEC["components"]["securitySchemes"]["password"]["flows"]["password"]["scopes"]
+    assert set(roles) <= set(scopes)
+
+
+@every_operation
+def test_every_status_has_a_body_and_examples_that_fit_it(name):
+    path, _, operation = OPERATIONS[name]
+    expected = {"200", "429", "500", "503"}
+    expected |= {"401", "403"} if operation["security"] else set()
+    expected |= {"400", "413", "415"} if "requestBody" in operation else set()
+    expected |= {"404"} if "{" in path else set()
+    expected |= {"409"} if IDEMPOTENCY in parameters(operation) else set()
+    assert expected <= set(operation["responses"])
+    for answer in operation["responses"].values():
+        assert answer["description"].endswith(".")
+        assert "X-Request-ID" in answer["headers"]
+        media = answer["content"]["application/json"]
+        found = [example["value"] for example in media.get("examples", {}).values()]
+        found += [media["example"]] if "example" in media else []
+        assert found
+        for example in found:
+            assert_fits(example, media["schema"])
+
+
+@every_operation
+def test_a_request_has_an_example_that_fits_it(name):
+    _, _, operation = OPERATIONS[name]
+    for media in operation.get("requestBody", {}).get("content", {}).values():
+        assert media["example"]
+        assert_fits(media["example"], media["schema"])
+    for parameter in operation["parameters"]:
+        if parameter["in"] == "path":
+            assert_fits(parameter["example"], parameter["schema"])
+
+
+IDEMPOTENCY = "Idempotency-Key"
+
+
+def parameters(operation):
+    return {parameter["name"]: parameter for parameter in operation["parameters"]}
+
+
+def test_query_parameters_have_their_defaults_and_ranges():
+    listed = parameters(OPERATIONS["list_players"][2])
+    assert listed["page"]["schema"] == {
+        **{"type": "integer", "format": "int64"},
+        **{"default": 0, "minimum": 0, "maximum": 2**53},
+    }
+    assert listed["pageSize"]["schema"]["default"] == 5
+    assert listed["pageSize"]["schema"]["minimum"] == 1
+    assert listed["limit"]["schema"]["minimum"] == 1
+    assert listed["search"]["schema"]["minLength"] == 3
+    assert listed["sortBy"]["schema"]["enum"] == ["name", "level", "lastonline"]
+    assert listed["sortDirection"]["schema"]["default"] == "Ascending"
+    ranked = parameters(OPERATIONS["rank_players"][2])
+    assert ranked["sortDirection"]["schema"]["default"] == "Descending"
+
+
+def test_exactly_the_changes_of_a_player_take_an_idempotency_key():
+    takes = {name for name, (_, _, op) in OPERATIONS.items() if IDEMPOTENCY in parameters(op)}
+    assert takes == {"set_variable", "give_item", "take_item", "teach_spell", "forget_spell"}
+
+
+def test_every_field_of_an_answer_has_an_example_and_is_always_there():
+    answers = [op["responses"]["200"]["content"] for _, _, op in OPERATIONS.values()]
+    for content in answers:
+        schema = resolved(content["application/json"]["schema"])
+        assert_complete(schema)
+
+
+def assert_complete(schema):
+    if schema.get("type") == "array" and "example" not in schema:
+        assert_complete(schema["items"])
+    elif "properties" in schema:
+        assert set(schema["required"]) == set(schema["properties"])
+        for part in schema["properties"].values():
+            assert_complete(part)
+    else:
+        assert "example" in schema
+
+
+def test_the_token_endpoint_is_the_oauth2_password_flow():
+    flow = SPEC["components"]["securitySchemes"]["password"]["flows"]["password"]
+    path, _, operation = OPERATIONS["create_token"]
+    assert flow["tokenUrl"] == path
+    content = operation["requestBody"]["content"]
+    assert set(content) == {"application/x-www-form-urlencoded", "application/json"}
+    refused = operation["responses"]["400"]["content"]["application/json"]["examples"]
+    assert set(refused) == {"invalid_grant", "unsupported_grant_type"}
+
+
+def test_deprecated_operations_say_so():
+    deprecated = {name for name, (_, _, op) in OPERATIONS.items() if op.get("deprecated")}
+    assert deprecated == {"list_players_by_body", "list_users_by_body"}
+    for name in deprecated:
+        assert {"Deprecation", "Link"} <= set(OPERATIONS[name][2]["responses"]["200"]["headers"])
+
+
+def test_it_speaks_of_nothing_internal():
+    names = {
+        name for schema in SPEC["components"]["schemas"].values() for name in schema["properties"]
+    }
+    assert not names & {
+        "_id",
+        "NameKey",
+        "NameTails",
+        "Journal",
+        "Version",
+        "PasswordHash",
+        "Reset",
+    }
+
+
+def test_the_examples_are_of_the_demo_world():
+    world = World(100, datetime.now(timezone.utc), "hash")
+    player = next(player for player in world.players(500) if player["Name"] == examples.PLAYER)
+    user = next(user for user in world.users() if user["Name"] == examples.USER)
+    assert player["_id"] == examples.PLAYER_ID
+    assert player["UserId"] == user["_id"] == examples.USER_ID
+    assert user["Email"] == examples.EMAIL
+    carried = {slot.get("BagId"): slot["ItemId"] for slot in player["Inventory"].values()}
+    assert carried[examples.BAG] == examples.BAG_ITEM
+    assert examples.SPELL not in player["Spells"].values()
+    assert player["Spells"]["0"] == examples.KNOWN_SPELL
+    assert examples.VARIABLE in player["Variables"]
+    assert World.PASSWORD == examples.PASSWORD

@@ -1,0 +1,116 @@
+"""The Postman collection: kept up to date, and run by the real runner."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.cli.apidocs import COLLECTION, ENVIRONMENT
+from tests.system.programs import run, serving
+
+KEPT = Path(__file__).parents[2] / "postman"
+NEWMAN = shutil.which("newman")
+
+
+def requests_of(collection):
+    return [item for folder in collection["item"] for item in folder["item"]]
+
+
+@pytest.fixture(scope="module")
+def collection():
+    return json.loads((KEPT / COLLECTION).read_text())
+
+
+def test_the_kept_files_are_up_to_date(tmp_path):
+    result = run(tmp_path / "data", "postman", str(tmp_path))
+    assert result.returncode == 0, result.stderr
+    for name in (COLLECTION, ENVIRONMENT):
+        kept, made = (KEPT / name).read_text(), (tmp_path / name).read_text()
+        assert kept == made, "postman/ is out of date: run quartermaster postman"
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_document_is_written_without_a_database(tmp_path):
+    result = run(tmp_path / "data", "openapi", str(tmp_path / "openapi.json"))
+    assert result.returncode == 0, result.stderr
+    written = json.loads((tmp_path / "openapi.json").read_text())
+    assert len(written["paths"]) == 33
+    assert json.loads(run(tmp_path / "data", "openapi").stdout) == written
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_folders_hold_all_31_endpoints(collection):
+    assert [folder["name"] for folder in collection["item"]] == ["Players", "Users", "Credentials"]
+    endpoints = {
+        (item["request"]["method"], item["request"]["url"]["raw"])
+        for item in requests_of(collection)
+    }
+    players, users, _ = (len(folder["item"]) for folder in collection["item"])
+    # The redemption of a reset code stands beyond the contract.
+    assert (players, users) == (19, 12 + 1)
+    assert len(endpoints) == 19 + 13 + 3
+
+
+def test_every_request_has_saved_answers_and_tests(collection):
+    for item in requests_of(collection):
+        assert any(event["listen"] == "test" for event in item["event"])
+        if item["name"] != "Refresh an access token":
+            saved = {answer["code"] for answer in item["response"]}
+            assert 200 in saved
+            assert len(saved) > 1
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("postman"), "--demo") as server:
+        yield server
+
+
+def newman(server, folder, *options, **variables):
+    """Run the collection, and return the exit code and what the runner counted."""
+    report = folder / "report.json"
+    given = {"baseUrl": server.base, **variables}
+    command = [NEWMAN, "run", KEPT / COLLECTION, "--environment", KEPT / ENVIRONMENT]
+    command += [part for pair in given.items() for part in ("--env-var", "=".join(pair))]
+    command += ["--reporters", "json", "--reporter-json-export", report, *options]
+    code = subprocess.run(command, capture_output=True, timeout=120).returncode
+    return code, json.loads(report.read_text())["run"]
+
+
+with_newman = pytest.mark.skipif(
+    not NEWMAN, reason="newman is not installed: npm install --global newman"
+)
+
+
+@with_newman
+@pytest.mark.parametrize("time", ["first", "second"])
+def test_the_whole_collection_passes_twice_in_a_row(server, collection, tmp_path, time):
+    code, result = newman(server, tmp_path)
+    assert result["failures"] == []
+    assert result["stats"]["assertions"] == {
+        "total": 2 * len(requests_of(collection)),
+        "pending": 0,
+        "failed": 0,
+    }
+    assert result["stats"]["items"]["total"] == len(requests_of(collection))
+    assert code == 0
+
+
+@with_newman
+def test_the_collection_fails_where_the_answers_are_others(server, tmp_path):
+    code, result = newman(server, tmp_path, player="Nobody")
+    failed = {failure["source"]["name"] for failure in result["failures"]}
+    assert code == 1
+    assert "Get one player" in failed
+    assert "List players" not in failed
+
+
+@with_newman
+def test_the_token_is_refreshed_before_it_expires(tmp_path):
+    with serving(tmp_path, "--demo", ACCESS_TOKEN_SECONDS="5") as server:
+        _, result = newman(server, tmp_path, "--folder", "Players", "--delay-request", "350")
+    assert result["failures"] == []
