@@ -44,6 +44,8 @@ class Settings:
     GRACEFUL_TIMEOUT_SECONDS: int = 20
     # The largest request body in bytes.
     MAX_CONTENT_LENGTH: int = 1024 * 1024
+    # Whether to take forms, field names in any case, "1" and "true", and ignore unknown fields.
+    LENIENT_BODIES: bool = False
 
     # How long an access token lives.
     ACCESS_TOKEN_SECONDS: int = 300

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 from collections.abc import Callable
 from typing import Any, Literal
 from urllib.parse import parse_qsl
@@ -11,6 +12,7 @@ from urllib.parse import parse_qsl
 import orjson
 from flask import current_app, request
 from marshmallow import Schema, ValidationError
+from marshmallow.fields import Boolean, Field, Integer, String
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 
 from app.errors import Invalid
@@ -19,7 +21,10 @@ UNKNOWN = "Unknown field."
 ONCE = "Must be given once."
 FORM = "application/x-www-form-urlencoded"
 MOST_FIELDS = 100
-
+# How lenient bodies spell numbers and flags.
+DIGITS = re.compile(r"-?[0-9]{1,100}", re.ASCII)
+WORDS = {"true": True, "false": False}
+BITS = {"1": True, "0": False}
 
 Unknown = Literal["raise", "exclude", "include"]
 
@@ -32,10 +37,13 @@ class RequestParser:
     def use_args(self, schema: Schema, *, location: str) -> Callable[..., Any]:
         """Hand the view what its schema makes of a body, a form or a query string."""
         read, unknown = READERS[location]
+        is_body = location in BODIES
 
         def decorator(view: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(view)
             def wrapper(*args: Any, **kwargs: Any) -> Any:
+                if is_body and current_app.config["LENIENT_BODIES"]:
+                    return view(*args, load(schema, respelled(schema, read_form())), **kwargs)
                 return view(*args, load(schema, read(), unknown), **kwargs)
 
             return wrapper
@@ -50,6 +58,40 @@ def load(schema: Schema, values: Any, unknown: Unknown = "raise") -> Any:
     except ValidationError as error:
         fields = _explained(schema, error.normalized_messages())
         raise Invalid(_sentence(fields), fields) from None
+
+
+def respelled(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
+    """Return a lenient body as a strict one: known fields alone, by their names, in their types."""
+    fields = _named(schema)
+    names = {name.lower(): name for name in fields}
+    strict: dict[str, Any] = {}
+    repeated = {}
+    for spelling, value in values.items():
+        name = names.get(spelling.lower())
+        if name in strict:
+            # Which of the two is meant, only the caller knows.
+            repeated[name] = [ONCE]
+        elif name:
+            strict[name] = _typed(fields[name], value) if isinstance(value, str) else value
+    if repeated:
+        raise Invalid(_sentence(repeated), repeated)
+    return strict
+
+
+def _typed(field: Field[Any], text: str) -> Any:
+    """Return the number or the flag that a text spells, where the field takes no text."""
+    if isinstance(field, String):
+        return text
+    if isinstance(field, Boolean):
+        return (WORDS | BITS).get(text.lower(), text)
+    if DIGITS.fullmatch(text):
+        return int(text)
+    # A field that takes both numbers and flags has "1" for a number and "true" for a flag.
+    return text if isinstance(field, Integer) else WORDS.get(text.lower(), text)
+
+
+def _named(schema: Schema) -> dict[str, Field[Any]]:
+    return {field.data_key or name: field for name, field in schema.load_fields.items()}
 
 
 def read_body() -> bytes:
@@ -113,10 +155,11 @@ READERS: dict[str, tuple[Callable[[], dict[str, Any]], Unknown]] = {
     "form": (read_form, "exclude"),
     "query": (read_query, "exclude"),
 }
+BODIES = ("json", "form")
 
 
 def _explained(schema: Schema, errors: dict[str, Any]) -> dict[str, list[str]]:
-    known = [field.data_key or name for name, field in schema.load_fields.items()]
+    known = list(_named(schema))
     explained = {}
     for name, messages in errors.items():
         messages = messages if isinstance(messages, list) else [str(messages)]

@@ -1,0 +1,148 @@
+"""Laws of lenient bodies: strict ones mean what they meant, and lenient ones mean the same."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import Invalid
+from app.http.lists import LegacyListArgs
+from app.http.parser import load, respelled
+from app.items.schemas import GiveItemArgs
+from app.oauth.schemas import TokenArgs
+from app.spells.schemas import SpellArgs
+from app.users.schemas import ChangeEmailArgs, ChangePasswordArgs, RedeemArgs, RegisterArgs
+from app.variables.schemas import SetVariableArgs
+
+ITEM = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+guids = st.uuids().map(str).filter(lambda text: set(text) != {"0", "-"})
+hashes = st.text("0123456789abcdefABCDEF", min_size=64, max_size=64)
+# What looks like a number or a flag is still text where text is wanted.
+texts = st.text(st.characters(codec="utf-8")) | st.sampled_from(["1", "true", "False", "-5", ""])
+BODIES = [
+    (
+        GiveItemArgs(),
+        {"itemid": guids, "quantity": st.integers(1, 2**31 - 1)},
+        {"bankoverflow": st.booleans()},
+    ),
+    (SpellArgs(), {"spellid": guids}, {}),
+    (SetVariableArgs(), {"value": st.booleans() | st.integers(-(2**63), 2**63 - 1)}, {}),
+    (LegacyListArgs(), {}, {"page": st.integers(0, 2**53), "count": st.integers(1, 2**63 - 1)}),
+    (RegisterArgs(), {"username": texts, "password": hashes, "email": texts}, {}),
+    (ChangeEmailArgs(), {"new": texts, "authorization": hashes}, {}),
+    (ChangePasswordArgs(), {"new": hashes, "authorization": hashes}, {}),
+    (RedeemArgs(), {"new": hashes, "code": texts}, {}),
+    (TokenArgs(), {"grant_type": st.just("refresh_token"), "refresh_token": texts}, {}),
+]
+bodies = st.sampled_from(BODIES).flatmap(
+    lambda row: st.tuples(st.just(row[0]), st.fixed_dictionaries(row[1], optional=row[2]))
+)
+
+
+def lenient(schema, values):
+    return load(schema, respelled(schema, values))
+
+
+def exactly(values):
+    """Tell true from 1, which Python does not."""
+    return {name: (value, type(value)) for name, value in values.items()}
+
+
+def spelled(draw, value):
+    """Return a value as a form would hold it."""
+    if isinstance(value, bool):
+        return draw(st.sampled_from([str(value), str(value).lower(), str(value).upper()]))
+    return str(value)
+
+
+def recased(draw, name):
+    return "".join(draw(st.sampled_from([letter, letter.upper()])) for letter in name)
+
+
+@given(bodies)
+def test_a_strict_body_means_the_same_in_both_modes(body):
+    schema, values = body
+    assert exactly(lenient(schema, values)) == exactly(load(schema, values))
+
+
+@given(bodies, st.data())
+def test_a_body_made_lenient_means_what_it_meant(body, data):
+    schema, values = body
+    known = set(schema.load_fields)
+    strange = st.text().filter(lambda name: name.lower() not in known)
+    sent = data.draw(st.dictionaries(strange, st.integers() | st.text() | st.none(), max_size=3))
+    for name, value in values.items():
+        as_text = data.draw(st.booleans())
+        sent[recased(data.draw, name)] = spelled(data.draw, value) if as_text else value
+    assert exactly(lenient(schema, sent)) == exactly(load(schema, values))
+
+
+@given(bodies, st.data())
+def test_a_body_survives_the_way_through_a_form(body, data):
+    schema, values = body
+    form = urlencode({name: spelled(data.draw, value) for name, value in values.items()})
+    received = dict(parse_qsl(form, keep_blank_values=True))
+    assert exactly(lenient(schema, received)) == exactly(load(schema, values))
+
+
+@pytest.mark.parametrize("schema", [row[0] for row in BODIES], ids=lambda s: type(s).__name__)
+def test_no_two_fields_of_a_body_differ_in_case_alone(schema):
+    names = [field.data_key or name for name, field in schema.load_fields.items()]
+    assert len({name.lower() for name in names}) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("sent", "meant"),
+    [("true", True), ("False", False), ("1", True), ("0", False), (True, True), (False, False)],
+)
+def test_a_flag_is_a_word_or_a_digit(sent, meant):
+    values = lenient(GiveItemArgs(), {"itemid": ITEM, "quantity": "1", "bankOverflow": sent})
+    assert values == {"itemid": ITEM, "quantity": 1, "bankoverflow": meant}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("quantity", 5.0, "The field 'quantity' must be a whole number."),
+        ("quantity", True, "The field 'quantity' must be a whole number."),
+        ("quantity", "true", "The field 'quantity' must be a whole number."),
+        ("quantity", "", "The field 'quantity' must be a whole number."),
+        ("quantity", " 5", "The field 'quantity' must be a whole number."),
+        ("quantity", "5.0", "The field 'quantity' must be a whole number."),
+        ("quantity", "1e3", "The field 'quantity' must be a whole number."),
+        ("quantity", "٣", "The field 'quantity' must be a whole number."),
+        ("quantity", "0", "The field 'quantity' must be greater than or equal to 1"),
+        ("quantity", "2147483648", "The field 'quantity' must be greater than or equal to 1"),
+        ("quantity", "9" * 200, "The field 'quantity' must be a whole number."),
+        ("quantity", None, "The field 'quantity' must not be null."),
+        ("bankoverflow", 1, "The field 'bankoverflow' must be true or false."),
+        ("bankoverflow", "2", "The field 'bankoverflow' must be true or false."),
+        ("bankoverflow", "yes", "The field 'bankoverflow' must be true or false."),
+        ("bankoverflow", "", "The field 'bankoverflow' must be true or false."),
+        ("itemid", 5, "The field 'itemid' must be a guid."),
+        ("itemid", "5", "The field 'itemid' must be a guid."),
+    ],
+)
+def test_what_is_not_plain_is_refused_as_ever(field, value, message):
+    with pytest.raises(Invalid) as caught:
+        lenient(GiveItemArgs(), {"itemid": ITEM, "quantity": 1, field: value})
+    assert str(caught.value).startswith(message)
+    assert list(caught.value.fields) == [field]
+
+
+@pytest.mark.parametrize("value", ["", "yes", "1.5", " 1", str(2**63), "null", 1.0, None, ["1"]])
+def test_a_variable_refuses_what_is_neither(value):
+    with pytest.raises(Invalid, match="'value' must"):
+        lenient(SetVariableArgs(), {"value": value})
+
+
+@pytest.mark.parametrize(
+    "names", [("itemid", "itemId"), ("itemID", "ITEMID"), ("itemId", "itemid")]
+)
+def test_two_spellings_of_one_field_are_refused_by_name(names):
+    with pytest.raises(Invalid, match=r"^The field 'itemid' must be given once\.$") as caught:
+        lenient(GiveItemArgs(), {**dict.fromkeys(names, ITEM), "quantity": 1})
+    assert caught.value.fields == {"itemid": ["Must be given once."]}
