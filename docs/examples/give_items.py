@@ -1,0 +1,163 @@
+"""Give items to the players in a CSV file: each gift once, however often this is run.
+
+    python give_items.py --url https://game.example.com --user shop list > players.csv
+    python give_items.py --url https://game.example.com --user shop give easter-2026.csv
+
+The password comes from the environment variable GAME_PASSWORD, or is asked for.
+"""
+
+import argparse
+import csv
+import getpass
+import hashlib
+import itertools
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
+
+TIMEOUT = (5, 30)  # seconds to connect, and to wait for an answer
+# No answer, a 429 and a 503 are tried again, after as long as Retry-After says; nothing else is.
+RETRY = Retry(8, allowed_methods=None, status_forcelist=(429, 503), backoff_factor=0.2)
+REMEMBERED = 64  # the writes to a player whose keys the service remembers
+Gift = dict[str, str]
+
+
+class Api:
+    def __init__(self, url: str, user: str, password: str) -> None:
+        self.url = url.rstrip("/")
+        self.http = requests.Session()
+        self.http.mount(self.url, HTTPAdapter(max_retries=RETRY))
+        self.http.auth = self.authorize  # a plain header would give way to what ~/.netrc says
+        digest = hashlib.sha256(password.encode()).hexdigest()
+        self.password = {"grant_type": "password", "username": user, "password": digest}
+        self.tokens = {"access_token": "none yet"}
+        self.sign_in(self.password)
+
+    def authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {self.tokens['access_token']}"
+        return request
+
+    def send(self, method: str, path: str, **options: Any) -> requests.Response:
+        return self.http.request(method, self.url + path, timeout=TIMEOUT, **options)
+
+    def sign_in(self, grant: dict[str, str]) -> None:
+        asked_at = time.monotonic()
+        self.tokens = checked(self.send("POST", "/api/oauth/token", data=grant))
+        self.old_at = asked_at + 0.8 * float(self.tokens["expires_in"])
+
+    def refresh(self) -> None:
+        token = self.tokens["refresh_token"]
+        try:
+            self.sign_in({"grant_type": "refresh_token", "refresh_token": token})
+        except RuntimeError:  # revoked, or used up by a try whose answer was lost
+            self.sign_in(self.password)
+
+    def call(self, method: str, path: str, **options: Any) -> requests.Response:
+        if time.monotonic() > self.old_at:
+            self.refresh()
+        answer = self.send(method, path, **options)
+        if answer.status_code == 401:
+            self.refresh()
+            answer = self.send(method, path, **options)
+        return answer
+
+
+def message(answer: requests.Response) -> str:
+    try:
+        return str(answer.json()["Message"])
+    except (ValueError, KeyError, TypeError):  # some proxy's answer
+        return f"{answer.status_code} {answer.reason}"
+
+
+def checked(answer: requests.Response) -> Any:
+    if not answer.ok:
+        raise RuntimeError(message(answer))
+    return answer.json()
+
+
+def all_players(api: Api) -> Iterator[dict[str, Any]]:
+    for page in itertools.count():
+        query = {"page": page, "pageSize": 100}
+        envelope = checked(api.call("GET", "/api/v1/players", params=query))
+        yield from envelope["Values"]
+        if envelope["Count"] < envelope["PageSize"]:
+            return
+
+
+def read_gifts(path: Path) -> list[Gift]:
+    """Read the whole file before anything is given, so that a bad row stops us in time."""
+    gifts, equals, rows_of = [], Counter[str](), Counter[str]()
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        for row in (rows := csv.DictReader(file)):
+            gift = {name: (row.get(name) or "").strip() for name in ("player", "item", "quantity")}
+            if not all(gift.values()) or not gift["quantity"].isdecimal():
+                raise ValueError(f"Line {rows.line_num} needs player, item and a whole quantity.")
+            rows_of[gift["player"].casefold()] += 1
+            meaning = "\n".join([path.name, *gift.values()]).casefold()
+            equals[meaning] += 1
+            key = hashlib.sha256(f"{meaning}\n{equals[meaning]}".encode()).hexdigest()
+            gifts.append({**gift, "key": key, "line": str(rows.line_num)})
+    if max(rows_of.values(), default=0) > REMEMBERED:
+        raise ValueError(f"A player has more than {REMEMBERED} rows; give them in several files.")
+    return gifts
+
+
+def with_progress(gifts: list[Gift]) -> Iterator[Gift]:
+    for done, gift in enumerate(gifts, start=1):
+        yield gift
+        if sys.stderr.isatty():
+            bar = f"\r[{'#' * (40 * done // len(gifts)):40}] {done} of {len(gifts)}"
+            print(bar, end="\n" if done == len(gifts) else "", file=sys.stderr, flush=True)
+
+
+def give(api: Api, gifts: list[Gift]) -> int:
+    given, before, refused = 0, 0, []
+    try:
+        for gift in with_progress(gifts):
+            path = f"/api/v1/players/{quote(gift['player'], safe='')}/items/give"
+            body = {"itemid": gift["item"], "quantity": int(gift["quantity"])}
+            answer = api.call("POST", path, json=body, headers={"Idempotency-Key": gift["key"]})
+            if not answer.ok:
+                refused.append(f"line {gift['line']}, {gift['player']}: {message(answer)}")
+            elif "Idempotency-Replayed" in answer.headers:
+                before += 1
+            else:
+                given += 1
+    finally:
+        print(*refused, f"{given} given, {before} given before, {len(refused)} refused.", sep="\n")
+    return 1 if refused else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--user", required=True)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="write all players as CSV")
+    commands.add_parser("give", help="give what a CSV file says").add_argument("file", type=Path)
+    options = parser.parse_args()
+    try:
+        gifts = read_gifts(options.file) if options.command == "give" else []
+        password = os.environ.get("GAME_PASSWORD") or getpass.getpass()
+        api = Api(options.url, options.user, password)
+        if options.command == "give":
+            return give(api, gifts)
+        table = csv.writer(sys.stdout)
+        table.writerow(["player", "name", "level"])
+        table.writerows([p["Id"], p["Name"], p["Level"]] for p in all_players(api))
+    except (OSError, RuntimeError, ValueError) as error:  # what requests raises are OSErrors
+        sys.exit(f"{error}\nRun it again when that is mended: nothing is given twice.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

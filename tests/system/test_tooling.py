@@ -1,0 +1,290 @@
+"""The worked example of docs/tooling.rst, run as its reader would, at a real server."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import os
+import pty
+import random
+import re
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pymongo import MongoClient
+
+from tests.factories import guid, make_player
+from tests.system.programs import serving
+from tests.system.relay import relaying
+
+DOCS = Path(__file__).parents[2] / "docs"
+EXAMPLE = DOCS / "examples" / "give_items.py"
+TOKEN = "/api/oauth/token"
+DIFFICULT = "Zoë 100% ?#&"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, mongodb_uri):
+    settings = {
+        "MONGODB_URI": mongodb_uri,
+        "MONGODB_DATABASE": "tooling",
+        "ACCESS_TOKEN_SECONDS": "2",
+    }
+    folder = tmp_path_factory.mktemp("tooling")
+    with MongoClient(mongodb_uri) as client, serving(folder, "--demo", **settings) as server:
+        server.players = client.tooling.players
+        yield server
+        client.drop_database("tooling")
+
+
+@pytest.fixture
+def crowd(server):
+    """A dozen players who own nothing, one of them with a name that paths do not like."""
+    players = [make_player() for _ in range(11)] + [make_player(Name=DIFFICULT)]
+    server.players.insert_many(players)
+    yield players
+    server.players.delete_many({"_id": {"$in": [player["_id"] for player in players]}})
+
+
+def tool(server, *arguments, password="demo", **options):
+    return subprocess.run(
+        [sys.executable, str(EXAMPLE), "--url", server.base, "--user", "demo", *arguments],
+        env={**os.environ, "GAME_PASSWORD": password},
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        text=True,
+        **(options or {"capture_output": True}),
+    )
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(*rows, name="gifts.csv"):
+        path = tmp_path / name
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([("player", "item", "quantity"), *rows])
+        return str(path)
+
+    return write
+
+
+def held(server, player, item):
+    slots = server.players.find_one({"_id": player["_id"]})["Inventory"].values()
+    return sum(slot["Quantity"] for slot in slots if slot["ItemId"] == item)
+
+
+def assert_each_has(server, players, item, quantity):
+    assert [held(server, player, item) for player in players] == [quantity] * len(players)
+
+
+def gives(relay):
+    """Return how often each give was sent."""
+    return Counter(path for path, _, _ in relay.seen if path.endswith("/give"))
+
+
+def grants(relay):
+    """Return by which grants tokens were asked for."""
+    return [
+        re.search(rb"grant_type=(\w+)", body)[1] for path, body, _ in relay.seen if path == TOKEN
+    ]
+
+
+def test_the_list_holds_every_player_once(server, crowd):
+    result = tool(server, "list")
+    assert (result.returncode, result.stderr) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert len(rows) == 512
+    known = {player["_id"]: player["Name"] for player in server.players.find({}, ["Name"])}
+    assert {row["player"]: row["name"] for row in rows} == known
+
+
+def test_a_list_that_fills_its_last_page_ends_all_the_same(server):
+    assert len(tool(server, "list").stdout.splitlines()) == 501
+
+
+def test_gifts_are_given_once_however_often_the_tool_runs(server, crowd, write):
+    item = guid()
+    rows = [(player["Name"], item, 3) for player in crowd]
+    file = write(*rows, *rows[:2])
+    first, second = tool(server, "give", file), tool(server, "give", file)
+    assert (first.returncode, first.stdout) == (0, "14 given, 0 given before, 0 refused.\n")
+    assert (second.returncode, second.stdout) == (0, "0 given, 14 given before, 0 refused.\n")
+    assert first.stderr == second.stderr == ""
+    # Two equal rows are two gifts, as somebody meant them to be.
+    assert_each_has(server, crowd[:2], item, 6)
+    assert_each_has(server, crowd[2:], item, 3)
+
+
+def test_rows_may_be_added_and_moved_and_another_file_is_another_occasion(server, crowd, write):
+    item = guid()
+    rows = [(player["_id"], item, 3) for player in crowd[:6]]
+    tool(server, "give", write(*rows[:4]))
+    upper = [(player.upper(), item.upper(), quantity) for player, item, quantity in rows]
+    again = tool(server, "give", write(*reversed(upper)))
+    assert again.stdout == "2 given, 4 given before, 0 refused.\n"
+    assert_each_has(server, crowd[:6], item, 3)
+    assert tool(server, "give", write(*rows, name="may.csv")).stdout.startswith("6 given")
+    assert_each_has(server, crowd[:6], item, 6)
+
+
+def test_what_is_refused_is_told_and_not_repeated_and_the_rest_is_given(server, crowd, write):
+    item, full = guid(), crowd[3]
+    slots = {str(slot): {"ItemId": guid(), "Quantity": 1} for slot in range(35)}
+    server.players.update_one({"_id": full["_id"]}, {"$set": {"Inventory": slots}})
+    names = ["Nobody", *(player["Name"] for player in crowd)]
+    file = write(*((name, item, 1) for name in names), (crowd[0]["Name"], "sword", 1))
+    with relaying(server) as relay:
+        result = tool(relay, "give", file)
+    assert result.returncode == 1
+    assert result.stdout.splitlines() == [
+        "line 2, Nobody: No player was found for 'Nobody'.",
+        f"line 6, {full['Name']}: {refusal(server, full, item)}",
+        f"line 15, {crowd[0]['Name']}: The field 'itemid' must be a guid.",
+        "11 given, 0 given before, 3 refused.",
+    ]
+    assert max(gives(relay).values()) == 2  # once for each row; the first player has two
+    others = [player for player in crowd if player is not full]
+    assert_each_has(server, others, item, 1)
+    server.players.update_one({"_id": full["_id"]}, {"$unset": {"Inventory.5": 1}})
+    again = tool(server, "give", file)
+    assert again.stdout.endswith("\n1 given, 11 given before, 2 refused.\n")
+    assert_each_has(server, crowd, item, 1)
+
+
+def refusal(server, player, item):
+    """Return what the server says of a gift that it has no room for."""
+    spec = importlib.util.spec_from_file_location("give_items", EXAMPLE)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    api = example.Api(server.base, "demo", "demo")
+    body = {"itemid": item, "quantity": 1}
+    answer = api.call("POST", f"/api/v1/players/{player['_id']}/items/give", json=body)
+    api.http.close()
+    assert answer.status_code == 409
+    return example.message(answer)
+
+
+def test_a_token_that_grows_old_is_refreshed_on_the_way(server, crowd, write):
+    item = guid()
+    with relaying(server, delay=0.16) as relay:
+        result = tool(relay, "give", write(*((player["_id"], item, 1) for player in crowd)))
+    assert result.returncode == 0
+    first, *others = grants(relay)
+    assert (first, set(others)) == (b"password", {b"refresh_token"})
+    assert_each_has(server, crowd, item, 1)
+
+
+def test_a_401_gets_a_new_token_and_one_more_try(server, crowd, write):
+    item = guid()
+    file = write(*((player["_id"], item, 1) for player in crowd[:3]))
+    with relaying(server, [None, None, 401]) as relay:
+        assert tool(relay, "give", file).returncode == 0
+    assert grants(relay)[:2] == [b"password", b"refresh_token"]
+    assert_each_has(server, crowd[:3], item, 1)
+    with relaying(server, [None, 401, None, 401]) as relay:
+        assert "Not now." in tool(relay, "give", file).stdout
+
+
+def test_a_refresh_whose_answer_is_lost_ends_in_a_new_sign_in(server, crowd, write):
+    item = guid()
+    with relaying(server, [None, 401, "lose"]) as relay:
+        assert tool(relay, "give", write((crowd[0]["_id"], item, 1))).returncode == 0
+    assert grants(relay) == [b"password", b"refresh_token", b"refresh_token", b"password"]
+    assert_each_has(server, crowd[:1], item, 1)
+
+
+def faults(seed):
+    """Yield what goes wrong: often, but never so often in a row that a tool should give up."""
+    rng, row = random.Random(seed), 0
+    while True:
+        fault = rng.choice((503, 429, "drop", "lose", "lose", None, None, None, None))
+        row = row + 1 if fault else 0
+        yield fault if row < 3 else None
+
+
+def test_whatever_happens_on_the_way_everything_is_given_once(server, crowd, write):
+    item = guid()
+    file = write(*((player["Name"], item, 2) for player in crowd))
+    with relaying(server, faults(seed=1)) as relay:
+        result = tool(relay, "give", file)
+        listed = tool(relay, "list")
+    assert result.returncode == listed.returncode == 0, result.stdout + result.stderr
+    assert {503, 429, "drop", "lose"} <= {fault for _, _, fault in relay.seen}
+    assert max(gives(relay).values()) > 1
+    assert_each_has(server, crowd, item, 2)
+    assert len(listed.stdout.splitlines()) == 513
+
+
+def test_a_service_that_stays_away_is_given_up_on_in_a_sentence(server, crowd, write):
+    impatient = EXAMPLE.read_text().replace("Retry(8,", "Retry(1,")
+    file = write(*((player["_id"], guid(), 1) for player in crowd))
+    with relaying(server, [None, None, *[503] * 99]) as relay:
+        arguments = ["--url", relay.base, "--user", "demo", "give", file]
+        result = subprocess.run(
+            [sys.executable, "-", *arguments],
+            input=impatient,
+            env={**os.environ, "GAME_PASSWORD": "demo"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert result.returncode == 1
+    assert result.stdout == "1 given, 0 given before, 0 refused.\n"
+    assert "503" in result.stderr
+    assert result.stderr.endswith("\nRun it again when that is mended: nothing is given twice.\n")
+    assert "Traceback" not in result.stderr
+
+
+def test_a_bad_file_is_refused_before_anything_is_sent(server, write, tmp_path):
+    good = ("Bob", guid(), 1)
+    with relaying(server) as relay:
+        for bad in [
+            ("Bob", guid(), "1.5"),
+            ("Bob", guid()),
+            ("", guid(), 1),
+            ("Bob", guid(), "-1"),
+        ]:
+            result = tool(relay, "give", write(good, bad))
+            assert (result.returncode, result.stdout) == (1, "")
+            assert result.stderr.startswith("Line 3 needs player, item and a whole quantity.\n")
+        crowded = tool(relay, "give", write(*[good] * 65))
+        assert crowded.stderr.startswith("A player has more than 64 rows;")
+        assert "No such file" in tool(relay, "give", str(tmp_path / "missing.csv")).stderr
+    assert relay.seen == []
+
+
+def test_a_wrong_password_is_told_in_a_sentence(server):
+    result = tool(server, "list", password="wrong")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("The username or the password is wrong.\n")
+
+
+def test_a_terminal_gets_a_progress_bar(server, crowd, write):
+    terminal, side = pty.openpty()
+    try:
+        file = write(*((player["_id"], guid(), 1) for player in crowd))
+        result = tool(server, "give", file, stdout=subprocess.PIPE, stderr=side)
+        shown = os.read(terminal, 65536).decode()
+    finally:
+        os.close(terminal)
+        os.close(side)
+    assert result.stdout == "12 given, 0 given before, 0 refused.\n"
+    assert f"\r[{'#' * 20:40}] 6 of 12\r" in shown
+    assert shown.endswith(f"\r[{'#' * 40}] 12 of 12\r\n")
+
+
+def test_every_excerpt_on_the_page_stands_in_the_file():
+    page, source = (DOCS / "tooling.rst").read_text(), EXAMPLE.read_text()
+    assert "`docs/examples/give_items.py <examples/give_items.py>`_" in page
+    blocks = re.findall(r"^\.\. code-block:: python\n\n((?:    .*\n|\n)+)", page, re.MULTILINE)
+    assert len(blocks) > 3
+    for block in blocks:
+        excerpt = textwrap.dedent(block).strip("\n")
+        assert any(
+            f"\n{textwrap.indent(excerpt, ' ' * depth)}\n" in source for depth in (0, 4, 8, 12)
+        ), f"give_items.py does not hold this: {excerpt}"
