@@ -13,11 +13,22 @@ from app.paging import Page, Window
 from app.players.documents import NOTHING_EMBEDDED, RECORD, served
 from app.storage.client import Storage
 from app.storage.lookup import by_key
-from app.storage.pages import Pages, Sort
+from app.storage.pages import Order, Pages
 from app.storage.swap import swap
 
 Document = dict[str, Any]
 
+# By what players are listed, and whether upwards. Equals in level go by name in both directions.
+ORDERS = {
+    ("name", True): Order("name", [("NameKey", 1)]),
+    ("name", False): Order("name", [("NameKey", -1)], is_backwards=True),
+    ("level", True): Order("rank_ascending", [("Level", 1), ("Exp", 1), ("NameKey", 1)]),
+    ("level", False): Order("rank", [("Level", -1), ("Exp", -1), ("NameKey", 1)]),
+    ("lastonline", True): Order("last_online", [("LastOnline", 1), ("NameKey", 1)]),
+    ("lastonline", False): Order(
+        "last_online", [("LastOnline", -1), ("NameKey", -1)], is_backwards=True
+    ),
+}
 BY_CREATION = [("CreationDate", 1), ("_id", 1)]
 
 
@@ -41,17 +52,17 @@ class Players:
         self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
     ) -> Page:
         """Return a page of players, of those whose name holds the searched text if any."""
-        sort = _sort(order, 1 if ascending else -1)
+        wanted = ORDERS[order, ascending]
         if search:
-            found = self._pages.search(window, sort, RECORD, search)
+            found = self._pages.search(window, wanted, RECORD, search)
         else:
-            found = self._pages.read(window, sort, RECORD)
+            found = self._pages.read(window, wanted, RECORD)
         return _served(found, self._online_since())
 
     def list_online(self, window: Window) -> Page:
         """Return a page of those who are online, by name."""
         since = self._online_since()
-        found = self._pages.read(window, [("NameKey", 1)], RECORD, _online(since))
+        found = self._pages.filtered(window, ORDERS["name", True], RECORD, _online(since))
         return _served(found, since)
 
     def list_of_user(self, user_id: str) -> Sequence[Document]:
@@ -103,13 +114,3 @@ def _on_maps(rule: Rule) -> Rule:
 
 def _online(since: datetime | None) -> Document:
     return {"Online": True, "LastSeen": {"$gte": since}} if since else {"Online": True}
-
-
-def _sort(order: str, direction: int) -> Sort:
-    """Return a total order, which an index holds in one direction or the other."""
-    return {
-        "name": [("NameKey", direction)],
-        # Equals go by name, upwards in both directions.
-        "level": [("Level", direction), ("Exp", direction), ("NameKey", 1)],
-        "lastonline": [("LastOnline", direction), ("NameKey", direction)],
-    }[order]

@@ -11,6 +11,7 @@ from pymongo.database import Database
 from pymongo.errors import CollectionInvalid, OperationFailure
 
 from app.storage.client import LONG_WORK_SECONDS
+from app.storage.page_starts import KEPT_SECONDS
 from app.storage.swap import JOURNAL_LENGTH
 
 Document = dict[str, Any]
@@ -161,6 +162,10 @@ COLLECTIONS = {
             _index("user", "UserId"),
             _index("expiry", "ExpiresAt", expireAfterSeconds=0),
         ],
+    ),
+    "page_starts": CollectionPlan(
+        _document({"_id": {"bsonType": "object"}, "Keys": {"bsonType": "array"}, "At": MOMENT}),
+        [_index("expiry", "At", expireAfterSeconds=KEPT_SECONDS)],
     ),
     "quotas": CollectionPlan(
         _document({"_id": TEXT, "Used": COUNT, "ExpiresAt": MOMENT}),

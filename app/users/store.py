@@ -16,7 +16,7 @@ from app.keys import Lookup
 from app.paging import Page, Window
 from app.storage.client import Storage
 from app.storage.lookup import by_key
-from app.storage.pages import Pages
+from app.storage.pages import Order, Pages
 from app.storage.swap import swap
 from app.users.domain import change_email, new_account
 
@@ -25,7 +25,13 @@ Document = dict[str, Any]
 log = logging.getLogger("quartermaster")
 
 RECORD = ("Name", "Email", "Power", "Reset", "IsMuted", "MuteReason")
-SORTS = {"name": "NameKey", "email": "EmailKey"}
+# By what accounts are listed, and whether upwards.
+ORDERS = {
+    ("name", True): Order("name", [("NameKey", 1)]),
+    ("name", False): Order("name", [("NameKey", -1)], is_backwards=True),
+    ("email", True): Order("email", [("EmailKey", 1)]),
+    ("email", False): Order("email", [("EmailKey", -1)], is_backwards=True),
+}
 
 
 class Users:
@@ -47,11 +53,11 @@ class Users:
         self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
     ) -> Page:
         """Return a page of accounts, of those whose name holds the searched text if any."""
-        sort = [(SORTS[order], 1 if ascending else -1)]
+        wanted = ORDERS[order, ascending]
         fields = dict.fromkeys(RECORD, 1)
         if search:
-            return self._pages.search(window, sort, fields, search)
-        return self._pages.read(window, sort, fields)
+            return self._pages.search(window, wanted, fields, search)
+        return self._pages.read(window, wanted, fields)
 
     def credentials(self, name_key: str) -> Document | None:
         """Return what signing in needs to know of an account, if there is one."""

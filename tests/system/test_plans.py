@@ -88,6 +88,18 @@ def test_a_list_reads_its_page_and_what_the_offset_skips(profiled, path, method,
     assert total == COUNT
 
 
+@pytest.mark.parametrize("query", ["", "&sortDirection=Descending", "&sortBy=level"])
+def test_a_page_far_down_starts_where_the_one_before_it_ended(profiled, query):
+    before, _ = profiled(f"?page=1500&pageSize=100{query}")
+    after, commands = profiled(f"?page=1501&pageSize=100{query}")
+    (find,) = [c for c in commands if c["op"] == "query"]
+    assert find["docsExamined"] <= 100
+    assert find["keysExamined"] <= 100
+    assert_indexed(commands)
+    ids = {player["Id"] for player in (*before["Values"], *after["Values"])}
+    assert len(ids) == 200
+
+
 TEXTS = ["wyn", "dric", "thal", "ashford", "moruelin of", "no such name"]
 
 
