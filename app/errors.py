@@ -81,8 +81,9 @@ class InvalidCredentials(Forbidden):
 class RateLimited(QuartermasterError):
     """Too much of something; the next is not even looked at."""
 
-    def __init__(self, retry_after: int, of: str = "failed attempts") -> None:
+    def __init__(self, limit: str, retry_after: int, of: str = "failed attempts") -> None:
         super().__init__(f"Too many {of}; please try again in {retry_after} seconds.")
+        self.limit = limit
         self.retry_after = retry_after
 
 

@@ -69,7 +69,7 @@ class Attempts:
         places: list[Place] = []
         try:
             for kind, name in of.items():
-                places.append(self._take(f"{kind} {name}", self._limits[kind]))
+                places.append(self._take(kind, name))
         except QuartermasterError:
             self._settle(places, failed=False)
             raise
@@ -77,8 +77,9 @@ class Attempts:
             log.warning("Attempts cannot be counted, so this one is let through: %s", error)
         return places
 
-    def _take(self, key: str, limit: int) -> Place:
+    def _take(self, kind: str, name: str) -> Place:
         """Take a place, or wait for one while others are under way that may give theirs back."""
+        key, limit = f"{kind} {name}", self._limits[kind]
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             now = datetime.now(timezone.utc)
@@ -91,7 +92,8 @@ class Attempts:
                 return Place(key, place["Id"], found["ExpiresAt"])
             full = self._attempts.find_one({"_id": key})
             if full and full["Failures"] >= limit:
-                raise RateLimited(max(1, math.ceil((full["ExpiresAt"] - now).total_seconds())))
+                wait = math.ceil((full["ExpiresAt"] - now).total_seconds())
+                raise RateLimited(kind, max(1, wait))
             if time.monotonic() > deadline:
                 raise Unavailable("Too many attempts are under way; please try again.", 1)
             if not (full and self._free_abandoned(full, now)):

@@ -35,7 +35,7 @@ class Quotas:
             log.warning("A request cannot be counted, so it is let through: %s", error)
             return
         if used > self._per_minute:
-            raise RateLimited(max(1, (end - now).seconds), "requests")
+            raise RateLimited("caller", max(1, (end - now).seconds), "requests")
 
     def _count(self, key: str, end: datetime) -> int:
         # Kept a little longer than it matters, so that no sweep meets a minute that still counts.
