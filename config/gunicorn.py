@@ -22,6 +22,11 @@ limit_request_line = 8190
 forwarder_headers = ""
 # The application writes one line per request itself, with the request id in it.
 accesslog = None
+# The workers count together what /metrics shows.
+on_starting = "app.http.master.on_starting"
+pre_fork = "app.http.master.pre_fork"
+child_exit = "app.http.master.child_exit"
+on_exit = "app.http.master.on_exit"
 # Signals do what its control socket would, without a file in somebody's home.
 control_socket_disable = True
 logconfig_dict = {

@@ -9,6 +9,7 @@ from typing import Any
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
+from app import metrics
 from app.errors import (
     Conflict,
     Forbidden,
@@ -55,6 +56,8 @@ def answer(error: QuartermasterError) -> Response:
     """Return the answer that a known error stands for."""
     if isinstance(error, Unavailable):
         log.warning("%s (%s)", error, error.__cause__ or "no other cause")
+    if isinstance(error, RateLimited):
+        metrics.RATE_LIMITED.labels(error.limit).inc()
     return json_response(body_of(error), status_of(error), headers_of(error))
 
 

@@ -1,4 +1,4 @@
-"""What an operator's machines ask: does the process live, and can it serve?"""
+"""What an operator's machines ask: does the process live, can it serve, and how has it been?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from flask import Flask, Response
 
+from app import metrics
 from app.http.json import json_response
 
 
@@ -21,5 +22,9 @@ def register(app: Flask, open_to_all: Callable[..., object], is_ready: Callable[
         is_ready()
         return json_response({"status": "ready"})
 
-    open_to_all(healthz)
-    open_to_all(readyz)
+    @app.get("/metrics")
+    def exposition() -> Response:
+        return Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
+
+    for view in (healthz, readyz, exposition):
+        open_to_all(view)

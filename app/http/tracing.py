@@ -1,4 +1,4 @@
-"""A request id on every answer, and one log line for every request."""
+"""A request id on every answer, and one log line and one count for every request."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import time
 import uuid
 
 from flask import Flask, Response, g, has_request_context, request
+
+from app import metrics
 
 log = logging.getLogger("quartermaster.access")
 
@@ -36,11 +38,14 @@ def _begin() -> None:
 
 def _end(response: Response) -> Response:
     response.headers[HEADER] = g.request_id
+    method, rule = request.method, request.url_rule
+    seconds = time.perf_counter() - g.started
+    metrics.request_ended(rule.rule if rule else None, method, response.status_code, seconds)
     details = {
-        "method": request.method,
+        "method": method,
         "path": _masked(request.path),
         "status": response.status_code,
-        "ms": round((time.perf_counter() - g.started) * 1000, 1),
+        "ms": round(seconds * 1000, 1),
         "address": request.remote_addr,
         "caller": getattr(g.get("caller"), "name", None),
     }

@@ -10,6 +10,7 @@ from typing import Any
 from gunicorn import util
 from gunicorn.workers.gthread import ThreadWorker
 
+from app import metrics
 from app.http.json import CONTENT_TYPE, encode
 from app.http.tracing import HEADER
 
@@ -30,6 +31,7 @@ def write_error(sock: Any, status: int, reason: str, message: str) -> None:
     )
     # What gunicorn logs of it beside this holds the reason, but not the id.
     log.warning("A request was refused with %d before it was read [%s]", status, request_id)
+    metrics.REQUESTS.labels(metrics.REFUSED, metrics.NONE, status).inc()
     util.write_nonblock(sock, head.encode("latin1") + body)
 
 
@@ -39,6 +41,14 @@ util.write_error = write_error
 
 class Worker(ThreadWorker):
     """Gives up on a client that stops in the middle of its body: no thread waits for ever."""
+
+    # Where this worker counts, as the master says before it makes it.
+    metrics_folder: str
+    place: int
+
+    def init_process(self) -> None:
+        metrics.share(self.metrics_folder, self.place)
+        super().init_process()
 
     def handle_request(self, req: Any, conn: Any) -> Any:
         conn.sock.settimeout(BODY_SECONDS)

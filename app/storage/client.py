@@ -11,6 +11,7 @@ from pymongo.errors import PyMongoError
 
 from app.errors import Unavailable
 from app.storage.embedded import Lease
+from app.storage.timing import TimedDatabase
 
 Document = dict[str, Any]
 MOCK_SCHEME = "mongomock://"
@@ -48,6 +49,8 @@ class Storage:
         self.is_mock = uri.startswith(MOCK_SCHEME)
         self.client = _mock_client() if self.is_mock else _client(uri, settings)
         self.db: Database[Document] = self.client.get_default_database(settings.MONGODB_DATABASE)
+        if not self.is_mock:
+            self.db = TimedDatabase(self.client, self.db.name)
 
     def ping(self) -> None:
         """Raise Unavailable unless the database answers."""

@@ -16,6 +16,7 @@ from typing import Any
 from pymongo.collection import Collection
 from pymongo.errors import PyMongoError
 
+from app import metrics
 from app.changes import Applied, Intent, Rule
 from app.errors import Busy, KeyReused, NotFound, OutcomeUnknown
 from app.storage.faults import explain
@@ -42,6 +43,7 @@ def swap(
             raise NotFound(collection.name.removesuffix("s"), next(iter(where.values())))
         _complete(document, reads)
         if entry := _journalled(document, intent):
+            metrics.SWAP_REPLAYS.labels(collection.name).inc()
             return Applied(entry["Answer"], replayed=True)
         change = rule(document)
         update = _difference(document, change.fields)
@@ -51,6 +53,7 @@ def swap(
         unchanged = {"_id": document["_id"], "Version": document.get("Version")}
         if _written(collection, unchanged, update, intent):
             return Applied(change.answer)
+        metrics.SWAP_RETRIES.labels(collection.name).inc()
         time.sleep(pause)
     raise Busy(collection.name.removesuffix("s"))
 

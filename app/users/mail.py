@@ -15,6 +15,7 @@ from typing import Any
 from flask import Flask, render_template
 from flask_mail import BadHeaderError, Connection, Mail, Message
 
+from app import metrics
 from app.errors import Unavailable
 
 FAILED = "Password reset email could not be sent"
@@ -101,12 +102,14 @@ class Mailer:
             html=render_template("reset.html", **facts),
             sender=self._config["MAIL_DEFAULT_SENDER"],
         )
-        if self._config["MAIL_SERVER"]:
-            self._send(message)
-        elif self._config["ENV"] == "production":
-            raise MailNotConfigured
-        else:
-            self._write(message, name)
+        with metrics.MAILS.labels("failed").count_exceptions():
+            if self._config["MAIL_SERVER"]:
+                self._send(message)
+            elif self._config["ENV"] == "production":
+                raise MailNotConfigured
+            else:
+                self._write(message, name)
+        metrics.MAILS.labels("sent").inc()
 
     def _send(self, message: Message) -> None:
         timeout, ca_file = self._config["MAIL_TIMEOUT_SECONDS"], self._config["MAIL_CA_FILE"]

@@ -16,7 +16,7 @@ from app.http.stores import PARTS
 from tests.factories import World
 
 OPEN = {
-    *("/healthz", "/readyz", "/api/oauth/token"),
+    *("/healthz", "/readyz", "/metrics", "/api/oauth/token"),
     *("/api/openapi.json", "/api/docs", "/api/docs/files/<path:name>"),
 }
 

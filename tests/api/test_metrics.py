@@ -1,0 +1,210 @@
+"""What /metrics shows of requests, operations, retries, mails and limits."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+import config
+from app.auth.powers import Role
+from app.changes import Change, Intent
+from app.http.stores import PARTS
+from app.storage import schema
+from app.storage.client import Storage
+from app.storage.swap import swap
+from tests.exposition import Exposition
+from tests.factories import NOW, World, guid, sha256
+
+PLAYERS, USERS = "/api/v1/players", "/api/v1/users"
+QUERY = (Role.API, Role.USERS_QUERY)
+
+
+@pytest.fixture
+def growth(client):
+    """Return a function that tells by how much a sum has grown since the test began."""
+    before = Exposition(client.get("/metrics").text)
+
+    def growth(name, **labels):
+        after = Exposition(client.get("/metrics").text)
+        return after.sum(name, **labels) - before.sum(name, **labels)
+
+    return growth
+
+
+def test_it_is_prometheus_text_open_to_all_and_no_part_of_the_api(client):
+    response = client.get("/metrics", headers={"X-Request-ID": "scrape-1"})
+    assert response.status_code == 200
+    assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert response.headers["X-Request-ID"] == "scrape-1"
+    assert "# TYPE quartermaster_http_requests_total counter" in response.text
+    assert "/metrics" not in client.get("/api/openapi.json").json["paths"]
+
+
+def test_a_request_is_counted_by_its_route_method_and_status(client, as_role, world, growth):
+    headers, route = as_role(), f"{PLAYERS}/<player:key>"
+    for key in (world.add_player()["_id"], world.add_player()["Name"], "Nobody"):
+        client.get(f"{PLAYERS}/{key}", headers=headers)
+    client.get(f"{PLAYERS}/Nobody")
+    requests = partial(growth, "http_requests_total", route=route, method="GET")
+    assert [requests(status=status) for status in ("200", "404", "401")] == [2, 1, 1]
+    assert growth("http_request_duration_seconds_count", route=route, method="GET") == 4
+
+
+def test_latencies_are_a_histogram(client, growth):
+    for _ in range(5):
+        client.get("/healthz")
+    bucket = partial(growth, "http_request_duration_seconds_bucket", route="/healthz")
+    bounds = ["0.001", "0.01", "0.1", "1.0", "10.0", "+Inf"]
+    counts = [bucket(le=bound) for bound in bounds]
+    assert counts == sorted(counts)
+    assert counts[-2:] == [5, 5]
+    assert 0 < growth("http_request_duration_seconds_sum", route="/healthz") < 10
+
+
+def test_whatever_paths_and_methods_a_client_thinks_of_are_one_label_each(client, growth):
+    labels = set(Exposition(client.get("/metrics").text).values_of("method"))
+    for number in range(5):
+        client.get(f"/nothing/{number}")
+        client.open("/healthz", method=f"BREW{number}")
+        client.open(f"{PLAYERS}/Bob", method="TRACE")
+    assert growth("http_requests_total", route="(none)", method="GET", status="404") == 5
+    assert growth("http_requests_total", route="(none)", method="(other)", status="405") == 10
+    after = Exposition(client.get("/metrics").text)
+    assert after.values_of("method") - labels <= {"(other)"}
+    assert "BREW" not in after.text
+
+
+def test_operations_are_timed_by_what_they_do_and_to_which_collection(
+    make_app, mongodb_uri, real_db
+):
+    app = make_app(config.load({"QM_ENV": "testing"}, MONGODB_URI=mongodb_uri))
+    client, world = app.test_client(), World(app)
+    headers, player = world.headers(), world.add_player()
+    before = Exposition(client.get("/metrics").text)
+    body = {"itemid": guid(), "quantity": 1}
+    assert client.get(f"{PLAYERS}/{player['_id']}", headers=headers).status_code == 200
+    client.post(f"{PLAYERS}/{player['_id']}/items/give", json=body, headers=headers)
+    after = Exposition(client.get("/metrics").text)
+
+    def grown(operation, collection):
+        labels = {"operation": operation, "collection": collection}
+        name = "mongodb_operation_duration_seconds_count"
+        return after.sum(name, **labels) - before.sum(name, **labels)
+
+    assert grown("find", "players") == 2
+    assert grown("update_one", "players") == 1
+    assert grown("find", "users") == 2
+    assert after.values_of("collection") <= {*schema.COLLECTIONS, "items"}
+
+
+def test_a_failed_operation_is_counted_as_one(make_app, as_role):
+    headers = as_role()
+    settings = config.load(
+        {"QM_ENV": "testing"}, MONGODB_URI="mongodb://127.0.0.1:1/", MONGODB_SELECTION_SECONDS=0.1
+    )
+    client = make_app(settings).test_client()
+    before = Exposition(client.get("/metrics").text)
+    assert client.get(PLAYERS, headers=headers).status_code == 503
+    after = Exposition(client.get("/metrics").text)
+    name = "mongodb_operation_failures_total"
+    assert after.sum(name) - before.sum(name) == 1
+    assert after.sum(name, operation="find", collection="users") >= 1
+
+
+def test_a_name_that_is_taken_is_no_failure(client, as_role, growth):
+    body = {"username": "Twice", "password": sha256("x"), "email": "twice@example.com"}
+    for status in (200, 409):
+        answer = client.post(f"{USERS}/register", json=body, headers=as_role(*QUERY))
+        assert answer.status_code == status
+    assert growth("mongodb_operation_failures_total") == 0
+
+
+def test_a_timed_cursor_reads_like_any_other(real_db):
+    real_db.quotas.insert_many({"_id": str(n), "Used": n, "ExpiresAt": NOW} for n in range(7))
+    cursor = real_db.quotas.find({}, sort=[("Used", 1)], batch_size=2)
+    assert [document["Used"] for document in cursor.skip(1).limit(5)] == [1, 2, 3, 4, 5]
+    assert list(real_db.quotas.find({"Used": 99})) == []
+    assert real_db.quotas.find_one({"Used": 99}) is None
+    assert real_db.quotas.find_one({"Used": 3})["_id"] == "3"
+    with real_db.quotas.find({}) as cursor:
+        assert next(cursor)["_id"]
+
+
+def test_retries_and_replays_of_a_compare_and_swap_are_counted(app, world, growth):
+    players, player = app.extensions[PARTS][Storage].db["players"], world.add_player()
+    swap_once = partial(swap, players, {"_id": player["_id"]}, ("Level",))
+    overtaken = iter([True, True])
+
+    def rule(document):
+        if next(overtaken, False):
+            players.update_one({"_id": player["_id"]}, {"$inc": {"Version": 1}})
+        return Change({"Level": 7}, None)
+
+    for _ in range(3):
+        swap_once(rule, Intent("raise", "key-1", "print"))
+    assert growth("swap_retries_total", collection="players") == 2
+    assert growth("swap_replays_total", collection="players") == 2
+
+
+def test_mails_are_counted_as_sent_or_failed(app, client, world, as_role, growth, tmp_path):
+    app.config["DATA_DIR"] = str(tmp_path)
+    alice, headers = world.add_user("pw"), as_role(*QUERY)
+    ask = partial(client.get, f"{USERS}/{alice['_id']}/password/reset", headers=headers)
+    assert ask().status_code == 200
+    assert [growth("mails_total", outcome=outcome) for outcome in ("sent", "failed")] == [1, 0]
+    app.config["ENV"] = "production"
+    assert ask().status_code == 503
+    assert [growth("mails_total", outcome=outcome) for outcome in ("sent", "failed")] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("setting", "limit"),
+    [("ACCOUNT_FAILURES", "account"), ("ADDRESS_FAILURES", "address")],
+)
+def test_a_limit_on_failures_counts_its_refusals(make_app, settings, setting, limit):
+    setattr(settings, setting, 2)
+    client = make_app(settings).test_client()
+    before = Exposition(client.get("/metrics").text)
+    body = {"grant_type": "password", "username": "nobody", "password": sha256("guess")}
+    statuses = [client.post("/api/oauth/token", json=body).status_code for _ in range(4)]
+    assert statuses == [400, 400, 429, 429]
+    after = Exposition(client.get("/metrics").text)
+    name = "rate_limited_total"
+    assert after.sum(name, limit=limit) - before.sum(name, limit=limit) == 2
+    assert after.sum(name) - before.sum(name) == 2
+
+
+def test_a_limit_on_requests_counts_its_refusals(make_app, settings):
+    settings.REQUESTS_PER_MINUTE = 1
+    app = make_app(settings)
+    client, headers = app.test_client(), World(app).headers()
+    before = Exposition(client.get("/metrics").text)
+    statuses = [client.get(PLAYERS, headers=headers).status_code for _ in range(4)]
+    after = Exposition(client.get("/metrics").text)
+    name = "rate_limited_total"
+    assert after.sum(name, limit="caller") - before.sum(name, limit="caller") == statuses.count(429)
+    assert statuses.count(429) >= 2  # a minute may have ended in between
+
+
+def test_labels_hold_no_name_id_or_token(client, world, as_role):
+    user = world.add_user("pw", roles=Role, Name="Zanzibar", Email="zanzibar@example.com")
+    player = world.add_player(Name="Quetzalcoatl", UserId=user["_id"])
+    headers = world.headers(user=user)
+    body = {"grant_type": "password", "username": "Zanzibar", "password": sha256("pw")}
+    tokens = client.post("/api/oauth/token", json=body).json
+    item = guid()
+    for key in ("Quetzalcoatl", player["_id"], "Xochimilco"):
+        client.get(f"{PLAYERS}/{key}", headers=headers)
+        client.get(f"{PLAYERS}/{key}/variables/{item}", headers=headers)
+        give = {"itemid": item, "quantity": 1}
+        keyed = {**headers, "Idempotency-Key": "Tenochtitlan"}
+        client.post(f"{PLAYERS}/{key}/items/give", json=give, headers=keyed)
+        client.get(f"/Quetzalcoatl/{key}?search=Zanzibar", headers=headers)
+    client.get(f"{USERS}/Zanzibar/players/Quetzalcoatl", headers=headers)
+    client.delete(f"/api/oauth/token/Zanzibar/{tokens['refresh_token']}", headers=headers)
+    shown = client.get("/metrics").text
+    assert "/api/oauth/token/<lookup:key>/<token_id>" in shown
+    secrets = ("Quetzalcoatl", "Zanzibar", "Xochimilco", "Tenochtitlan", "example.com")
+    ids = (user["_id"], player["_id"], item, tokens["refresh_token"], tokens["access_token"])
+    assert [word for word in (*secrets, *ids) if word.lower() in shown.lower()] == []

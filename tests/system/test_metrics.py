@@ -1,0 +1,213 @@
+"""What /metrics shows of a whole run: several real workers, which die and are replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.exposition import Exposition
+from tests.system.programs import answers, environment, free_port, run, serving, wait_until
+
+WORKERS = 3
+
+
+def fetch(server, path, headers=None, body=None):
+    """Return the status of an answer and its text; each comes by a connection of its own."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json", **(headers or {})}
+    request = urllib.request.Request(server.base + path, data, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def exposition(server):
+    return Exposition(fetch(server, "/metrics")[1])
+
+
+def counted(server):
+    """Return how many of the requests that these tests send were counted."""
+    return exposition(server).sum("http_requests_total", route="/healthz", status="200")
+
+
+def send(server, times):
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: fetch(server, "/healthz")[0], range(times))) == {200}
+
+
+def workers_of(server):
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text()
+    return [int(pid) for pid in children.split()]
+
+
+def files_in(folder):
+    return sorted(file.name for file in folder.glob("quartermaster-metrics-*/*"))
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """The folder where programs keep what is not meant to last."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def settings(mongodb_uri, real_db):
+    return {"MONGODB_URI": mongodb_uri, "WORKERS": str(WORKERS)}
+
+
+@contextmanager
+def plain_gunicorn(folder, **settings):
+    """Serve as an operator would who uses no program of ours."""
+    port = free_port()
+    command = [sys.executable, "-m", "gunicorn", "-c", "python:config.gunicorn", "wsgi:app"]
+    with (Path(folder) / "output.txt").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            env=environment(folder, PORT=str(port), **settings),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=Path(__file__).parents[2],
+        )
+    process.base, process.port = f"http://127.0.0.1:{port}", port
+    try:
+        wait_until(lambda: answers(process), Path(folder) / "output.txt")
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+@pytest.fixture
+def server(tmp_path, temporary, settings):
+    with serving(tmp_path, **settings) as server:
+        wait_until(lambda: exposition(server).sum("workers") == WORKERS)
+        yield server
+
+
+@pytest.mark.parametrize("start", [serving, plain_gunicorn])
+def test_every_worker_shows_what_all_have_counted(tmp_path, temporary, settings, start):
+    with start(tmp_path, **settings) as server:
+        wait_until(lambda: exposition(server).sum("workers") == WORKERS)
+        send(server, 200)
+        assert {counted(server) for _ in range(20)} == {200}
+        shown = exposition(server)
+        name = "http_request_duration_seconds"
+        assert shown.sum(f"{name}_count", route="/healthz") == 200
+        assert shown.sum(f"{name}_bucket", route="/healthz", le="+Inf") == 200
+        assert shown.sum("worker_starts_total") == WORKERS
+        assert len([name for name in files_in(temporary) if name.startswith("histogram_")]) > 1
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_a_killed_worker_counted_stays(server):
+    send(server, 100)
+    os.kill(workers_of(server)[0], signal.SIGKILL)
+    wait_until(lambda: exposition(server).sum("worker_starts_total") == WORKERS + 1)
+    wait_until(lambda: exposition(server).sum("workers") == WORKERS)
+    assert {counted(server) for _ in range(20)} == {100}
+    send(server, 100)
+    assert {counted(server) for _ in range(20)} == {200}
+
+
+def test_a_dead_worker_is_not_shown_as_living(server):
+    server.send_signal(signal.SIGTTOU)  # one worker fewer from now on
+    wait_until(lambda: exposition(server).sum("workers") == WORKERS - 1)
+    assert len(workers_of(server)) == WORKERS - 1
+    assert exposition(server).sum("worker_starts_total") == WORKERS
+
+
+def test_a_reload_under_load_loses_no_count_and_never_counts_down(server):
+    sent, seen, is_over = [], [], threading.Event()
+
+    def ask():
+        while not is_over.is_set():
+            sent.append(fetch(server, "/healthz")[0])
+
+    def watch():
+        while not is_over.is_set():
+            seen.append(counted(server))
+
+    threads = [threading.Thread(target=target) for target in (ask, ask, watch)]
+    for thread in threads:
+        thread.start()
+    old = set(workers_of(server))
+    server.send_signal(signal.SIGHUP)
+    wait_until(lambda: len(workers_of(server)) == WORKERS and not old & set(workers_of(server)))
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    assert set(sent) == {200}
+    assert seen == sorted(seen)
+    assert counted(server) == len(sent)
+    wait_until(lambda: exposition(server).sum("workers") == WORKERS)
+    assert exposition(server).sum("worker_starts_total") == 2 * WORKERS
+
+
+def test_files_do_not_pile_up_while_workers_come_and_go(server, temporary):
+    for round_ in range(1, 11):
+        send(server, 10)
+        os.kill(workers_of(server)[0], signal.SIGTERM)
+        wait_until(lambda n=round_: exposition(server).sum("worker_starts_total") == WORKERS + n)
+    assert counted(server) == 100
+    kinds = ("counter", "histogram", "gauge_livesum")
+    assert len(files_in(temporary)) <= len(kinds) * WORKERS
+
+
+def test_the_next_run_starts_at_nothing_and_removes_what_a_killed_one_left(
+    tmp_path, temporary, settings
+):
+    with serving(tmp_path, **settings) as server:
+        send(server, 10)
+        (left,) = temporary.iterdir()
+        workers = workers_of(server)
+        os.kill(server.pid, signal.SIGKILL)
+        server.wait()
+    assert left.exists()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    with serving(tmp_path, **settings) as server:
+        assert counted(server) == 0
+        (folder,) = temporary.iterdir()
+        assert folder != left
+
+
+def test_two_runs_at_once_count_for_themselves(tmp_path, server, settings, temporary):
+    (tmp_path / "other").mkdir()
+    send(server, 5)
+    with serving(tmp_path / "other", **settings) as other:
+        send(other, 3)
+        assert (counted(server), counted(other)) == (5, 3)
+        assert len(list(temporary.iterdir())) == 2
+    assert counted(server) == 5
+
+
+def test_what_gunicorn_refuses_is_counted(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        connection.sendall(b"NONSENSE\r\n\r\n")
+        connection.shutdown(socket.SHUT_WR)
+        assert b" 400 " in connection.recv(100)
+    assert exposition(server).sum("http_requests_total", route="(refused)", status="400") == 1
+
+
+def test_commands_leave_no_files(tmp_path, temporary, settings, monkeypatch):
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(temporary))
+    assert run(tmp_path, "db", "init", **settings).returncode == 0
+    assert run(tmp_path, "seed", "--players", "3", "--users", "2", **settings).returncode == 0
+    assert list(temporary.iterdir()) == []
