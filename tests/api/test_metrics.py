@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -208,3 +210,15 @@ def test_labels_hold_no_name_id_or_token(client, world, as_role):
     secrets = ("Quetzalcoatl", "Zanzibar", "Xochimilco", "Tenochtitlan", "example.com")
     ids = (user["_id"], player["_id"], item, tokens["refresh_token"], tokens["access_token"])
     assert [word for word in (*secrets, *ids) if word.lower() in shown.lower()] == []
+
+
+def test_the_dashboard_can_be_imported():
+    dashboard = json.loads((Path(__file__).parents[2] / "docs" / "grafana.json").read_text())
+    panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    assert dashboard["schemaVersion"] >= 36
+    assert dashboard["templating"]["list"][0]["type"] == "datasource"
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    for panel in panels:
+        assert panel["datasource"]["uid"] == "${datasource}"
+        assert panel["targets"]
+        assert panel["description"]

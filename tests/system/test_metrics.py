@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,9 +19,11 @@ from pathlib import Path
 import pytest
 
 from tests.exposition import Exposition
+from tests.factories import guid, make_player
 from tests.system.programs import answers, environment, free_port, run, serving, wait_until
 
 WORKERS = 3
+DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana.json"
 
 
 def fetch(server, path, headers=None, body=None):
@@ -37,7 +40,9 @@ def fetch(server, path, headers=None, body=None):
 
 
 def exposition(server):
-    return Exposition(fetch(server, "/metrics")[1])
+    status, text = fetch(server, "/metrics")
+    assert status == 200, server.output.read_text(errors="replace")
+    return Exposition(text)
 
 
 def counted(server):
@@ -78,7 +83,8 @@ def plain_gunicorn(folder, **settings):
     """Serve as an operator would who uses no program of ours."""
     port = free_port()
     command = [sys.executable, "-m", "gunicorn", "-c", "python:config.gunicorn", "wsgi:app"]
-    with (Path(folder) / "output.txt").open("wb") as log:
+    output = Path(folder) / "output.txt"
+    with output.open("wb") as log:
         process = subprocess.Popen(
             command,
             env=environment(folder, PORT=str(port), **settings),
@@ -86,9 +92,9 @@ def plain_gunicorn(folder, **settings):
             stderr=subprocess.STDOUT,
             cwd=Path(__file__).parents[2],
         )
-    process.base, process.port = f"http://127.0.0.1:{port}", port
+    process.base, process.port, process.output = f"http://127.0.0.1:{port}", port, output
     try:
-        wait_until(lambda: answers(process), Path(folder) / "output.txt")
+        wait_until(lambda: answers(process), output)
         yield process
     finally:
         process.terminate()
@@ -211,3 +217,37 @@ def test_commands_leave_no_files(tmp_path, temporary, settings, monkeypatch):
     assert run(tmp_path, "db", "init", **settings).returncode == 0
     assert run(tmp_path, "seed", "--players", "3", "--users", "2", **settings).returncode == 0
     assert list(temporary.iterdir()) == []
+
+
+def test_the_dashboard_asks_for_nothing_that_is_not_shown(server, tmp_path, settings, real_db):
+    """After traffic of every kind: changes that race, one that MongoDB refuses, and a mail."""
+    account = ("racer", "--email", "racer@example.com", "--password-stdin")
+    assert run(tmp_path, "user", "create", *account, stdin="secret", **settings).returncode == 0
+    for role in ("api", "users.query"):
+        run(tmp_path, "api", "grant", "racer", role, **settings)
+    token = run(tmp_path, "token", "racer", **settings).stdout.strip()
+    headers = {"Authorization": f"Bearer {token}"}
+    player, broken = make_player(), make_player(StatPoints="many")
+    real_db.players.insert_one(player)
+    real_db.players.insert_one(broken, bypass_document_validation=True)
+
+    def teach(key):
+        path = f"/api/v1/players/{key}/spells/teach"
+        return fetch(server, path, headers, {"spellid": guid()})[0]
+
+    def race():
+        with ThreadPoolExecutor(12) as pool:
+            assert set(pool.map(teach, [player["_id"]] * 12)) <= {200, 409}
+        return exposition(server).sum("swap_retries_total", collection="players") > 0
+
+    wait_until(race)
+    assert teach(broken["_id"]) == 500
+    assert fetch(server, "/api/v1/users/racer/password/reset", headers)[0] == 200
+    shown = exposition(server)
+    assert shown.sum("mongodb_operation_failures_total", operation="update_one") == 1
+    assert shown.sum("mails_total", outcome="sent") == 1
+    asked = set(re.findall(r"quartermaster_\w+", DASHBOARD.read_text()))
+    assert asked - shown.names == set()
+    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown.names}
+    shown_by_it = {re.sub(r"_(bucket|sum|count)$", "", name) for name in asked}
+    assert families - shown_by_it == set()
