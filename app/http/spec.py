@@ -230,7 +230,7 @@ class Operation:
             if part.kind:
                 yield NotFound(part.kind, "nobody")
         yield from getattr(self._view, "refusals", ())
-        yield RateLimited(17, "requests")
+        yield RateLimited("caller", 17, "requests")
         yield Unavailable("The database is not available at the moment; please try again.")
 
     def _bad_body(self) -> Invalid:

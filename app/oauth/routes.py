@@ -62,7 +62,7 @@ DENIED = {no_access().code: {"value": refusal(no_access().code, str(no_access())
 @blp.response(200, TokenSchema)
 @blp.alt_response(400, schema=TokenErrorSchema, examples=REFUSED, description=STATUSES[400])
 @blp.alt_response(403, schema=TokenErrorSchema, examples=DENIED, description=STATUSES[403])
-@blp.refuses(RateLimited(600))
+@blp.refuses(RateLimited("account", 600))
 def create_token(args: dict[str, Any]) -> Response:
     """Get an access token
 

@@ -147,7 +147,7 @@ def register_user(args: dict[str, Any]) -> Response:
 @query
 @blp.arguments(PasswordArgs())
 @blp.response(200, MessageSchema, example={"Message": "Password Correct"})
-@blp.refuses(WrongPassword(), RateLimited(600))
+@blp.refuses(WrongPassword(), RateLimited("account", 600))
 def validate_password(args: dict[str, Any], key: Lookup) -> Response:
     """Check a user's password
 
@@ -161,7 +161,7 @@ def validate_password(args: dict[str, Any], key: Lookup) -> Response:
 @query
 @blp.arguments(ChangeEmailArgs())
 @blp.response(200, ChangedUserSchema)
-@blp.refuses(EmailTaken("moved@example.com"), InvalidCredentials(), RateLimited(600))
+@blp.refuses(EmailTaken("moved@example.com"), InvalidCredentials(), RateLimited("account", 600))
 def change_email(args: dict[str, Any], key: Lookup) -> Response:
     """Change a user's email with the current password
 
@@ -176,7 +176,7 @@ def change_email(args: dict[str, Any], key: Lookup) -> Response:
 @query
 @blp.arguments(ChangePasswordArgs())
 @blp.response(200, MessageSchema)
-@blp.refuses(InvalidCredentials(), RateLimited(600))
+@blp.refuses(InvalidCredentials(), RateLimited("account", 600))
 def change_own_password(args: dict[str, Any], key: Lookup) -> Response:
     """Change a user's password with the current one
 
@@ -190,7 +190,7 @@ def change_own_password(args: dict[str, Any], key: Lookup) -> Response:
 @blp.route("/<lookup:key>/password/reset")
 @query
 @blp.response(200, MessageSchema, example={"Message": "Password reset email sent."})
-@blp.refuses(MailNotConfigured(), RateLimited(600))
+@blp.refuses(MailNotConfigured(), RateLimited("account", 600))
 def send_reset_code(key: Lookup) -> Response:
     """Mail a user a code to reset the password
 
@@ -213,7 +213,7 @@ def send_reset_code(key: Lookup) -> Response:
 @query
 @blp.arguments(RedeemArgs())
 @blp.response(200, MessageSchema)
-@blp.refuses(WrongCode(), RateLimited(600))
+@blp.refuses(WrongCode(), RateLimited("account", 600))
 def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
     """Set a new password with the code from the mail
 
