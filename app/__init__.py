@@ -9,8 +9,9 @@ from app.auth import roles
 from app.auth.callers import Callers
 from app.auth.secret import signing_keys
 from app.auth.tokens import AccessTokens
-from app.http import address, docs, errors, logs, lookup, probes, tracing
+from app.http import address, docs, errors, logs, lookup, probes
 from app.http.api import Api
+from app.http.application import Application
 from app.http.json import OrjsonProvider
 from app.http.stores import PARTS
 from app.items import routes as items
@@ -37,7 +38,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     """Return the application; call it in the process that will serve it."""
     settings = settings or config.load()
     logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT, config.unknown_variables())
-    app = Flask(__name__, static_folder=None, template_folder="users/templates")
+    app = Application(__name__, static_folder=None, template_folder="users/templates")
     app.config.from_object(settings)
     app.json = OrjsonProvider(app)
     app.url_map.strict_slashes = False
@@ -45,7 +46,6 @@ def create_app(settings: Settings | None = None) -> Flask:
     storage = Storage(settings)
     add_parts(app, settings, storage)
     address.register(app, settings.TRUSTED_PROXIES)
-    tracing.register(app)
     errors.register(app, {DatabaseError: explain})
     add_routes(app)
     roles.check_every_view(app)

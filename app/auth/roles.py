@@ -29,12 +29,12 @@ def required(*roles: Role) -> Callable[[View], View]:
 
     def decorator(view: View) -> View:
         @functools.wraps(view)
-        def guarded(*args: Any, **kwargs: Any) -> Any:
+        def guarded(**path: Any) -> Any:
             caller = identify()
             for role in needed:
                 caller.require(role)
             quotas.use(caller.id)
-            return view(*args, **kwargs)
+            return view(**path)
 
         guarded.access = needed  # type: ignore[attr-defined] # what the Blueprint looks for
         return cast(View, guarded)
@@ -50,7 +50,7 @@ def public(view: View) -> View:
 
 def identify() -> Caller:
     """Return who calls, or raise Unauthorized."""
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    scheme, _, token = request.environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "bearer":
         raise Unauthorized
     caller = callers.get(tokens.check(token.strip()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import flask_smorest
 import marshmallow
@@ -65,6 +65,28 @@ class Blueprint(flask_smorest.Blueprint):
             )
         options["tags"] = [self._group]
         super().add_url_rule(rule, endpoint, view_func, **options)
+
+    def response(self, *args: Any, **kwargs: Any) -> Callable[[View], View]:
+        """Document an answer. Views return theirs ready made, so none is made here of a value."""
+        documented = super().response(*args, **kwargs)
+
+        def decorator(view: View) -> View:
+            view._apidoc = documented(view)._apidoc  # type: ignore[attr-defined]
+            return view
+
+        return decorator
+
+    def arguments(self, schema: Schema, **kwargs: Any) -> Callable[[View], View]:
+        """Document arguments, and hand them to the view."""
+        location = kwargs.get("location", "json")
+        documented = super().arguments(schema, **kwargs)
+
+        def decorator(view: View) -> View:
+            parsed = self.ARGUMENTS_PARSER.use_args(schema, location=location)(view)
+            parsed._apidoc = documented(view)._apidoc
+            return cast(View, parsed)
+
+        return decorator
 
     @staticmethod
     def refuses(*errors: QuartermasterError) -> Callable[[View], View]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from flask import Response, current_app
+from flask import Response
 from flask.json.provider import JSONProvider
+from werkzeug.datastructures import Headers
 
 CONTENT_TYPE = "application/json; charset=utf-8"
 # A number stays a number for every client that can read int64; times end in Z.
@@ -31,6 +32,24 @@ def encode(value: Any) -> bytes:
     return orjson.dumps(value, default=str, option=OPTIONS)
 
 
+class JsonResponse(Response):
+    """A ready answer: a body of known length, a status and a few headers, passed on as they are."""
+
+    def __init__(self, body: bytes, status: int, headers: dict[str, str] | None) -> None:
+        self.headers = Headers()
+        self.headers.extend({"Content-Type": CONTENT_TYPE, "Content-Length": str(len(body))})
+        if headers:
+            self.headers.extend(headers)
+        self.status_code = status
+        self._body = self.response = [body]
+        self.direct_passthrough = False
+        self._on_close: list[Any] = []
+
+    def __call__(self, environ: Any, start_response: Any) -> list[bytes]:
+        start_response(self.status, self.headers.to_wsgi_list())
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else self._body
+
+
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return a ready answer."""
-    return current_app.response_class(encode(value), status, headers, content_type=CONTENT_TYPE)
+    return JsonResponse(encode(value), status, headers)

@@ -16,6 +16,9 @@ HANDLER = "quartermaster"
 
 def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> None:
     """Send everything to standard error in the chosen form, warnings first; safe to repeat."""
+    # Nobody reads these of a log line, and each costs time to find out.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None  # as the logging HOWTO advises
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if handler.name == HANDLER]:
         root.removeHandler(handler)

@@ -3,53 +3,57 @@
 from __future__ import annotations
 
 import logging
+import random
 import re
 import time
-import uuid
+from contextvars import ContextVar
 
-from flask import Flask, Response, g, has_request_context, request
+from flask import Request, Response, g
 
 from app import metrics
 
 log = logging.getLogger("quartermaster.access")
 
 HEADER = "X-Request-ID"
+OUTSIDE = "-"
+_STARTED = "quartermaster.started"
+_request_id: ContextVar[str] = ContextVar("request_id", default=OUTSIDE)
 _SANE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}", re.ASCII)
 # The paths that revoke a token hold it, and so may those that were meant to.
 _CREDENTIALS_PATH = re.compile(r"/+api/+oauth/", re.IGNORECASE)
 _GUID_LIKE = re.compile(r"[0-9a-f-]{32,}", re.IGNORECASE)
 
 
-def register(app: Flask) -> None:
-    app.before_request(_begin)
-    app.after_request(_end)
-
-
 def request_id() -> str:
     """Return the id of this request, or a dash outside of any."""
-    return g.get("request_id", "-") if has_request_context() else "-"
+    return _request_id.get()
 
 
-def _begin() -> None:
-    given = request.headers.get(HEADER, "")
-    g.request_id = given if _SANE.fullmatch(given) else uuid.uuid4().hex
-    g.started = time.perf_counter()
+def begin(request: Request) -> None:
+    given: str | None = request.environ.get("HTTP_X_REQUEST_ID")
+    if given is None or not _SANE.fullmatch(given):
+        given = f"{random.getrandbits(128):032x}"
+    _request_id.set(given)
+    request.environ[_STARTED] = time.perf_counter()
 
 
-def _end(response: Response) -> Response:
-    response.headers[HEADER] = g.request_id
-    method, rule = request.method, request.url_rule
-    seconds = time.perf_counter() - g.started
-    metrics.request_ended(rule.rule if rule else None, method, response.status_code, seconds)
-    details = {
-        "method": method,
-        "path": _masked(request.path),
-        "status": response.status_code,
-        "ms": round(seconds * 1000, 1),
-        "address": request.remote_addr,
-        "caller": getattr(g.get("caller"), "name", None),
-    }
-    log.info("request", extra={"details": details})
+def end(request: Request, response: Response) -> Response:
+    """Mark, count and log the answer of a request."""
+    response.headers[HEADER] = _request_id.get()
+    seconds = time.perf_counter() - request.environ[_STARTED]
+    method, rule, status = request.method, request.url_rule, response.status_code
+    metrics.request_ended(rule.rule if rule else None, method, status, seconds)
+    if log.isEnabledFor(logging.INFO):
+        details = {
+            "method": method,
+            "path": _masked(request.path),
+            "status": status,
+            "ms": round(seconds * 1000, 1),
+            "address": request.remote_addr,
+            "caller": getattr(g.get("caller"), "name", None),
+        }
+        log.info("request", extra={"details": details})
+    _request_id.set(OUTSIDE)
     return response
 
 

@@ -12,6 +12,7 @@ from app.auth import roles
 from app.errors import Busy, Conflict, KeyReused, NotFound
 from app.http.api import Blueprint, Schema
 from app.http.fields import Flag, Guid, Integer, PasswordHash, Text
+from app.http.json import json_response
 
 GUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 
@@ -46,7 +47,7 @@ def client(app):
     @roles.public
     @blp.arguments(ThingArgs())
     def take(args):
-        return args
+        return json_response(args)
 
     @blp.route("/fail/<kind>")
     @roles.public

@@ -1,0 +1,61 @@
+"""Flask without what this service does not use: every request would pay for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flask import Flask, Request, Response
+from flask.globals import request_ctx
+from flask.sessions import NullSession, SessionInterface
+from werkzeug.routing import MapAdapter
+
+from app.http import tracing
+
+
+class NoSessions(SessionInterface):
+    """Callers show a token each time; nothing is kept in cookies."""
+
+    _none = NullSession()
+
+    def open_session(self, app: Flask, request: Request) -> NullSession:
+        return self._none
+
+    def save_session(self, *_: Any) -> None:
+        """There is nothing to save."""
+
+
+class Application(Flask):
+    """Takes a request to its view, and its answer back, with nothing in between but the trace.
+
+    Signals, hooks around requests, teardowns and coroutine views are not served: nobody here has
+    any. Host names do not matter to routes.
+    """
+
+    session_interface = NoSessions()
+
+    def full_dispatch_request(self) -> Response:
+        request = request_ctx.request
+        tracing.begin(request)
+        try:
+            if request.routing_exception is not None:
+                self.raise_routing_exception(request)
+            view = self.view_functions[request.url_rule.endpoint]  # type: ignore[union-attr]
+            response: Any = view(**request.view_args)  # type: ignore[arg-type]
+        except Exception as error:
+            response = self.handle_user_exception(error)
+        return tracing.end(request, response)
+
+    def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
+        if request is None:
+            return None
+        return MapAdapter(self.url_map, "", "/", "", "http", request.path, request.method)
+
+    def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        return func
+
+    def do_teardown_request(self, *_: Any) -> None:
+        """Nothing is to be torn down."""
+
+    def do_teardown_appcontext(self, *_: Any) -> None:
+        """Nothing is to be torn down."""
