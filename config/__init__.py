@@ -106,6 +106,11 @@ def _check(settings: Settings) -> None:
             raise SettingsError(f"{PREFIX}SECRET_KEY must have {SECRET_LENGTH} characters or more.")
     if settings.MAIL_USE_TLS and settings.MAIL_USE_SSL:
         raise SettingsError(f"{PREFIX}MAIL_USE_TLS and {PREFIX}MAIL_USE_SSL exclude each other.")
+    if settings.SOCKET and not settings.TRUSTED_PROXIES:
+        raise SettingsError(
+            f"{PREFIX}SOCKET needs {PREFIX}TRUSTED_PROXIES=1 or more: behind a Unix socket, only "
+            "the proxy knows the addresses of clients."
+        )
     for name, choices in CHOICES.items():
         if getattr(settings, name) not in choices:
             raise SettingsError(f"{PREFIX}{name} must be one of {', '.join(choices)}.")
@@ -127,6 +132,7 @@ CHOICES = {"LOG_FORMAT": ("text", "json"), "LOG_LEVEL": ("DEBUG", "INFO", "WARNI
 MAY_BE_0 = (
     *("AUTH_CACHE_SECONDS", "TOTAL_CACHE_SECONDS", "ONLINE_TTL_SECONDS"),
     *("TRUSTED_PROXIES", "REQUESTS_PER_MINUTE"),
+    *("DRAIN_SECONDS", "MAX_REQUESTS", "MAX_REQUESTS_JITTER"),
 )
 LARGEST = 2**31 - 1
 MOST = {"PORT": 65535, "MAIL_PORT": 65535}

@@ -34,6 +34,8 @@ class Settings:
     HOST: str = "127.0.0.1"
     # The port to listen on.
     PORT: int = 8000
+    # A Unix socket to listen on instead; whoever is in the program's group may use it.
+    SOCKET: str | None = None
     # How many worker processes serve requests.
     WORKERS: int = 2
     # How many requests one worker serves at a time.
@@ -42,6 +44,14 @@ class Settings:
     WORKER_TIMEOUT_SECONDS: int = 30
     # How long a stopping worker may finish what it has begun.
     GRACEFUL_TIMEOUT_SECONDS: int = 20
+    # How long a connection may be idle between two requests.
+    KEEPALIVE_SECONDS: int = 65
+    # How long a stopping worker still serves an idle connection; more than a proxy keeps one.
+    DRAIN_SECONDS: float = 3.0
+    # After how many requests a worker is replaced, so that nothing grows for ever; 0: never.
+    MAX_REQUESTS: int = 100_000
+    # At most so many requests later, by chance, so that workers are not replaced all at once.
+    MAX_REQUESTS_JITTER: int = 10_000
     # The largest request body in bytes.
     MAX_CONTENT_LENGTH: int = 1024 * 1024
     # Whether to take forms, field names in any case, "1" and "true", and ignore unknown fields.

@@ -5,17 +5,22 @@ from config import load as load_settings
 
 settings = load_settings()
 
-bind = (
-    f"[{settings.HOST}]:{settings.PORT}"
-    if ":" in settings.HOST
-    else f"{settings.HOST}:{settings.PORT}"
-)
+host = f"[{settings.HOST}]" if ":" in settings.HOST else settings.HOST
+bind = f"unix:{settings.SOCKET}" if settings.SOCKET else f"{host}:{settings.PORT}"
+# The socket is for our own group, in which the proxy is; by default it would be for everybody.
+umask = 0o007
+# All workers accept from one queue. With a queue each (reuse_port), a worker that ends would take
+# the connections in its own queue with it.
+reuse_port = False
 workers = settings.WORKERS
 worker_class = "app.http.worker.Worker"
 threads = settings.THREADS
 timeout = settings.WORKER_TIMEOUT_SECONDS
 graceful_timeout = settings.GRACEFUL_TIMEOUT_SECONDS
-keepalive = 65
+# The worker reads these two in its own way: see app/http/worker.py.
+max_requests = settings.MAX_REQUESTS
+max_requests_jitter = settings.MAX_REQUESTS_JITTER
+keepalive = settings.KEEPALIVE_SECONDS
 # Two long names of another script, percent-encoded, fit into one path.
 limit_request_line = 8190
 # No client may set SCRIPT_NAME or PATH_INFO by a header.

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -55,7 +56,7 @@ def serve(host: str | None, port: int | None, workers: int | None, demo: bool) -
         if settings.MONGODB_URI is None:
             lock = stack.enter_context(closing(ServeLock(settings.DATA_DIR)))
             patience = LAST_WORKERS_SECONDS if lock.owner_was_killed else 0
-        _refuse_busy_port(settings, patience)
+        _refuse_busy_address(settings, patience)
         storage = stack.enter_context(closing(Storage(settings)))
         _prepare(storage, settings, demo)
         # Connections do not survive the fork into workers; each makes its own.
@@ -79,18 +80,28 @@ def _settings(demo: bool, **options: Any) -> Settings:
     return settings
 
 
-def _refuse_busy_port(settings: Settings, patience: float) -> None:
-    """Say so if somebody else has the port; the workers of a killed program soon let it go."""
+def _refuse_busy_address(settings: Settings, patience: float) -> None:
+    """Say so if somebody else has the address; workers of a killed program soon let it go."""
+    if os.environ.get("LISTEN_PID") == str(os.getpid()):
+        return  # systemd has opened the socket, and hands it to gunicorn
     deadline = time.monotonic() + patience
-    while fault := _port_fault(settings.HOST, settings.PORT):
+    while fault := _fault_of(settings):
         if time.monotonic() > deadline:
-            is_taken = fault.errno == errno.EADDRINUSE
-            other = f" Choose another port with --port (make run PORT={settings.PORT + 1})."
-            raise QuartermasterError(
-                f"Cannot listen on {settings.HOST}:{settings.PORT}: {fault.strerror}."
-                f"{other if is_taken else ''}"
-            )
+            raise QuartermasterError(fault)
         time.sleep(0.1)
+
+
+def _fault_of(settings: Settings) -> str | None:
+    if settings.SOCKET:
+        return _socket_fault(settings.SOCKET)
+    fault = _port_fault(settings.HOST, settings.PORT)
+    if fault is None:
+        return None
+    other = f" Choose another port with --port (make run PORT={settings.PORT + 1})."
+    return (
+        f"Cannot listen on {settings.HOST}:{settings.PORT}: {fault.strerror}."
+        f"{other if fault.errno == errno.EADDRINUSE else ''}"
+    )
 
 
 def _port_fault(host: str, port: int) -> OSError | None:
@@ -101,6 +112,23 @@ def _port_fault(host: str, port: int) -> OSError | None:
         except OSError as error:
             return error
     return None
+
+
+def _socket_fault(path: str) -> str | None:
+    """Return why no socket can be made at a path; one that nobody listens on is no fault."""
+    folder, cannot = Path(path).parent, f"Cannot listen on {path}: "
+    if not folder.is_dir():
+        return f"{cannot}there is no folder {folder}."
+    if Path(path).exists() and not Path(path).is_socket():
+        return f"{cannot}a file that is no socket has this name."
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return None
+        except OSError as error:
+            return f"{cannot}{error.strerror or error}."
+    return f"{cannot}another program does. Choose another path with QM_SOCKET."
 
 
 def _prepare(storage: Storage, settings: Settings, demo: bool) -> None:
@@ -130,6 +158,8 @@ def _make_demo(storage: Storage, passwords: Passwords) -> None:
 
 
 def _banner(settings: Settings, demo: bool) -> str:
+    if settings.SOCKET:
+        return f"Quartermaster serves the Unix socket {settings.SOCKET}\nCtrl-C stops it."
     host = f"[{settings.HOST}]" if ":" in settings.HOST else settings.HOST
     base = f"http://{host}:{settings.PORT}"
     lines = [f"Quartermaster serves {base}", f"The API is explained at {base}/api/docs"]

@@ -56,7 +56,8 @@ class TextFormatter(logging.Formatter):
         details = getattr(record, "details", None)
         text = _request_line(details) if details else record.getMessage()
         safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-        line = f"{clock} {record.levelname:<7} {safe} [{request_id()}]"
+        given = (details or {}).get("request_id") or request_id()
+        line = f"{clock} {record.levelname:<7} {safe} [{given}]"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line

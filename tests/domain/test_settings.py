@@ -61,6 +61,11 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
         ({"LOG_LEVEL": "LOUD"}, "QM_LOG_LEVEL must be one of DEBUG, INFO, WARNING, ERROR."),
         ({"SECRET_KEY": "short"}, "QM_SECRET_KEY must have 32 characters or more."),
         (
+            {"SOCKET": "/run/app.sock"},
+            "QM_SOCKET needs QM_TRUSTED_PROXIES=1 or more: behind a Unix socket, only the proxy "
+            "knows the addresses of clients.",
+        ),
+        (
             {"ENV": "production"},
             "The production environment cannot start without QM_SECRET_KEY and QM_MONGODB_URI.",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import socket
@@ -49,6 +50,7 @@ def serving(folder, *arguments, port=None, **settings):
             start_new_session=True,
         )
     process.base, process.port, process.output = f"http://127.0.0.1:{port}", port, output
+    process.socket = settings.get("SOCKET")
 
     def has_begun():
         # Workers of a killed program may still answer on its port; the banner is the new one's.
@@ -64,12 +66,38 @@ def serving(folder, *arguments, port=None, **settings):
             process.wait(60)
 
 
+class SocketConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path, timeout=10):
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
 def answers(process):
+    if process.socket:
+        return socket_answers(process.socket)
     try:
         with urllib.request.urlopen(f"{process.base}/readyz", timeout=5) as response:
             return response.status == 200
     except (urllib.error.URLError, OSError):
         return False
+
+
+def socket_answers(path):
+    connection = SocketConnection(path)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
 
 
 def wait_until(holds, output=None, seconds=60):

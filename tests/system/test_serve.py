@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import time
 import urllib.request
@@ -138,6 +139,36 @@ def test_a_busy_port_is_named_with_the_way_to_choose_another(tmp_path):
         f"Choose another port with --port (make run PORT={port + 1}).\n"
     )
     assert not processes_with(str(tmp_path))
+
+
+def test_a_unix_socket_is_served_to_our_group_alone_and_gone_afterwards(tmp_path):
+    path = tmp_path / "app.sock"
+    settings = {"SOCKET": str(path), "TRUSTED_PROXIES": "1"}
+    with serving(tmp_path, **settings) as server:
+        assert f"serves the Unix socket {path}\n" in server.output.read_text()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o770
+        refused = run(tmp_path, "serve", **settings, MONGODB_URI="mongodb://127.0.0.1:1")
+        assert refused.stderr == (
+            f"Error: Cannot listen on {path}: another program does. "
+            "Choose another path with QM_SOCKET.\n"
+        )
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("file", "a file that is no socket has this name."),
+        ("no/app.sock", "there is no folder {folder}/no."),
+        ("x" * 200, "AF_UNIX path too long."),
+    ],
+)
+def test_a_socket_that_cannot_be_made_is_said_in_a_sentence(tmp_path, name, reason):
+    (tmp_path / "file").touch()
+    settings = {"SOCKET": str(tmp_path / name), "TRUSTED_PROXIES": "1"}
+    refused = run(tmp_path, "serve", **settings, MONGODB_URI="mongodb://127.0.0.1:1")
+    reason = reason.format(folder=tmp_path)
+    assert refused.stderr == f"Error: Cannot listen on {tmp_path / name}: {reason}\n"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from tests.factories import sha256
-from tests.system.programs import serving
+from tests.system.programs import serving, wait_until
 
 CREDENTIALS = {"grant_type": "password", "username": "demo", "password": sha256("demo")}
 BODY = json.dumps(CREDENTIALS).encode()
@@ -17,7 +17,7 @@ POST = b"POST /api/oauth/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("wire"), "--demo") as server:
+    with serving(tmp_path_factory.mktemp("wire"), "--demo", LOG_FORMAT="json") as server:
         yield server
 
 
@@ -111,3 +111,16 @@ def test_two_long_names_of_another_script_fit_into_a_path(server):
     name = "%E7%8E%A9" * 255
     request = f"GET /api/v1/players/{name} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
     assert send(server, request)[0] == 401
+
+
+def test_what_gunicorn_refuses_is_logged_like_any_other_request(server):
+    _, headers, _ = send(server, b"NONSENSE\r\n\r\n", half_close=True)
+    wait_until(lambda: headers["x-request-id"] in server.output.read_text(), seconds=5)
+    text = next(t for t in server.output.read_text().splitlines() if headers["x-request-id"] in t)
+    line = json.loads(text)
+    assert line["request_id"] == headers["x-request-id"]
+    assert (line["message"], line["status"], line["address"]) == ("request", 400, "127.0.0.1")
+    send(server, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Request-ID: usual\r\n\r\n")
+    wait_until(lambda: '"usual"' in server.output.read_text(), seconds=5)
+    usual = next(t for t in server.output.read_text().splitlines() if '"usual"' in t)
+    assert list(json.loads(usual)) == list(line)

@@ -1,0 +1,308 @@
+"""Real nginx, with the configuration that we ship, in front of real gunicorn."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import socket
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
+
+import pytest
+from pymongo import MongoClient
+
+from config.base import Settings
+from tests.factories import guid, make_player, sha256
+from tests.system import proxy
+from tests.system.programs import SocketConnection, serving, wait_until
+from tests.system.proxy import parsed, proxying
+
+pytestmark = pytest.mark.skipif(not proxy.NGINX, reason=proxy.MISSING)
+
+SIGN_IN = {"grant_type": "password", "username": "demo", "password": sha256("demo")}
+ODD_NAMES = ["a b", "who?", "a#b", "50%", "a&b=c", "Ünï", "玩家", "a+b", "..", "a;b", "x%2Fy"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("nginx")
+
+
+@pytest.fixture(scope="module")
+def server(folder, mongodb_uri):
+    settings = {
+        "MONGODB_URI": mongodb_uri,
+        "MONGODB_DATABASE": "nginx",
+        "SOCKET": str(folder / "app.sock"),
+        "TRUSTED_PROXIES": "1",
+        "LOG_FORMAT": "json",
+    }
+    with MongoClient(mongodb_uri) as client:
+        with serving(folder, "--demo", **settings) as server:
+            client.nginx.players.insert_many([make_player(Name=name) for name in ODD_NAMES])
+            yield server
+        client.drop_database("nginx")
+
+
+@pytest.fixture(scope="module")
+def site(folder, server):
+    patience = {"client_body_timeout": "client_body_timeout 1s;"}
+    with proxying(folder / "site", server.socket, **patience) as site:
+        site.token = json.loads(site.ask("POST", "/api/oauth/token", SIGN_IN)[2])["access_token"]
+        yield site
+
+
+def assert_is_our_error(headers, body):
+    assert headers["content-type"] == "application/json; charset=utf-8"
+    assert headers["x-request-id"]
+    assert list(json.loads(body)) == ["Message"]
+
+
+def test_every_group_of_endpoints_is_reached(site):
+    item, spell, variable = guid(), guid(), guid()
+    player = json.loads(site.ask("GET", "/api/v1/players", token=site.token)[2])["Values"][0]["Id"]
+    at = f"/api/v1/players/{player}"
+    for method, path, body in (
+        ("GET", "/healthz", None),
+        ("GET", "/readyz", None),
+        ("GET", "/api/docs", None),
+        ("GET", "/api/openapi.json", None),
+        ("POST", "/api/oauth/token", SIGN_IN),
+        ("GET", "/api/v1/players/rank?pageSize=2", None),
+        ("POST", "/api/v1/players/online", {"count": 2}),
+        ("GET", f"{at}/items", None),
+        ("POST", f"{at}/items/give", {"itemid": item, "quantity": 2, "bankoverflow": True}),
+        ("POST", f"{at}/variables/{variable}", {"value": True}),
+        ("POST", f"{at}/spells/teach", {"spellid": spell}),
+        ("GET", "/api/v1/users", None),
+        ("GET", "/api/v1/users/demo", None),
+        ("DELETE", "/api/oauth/token/demo", None),
+    ):
+        status, headers, _ = site.ask(method, path, body, site.token)
+        assert (path, status) == (path, 200)
+        assert headers["X-Request-ID"]
+    # The last of these has revoked our own token.
+    site.token = json.loads(site.ask("POST", "/api/oauth/token", SIGN_IN)[2])["access_token"]
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+def test_http2_over_tls(site):
+    address = ("--resolve", f"{proxy.NAME}:{site.port}:127.0.0.1")
+    trust = ("--cacert", str(site.folder / "ca.pem"))
+    url = f"https://{proxy.NAME}:{site.port}/healthz"
+    asked = subprocess.run(
+        ["curl", "-sS", "--http2", *address, *trust, "-w", " %{http_version}", url],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert asked.stdout == '{"status":"ok"} 2'
+
+
+def direct(server, path, token):
+    connection = SocketConnection(server.socket)
+    connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+    response = connection.getresponse()
+    answer = response.status, response.read()
+    connection.close()
+    return answer
+
+
+def test_a_name_of_any_script_is_found(site):
+    for name in ODD_NAMES:
+        path = f"/api/v1/players/{quote(name, safe='')}"
+        status, _, body = site.ask("GET", path, token=site.token)
+        assert (status, json.loads(body).get("Name")) == (200, name)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/api/v1/players/", "/api/v1/players//", "/api/v1//players", "//healthz", "/healthz/"),
+        *("/api/v1/players/a%2Fb", "/api/v1/players/a%252Fb", "/api/v1/players/%2E%2E/items"),
+        *("/api/v1/players/nobody/../rank", "/x.html", "/api/v1/players?page=%zz"),
+    ],
+)
+def test_a_path_reaches_the_application_as_it_was_sent(site, server, path):
+    status, _, body = site.ask("GET", path, token=site.token)
+    assert (status, body) == direct(server, path, site.token)
+
+
+def test_the_pages_of_errors_are_no_paths(site):
+    status, headers, body = site.ask("GET", "/nginx/503")
+    assert status == 404
+    assert_is_our_error(headers, body)
+
+
+def last_line(server, request_id):
+    wait_until(lambda: request_id in server.output.read_text(), seconds=5)
+    lines = [json.loads(t) for t in server.output.read_text().splitlines() if t.startswith("{")]
+    return next(line for line in lines if line["request_id"] == request_id)
+
+
+def test_a_client_cannot_choose_its_address(site, server):
+    forged = {"X_Forwarded_For": "203.0.113.9", "Forwarded": "for=203.0.113.9"}
+    site.ask("GET", "/healthz", X_Request_ID="forger-1", **forged)
+    assert last_line(server, "forger-1")["address"] == "127.0.0.1"
+
+
+def test_a_sane_request_id_is_the_same_everywhere_and_any_other_is_replaced(site, server):
+    for given in ("tool-42:a/b", "a b", "x" * 129, "<script>"):
+        _, headers, _ = site.ask("GET", "/healthz", X_Request_ID=given)
+        kept = headers["X-Request-ID"]
+        assert (kept == given) == (given == "tool-42:a/b")
+        assert last_line(server, kept)["path"] == "/healthz"
+        wait_until(lambda id=kept: id in [line["request_id"] for line in site.logged()], seconds=5)
+
+
+HOST = b"Host: x\r\n"
+POST = b"POST /api/oauth/token HTTP/1.1\r\n" + HOST
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"NONSENSE\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n" + HOST + b"\r\n", 414),
+        (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 9000 + b"\r\n\r\n", 431),
+        (b"TRACE /x.html HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n", 405),
+        (POST + b"Content-Length: x\r\n\r\n", 400),
+        (POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    ],
+)
+def test_what_nginx_refuses_has_the_shape_of_all_errors(site, request_, status):
+    answered, headers, body = parsed(site.send(request_))
+    assert answered == status
+    assert_is_our_error(headers, body)
+
+
+def test_plain_http_is_refused_in_json_on_both_ports(site):
+    request = b"GET /api/docs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    secure = site.send(request, plain=True)
+    with socket.create_connection(("127.0.0.1", site.plain_port), timeout=5) as stream:
+        stream.sendall(request)
+        plain = proxy.read_all(stream)
+    for answer in (secure, plain):
+        status, headers, body = parsed(answer)
+        assert (status, json.loads(body)["Message"]) == (
+            400,
+            "This service is reached by HTTPS only.",
+        )
+        assert_is_our_error(headers, body)
+
+
+def test_the_limit_of_a_body_is_that_of_the_application(site):
+    most = Settings.MAX_CONTENT_LENGTH
+    json_type = {"Content_Type": "application/json"}
+    assert site.ask("POST", "/api/oauth/token", b" " * most, **json_type)[0] == 400
+    status, headers, body = site.ask("POST", "/api/oauth/token", b" " * (most + 1), **json_type)
+    assert status == 413
+    assert_is_our_error(headers, body)
+
+
+def test_a_large_answer_is_compressed_and_whole(site):
+    path = "/api/v1/players?pageSize=100"
+    _, _, plain = site.ask("GET", path, token=site.token)
+    _, headers, packed = site.ask("GET", path, token=site.token, Accept_Encoding="gzip")
+    assert headers["Content-Encoding"] == "gzip"
+    assert headers["Vary"] == "Accept-Encoding"
+    assert len(plain) > 50_000 > len(packed)
+    assert json.loads(gzip.decompress(packed)) == json.loads(plain)
+
+
+def test_a_token_is_not_compressed(site):
+    _, headers, _ = site.ask("POST", "/api/oauth/token", SIGN_IN, Accept_Encoding="gzip")
+    assert "Content-Encoding" not in headers
+
+
+def open_stream(site):
+    raw = socket.create_connection(("127.0.0.1", site.port), timeout=20)
+    return site.tls.wrap_socket(raw, server_hostname=proxy.NAME)
+
+
+def test_slow_clients_hold_up_nobody_and_are_given_up(site):
+    """More clients than there are threads stop amid their bodies; others are served at once."""
+    streams = [open_stream(site) for _ in range(40)]
+    for stream in streams:
+        stream.sendall(POST + b"Content-Length: 100\r\n\r\nslow")
+    started = time.monotonic()
+    assert site.ask("GET", "/readyz")[0] == 200
+    assert time.monotonic() - started < 1
+    answers = [proxy.read_all(stream) for stream in streams]
+    for stream in streams:
+        stream.close()
+    assert time.monotonic() - started < 10
+    assert not any(answers)
+    assert [line["status"] for line in site.logged()].count(408) == len(streams)
+
+
+def test_a_client_that_reads_slowly_gets_all_of_a_large_answer(site):
+    request = f"GET /api/v1/players?pageSize=100 HTTP/1.1\r\nAuthorization: Bearer {site.token}\r\n"
+    with open_stream(site) as stream:
+        stream.sendall(request.encode() + HOST + b"Connection: close\r\n\r\n")
+        first = b"".join(stream.recv(1000) for _ in range(5) if not time.sleep(0.1))
+        status, _, body = parsed(first + proxy.read_all(stream))
+    assert status == 200
+    assert json.loads(body)["Count"] == 100
+
+
+def test_logs_are_json_and_hold_no_token_and_no_query(site):
+    tokens = json.loads(site.ask("POST", "/api/oauth/token", SIGN_IN)[2])
+    refresh = tokens["refresh_token"]
+    for path in (
+        *(f"/api/oauth/token/demo/{refresh}", f"/API//oauth/token/demo/{refresh}"),
+        *(f"/api/%6Fauth/tokens/demo/{refresh}", f"/api/v1/players?search={refresh}"),
+    ):
+        site.ask("DELETE", path, token=tokens["access_token"])
+    site.ask("GET", "/api/v1/players", X_Request_ID="the-last-one")
+    wait_until(lambda: "the-last-one" in site.access_log.read_text(), seconds=5)
+    line = site.logged()[-1]
+    assert (line["method"], line["path"], line["status"]) == ("GET", "/api/v1/players", 401)
+    written = site.access_log.read_text() + site.error_log.read_text()
+    assert refresh not in written
+    assert tokens["access_token"] not in written
+    assert "search" not in written
+
+
+def test_a_flood_from_one_address_is_a_429_that_says_when_to_come_back(folder, server):
+    little = {
+        "limit_req_zone": "limit_req_zone $qm_client zone=qm_requests:1m rate=1r/s;",
+        "limit_req ": "limit_req zone=qm_requests burst=2 nodelay;",
+    }
+    with proxying(folder / "flood", server.socket, **little) as site:
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda _: site.ask("GET", "/healthz"), range(8)))
+        # Even where nginx has something else to say.
+        assert site.ask("POST", "/healthz", b" " * 2_000_000)[0] == 413
+    refused = [answer for answer in answers if answer[0] == 429]
+    assert len(refused) in (4, 5)
+    for _, headers, body in refused:
+        assert headers["Retry-After"] == "1"
+        assert_is_our_error(headers, body)
+
+
+def test_the_outside_sees_no_metrics_and_no_readiness(folder, server):
+    others = {"allow 127.": "allow 192.0.2.1;"}
+    with proxying(folder / "outside", server.socket, **others) as site:
+        for path in ("/metrics", "/readyz", "/readyz/", "/%72eadyz", "/x/../metrics"):
+            status, headers, body = site.ask("GET", path)
+            assert (path, status) == (path, 404)
+            assert_is_our_error(headers, body)
+        assert site.ask("GET", "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_without_the_application_it_is_a_503_that_says_when_to_come_back(folder, method):
+    with proxying(folder / f"alone{method}", folder / "nobody.sock") as site:
+        status, headers, body = site.ask(
+            method, "/api/v1/players", {} if method == "POST" else None
+        )
+        secret = guid()
+        assert site.ask("DELETE", f"/api/oauth/token/demo/{secret}")[0] == 503
+        assert secret not in site.error_log.read_text()
+    assert (status, headers["Retry-After"]) == (503, "2")
+    assert_is_our_error(headers, body)

@@ -1,0 +1,124 @@
+"""Workers and whole programs are replaced under load, and no request fails: behind real nginx."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from pymongo import MongoClient
+
+from tests.factories import sha256
+from tests.system import proxy
+from tests.system.load import Load
+from tests.system.programs import PROGRAM, environment, serving, socket_answers, wait_until
+from tests.system.proxy import proxying
+
+pytestmark = pytest.mark.skipif(not proxy.NGINX, reason=proxy.MISSING)
+
+CLIENTS = 12
+UNLIMITED = {"limit_req_zone": "limit_req_zone $qm_client zone=qm_requests:1m rate=10000r/s;"}
+
+
+@pytest.fixture(scope="module")
+def settings(mongodb_uri):
+    yield {
+        "MONGODB_URI": mongodb_uri,
+        "MONGODB_DATABASE": "reload",
+        "TRUSTED_PROXIES": "1",
+        "LOG_LEVEL": "WARNING",
+    }
+    with MongoClient(mongodb_uri) as client:
+        client.drop_database("reload")
+
+
+@contextmanager
+def loaded(site):
+    """Keep the site busy, and see at the end that every request succeeded, and once."""
+    body = {"grant_type": "password", "username": "demo", "password": sha256("demo")}
+    token = json.loads(site.ask("POST", "/api/oauth/token", body)[2])["access_token"]
+    page = site.ask("GET", f"/api/v1/players/rank?pageSize={CLIENTS}", token=token)[2]
+    players = [player["Id"] for player in json.loads(page)["Values"]]
+    load = Load(site, token, players)
+    with load.running():
+        wait_until(lambda: load.gifts > 20)
+        yield load
+    assert load.failures == []
+    assert sum(held(site, token, player, load.item) for player in players) == load.gifts
+
+
+def held(site, token, player, item):
+    slots = json.loads(site.ask("GET", f"/api/v1/players/{player}/items", token=token)[2])
+    return sum(s["Quantity"] for kind in slots.values() for s in kind if s["ItemId"] == item)
+
+
+def workers_of(server):
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(server.pid)], capture_output=True)
+    return set(listed.stdout.split())
+
+
+def test_a_reload_under_load_fails_no_request(tmp_path, settings):
+    path = str(tmp_path / "app.sock")
+    with (
+        serving(tmp_path, "--demo", SOCKET=path, **settings) as server,
+        proxying(tmp_path / "site", path, **UNLIMITED) as site,
+        loaded(site),
+    ):
+        for _ in range(2):
+            former = workers_of(server)
+            server.send_signal(signal.SIGHUP)
+            wait_until(lambda former=former: not former & workers_of(server), seconds=30)
+
+
+def test_workers_that_have_served_enough_are_replaced_and_fail_no_request(tmp_path, settings):
+    path = str(tmp_path / "app.sock")
+    often = {"MAX_REQUESTS": "100", "MAX_REQUESTS_JITTER": "50"}
+    with (
+        serving(tmp_path, "--demo", SOCKET=path, **settings, **often) as server,
+        proxying(tmp_path / "site", path, **UNLIMITED) as site,
+    ):
+        former = workers_of(server)
+        with loaded(site):
+            wait_until(lambda: not former & workers_of(server), seconds=30)
+
+
+@contextmanager
+def handed(folder, listener, **settings):
+    """Run the program with a socket that it is handed, the way that systemd hands it."""
+    output = folder / "handed.txt"
+    script = 'exec 3<&"$1"; LISTEN_FDS=1 LISTEN_PID=$$ exec "$0" serve --demo'
+    with output.open("ab") as log:
+        process = subprocess.Popen(
+            ["bash", "-c", script, PROGRAM, str(listener.fileno())],
+            env=environment(folder, **settings),
+            pass_fds=[listener.fileno()],
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def test_a_restart_under_load_fails_no_request_where_systemd_holds_the_socket(tmp_path, settings):
+    path = str(tmp_path / "app.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(2048)
+        settings = {**settings, "SOCKET": path}
+        with proxying(tmp_path / "site", path, **UNLIMITED) as site, ExitStack() as programs:
+            former = programs.enter_context(handed(tmp_path, listener, **settings))
+            wait_until(lambda: socket_answers(path), tmp_path / "handed.txt")
+            with loaded(site) as load:
+                former.send_signal(signal.SIGTERM)
+                former.wait(30)
+                programs.enter_context(handed(tmp_path, listener, **settings))
+                enough = load.gifts + 100
+                wait_until(lambda: load.gifts > enough, tmp_path / "handed.txt")
+        assert Path(path).is_socket(), "the socket is systemd's to remove"
