@@ -1,0 +1,125 @@
+"""A backup is worth what its restore is: here one is tried, on a database with everything in it.
+
+Debian has no package of MongoDB's own tools, so not every machine has them. Where mongodump is on
+the PATH, the scripts of deploy/ are tried with it; export and import are tried everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from pymongo import MongoClient
+
+from app.__main__ import main
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+NAME, TRIAL = "quartermaster", "quartermaster_trial"
+
+
+@pytest.fixture
+def quartermaster(mongodb_uri, monkeypatch):
+    """Run a command in this process, and see that it succeeds."""
+    monkeypatch.setenv("QM_ENV", "testing")
+    monkeypatch.setenv("QM_MONGODB_URI", mongodb_uri)
+    monkeypatch.setenv("QM_MONGODB_DATABASE", NAME)
+
+    def run(*arguments):
+        result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+        assert result.exit_code == 0, result.output
+
+    return run
+
+
+@pytest.fixture
+def seeded(mongodb_uri, quartermaster):
+    with MongoClient(mongodb_uri, tz_aware=True) as client:
+        client.drop_database(NAME)
+        quartermaster("seed", "--players", 60, "--users", 20)
+        yield client
+        for name in (NAME, TRIAL):
+            client.drop_database(name)
+
+
+def contents(db, collections=None):
+    """Return all that a restore has to bring back: documents, indexes and validators."""
+    return {
+        name: (
+            sorted(db[name].find(), key=lambda document: str(document["_id"])),
+            db[name].index_information(),
+            db[name].options(),
+        )
+        for name in collections or sorted(db.list_collection_names())
+    }
+
+
+if shutil.which("mongodump"):
+
+    @pytest.mark.parametrize("database", [NAME, TRIAL])
+    def test_a_dump_restores_all_there_was(tmp_path, mongodb_uri, seeded, database):
+        configs = {"dump": tmp_path / "dump.yaml", "restore": tmp_path / "restore.yaml"}
+        configs["dump"].write_text(f"uri: {with_database(mongodb_uri, NAME)}\n")
+        configs["restore"].write_text(f"uri: {mongodb_uri}\n")
+        before = contents(seeded[NAME])
+        file = script("backup", configs["dump"], tmp_path).splitlines()[-1]
+        assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
+        # What came after the backup goes, and what was lost comes back.
+        seeded[NAME].players.delete_many({"Level": {"$gt": 10}})
+        seeded[NAME].users.update_many({}, {"$set": {"IsMuted": True}})
+        script("restore", configs["restore"], file, *([database] if database == TRIAL else []))
+        assert contents(seeded[database]) == before
+
+
+def with_database(uri, name):
+    address, _, options = uri.partition("/?")
+    return f"{address.rstrip('/')}/{name}?{options}"
+
+
+def script(name, *arguments):
+    done = subprocess.run(
+        [DEPLOY / name, *map(str, arguments)], capture_output=True, text=True, env=os.environ
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_an_old_dump_goes_only_when_a_new_one_is_whole(tmp_path):
+    old = tmp_path / "quartermaster-20200101T000000Z.archive.gz"
+    old.touch()
+    os.utime(old, (0, 0))
+    tool = tmp_path / "mongodump"
+    for ending, expected in ((1, 1), (0, 1)):
+        tool.write_text(f'#!/bin/sh\nfor word; do :; done; touch "${{word#*=}}"; exit {ending}\n')
+        tool.chmod(0o755)
+        path = f"{tmp_path}:{os.environ['PATH']}"
+        arguments = [DEPLOY / "backup", "x.yaml", tmp_path]
+        done = subprocess.run(arguments, env={"PATH": path}, capture_output=True)
+        assert done.returncode == ending
+        assert len(list(tmp_path.glob("*.archive.gz*"))) == expected
+        assert old.exists() == (ending == 1)
+
+
+def test_an_export_restores_every_record_into_an_empty_database(tmp_path, quartermaster, seeded):
+    kinds = ("users", "players", "bags")
+    before = contents(seeded[NAME], kinds)
+    for kind in kinds:
+        quartermaster("export", kind, tmp_path / kind)
+    seeded.drop_database(NAME)
+    quartermaster("db", "init")
+    for kind in kinds:
+        quartermaster("import", kind, tmp_path / kind)
+    assert comparable(contents(seeded[NAME], kinds)) == comparable(before)
+
+
+def comparable(found):
+    """Leave out what an import begins anew: the count of changes, and the journal of retries."""
+    for documents, _, _ in found.values():
+        for document in documents:
+            for field in ("Version", "Journal", "Credentials"):
+                document.pop(field, None)
+    return found
