@@ -23,6 +23,8 @@ test: .venv/test.stamp ## Run all tests (T=tests/domain for a part)
 lint: .venv/dev.stamp ## Check format and style
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/hadolint Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
 
 format: .venv/dev.stamp ## Put everything into shape
 	$(BIN)/ruff check --fix .

@@ -7,8 +7,10 @@ import json
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -86,6 +88,13 @@ def test_every_group_of_endpoints_is_reached(site):
         assert headers["X-Request-ID"]
     # The last of these has revoked our own token.
     site.token = json.loads(site.ask("POST", "/api/oauth/token", SIGN_IN)[2])["access_token"]
+
+
+def test_the_health_check_of_the_container_asks_over_the_socket(server, folder):
+    program = Path(__file__).parents[2] / "deploy" / "healthcheck.py"
+    for path, ending in ((server.socket, 0), (str(folder / "nobody.sock"), 1)):
+        done = subprocess.run([sys.executable, "-I", program], env={"QM_SOCKET": path})
+        assert done.returncode == ending
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")

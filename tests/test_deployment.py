@@ -1,0 +1,241 @@
+"""What cannot run here, containers and systemd, is held to the letter of what does."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import typing
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from app.__main__ import main
+from config.base import Settings
+
+ROOT = Path(__file__).parents[1]
+NGINX = (ROOT / "config" / "nginx.conf").read_text()
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
+GUIDE = (ROOT / "docs" / "deploy.rst").read_text()
+UNITS = sorted((ROOT / "deploy").glob("quartermaster*.*"))
+SERVICE = (ROOT / "deploy" / "quartermaster.service").read_text()
+SOCKET = "/run/quartermaster/quartermaster.sock"
+TEXTS = [ROOT / "Dockerfile", ROOT / "compose.yaml", ROOT / "config" / "nginx.conf", *UNITS]
+TEXTS += [ROOT / "docs" / "deploy.rst", ROOT / "deploy" / "compose.env.example"]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
+def test_every_setting_that_is_named_exists(path):
+    named = set(re.findall(r"\bQM_([A-Z0-9_]+)", path.read_text()))
+    assert named <= set(typing.get_type_hints(Settings))
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
+def test_every_file_that_is_named_exists(path):
+    for name in re.findall(r"\b((?:config|deploy|docs|tests)/[\w./-]*\w)", path.read_text()):
+        assert [*ROOT.glob(name), *ROOT.glob(f"{name}*")], name
+
+
+# nginx
+
+
+def nginx_value(directive):
+    return re.search(rf"^\s*{directive} (\S+);", NGINX, re.MULTILINE)[1]
+
+
+def test_the_limits_of_nginx_agree_with_the_settings():
+    assert nginx_value("client_max_body_size") == f"{Settings.MAX_CONTENT_LENGTH // 2**20}m"
+    assert float(nginx_value("proxy_read_timeout")[:-1]) > Settings.WORKER_TIMEOUT_SECONDS
+    upstream = re.search(r"upstream quartermaster \{(.*?)\}", NGINX, re.DOTALL)[1]
+    kept = float(re.search(r"keepalive_timeout (\d+)s;", upstream)[1])
+    # A worker that ends must outlast nginx on an idle connection.
+    assert kept < Settings.DRAIN_SECONDS < Settings.KEEPALIVE_SECONDS
+    assert Settings.DRAIN_SECONDS < Settings.GRACEFUL_TIMEOUT_SECONDS
+
+
+def test_all_speak_of_one_socket():
+    assert f"server unix:{SOCKET}" in NGINX
+    assert f"QM_SOCKET={SOCKET}" in DOCKERFILE
+    assert f"QM_SOCKET={SOCKET}" in SERVICE
+    assert f"ListenStream={SOCKET}" in (ROOT / "deploy" / "quartermaster.socket").read_text()
+
+
+# Docker
+
+
+def instructions():
+    """Yield the instructions of the Dockerfile, each with its text."""
+    joined = re.sub(r"\\\n\s*", "", re.sub(r"^\s*#.*\n", "", DOCKERFILE, flags=re.MULTILINE))
+    return [line.split(" ", 1) for line in joined.splitlines() if line.strip()]
+
+
+def test_the_image_is_built_from_files_that_exist_and_are_let_in():
+    let_in = (ROOT / ".dockerignore").read_text().splitlines()
+    for name, text in instructions():
+        if name == "COPY" and "--from" not in text:
+            for source in text.split()[:-1]:
+                assert (ROOT / source).exists()
+                assert f"!{source}" in let_in
+
+
+def test_the_image_has_all_that_the_package_is_made_of():
+    copied = {s for name, text in instructions() if name == "COPY" for s in text.split()[:-1]}
+    setup = (ROOT / "setup.cfg").read_text()
+    packages = re.search(r"include =\n((?:    \S+\*\n)+)", setup)[1].replace("*", "").split()
+    modules = [f"{name}.py" for name in re.search(r"py_modules = (.*)", setup)[1].split()]
+    read = re.findall(r"file: (\S+)", setup) + re.findall(r"license_files = (\S+)", setup)
+    assert {*packages, *modules, *read, "setup.cfg", "setup.py"} <= copied
+
+
+def test_the_image_has_a_python_that_we_support():
+    supported = re.findall(r"Python :: (3\.\d+)", (ROOT / "setup.cfg").read_text())
+    images = {text.split()[0] for name, text in instructions() if name == "FROM"}
+    assert len(images) == 1
+    assert re.match(r"python:(3\.\d+)-slim", images.pop())[1] in supported
+
+
+def test_container_and_unit_run_the_program_that_the_tests_run():
+    (command,) = [json.loads(text) for name, text in instructions() if name == "CMD"]
+    started = re.search(r"^ExecStart=(.*)", SERVICE, re.MULTILINE)[1].split()
+    assert command == [Path(started[0]).name, *started[1:]] == ["quartermaster", "serve"]
+
+
+def test_the_image_holds_no_secret_and_runs_as_nobody_special():
+    parts = dict(instructions())
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", parts["USER"])
+    assert parts["STOPSIGNAL"] == "SIGTERM"
+    assert "SECRET" not in parts["ENV"]
+    assert "URI" not in parts["ENV"]
+    check = json.loads(parts["HEALTHCHECK"].split("CMD ")[1])
+    assert check == ["python", "/opt/quartermaster/healthcheck.py"]
+
+
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_every_container_is_hardened(name):
+    service = COMPOSE["services"][name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in service
+    assert name == "app" or int(service["user"].split(":")[0]) > 0
+    assert not service["image"].endswith(":latest")
+    assert ("ports" in service) == (name == "nginx")
+
+
+def test_compose_asks_for_what_its_example_lists():
+    asked = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "compose.yaml").read_text()))
+    example = (ROOT / "deploy" / "compose.env.example").read_text()
+    assert asked == set(re.findall(r"^([A-Z_]+)=", example, re.MULTILINE))
+
+
+def test_compose_mounts_our_files_where_nginx_looks_for_them():
+    nginx = COMPOSE["services"]["nginx"]
+    assert "./config/nginx.conf:/etc/nginx/nginx.conf:ro" in nginx["volumes"]
+    certificate = re.search(r"ssl_certificate (\S+)/fullchain.pem;", NGINX)[1]
+    assert any(volume.endswith(f":{certificate}:ro") for volume in nginx["volumes"])
+    group = dict(instructions())["USER"].split(":")[1]
+    assert nginx["group_add"] == [group]
+    assert f"gid={group}" in COMPOSE["volumes"]["socket"]["driver_opts"]["o"]
+
+
+# systemd
+
+needs_systemd = pytest.mark.skipif(
+    not shutil.which("systemd-analyze"),
+    reason="systemd-analyze is not installed: apt-get install systemd",
+)
+
+
+@needs_systemd
+def test_systemd_understands_the_units(tmp_path):
+    for unit in UNITS:
+        # The programs are where the guide puts them, which is not here.
+        text = unit.read_text().replace("/opt/quartermaster/current/venv/bin/", "/bin/")
+        text = text.replace("/bin/quartermaster", "/bin/true")
+        text = text.replace("/opt/quartermaster/current", str(ROOT))
+        (tmp_path / unit.name).write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *sorted(tmp_path.iterdir())],
+        capture_output=True,
+        text=True,
+    )
+    ours = [line for line in done.stderr.splitlines() if "quartermaster" in line]
+    assert (done.returncode, ours) == (0, [])
+
+
+@needs_systemd
+@pytest.mark.parametrize("unit", [u for u in UNITS if u.suffix == ".service"], ids=str)
+def test_little_is_exposed(unit):
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=20", unit],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", ["backup", "restore"])
+def test_scripts_can_run(name):
+    path = ROOT / "deploy" / name
+    assert os.access(path, os.X_OK)
+    subprocess.run(["sh", "-n", path], check=True)
+
+
+# docs/deploy.rst
+
+
+def shell_blocks():
+    """Return the literal blocks of the guide that are lines for a shell."""
+    blocks = re.findall(r"::\n\n((?:    .*\n|\n)+)", GUIDE)
+    others = ("clients --", "rs.initiate", "net:", "scrape_configs", "QM_SECRET_KEY=NEW")
+    return [block for block in blocks if not block.strip().startswith(others)]
+
+
+@pytest.mark.parametrize("block", shell_blocks(), ids=lambda block: block.split("\n")[0].strip())
+def test_the_lines_of_the_guide_are_lines_of_a_shell(block):
+    lines = re.sub(r"^    ", "", block, flags=re.MULTILINE)
+    done = subprocess.run(["bash", "-n"], input=lines, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def commands_in(text):
+    """Yield the words of each call of the program."""
+    flat = re.sub(r"\\\n\s*", "", text)
+    for match in re.finditer(r"(?:\bqm |[\s/`]quartermaster )(\w[^`\n;)|<>]*)", flat):
+        yield shlex.split(match[1])
+
+
+def test_every_command_of_the_guide_exists():
+    calls = [
+        words
+        for block in [*shell_blocks(), *re.findall(r"``.*?``", GUIDE)]
+        for words in commands_in(f" {block}")
+    ]
+    assert len(calls) > 10
+    for words in calls:
+        assert_is_a_command(main, words)
+
+
+def assert_is_a_command(command, words):
+    while isinstance(command, click.Group):
+        assert words, "the command is not complete"
+        assert words[0] in command.commands, words
+        command, words = command.commands[words[0]], words[1:]
+    options = {name for option in command.params for name in option.opts}
+    assert {word for word in words if word.startswith("--")} <= options
+
+
+def test_the_file_for_a_restore_names_no_database(tmp_path):
+    uri = re.search(r"uri: (.*)", GUIDE)[1]
+    script = re.search(r"    sed ('s\|.*?') /etc", GUIDE)[1]
+    done = subprocess.run(
+        f"sed {script}", shell=True, input=uri, capture_output=True, text=True, check=True
+    )
+    assert "/quartermaster?" in uri
+    assert "/?replicaSet=qm" in done.stdout
