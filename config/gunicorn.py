@@ -27,6 +27,7 @@ limit_request_line = 8190
 forwarder_headers = ""
 # The application writes one line per request itself, with the request id in it.
 accesslog = None
+logger_class = "app.http.logs.GunicornLogger"
 # The workers count together what /metrics shows.
 on_starting = "app.http.master.on_starting"
 pre_fork = "app.http.master.pre_fork"

@@ -6,14 +6,15 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from flask import Flask, g, request
+from flask import Flask
 
 from app.auth.callers import Caller, Callers
 from app.auth.powers import Role
 from app.auth.tokens import AccessTokens
 from app.errors import Unauthorized
 from app.http.api import UnguardedView
-from app.http.stores import current
+from app.http.stores import current, current_environ
+from app.http.tracing import CALLER
 from app.storage.quotas import Quotas
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -50,17 +51,18 @@ def public(view: View) -> View:
 
 def identify() -> Caller:
     """Return who calls, or raise Unauthorized."""
-    scheme, _, token = request.environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    environ = current_environ.get()
+    scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "bearer":
         raise Unauthorized
     caller = callers.get(tokens.check(token.strip()))
-    g.caller = caller
+    environ[CALLER] = caller
     return caller
 
 
 def caller() -> Caller:
     """Return who was let in to this view."""
-    known: Caller = g.caller
+    known: Caller = current_environ.get()[CALLER]
     return known
 
 

@@ -11,6 +11,7 @@ from flask.sessions import NullSession, SessionInterface
 from werkzeug.routing import MapAdapter
 
 from app.http import tracing
+from app.http.stores import PARTS, current_environ
 
 
 class NoSessions(SessionInterface):
@@ -36,7 +37,10 @@ class Application(Flask):
 
     def full_dispatch_request(self) -> Response:
         request = request_ctx.request
-        tracing.begin(request)
+        environ = request.environ
+        environ[PARTS] = self.extensions[PARTS]
+        tracing.begin(environ)
+        outside = current_environ.set(environ)
         try:
             if request.routing_exception is not None:
                 self.raise_routing_exception(request)
@@ -44,7 +48,9 @@ class Application(Flask):
             response: Any = view(**request.view_args)  # type: ignore[arg-type]
         except Exception as error:
             response = self.handle_user_exception(error)
-        return tracing.end(request, response)
+        tracing.end(request, response)
+        current_environ.reset(outside)
+        return response
 
     def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
         if request is None:

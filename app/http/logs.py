@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
+import gunicorn.glogging
+
 from app.http.json import encode
 from app.http.tracing import request_id
 
@@ -29,6 +31,12 @@ def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> None
     root.setLevel(level)
     for warning in warnings:
         logging.getLogger("quartermaster").warning(warning)
+
+
+class GunicornLogger(gunicorn.glogging.Logger):
+    """gunicorn's account of itself, without a word on requests: the application has logged them."""
+
+    access_log_enabled = False
 
 
 class JsonFormatter(logging.Formatter):

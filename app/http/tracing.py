@@ -6,41 +6,54 @@ import logging
 import random
 import re
 import time
-from contextvars import ContextVar
+from typing import Any
 
-from flask import Request, Response, g
+from flask import Request, Response
 
 from app import metrics
+from app.http.stores import current_environ
 
 log = logging.getLogger("quartermaster.access")
 
 HEADER = "X-Request-ID"
-OUTSIDE = "-"
+# What is known of a request stands in its environment under these names.
+CALLER = "quartermaster.caller"
+_ID = "quartermaster.request_id"
 _STARTED = "quartermaster.started"
-_request_id: ContextVar[str] = ContextVar("request_id", default=OUTSIDE)
 _SANE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}", re.ASCII)
 # The paths that revoke a token hold it, and so may those that were meant to.
 _CREDENTIALS_PATH = re.compile(r"/+api/+oauth/", re.IGNORECASE)
 _GUID_LIKE = re.compile(r"[0-9a-f-]{32,}", re.IGNORECASE)
 
 
+_BLANK = vars(logging.LogRecord(log.name, logging.INFO, __file__, 0, "request", (), None, "end"))
+
+
+class AccessRecord(logging.LogRecord):
+    """A log record made in one step: all that is new in it are the time and the details."""
+
+    def __init__(self, details: dict[str, Any]) -> None:
+        self.__dict__ = {**_BLANK, "created": time.time(), "details": details}
+
+
 def request_id() -> str:
     """Return the id of this request, or a dash outside of any."""
-    return _request_id.get()
+    return current_environ.get().get(_ID, "-")
 
 
-def begin(request: Request) -> None:
-    given: str | None = request.environ.get("HTTP_X_REQUEST_ID")
+def begin(environ: dict[str, Any]) -> None:
+    given: str | None = environ.get("HTTP_X_REQUEST_ID")
     if given is None or not _SANE.fullmatch(given):
         given = f"{random.getrandbits(128):032x}"
-    _request_id.set(given)
-    request.environ[_STARTED] = time.perf_counter()
+    environ[_ID] = given
+    environ[_STARTED] = time.perf_counter()
 
 
-def end(request: Request, response: Response) -> Response:
+def end(request: Request, response: Response) -> None:
     """Mark, count and log the answer of a request."""
-    response.headers[HEADER] = _request_id.get()
-    seconds = time.perf_counter() - request.environ[_STARTED]
+    environ = request.environ
+    response.headers[HEADER] = environ[_ID]
+    seconds = time.perf_counter() - environ[_STARTED]
     method, rule, status = request.method, request.url_rule, response.status_code
     metrics.request_ended(rule.rule if rule else None, method, status, seconds)
     if log.isEnabledFor(logging.INFO):
@@ -50,11 +63,9 @@ def end(request: Request, response: Response) -> Response:
             "status": status,
             "ms": round(seconds * 1000, 1),
             "address": request.remote_addr,
-            "caller": getattr(g.get("caller"), "name", None),
+            "caller": getattr(environ.get(CALLER), "name", None),
         }
-        log.info("request", extra={"details": details})
-    _request_id.set(OUTSIDE)
-    return response
+        log.handle(AccessRecord(details))
 
 
 def _masked(path: str) -> str:

@@ -6,6 +6,7 @@ defaults. Served is a list of full slot records in slot order, the empty ones in
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -33,10 +34,20 @@ EMPTY = {"ItemId": NIL, "Quantity": 0}
 
 def served(slots: Slots, size: int) -> list[dict[str, Any]]:
     """Return all slots in order; a filled one beyond the size is shown too, not hidden."""
-    beyond = sorted(number for number in map(int, slots) if number >= size)
-    return [
-        served_slot(number, slots.get(str(number), EMPTY)) for number in (*range(size), *beyond)
-    ]
+    records = list(_empty_slots(size))
+    for number in sorted(map(int, slots)):
+        record = served_slot(number, slots[str(number)])
+        if number < size:
+            records[number] = record
+        else:
+            records.append(record)
+    return records
+
+
+@functools.lru_cache(8)
+def _empty_slots(size: int) -> tuple[dict[str, Any], ...]:
+    """Return the records of so many empty slots, to be shared and not changed."""
+    return tuple(served_slot(number, EMPTY) for number in range(size))
 
 
 def filled(slots: Slots) -> list[dict[str, Any]]:

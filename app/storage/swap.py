@@ -116,13 +116,16 @@ def _journalled(document: Document, intent: Intent) -> Document | None:
 
 
 def _note(update: Document, version: int, intent: Intent, answer: Any) -> None:
-    """Add the next version and its journal entry; the journal is a ring, oldest overwritten."""
-    entry: Document = {"Operation": intent.operation, "At": datetime.now(timezone.utc)}
-    if intent.key is not None:
-        entry |= {"Key": intent.key, "Fingerprint": intent.fingerprint, "Answer": answer}
+    """Add the next version and its journal entry; the journal is a ring, oldest overwritten.
+
+    What came without a key cannot be asked for again, and leaves its place in the ring as it is.
+    """
     fields = update.setdefault("$set", {})
     fields["Version"] = version + 1
-    fields[f"Journal.{version % JOURNAL_LENGTH}"] = entry
+    if intent.key is not None:
+        entry = {"Operation": intent.operation, "Key": intent.key, "Answer": answer}
+        entry |= {"Fingerprint": intent.fingerprint, "At": datetime.now(timezone.utc)}
+        fields[f"Journal.{version % JOURNAL_LENGTH}"] = entry
 
 
 def _difference(old: Document, new: Mapping[str, Any]) -> Document:

@@ -16,7 +16,12 @@ from typing import Any
 from pymongo.collection import Collection
 from pymongo.cursor import Cursor
 from pymongo.database import Database
-from pymongo.errors import DuplicateKeyError, PyMongoError
+from pymongo.errors import (
+    AutoReconnect,
+    DuplicateKeyError,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+)
 
 from app import metrics
 
@@ -59,7 +64,28 @@ class TimedCursor(Cursor[Document]):
 
 
 class TimedCollection(Collection[Document]):
-    """Times whatever this program does to documents; a find_one is a find."""
+    """Times whatever this program does to documents."""
+
+    def find_one(self, filter: Any = None, projection: Any = None) -> Document | None:
+        """Read one document by a bare command: a cursor for it would cost a third more."""
+        return _timed("find", self, self._find_one, filter, projection)
+
+    def _find_one(self, filter: Any, projection: Any) -> Document | None:
+        command: Document = {"find": self.name, "limit": 1, "singleBatch": True}
+        if filter:
+            command["filter"] = filter
+        if projection:
+            is_list = isinstance(projection, list)
+            command["projection"] = dict.fromkeys(projection, 1) if is_list else projection
+        try:
+            reply = self.database.command(command, codec_options=self.codec_options)
+        except AutoReconnect as error:
+            if error.timeout or isinstance(error, ServerSelectionTimeoutError):
+                raise
+            # The long way chooses the server anew, and tries once more if it has to.
+            return next(Cursor(self, filter, projection, limit=-1), None)
+        batch: list[Document] = reply["cursor"]["firstBatch"]
+        return batch[0] if batch else None
 
     def find(self, *args: Any, **kw: Any) -> Cursor[Document]:
         return TimedCursor(self, *args, **kw)

@@ -93,6 +93,7 @@ def plain_gunicorn(folder, **settings):
             cwd=Path(__file__).parents[2],
         )
     process.base, process.port, process.output = f"http://127.0.0.1:{port}", port, output
+    process.socket = None
     try:
         wait_until(lambda: answers(process), output)
         yield process
