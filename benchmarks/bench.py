@@ -1,0 +1,181 @@
+"""make bench: the service beside its peers, on the same data, in the same run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks import load, worlds
+from benchmarks.cells import CELLS, Cell, WrongAnswer, check_effects
+from benchmarks.expected import with_times
+from benchmarks.load import CONNECTIONS, FIRST_NUMBER, MARK, Load, Request
+from benchmarks.meters import Meter, memory_of
+from benchmarks.peers.tokens import jwt_for
+from benchmarks.picture import draw
+from benchmarks.report import markdown, table
+from benchmarks.samples import Run, Sample
+from benchmarks.servers import SERVERS, Running, Server, running
+from benchmarks.worlds import World
+
+WORKERS = 2
+WARM_UP_SECONDS = 2
+CHECKED = 3
+# How long requests that were under way when wrk stopped may still take.
+SETTLE_SECONDS = 0.3
+FULL = {"seconds": 10, "rounds": 2, "players": 200_000}
+
+
+@click.command()
+@click.option("--seconds", default=FULL["seconds"], type=click.IntRange(1), show_default=True)
+@click.option("--rounds", default=FULL["rounds"], type=click.IntRange(1), show_default=True)
+@click.option("--players", default=FULL["players"], type=click.IntRange(1000), show_default=True)
+@click.option("--servers", default="", help="Some of them, separated by commas.")
+@click.option("--cells", default="", help="Some of a to h, separated by commas.")
+@click.option("--data", default=worlds.DATA, type=click.Path(path_type=Path), help="Kept data.")
+@click.option("--output", type=click.Path(path_type=Path), help="Where the results go.")
+def main(
+    seconds: int,
+    rounds: int,
+    players: int,
+    servers: str,
+    cells: str,
+    data: Path,
+    output: Path | None,
+) -> None:
+    """Measure Quartermaster and its peers, and write results.md and results.svg."""
+    load.require_wrk()
+    chosen = [server for server in SERVERS if not servers or server.name in servers.split(",")]
+    asked = [cell for cell in CELLS if not cells or cell.key in cells.split(",")]
+    if not chosen or not asked:
+        raise click.ClickException(f"The servers are {', '.join(s.name for s in SERVERS)}.")
+    is_full = len(chosen) == len(SERVERS) and len(asked) == len(CELLS)
+    is_full &= seconds >= FULL["seconds"] and rounds >= 2 and players == FULL["players"]
+    data.mkdir(parents=True, exist_ok=True)
+    run = Run(seconds, rounds, players, is_full)
+    try:
+        with worlds.opened(data, players) as (world,):
+            run.describe(world)
+            run.samples += measured(run, world, chosen, asked, data)
+    except WrongAnswer as wrong:
+        raise click.ClickException(f"{wrong} Nothing was written.") from wrong
+    # A quick look must not take the place of results that somebody relies on.
+    write(run, output or (Path(__file__).parent if is_full else data))
+
+
+def write(run: Run, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.md").write_text(markdown(run))
+    (folder / "results.svg").write_text(draw(run))
+    click.echo(table(run))
+    click.echo(f"Written: {folder / 'results.md'} and {folder / 'results.svg'}")
+
+
+def measured(
+    run: Run, world: World, servers: list[Server], cells: list[Cell], data: Path
+) -> Iterator[Sample]:
+    """Yield a sample of each cell of each server in each round.
+
+    All servers run all the time, so that those that are compared are asked in the same minute.
+    """
+    tokens = {False: world.token(), True: jwt_for(worlds.CALLER, worlds.SECRET)}
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(running(s, world, tokens[s.takes_jwt], WORKERS, data))
+            for s in servers
+        ]
+        plan = list(turns(run.rounds, started, cells))
+        begun = time.monotonic()
+        for done, (round_, cell, served) in enumerate(plan):
+            left = (time.monotonic() - begun) / done * (len(plan) - done) if done else 0
+            minutes = f", {left / 60:.1f} min left" if done else ""
+            label = f"[{done + 1}/{len(plan)}{minutes}] {cell.name}, {served.server.name}"
+            click.echo(f"{label:<60}", nl=False, err=True)
+            sample = measure(run, round_, cell, served, data)
+            click.echo(f"{sample.per_second:>7.0f}/s {sample.worker_ms:.2f} ms CPU", err=True)
+            yield sample
+
+
+def turns(
+    rounds: int, started: list[Running], cells: list[Cell]
+) -> Iterator[tuple[int, Cell, Running]]:
+    """Yield what to measure next; every other round asks the servers in reverse."""
+    for round_ in range(rounds):
+        for cell in cells:
+            order = started if round_ % 2 == 0 else started[::-1]
+            for served in order:
+                if cell.key in served.server.cells:
+                    yield round_, cell, served
+
+
+def measure(run: Run, round_: int, cell: Cell, served: Running, data: Path) -> Sample:
+    world = served.world
+    requests = [served.server.request(request) for request in cell.requests(world)]
+    check_answers(cell, served, requests)
+    file = load.write_requests(data / "requests.txt", requests)
+    load.run(served.base, file, served.token, min(WARM_UP_SECONDS, run.seconds))
+    time.sleep(SETTLE_SECONDS)
+    if cell.effects:
+        world.reset()
+    workers = served.workers(WORKERS)
+    workers_cpu, mongod_cpu = Meter(workers), Meter([world.mongod])
+    counted = load.run(served.base, file, served.token, run.seconds)
+    costs = (workers_cpu.seconds(), mongod_cpu.seconds())
+    time.sleep(SETTLE_SECONDS)
+    check_load(cell, served, counted)
+    if cell.effects:
+        world.reset()
+    worker_ms, mongod_ms = (1000 * cost / counted.requests for cost in costs)
+    memory = memory_of(workers)
+    return Sample(
+        *(served.server.name, cell.key, round_, counted.per_second, counted.p50_ms),
+        *(counted.p99_ms, worker_ms, mongod_ms, memory.resident, memory.own),
+    )
+
+
+def check_answers(cell: Cell, served: Running, requests: list[Request]) -> None:
+    """Raise unless some of the requests are answered rightly, in every field."""
+    for place in {len(requests) * part // CHECKED for part in range(CHECKED)}:
+        request = requests[place]
+        right = with_times(cell.answer(served.world, place))
+        body = request.body.replace(MARK, str(FIRST_NUMBER))
+        status, answer = served.ask(request._replace(body=body))
+        given = with_times(served.server.answer(answer))
+        if (status, given) != (200, right):
+            raise WrongAnswer(
+                f"{served.server.name} answers {request.method} {request.path} wrongly, with "
+                f"status {status}: {first_difference(given, right)}."
+            )
+
+
+def first_difference(given: Any, right: Any, path: str = "the answer") -> str:
+    """Return where two answers differ first."""
+    if isinstance(given, dict) and isinstance(right, dict) and given.keys() == right.keys():
+        pairs = [(f"{path}.{key}", given[key], right[key]) for key in right]
+    elif isinstance(given, list) and isinstance(right, list) and len(given) == len(right):
+        pairs = [(f"{path}[{i}]", *both) for i, both in enumerate(zip(given, right, strict=True))]
+    else:
+        return f"{path} is {str(given)[:300]}, right is {str(right)[:300]}"
+    wrong = [pair for pair in pairs if pair[1] != pair[2]]
+    return first_difference(wrong[0][1], wrong[0][2], wrong[0][0]) if wrong else "its status"
+
+
+def check_load(cell: Cell, served: Running, counted: Load) -> None:
+    """Raise unless all requests succeeded, and changed what they should have changed."""
+    if counted.refused or counted.broken:
+        raise WrongAnswer(
+            f"{served.server.name} refused {counted.refused} of {counted.requests} requests to "
+            f"{cell.name}, and {counted.broken} broke."
+        )
+    try:
+        check_effects(cell, served.world, counted, CONNECTIONS)
+    except WrongAnswer as wrong:
+        raise WrongAnswer(f"{served.server.name}: {wrong}") from wrong
+
+
+if __name__ == "__main__":
+    main()

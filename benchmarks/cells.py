@@ -1,0 +1,132 @@
+"""The cells of the bench: what is asked, what the right answer is, and what it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from benchmarks import expected
+from benchmarks.load import FIRST_NUMBER, MARK, Load, Request
+from benchmarks.worlds import GIVEN_ITEM, SET_VARIABLE, World
+
+PLAYERS = "/api/v1/players"
+GIVE_BODY = f'{{"itemid":"{GIVEN_ITEM}","quantity":1}}'
+
+
+class WrongAnswer(Exception):
+    """A server answered something else than it should have."""
+
+
+class Cell(NamedTuple):
+    """One kind of request."""
+
+    key: str
+    name: str
+    requests: Callable[[World], list[Request]]
+    # What each of those must be answered with, asked before it is sent.
+    answer: Callable[[World, int], Any]
+    # How many of the requests took effect in the database, where they change it.
+    effects: Callable[[World], int] | None = None
+
+
+def player_path(name: str) -> str:
+    return f"{PLAYERS}/{quote(name, safe='')}"
+
+
+def lookups(world: World) -> list[Request]:
+    return [Request("GET", player_path(name)) for name in world.read_names]
+
+
+def inventories(world: World) -> list[Request]:
+    return [Request("GET", f"{player_path(n)}/items/inventory") for n in world.read_names]
+
+
+def gives_to(names: Sequence[str]) -> list[Request]:
+    return [Request("POST", f"{player_path(name)}/items/give", GIVE_BODY) for name in names]
+
+
+def assignments(world: World) -> list[Request]:
+    body = f'{{"value":{MARK}}}'
+    return [
+        Request("POST", f"{player_path(name)}/variables/{SET_VARIABLE}", body)
+        for name in world.written_names
+    ]
+
+
+def users(world: World) -> list[Request]:
+    return [Request("GET", f"/api/v1/users/{quote(name)}") for name in world.user_names]
+
+
+def always(path: str) -> Callable[[World], list[Request]]:
+    return lambda _: [Request("GET", path)]
+
+
+def given_in_all(world: World) -> int:
+    """Return how many were given to the players set aside: what they hold beyond what they held."""
+    before = world.db["bench_written"].find({}, ["Inventory"])
+    after = _written(world, "Inventory")
+    now, then = (sum(expected.held_of(p["Inventory"]) for p in found) for found in (after, before))
+    return now - then
+
+
+def set_in_all(world: World) -> int:
+    """Return how many requests to set a variable took effect.
+
+    The value of each player is the number of the last request that set it, and the requests go
+    through all players in turn, so the value tells how often that player's turn came.
+    """
+    places = {name: place for place, name in enumerate(world.written_names)}
+    total = 0
+    for player in _written(world, "Variables", "Name"):
+        value = player["Variables"].get(SET_VARIABLE, 0)
+        if value >= FIRST_NUMBER:
+            turns = value - FIRST_NUMBER - places[player["Name"]]
+            total += turns // len(places) + 1
+    return total
+
+
+def _written(world: World, *fields: str) -> Any:
+    ids = [player["_id"] for player in world.db["bench_written"].find({}, ["_id"])]
+    return world.db["players"].find({"_id": {"$in": ids}}, list(fields))
+
+
+CELLS = (
+    Cell("a", "lookup by name", lookups, lambda w, i: expected.player(w, w.read_names[i])),
+    Cell("b", "list, page 0", always(PLAYERS), lambda w, _: expected.players_by_name(w)),
+    Cell("c", "inventory", inventories, lambda w, i: expected.inventory(w, w.read_names[i])),
+    Cell(
+        "d",
+        "give one stack",
+        lambda world: gives_to(world.written_names),
+        lambda w, i: expected.given(w, w.written_names[i]),
+        given_in_all,
+    ),
+    Cell("e", "rank, page 0", always(f"{PLAYERS}/rank"), lambda w, _: expected.players_by_rank(w)),
+    Cell("f", "user lookup", users, lambda w, i: expected.user(w, w.user_names[i])),
+    Cell(
+        "g",
+        "set variable",
+        assignments,
+        lambda _, __: expected.variable(FIRST_NUMBER),
+        set_in_all,
+    ),
+    Cell(
+        "h",
+        "online count",
+        always(f"{PLAYERS}/online/count"),
+        lambda w, _: expected.online_count(w),
+    ),
+)
+
+
+def check_effects(cell: Cell, world: World, load: Load, connections: int) -> None:
+    """Raise unless the database holds what wrk saw served, and what was under way at its end."""
+    if cell.effects is None:
+        return
+    effects = cell.effects(world)
+    if not load.served <= effects <= load.served + connections:
+        raise WrongAnswer(
+            f"{load.served} requests to {cell.name} were served (and up to {connections} were "
+            f"under way at the end), but the database holds the effects of {effects}."
+        )

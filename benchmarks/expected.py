@@ -1,0 +1,103 @@
+"""The right answers, made from the stored documents by hand and independently of any server."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from benchmarks.worlds import GIVEN_ITEM, SET_VARIABLE, World
+
+Document = dict[str, Any]
+
+NOT_SERVED = {"Inventory", "Bank", "Spells", "Variables"} | {
+    *("NameKey", "NameTails", "Version", "Journal")
+}
+TIMES = ("LastOnline", "LastSeen", "CreationDate")
+INVENTORY_SIZE = 35
+NIL = "00000000-0000-0000-0000-000000000000"
+FLAGS = ("Editor", "Ban", "Kick", "Mute", "Api")
+
+
+def player(world: World, name: str) -> Document:
+    return _record(_stored(world, name))
+
+
+def players_by_name(world: World) -> Document:
+    return _page(world, [("NameKey", 1)])
+
+
+def players_by_rank(world: World) -> Document:
+    return _page(world, [("Level", -1), ("Exp", -1), ("NameKey", 1)])
+
+
+def online_count(world: World) -> Document:
+    return {"onlineCount": world.db["players"].count_documents({"Online": True})}
+
+
+def inventory(world: World, name: str) -> list[Document]:
+    slots = _stored(world, name)["Inventory"]
+    empty = {"ItemId": NIL, "Quantity": 0}
+    return [
+        {"Slot": number, "BagId": None, "StatBuffs": [0] * 5, **slots.get(str(number), empty)}
+        for number in range(INVENTORY_SIZE)
+    ]
+
+
+def given(world: World, name: str) -> Document:
+    """Return the answer to a give of one, which has not happened yet."""
+    stored = _stored(world, name)
+    bank, held = held_of(stored["Bank"]), held_of(stored["Inventory"]) + 1
+    counts = {"total": bank + held, "bank": bank, "inventory": held}
+    return {"id": GIVEN_ITEM, "quantity": counts}
+
+
+def variable(value: int) -> Document:
+    return {"VariableId": SET_VARIABLE, "Value": value}
+
+
+def user(world: World, name: str) -> Document:
+    stored = world.db["users"].find_one({"NameKey": name.casefold()}) or {}
+    power = {flag: stored["Power"][flag] for flag in FLAGS}
+    power["PersonalInformation"] = stored["Power"]["ApiPersonalInformation"]
+    record = {field: stored[field] for field in ("Name", "Email", "IsMuted", "MuteReason")}
+    return {"Id": stored["_id"], **record, "Power": power, "PasswordResetCode": None}
+
+
+def held_of(slots: Document) -> int:
+    return sum(held["Quantity"] for held in slots.values() if held["ItemId"] == GIVEN_ITEM)
+
+
+def with_times(answer: Any) -> Any:
+    """Read the times of an answer, which one server may write otherwise than another."""
+    if isinstance(answer, list):
+        return [with_times(value) for value in answer]
+    if not isinstance(answer, dict):
+        return answer
+    return {
+        name: _time(value) if name in TIMES else with_times(value) for name, value in answer.items()
+    }
+
+
+def _time(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return datetime.fromisoformat(value.replace("Z", "+00:00"))
+
+
+def _stored(world: World, name: str) -> Document:
+    found = world.db["players"].find_one({"NameKey": name.casefold()})
+    if found is None:
+        raise LookupError(name)
+    return found
+
+
+def _record(stored: Document) -> Document:
+    served = {name: value for name, value in stored.items() if name not in NOT_SERVED}
+    return {"Id": served.pop("_id"), **served}
+
+
+def _page(world: World, order: list[tuple[str, int]]) -> Document:
+    found = world.db["players"].find(sort=order, limit=5)
+    values = [_record(stored) for stored in found]
+    envelope = {"Total": world.players, "Page": 0, "PageSize": 5, "Count": len(values)}
+    return {**envelope, "Values": values}

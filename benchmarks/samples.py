@@ -1,0 +1,87 @@
+"""What was measured, and what it comes to over the rounds."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import NamedTuple
+
+import psutil
+
+from benchmarks.worlds import World
+
+
+class Sample(NamedTuple):
+    """One cell of one server in one round; milliseconds of CPU are per request."""
+
+    server: str
+    cell: str
+    round: int
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+    worker_ms: float
+    mongod_ms: float
+    resident_mb: float
+    own_mb: float
+
+    @property
+    def all_ms(self) -> float:
+        return self.worker_ms + self.mongod_ms
+
+
+@dataclass
+class Run:
+    """A whole run of the bench."""
+
+    seconds: int
+    rounds: int
+    players: int
+    is_full: bool
+    samples: list[Sample] = field(default_factory=list)
+    machine: str = ""
+
+    def describe(self, world: World) -> None:
+        """Note what the figures depend on."""
+        mongodb = world.db.client.server_info()["version"]
+        self.machine = (
+            f"{psutil.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GB, "
+            f"Python {platform.python_version()}, MongoDB {mongodb}"
+        )
+
+    @property
+    def servers(self) -> list[str]:
+        return list(dict.fromkeys(sample.server for sample in self.samples))
+
+    def of(self, server: str, cell: str) -> list[Sample]:
+        return [s for s in self.samples if (s.server, s.cell) == (server, cell)]
+
+    def mean(self, server: str, cell: str, figure: str) -> float | None:
+        """Return a figure over all rounds; None where the server does not serve the cell."""
+        found = self.of(server, cell)
+        return fmean(getattr(sample, figure) for sample in found) if found else None
+
+    def ratio(self, server: str, other: str, cell: str, figure: str) -> float | None:
+        """Return how many times as much of something one server has as another."""
+        one, two = self.mean(server, cell, figure), self.mean(other, cell, figure)
+        return one / two if one is not None and two else None
+
+    def noise(self, server: str, cell: str) -> float:
+        """Return how far the rounds are apart in worker CPU and in requests, as a part of one."""
+        found = self.of(server, cell)
+        figures: list[Callable[[Sample], float]] = [
+            lambda sample: sample.worker_ms,
+            lambda sample: sample.per_second,
+        ]
+        return max((_spread([figure(s) for s in found]) for figure in figures), default=0.0)
+
+    def memory(self, server: str) -> tuple[float, float]:
+        """Return the most that a worker of a server had at the end of any cell."""
+        own = [sample for sample in self.samples if sample.server == server]
+        return max(s.resident_mb for s in own), max(s.own_mb for s in own)
+
+
+def _spread(values: list[float]) -> float:
+    return (max(values) - min(values)) / fmean(values)

@@ -1,0 +1,191 @@
+"""The servers under test: how each is started, asked and stopped."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import psutil
+
+from benchmarks.load import Request
+from benchmarks.meters import workers_of
+from benchmarks.worlds import ROOT, World
+
+START_SECONDS = 60
+STOP_SECONDS = 30
+GUNICORN = ["-m", "gunicorn", "-c", "python:config.gunicorn"]
+UVICORN = ["-m", "uvicorn", "--host", "127.0.0.1", "--no-access-log", "--log-level", "warning"]
+INVENTORY = "/items/inventory"
+
+Answer = tuple[int, Any]
+
+
+class Server(NamedTuple):
+    """A program that answers some of the cells."""
+
+    name: str
+    arguments: Callable[[int, int], list[str]]
+    cells: str
+    # Whether it checks JSON Web Tokens, as is usual, and not the tokens of Quartermaster.
+    takes_jwt: bool = False
+    # How it names what others call otherwise: a request before it is sent, an answer when it came.
+    request: Callable[[Request], Request] = lambda request: request
+    answer: Callable[[Any], Any] = lambda answer: answer
+
+
+def under_gunicorn(app: str) -> Callable[[int, int], list[str]]:
+    """Serve by the gunicorn and the settings that Quartermaster is served by."""
+    return lambda _port, _workers: [*GUNICORN, app]
+
+
+def under_uvicorn(app: str) -> Callable[[int, int], list[str]]:
+    return lambda port, workers: [*UVICORN, "--port", str(port), "--workers", str(workers), app]
+
+
+def as_eve_is_asked(request: Request) -> Request:
+    """Ask for an inventory where Eve has it: a resource has one path."""
+    path = request.path
+    if path.endswith(INVENTORY):
+        path = path.removesuffix(INVENTORY).replace("/players/", "/inventories/")
+    return request._replace(path=path)
+
+
+def as_eve_answers(answer: Any) -> Any:
+    """Read what Eve calls otherwise, and leave out what it adds of its own."""
+    if not isinstance(answer, dict) or "_id" not in answer:
+        return answer
+    if "Inventory" in answer:
+        return answer["Inventory"]
+    own = {name: value for name, value in answer.items() if not name.startswith("_")}
+    return {"Id": answer["_id"], **own}
+
+
+QUARTERMASTER = Server("quartermaster", under_gunicorn("wsgi:app"), "abcdefgh")
+SERVERS = (
+    QUARTERMASTER,
+    Server("limit", under_gunicorn("benchmarks.peers.limit:app"), "abcd"),
+    Server("flask-smorest", under_gunicorn("benchmarks.peers.smorest:app"), "abcd", takes_jwt=True),
+    Server(
+        "eve",
+        under_gunicorn("benchmarks.peers.eve_app:app"),
+        "ac",
+        takes_jwt=True,
+        request=as_eve_is_asked,
+        answer=as_eve_answers,
+    ),
+    Server("fastapi", under_uvicorn("benchmarks.peers.fast:app"), "abcd", takes_jwt=True),
+)
+
+
+class Running:
+    """A server that runs, as those who ask it and measure it know it."""
+
+    def __init__(self, server: Server, world: World, token: str, port: int, process: int) -> None:
+        self.server = server
+        self.world = world
+        self.token = token
+        self.port = port
+        self.base = f"http://127.0.0.1:{port}"
+        self.pid = process
+
+    def workers(self, count: int) -> list[psutil.Process]:
+        return workers_of(self.pid, count)
+
+    def ask(self, request: Request) -> Answer:
+        """Send one request on a connection of its own."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            return send(connection, request, self.token)
+        finally:
+            connection.close()
+
+
+def send(connection: http.client.HTTPConnection, request: Request, token: str) -> Answer:
+    """Send a request on a connection that is kept, and return its status and what it says."""
+    headers = {"Authorization": f"Bearer {token}"}
+    if request.body:
+        headers["Content-Type"] = "application/json"
+    connection.request(request.method, request.path, request.body or None, headers)
+    response = connection.getresponse()
+    text = response.read()
+    try:
+        return response.status, json.loads(text)
+    except ValueError:
+        return response.status, text.decode(errors="replace")
+
+
+@contextmanager
+def running(
+    server: Server, world: World, token: str, workers: int, logs: Path, **settings: str
+) -> Iterator[Running]:
+    """Serve a world as it would be in production, until the block ends.
+
+    Quartermaster writes its line for every request, as it does for its users. The peers write
+    none: that work is theirs to save.
+    """
+    port = free_port()
+    log = logs / f"{server.name}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, *server.arguments(port, workers)],
+            cwd=ROOT,
+            env=_environment(
+                world.settings, QM_PORT=str(port), QM_WORKERS=str(workers), **settings
+            ),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        served = Running(server, world, token, port, process.pid)
+        _wait(served, process, log)
+        yield served
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _environment(*settings: Mapping[str, str], **more: str) -> dict[str, str]:
+    """Return our environment with no setting of the service in it but these."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("QM_")}
+    for chosen in (*settings, more):
+        ours.update(chosen)
+    return ours
+
+
+def _wait(served: Running, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a server answers a request as it should."""
+    # Peers know no readiness; any of their answers but a refused connection shows that they serve.
+    path = "/readyz" if served.server is QUARTERMASTER else "/api/v1/players"
+    deadline = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            if served.ask(Request("GET", path))[0] == 200:
+                return
+        except OSError:
+            pass
+        time.sleep(0.1)
+    said = log.read_text(errors="replace")[-2000:]
+    raise click.ClickException(f"{served.server.name} did not start: {said}")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

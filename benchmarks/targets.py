@@ -1,0 +1,69 @@
+"""What the service is to reach, as ratios in one run, and whether it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from benchmarks.samples import Run
+
+OURS, FLOOR, RIVAL, SLOW = "quartermaster", "limit", "fastapi", "eve"
+SHARED_CELLS = "abcd"
+MEMORY_MB = 60
+NOISE, P99_NOISE = 0.10, 0.30
+
+
+class Target(NamedTuple):
+    """A bound on a figure; what misses it by no more than the noise is called so."""
+
+    text: str
+    measured: float
+    bound: float
+    is_most: bool = True
+    noise: float = NOISE
+    unit: str = ""
+
+    @property
+    def verdict(self) -> str:
+        over = self.measured / self.bound if self.is_most else self.bound / self.measured
+        if over <= 1:
+            return "met"
+        return "within noise" if over < 1 + self.noise else "not met"
+
+    @property
+    def wanted(self) -> str:
+        return f"{'at most' if self.is_most else 'at least'} {self.bound:g}{self.unit}"
+
+
+def targets(run: Run) -> list[Target]:
+    """Return all targets that this run says something about."""
+    return [*_cpu(run), *_rates(run), *_memory(run), *_latency(run)]
+
+
+def _cpu(run: Run) -> Iterator[Target]:
+    for cell, bound in (("a", 1.2), ("b", 1.0), ("c", 1.2)):
+        ratio = run.ratio(OURS, FLOOR, cell, "worker_ms")
+        if ratio:
+            yield Target(f"({cell}) worker CPU to LIMIT", ratio, bound)
+    if ratio := run.ratio(OURS, FLOOR, "d", "all_ms"):
+        yield Target("(d) CPU of workers and MongoDB together to LIMIT", ratio, 1.0)
+
+
+def _rates(run: Run) -> Iterator[Target]:
+    for rival, bound in ((RIVAL, 1.0), (SLOW, 1.8)):
+        for cell in SHARED_CELLS:
+            if ratio := run.ratio(OURS, rival, cell, "per_second"):
+                text = f"({cell}) requests per second to {rival}"
+                yield Target(text, ratio, bound, is_most=False)
+
+
+def _memory(run: Run) -> Iterator[Target]:
+    if OURS in run.servers:
+        resident, _ = run.memory(OURS)
+        yield Target("memory per worker (resident)", resident, MEMORY_MB, unit=" MB")
+
+
+def _latency(run: Run) -> Iterator[Target]:
+    for cell in SHARED_CELLS:
+        if ratio := run.ratio(OURS, FLOOR, cell, "p99_ms"):
+            yield Target(f"({cell}) p99 to LIMIT", ratio, 1.3, noise=P99_NOISE)

@@ -1,0 +1,166 @@
+"""The seeded databases that the benches run on. They are kept between runs."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+import psutil
+import pymongo
+
+import config
+from app.auth.powers import Role, granted
+from app.auth.tokens import AccessTokens
+from app.cli import world as names
+from app.cli.data import seed_world
+from app.keys import Lookup
+from app.oauth.store import RefreshTokens
+from app.storage import schema
+from app.storage.client import Storage
+from app.storage.embedded import Lease
+from app.users.passwords import Passwords
+from app.users.store import Users
+
+Document = dict[str, Any]
+
+ROOT = Path(__file__).parent.parent
+DATA = Path(__file__).parent / ".data"
+# Enough for the largest world: the benches ask what programs cost, not what disks do.
+CACHE_GB = 4.0
+SECRET = "a secret that only the benches use, 32+"  # noqa: S105 (it guards nothing)
+CALLER = "benchcaller"
+LONG_SECONDS = 3600
+DAY = 24 * 3600
+# As many names as requests are spread over, where there are enough.
+NAMES = 4000
+PLAYERS_PER_USER = 4
+# Part of the stamp: count up when what is prepared below changes.
+PREPARED = 1
+
+GIVEN_ITEM = names.ITEM_IDS["Health Potion"]
+HELD_BEFORE = 100
+SET_VARIABLE = names.VARIABLE_IDS["Reputation"]
+
+
+class World:
+    """One seeded database, with some players set aside for writes and put back after them."""
+
+    def __init__(self, lease: Lease, players: int) -> None:
+        self.players = players
+        self.users = max(1, players // PLAYERS_PER_USER)
+        self.database = f"world_{players}"
+        self.settings = {
+            "QM_ENV": "production",
+            "QM_SECRET_KEY": SECRET,
+            "QM_MONGODB_URI": lease.uri,
+            "QM_MONGODB_DATABASE": self.database,
+        }
+        self.storage = Storage(config.load(self.settings))
+        self.db = self.storage.db
+        self._step = max(2, players // NAMES)
+        # Where the database holds more than one process, this is the one that does the work.
+        self.mongod = psutil.Process(self.db.command("serverStatus")["pid"])
+
+    @property
+    def read_names(self) -> list[str]:
+        """Players that are only read."""
+        return [names.player_name(i) for i in self._spread(0, self.players)]
+
+    @property
+    def written_names(self) -> list[str]:
+        """Players set aside for writes, each with a stack of the given item in its first slot."""
+        return [names.player_name(i) for i in self._spread(1, self.players)]
+
+    @property
+    def user_names(self) -> list[str]:
+        return [names.user_name(i) for i in range(0, self.users, max(1, self.users // NAMES))]
+
+    def prepare(self) -> None:
+        """Seed what is not there yet, and bring everything into the state that runs begin with."""
+        stamp = self._stamp()
+        kept = self.db["bench_stamp"].find_one()
+        if not kept or kept["Stamp"] != stamp:
+            self._seed()
+            self.db["bench_stamp"].insert_one({"Stamp": stamp})
+        self.reset()
+        self._keep_online()
+
+    def reset(self) -> None:
+        """Put the players that were written to back, and leave MongoDB nothing to catch up with."""
+        back = {"into": "players", "whenMatched": "replace", "whenNotMatched": "fail"}
+        with pymongo.timeout(LONG_SECONDS):
+            self.db["bench_written"].aggregate([{"$merge": back}])
+            self.db.client.admin.command("fsync")
+
+    def token(self) -> str:
+        """Return an access token that outlives the bench."""
+        users = Users(self.storage)
+        if users.credentials(CALLER) is None:
+            users.create(CALLER, f"{CALLER}@example.com", None)
+            for role in (Role.API, Role.USERS_QUERY):
+                users.change_power(Lookup.parse(CALLER), partial(granted, role=role))
+        user = users.get(Lookup.parse(CALLER), "Credentials")
+        chain = RefreshTokens(self.storage, DAY).issue(user["_id"], user["Credentials"]).chain
+        return AccessTokens([SECRET], DAY).issue(user["_id"], chain, int(time.time()))
+
+    def close(self) -> None:
+        self.storage.close()
+
+    def _spread(self, offset: int, end: int) -> range:
+        return range(offset, end, self._step)
+
+    def _seed(self) -> None:
+        click.echo(f"Seeding {self.players:,} players and {self.users:,} users.", err=True)
+        self.db.client.drop_database(self.database)
+        with pymongo.timeout(LONG_SECONDS):
+            seed_world(self.storage, Passwords(1, 64, 1), self.players, self.users)
+            self._set_aside()
+
+    def _set_aside(self) -> None:
+        """Give each player that will be written to the stack that gives will merge into."""
+        ids = [names.guid("player", i) for i in self._spread(1, self.players)]
+        stack = {"ItemId": GIVEN_ITEM, "Quantity": HELD_BEFORE}
+        chosen = {"_id": {"$in": ids}}
+        self.db["players"].update_many(chosen, {"$set": {"Inventory.0": stack}})
+        self.db["players"].aggregate([{"$match": chosen}, {"$out": "bench_written"}])
+
+    def _keep_online(self) -> None:
+        """Let those who are online stay so for the whole run, so that answers do not change."""
+        tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
+        for kind in ("players", "bench_written"):
+            with pymongo.timeout(LONG_SECONDS):
+                self.db[kind].update_many({"Online": True}, {"$set": {"LastSeen": tomorrow}})
+
+    def _stamp(self) -> str:
+        """Return what changes when other documents or another schema would be made today."""
+        made = names.World(self.users, names.EPOCH, "")
+        documents = [*islice(made.users(), 50), *islice(made.players(200), 200)]
+        plans = [
+            (name, plan.validator, [index.document for index in plan.indexes])
+            for name, plan in schema.COLLECTIONS.items()
+        ]
+        text = repr((PREPARED, NAMES, documents, plans))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextmanager
+def opened(data: Path, *sizes: int) -> Iterator[list[World]]:
+    """Run the embedded MongoDB with worlds of these sizes in it."""
+    lease = Lease(str(data), cache_gb=CACHE_GB)
+    try:
+        worlds = [World(lease, players) for players in sizes]
+        for world in worlds:
+            world.prepare()
+        yield worlds
+        for world in worlds:
+            world.close()
+    finally:
+        lease.close()
