@@ -9,12 +9,13 @@ ROUNDS ?= 2
 PLAYERS ?= 200000
 SERVERS ?=
 CELLS ?=
+SIZES ?= 10000,100000,1000000
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types check bench clean
+.PHONY: help run test lint format types check bench bench-growth clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
@@ -44,6 +45,9 @@ check: lint types test ## Lint, types and tests
 bench: .venv/bench.stamp ## Measure speed beside the peers (SECONDS=2 SERVERS=quartermaster,limit CELLS=a,b for a part)
 	@$(BIN)/python -m benchmarks.bench --seconds $(SECONDS) --rounds $(ROUNDS) \
 		--players $(PLAYERS) --servers '$(SERVERS)' --cells '$(CELLS)'
+
+bench-growth: .venv/bench.stamp ## Measure what a request costs as the world grows (SIZES=10000,100000 for smaller worlds)
+	@$(BIN)/python -m benchmarks.growth --sizes $(SIZES) --seconds $(SECONDS)
 
 clean: ## Remove the virtual environment and caches; the data in var/ and benchmarks/.data stays
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

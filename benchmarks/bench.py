@@ -6,25 +6,22 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import click
 
 from benchmarks import load, worlds
-from benchmarks.cells import CELLS, Cell, WrongAnswer, check_effects
-from benchmarks.expected import with_times
-from benchmarks.load import CONNECTIONS, FIRST_NUMBER, MARK, Load, Request
+from benchmarks.cells import CELLS, Cell
+from benchmarks.checks import WrongAnswer, check_answers, check_load
 from benchmarks.meters import Meter, memory_of
 from benchmarks.peers.tokens import jwt_for
 from benchmarks.picture import draw
 from benchmarks.report import markdown, table
-from benchmarks.samples import Run, Sample
+from benchmarks.samples import Run, Sample, machine_of
 from benchmarks.servers import SERVERS, Running, Server, running
 from benchmarks.worlds import World
 
 WORKERS = 2
 WARM_UP_SECONDS = 2
-CHECKED = 3
 # How long requests that were under way when wrk stopped may still take.
 SETTLE_SECONDS = 0.3
 FULL = {"seconds": 10, "rounds": 2, "players": 200_000}
@@ -59,7 +56,7 @@ def main(
     run = Run(seconds, rounds, players, is_full)
     try:
         with worlds.opened(data, players) as (world,):
-            run.describe(world)
+            run.machine = machine_of(world)
             run.samples += measured(run, world, chosen, asked, data)
     except WrongAnswer as wrong:
         raise click.ClickException(f"{wrong} Nothing was written.") from wrong
@@ -135,46 +132,6 @@ def measure(run: Run, round_: int, cell: Cell, served: Running, data: Path) -> S
         *(served.server.name, cell.key, round_, counted.per_second, counted.p50_ms),
         *(counted.p99_ms, worker_ms, mongod_ms, memory.resident, memory.own),
     )
-
-
-def check_answers(cell: Cell, served: Running, requests: list[Request]) -> None:
-    """Raise unless some of the requests are answered rightly, in every field."""
-    for place in {len(requests) * part // CHECKED for part in range(CHECKED)}:
-        request = requests[place]
-        right = with_times(cell.answer(served.world, place))
-        body = request.body.replace(MARK, str(FIRST_NUMBER))
-        status, answer = served.ask(request._replace(body=body))
-        given = with_times(served.server.answer(answer))
-        if (status, given) != (200, right):
-            raise WrongAnswer(
-                f"{served.server.name} answers {request.method} {request.path} wrongly, with "
-                f"status {status}: {first_difference(given, right)}."
-            )
-
-
-def first_difference(given: Any, right: Any, path: str = "the answer") -> str:
-    """Return where two answers differ first."""
-    if isinstance(given, dict) and isinstance(right, dict) and given.keys() == right.keys():
-        pairs = [(f"{path}.{key}", given[key], right[key]) for key in right]
-    elif isinstance(given, list) and isinstance(right, list) and len(given) == len(right):
-        pairs = [(f"{path}[{i}]", *both) for i, both in enumerate(zip(given, right, strict=True))]
-    else:
-        return f"{path} is {str(given)[:300]}, right is {str(right)[:300]}"
-    wrong = [pair for pair in pairs if pair[1] != pair[2]]
-    return first_difference(wrong[0][1], wrong[0][2], wrong[0][0]) if wrong else "its status"
-
-
-def check_load(cell: Cell, served: Running, counted: Load) -> None:
-    """Raise unless all requests succeeded, and changed what they should have changed."""
-    if counted.refused or counted.broken:
-        raise WrongAnswer(
-            f"{served.server.name} refused {counted.refused} of {counted.requests} requests to "
-            f"{cell.name}, and {counted.broken} broke."
-        )
-    try:
-        check_effects(cell, served.world, counted, CONNECTIONS)
-    except WrongAnswer as wrong:
-        raise WrongAnswer(f"{served.server.name}: {wrong}") from wrong
 
 
 if __name__ == "__main__":

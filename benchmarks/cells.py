@@ -7,15 +7,11 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from benchmarks import expected
-from benchmarks.load import FIRST_NUMBER, MARK, Load, Request
+from benchmarks.load import FIRST_NUMBER, MARK, Request
 from benchmarks.worlds import GIVEN_ITEM, SET_VARIABLE, World
 
 PLAYERS = "/api/v1/players"
 GIVE_BODY = f'{{"itemid":"{GIVEN_ITEM}","quantity":1}}'
-
-
-class WrongAnswer(Exception):
-    """A server answered something else than it should have."""
 
 
 class Cell(NamedTuple):
@@ -118,15 +114,3 @@ CELLS = (
         lambda w, _: expected.online_count(w),
     ),
 )
-
-
-def check_effects(cell: Cell, world: World, load: Load, connections: int) -> None:
-    """Raise unless the database holds what wrk saw served, and what was under way at its end."""
-    if cell.effects is None:
-        return
-    effects = cell.effects(world)
-    if not load.served <= effects <= load.served + connections:
-        raise WrongAnswer(
-            f"{load.served} requests to {cell.name} were served (and up to {connections} were "
-            f"under way at the end), but the database holds the effects of {effects}."
-        )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any
 
-from benchmarks.worlds import GIVEN_ITEM, SET_VARIABLE, World
+import pymongo
+
+from benchmarks.worlds import GIVEN_ITEM, LONG_SECONDS, SET_VARIABLE, World
 
 Document = dict[str, Any]
 
@@ -28,6 +31,11 @@ def players_by_name(world: World) -> Document:
 
 def players_by_rank(world: World) -> Document:
     return _page(world, [("Level", -1), ("Exp", -1), ("NameKey", 1)])
+
+
+def players_found(world: World, text: str) -> Document:
+    """Return the first page of a search, by a walk through all names."""
+    return _page(world, [("NameKey", 1)], {"NameKey": {"$regex": re.escape(text.casefold())}})
 
 
 def online_count(world: World) -> Document:
@@ -96,8 +104,10 @@ def _record(stored: Document) -> Document:
     return {"Id": served.pop("_id"), **served}
 
 
-def _page(world: World, order: list[tuple[str, int]]) -> Document:
-    found = world.db["players"].find(sort=order, limit=5)
-    values = [_record(stored) for stored in found]
-    envelope = {"Total": world.players, "Page": 0, "PageSize": 5, "Count": len(values)}
+def _page(world: World, order: list[tuple[str, int]], where: Document | None = None) -> Document:
+    players = world.db["players"]
+    with pymongo.timeout(LONG_SECONDS):
+        values = [_record(stored) for stored in players.find(where or {}, sort=order, limit=5)]
+        total = players.count_documents(where) if where else world.players
+    envelope = {"Total": total, "Page": 0, "PageSize": 5, "Count": len(values)}
     return {**envelope, "Values": values}

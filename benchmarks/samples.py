@@ -32,6 +32,15 @@ class Sample(NamedTuple):
         return self.worker_ms + self.mongod_ms
 
 
+def machine_of(world: World) -> str:
+    """Return what the figures depend on."""
+    mongodb = world.db.client.server_info()["version"]
+    return (
+        f"{psutil.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GB, "
+        f"Python {platform.python_version()}, MongoDB {mongodb}"
+    )
+
+
 @dataclass
 class Run:
     """A whole run of the bench."""
@@ -42,14 +51,6 @@ class Run:
     is_full: bool
     samples: list[Sample] = field(default_factory=list)
     machine: str = ""
-
-    def describe(self, world: World) -> None:
-        """Note what the figures depend on."""
-        mongodb = world.db.client.server_info()["version"]
-        self.machine = (
-            f"{psutil.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GB, "
-            f"Python {platform.python_version()}, MongoDB {mongodb}"
-        )
 
     @property
     def servers(self) -> list[str]:

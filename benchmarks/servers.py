@@ -102,27 +102,37 @@ class Running:
     def workers(self, count: int) -> list[psutil.Process]:
         return workers_of(self.pid, count)
 
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+
     def ask(self, request: Request) -> Answer:
         """Send one request on a connection of its own."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = self.connect()
         try:
-            return send(connection, request, self.token)
+            status, body = exchange(connection, request, self.token)
         finally:
             connection.close()
+        return status, read(body)
 
 
-def send(connection: http.client.HTTPConnection, request: Request, token: str) -> Answer:
-    """Send a request on a connection that is kept, and return its status and what it says."""
+def exchange(
+    connection: http.client.HTTPConnection, request: Request, token: str
+) -> tuple[int, bytes]:
+    """Send a request on a connection that is kept, and return its status and its body."""
     headers = {"Authorization": f"Bearer {token}"}
     if request.body:
         headers["Content-Type"] = "application/json"
     connection.request(request.method, request.path, request.body or None, headers)
     response = connection.getresponse()
-    text = response.read()
+    return response.status, response.read()
+
+
+def read(body: bytes) -> Any:
+    """Return what a body says; what is not JSON is shown as it is."""
     try:
-        return response.status, json.loads(text)
+        return json.loads(body)
     except ValueError:
-        return response.status, text.decode(errors="replace")
+        return body.decode(errors="replace")
 
 
 @contextmanager

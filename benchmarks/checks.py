@@ -1,0 +1,69 @@
+"""What keeps the benches honest: a wrong answer or a lost write ends them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.cells import Cell
+from benchmarks.expected import with_times
+from benchmarks.load import CONNECTIONS, FIRST_NUMBER, MARK, Load, Request
+from benchmarks.servers import Running
+from benchmarks.worlds import World
+
+CHECKED = 3
+
+
+class WrongAnswer(Exception):
+    """A server answered something else than it should have."""
+
+
+def check_answers(cell: Cell, served: Running, requests: list[Request]) -> None:
+    """Raise unless some of the requests are answered rightly, in every field."""
+    for place in {len(requests) * part // CHECKED for part in range(CHECKED)}:
+        request = requests[place]
+        right = with_times(cell.answer(served.world, place))
+        body = request.body.replace(MARK, str(FIRST_NUMBER))
+        status, answer = served.ask(request._replace(body=body))
+        given = with_times(served.server.answer(answer))
+        if (status, given) != (200, right):
+            raise WrongAnswer(
+                f"{served.server.name} answers {request.method} {request.path} wrongly, with "
+                f"status {status}: {first_difference(given, right)}."
+            )
+
+
+def first_difference(given: Any, right: Any, path: str = "the answer") -> str:
+    """Return where two answers differ first."""
+    if isinstance(given, dict) and isinstance(right, dict) and given.keys() == right.keys():
+        pairs = [(f"{path}.{key}", given[key], right[key]) for key in right]
+    elif isinstance(given, list) and isinstance(right, list) and len(given) == len(right):
+        pairs = [(f"{path}[{i}]", *both) for i, both in enumerate(zip(given, right, strict=True))]
+    else:
+        return f"{path} is {str(given)[:300]}, right is {str(right)[:300]}"
+    wrong = [pair for pair in pairs if pair[1] != pair[2]]
+    return first_difference(wrong[0][1], wrong[0][2], wrong[0][0]) if wrong else "its status"
+
+
+def check_load(cell: Cell, served: Running, counted: Load) -> None:
+    """Raise unless all requests succeeded, and changed what they should have changed."""
+    if counted.refused or counted.broken:
+        raise WrongAnswer(
+            f"{served.server.name} refused {counted.refused} of {counted.requests} requests to "
+            f"{cell.name}, and {counted.broken} broke."
+        )
+    try:
+        check_effects(cell, served.world, counted, CONNECTIONS)
+    except WrongAnswer as wrong:
+        raise WrongAnswer(f"{served.server.name}: {wrong}") from wrong
+
+
+def check_effects(cell: Cell, world: World, load: Load, connections: int) -> None:
+    """Raise unless the database holds what wrk saw served, and what was under way at its end."""
+    if cell.effects is None:
+        return
+    effects = cell.effects(world)
+    if not load.served <= effects <= load.served + connections:
+        raise WrongAnswer(
+            f"{load.served} requests to {cell.name} were served (and up to {connections} were "
+            f"under way at the end), but the database holds the effects of {effects}."
+        )

@@ -1,0 +1,157 @@
+"""What growth costs, in words and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from benchmarks.crowd import CLIENTS, GROUPS, Crowd
+from benchmarks.tables import Row, aligned, markdown_table
+from benchmarks.targets import Target
+from benchmarks.timing import COMMON_TEXT, Timing
+from benchmarks.walk import PAGE_SIZE, Walk
+
+Table = Callable[[Row, list[Row]], str]
+
+FLAT, WALK = 1.5, 2.0
+RETRIES_EACH, REFUSED_PART = 4.0, 0.01
+
+
+@dataclass
+class Growth:
+    """All that was measured on growing worlds."""
+
+    is_full: bool
+    machine: str = ""
+    timings: list[Timing] = field(default_factory=list)
+    walk: Walk | None = None
+    crowds: list[Crowd] = field(default_factory=list)
+
+    @property
+    def sizes(self) -> list[int]:
+        return sorted({timing.players for timing in self.timings})
+
+    @property
+    def cells(self) -> list[str]:
+        return list(dict.fromkeys(timing.cell for timing in self.timings))
+
+    def of(self, cell: str) -> list[Timing]:
+        """Return the figures of a cell, the smallest world first."""
+        found = [timing for timing in self.timings if timing.cell == cell]
+        return sorted(found, key=lambda timing: timing.players)
+
+    def ratio(self, cell: str) -> float:
+        smallest, *_, largest = self.of(cell)
+        return largest.median_ms / smallest.median_ms
+
+    def crowd(self, players: int) -> Crowd:
+        return self.crowds[GROUPS.index(players)]
+
+
+def is_flat(cell: str) -> bool:
+    """Tell whether a cell must not grow; what finds a part of all players grows with them."""
+    return COMMON_TEXT not in cell
+
+
+def targets(growth: Growth) -> list[Target]:
+    return [*_flat(growth), *_walked(growth), *_crowded(growth)]
+
+
+def _flat(growth: Growth) -> Iterator[Target]:
+    for cell in growth.cells:
+        if is_flat(cell):
+            yield Target(f"{cell}: largest to smallest world", growth.ratio(cell), FLAT)
+
+
+def _walked(growth: Growth) -> Iterator[Target]:
+    if growth.walk and growth.walk.is_whole:
+        part = f"{growth.walk.part:,} pages"
+        yield Target(f"walk: last {part} to first", growth.walk.last_to_first, WALK)
+        yield Target(
+            f"walk: a page on average to one of the first {part}", growth.walk.all_to_first, WALK
+        )
+
+
+def _crowded(growth: Growth) -> Iterator[Target]:
+    many, few, one = (growth.crowd(players).load for players in GROUPS)
+    text = f"give to {GROUPS[0]:,} players to give to {GROUPS[1]}: time per request"
+    yield Target(text, few.per_second / many.per_second, 1.0)
+    alone = growth.crowd(1)
+    yield Target(
+        f"give to one player by {CLIENTS} clients: retries per give",
+        alone.retries_each,
+        RETRIES_EACH,
+    )
+    yield Target(
+        f"give to one player by {CLIENTS} clients: part refused",
+        one.refused / one.requests,
+        REFUSED_PART,
+    )
+
+
+def table(growth: Growth) -> str:
+    """Return all tables, for a terminal."""
+    parts = [_timings(growth, aligned), _walk(growth, aligned), _crowds(growth, aligned)]
+    return "\n\n".join(["", *parts, _targets(growth, aligned), ""])
+
+
+def markdown(growth: Growth) -> str:
+    quick = "" if growth.is_full else "**A quick look, not a result: some of it is left out.** "
+    return "\n".join(
+        [
+            "# As the world grows\n",
+            f"{quick}{growth.machine}. Made by `make bench-growth`.\n",
+            "![Time per request in worlds of several sizes](growth.svg)\n",
+            f"## Targets\n\n{_targets(growth, markdown_table)}\n",
+            "## Time per request\n\nThe median of requests one after another to one worker, in "
+            "milliseconds, and MongoDB's CPU for one.\n",
+            f"{_timings(growth, markdown_table)}\n",
+            f"## Walking all players, {PAGE_SIZE} to a page\n\n{_walk(growth, markdown_table)}\n",
+            f"## Giving at once\n\n{CLIENTS} clients and two workers on the largest world. A retry "
+            "is an attempt to write that another writer came before, counted in MongoDB.\n",
+            f"{_crowds(growth, markdown_table)}\n",
+        ]
+    )
+
+
+def _timings(growth: Growth, layout: Table) -> str:
+    head = ["ms per request (MongoDB CPU)", *(f"{size:,}" for size in growth.sizes), "ratio"]
+    rows = [
+        [cell, *(_timing(timing) for timing in growth.of(cell)), f"{growth.ratio(cell):.2f}"]
+        for cell in growth.cells
+    ]
+    return layout(head, rows)
+
+
+def _timing(timing: Timing) -> str:
+    return f"{timing.median_ms:.2f} ({timing.mongod_ms:.2f})"
+
+
+def _walk(growth: Growth, layout: Table) -> str:
+    walked = growth.walk
+    if walked is None:
+        return ""
+    rows = [[f"{place * walked.part:,}", f"{ms:.2f}"] for place, ms in enumerate(walked.parts_ms)]
+    done = f"{len(walked.seconds):,} of {walked.pages:,} pages in {sum(walked.seconds):.0f} s"
+    rows.append([done if walked.is_whole else f"{done}: given up", "-"])
+    return layout(["from page", "ms per page"], rows)
+
+
+def _crowds(growth: Growth, layout: Table) -> str:
+    head = ["players given to", "req/s", "p50 ms", "p99 ms", "503s", "retries per give", "as told"]
+    rows = [
+        [
+            *(f"{c.players:,}", f"{c.load.per_second:.0f}", f"{c.load.p50_ms:.1f}"),
+            *(f"{c.load.p99_ms:.1f}", str(c.load.refused), f"{c.retries_each:.2f}"),
+            "-" if c.told_retries is None else f"{c.told_retries:.0f}",
+        ]
+        for c in growth.crowds
+    ]
+    return layout(head, rows)
+
+
+def _targets(growth: Growth, layout: Table) -> str:
+    rows = [[t.text, t.wanted, f"{t.measured:.2f}", t.verdict] for t in targets(growth)]
+    if growth.walk and not growth.walk.is_whole:
+        rows.append(["walk: all pages", "linear", "given up", "not met"])
+    return layout(["target", "wanted", "measured", ""], rows)

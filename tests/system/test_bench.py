@@ -1,0 +1,96 @@
+"""The benches run, and end loudly where an answer is wrong. How fast anything is, is not tested."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import ExitStack
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("psutil", reason="the bench extra is not installed")
+
+from benchmarks import bench, growth, worlds
+from benchmarks.cells import CELLS
+from benchmarks.checks import WrongAnswer, check_answers, check_load
+from benchmarks.load import Load
+from benchmarks.peers.tokens import jwt_for
+from benchmarks.samples import Run
+from benchmarks.servers import SERVERS, Server, running, under_gunicorn
+
+pytestmark = pytest.mark.skipif(not shutil.which("wrk"), reason="wrk is not installed")
+
+PLAYERS = 2000
+CELL = {cell.key: cell for cell in CELLS}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return tmp_path_factory.mktemp("bench")
+
+
+@pytest.fixture(scope="module")
+def world(data):
+    """A small world that all tests share, and with it the running MongoDB."""
+    with worlds.opened(data, PLAYERS) as (world,):
+        yield world
+
+
+def run_command(command, data, *options):
+    """Run a bench by its command line, in the data that the shared world is in."""
+    return CliRunner().invoke(command, ["--data", str(data), "--output", str(data), *options])
+
+
+def test_a_short_run_writes_a_table_and_a_picture(world, data):
+    options = ("--players", str(PLAYERS), "--seconds", "1", "--rounds", "1", "--cells", "d,g")
+    result = run_command(bench.main, data, *options, "--servers", "quartermaster,limit")
+    assert result.exit_code == 0, result.output
+    written = (data / "results.md").read_text()
+    assert "A quick look, not a result" in written
+    assert "| limit |" in written
+    assert "(d) CPU of workers and MongoDB together to LIMIT" in result.output
+    assert ElementTree.parse(data / "results.svg").getroot().tag.endswith("svg")
+
+
+def test_every_server_answers_its_cells_rightly(world, data):
+    tokens = {False: world.token(), True: jwt_for(worlds.CALLER, worlds.SECRET)}
+    with ExitStack() as stack:
+        for server in SERVERS:
+            token = tokens[server.takes_jwt]
+            served = stack.enter_context(running(server, world, token, 1, data))
+            for key in server.cells:
+                requests = [server.request(request) for request in CELL[key].requests(world)]
+                check_answers(CELL[key], served, requests)
+    world.reset()
+
+
+@pytest.mark.parametrize(
+    ("app", "cell", "complaint"),
+    [
+        ("wrong_level", "a", "the answer.Level is 1000000, right is"),
+        ("forgotten_gives", "d", "but the database holds the effects of 0"),
+    ],
+)
+def test_a_lie_ends_the_bench(world, data, app, cell, complaint):
+    liar = Server("liar", under_gunicorn(f"tests.system.liars:{app}"), "abcd")
+    run = Run(1, 1, PLAYERS, is_full=False)
+    with pytest.raises(WrongAnswer, match=complaint):
+        list(bench.measured(run, world, [liar], [CELL[cell]], data))
+
+
+@pytest.mark.parametrize(("refused", "broken"), [(1, 0), (0, 1)])
+def test_a_request_that_failed_ends_the_bench(refused, broken):
+    failed = Load(100, 1.0, 1.0, 1.0, refused, broken)
+    with pytest.raises(WrongAnswer, match="refused"):
+        check_load(CELL["a"], SimpleNamespace(server=SERVERS[0]), failed)
+
+
+def test_a_small_growth_is_measured(world, data):
+    options = ("--sizes", f"1000,{PLAYERS}", "--requests", "5", "--seconds", "1")
+    result = run_command(growth.main, data, *options)
+    assert result.exit_code == 0, result.output
+    assert f"{PLAYERS // 100} of {PLAYERS // 100} pages" in result.output
+    assert "retries per give" in (data / "growth.md").read_text()
+    assert ElementTree.parse(data / "growth.svg").getroot().tag.endswith("svg")
