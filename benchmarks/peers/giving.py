@@ -36,12 +36,12 @@ def into_first_slot(name_key: str, item: str, quantity: int) -> tuple[Document, 
 def anywhere(name_key: str, item: str, quantity: int) -> tuple[Document, list[Document]]:
     """Return the filter and the pipeline of the whole rule; without room nothing is found."""
     slot = {"$ifNull": [_lowest(_with_room(item, quantity)), _first_empty()]}
-    held = {"$ifNull": [{"$getField": {"field": "$$slot", "input": "$Inventory"}}, {}]}
+    held = {"$ifNull": [{"$first": _slots_where([{"$eq": ["$$this.k", "$$slot"]}])}, {"v": {}}]}
     grown = {
         "ItemId": item,
-        "Quantity": {"$add": [{"$ifNull": ["$$held.Quantity", 0]}, quantity]},
+        "Quantity": {"$add": [{"$ifNull": ["$$held.v.Quantity", 0]}, quantity]},
     }
-    filled = {"$arrayToObject": [[{"k": "$$slot", "v": {"$mergeObjects": ["$$held", grown]}}]]}
+    filled = {"$arrayToObject": [[{"k": "$$slot", "v": {"$mergeObjects": ["$$held.v", grown]}}]]}
     placed = {"$mergeObjects": ["$Inventory", filled]}
     inside = {"$let": {"vars": {"held": held}, "in": placed}}
     where = {"NameKey": name_key, "$expr": {"$ne": [slot, None]}}
@@ -60,8 +60,12 @@ def _with_room(item: str, quantity: int) -> Document:
         {"$eq": [{"$ifNull": ["$$this.v.StatBuffs", NO_BUFFS]}, NO_BUFFS]},
         {"$lte": ["$$this.v.Quantity", STACK_LIMIT - quantity]},
     ]
+    return _slots_where(plain)
+
+
+def _slots_where(conditions: list[Document]) -> Document:
     slots = {"$objectToArray": "$Inventory"}
-    return {"$filter": {"input": slots, "as": "this", "cond": {"$and": plain}}}
+    return {"$filter": {"input": slots, "as": "this", "cond": {"$and": conditions}}}
 
 
 def _lowest(slots: Document) -> Document:

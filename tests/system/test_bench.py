@@ -12,8 +12,9 @@ from click.testing import CliRunner
 
 pytest.importorskip("psutil", reason="the bench extra is not installed")
 
+from app.items.domain import Limits, give
 from benchmarks import bench, growth, worlds
-from benchmarks.cells import CELLS
+from benchmarks.cells import CELLS, gives_to
 from benchmarks.checks import WrongAnswer, check_answers, check_load
 from benchmarks.load import Load
 from benchmarks.peers.tokens import jwt_for
@@ -63,7 +64,23 @@ def test_every_server_answers_its_cells_rightly(world, data):
             for key in server.cells:
                 requests = [server.request(request) for request in CELL[key].requests(world)]
                 check_answers(CELL[key], served, requests)
+            if "d" in server.cells:
+                check_that_gives_are_gives(world, served)
     world.reset()
+
+
+def check_that_gives_are_gives(world, served):
+    """Give to players as they are, who hold the item somewhere or nowhere."""
+    players = world.db["players"]
+    for name in world.read_names[:20]:
+        before = players.find_one({"NameKey": name.casefold()})
+        status, answer = served.ask(gives_to([name])[0])
+        after = players.find_one({"_id": before["_id"]})
+        players.replace_one({"_id": before["_id"]}, before)
+        right = give(before, itemid=worlds.GIVEN_ITEM, quantity=1, limits=Limits(35, 100, 10**6))
+        assert (status, answer) == (200, right.answer), served.server.name
+        assert after["Inventory"] == right.fields["Inventory"], served.server.name
+        assert after["Version"] == before["Version"] + 1
 
 
 @pytest.mark.parametrize(
