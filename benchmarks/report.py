@@ -14,7 +14,7 @@ Table = Callable[[Row, list[Row]], str]
 
 HEAD = (
     *("", "req/s", "p50 ms", "p99 ms", "worker CPU ms", "MongoDB CPU ms"),
-    *("CPU to LIMIT", "rounds apart"),
+    *("CPU to LIMIT", "noise of CPU", "of req/s"),
 )
 TARGET_HEAD = ("target", "wanted", "measured", "")
 MEMORY_HEAD = ("memory per worker", "resident MB", "own MB")
@@ -67,7 +67,8 @@ def _row(run: Run, server: str, cell: str) -> Row:
     return (
         *(server, figure("per_second", 0), figure("p50_ms", 1), figure("p99_ms", 1)),
         *(figure("worker_ms", 2), figure("mongod_ms", 2)),
-        *(f"{ratio:.2f}" if ratio else "-", f"{run.noise(server, cell):.0%}"),
+        f"{ratio:.2f}" if ratio else "-",
+        *(f"{run.noise(server, cell, name):.0%}" for name in ("worker_ms", "per_second")),
     )
 
 
@@ -98,6 +99,6 @@ NOTES = """## What is compared
 
 All write with majority concern. Before each cell answers are compared with the right ones, field
 by field; after it no request may have failed, and what was given or set must be in the database,
-once for each request. CPU is user and system time, per request; "rounds apart" is the largest
-minus the smallest of the rounds' figures, to their mean.
+once for each request. CPU is user and system time, per request; noise is the largest minus the
+smallest of the rounds' figures, to their mean.
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import NamedTuple
@@ -69,20 +68,12 @@ class Run:
         one, two = self.mean(server, cell, figure), self.mean(other, cell, figure)
         return one / two if one is not None and two else None
 
-    def noise(self, server: str, cell: str) -> float:
-        """Return how far the rounds are apart in worker CPU and in requests, as a part of one."""
-        found = self.of(server, cell)
-        figures: list[Callable[[Sample], float]] = [
-            lambda sample: sample.worker_ms,
-            lambda sample: sample.per_second,
-        ]
-        return max((_spread([figure(s) for s in found]) for figure in figures), default=0.0)
+    def noise(self, server: str, cell: str, figure: str) -> float:
+        """Return how far the rounds are apart in a figure, as a part of their mean."""
+        values = [getattr(sample, figure) for sample in self.of(server, cell)]
+        return float((max(values) - min(values)) / fmean(values))
 
     def memory(self, server: str) -> tuple[float, float]:
         """Return the most that a worker of a server had at the end of any cell."""
         own = [sample for sample in self.samples if sample.server == server]
         return max(s.resident_mb for s in own), max(s.own_mb for s in own)
-
-
-def _spread(values: list[float]) -> float:
-    return (max(values) - min(values)) / fmean(values)
