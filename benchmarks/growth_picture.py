@@ -90,9 +90,10 @@ def _walk(drawing: Drawing, growth: Growth, y: float) -> float:
     )
     drawing.curve([at(place, ms) for place, ms in enumerate(parts)])
     drawing.text(left, at(0, parts[0])[1] + 16, f"{parts[0]:.1f} ms", "small")
-    drawing.text(
-        at(len(parts) - 1, 0)[0], at(0, parts[-1])[1] - 6, f"{parts[-1]:.1f} ms", "small", "end"
-    )
+    if len(parts) > 1:
+        drawing.text(
+            at(len(parts) - 1, 0)[0], at(0, parts[-1])[1] - 6, f"{parts[-1]:.1f} ms", "small", "end"
+        )
     told = f"{len(walked.seconds):,} pages, {sum(walked.seconds):.0f} s"
     drawing.text(left, bottom + 17, told if walked.is_whole else f"{told}: given up", "faint small")
     return bottom + 50
