@@ -108,7 +108,7 @@ class Settings:
 
     # The largest page; a larger pageSize or count is served as this.
     PAGE_SIZE_MAX: int = 100
-    # How old the Total of an unfiltered list may be.
+    # How old the Total of an unfiltered list, and the count of players online, may be.
     TOTAL_CACHE_SECONDS: float = 1.0
     # Slots of an inventory.
     INVENTORY_SIZE: int = 35

@@ -15,6 +15,7 @@ from app.storage.client import Storage
 from app.storage.lookup import by_key
 from app.storage.pages import Order, Pages
 from app.storage.swap import swap
+from app.storage.totals import Fresh
 
 Document = dict[str, Any]
 
@@ -39,6 +40,7 @@ class Players:
         self._players = storage.db["players"]
         self._pages = Pages(self._players, total_seconds)
         self._online_ttl = timedelta(seconds=online_ttl)
+        self.count_online = Fresh(total_seconds, self._count_online).get
 
     def get(self, key: Lookup) -> Document:
         """Return the record of a player."""
@@ -82,7 +84,7 @@ class Players:
             raise NotFound("player", key)
         return served(player, self._online_since())
 
-    def count_online(self) -> int:
+    def _count_online(self) -> int:
         return self._players.count_documents(_online(self._online_since()))
 
     def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:

@@ -1,9 +1,10 @@
-"""How many documents a collection has."""
+"""How many documents a collection has, in all or of a kind."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from pymongo.collection import Collection
@@ -12,6 +13,23 @@ from pymongo.errors import PyMongoError
 Document = dict[str, Any]
 
 DRIFT_SECONDS = 600
+
+
+class Fresh:
+    """A number that is read again when it is some seconds old."""
+
+    def __init__(self, seconds: float, read: Callable[[], int]) -> None:
+        self._seconds = seconds
+        self._read = read
+        self._value = 0
+        self._read_at = float("-inf")
+
+    def get(self) -> int:
+        now = time.monotonic()
+        if now - self._read_at >= self._seconds:
+            self._value = self._read()
+            self._read_at = now
+        return self._value
 
 
 class Total:
@@ -24,22 +42,17 @@ class Total:
 
     def __init__(self, collection: Collection[Document], seconds: float) -> None:
         self._collection = collection
-        self._seconds = seconds
         self._measuring = threading.Lock()
         self._error = 0
         self._measured: tuple[Any, float] = (None, float("-inf"))
-        self._value = 0
-        self._read_at = float("-inf")
+        self.get = Fresh(seconds, self._estimate if seconds else self._count).get
 
-    def get(self) -> int:
-        if not self._seconds:
-            return self._collection.count_documents({})
-        now = time.monotonic()
-        if now - self._read_at > self._seconds:
-            self._correct(now)
-            self._value = self._collection.estimated_document_count() - self._error
-            self._read_at = now
-        return self._value
+    def _count(self) -> int:
+        return self._collection.count_documents({})
+
+    def _estimate(self) -> int:
+        self._correct(time.monotonic())
+        return self._collection.estimated_document_count() - self._error
 
     def _correct(self, now: float) -> None:
         """Measure the counter's error again where it is old or another server leads."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
@@ -274,8 +275,13 @@ def test_many_right_passwords_at_once_all_get_in(real_storage, real_db):
     attempts = Attempts(real_storage, account=3, address=5, seconds=600)
 
     def right(_):
-        with attempts.one(account="alice", address="198.51.100.1"):
-            return True
+        while True:
+            # On a busy machine some are told to try again; none is refused.
+            with (
+                contextlib.suppress(Unavailable),
+                attempts.one(account="alice", address="198.51.100.1"),
+            ):
+                return True
 
     with ThreadPoolExecutor(16) as pool:
         assert all(pool.map(right, range(100)))
