@@ -1,8 +1,18 @@
 // Makes a replica set of one server, and the application's account. Safe to repeat.
 
-const connection = new Mongo(
-  `mongodb://root:${process.env.MONGODB_ROOT_PASSWORD}@${process.env.MONGODB_HOST}/admin?directConnection=true`
-);
+const address = `mongodb://root:${process.env.MONGODB_ROOT_PASSWORD}@${process.env.MONGODB_HOST}/admin?directConnection=true`;
+const connection = connect_patiently(60);
+
+function connect_patiently(tries) {
+  try {
+    return new Mongo(address);
+  } catch (error) {
+    if (tries === 0) throw error;
+    sleep(1000);
+    return connect_patiently(tries - 1);
+  }
+}
+
 const admin = connection.getDB("admin");
 
 try {

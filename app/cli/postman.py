@@ -80,6 +80,7 @@ PATH_VALUES = {
 # Where reading somebody who is there says more than reading the account that was just made.
 OF_THE_WORLD = {"get_user", "list_characters"}
 BODY_VALUES: dict[str, Document] = {
+    "set_variable": {"value": "{{value}}"},
     "give_item": {"itemid": "{{itemId}}"},
     "take_item": {"itemid": "{{itemId}}"},
     "teach_spell": {"spellid": "{{spellId}}"},
@@ -127,7 +128,7 @@ def collection(document: Document) -> Document:
         },
         "auth": {"type": "bearer", "bearer": [_bearer("{{accessToken}}")]},
         "event": [_event("prerequest", scripts.SIGN_IN)],
-        "variable": [{"key": "newUser", "value": "newcomer"}],
+        "variable": [{"key": "newUser", "value": "newcomer"}, {"key": "value", "value": "294"}],
         "item": [
             {"name": folder, "description": tags[folder], "item": items}
             for folder, items in folders.items()
@@ -231,7 +232,8 @@ class Request:
         body = {**content[JSON]["example"], **BODY_VALUES.get(self._name, {})}
         if len(content) > 1:
             return _form(body)
-        text = json.dumps(body, indent=2)
+        # A number or a flag stands in a body without quotes.
+        text = json.dumps(body, indent=2).replace('"{{value}}"', "{{value}}")
         return {"mode": "raw", "raw": text, "options": {"raw": {"language": "json"}}}
 
     def _shape(self) -> Document:

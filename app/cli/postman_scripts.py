@@ -90,9 +90,20 @@ pm.collectionVariables.set("expiresAt", Date.now() + expires_in * 1000);
 """
 
 
+# After some answers: what later requests go on with.
+AFTER = {
+    "create_token": KEEP,
+    # It is set to what it is, so that a run changes nothing.
+    "get_variable_value": """\
+
+pm.collectionVariables.set("value", pm.response.json().value);
+""",
+}
+
+
 def tests(shape: dict[str, Any], operation: str) -> str:
     """Return what is checked of an answer: its status, its type, its shape."""
-    after = KEEP if operation == "create_token" else ""
+    after = AFTER.get(operation, "")
     return f"""\
 pm.test("answers 200 in JSON", () => {{
   pm.response.to.have.status(200);

@@ -30,7 +30,7 @@ POLICY = (
 def register(app: Flask, api: Api, open_to_all: Callable[..., object]) -> None:
     """Serve the specification and Swagger UI, open to all."""
     document = app.extensions[DOCUMENT] = specification(app, api)
-    template = (OURS / "page.html").read_text()
+    template = Path(__file__).with_name("docs_page.html").read_text()
 
     def openapi_json() -> Response:
         return json_response(document)

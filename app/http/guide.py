@@ -71,5 +71,5 @@ HEADERS = {
     "WWW-Authenticate": _header("How to show who calls.", "Bearer"),
     "Idempotency-Replayed": _header("True where this answer was given before.", "true"),
     "Deprecation": _header("Since when, as RFC 9745 writes it.", "@1767225600"),
-    "Link": _header("What replaces it.", '</api/v1/players>; rel="successor-version"'),
+    "Link": _header("What replaces it, as rel successor-version.", "</api/v1/...>; rel=..."),
 }

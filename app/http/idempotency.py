@@ -22,7 +22,7 @@ def intent(operation: str, arguments: Any) -> Intent:
     if key is None:
         return Intent(operation)
     if not (1 <= len(key) <= LONGEST and key.isascii() and key.isprintable()):
-        raise Invalid(f"The header {HEADER} must be 1 to {LONGEST} printable characters.")
+        raise Invalid(f"The header {HEADER} must be 1 to {LONGEST} printable ASCII characters.")
     return Intent(operation, key, _fingerprint(arguments))
 
 

@@ -21,7 +21,7 @@ class PageSchema(Schema):
 
     Total = Integer(0, example=1, description="Of all records, not of this page.")
     Page = Integer(0, example=0)
-    PageSize = Integer(1, example=5, description="As served: at most 100.")
+    PageSize = Integer(1, example=5, description="As served.")
     Count = Integer(0, example=1, description="Of the records in this answer.")
 
 
@@ -40,7 +40,7 @@ class PagedListArgs(Schema):
     pageSize = QueryInteger(
         1,
         load_default=PAGE_SIZE,
-        description="Records of a page; more than 100 are served as 100, and PageSize says so.",
+        description="Records of a page. More than the most that is set (100) is served as that.",
     )
     limit = QueryInteger(
         1,
@@ -75,7 +75,8 @@ class SearchText(Text):
     def __init__(self) -> None:
         super().__init__(
             metadata={"minLength": SEARCH_LENGTH},
-            description=f"{SEARCH_LENGTH} or more characters, anywhere in the name, in any case.",
+            description=f"{SEARCH_LENGTH} or more characters, anywhere in the name, in any case, "
+            "printable as those of names are.",
         )
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
@@ -100,7 +101,7 @@ class LegacyListArgs(Schema):
         1,
         load_default=PAGE_SIZE,
         example=PAGE_SIZE,
-        description="Records of a page; more than 100 are served as 100.",
+        description="Records of a page. More than the most that is set (100) is served as that.",
     )
 
 

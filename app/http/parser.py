@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal
 from urllib.parse import parse_qsl
@@ -21,6 +23,8 @@ UNKNOWN = "Unknown field."
 ONCE = "Must be given once."
 FORM = "application/x-www-form-urlencoded"
 MOST_FIELDS = 100
+MOST_FAULTS = 20
+LONGEST_NAME = 100
 # How lenient bodies spell numbers and flags.
 DIGITS = re.compile(r"-?[0-9]{1,100}", re.ASCII)
 WORDS = {"true": True, "false": False}
@@ -43,7 +47,7 @@ class RequestParser:
             @functools.wraps(view)
             def wrapper(*args: Any, **kwargs: Any) -> Any:
                 if is_body and current_app.config["LENIENT_BODIES"]:
-                    return view(*args, load(schema, respelled(schema, read_form())), **kwargs)
+                    return view(*args, load(schema, respelled(schema, read_form(schema))), **kwargs)
                 return view(*args, load(schema, read(), unknown), **kwargs)
 
             return wrapper
@@ -129,18 +133,24 @@ def read_json() -> dict[str, Any]:
     return value
 
 
-def read_form() -> dict[str, Any]:
-    """Return a form, or a JSON body where the caller prefers that."""
+def read_form(known: Schema | None = None) -> dict[str, Any]:
+    """Return a form, or a JSON body where the caller prefers that.
+
+    Each field must be given once; of fields that are known not to matter, any number may be.
+    """
     if request.mimetype != FORM:
         return read_json()
     try:
         pairs = parse_qsl(read_body().decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError:
         raise Invalid("The request body is not a valid form.") from None
+    if known:
+        names = {name.lower() for name in _named(known)}
+        pairs = [(name, value) for name, value in pairs if name.lower() in names]
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = {name: [ONCE] for name in fields if names.count(name) > 1}
+        counts = Counter(name for name, _ in pairs)
+        repeated = {name: [ONCE] for name, count in counts.items() if count > 1}
         raise Invalid(_sentence(repeated), repeated)
     return fields
 
@@ -161,8 +171,10 @@ BODIES = ("json", "form")
 def _explained(schema: Schema, errors: dict[str, Any]) -> dict[str, list[str]]:
     known = list(_named(schema))
     explained = {}
-    for name, messages in errors.items():
+    # A few tell what is wrong with the rest; thousands would cost us more than their sender.
+    for name, messages in itertools.islice(errors.items(), MOST_FAULTS):
         messages = messages if isinstance(messages, list) else [str(messages)]
+        name = name[:LONGEST_NAME]
         explained[name] = [_unknown(name, known) if m == UNKNOWN else m for m in messages]
     return explained
 

@@ -246,11 +246,11 @@ IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "description": (
         "Makes a retry safe: the same key with the same request again changes nothing and gets "
-        "the first answer, for the last 64 changes of the player."
+        "the first answer, for the last 64 changes of the player. Printable ASCII characters."
     ),
     "required": False,
     "example": "order-4711",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*$"},
 }
 
 

@@ -13,6 +13,12 @@ from app.keys import NIL, parse_guid
 QUANTITY_MAX = 2**31 - 1
 
 
+BAG_SLOTS = [
+    {"Slot": slot, "BagId": None, "ItemId": item, "Quantity": quantity, "StatBuffs": [0] * 5}
+    for slot, item, quantity in ((0, ITEM, 57), (1, NIL, 0))
+]
+
+
 class SlotSchema(Schema):
     """A slot of an inventory, a bank or a bag; the all-zero ItemId with Quantity 0 is empty."""
 
@@ -36,8 +42,8 @@ class BagSchema(Schema):
     """A bag and its slots."""
 
     Id = Guid(example=BAG)
-    SlotCount = Integer(0, example=8)
-    Slots = List(fields.Nested(SlotSchema))
+    SlotCount = Integer(0, example=2)
+    Slots = List(fields.Nested(SlotSchema), example=BAG_SLOTS)
 
 
 class TakeItemArgs(Schema):

@@ -53,6 +53,10 @@ REFUSED = {
     error.code: {"value": refusal(error.code, str(error))}
     for error in (bad_credentials(), unsupported_grant())
 }
+REFUSED |= {
+    "refresh_token": {"value": refusal("invalid_grant", str(bad_refresh_token()))},
+    "invalid_request": {"value": refusal("invalid_request", "The field 'username' is required.")},
+}
 DENIED = {no_access().code: {"value": refusal(no_access().code, str(no_access()))}}
 
 

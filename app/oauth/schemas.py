@@ -23,7 +23,9 @@ class TokenArgs(Schema):
     password = PasswordHash(
         description="With the grant_type password: the SHA-256 of the password in hex."
     )
-    refresh_token = Text(description="With the grant_type refresh_token.")
+    refresh_token = Text(
+        description="With the grant_type refresh_token: the one that came last, a guid."
+    )
 
     @validates_schema
     def has_what_its_grant_needs(self, data: dict[str, Any], **_: Any) -> None:

@@ -23,6 +23,7 @@ from app.keys import Lookup
 from app.players.schemas import (
     LegacyPlayerPageSchema,
     OnlineCountSchema,
+    OnlinePlayerPageSchema,
     PlayerListArgs,
     PlayerPageSchema,
     PlayerSchema,
@@ -71,7 +72,7 @@ def rank_players(args: dict[str, Any]) -> Response:
 @blp.route("/online", methods=["POST"])
 @roles.required()
 @blp.arguments(LegacyListArgs(), required=False)
-@blp.response(200, LegacyPlayerPageSchema)
+@blp.response(200, OnlinePlayerPageSchema)
 def list_online_players(args: dict[str, Any]) -> Response:
     """List players who are online
 

@@ -61,6 +61,20 @@ class PlayerPageSchema(PageSchema):
     Values = List(fields.Nested(PlayerSchema))
 
 
+class OnlinePlayerSchema(PlayerSchema):
+    """A player character who is online."""
+
+    Online = Flag(example=True)
+    LastOnline = Moment(allow_none=True, example="2026-01-31T12:00:00Z")
+    LastSeen = Moment(allow_none=True, example="2026-01-31T12:00:00Z")
+
+
+class OnlinePlayerPageSchema(LegacyPageSchema):
+    """A page of players who are online."""
+
+    entries = List(fields.Nested(OnlinePlayerSchema))
+
+
 class LegacyPlayerPageSchema(LegacyPageSchema):
     """A page of players in the former envelope."""
 

@@ -90,11 +90,17 @@ class TimedCollection(Collection[Document]):
     def find(self, *args: Any, **kw: Any) -> Cursor[Document]:
         return TimedCursor(self, *args, **kw)
 
+    def with_options(self, *args: Any, **kw: Any) -> Any:
+        plain = super().with_options(*args, **kw)
+        options = plain.codec_options, plain.read_preference, plain.write_concern
+        return TimedCollection(self.database, self.name, False, *options, plain.read_concern)
+
     count_documents = _timed_method("count_documents")
     estimated_document_count = _timed_method("estimated_document_count")
     insert_one = _timed_method("insert_one")
     insert_many = _timed_method("insert_many")
     update_one = _timed_method("update_one")
+    replace_one = _timed_method("replace_one")
     find_one_and_update = _timed_method("find_one_and_update")
     delete_many = _timed_method("delete_many")
     bulk_write = _timed_method("bulk_write")

@@ -15,6 +15,7 @@ from app.http.lists import (
     sort_direction,
 )
 
+CODE = "A code that still works, to callers with the role users.manage; else null."
 CURRENT = "The SHA-256 of the user's current password in hex."
 
 
@@ -50,7 +51,7 @@ class AccountSchema(Schema):
     PasswordResetCode = Text(
         allow_none=True,
         example="K7QF2MZR",
-        description="A code that still works, to callers with the role users.manage; else null.",
+        description=CODE,
     )
     IsMuted = Flag(example=True)
     MuteReason = Text(allow_none=True, example="Spamming in the market.")
@@ -63,7 +64,10 @@ class UserSchema(AccountSchema):
 
 
 class ChangedUserSchema(AccountSchema):
-    """An account after its email was changed."""
+    """An account after its email was changed, which voids a code mailed to the former one."""
+
+    Email = Text(required=True, example="moved@example.com")
+    PasswordResetCode = Text(allow_none=True, metadata={"example": None}, description=CODE)
 
     Power = fields.Nested(ChangedPowerSchema)
 
@@ -94,7 +98,7 @@ class RegisterArgs(Schema):
     username = Text(
         required=True,
         example="newcomer",
-        description="2 to 20 letters or digits, of any script.",
+        description="2 to 20 letters or digits, of any script, and nothing else.",
         metadata={"minLength": 2, "maxLength": 20},
     )
     password = PasswordHash(required=True)

@@ -19,7 +19,8 @@ class VariableValue(fields.Field[int | bool]):
     }
 
     def __init__(self, **kwargs: Any) -> None:
-        kinds = [{"type": "integer", "format": "int64"}, {"type": "boolean"}]
+        whole = {"type": "integer", "format": "int64", "minimum": -INT64, "maximum": INT64 - 1}
+        kinds = [whole, {"type": "boolean"}]
         super().__init__(metadata={"oneOf": kinds, "example": 294}, **kwargs)
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> int | bool:

@@ -12,6 +12,7 @@ import getpass
 import hashlib
 import itertools
 import os
+import re
 import sys
 import time
 from collections import Counter
@@ -95,19 +96,32 @@ def all_players(api: Api) -> Iterator[dict[str, Any]]:
 
 def read_gifts(path: Path) -> list[Gift]:
     """Read the whole file before anything is given, so that a bad row stops us in time."""
-    gifts, equals, rows_of = [], Counter[str](), Counter[str]()
+    gifts = []
     with path.open(newline="", encoding="utf-8-sig") as file:
         for row in (rows := csv.DictReader(file)):
             gift = {name: (row.get(name) or "").strip() for name in ("player", "item", "quantity")}
-            if not all(gift.values()) or not gift["quantity"].isdecimal():
+            if not all(gift.values()) or not re.fullmatch("[0-9]{1,10}", gift["quantity"]):
                 raise ValueError(f"Line {rows.line_num} needs player, item and a whole quantity.")
-            rows_of[gift["player"].casefold()] += 1
-            meaning = "\n".join([path.name, *gift.values()]).casefold()
-            equals[meaning] += 1
-            key = hashlib.sha256(f"{meaning}\n{equals[meaning]}".encode()).hexdigest()
-            gifts.append({**gift, "key": key, "line": str(rows.line_num)})
-    if max(rows_of.values(), default=0) > REMEMBERED:
+            gifts.append({**gift, "line": str(rows.line_num)})
+    return gifts
+
+
+def identified(api: Api, gifts: list[Gift], occasion: str) -> list[Gift]:
+    """Add whom each gift is for, by id, however a row spells it, and a key that stays the same."""
+    found: dict[str, Gift] = {}
+    for player in {gift["player"] for gift in gifts}:
+        answer = api.call("GET", f"/api/v1/players/{quote(player, safe='')}")
+        missing = answer.status_code == 404
+        found[player] = {"refusal": message(answer)} if missing else {"id": checked(answer)["Id"]}
+    gifts = [{**gift, **found[gift["player"]]} for gift in gifts]
+    if max(Counter(gift["id"] for gift in gifts if "id" in gift).values(), default=0) > REMEMBERED:
         raise ValueError(f"A player has more than {REMEMBERED} rows; give them in several files.")
+    equals = Counter[str]()
+    for gift in gifts:
+        whom = gift.get("id", "")
+        meaning = "\n".join([occasion, whom, gift["item"], gift["quantity"]]).casefold()
+        equals[meaning] += 1
+        gift["key"] = hashlib.sha256(f"{meaning}\n{equals[meaning]}".encode()).hexdigest()
     return gifts
 
 
@@ -123,7 +137,10 @@ def give(api: Api, gifts: list[Gift]) -> int:
     given, before, refused = 0, 0, []
     try:
         for gift in with_progress(gifts):
-            path = f"/api/v1/players/{quote(gift['player'], safe='')}/items/give"
+            if "refusal" in gift:
+                refused.append(f"line {gift['line']}, {gift['player']}: {gift['refusal']}")
+                continue
+            path = f"/api/v1/players/{gift['id']}/items/give"
             body = {"itemid": gift["item"], "quantity": int(gift["quantity"])}
             answer = api.call("POST", path, json=body, headers={"Idempotency-Key": gift["key"]})
             if not answer.ok:
@@ -150,11 +167,16 @@ def main() -> int:
         password = os.environ.get("GAME_PASSWORD") or getpass.getpass()
         api = Api(options.url, options.user, password)
         if options.command == "give":
-            return give(api, gifts)
+            return give(api, identified(api, gifts, options.file.name))
         table = csv.writer(sys.stdout)
         table.writerow(["player", "name", "level"])
         table.writerows([p["Id"], p["Name"], p["Level"]] for p in all_players(api))
-    except (OSError, RuntimeError, ValueError) as error:  # what requests raises are OSErrors
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+        csv.Error,
+    ) as error:  # what requests raises are OSErrors
         sys.exit(f"{error}\nRun it again when that is mended: nothing is given twice.")
     return 0
 

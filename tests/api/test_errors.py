@@ -204,3 +204,11 @@ def test_trailing_slashes_and_stray_headers_are_tolerated(client):
 def test_query_strings_ignore_unknown_names(client, as_role):
     response = client.get("/api/v1/players?colour=red&page=0", headers=as_role())
     assert response.status_code == 200
+
+
+def test_a_body_of_thousands_of_unknown_fields_is_refused_in_few_words(client):
+    body = {f"itmid{number}": 0 for number in range(20_000)}
+    response = client.post("/things/take", json={**body, "x" * 5000: 1})
+    assert response.status_code == 400
+    assert len(response.json["Errors"]) == 20
+    assert len(response.data) < 5000

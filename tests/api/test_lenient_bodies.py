@@ -196,3 +196,8 @@ def test_off_a_body_is_not_respelled(make_app, monkeypatch):
     assert (
         app.test_client().post("/api/v1/players", headers=World(app).headers()).json["total"] == 0
     )
+
+
+def test_an_unknown_field_may_come_as_often_as_it_likes(post):
+    body = urlencode([("value", "1"), ("tags[]", "a"), ("tags[]", "b")])
+    assert post(SET, data=body, content_type=FORM).json == {"VariableId": VARIABLE, "Value": 1}

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from pymongo import WriteConcern
 
 import config
 from app.auth.powers import Role
@@ -222,3 +223,11 @@ def test_the_dashboard_can_be_imported():
         assert panel["datasource"]["uid"] == "${datasource}"
         assert panel["targets"]
         assert panel["description"]
+
+
+def test_a_collection_with_other_options_is_timed_too(real_storage, real_db, growth):
+    unsafe = real_storage.db["page_starts"].with_options(write_concern=WriteConcern(w=1))
+    unsafe.replace_one({"_id": {"List": "x"}}, {"Keys": [], "At": NOW}, upsert=True)
+    name = "mongodb_operation_duration_seconds_count"
+    assert growth(name, operation="replace_one", collection="page_starts") == 1
+    assert unsafe.write_concern == WriteConcern(w=1)

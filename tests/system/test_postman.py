@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from app.cli.apidocs import COLLECTION, ENVIRONMENT
+from app.http.examples import PLAYER
 from tests.system.programs import run, serving
 
 KEPT = Path(__file__).parents[2] / "postman"
@@ -86,10 +88,30 @@ with_newman = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(scope="module")
+def belongings(server):
+    """Read all that the collection's player owns, knows and has done."""
+    folder = server.output.parent
+    token = run(folder, "token", "demo").stdout.strip()
+
+    def read():
+        found = {}
+        for part in ("items", "spells", "variables"):
+            url = f"{server.base}/api/v1/players/{PLAYER}/{part}"
+            request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                found[part] = json.load(answer)
+        return found
+
+    return read
+
+
 @with_newman
 @pytest.mark.parametrize("time", ["first", "second"])
-def test_the_whole_collection_passes_twice_in_a_row(server, collection, tmp_path, time):
+def test_the_whole_collection_passes_twice_in_a_row(server, collection, belongings, tmp_path, time):
+    before = belongings()
     code, result = newman(server, tmp_path)
+    assert belongings() == before
     assert result["failures"] == []
     assert result["stats"]["assertions"] == {
         "total": 2 * len(requests_of(collection)),

@@ -8,12 +8,15 @@ async function sha256(text) {
 }
 
 // People type a password; the API takes its hash. Browsers hash on https and on localhost only:
-// elsewhere the hash itself has to be typed.
+// elsewhere the hash itself has to be typed, and nothing else leaves the page.
 async function hashPassword(request) {
   if (!request.url.endsWith("/api/oauth/token") || typeof request.body !== "string") return request;
   const form = new URLSearchParams(request.body);
   const password = form.get("password");
-  if (password && !HASHED.test(password) && globalThis.crypto?.subtle) {
+  if (password && !HASHED.test(password)) {
+    if (!globalThis.crypto?.subtle) {
+      throw new Error("This page is not served over https: type the SHA-256 of the password in hex.");
+    }
     form.set("password", await sha256(password));
     request.body = form.toString();
   }
