@@ -27,7 +27,7 @@ UNITS = sorted((ROOT / "deploy").glob("quartermaster*.*"))
 SERVICE = (ROOT / "deploy" / "quartermaster.service").read_text()
 SOCKET = "/run/quartermaster/quartermaster.sock"
 TEXTS = [ROOT / "Dockerfile", ROOT / "compose.yaml", ROOT / "config" / "nginx.conf", *UNITS]
-TEXTS += [ROOT / "docs" / "deploy.rst", ROOT / "deploy" / "compose.env.example"]
+TEXTS += [ROOT / "docs" / "deploy.rst", *(ROOT / "deploy").glob("*.env.example")]
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
@@ -131,9 +131,15 @@ def test_every_container_is_hardened(name):
 def test_compose_asks_for_nothing_that_its_example_does_not_list():
     asked = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "compose.yaml").read_text()))
     example = (ROOT / "deploy" / "compose.env.example").read_text()
-    assert asked <= set(re.findall(r"^([A-Z_]+)=", example, re.MULTILINE))
-    # All of its settings reach the program, not only those that compose itself reads.
-    assert COMPOSE["services"]["app"]["env_file"] == "compose.env"
+    assert asked == set(re.findall(r"^([A-Z_]+)=", example, re.MULTILINE))
+
+
+def test_the_program_in_its_container_gets_any_setting_and_no_password_of_mongodb():
+    app = COMPOSE["services"]["app"]
+    assert app["env_file"] == "app.env"
+    example = (ROOT / "deploy" / "app.env.example").read_text()
+    assert all(name.startswith("QM_") for name in re.findall(r"^([A-Z_]+)=", example, re.M))
+    assert not any("ROOT" in str(value) for value in app["environment"].values())
 
 
 def test_compose_mounts_our_files_where_nginx_looks_for_them():
