@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -32,15 +33,25 @@ def encode(value: Any) -> bytes:
     return orjson.dumps(value, default=str, option=OPTIONS)
 
 
+STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
+
+
+class ReadyHeaders(Headers):
+    """Headers that are text already, and need not be looked at one by one."""
+
+    def __init__(self, pairs: list[tuple[str, str]]) -> None:
+        self._list = pairs
+
+
 class JsonResponse(Response):
     """A ready answer: a body of known length, a status and a few headers, passed on as they are."""
 
     def __init__(self, body: bytes, status: int, headers: dict[str, str] | None) -> None:
-        self.headers = Headers()
-        self.headers.extend({"Content-Type": CONTENT_TYPE, "Content-Length": str(len(body))})
+        pairs = [("Content-Type", CONTENT_TYPE), ("Content-Length", str(len(body)))]
         if headers:
-            self.headers.extend(headers)
-        self.status_code = status
+            pairs += headers.items()
+        self.headers = ReadyHeaders(pairs)
+        self._status, self._status_code = STATUS_LINES[status], status
         self._body = self.response = [body]
         self.direct_passthrough = False
         self._on_close: list[Any] = []

@@ -24,6 +24,8 @@ ONCE = "Must be given once."
 FORM = "application/x-www-form-urlencoded"
 MOST_FIELDS = 100
 MOST_FAULTS = 20
+REMEMBERED = 1024
+USUAL_QUERY = 200
 LONGEST_NAME = 100
 # How lenient bodies spell numbers and flags.
 DIGITS = re.compile(r"-?[0-9]{1,100}", re.ASCII)
@@ -40,19 +42,41 @@ class RequestParser:
 
     def use_args(self, schema: Schema, *, location: str) -> Callable[..., Any]:
         """Hand the view what its schema makes of a body, a form or a query string."""
+        if location == "query":
+            return _with_query(schema)
         read, unknown = READERS[location]
-        is_body = location in BODIES
 
         def decorator(view: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(view)
             def wrapper(*args: Any, **kwargs: Any) -> Any:
-                if is_body and current_app.config["LENIENT_BODIES"]:
+                if current_app.config["LENIENT_BODIES"]:
                     return view(*args, load(schema, respelled(schema, read_form(schema))), **kwargs)
                 return view(*args, load(schema, read(), unknown), **kwargs)
 
             return wrapper
 
         return decorator
+
+
+def _with_query(schema: Schema) -> Callable[..., Any]:
+    """Hand the view what its schema makes of a query string; few differ, so they are remembered."""
+
+    @functools.lru_cache(REMEMBERED)
+    def remembered(_: str) -> dict[str, Any]:
+        values: dict[str, Any] = load(schema, request.args.to_dict(), "exclude")
+        return values
+
+    def decorator(view: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(view)
+        def wrapper(**path: Any) -> Any:
+            query = request.environ.get("QUERY_STRING", "")
+            # What is too long to be usual is read without being remembered.
+            read = remembered if len(query) <= USUAL_QUERY else remembered.__wrapped__
+            return view(dict(read(query)), **path)
+
+        return wrapper
+
+    return decorator
 
 
 def load(schema: Schema, values: Any, unknown: Unknown = "raise") -> Any:
@@ -155,17 +179,11 @@ def read_form(known: Schema | None = None) -> dict[str, Any]:
     return fields
 
 
-def read_query() -> dict[str, Any]:
-    return request.args.to_dict()
-
-
 READERS: dict[str, tuple[Callable[[], dict[str, Any]], Unknown]] = {
     "json": (read_json, "raise"),
     # OAuth tells servers to ignore what they do not know.
     "form": (read_form, "exclude"),
-    "query": (read_query, "exclude"),
 }
-BODIES = ("json", "form")
 
 
 def _explained(schema: Schema, errors: dict[str, Any]) -> dict[str, list[str]]:
