@@ -11,6 +11,7 @@ from pymongo.cursor import Cursor
 
 from app.paging import Page, Window
 from app.storage.page_starts import PageStarts, Start
+from app.storage.timing import TimedCollection
 from app.storage.totals import Total
 
 Document = dict[str, Any]
@@ -47,7 +48,7 @@ class Pages:
     def read(self, window: Window, order: Order, fields: Fields) -> Page:
         """Return one page of all documents."""
         total = self._total.get()
-        if window.start + window.limit >= DEEP and window.start < total:
+        if window.start + window.limit >= DEEP:
             return Page(total, self._deep(window, order, fields, total))
         return Page(total, self._part(window, order, fields, {}))
 
@@ -83,6 +84,9 @@ class Pages:
         where: Document,
         index: str | None = None,
     ) -> list[Document]:
+        limits = window.start, window.limit
+        if isinstance(self._collection, TimedCollection):
+            return self._collection.find_all(where, fields, order.sort, *limits, index)
         cursor = self._collection.find(where, fields, sort=list(order.sort)).hint(index)
         return list(cursor.skip(window.start).limit(window.limit))
 

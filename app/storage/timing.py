@@ -27,6 +27,8 @@ from app import metrics
 
 Document = dict[str, Any]
 
+Sort = Sequence[tuple[str, int]]
+
 END = object()
 
 
@@ -67,32 +69,46 @@ class TimedCollection(Collection[Document]):
     """Times whatever this program does to documents."""
 
     def find_one(
-        self,
-        filter: Any = None,
-        projection: Any = None,
-        sort: Sequence[tuple[str, int]] = (),
+        self, filter: Any = None, projection: Any = None, sort: Sort = ()
     ) -> Document | None:
-        """Read one document by a bare command: a cursor for it would cost a third more."""
-        return _timed("find", self, self._find_one, filter, projection, sort)
+        found = self.find_all(filter or {}, projection or {}, sort, 0, 1)
+        return found[0] if found else None
 
-    def _find_one(self, filter: Any, projection: Any, sort: Any) -> Document | None:
-        command: Document = {"find": self.name, "limit": 1, "singleBatch": True}
-        if filter:
-            command["filter"] = filter
-        if projection:
-            is_list = isinstance(projection, list)
-            command["projection"] = dict.fromkeys(projection, 1) if is_list else projection
+    def find_all(
+        self, where: Document, fields: Any, sort: Sort, skip: int, limit: int, hint: Any = None
+    ) -> list[Document]:
+        """Read some documents by a bare command: a cursor for them would cost a third more."""
+        named = dict.fromkeys(fields, 1) if isinstance(fields, list) else fields
+        command: Document = {"find": self.name, "filter": where, "projection": named}
+        command |= {"limit": limit, "batchSize": limit + 1}
         if sort:
             command["sort"] = dict(sort)
+        if skip:
+            command["skip"] = skip
+        if hint:
+            command["hint"] = hint
+        return _timed("find", self, self._run, command)
+
+    def _run(self, command: Document) -> list[Document]:
         try:
-            reply = self.database.command(command, codec_options=self.codec_options)
+            cursor = self.database.command(command, codec_options=self.codec_options)["cursor"]
+            if not cursor["id"]:
+                return cursor["firstBatch"]
+            # They are too large for one answer.
+            self.database.command("killCursors", self.name, cursors=[cursor["id"]])
         except AutoReconnect as error:
             if error.timeout or isinstance(error, ServerSelectionTimeoutError):
                 raise
-            # The long way chooses the server anew, and tries once more if it has to.
-            return next(Cursor(self, filter, projection, limit=-1, sort=list(sort) or None), None)
-        batch: list[Document] = reply["cursor"]["firstBatch"]
-        return batch[0] if batch else None
+        # The long way reads on, or chooses the server anew and tries once more.
+        plain = Cursor(
+            self,
+            command["filter"],
+            command["projection"] or None,
+            skip=command.get("skip", 0),
+            limit=command["limit"],
+            sort=list(command.get("sort", {}).items()) or None,
+        )
+        return list(plain.hint(command.get("hint")))
 
     def find(self, *args: Any, **kw: Any) -> Cursor[Document]:
         return TimedCursor(self, *args, **kw)
