@@ -138,6 +138,8 @@ def _difference(old: Document, new: Mapping[str, Any]) -> Document:
 def _collect(update: Document, path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     for name, value in new.items():
         before = old.get(name, _ABSENT)
+        if value is before:  # what a rule leaves alone, it hands back as it was
+            continue
         if isinstance(value, dict) and isinstance(before, dict):
             _collect(update, f"{path}{name}.", before, value)
         elif not _same(before, value):
