@@ -19,25 +19,25 @@ CODE = "A code that still works, to callers with the role users.manage; else nul
 CURRENT = "The SHA-256 of the user's current password in hex."
 
 
-class QueriedPowerSchema(Schema):
-    """What an account may do, as lists and lookups name it."""
+class PowerSchema(Schema):
+    """What both sets of flags share."""
 
     Editor = Flag(example=False)
     Ban = Flag(example=False)
     Kick = Flag(example=False)
     Mute = Flag(example=False)
     Api = Flag(example=True, description="The role api.")
+
+
+class QueriedPowerSchema(PowerSchema):
+    """What an account may do, as lists and lookups name it."""
+
     PersonalInformation = Flag(example=False, description="The role users.query.")
 
 
-class ChangedPowerSchema(Schema):
+class ChangedPowerSchema(PowerSchema):
     """What an account may do, as a change of email names it."""
 
-    Editor = Flag(example=False)
-    Ban = Flag(example=False)
-    Kick = Flag(example=False)
-    Mute = Flag(example=False)
-    Api = Flag(example=True, description="The role api.")
     ApiPersonalInformation = Flag(example=False, description="The role users.query.")
     ApiUserManagement = Flag(example=False, description="The role users.manage.")
 
