@@ -42,15 +42,21 @@ class Application(Flask):
         tracing.begin(environ)
         outside = current_environ.set(environ)
         try:
+            response = self._answer(request)
+            tracing.end(request, response)
+            return response
+        finally:
+            current_environ.reset(outside)
+
+    def _answer(self, request: Request) -> Response:
+        try:
             if request.routing_exception is not None:
                 self.raise_routing_exception(request)
             view = self.view_functions[request.url_rule.endpoint]  # type: ignore[union-attr]
-            response: Any = view(**request.view_args)  # type: ignore[arg-type]
+            answer: Any = view(**request.view_args)  # type: ignore[arg-type]
         except Exception as error:
-            response = self.handle_user_exception(error)
-        tracing.end(request, response)
-        current_environ.reset(outside)
-        return response
+            answer = self.handle_user_exception(error)
+        return answer
 
     def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
         if request is None:

@@ -9,6 +9,7 @@ import re
 import pytest
 
 from app.http.logs import JsonFormatter, TextFormatter
+from app.http.stores import current_environ
 from tests.factories import sha256
 
 
@@ -71,3 +72,13 @@ def test_no_token_hash_or_body_is_logged(client, world, lines):
     assert len(lines["json"]) == 5
     for secret in (hashed, tokens["access_token"], tokens["refresh_token"], user["PasswordHash"]):
         assert secret not in everything
+
+
+def test_what_fails_while_a_request_is_traced_leaves_nothing_of_it_behind(client, monkeypatch):
+    def fail(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("app.metrics.request_ended", fail)
+    with pytest.raises(OSError, match="No space"):
+        client.get("/healthz")
+    assert current_environ.get() == {}
