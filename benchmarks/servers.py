@@ -44,9 +44,14 @@ class Server(NamedTuple):
     answer: Callable[[Any], Any] = lambda answer: answer
 
 
-def under_gunicorn(app: str) -> Callable[[int, int], list[str]]:
+def under_gunicorn(app: str, *options: str) -> Callable[[int, int], list[str]]:
     """Serve by the gunicorn and the settings that Quartermaster is served by."""
-    return lambda _port, _workers: [*GUNICORN, app]
+    return lambda _port, _workers: [*GUNICORN, *options, app]
+
+
+def as_gunicorn_is(app: str) -> Callable[[int, int], list[str]]:
+    """Serve by gunicorn's own threaded worker: what ours does better is part of Quartermaster."""
+    return under_gunicorn(app, "--worker-class", "gthread")
 
 
 def under_uvicorn(app: str) -> Callable[[int, int], list[str]]:
@@ -74,11 +79,11 @@ def as_eve_answers(answer: Any) -> Any:
 QUARTERMASTER = Server("quartermaster", under_gunicorn("wsgi:app"), "abcdefgh")
 SERVERS = (
     QUARTERMASTER,
-    Server("limit", under_gunicorn("benchmarks.peers.limit:app"), "abcd"),
-    Server("flask-smorest", under_gunicorn("benchmarks.peers.smorest:app"), "abcd", takes_jwt=True),
+    Server("limit", as_gunicorn_is("benchmarks.peers.limit:app"), "abcd"),
+    Server("flask-smorest", as_gunicorn_is("benchmarks.peers.smorest:app"), "abcd", takes_jwt=True),
     Server(
         "eve",
-        under_gunicorn("benchmarks.peers.eve_app:app"),
+        as_gunicorn_is("benchmarks.peers.eve_app:app"),
         "ac",
         takes_jwt=True,
         request=as_eve_is_asked,

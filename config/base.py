@@ -44,6 +44,8 @@ class Settings:
     WORKER_TIMEOUT_SECONDS: int = 30
     # How long a stopping worker may finish what it has begun.
     GRACEFUL_TIMEOUT_SECONDS: int = 20
+    # How long a client may stop amid a request or an answer.
+    STALL_SECONDS: int = 30
     # How long a connection may be idle between two requests.
     KEEPALIVE_SECONDS: int = 65
     # How long a stopping worker still serves an idle connection; more than a proxy keeps one.

@@ -38,6 +38,12 @@ class GunicornLogger(gunicorn.glogging.Logger):
 
     access_log_enabled = False
 
+    def exception(self, msg: str, *args: Any, **kwargs: Any) -> None:
+        if isinstance(sys.exc_info()[1], BlockingIOError):
+            self.info("A client stopped amid a request, and its connection was closed.")
+        else:
+            super().exception(msg, *args, **kwargs)
+
 
 class JsonFormatter(logging.Formatter):
     """One JSON object to a line."""

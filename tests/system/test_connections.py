@@ -1,0 +1,121 @@
+"""How the threads of a worker are shared among connections, at real gunicorn."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+from contextlib import ExitStack, closing, contextmanager
+
+import pytest
+
+from tests.factories import sha256
+from tests.system.programs import serving, wait_until
+
+THREADS = 2
+DEMO = {"grant_type": "password", "username": "demo", "password": sha256("demo")}
+JSON = {"Content-Type": "application/json"}
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("connections")
+    few = {"WORKERS": "1", "THREADS": str(THREADS), "STALL_SECONDS": "1"}
+    with serving(folder, "--demo", **few) as server:
+        yield server
+
+
+def connect(server):
+    return closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=20))
+
+
+def ask(connection):
+    connection.request("GET", "/healthz")
+    answer = connection.getresponse()
+    answer.read()
+    assert answer.status == 200
+
+
+def sign_in(connection):
+    connection.request("POST", "/api/oauth/token", json.dumps(DEMO), JSON)
+    answer = connection.getresponse()
+    answer.read()
+    assert answer.status == 200
+
+
+@contextmanager
+def busy(server, count, request=ask):
+    """Keep some connections busy: on each, a request follows as soon as one is answered."""
+    ended = threading.Event()
+    answered = [0] * count
+
+    def work(number):
+        with connect(server) as connection:
+            while not ended.is_set():
+                request(connection)
+                answered[number] += 1
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield answered
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_more_busy_connections_than_threads_are_served_alike(server):
+    # Signing in takes the server longer than the clients, so that requests wait for a thread.
+    with busy(server, THREADS * 4, sign_in) as answered:
+        wait_until(lambda: min(answered) > 5)
+        assert max(answered) < 4 * min(answered)
+
+
+def test_who_comes_later_is_served_beside_busy_connections(server):
+    with busy(server, THREADS) as answered:
+        wait_until(lambda: min(answered) > 50)
+        with connect(server) as late:
+            for _ in range(50):
+                ask(late)
+
+
+def test_silent_connections_take_no_thread(server):
+    with ExitStack() as stack:
+        for _ in range(THREADS * 20):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        with connect(server) as connection:
+            ask(connection)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"GET /healthz HTTP/1.1\r\nHos",
+        b"POST /api/oauth/token HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+    ],
+)
+def test_a_client_that_stops_amid_its_request_does_not_keep_a_thread(server, part):
+    with ExitStack() as stack:
+        for _ in range(THREADS):
+            stalled = socket.create_connection(("127.0.0.1", server.port))
+            stack.enter_context(stalled).sendall(part)
+        with connect(server) as connection:
+            ask(connection)
+    assert "Traceback" not in server.output.read_text()
+
+
+def test_requests_that_are_sent_ahead_are_answered_in_order(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        ids = [f"ahead-{number}" for number in range(20)]
+        connection.sendall(
+            b"".join(HEALTH[:-2] + f"X-Request-ID: {id_}\r\n\r\n".encode() for id_ in ids)
+        )
+        said = b""
+        while said.count(b"ahead-") < len(ids):
+            said += connection.recv(65536)
+    found = [line.split()[1] for line in said.decode().splitlines() if "ahead-" in line]
+    assert found == ids
