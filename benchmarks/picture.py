@@ -14,7 +14,10 @@ LABELS = 140
 PANEL = 370
 GAP = 40
 BAR, STEP = 16, 21
-NAMES = {OURS: "Quartermaster", FLOOR: "LIMIT", "fastapi": "FastAPI", "eve": "Eve"}
+NAMES = {
+    **{OURS: "Quartermaster", FLOOR: "LIMIT", "fastapi": "FastAPI", "eve": "Eve"},
+    **{"limit-our-worker": "LIMIT, our worker", "limit-whole-give": "LIMIT, whole give"},
+}
 
 
 class Panel(NamedTuple):

@@ -89,8 +89,14 @@ NOTES = """## What is compared
 
 - **quartermaster**: as deployed, `QM_ENV=production`, its log line for every request included.
 - **limit**: the floor of this stack, a bare WSGI callable under the same gunicorn with the same
-  settings: the same token check, a projection and orjson by hand, a give by one
-  `find_one_and_update`, and no log. It asks MongoDB for the total of a list at every request.
+  settings and gunicorn's own threaded worker: the same token check, a projection and orjson by
+  hand, a give by one `find_one_and_update`, and no log. It asks MongoDB for the total of a list at
+  every request. Its give guesses that the first slot holds the stack that grows, and the players of
+  the bench are made so that the guess is right.
+- **limit-our-worker**: the same under Quartermaster's worker, which keeps a thread with a busy
+  connection. What it saves beside limit is what Quartermaster saves there.
+- **limit-whole-give**: the same as limit, but with the whole rule of a give in its one
+  `find_one_and_update`, so that it needs no luck.
 - **flask-smorest**: as its documentation shows it: method views, PyJWT, whole documents read,
   every answer dumped by marshmallow; a give reads, changes and writes the inventory.
 - **eve**: its own look-up of items with a projection, links and entity tags switched off.

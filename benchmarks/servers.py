@@ -80,6 +80,8 @@ QUARTERMASTER = Server("quartermaster", under_gunicorn("wsgi:app"), "abcdefgh")
 SERVERS = (
     QUARTERMASTER,
     Server("limit", as_gunicorn_is("benchmarks.peers.limit:app"), "abcd"),
+    Server("limit-our-worker", under_gunicorn("benchmarks.peers.limit:app"), "abcd"),
+    Server("limit-whole-give", as_gunicorn_is("benchmarks.peers.limit:whole"), "d"),
     Server("flask-smorest", as_gunicorn_is("benchmarks.peers.smorest:app"), "abcd", takes_jwt=True),
     Server(
         "eve",

@@ -15,6 +15,7 @@ from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
 
+import config
 from app import metrics
 from app.http import wire
 
@@ -47,6 +48,7 @@ class Worker(ThreadWorker):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._settings = config.load()
         self._draining_since: float | None = None
         # Those whose request began before the end was known, and so was promised another.
         self._promised: set[Any] = set()
@@ -79,7 +81,7 @@ class Worker(ThreadWorker):
 
     def _await_first(self, conn: Any) -> None:
         """Let the loop wait until a new client says something; a thread has better to do."""
-        patience = struct.pack("ll", self.wsgi.config["STALL_SECONDS"], 0)
+        patience = struct.pack("ll", self._settings.STALL_SECONDS, 0)
         for direction in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             conn.sock.setsockopt(socket.SOL_SOCKET, direction, patience)
         conn.sock.setblocking(False)
@@ -143,7 +145,7 @@ class Worker(ThreadWorker):
         if self._draining_since and now > self._draining_since + self.cfg.graceful_timeout:
             return True
         # An idle connection carries the time at which it would be closed.
-        patience = self.cfg.keepalive - self.wsgi.config["DRAIN_SECONDS"]
+        patience = self.cfg.keepalive - self._settings.DRAIN_SECONDS
         return not self._promised and all(
             conn.timeout - now < patience for conn in self.keepalived_conns
         )

@@ -96,7 +96,7 @@ async def get_inventory(request: Request, name: str) -> Response:
 @app.post("/api/v1/players/{name}/items/give")
 async def give_item(request: Request, name: str, gift: Gift) -> Response:
     item = str(gift.itemid)
-    for make in (giving.into_first_slot, giving.anywhere):
+    for make in giving.TRIES:
         where, update = make(name_key(name), item, gift.quantity)
         after = await request.app.state.players.find_one_and_update(
             where, update, giving.RETURNED, return_document=ReturnDocument.AFTER

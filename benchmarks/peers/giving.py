@@ -13,11 +13,13 @@ journal of repeated requests is left out: it is no part of the least that a give
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from benchmarks.peers.shared import NO_BUFFS, SLOTS, STACK_LIMIT, Document
 
 RETURNED = {"Inventory": 1, "Bank": 1}
+Try = Callable[[str, str, int], tuple[Document, Any]]
 SLOT_NUMBERS = [str(number) for number in range(SLOTS)]
 
 
@@ -82,3 +84,7 @@ def _first_empty() -> Document:
         "cond": {"$not": [{"$in": ["$$number", taken]}]},
     }
     return {"$ifNull": [{"$first": {"$filter": empty}}, None]}
+
+
+# What a peer tries, in this order, until one of them finds the player.
+TRIES = (into_first_slot, anywhere)

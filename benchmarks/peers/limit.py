@@ -42,7 +42,15 @@ players = MongoClient(URI, **CLIENT)[DATABASE]["players"]
 
 
 def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    status, answer = respond(environ)
+    return answered(start_response, *respond(environ))
+
+
+def whole(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Serve as LIMIT does, but without a guess where the stack to give to is."""
+    return answered(start_response, *respond(environ, tries=(giving.anywhere,)))
+
+
+def answered(start_response: Callable[..., Any], status: int, answer: Any) -> Iterable[bytes]:
     body = encode(answer)
     headers = [
         ("Content-Type", "application/json; charset=utf-8"),
@@ -52,7 +60,9 @@ def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable
     return [body]
 
 
-def respond(environ: dict[str, Any]) -> tuple[int, Any]:
+def respond(
+    environ: dict[str, Any], tries: tuple[giving.Try, ...] = giving.TRIES
+) -> tuple[int, Any]:
     try:
         tokens.check(environ.get("HTTP_AUTHORIZATION", "").removeprefix("Bearer "))
     except Unauthorized:
@@ -63,7 +73,7 @@ def respond(environ: dict[str, Any]) -> tuple[int, Any]:
     name, _, rest = path[len(PREFIX) + 1 :].partition("/")
     key = name_key(name)
     if rest == "items/give":
-        return give(key, orjson.loads(environ["wsgi.input"].read()))
+        return give(key, orjson.loads(environ["wsgi.input"].read()), tries)
     if rest == "items/inventory":
         found = players.find_one({"NameKey": key}, {"Inventory": 1, "_id": 0})
         return (200, inventory(found["Inventory"])) if found else unknown(name)
@@ -77,9 +87,9 @@ def first_page() -> Document:
     return page(found, players.estimated_document_count(), utc_now())
 
 
-def give(key: str, body: Document) -> tuple[int, Any]:
+def give(key: str, body: Document, tries: tuple[giving.Try, ...]) -> tuple[int, Any]:
     item, quantity = body["itemid"], body["quantity"]
-    for make in (giving.into_first_slot, giving.anywhere):
+    for make in tries:
         where, update = make(key, item, quantity)
         after = players.find_one_and_update(
             where, update, giving.RETURNED, return_document=ReturnDocument.AFTER
