@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from app.http.api import Schema
@@ -12,6 +13,8 @@ from app.paging import Page, Window
 # As far as a page number still makes a number of records to skip.
 PAGE_MAX = 2**53
 PAGE_SIZE = 5
+# No name holds one of these, and MongoDB takes no pattern with the first of them.
+NO_CONTROLS = re.compile(r"[^\u0000-\u001f\u007f-\u009f]*")
 ASCENDING, DESCENDING = "Ascending", "Descending"
 DEPRECATED_SINCE = "@1767225600"  # the first day of 2026, as RFC 9745 writes it
 
@@ -69,14 +72,14 @@ class SearchText(Text):
 
     default_error_messages = {
         "short": f"Must hold {SEARCH_LENGTH} or more characters.",
-        "unprintable": "Must hold printable characters, as names do.",
+        "control": "Must hold no control characters.",
     }
 
     def __init__(self) -> None:
         super().__init__(
-            metadata={"minLength": SEARCH_LENGTH},
-            description=f"{SEARCH_LENGTH} or more characters, anywhere in the name, in any case, "
-            "printable as those of names are.",
+            metadata={"minLength": SEARCH_LENGTH, "pattern": f"^{NO_CONTROLS.pattern}$"},
+            description=f"{SEARCH_LENGTH} or more characters, anywhere in the name, in any case. "
+            "An accent that follows its letter counts as one with it.",
         )
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
@@ -84,8 +87,8 @@ class SearchText(Text):
         key = name_key(text)
         if min(len(text), len(key)) < SEARCH_LENGTH:
             raise self.make_error("short")
-        if not text.isprintable():
-            raise self.make_error("unprintable")
+        if not NO_CONTROLS.fullmatch(text):
+            raise self.make_error("control")
         return key
 
 

@@ -16,6 +16,9 @@ from app.http.lists import (
 )
 
 CODE = "A code that still works, to callers with the role users.manage; else null."
+# Not all that read patterns know the letters of other scripts; of ASCII this is the whole rule.
+ALPHANUMERIC_ASCII = r"^[^\u0000-/:-@\[-`{-\u007f]*$"
+ADDRESS = {"format": "email", "maxLength": 254}
 CURRENT = "The SHA-256 of the user's current password in hex."
 
 
@@ -99,10 +102,10 @@ class RegisterArgs(Schema):
         required=True,
         example="newcomer",
         description="2 to 20 letters or digits, of any script, and nothing else.",
-        metadata={"minLength": 2, "maxLength": 20},
+        metadata={"minLength": 2, "maxLength": 20, "pattern": ALPHANUMERIC_ASCII},
     )
     password = PasswordHash(required=True)
-    email = Text(required=True, example="newcomer@example.com", metadata={"format": "email"})
+    email = Text(required=True, example="newcomer@example.com", metadata=ADDRESS)
 
 
 class RegisteredSchema(Schema):
@@ -131,7 +134,7 @@ class ManageEmailArgs(Schema):
         required=True,
         example="moved@example.com",
         description="The new address.",
-        metadata={"format": "email"},
+        metadata=ADDRESS,
     )
 
 

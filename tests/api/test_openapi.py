@@ -16,6 +16,7 @@ from app.http import examples
 from app.http.docs import DOCUMENT
 from app.http.stores import PARTS
 from app.storage.client import Storage
+from app.users.domain import is_username
 
 
 def make_app():
@@ -45,9 +46,12 @@ def resolved(schema):
     return {name: resolved(part) for name, part in schema.items()}
 
 
+def faults(value, schema):
+    return [error.message for error in OAS30Validator(resolved(schema)).iter_errors(value)]
+
+
 def assert_fits(value, schema):
-    faults = [error.message for error in OAS30Validator(resolved(schema)).iter_errors(value)]
-    assert faults == []
+    assert faults(value, schema) == []
 
 
 def test_it_is_valid():
@@ -163,8 +167,18 @@ def test_query_parameters_have_their_defaults_and_ranges():
     assert listed["search"]["schema"]["minLength"] == 3
     assert listed["sortBy"]["schema"]["enum"] == ["name", "level", "lastonline"]
     assert listed["sortDirection"]["schema"]["default"] == "Ascending"
+    assert_fits("Bob's \u2028 玩家", listed["search"]["schema"])
+    assert faults("a\x00b", listed["search"]["schema"])
     ranked = parameters(OPERATIONS["rank_players"][2])
     assert ranked["sortDirection"]["schema"]["default"] == "Descending"
+
+
+@pytest.mark.parametrize(
+    "name", ["newcomer", "Ünï2", "玩家", "a b", "a_b", "a.b", "a\n", "a\x7f", "x"]
+)
+def test_a_username_fits_the_document_where_it_fits_the_service(name):
+    told = SPEC["components"]["schemas"]["RegisterArgs"]["properties"]["username"]
+    assert is_username(name) == (not faults(name, told))
 
 
 def test_exactly_the_changes_of_a_player_take_an_idempotency_key():

@@ -55,6 +55,7 @@ def heroes(world):
         ({"search": "NNA"}, ["anna"]),
         ({"search": "dora"}, ["Dora"]),
         ({"search": "xyz"}, []),
+        ({"search": "a\u2028\u200bb"}, []),
     ],
 )
 def test_the_list_is_sorted_and_searched(get, heroes, query, expected):
@@ -72,6 +73,7 @@ def test_the_list_is_sorted_and_searched(get, heroes, query, expected):
         ({"search": ""}, "search"),
         ({"search": "ßa"}, "search"),
         ({"search": "a\x00b"}, "search"),
+        ({"search": "a\x9fb"}, "search"),
         ({"sortBy": "hair"}, "sortBy"),
         ({"sortDirection": "Up"}, "sortDirection"),
         ({"page": "-1"}, "page"),
