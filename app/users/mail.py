@@ -94,7 +94,9 @@ class Mailer:
     def send_code(self, name: str, email: str, code: str) -> None:
         """Hand a code over to the mail server, or raise Unavailable."""
         minutes = max(1, self._config["RESET_CODE_SECONDS"] // 60)
-        facts = {"name": name, "code": code, "minutes": minutes}
+        # A name that the game made may hold anything; it gets no line of its own in our words.
+        printable = "".join(filter(str.isprintable, name))
+        facts = {"name": printable, "code": code, "minutes": minutes}
         message = Message(
             self._config["RESET_SUBJECT"],
             recipients=[email],

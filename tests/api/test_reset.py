@@ -6,6 +6,7 @@ import email
 import email.policy
 import re
 from datetime import datetime, timedelta, timezone
+from urllib.parse import quote
 
 import pytest
 
@@ -196,3 +197,22 @@ def test_a_name_cannot_add_to_a_mail(ask, world, outbox):
     message = outbox()[0]
     assert "Hello <i>Eve," in message.get_body(("plain",)).get_content()
     assert "&lt;i&gt;Eve" in message.get_body(("html",)).get_content()
+
+
+def test_line_breaks_in_what_the_game_stored_add_nothing_to_a_mail(ask, world, outbox):
+    breaks = "\r\nBcc: all@example.com\r\n\r\nYour code is:\r\n"
+    world.add_user(Name=f"Eve{breaks}", Email="eve@example.com")
+    assert ask(quote(f"Eve{breaks}")).status_code == 200
+    text = outbox()[0].get_body(("plain",)).get_content()
+    assert text.splitlines()[0] == "Hello EveBcc: all@example.comYour code is:,"
+    world.add_user(Name="Mallory", Email=f"mallory@example.com{breaks}")
+    assert ask("Mallory").status_code == 200
+    assert not any("Bcc" in message for message in outbox())
+
+
+@pytest.mark.parametrize("name", ["Host", "X-Forwarded-Host", "Forwarded", "Origin", "Referer"])
+def test_a_forged_host_has_no_part_in_a_mail(client, as_role, alice, outbox, name):
+    forged = {name: "host=evil.example" if name == "Forwarded" else "evil.example"}
+    client.get(f"{USERS}/Alice/password/reset", headers={**as_role(*QUERY), **forged})
+    (message,) = outbox()
+    assert b"evil.example" not in message.as_bytes()
