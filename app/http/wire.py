@@ -65,6 +65,9 @@ class OnePieceResponse(wsgi.Response):
 def write_error(sock: Any, status: int, reason: str, message: str) -> None:
     """Answer what never became a request in the shape of all other errors."""
     request_id = uuid.uuid4().hex
+    if status == HTTPStatus.NOT_IMPLEMENTED:
+        # A coding of the body that is not known is for the client to mend, as the others are.
+        status = HTTPStatus.BAD_REQUEST.value
     phrase = HTTPStatus(status).phrase
     sentence = f"The request was refused before it was read: {phrase.lower()}."
     body = encode({"Message": sentence})

@@ -171,24 +171,6 @@ HOST = b"Host: x\r\n"
 POST = b"POST /api/oauth/token HTTP/1.1\r\n" + HOST
 
 
-@pytest.mark.parametrize(
-    ("request_", "status"),
-    [
-        (b"NONSENSE\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\n\r\n", 400),
-        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n" + HOST + b"\r\n", 414),
-        (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 9000 + b"\r\n\r\n", 431),
-        (b"TRACE /x.html HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n", 405),
-        (POST + b"Content-Length: x\r\n\r\n", 400),
-        (POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
-    ],
-)
-def test_what_nginx_refuses_has_the_shape_of_all_errors(site, request_, status):
-    answered, headers, body = parsed(site.send(request_))
-    assert answered == status
-    assert_is_our_error(headers, body)
-
-
 def test_plain_http_is_refused_in_json_on_both_ports(site):
     request = b"GET /api/docs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     secure = site.send(request, plain=True)

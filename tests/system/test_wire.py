@@ -1,4 +1,4 @@
-"""What a client can send that is not even a proper request, at real gunicorn."""
+"""Bodies and lines of any length at real gunicorn; what is no proper request: test_hostile.py."""
 
 from __future__ import annotations
 
@@ -72,39 +72,6 @@ def test_a_body_shorter_than_it_claims_is_a_400(server):
         400,
         "The request body is shorter than its Content-Length.",
     )
-
-
-@pytest.mark.parametrize("size", [b"zz", b"-5", b"", b"5;" + b"x" * 50])
-def test_a_misframed_chunk_is_a_400(server, size):
-    head = POST + b"Transfer-Encoding: chunked\r\n\r\n"
-    assert send(server, head + size + b"\r\nhello\r\n0\r\n\r\n", half_close=True)[0] == 400
-
-
-@pytest.mark.parametrize(
-    ("request_", "status"),
-    [
-        (b"NONSENSE\r\n\r\n", 400),
-        (b"get / HTTP/1.1\r\nHost: x\r\n\r\n", 400),
-        (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", 400),
-        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
-        (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 9000 + b"\r\n\r\n", 431),
-        (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 200 + b"\r\n", 431),
-        (POST + b"Content-Length: x\r\n\r\n", 400),
-        (POST + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", 400),
-        (POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
-        (POST + b"Transfer-Encoding: gzip\r\n\r\n", 400),
-    ],
-)
-def test_what_gunicorn_refuses_has_the_shape_of_all_errors(server, request_, status):
-    answered, _, body = send(server, request_, half_close=True)
-    assert answered == status
-    assert body["Message"].startswith("The request was refused before it was read: ")
-
-
-@pytest.mark.parametrize("header", [b"SCRIPT_NAME: /x", b"PATH_INFO: /x", b"SCRIPT-NAME: /healthz"])
-def test_no_header_moves_the_path(server, header):
-    request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + header + b"\r\n\r\n"
-    assert send(server, request)[0] == 200
 
 
 def test_two_long_names_of_another_script_fit_into_a_path(server):
