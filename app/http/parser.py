@@ -143,7 +143,7 @@ def read_body() -> bytes:
 def read_json() -> dict[str, Any]:
     """Return the body as an object; no body at all is an empty one."""
     body = read_body()
-    if not body.strip():
+    if not body:
         return {}
     mimetype = request.mimetype
     if mimetype != "application/json" and not mimetype.endswith("+json"):

@@ -93,8 +93,11 @@ def test_a_wrong_method_is_a_405_that_names_the_right_ones(client, method):
         ('{"itemid": NaN}', None),
         (b'{"note": "\xff"}', None),
         ("[" * 5000, None),
+        (
+            "  ",
+            "The request body is not valid JSON: input data is empty: line 1 column 1 (char 0).",
+        ),
         ("", "The field 'itemid' is required; the field 'quantity' is required."),
-        ("  ", "The field 'itemid' is required; the field 'quantity' is required."),
         ("{}", "The field 'itemid' is required; the field 'quantity' is required."),
     ],
 )
