@@ -9,29 +9,11 @@ import pytest
 from openapi_schema_validator import OAS30Validator
 from openapi_spec_validator import validate
 
-import config
-from app import create_app
 from app.cli.world import World
 from app.http import examples
-from app.http.docs import DOCUMENT
-from app.http.stores import PARTS
-from app.storage.client import Storage
 from app.users.domain import is_username
+from tests.document import APP, OPERATIONS, SPEC
 
-
-def make_app():
-    app = create_app(config.load({"QM_ENV": "testing"}, MONGODB_URI="mongodb://localhost"))
-    app.extensions[PARTS][Storage].close()
-    return app
-
-
-APP = make_app()
-SPEC = APP.extensions[DOCUMENT]
-OPERATIONS = {
-    operation["operationId"]: (path, method, operation)
-    for path, item in SPEC["paths"].items()
-    for method, operation in item.items()
-}
 every_operation = pytest.mark.parametrize("name", OPERATIONS)
 
 

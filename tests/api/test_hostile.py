@@ -1,0 +1,116 @@
+"""The table of hostile requests, on a real MongoDB, whose operators many of them are about."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+import config
+from app import create_app
+from app.auth.powers import Role
+from app.cli.world import World as DemoWorld
+from app.http import examples
+from app.http.stores import PARTS
+from app.storage import schema
+from app.storage.client import Storage
+from app.users.passwords import Passwords
+from tests.factories import World
+from tests.hostile import FORGED, ROWS, count
+
+# What is only counted is not looked at: refusing is what these are for.
+KEPT = ["players", "users", "bags", "refresh_tokens"]
+
+
+@pytest.fixture(scope="module")
+def app(request, mongodb_uri):
+    """The application on a database of its own, with what the documented examples are about."""
+    settings = config.load(
+        {"QM_ENV": "testing"},
+        MONGODB_URI=mongodb_uri,
+        MONGODB_DATABASE="hostile",
+        ACCOUNT_FAILURES=10**6,
+        ADDRESS_FAILURES=10**6,
+        LENIENT_BODIES=request.param == "lenient",
+    )
+    app = create_app(settings)
+    storage = app.extensions[PARTS][Storage]
+    schema.init(storage.db)
+    fill(storage.db, app.extensions[PARTS][Passwords])
+    yield app
+    storage.client.drop_database("hostile")
+    storage.close()
+
+
+def fill(db, passwords):
+    hashed = passwords.hash(examples.PASSWORD)
+    demo = DemoWorld(100, datetime.now(timezone.utc), hashed)
+    db.players.insert_one(next(p for p in demo.players(500) if p["_id"] == examples.PLAYER_ID))
+    db.users.insert_one(next(u for u in demo.users() if u["_id"] == examples.USER_ID))
+    db.bags.insert_one(next(bag for bag in demo.bags(500) if bag["_id"] == examples.BAG))
+
+
+@pytest.fixture(scope="module")
+def world(app):
+    world = World(app)
+    world.add_user("demo", roles=(Role.API,), Name="demo")
+    return world
+
+
+@pytest.fixture(scope="module")
+def caller(world):
+    return world.headers(*Role)
+
+
+class Watch:
+    """Tells whether the database has changed since it was last asked."""
+
+    def __init__(self, db):
+        self._db = db
+        self._seen = self._hashes()
+
+    def _hashes(self):
+        return self._db.command("dbHash", collections=KEPT)["collections"]
+
+    def sees_no_change(self):
+        before, self._seen = self._seen, self._hashes()
+        return self._seen == before
+
+
+@pytest.fixture(scope="module")
+def watch(world, caller):
+    return Watch(world.db)
+
+
+def send(app, caller, row):
+    options = {"data": row.body, "content_type": row.type} if row.type else {}
+    headers = {**caller, **row.headers}
+    return app.test_client().open(row.path, method=row.method, headers=headers, **options)
+
+
+@pytest.mark.parametrize("app", ["strict"], indirect=True)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_hostile_request_is_refused_in_a_sentence_or_taken_as_harmless(app, caller, watch, row):
+    answer = send(app, caller, row)
+    unchanged = watch.sees_no_change()
+    assert answer.status_code == row.status, answer.text
+    assert FORGED not in answer.text + str(answer.headers)
+    if row.status >= 400:
+        assert answer.json["Message"].endswith((".", "?"))
+        assert len(answer.data) < 10_000
+    assert unchanged or (row.status == 200 and row.method == "POST")
+    if row.count is not None:
+        assert answer.json["Count"] == row.count
+
+
+@pytest.mark.parametrize("app", ["lenient"], indirect=True)
+def test_no_hostile_body_breaks_a_lenient_service(app, caller):
+    """What is taken differs there; that it does no harm does not."""
+    hostile = [row for row in ROWS if row.type]
+    broken = [row.name for row in hostile if send(app, caller, row).status_code >= 500]
+    assert broken == []
+
+
+def test_the_table_is_as_long_as_it_says():
+    assert count() > len(ROWS) > 2900
+    assert len({row.name for row in ROWS}) == len(ROWS)

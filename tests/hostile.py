@@ -1,0 +1,230 @@
+"""The table of hostile requests, with what each must be answered.
+
+Most rows are made from the OpenAPI document: every hostile value meets every field, path part and
+query parameter that there is, so a new one is covered as soon as it is documented. Whatever is
+refused must leave the database as it was. What cannot be said in HTTP is in hostile_bytes.py.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import NamedTuple
+from urllib.parse import quote
+
+from tests import hostile_bytes
+from tests.document import OPERATIONS, SPEC
+
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+FORGED = "evil.example"
+
+# As they stand in a body: operators, and what is no JSON at all.
+OBJECTS = [
+    *('{"$ne": null}', '{"$gt": ""}', '{"$where": "sleep(9999)"}', '{"$regex": "^"}'),
+    *('{"$in": ["a"]}', '["$ne"]', '{"__proto__": {"Api": true}}', '{"a.b": 1}', "null"),
+]
+NUMBERS = [
+    *("1e999", "-1e999", "1.5", "1e2", "NaN", "Infinity", "-Infinity", "0x10", "01", "9" * 400),
+    *("-9223372036854775809", "9223372036854775808"),
+]
+TEXTS = [
+    *("$ne", "$where", "a.b", "a.$.b", "__proto__", "a\0b", "\0", "' || '1'=='1", "{$ne:1}"),
+    *("\r\nBcc: all@example.com", "\x1b[2J", "\u202e\u2066", "{{7*7}}", "x" * 100_000),
+]
+KEYS = [
+    *("$where", "$set", "$ne", "a.b", "a\0", "__proto__", "constructor", "", "_id", "Version"),
+    *("Power", "PasswordHash"),
+]
+BODIES = [
+    *(b"[" * 100_000, b'{"a":' * 100_000, b'{"a":"\xff"}', b'{"a":"\\ud800"}', b"\xff\xfe{\0}\0"),
+    *(b'{"a":1', b"{}{}", b"{'a':1}", b"\xef\xbb\xbf{}", b"NaN", b"null", b'"$ne"', b"[]", b"\0"),
+    *(b" ", b"\r\n", b"\x0b", gzip.compress(b"{}", mtime=0)),
+]
+TYPES = ["text/plain", "text/xml", "multipart/form-data; boundary=x", "application/jsonp", "json"]
+# As they stand in a path, encoded; the last are no UTF-8, or longer than any name.
+SEGMENTS = [
+    *(quote(text, safe="") for text in TEXTS[:-1]),
+    *('{"$ne":null}', "[$ne]", "..", ".", "%2524ne", "%2500", "%EF%BC%84ne", "-1", "9" * 5000),
+    *("%FF", "%C0%AE%C0%AE", "%ED%A0%80", "x" * 5000),
+]
+NOT_INTEGERS = ["$ne", "1e2", "0x10", "NaN", "1.0", "%201", "%D9%A1", "9" * 5000, "-1", "", "%00"]
+NOT_CHOICES = ["$natural", "__proto__", "name%00", "NameKey", "", "1;name"]
+SEARCHES = [
+    ".*.*",
+    "^...",
+    "(a%2B)%2B$",
+    "[a-z]{3}",
+    "%7C%7C%7C",
+    "$where",
+    "%5Cw%5Cw%5Cw",
+    "(((((",
+]
+KEY_HEADERS = {"$ne": 200, "a.b": 200, '{"$ne":1}': 200, "é": 400, "x" * 256: 400, "": 400}
+OVERRIDES = ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"]
+HOSTS = ["Host", "X-Forwarded-Host", "X-Host", "X-Forwarded-Server", "X-Original-URL"]
+
+
+class Hostile(NamedTuple):
+    """A request, and the status that it must be answered with."""
+
+    name: str
+    method: str
+    path: str
+    status: int
+    body: bytes | None = None
+    type: str | None = None
+    headers: dict[str, str] = {}
+    # How many records a list must find.
+    count: int | None = None
+
+
+class Operation:
+    """A documented operation, as its examples ask for it."""
+
+    def __init__(self, name):
+        path, method, self.document = OPERATIONS[name]
+        self.name, self.method, self._path = name, method.upper(), path
+        self.parts = {p["name"]: p for p in self.document["parameters"] if p["in"] == "path"}
+        self.query = {p["name"]: p for p in self.document["parameters"] if p["in"] == "query"}
+        media = self.document.get("requestBody", {}).get("content", {}).get(JSON)
+        self.example = media["example"] if media else None
+        name = media["schema"]["$ref"].rpartition("/")[2] if media else None
+        self.fields = SPEC["components"]["schemas"][name]["properties"] if media else {}
+
+    def path(self, **given):
+        """Return the path with these parts, and otherwise those of the examples."""
+        return self._path.format(**{n: p["example"] for n, p in self.parts.items()} | given)
+
+    def row(self, about, status, body=None, path=None, type=JSON, **more):
+        body = json.dumps(self.example).encode() if body is None and self.example else body
+        kind = type if body is not None else None
+        name = f"{self.name} {about}"
+        return Hostile(name, self.method, path or self.path(), status, body, kind, **more)
+
+    def with_field(self, name, raw):
+        """Return the example with one field as it is written here, JSON or not."""
+        others = {key: value for key, value in self.example.items() if key != name}
+        if self.name == "create_token" and name == "refresh_token":
+            others = {"grant_type": "refresh_token"}
+        return (json.dumps({**others, name: "@@"}).replace('"@@"', raw)).encode()
+
+
+ALL = [Operation(name) for name in OPERATIONS]
+WITH_BODY = [operation for operation in ALL if operation.example]
+# To read them changes nothing; asking for a code makes one.
+READS = [op for op in ALL if op.method == "GET" and op.name != "send_reset_code"]
+
+
+def label(text):
+    text = text.decode("latin1") if isinstance(text, bytes) else text
+    return ascii(text if len(text) < 40 else f"{text[:20]}... {len(text)}")
+
+
+def fields():
+    """Yield every hostile value in every field of every body."""
+    for operation in WITH_BODY:
+        for name in operation.fields:
+            # A code is any text; one that was never mailed is wrong, not malformed.
+            wrong = 403 if name == "code" else 400
+            raws = [(raw, 400) for raw in [*OBJECTS, *NUMBERS, '"\\ud800"']]
+            raws += [(json.dumps(text), wrong) for text in TEXTS]
+            for raw, status in raws:
+                body = operation.with_field(name, raw)
+                yield operation.row(f"field {name} {label(raw)}", status, body)
+
+
+def keys():
+    """Yield every hostile key beside the fields of every body; OAuth says to ignore those."""
+    for operation in WITH_BODY:
+        status = 200 if operation.name == "create_token" else 400
+        for key in KEYS:
+            body = json.dumps({**operation.example, key: {"$ne": 1}}).encode()
+            yield operation.row(f"key {label(key)}", status, body)
+
+
+def bodies():
+    for operation in WITH_BODY:
+        for body in BODIES:
+            yield operation.row(f"body {label(body)}", 400, body)
+        for kind in TYPES:
+            yield operation.row(f"type {kind}", 415, type=kind)
+
+
+def paths():
+    """Yield every hostile text in every part of every path."""
+    for operation in ALL:
+        for name, part in operation.parts.items():
+            status = 400 if part["schema"].get("format") == "uuid" else 404
+            for text in SEGMENTS:
+                path = operation.path(**{name: text})
+                yield operation.row(f"path {name} {label(text)}", status, path=path)
+
+
+def queries():
+    for operation in ALL:
+        for name, parameter in operation.query.items():
+            at = f"{operation.path()}?{name}"
+            for ignored in ("[$ne]=1", "[]=x", ".a=1", "%00=1"):
+                yield operation.row(f"query {name}{ignored}", 200, path=at + ignored)
+            for text, status, count in refused_texts(name, parameter["schema"]):
+                about = f"query {name}={label(text)}"
+                yield operation.row(about, status, path=f"{at}={text}", count=count)
+
+
+def refused_texts(name, schema):
+    """Return what a query parameter must refuse, or for a search, what it must not find."""
+    if name == "search":
+        return [(t, 200, 0) for t in SEARCHES] + [(t, 400, None) for t in ("", "a%00b", "%1B[2J")]
+    wrong = NOT_INTEGERS if schema["type"] == "integer" else NOT_CHOICES
+    return [(text, 400, None) for text in wrong]
+
+
+def headers():
+    for operation in READS:
+        for name in OVERRIDES:
+            yield operation.row(f"header {name}", 200, headers={name: "DELETE"})
+        yield operation.row("query _method", 200, path=f"{operation.path()}?_method=DELETE")
+        for name in HOSTS:
+            yield operation.row(f"header {name}", 200, headers={name: FORGED})
+    for operation in ALL:
+        for name in OVERRIDES:
+            # PATCH is no method here; the path must not become one of another method.
+            row = operation.row(f"PATCH with {name}", 405, headers={name: operation.method})
+            yield row._replace(method="PATCH")
+    give = Operation("give_item")
+    for key, status in KEY_HEADERS.items():
+        about = f"header Idempotency-Key {label(key)}"
+        yield give.row(about, status, headers={"Idempotency-Key": key})
+
+
+def forms():
+    """Yield hostile forms, which the request for a token takes."""
+    token = Operation("create_token")
+    hashed = token.example["password"]
+    for form in (
+        "grant_type[$ne]=x&username[$ne]=x&password[$ne]=x",
+        "grant_type=password&username[$gt]=&password[$gt]=",
+        f"grant_type=password&username=demo&username=demo&password={hashed}",
+        f"grant_type=password&username=demo%00&password={hashed}",
+        f"grant_type=password&username=%24ne&password={hashed}",
+        f"grant_type=password&username=%FF%FE&password={hashed}",
+        *("&" * 500 + "a=1", "a=1&" * 200, "%", "\xff", "grant_type=%00"),
+    ):
+        yield token.row(f"form {label(form)}", 400, form.encode("latin1"), type=FORM)
+
+
+def doubled():
+    """Yield bodies that say a thing twice: the last one counts, as most readers of JSON have it."""
+    variable = Operation("set_variable")
+    yield variable.row("doubled, the last one good", 200, b'{"value": "$ne", "value": 294}')
+    yield variable.row("doubled, the last one bad", 400, b'{"value": 294, "value": "$ne"}')
+
+
+GROUPS = (fields, keys, bodies, paths, queries, headers, forms, doubled)
+ROWS = [row for group in GROUPS for row in group()]
+
+
+def count():
+    """Return how many hostile requests are tried, those in bytes at each door of the service."""
+    return len(ROWS) + hostile_bytes.count()
