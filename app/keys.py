@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 # The fewest letters that a search takes.
 SEARCH_LENGTH = 3
+# The longest name, and the longest text that may be one with its accents written apart.
+NAME_LENGTH = 255
+SPELLED_LENGTH = 4 * NAME_LENGTH
 NIL = "00000000-0000-0000-0000-000000000000"
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
@@ -17,9 +20,17 @@ def parse_guid(text: str) -> str | None:
     return text.lower() if _GUID.fullmatch(text) else None
 
 
+def composed(text: str) -> str:
+    """Return a text with its accents joined to their letters, unless it is too long for a name.
+
+    That takes time by the square of how many there are, and a stranger may send a million.
+    """
+    return unicodedata.normalize("NFC", text) if len(text) <= SPELLED_LENGTH else text
+
+
 def name_key(name: str) -> str:
     """Return what two spellings of the same name have in common."""
-    return unicodedata.normalize("NFC", name).casefold()
+    return composed(name).casefold()
 
 
 class Lookup(NamedTuple):

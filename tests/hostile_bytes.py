@@ -113,6 +113,9 @@ BODIES = [
     Raw("a chunk without an end", post(CHUNKED, chunk(SIZE, end=b"")), 400, 400),
     Raw("chunks that end in LF", post(CHUNKED, chunk(SIZE).replace(b"\r\n", b"\n")), 400, 0),
     Raw("a chunk with an extension", post(CHUNKED, chunk(SIZE + b";x=" + b"y" * 50)), 400, 400),
+    Raw("a body that stops", post(LENGTH, HIDDEN[:20]), 400, 0),
+    Raw("a chunk that stops", post(CHUNKED, SIZE + b"\r\n" + HIDDEN[:20]), 400, 0),
+    Raw("chunks that stop", post(CHUNKED, SIZE + b"\r\n" + HIDDEN + b"\r\n"), 400, 0),
     Raw("a body of a GET", get(LENGTH) + HIDDEN, 200, 200),
     Raw("chunks of a GET", get(CHUNKED) + chunk(SIZE), 200, 200),
 ]

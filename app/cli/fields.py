@@ -7,16 +7,14 @@ from typing import Any
 from marshmallow import ValidationError, fields, validate
 
 from app.http.fields import INT64, MESSAGES, Integer, List
-from app.keys import NIL, parse_guid
+from app.keys import NAME_LENGTH, NIL, parse_guid
 from app.users import domain as users
-
-LONGEST_NAME = 255
 
 
 def check_name(name: str) -> None:
     """Refuse a name that could not be served or asked for."""
-    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-        raise ValidationError(f"Must be 1 to {LONGEST_NAME} printable characters, not all blank.")
+    if not name.strip() or len(name) > NAME_LENGTH or not name.isprintable():
+        raise ValidationError(f"Must be 1 to {NAME_LENGTH} printable characters, not all blank.")
     if "/" in name or name in (".", ".."):
         raise ValidationError("Must not be a dot, two dots, or hold a slash: no path can hold it.")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.http.api import Schema
 from app.http.fields import Integer, QueryInteger, Text
-from app.keys import SEARCH_LENGTH, name_key
+from app.keys import NAME_LENGTH, SEARCH_LENGTH, name_key
 from app.paging import Page, Window
 
 # As far as a page number still makes a number of records to skip.
@@ -72,18 +72,25 @@ class SearchText(Text):
 
     default_error_messages = {
         "short": f"Must hold {SEARCH_LENGTH} or more characters.",
+        "long": f"Must hold at most {NAME_LENGTH} characters, as names do.",
         "control": "Must hold no control characters.",
     }
 
     def __init__(self) -> None:
         super().__init__(
-            metadata={"minLength": SEARCH_LENGTH, "pattern": f"^{NO_CONTROLS.pattern}$"},
+            metadata={
+                "minLength": SEARCH_LENGTH,
+                "maxLength": NAME_LENGTH,
+                "pattern": f"^{NO_CONTROLS.pattern}$",
+            },
             description=f"{SEARCH_LENGTH} or more characters, anywhere in the name, in any case. "
             "An accent that follows its letter counts as one with it.",
         )
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
         text = super()._deserialize(value, attr, data, **kwargs)
+        if len(text) > NAME_LENGTH:
+            raise self.make_error("long")
         key = name_key(text)
         if min(len(text), len(key)) < SEARCH_LENGTH:
             raise self.make_error("short")

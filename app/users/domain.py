@@ -5,14 +5,13 @@ from __future__ import annotations
 import hmac
 import re
 import secrets
-import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from app.changes import Change
 from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials
-from app.keys import name_key, name_tails
+from app.keys import composed, name_key, name_tails
 
 Document = dict[str, Any]
 
@@ -51,7 +50,7 @@ class WrongCode(Forbidden):
 
 def is_username(name: str) -> bool:
     """Tell whether a name can be registered: 2 to 20 letters or digits, of any script."""
-    name = unicodedata.normalize("NFC", name)
+    name = composed(name)
     return 2 <= len(name) <= 20 and all(c.isalpha() or c.isdecimal() for c in name)
 
 

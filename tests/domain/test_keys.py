@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import time
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.keys import Lookup, name_key, name_tails, parse_guid
+from app.keys import NAME_LENGTH, Lookup, name_key, name_tails, parse_guid
+from app.users.domain import is_username
 
 GUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 
@@ -35,6 +37,19 @@ def test_what_is_not_written_as_a_guid_is_none(text):
 def test_a_key_that_parses_as_a_guid_is_an_id_and_any_other_is_a_name():
     assert Lookup.parse(GUID.upper()) == (GUID.upper(), GUID, None)
     assert Lookup.parse("Straße") == ("Straße", None, "strasse")
+
+
+def test_a_million_accents_take_no_time():
+    """Joining them to their letter takes minutes, so what is too long for a name is left alone."""
+    started = time.monotonic()
+    assert name_key("A" + "\u0301\u0323" * 500_000).startswith("a\u0301\u0323")
+    assert not is_username("A" + "\u0301\u0323" * 500_000)
+    assert time.monotonic() - started < 20
+
+
+def test_a_name_as_long_as_names_can_be_is_the_same_with_its_accents_apart():
+    name = "ǖ" * NAME_LENGTH
+    assert name_key(unicodedata.normalize("NFD", name)) == name_key(name)
 
 
 @given(st.text())
