@@ -8,12 +8,14 @@ from pymongo import MongoClient
 from tests.document import OPERATIONS
 from tests.system.fuzz import fuzz, fuzzable, summed_up
 
+# All there are but one, object_level_authorization, of which not every version knows: it is about
+# records that belong to one caller alone, and here what a caller may do goes by roles.
 CHECKS = {
     *("not_a_server_error", "status_code_conformance", "content_type_conformance"),
     *("response_headers_conformance", "response_schema_conformance", "negative_data_rejection"),
     *("positive_data_acceptance", "missing_required_header", "unsupported_method"),
     *("allow_header_conformance", "use_after_free", "ensure_resource_availability"),
-    *("ignored_auth", "object_level_authorization"),
+    "ignored_auth",
 }
 
 
