@@ -126,7 +126,7 @@ def main(examples=300, seed=0):
     """Fuzz a world of its own, print the summary, and return it."""
     with tempfile.TemporaryDirectory() as folder, fuzzable(folder) as server:
         summary = fuzz(server, examples, folder, seed)
-    print(summary)
+    print(summary.output if summary.findings else "", summary, sep="\n")
     return summary
 
 
