@@ -55,7 +55,7 @@ def identify() -> Caller:
     scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "bearer":
         raise Unauthorized
-    caller = callers.get(tokens.check(token.strip()))
+    caller = callers.get(tokens.check(token.strip(" ")))
     environ[CALLER] = caller
     return caller
 
