@@ -101,9 +101,7 @@ def _check(settings: Settings) -> None:
         raise SettingsError(
             f"The {settings.ENV} environment cannot start without {' and '.join(missing)}."
         )
-    for secret in filter(None, [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]):
-        if len(secret) < SECRET_LENGTH:
-            raise SettingsError(f"{PREFIX}SECRET_KEY must have {SECRET_LENGTH} characters or more.")
+    _check_secrets(settings)
     if settings.MAIL_USE_TLS and settings.MAIL_USE_SSL:
         raise SettingsError(f"{PREFIX}MAIL_USE_TLS and {PREFIX}MAIL_USE_SSL exclude each other.")
     if settings.SOCKET and not settings.TRUSTED_PROXIES:
@@ -117,6 +115,16 @@ def _check(settings: Settings) -> None:
     for name, hint in typing.get_type_hints(type(settings)).items():
         if hint in (int, float):
             _check_number(name, getattr(settings, name))
+
+
+def _check_secrets(settings: Settings) -> None:
+    if settings.SECRET_KEY and len(settings.SECRET_KEY) < SECRET_LENGTH:
+        raise SettingsError(f"{PREFIX}SECRET_KEY must have {SECRET_LENGTH} characters or more.")
+    if any(len(secret) < SECRET_LENGTH for secret in settings.SECRET_KEY_FALLBACKS):
+        raise SettingsError(
+            f"{PREFIX}SECRET_KEY_FALLBACKS must hold former secrets of {SECRET_LENGTH} characters "
+            "or more, separated by commas; one that has a comma in it cannot stand there."
+        )
 
 
 def _check_number(name: str, value: float) -> None:

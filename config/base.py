@@ -8,7 +8,7 @@ class Settings:
 
     # Which of development, production and testing this is (QM_ENV).
     ENV: str = "development"
-    # Signs access tokens; at least 32 characters. Development makes one and keeps it in DATA_DIR.
+    # Signs access tokens; 32 or more characters but commas. Development keeps its own in DATA_DIR.
     SECRET_KEY: str | None = None
     # Former SECRET_KEYs, separated by commas, whose tokens are still accepted.
     SECRET_KEY_FALLBACKS: list[str] = []

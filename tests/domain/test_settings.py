@@ -61,6 +61,11 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
         ({"LOG_LEVEL": "LOUD"}, "QM_LOG_LEVEL must be one of DEBUG, INFO, WARNING, ERROR."),
         ({"SECRET_KEY": "short"}, "QM_SECRET_KEY must have 32 characters or more."),
         (
+            {"SECRET_KEY": SECRET, "SECRET_KEY_FALLBACKS": f"{SECRET},and more"},
+            "QM_SECRET_KEY_FALLBACKS must hold former secrets of 32 characters or more, separated "
+            "by commas; one that has a comma in it cannot stand there.",
+        ),
+        (
             {"SOCKET": "/run/app.sock"},
             "QM_SOCKET needs QM_TRUSTED_PROXIES=1 or more: behind a Unix socket, only the proxy "
             "knows the addresses of clients.",
