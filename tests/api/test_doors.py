@@ -1,0 +1,183 @@
+"""Every route, every method, every combination of roles: exactly the documented ones get in."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+import config
+from app.auth.powers import Role
+from app.http.docs import DOCUMENT
+from app.http.stores import PARTS
+from app.users.passwords import Passwords
+from tests.documented import (
+    BAG,
+    CODE,
+    DOORS,
+    ITEM,
+    OWN,
+    PASSWORD,
+    PLAYER,
+    SELF,
+    SPELL,
+    TOKEN,
+    USER,
+    VARIABLE,
+    shape_of,
+)
+from tests.factories import guid, make_bag, make_player, make_user
+
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE"}
+FLAGS = {
+    "Api": "api",
+    "ApiPersonalInformation": "users.query",
+    "ApiUserManagement": "users.manage",
+}
+MODERATION = ("Editor", "Ban", "Kick", "Mute")
+STRANGER = None
+# All combinations of the flags that are roles, those included which no command would make.
+CALLERS = [
+    *(held for count in range(4) for held in itertools.combinations(FLAGS, count)),
+    *(MODERATION, (*MODERATION, *FLAGS), STRANGER),
+]
+COLLECTIONS = ("users", "players", "bags", "refresh_tokens")
+
+each_caller = pytest.mark.parametrize("caller", CALLERS, ids=str)
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """Roles are no matter of the database, so the quick one does; mails go to a folder."""
+    return config.load({"QM_ENV": "testing"}, DATA_DIR=str(tmp_path))
+
+
+def refresh_token(owner, token):
+    """Return what is stored of a refresh token that nobody has used."""
+    expires = datetime.now(timezone.utc) + timedelta(hours=1)
+    hashed = hashlib.sha256(token.encode()).hexdigest()
+    owned = {"Chain": guid(), "UserId": owner["_id"], "Credentials": owner["Credentials"]}
+    return {"_id": hashed, **owned, "Used": False, "ExpiresAt": expires}
+
+
+@pytest.fixture
+def scene(app, world):
+    """Return a way to set the scene anew for a caller, which returns the caller's headers."""
+    stored = app.extensions[PARTS][Passwords].hash(PASSWORD)
+    expires = datetime.now(timezone.utc) + timedelta(hours=1)
+    user = make_user(stored, Name=USER, Reset={"Code": CODE, "ExpiresAt": expires, "Failures": 0})
+    holdings = {"0": {"ItemId": ITEM, "Quantity": 5}}
+    player = make_player(
+        **{"Name": PLAYER, "UserId": user["_id"], "Inventory": holdings},
+        **{"Spells": {"0": SPELL}, "Variables": {VARIABLE: 7}},
+    )
+
+    def begin(flags):
+        for name in COLLECTIONS:
+            world.db[name].delete_many({})
+        caller = make_user(stored, Name=SELF)
+        caller["Power"] |= dict.fromkeys(flags or (), True)
+        clerk = make_user(stored, (Role.API,), Name="Clerk")
+        world.db.users.insert_many([user, caller, clerk])
+        world.db.players.insert_one(player)
+        world.db.bags.insert_one(make_bag(_id=BAG))
+        tokens = [refresh_token(user, TOKEN), refresh_token(caller, OWN)]
+        world.db.refresh_tokens.insert_many(tokens)
+        return {} if flags is STRANGER else world.headers(user=caller)
+
+    return begin
+
+
+def roles_of(flags):
+    """Return what a caller's flags amount to: each role rests on the one before it."""
+    held = itertools.takewhile(lambda flag: flag in (flags or ()), FLAGS)
+    return {FLAGS[flag] for flag in held}
+
+
+def contents(db):
+    return {name: list(db[name].find(sort=[("_id", 1)])) for name in COLLECTIONS}
+
+
+def test_every_route_of_the_service_has_its_row(app):
+    walked = {
+        (method, shape_of(rule.rule))
+        for rule in app.url_map.iter_rules()
+        for method in rule.methods - {"HEAD"}
+    }
+    assert walked == {door.shape for door in DOORS}
+
+
+def test_the_rows_are_those_of_the_api_document():
+    numbers = [door.number for door in DOORS if door.number != "+"]
+    assert numbers == [str(number) for number in range(1, 32)]
+
+
+def ask(client, door, headers, method, slash=""):
+    body = door.body if method == door.method else None
+    with client.open(door.path + slash, method=method, json=body, headers=headers) as answer:
+        answer.get_data()
+        return answer
+
+
+@each_caller
+def test_exactly_the_documented_doors_open(caller, client, scene, db):
+    for door in DOORS:
+        headers, before = scene(caller), contents(db)
+        answer = ask(client, door, headers, door.method)
+        missing = set(door.roles) - roles_of(caller)
+        if not missing:
+            assert answer.status_code == 200, (door, answer.data)
+            continue
+        assert contents(db) == before, door
+        if caller is STRANGER:
+            assert answer.status_code == 401, door
+        else:
+            assert answer.status_code == 403, door
+            assert any(f"'{role}'" in answer.json["Message"] for role in missing), door
+
+
+@each_caller
+def test_a_head_or_a_slash_too_many_opens_no_more(caller, client, scene):
+    refusal = 401 if caller is STRANGER else 403
+    for door in DOORS:
+        methods = {door.method, "HEAD"} if door.method == "GET" else {door.method}
+        for method, slash in itertools.product(methods, ("", "/")):
+            answer = ask(client, door, scene(caller), method, slash)
+            is_refused = not roles_of(caller) >= set(door.roles)
+            assert (answer.status_code == refusal) == is_refused, (door, method, slash)
+
+
+@pytest.mark.parametrize("caller", [tuple(FLAGS), STRANGER], ids=str)
+def test_no_other_method_opens_a_door(caller, client, scene):
+    headers = scene(caller)
+    for door in DOORS:
+        documented = {other.method for other in DOORS if other.shape[1] == door.shape[1]}
+        if door.route.endswith("/users/register"):  # which may be somebody's name as well
+            documented.add("GET")
+        documented |= {"HEAD"} if "GET" in documented else set()
+        for method in METHODS - documented:
+            answer = ask(client, door, headers, method)
+            assert answer.status_code == 405, (door, method, answer.data)
+            assert set(answer.headers["Allow"].split(", ")) == documented, (door, method)
+
+
+def test_the_openapi_document_names_the_same_roles(app):
+    """Of a door to one's own things and to others', it asks for what the first needs."""
+    document = app.extensions[DOCUMENT]["paths"]
+    operations = {
+        (method.upper(), shape_of(path)): operation
+        for path, item in document.items()
+        for method, operation in item.items()
+        if method.upper() in METHODS
+    }
+    documented = [door for door in DOORS if door.route.startswith(("/api/v1", "/api/oauth"))]
+    assert operations.keys() == {door.shape for door in documented}
+    for door in documented:
+        needed = min((other.roles for other in DOORS if other.shape == door.shape), key=len)
+        operation = operations[door.shape]
+        expected = [{"password": list(needed)}, {"bearer": []}] if needed else []
+        assert operation["security"] == expected, door
+        named = {*needed, *door.roles[-1:]}
+        assert all(f"`{role}`" in operation["description"] for role in named), door

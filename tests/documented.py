@@ -1,0 +1,123 @@
+"""Every door of the service and who may pass it, as the API document and the decisions say.
+
+Written down by hand and not asked of the code, which would only agree with itself. Section 5 of
+the document: all endpoints are guarded; 20 to 31 need users.query; 29 and 30 Users.Manage as well.
+For 1 to 19 it is enough to be allowed to use the API at all. A plus marks what was decided beyond.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from tests.factories import sha256
+
+TABLE = """
+ 1  GET    /api/v1/players                                       api
+ 2  GET    /api/v1/players/rank                                  api
+ 3  POST   /api/v1/players/online                                api
+ 4  GET    /api/v1/players/online/count                          api
+ 5  GET    /api/v1/players/[player]                              api
+ 6  GET    /api/v1/players/[player]/variables                    api
+ 7  GET    /api/v1/players/[player]/variables/[variable]         api
+ 8  GET    /api/v1/players/[player]/variables/[variable]/value   api
+ 9  POST   /api/v1/players/[player]/variables/[variable]         api
+10  GET    /api/v1/players/[player]/items                        api
+11  GET    /api/v1/players/[player]/items/inventory              api
+12  GET    /api/v1/players/[player]/items/bank                   api
+13  GET    /api/v1/players/bag/[bag]                             api
+14  POST   /api/v1/players/[player]/items/give                   api
+15  POST   /api/v1/players/[player]/items/take                   api
+16  GET    /api/v1/players/[player]/spells                       api
+17  POST   /api/v1/players/[player]/spells/teach                 api
+18  POST   /api/v1/players/[player]/spells/forget                api
+19  POST   /api/v1/players                                       api
+20  GET    /api/v1/users                                         api users.query
+21  GET    /api/v1/users/[user]                                  api users.query
+22  POST   /api/v1/users/register                                api users.query
+23  POST   /api/v1/users/[user]/password/validate                api users.query
+24  POST   /api/v1/users/[user]/email/change                     api users.query
+25  POST   /api/v1/users/[user]/password/change                  api users.query
+26  GET    /api/v1/users/[user]/password/reset                   api users.query
+27  GET    /api/v1/users/[user]/players                          api users.query
+28  GET    /api/v1/users/[user]/players/[player]                 api users.query
+29  POST   /api/v1/users/[user]/manage/email/change              api users.query users.manage
+30  POST   /api/v1/users/[user]/manage/password/change           api users.query users.manage
+31  POST   /api/v1/users                                         api users.query
+ +  POST   /api/v1/users/[user]/password/reset                   api users.query
+ +  POST   /api/oauth/token
+ +  DELETE /api/oauth/token/[self]                               api
+ +  DELETE /api/oauth/token/[self]/[own]                         api
+ +  DELETE /api/oauth/tokens/[self]                              api
+ +  DELETE /api/oauth/tokens/[self]/[own]                        api
+ +  DELETE /api/oauth/token/[user]                               api users.query users.manage
+ +  DELETE /api/oauth/token/[user]/[token]                       api users.query users.manage
+ +  DELETE /api/oauth/tokens/[user]                              api users.query users.manage
+ +  DELETE /api/oauth/tokens/[user]/[token]                      api users.query users.manage
+ +  GET    /api/docs
+ +  GET    /api/docs/files/[file]
+ +  GET    /api/openapi.json
+ +  GET    /healthz
+ +  GET    /readyz
+ +  GET    /metrics
+"""
+
+PLAYER, USER, SELF = "Aladric", "Alice", "Caller"
+ITEM, SPELL, VARIABLE, BAG, TOKEN, OWN = (
+    f"{digit * 8}-0000-4000-8000-000000000000" for digit in "123456"
+)
+CODE = "ABCDEFGH"
+PASSWORD, NEW_PASSWORD = sha256("secret"), sha256("new")
+VALUES = {
+    **{"player": PLAYER, "user": USER, "self": SELF, "variable": VARIABLE},
+    **{"bag": BAG, "token": TOKEN, "own": OWN, "file": "swagger-ui.css"},
+}
+# What a request needs to be answered with 200; those that are missing need nothing.
+BODIES = {
+    "variables/[variable]": {"value": 1},
+    "items/give": {"itemid": ITEM, "quantity": 1},
+    "items/take": {"itemid": ITEM, "quantity": 1},
+    "spells/teach": {"spellid": ITEM},
+    "spells/forget": {"spellid": SPELL},
+    "users/register": {"username": "Nova", "email": "nova@example.com", "password": PASSWORD},
+    "password/validate": {"password": PASSWORD},
+    "[user]/email/change": {"new": "moved@example.com", "authorization": PASSWORD},
+    "[user]/password/change": {"new": NEW_PASSWORD, "authorization": PASSWORD},
+    "manage/email/change": {"new": "moved@example.com"},
+    "manage/password/change": {"new": NEW_PASSWORD},
+    "password/reset": {"code": CODE, "new": NEW_PASSWORD},
+    "oauth/token": {"grant_type": "password", "username": "Clerk", "password": PASSWORD},
+}
+
+
+class Door(NamedTuple):
+    """A route, one of its methods, and the roles that a caller needs to have there."""
+
+    number: str
+    method: str
+    route: str
+    roles: tuple[str, ...]
+
+    @property
+    def path(self):
+        return re.sub(r"\[(\w+)\]", lambda match: VALUES[match[1]], self.route)
+
+    @property
+    def body(self):
+        """What to send for an answer of 200; nothing where the method has no body."""
+        if self.method != "POST":
+            return None
+        return next((body for end, body in BODIES.items() if self.route.endswith(end)), {})
+
+    @property
+    def shape(self):
+        """The method and the path with its variable parts unnamed, to compare spellings by."""
+        return self.method, shape_of(self.route)
+
+
+def shape_of(path):
+    return re.sub(r"\[[^]]*\]|<[^>]*>|\{[^}]*\}", "*", path)
+
+
+ROWS = [line.split() for line in TABLE.strip().splitlines()]
+DOORS = [Door(number, method, route, tuple(roles)) for number, method, route, *roles in ROWS]
