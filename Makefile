@@ -15,7 +15,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types check bench bench-growth clean
+.PHONY: help run test lint format types audit check bench bench-growth clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
@@ -40,7 +40,11 @@ format: .venv/dev.stamp ## Put everything into shape
 types: .venv/dev.stamp ## Check types
 	$(BIN)/mypy
 
-check: lint types test ## Lint, types and tests
+audit: .venv/dev.stamp ## Look for weak spots in the code, and for known ones in what it installs
+	$(BIN)/bandit --quiet --ini setup.cfg
+	$(BIN)/python .ci/audit.py
+
+check: lint types audit test ## Lint, types, weak spots and tests
 
 bench: .venv/bench.stamp ## Measure speed beside the peers (SECONDS=2 SERVERS=quartermaster,limit CELLS=a,b for a part)
 	@$(BIN)/python -m benchmarks.bench --seconds $(SECONDS) --rounds $(ROUNDS) \

@@ -109,7 +109,7 @@ class World:
 
     def bags(self, count: int) -> Iterator[Document]:
         for index in filter(carries_bag, range(count)):
-            rng = random.Random(f"bag {index}")  # noqa: S311 (a world, not a secret)
+            rng = random.Random(f"bag {index}")  # nosec B311 # noqa: S311 (a world, no secret)
             size = rng.choice((8, 12, 16))
             slots = _slots(rng, size, rng.randint(0, size))
             bag = {"_id": guid("bag", index), "SlotCount": size, "Slots": slots}
@@ -126,7 +126,7 @@ class World:
         return user
 
     def _player(self, index: int) -> Document:
-        rng = random.Random(index)  # noqa: S311 (a world, not a secret)
+        rng = random.Random(index)  # nosec B311 # noqa: S311 (a world, no secret)
         level = min(100, 1 + int(rng.expovariate(1 / 18)))
         created = EPOCH + timedelta(seconds=_below(rng, 600 * DAY))
         return players.stored(
@@ -231,7 +231,7 @@ def _variables(rng: random.Random) -> Document:
 
 # What players own is drawn from these: hundreds of thousands of players are made in seconds so,
 # and no two whom one looks at own the same.
-_rng = random.Random("belongings")  # noqa: S311 (a world, not a secret)
+_rng = random.Random("belongings")  # nosec B311 # noqa: S311 (a world, no secret)
 INVENTORIES = [_slots(_rng, 35, _rng.randint(3, 14)) for _ in range(499)]
 BANKS = [_slots(_rng, 100, _rng.randrange(12)) for _ in range(503)]
 SPELL_BOOKS = [[_spells(_rng, 2 + 2 * tier) for _ in range(101)] for tier in range(5)]

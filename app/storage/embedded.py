@@ -69,7 +69,7 @@ class Lease:
         mongod = find_mongod(self._mongod, self.folder)
         arguments = [str(self.folder), str(mongod), str(self._cache_gb)]
         with (self.folder / "guardian.log").open("wb") as log:
-            subprocess.run(  # noqa: S603 (our own module with our own arguments)
+            subprocess.run(  # nosec B603 # noqa: S603 (our own module with our own arguments)
                 # Isolated mode keeps this folder's module names out of the program's way.
                 [sys.executable, "-I", str(Path(__file__).with_name("guardian.py")), *arguments],
                 stdin=subprocess.DEVNULL,

@@ -90,7 +90,7 @@ class Server:
     def _run(self, port: int) -> subprocess.Popen[bytes]:
         data = self._folder / "data"
         data.mkdir(exist_ok=True)
-        return subprocess.Popen(  # noqa: S603 (the program that find_mongod chose)
+        return subprocess.Popen(  # nosec B603 # noqa: S603 (the program that find_mongod chose)
             [
                 *(*self._command, "--dbpath", str(data), "--replSet", REPLICA_SET),
                 *("--bind_ip", "127.0.0.1", "--port", str(port), "--nounixsocket"),

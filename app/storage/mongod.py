@@ -71,7 +71,7 @@ def _executable(program: Path, folder: Path) -> Path:
 
 def _fault_of(program: Path) -> str | None:
     try:
-        result = subprocess.run(  # noqa: S603 (the program that the operator chose or installed)
+        result = subprocess.run(  # nosec B603 # noqa: S603 (the operator chose or installed it)
             [str(program), "--version"], capture_output=True, text=True, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -82,7 +82,7 @@ def _pauses() -> Iterator[float]:
     deadline = time.monotonic() + PATIENCE_SECONDS
     pause = FIRST_PAUSE
     while time.monotonic() < deadline:
-        yield random.uniform(0, pause)  # noqa: S311 (nothing secret about a pause)
+        yield random.uniform(0, pause)  # nosec B311 # noqa: S311 (nothing secret about a pause)
         pause = min(pause * 2, LONGEST_PAUSE)
 
 
