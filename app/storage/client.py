@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Protocol
 
 import pymongo
 from pymongo import MongoClient
 from pymongo.database import Database
-from pymongo.errors import PyMongoError
+from pymongo.errors import ConfigurationError, PyMongoError
 
-from app.errors import Unavailable
+from app.errors import QuartermasterError, Unavailable
 from app.storage.embedded import Lease
 from app.storage.timing import TimedDatabase
 
@@ -66,7 +67,26 @@ class Storage:
             self._lease.close()
 
 
+class UnusableUri(QuartermasterError):
+    """The URI of the database is none, or its password is not spelled as one has it."""
+
+    def __init__(self, reason: Exception) -> None:
+        # A password that is misread is taken for a name, and quoted.
+        told = re.sub(r"[\"'].*[\"']", "...", str(reason))
+        super().__init__(
+            f"QM_MONGODB_URI cannot be used: {told}. In a password, signs such as / : @ ? # % are "
+            "percent-encoded."
+        )
+
+
 def _client(uri: str, settings: StorageSettings) -> MongoClient[Document]:
+    try:
+        return _connected(uri, settings)
+    except (ConfigurationError, ValueError) as error:
+        raise UnusableUri(error) from None
+
+
+def _connected(uri: str, settings: StorageSettings) -> MongoClient[Document]:
     selection_ms = int(settings.MONGODB_SELECTION_SECONDS * 1000)
     return MongoClient(
         uri,

@@ -428,3 +428,20 @@ def test_progress_is_shown_on_a_terminal_and_nowhere_else(tmp_path, mongodb_uri,
     os.close(terminal)
     assert "Writing players" in shown
     assert "100%" in shown
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        *("mongodb://keeper:12/{}@db/qm", "mongodb://keeper:{}/x@db/qm", "keeper:{}@db:27017"),
+        *("mongodb://keeper:{}@x@db/qm", "mongodb://keeper:x?{}@db/qm", "mongodb://k:{}%@db/qm"),
+        *("mongodb://keeper:{}@db:port/qm", "mongodb:/keeper:{}@db", "mongodb+srv://k:{}@db:1/"),
+    ],
+)
+def test_an_unusable_uri_is_told_of_without_its_password(monkeypatch, uri):
+    password = "hunter2hunter2"
+    monkeypatch.setenv("QM_MONGODB_URI", uri.format(password))
+    done = CliRunner().invoke(main, ["db", "init"])
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: QM_MONGODB_URI cannot be used: ")
+    assert password not in done.output
