@@ -46,8 +46,11 @@ logconfig_dict = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": settings.LOG_FORMAT}},
     "loggers": {
         "gunicorn.error": {
-            # On a developer's terminal its account of itself would drown the banner.
-            "level": settings.LOG_LEVEL if settings.ENV == "production" else "WARNING",
+            # On a developer's terminal its account of itself would drown the banner. At DEBUG it
+            # names the path of every request, with the token that may stand in it.
+            "level": settings.LOG_LEVEL.replace("DEBUG", "INFO")
+            if settings.ENV == "production"
+            else "WARNING",
             "handlers": ["stderr"],
             "propagate": False,
         }

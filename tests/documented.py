@@ -100,7 +100,15 @@ class Door(NamedTuple):
 
     @property
     def path(self):
-        return re.sub(r"\[(\w+)\]", lambda match: VALUES[match[1]], self.route)
+        return self.path_with({})
+
+    def path_with(self, values):
+        """Return the path with these values in its variable parts, and the usual ones elsewhere."""
+        return re.sub(r"\[(\w+)\]", lambda match: {**VALUES, **values}[match[1]], self.route)
+
+    @property
+    def variables(self):
+        return re.findall(r"\[(\w+)\]", self.route)
 
     @property
     def body(self):

@@ -21,6 +21,7 @@ from app.errors import (
     Unavailable,
 )
 from app.http.json import json_response
+from app.http.masking import masked
 
 log = logging.getLogger("quartermaster")
 
@@ -62,9 +63,11 @@ def answer(error: QuartermasterError) -> Response:
 
 
 def body_of(error: QuartermasterError) -> dict[str, Any]:
+    """Say it to the caller, whose secrets may have come where a name or a field should be."""
+    message = masked(str(error))
     if isinstance(error, Invalid) and error.fields:
-        return {"Message": str(error), "Errors": error.fields}
-    return {"Message": str(error)}
+        return {"Message": message, "Errors": {masked(k): v for k, v in error.fields.items()}}
+    return {"Message": message}
 
 
 def status_of(error: QuartermasterError) -> int:

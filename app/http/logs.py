@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Iterable
 from datetime import datetime, timezone
@@ -11,9 +12,12 @@ from typing import Any
 import gunicorn.glogging
 
 from app.http.json import encode
+from app.http.masking import masked
 from app.http.tracing import request_id
 
 HANDLER = "quartermaster"
+# What gunicorn says of a request that it refuses: the reason, and then the part at fault.
+_REFUSED = re.compile(r"(Invalid request from ip=\S*: [^:]*).*", re.DOTALL)
 
 
 def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> None:
@@ -29,6 +33,8 @@ def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> None
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root.addHandler(handler)
     root.setLevel(level)
+    # At DEBUG it would write out every command, with the hashes and codes that are stored.
+    logging.getLogger("pymongo").setLevel(max(root.level, logging.INFO))
     for warning in warnings:
         logging.getLogger("quartermaster").warning(warning)
 
@@ -38,11 +44,16 @@ class GunicornLogger(gunicorn.glogging.Logger):
 
     access_log_enabled = False
 
+    def warning(self, msg: str, *args: Any, **kwargs: Any) -> None:
+        """Tell of a request that was refused, but not what stood in it: it may be a password."""
+        super().warning(_REFUSED.sub(r"\1", msg), *args, **kwargs)
+
     def exception(self, msg: str, *args: Any, **kwargs: Any) -> None:
+        """Tell of a request that failed, by its path alone."""
         if isinstance(sys.exc_info()[1], BlockingIOError):
             self.info("A client stopped amid a request, and its connection was closed.")
         else:
-            super().exception(msg, *args, **kwargs)
+            super().exception(msg, *(str(arg).partition("?")[0] for arg in args), **kwargs)
 
 
 class JsonFormatter(logging.Formatter):
@@ -54,11 +65,11 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "request_id": request_id(),
-            "message": record.getMessage(),
+            "message": masked(record.getMessage()),
             **getattr(record, "details", {}),
         }
         if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+            line["exception"] = masked(self.formatException(record.exc_info))
         return encode(line).decode()
 
 
@@ -68,12 +79,12 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         details = getattr(record, "details", None)
-        text = _request_line(details) if details else record.getMessage()
+        text = _request_line(details) if details else masked(record.getMessage())
         safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
         given = (details or {}).get("request_id") or request_id()
         line = f"{clock} {record.levelname:<7} {safe} [{given}]"
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            line += "\n" + masked(self.formatException(record.exc_info))
         return line
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from flask import Request, Response
 
 from app import metrics
+from app.http.masking import MASK, masked
 from app.http.stores import current_environ
 
 log = logging.getLogger("quartermaster.access")
@@ -43,7 +44,7 @@ def request_id() -> str:
 
 def begin(environ: dict[str, Any]) -> None:
     given: str | None = environ.get("HTTP_X_REQUEST_ID")
-    if given is None or not _SANE.fullmatch(given):
+    if given is None or not _SANE.fullmatch(given) or masked(given) != given:
         given = f"{random.getrandbits(128):032x}"  # nosec B311 # a name, and no secret
     environ[_ID] = given
     environ[_STARTED] = time.perf_counter()
@@ -69,4 +70,4 @@ def end(request: Request, response: Response) -> None:
 
 
 def _masked(path: str) -> str:
-    return _GUID_LIKE.sub("***", path) if _CREDENTIALS_PATH.match(path) else path
+    return masked(_GUID_LIKE.sub(MASK, path) if _CREDENTIALS_PATH.match(path) else path)

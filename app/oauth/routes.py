@@ -14,7 +14,7 @@ from app.auth.powers import Role, roles_of
 from app.auth.tokens import AccessTokens
 from app.errors import Invalid, NotFound, RateLimited, RoleMissing
 from app.http.api import Blueprint
-from app.http.errors import answer
+from app.http.errors import answer, body_of
 from app.http.guide import STATUSES
 from app.http.json import json_response
 from app.http.lookup import path_guid
@@ -165,7 +165,6 @@ def answer_refusal(error: TokenRefused) -> Response:
 def answer_invalid(error: Invalid) -> Response:
     if request.method != "POST":
         return answer(error)
-    body = refusal("invalid_request", str(error))
-    if error.fields:
-        body["Errors"] = error.fields
-    return json_response(body, 400, {"Cache-Control": "no-store"})
+    body = body_of(error)
+    said = {**refusal("invalid_request", body["Message"]), **body}
+    return json_response(said, 400, {"Cache-Control": "no-store"})

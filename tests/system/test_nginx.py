@@ -159,7 +159,7 @@ def test_a_client_cannot_choose_its_address(site, server):
 
 
 def test_a_sane_request_id_is_the_same_everywhere_and_any_other_is_replaced(site, server):
-    for given in ("tool-42:a/b", "a b", "x" * 129, "<script>"):
+    for given in ("tool-42:a/b", "a b", "x" * 129, "<script>", sha256("password")):
         _, headers, _ = site.ask("GET", "/healthz", X_Request_ID=given)
         kept = headers["X-Request-ID"]
         assert (kept == given) == (given == "tool-42:a/b")
@@ -243,10 +243,11 @@ def test_a_client_that_reads_slowly_gets_all_of_a_large_answer(site):
 
 def test_logs_are_json_and_hold_no_token_and_no_query(site):
     tokens = json.loads(site.ask("POST", "/api/oauth/token", SIGN_IN)[2])
-    refresh = tokens["refresh_token"]
+    refresh, password = tokens["refresh_token"], sha256("password")
     for path in (
         *(f"/api/oauth/token/demo/{refresh}", f"/API//oauth/token/demo/{refresh}"),
         *(f"/api/%6Fauth/tokens/demo/{refresh}", f"/api/v1/players?search={refresh}"),
+        *(f"/api/v1/users/{password.upper()}", f"/api/v1/users/{tokens['access_token']}"),
     ):
         site.ask("DELETE", path, token=tokens["access_token"])
     site.ask("GET", "/api/v1/players", X_Request_ID="the-last-one")
@@ -255,6 +256,7 @@ def test_logs_are_json_and_hold_no_token_and_no_query(site):
     assert (line["method"], line["path"], line["status"]) == ("GET", "/api/v1/players", 401)
     written = site.access_log.read_text() + site.error_log.read_text()
     assert refresh not in written
+    assert password not in written.lower()
     assert tokens["access_token"] not in written
     assert "search" not in written
 

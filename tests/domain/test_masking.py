@@ -1,0 +1,83 @@
+"""What looks like a secret, and what only looks a little like one."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.auth.tokens import AccessTokens
+from app.http.logs import GunicornLogger
+from app.http.masking import masked
+from app.users.passwords import Passwords
+from tests.factories import guid, sha256
+
+TOKENS = AccessTokens(["k" * 32], 300)
+
+
+@given(st.uuids(), st.uuids(), st.integers(0, 2**33))
+def test_every_access_token_is_masked(user, chain, now):
+    token = TOKENS.issue(str(user), str(chain), now)
+    assert masked(f"No user was found for '{token}'.") == "No user was found for '***'."
+    # Cut off somewhere, it still says whose it is.
+    assert masked(token[:100]) == "***"
+
+
+@pytest.mark.parametrize(
+    "secret", [sha256("x"), sha256("x").upper(), sha256("x") * 2, Passwords(1, 64, 1).hash("X")]
+)
+def test_every_hash_is_masked(secret):
+    assert masked(f"/api/v1/users/{secret} 404") == "/api/v1/users/*** 404"
+    assert masked(f"{{'PasswordHash': '{secret}'}}") == "{'PasswordHash': '***'}"
+
+
+def test_what_mongodb_would_not_store_is_masked():
+    error = "Document failed validation, full error: {'a': {'Code': 'ABCDEFGH'}}\nand so on"
+    assert masked(error) == "Document failed validation, full error: ***\nand so on"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("/api/v1/players/Aladric/items", guid(), guid().replace("-", ""), "Wyatt", "WyIsForMe"),
+        "No user was found for 'Żółć'.",
+    ],
+)
+def test_names_and_ids_are_not(text):
+    assert masked(text) == text
+
+
+@pytest.fixture
+def gunicorn_log(caplog):
+    """Return a logger of gunicorn's kind, whose lines caplog keeps."""
+    logger = GunicornLogger.__new__(GunicornLogger)
+    logger.error_log = logging.getLogger("gunicorn of a test")
+    return logger
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (
+            'Invalid request from ip=::1: Invalid HTTP request line: \'{"code": "ABCDEFGH"}\'',
+            "Invalid request from ip=::1: Invalid HTTP request line",
+        ),
+        (
+            "Invalid request from ip=: Invalid HTTP Header: 'Authorization: pw'\nand more",
+            "Invalid request from ip=: Invalid HTTP Header",
+        ),
+        ("Worker (pid:7) was sent SIGKILL!", "Worker (pid:7) was sent SIGKILL!"),
+    ],
+)
+def test_gunicorn_tells_why_it_refuses_a_request_and_not_what_stood_in_it(
+    gunicorn_log, caplog, said, kept
+):
+    gunicorn_log.warning(said)
+    assert caplog.messages == [kept]
+
+
+def test_gunicorn_tells_of_a_failure_without_the_query(gunicorn_log, caplog):
+    gunicorn_log.exception("Error handling request %s %s", "GET", "/x?password=pw")
+    assert caplog.messages == ["Error handling request GET /x"]

@@ -1,0 +1,123 @@
+"""No answer, log line, metric or mail holds a password, a hash, a code or a token."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import ANY
+
+import pytest
+from click.testing import CliRunner
+
+from app.__main__ import main
+from app.storage import schema
+from tests.documented import DOORS
+from tests.factories import NOW, guid
+from tests.system.house import DATABASE, House
+from tests.system.leaks import Known, misframed, right_ask, wrong_asks
+from tests.system.test_mail import code_in
+
+RESET = next(door for door in DOORS if door.number == "26")
+
+
+@pytest.fixture(scope="module", params=[("DEBUG", "json"), ("INFO", "text")], ids="-".join)
+def house(request, tmp_path_factory, mongodb_uri, real_storage):
+    level, form = request.param
+    db = real_storage.client[DATABASE]
+    house = House(db)
+    # What is logged at INFO is logged at DEBUG as well, so a part of the wrong requests does.
+    house.stride = 1 if level == "DEBUG" else 7
+    db.command("createUser", "keeper", pwd=house.known.mongodb, roles=["dbOwner"])
+    schema.init(db)
+    folder = tmp_path_factory.mktemp("secrets")
+    with house.open(folder, mongodb_uri, LOG_LEVEL=level, LOG_FORMAT=form):
+        yield house
+    db.command("dropUser", "keeper")
+    real_storage.client.drop_database(DATABASE)
+
+
+def test_nothing_that_is_fed_to_any_door_comes_out(house):
+    """The doors are all there are: another test holds their table against the routes."""
+    for door in DOORS:
+        house.furnish()
+        house.sign_in(door)
+        # Nobody has the token of this user, so there is none to be found.
+        assert house.send(right_ask(door, house.known)) == (404 if "[token]" in door.route else 200)
+        house.sign_in(door)
+        for ask in itertools.islice(wrong_asks(door, house.known), 0, None, house.stride):
+            assert house.send(ask) < 500, ask
+        house.learn()
+    for text in misframed(house.known):
+        house.send_raw(text)
+    assert house.leaks() == []
+
+
+def test_a_mail_holds_its_code_and_no_other_secret(house):
+    house.furnish()
+    house.sign_in(RESET)
+    house.mailbox.messages.clear()
+    assert house.send(right_ask(RESET, house.known)) == 200
+    (message,) = house.mailbox.messages
+    code = code_in(message)
+    assert message.as_string().count(code) == 2  # as text and as HTML
+    assert house.known.found_in(message.as_string(), allowed=[code]) == set()
+    assert house.leaks() == []
+
+
+def test_a_mail_server_that_refuses_us_is_told_of_without_secrets(house):
+    house.furnish()
+    house.sign_in(RESET)
+    house.knows_postman = False
+    assert house.send(right_ask(RESET, house.known)) == 503
+    house.knows_postman = True
+    assert house.leaks() == []
+    assert "did not take it" in house.server.output.read_text()
+
+
+def test_a_bug_is_told_of_without_secrets(house):
+    """A write that the database refuses is one, and its refusal quotes what was to be written."""
+    prepared = house.prepared(DOORS)
+    with house.refusing_writes():
+        statuses = [house.send(ask) for ask in prepared]
+    assert statuses.count(500) >= 10
+    assert house.leaks() == []
+    assert "Traceback" in house.server.output.read_text()
+
+
+def test_a_database_that_is_away_is_told_of_without_secrets(house):
+    prepared = house.prepared([door for door in DOORS if door.roles])
+    with house.cable.cut(), ThreadPoolExecutor(len(prepared)) as crowd:
+        assert set(crowd.map(house.send, prepared)) <= {200, 503}
+    assert house.leaks() == []
+
+
+def test_a_command_prints_no_secret_but_what_it_is_for(tmp_path, monkeypatch, mongodb_uri, real_db):
+    known = Known()
+    settings = {"SECRET_KEY": known.key, "MAIL_PASSWORD": known.mail, "LOG_LEVEL": "DEBUG"}
+    for name, value in {**settings, "MONGODB_URI": mongodb_uri, "ENV": "testing"}.items():
+        monkeypatch.setenv(f"QM_{name}", value)
+
+    def told(*arguments, stdin=None):
+        output = CliRunner().invoke(main, arguments, input=stdin).output
+        return output, known.found_in(output)
+
+    account = ("user", "create", "Zoe", "--email", "z@example.com", "--password-stdin")
+    assert told(*account, stdin=known.word) == (ANY, set())
+    assert told(*account, stdin=known.word) == (ANY, set())
+    assert told("api", "grant", "Zoe", "api") == ("Zoe: api\n", set())
+    known.add(real_db.users.find_one()["PasswordHash"])
+    record = {"Id": guid(), "Name": "Yan", "Email": "y@example.com"}
+    for wrong in ({"Password": known.word}, {"PasswordHash": known.password}):
+        file = tmp_path / "users.jsonl"
+        file.write_text(json.dumps({**record, **wrong}))
+        output, found = told("import", "users", str(file))
+        assert ("nothing was written" in output, found) == (True, set())
+    # An export is a copy of the accounts, hashes included; codes and tokens are left out.
+    reset = {"Code": known.code, "ExpiresAt": NOW, "Failures": 0}
+    real_db.users.update_one({}, {"$set": {"Reset": reset}})
+    token, _ = told("token", "Zoe")
+    stored = real_db.refresh_tokens.find_one()["_id"]
+    known.add(token.strip(), stored)
+    output, found = told("export", "users")
+    assert found == {real_db.users.find_one()["PasswordHash"]}
