@@ -195,6 +195,20 @@ def test_scripts_can_run(name):
     subprocess.run(["sh", "-n", path], check=True)
 
 
+# SECURITY.rst
+
+
+def test_the_settings_and_files_that_the_security_page_names_exist():
+    page = (ROOT / "SECURITY.rst").read_text()
+    named = set(re.findall(r"``QM_(\w+)``", page))
+    assert named
+    assert named <= set(typing.get_type_hints(Settings))
+    files = set(re.findall(r"``(\w+/[\w/]+\.\w+)``", page))
+    assert {"docs/deploy.rst", "config/nginx.conf"} <= files
+    assert all((ROOT / file).exists() for file in files)
+    assert "<SECURITY.rst>" in (ROOT / "README.rst").read_text()
+
+
 # docs/deploy.rst
 
 
