@@ -187,24 +187,35 @@ def init(db: Database[Document]) -> None:
 def init_collections(db: Database[Document]) -> None:
     """Create the collections with their validators; documents in bulk come before indexes."""
     for name, plan in COLLECTIONS.items():
-        _set_validator(db, name, {"$jsonSchema": plan.validator})
+        _set_validator(db, name, validation(plan))
 
 
-def _set_validator(db: Database[Document], name: str, validator: Document) -> None:
+def validation(plan: CollectionPlan) -> Document:
+    """Return a collection's options: what is sound must stay so, and what is not can be changed.
+
+    Were a document older than its validator held to it as well, nothing of it could be changed
+    any more, not even for the better.
+    """
+    return {"validator": {"$jsonSchema": plan.validator}, "validationLevel": "moderate"}
+
+
+def _set_validator(db: Database[Document], name: str, wanted: Document) -> None:
     try:
-        db.create_collection(name, validator=validator)
+        db.create_collection(name, **wanted)
     except CollectionInvalid:
-        _update_validator(db, name, validator)
+        _update_validator(db, name, wanted)
     except OperationFailure as error:
         if error.code != NAMESPACE_EXISTS:  # somebody else was just faster
             raise
-        _update_validator(db, name, validator)
+        _update_validator(db, name, wanted)
     except NotImplementedError:  # mongomock knows no validators
         db.get_collection(name)
 
 
-def _update_validator(db: Database[Document], name: str, validator: Document) -> None:
-    db.command("collMod", name, validator=validator, validationLevel="strict")
+def _update_validator(db: Database[Document], name: str, wanted: Document) -> None:
+    """Change a validator that is another; for what is there already, nobody has to wait."""
+    if not wanted.items() <= db[name].options().items():
+        db.command("collMod", name, **wanted)
 
 
 def _create_indexes(db: Database[Document], name: str, indexes: list[IndexModel]) -> None:

@@ -37,6 +37,7 @@ def swap(
     intent: Intent,
 ) -> Applied:
     """Apply a rule to one document, exactly once per Idempotency-Key."""
+    tried: Document = {}
     for pause in _pauses():
         document = collection.find_one(where, _projection(reads, intent))
         if document is None:
@@ -50,12 +51,28 @@ def swap(
         if not update and intent.key is None:
             return Applied(change.answer)
         _note(update, document.get("Version", 0), intent, change.answer)
-        unchanged = {"_id": document["_id"], "Version": document.get("Version")}
+        unchanged = _unchanged(document, intent)
         if _written(collection, unchanged, update, intent):
             return Applied(change.answer)
+        if unchanged == tried:
+            _begin_journal(collection, document["_id"])
+        tried = unchanged
         metrics.SWAP_RETRIES.labels(collection.name).inc()
         time.sleep(pause)
     raise Busy(collection.name.removesuffix("s"))
+
+
+def _unchanged(document: Document, intent: Intent) -> Document:
+    """Return the filter for a document that nobody has changed since it was read."""
+    unchanged = {"_id": document["_id"], "Version": document.get("Version")}
+    # An entry set into a journal that is missing would begin a map, in which none is ever found.
+    return unchanged if intent.key is None else {**unchanged, "Journal": {"$type": "array"}}
+
+
+def _begin_journal(collection: Collection[Document], id_: Any) -> None:
+    """Give a document its journal: nobody was faster, so it has none, as those of old have not."""
+    has_none = {"_id": id_, "Journal": {"$not": {"$type": "array"}}}
+    collection.update_one(has_none, {"$set": {"Journal": []}})
 
 
 def _written(

@@ -1,0 +1,66 @@
+"""Documents older than their validators, or damaged by somebody, can still be changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.factories import guid, make_player
+
+ITEM = guid()
+
+
+@pytest.fixture
+def give(client, as_role):
+    credentials = as_role()
+
+    def give(player, key=None):
+        headers = {**credentials, **({"Idempotency-Key": key} if key else {})}
+        path = f"/api/v1/players/{player['_id']}/items/give"
+        return client.post(path, json={"itemid": ITEM, "quantity": 1}, headers=headers)
+
+    return give
+
+
+def stored(db, without=(), **damage):
+    """Store a player as no validator would let it be."""
+    player = {**make_player(), **damage}
+    for field in without:
+        del player[field]
+    db.players.insert_one(player, bypass_document_validation=True)
+    return player
+
+
+def held(db, player):
+    slots = db.players.find_one({"_id": player["_id"]})["Inventory"].values()
+    return sum(slot["Quantity"] for slot in slots if slot["ItemId"] == ITEM)
+
+
+def test_a_player_without_a_journal_can_be_changed(db, give):
+    player = stored(db, without=["Journal"])
+    assert [give(player).status_code for _ in range(2)] == [200, 200]
+    assert held(db, player) == 2
+
+
+@pytest.mark.parametrize("damage", [{"without": ["Journal"]}, {"Journal": None}, {"Journal": {}}])
+def test_a_journal_begins_with_the_first_key(db, give, damage):
+    player = stored(db, **damage)
+    answers = [give(player, key) for key in ("a", "a", "b")]
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert ["Idempotency-Replayed" in answer.headers for answer in answers] == [False, True, False]
+    assert held(db, player) == 2
+    journal = db.players.find_one({"_id": player["_id"]})["Journal"]
+    assert [entry["Key"] for entry in journal] == ["a", "b"]
+
+
+def test_a_player_without_a_version_can_be_changed(db, give):
+    player = stored(db, without=["Version", "Journal"])
+    assert give(player, "a").status_code == 200
+    assert "Idempotency-Replayed" in give(player, "a").headers
+    assert held(db, player) == 1
+
+
+def test_a_fault_in_one_field_does_not_keep_others_from_being_changed(db, give):
+    player = stored(db, Level="high", Bank={"100000": {"ItemId": guid(), "Quantity": 2**40}})
+    assert give(player).status_code == 200
+    after = db.players.find_one({"_id": player["_id"]})
+    assert (after["Level"], after["Bank"]) == (player["Level"], player["Bank"])
