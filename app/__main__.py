@@ -14,12 +14,14 @@ import config
 from app import create_app
 from app.cli.accounts import api, token, user
 from app.cli.apidocs import openapi, postman
-from app.cli.data import db, export, import_records, seed
+from app.cli.data import export, import_records, seed
+from app.cli.database import db
 from app.cli.serve import serve
 from app.errors import QuartermasterError
 from app.http.stores import PARTS
 from app.storage.client import Storage
 from app.storage.faults import DatabaseError, explain
+from app.storage.migrations import refuse_newer
 from config import SettingsError
 from config.base import Settings
 
@@ -58,7 +60,11 @@ def _create_app(ctx: click.Context) -> Flask:
     """Make the application for a command, and give its database up when the command ends."""
     documents = ctx.invoked_subcommand in ("openapi", "postman")
     app = create_app(_without_database() if documents else None)
-    ctx.call_on_close(app.extensions[PARTS][Storage].close)
+    storage = app.extensions[PARTS][Storage]
+    ctx.call_on_close(storage.close)
+    # The commands of db look at the version themselves.
+    if not documents and ctx.invoked_subcommand != "db":
+        refuse_newer(storage.db)
     return app
 
 

@@ -1,4 +1,4 @@
-"""Guids, name keys, and the lookup keys of paths. Pure."""
+"""Guids, the keys of names and addresses, and the lookup keys of paths. Pure."""
 
 from __future__ import annotations
 
@@ -31,6 +31,20 @@ def composed(text: str) -> str:
 def name_key(name: str) -> str:
     """Return what two spellings of the same name have in common."""
     return composed(name).casefold()
+
+
+def email_key(email: str) -> str:
+    """Return what two spellings of the same mailbox have in common."""
+    local, _, domain = email.rpartition("@")
+    return f"{name_key(local)}@{domain_as_sent(domain) or name_key(domain)}"
+
+
+def domain_as_sent(domain: str) -> str:
+    """Return a domain as mail servers spell it; none where it cannot be spelled so."""
+    try:
+        return domain.encode("idna").decode().lower()
+    except UnicodeError:
+        return ""
 
 
 class Lookup(NamedTuple):

@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 import config
 from app import create_app
 from app.http.stores import PARTS
-from app.storage import schema
+from app.storage import migrations, schema
 from app.storage.client import Storage
 from app.storage.embedded import Lease
 from tests.factories import World
@@ -43,7 +43,7 @@ def real_storage(mongodb_uri):
 @pytest.fixture
 def real_db(real_storage):
     yield real_storage.db
-    for name in schema.COLLECTIONS:
+    for name in schema.COLLECTIONS.keys() - {migrations.VERSIONS}:
         real_storage.db[name].delete_many({})
 
 

@@ -1,4 +1,4 @@
-"""quartermaster db, seed, import and export."""
+"""quartermaster seed, import and export."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import click
 from flask import current_app
-from flask.cli import AppGroup, with_appcontext
+from flask.cli import with_appcontext
 
 from app.cli.checking import RECORDS, check
 from app.cli.progress import progress
@@ -31,18 +31,6 @@ Writer = Callable[[Any, Iterable[Any]], Iterator[int]]
 kind_argument = click.argument("kind", type=click.Choice(list(RECORDS)))
 storage = current(Storage)
 passwords = current(Passwords)
-
-db = AppGroup("db", help="Prepare the database.")
-
-
-@db.command("init")
-def init_database() -> None:
-    """Create collections, validators and indexes.
-
-    Safe to repeat, at any time: what is there already is left or brought up to date.
-    """
-    schema.init(storage.db)
-    click.echo(f"The database '{storage.db.name}' is ready.")
 
 
 @click.command()

@@ -9,7 +9,7 @@ import time
 from pymongo.errors import OperationFailure, PyMongoError
 
 from app.errors import Unavailable
-from app.storage import schema
+from app.storage import migrations, schema
 from app.storage.client import Storage
 from app.storage.faults import explain
 
@@ -17,6 +17,10 @@ log = logging.getLogger("quartermaster")
 
 UNAUTHORIZED = 13
 PAUSE_SECONDS = 1.0
+LEFT_TO_ANOTHER = (
+    "The database is older than this program, whose account may not change that: "
+    "quartermaster db init by another must."
+)
 
 
 class Preparation:
@@ -39,17 +43,29 @@ class Preparation:
 
     def _until_done(self) -> None:
         while self._fault:
-            try:
-                schema.init(self._storage.db)
-                self._fault = None
-            except PyMongoError as error:
-                self._judge(error)
+            before, self._fault = self._fault, self._tried()
+            if self._fault:
+                if self._fault != before:
+                    log.error("This worker is not ready: %s", self._fault)
                 time.sleep(PAUSE_SECONDS)
 
-    def _judge(self, error: PyMongoError) -> None:
+    def _tried(self) -> str | None:
+        """Prepare the database, or return why it cannot be served."""
+        version = 0
+        try:
+            version = migrations.version_of(self._storage.db)
+            schema.init(self._storage.db)
+        except migrations.DatabaseTooNew as error:
+            return str(error)
+        except PyMongoError as error:
+            return self._judged(error, version)
+        return None
+
+    def _judged(self, error: PyMongoError, version: int) -> str | None:
         if isinstance(error, OperationFailure) and error.code == UNAUTHORIZED:
             log.warning("This account may not prepare the database; db init by another must.")
-            self._fault = None
-        elif explain(error) is None:
-            self._fault = "The database could not be prepared; the log says why."
+            return None if version == migrations.CURRENT else LEFT_TO_ANOTHER
+        if explain(error) is None:
             log.error("The database could not be prepared: %s", error)
+            return "The database could not be prepared; the log says why."
+        return self._fault

@@ -10,107 +10,26 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.database import Database
 from pymongo.errors import CollectionInvalid, OperationFailure
 
+from app.storage import migrations
 from app.storage.client import LONG_WORK_SECONDS
 from app.storage.page_starts import KEPT_SECONDS
-from app.storage.swap import JOURNAL_LENGTH
+from app.storage.validators import (
+    ATTEMPTS,
+    BAG,
+    PAGE_START,
+    PLAYER,
+    QUOTA,
+    REFRESH_TOKEN,
+    SCHEMA_VERSION,
+    USER,
+)
 
 Document = dict[str, Any]
 
 NAMESPACE_EXISTS = 48
-INDEX_OPTIONS_CONFLICT = 85
-INDEX_KEY_CONFLICT = 86
-
-GUID: Document = {"bsonType": "string", "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"}
-INTEGER: Document = {"bsonType": ["int", "long"]}
-COUNT: Document = {"bsonType": ["int", "long"], "minimum": 0}
-TEXT: Document = {"bsonType": "string"}
-FLAG: Document = {"bsonType": "bool"}
-MOMENT: Document = {"bsonType": "date"}
-TEXT_OR_NULL: Document = {"bsonType": ["string", "null"]}
-MOMENT_OR_NULL: Document = {"bsonType": ["date", "null"]}
-
-
-def _integers(length: int | None = None) -> Document:
-    size = {} if length is None else {"minItems": length, "maxItems": length}
-    return {"bsonType": "array", "items": INTEGER, **size}
-
-
-def _map(key: str, value: Document) -> Document:
-    return {"bsonType": "object", "patternProperties": {key: value}, "additionalProperties": False}
-
-
-def _document(required: Document, optional: Document | None = None) -> Document:
-    properties = {**required, **(optional or {})}
-    return {"bsonType": "object", "required": list(required), "properties": properties}
-
-
-SLOT: Document = {
-    **_document(
-        {"ItemId": GUID, "Quantity": {**COUNT, "minimum": 1, "maximum": 2**31 - 1}},
-        {"BagId": GUID, "StatBuffs": _integers(5)},
-    ),
-    "additionalProperties": False,
-}
-SLOT_NUMBER = "^(0|[1-9][0-9]{0,3})$"
-SLOTS = _map(SLOT_NUMBER, SLOT)
-# What the compare-and-swap keeps on every document that it changes.
-CHANGED: Document = {
-    "Version": COUNT,
-    "Journal": {"bsonType": "array", "maxItems": JOURNAL_LENGTH},
-}
-NAMED: Document = {"_id": GUID, "Name": TEXT, "NameKey": TEXT, "NameTails": {"bsonType": "array"}}
-
-PLAYER = _document(
-    {
-        **NAMED,
-        **{"UserId": GUID, "ClassId": GUID, "ClassName": TEXT, "Gender": INTEGER},
-        **{"Level": COUNT, "Exp": COUNT, "ExperienceToNextLevel": INTEGER, "StatPoints": INTEGER},
-        **{"Vitals": _integers(), "MaxVitals": _integers()},
-        **{"BaseStats": _integers(5), "StatPointAllocations": _integers(5)},
-        **{"Equipment": {"bsonType": "array"}, "MapId": GUID, "MapName": TEXT},
-        **{"X": INTEGER, "Y": INTEGER, "Dir": INTEGER, "Sprite": TEXT, "Face": TEXT},
-        **{"Online": FLAG, "InBank": FLAG, "LastOnline": MOMENT_OR_NULL},
-        **{"LastSeen": MOMENT_OR_NULL, "CreationDate": MOMENT, "PlayTimeSeconds": COUNT},
-        **{"Inventory": SLOTS, "Bank": SLOTS, "Spells": _map(SLOT_NUMBER, GUID)},
-        "Variables": _map(GUID["pattern"], {"bsonType": ["int", "long", "bool"]}),
-        **CHANGED,
-    }
-)
-BAG = _document({"_id": GUID, "SlotCount": {**COUNT, "maximum": 10_000}, "Slots": SLOTS, **CHANGED})
-POWER = _document(
-    dict.fromkeys(
-        (
-            *("Editor", "Ban", "Kick", "Mute"),
-            *("Api", "ApiPersonalInformation", "ApiUserManagement"),
-        ),
-        FLAG,
-    )
-)
-RESET: Document = {
-    **_document({"Code": TEXT, "ExpiresAt": MOMENT, "Failures": COUNT}),
-    "bsonType": ["object", "null"],
-}
-USER = _document(
-    {
-        **NAMED,
-        **{"Email": TEXT, "EmailKey": TEXT, "Power": POWER, "PasswordHash": TEXT_OR_NULL},
-        **{"IsMuted": FLAG, "MuteReason": TEXT_OR_NULL, "CreationDate": MOMENT},
-        **{"Credentials": COUNT, "Reset": RESET},
-        **CHANGED,
-    }
-)
-REFRESH_TOKEN = _document(
-    {
-        **{"_id": TEXT, "Chain": GUID, "UserId": GUID, "Credentials": COUNT},
-        **{"Used": FLAG, "ExpiresAt": MOMENT},
-    }
-)
-ATTEMPTS = _document(
-    {
-        **{"_id": TEXT, "Taken": INTEGER, "Failures": COUNT},
-        **{"Places": {"bsonType": "array"}, "ExpiresAt": MOMENT},
-    }
-)
+# The same name with other keys or options, and the same keys with another name.
+CONFLICTS = (85, 86)
+INDEX_BUILD_ABORTED = 276
 
 
 class CollectionPlan(NamedTuple):
@@ -164,14 +83,15 @@ COLLECTIONS = {
         ],
     ),
     "page_starts": CollectionPlan(
-        _document({"_id": {"bsonType": "object"}, "Keys": {"bsonType": "array"}, "At": MOMENT}),
+        PAGE_START,
         [_index("expiry", "At", expireAfterSeconds=KEPT_SECONDS)],
     ),
     "quotas": CollectionPlan(
-        _document({"_id": TEXT, "Used": COUNT, "ExpiresAt": MOMENT}),
+        QUOTA,
         [_index("expiry", "ExpiresAt", expireAfterSeconds=0)],
     ),
     "attempts": CollectionPlan(ATTEMPTS, [_index("expiry", "ExpiresAt", expireAfterSeconds=0)]),
+    migrations.VERSIONS: CollectionPlan(SCHEMA_VERSION, []),
 }
 
 
@@ -179,6 +99,7 @@ def init(db: Database[Document]) -> None:
     """Create what is missing and bring the rest up to date; safe to repeat, at any time."""
     init_collections(db)
     with pymongo.timeout(LONG_WORK_SECONDS):
+        migrations.migrate(db)
         for name, plan in COLLECTIONS.items():
             if plan.indexes:
                 _create_indexes(db, name, plan.indexes)
@@ -186,6 +107,7 @@ def init(db: Database[Document]) -> None:
 
 def init_collections(db: Database[Document]) -> None:
     """Create the collections with their validators; documents in bulk come before indexes."""
+    migrations.refuse_newer(db)
     for name, plan in COLLECTIONS.items():
         _set_validator(db, name, validation(plan))
 
@@ -196,7 +118,8 @@ def validation(plan: CollectionPlan) -> Document:
     Were a document older than its validator held to it as well, nothing of it could be changed
     any more, not even for the better.
     """
-    return {"validator": {"$jsonSchema": plan.validator}, "validationLevel": "moderate"}
+    validator = {"$jsonSchema": plan.validator}
+    return {"validator": validator, "validationLevel": "moderate", "validationAction": "error"}
 
 
 def _set_validator(db: Database[Document], name: str, wanted: Document) -> None:
@@ -218,15 +141,18 @@ def _update_validator(db: Database[Document], name: str, wanted: Document) -> No
         db.command("collMod", name, **wanted)
 
 
-def _create_indexes(db: Database[Document], name: str, indexes: list[IndexModel]) -> None:
+def _create_indexes(
+    db: Database[Document], name: str, indexes: list[IndexModel], more_tries: int = 3
+) -> None:
     try:
         db[name].create_indexes(indexes)
     except OperationFailure as error:
-        if error.code not in (INDEX_OPTIONS_CONFLICT, INDEX_KEY_CONFLICT):
+        # A process that is at the same work may drop what we make, before it makes the same.
+        if not more_tries or error.code not in (*CONFLICTS, INDEX_BUILD_ABORTED):
             raise
         for index in indexes:
             _drop_conflicting(db, name, index)
-        db[name].create_indexes(indexes)
+        _create_indexes(db, name, indexes, more_tries - 1)
 
 
 def _drop_conflicting(db: Database[Document], name: str, index: IndexModel) -> None:
@@ -236,7 +162,7 @@ def _drop_conflicting(db: Database[Document], name: str, index: IndexModel) -> N
         has_name = existing["name"] == wanted["name"]
         has_keys = list(existing["key"].items()) == list(wanted["key"].items())
         if has_name != has_keys or (has_name and _options(existing) != _options(wanted)):
-            db[name].drop_index(existing["name"])
+            migrations.drop_index(db[name], existing["name"])
 
 
 def _options(index: Mapping[str, Any]) -> Document:

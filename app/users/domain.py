@@ -11,7 +11,7 @@ from typing import Any
 
 from app.changes import Change
 from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials
-from app.keys import composed, name_key, name_tails
+from app.keys import composed, domain_as_sent, email_key, name_key, name_tails
 
 Document = dict[str, Any]
 
@@ -61,16 +61,8 @@ def is_email(email: str) -> bool:
         len(email) <= LONGEST_EMAIL
         and email.isprintable()
         and _LOCAL.fullmatch(local) is not None
-        and _DOMAIN.fullmatch(_as_sent(domain)) is not None
+        and _DOMAIN.fullmatch(domain_as_sent(domain)) is not None
     )
-
-
-def _as_sent(domain: str) -> str:
-    """Return a domain as mail servers spell it; none where it cannot be spelled so."""
-    try:
-        return domain.encode("idna").decode().lower()
-    except UnicodeError:
-        return ""
 
 
 def require_username(name: str, field: str) -> None:
@@ -83,12 +75,6 @@ def require_email(email: str, field: str) -> None:
     if not is_email(email):
         fault = "must be an email address."
         raise Invalid(f"The field '{field}' {fault}", {field: [fault.capitalize()]})
-
-
-def email_key(email: str) -> str:
-    """Return what two spellings of the same mailbox have in common."""
-    local, _, domain = email.rpartition("@")
-    return f"{name_key(local)}@{_as_sent(domain) or name_key(domain)}"
 
 
 def stored(record: Document, version: int = 0) -> Document:

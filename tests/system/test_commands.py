@@ -14,8 +14,9 @@ from click.testing import CliRunner
 import config
 from app.__main__ import main
 from app.storage import schema
+from app.storage.migrations import CURRENT
 from tests.factories import guid, sha256
-from tests.system.programs import PROGRAM, environment
+from tests.system.programs import PROGRAM, environment, free_port
 
 NIL = "00000000-0000-0000-0000-000000000000"
 
@@ -94,7 +95,40 @@ def test_a_database_that_is_away_is_a_sentence(quartermaster, monkeypatch):
 def test_db_init_can_be_repeated(quartermaster):
     for _ in range(2):
         result = quartermaster("db", "init")
-        assert (result.exit_code, result.output) == (0, "The database 'quartermaster' is ready.\n")
+        ready = f"The database 'quartermaster' is ready, at SchemaVersion {CURRENT}.\n"
+        assert (result.exit_code, result.output) == (0, ready)
+
+
+def test_db_version_tells_where_a_database_stands(quartermaster, monkeypatch, real_storage):
+    monkeypatch.setenv("QM_MONGODB_DATABASE", "standing")
+    assert "SchemaVersion 0; this program needs" in quartermaster("db", "version").output
+    quartermaster("db", "init")
+    at_present = f"The database 'standing' is at SchemaVersion {CURRENT}, as this program needs it."
+    assert quartermaster("db", "version").output == f"{at_present}\n"
+    real_storage.client.drop_database("standing")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("db init", "db version", "seed", "export players"),
+        *("import players -", "api roles Ann", "token Ann", "serve"),
+    ],
+)
+def test_every_command_refuses_the_database_of_a_newer_program(
+    quartermaster, monkeypatch, real_storage, command
+):
+    newer = real_storage.client["newer"]
+    newer.schema.insert_one({"_id": "schema", "SchemaVersion": CURRENT + 1})
+    monkeypatch.setenv("QM_MONGODB_DATABASE", "newer")
+    monkeypatch.setenv("QM_PORT", str(free_port()))
+    refused = quartermaster(*command.split())
+    real_storage.client.drop_database("newer")
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith(
+        f"Error: The database 'newer' is at SchemaVersion {CURRENT + 1}, and this program knows "
+    )
+    assert len(refused.stderr.splitlines()) == 1
 
 
 def test_seeding_twice_makes_the_same_world_once(quartermaster, real_db):

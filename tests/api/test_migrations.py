@@ -1,0 +1,180 @@
+"""Databases of former versions are brought up to date, and none of a newer one is touched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import config
+from app.http.stores import PARTS
+from app.storage import migrations, schema
+from app.storage.preparation import Preparation
+from tests import older_databases
+from tests.factories import guid
+from tests.system.programs import wait_until
+
+# The SchemaVersion, and the digest of what app.storage.schema asks for. Where the second changes,
+# a step belongs to the end of migrations.STEPS, and both numbers change here.
+PLANNED = (4, "bc7d25cd87bc")
+
+
+@pytest.fixture
+def older_db(real_storage):
+    """A database of its own, which does not outlive the test."""
+    yield real_storage.client["older"]
+    real_storage.client.drop_database("older")
+
+
+@pytest.fixture
+def service(older_db, real_storage, make_app):
+    """The application on that database, once it is ready."""
+    settings = config.load(
+        {"QM_ENV": "testing"}, MONGODB_URI=real_storage.uri, MONGODB_DATABASE=older_db.name
+    )
+    return make_app(settings)
+
+
+def shape_of(db):
+    """Return what a database has beside documents."""
+    return {
+        name: (db[name].index_information(), db[name].options())
+        for name in sorted(db.list_collection_names())
+    }
+
+
+def documents_of(db):
+    return {name: {d["_id"]: d for d in db[name].find()} for name in schema.COLLECTIONS}
+
+
+@pytest.mark.parametrize("name", older_databases.NAMES)
+def test_a_former_database_becomes_todays_and_nothing_is_lost(older_db, real_db, name):
+    before = older_databases.make(older_db, name)
+    schema.init(older_db)
+    assert shape_of(older_db) == shape_of(real_db)
+    assert migrations.version_of(older_db) == migrations.CURRENT
+    for kind, documents in before.items():
+        after = {document["_id"]: document for document in older_db[kind].find()}
+        assert after.keys() == {document["_id"] for document in documents}
+        for document in documents:
+            kept = {k: v for k, v in document.items() if k not in ("NameParts", "EmailKey")}
+            assert after[document["_id"]].items() >= kept.items()
+        is_not_valid = {"$nor": [{"$jsonSchema": schema.COLLECTIONS[kind].validator}]}
+        assert older_db[kind].find_one(is_not_valid) is None
+        assert older_db[kind].find_one({"NameParts": {"$exists": True}}) is None
+    assert older_db.users.find_one({"Name": "Zoë"})["EmailKey"] == "zoe@xn--bcher-kva.example"
+
+
+@pytest.mark.parametrize("name", older_databases.NAMES)
+def test_the_service_works_on_what_was_a_former_database(older_db, service, name):
+    before = older_databases.make(older_db, name)
+    service.extensions[PARTS][Preparation].begin()
+    client = service.test_client()
+    wait_until(lambda: client.get("/readyz").status_code == 200, seconds=20)
+    body = {"grant_type": "refresh_token", "refresh_token": older_databases.REFRESH_TOKEN}
+    token = client.post("/api/oauth/token", json=body).json["access_token"]
+    headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "k"}
+    player = before["players"][0]
+    path = f"/api/v1/players/{player['Name']}"
+    found = client.get(
+        "/api/v1/players", query_string={"search": player["NameKey"][1:4]}, headers=headers
+    )
+    assert player["_id"] in [record["Id"] for record in found.json["Values"]]
+    gift = {"itemid": guid(), "quantity": 1}
+    first, again = (client.post(f"{path}/items/give", json=gift, headers=headers) for _ in range(2))
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert "Idempotency-Replayed" in again.headers
+
+
+def test_an_index_of_the_operators_own_is_left_alone(older_db):
+    older_databases.make(older_db, "name_parts")
+    older_db.players.create_index([("ClassName", 1)], name="by_class")
+    schema.init(older_db)
+    assert "by_class" in older_db.players.index_information()
+
+
+def test_two_mailboxes_that_are_one_today_stay_two_accounts(older_db):
+    older_databases.make(older_db, "users_without_credentials")
+    zoe = older_db.users.find_one({"Name": "Zoë"})
+    sent = {"Email": "zoe@xn--bcher-kva.example", "EmailKey": "zoe@xn--bcher-kva.example"}
+    older_db.users.insert_one({**zoe, **sent, "_id": guid(), "NameKey": "other"})
+    schema.init(older_db)
+    assert older_db.users.find_one({"_id": zoe["_id"]})["EmailKey"] == zoe["EmailKey"]
+    assert migrations.version_of(older_db) == migrations.CURRENT
+
+
+def test_processes_that_start_together_bring_it_up_to_date_together(older_db, real_db):
+    for _ in range(5):
+        older_db.client.drop_database(older_db.name)
+        older_databases.make(older_db, "name_parts")
+        with ThreadPoolExecutor(4) as pool:
+            for future in [pool.submit(schema.init, older_db) for _ in range(4)]:
+                future.result()
+        assert migrations.version_of(older_db) == migrations.CURRENT
+        assert shape_of(older_db) == shape_of(real_db)
+        assert older_db.players.count_documents({"NameTails": {"$exists": False}}) == 0
+
+
+@pytest.mark.parametrize("last", range(migrations.CURRENT))
+def test_a_step_that_was_cut_short_is_taken_again(older_db, monkeypatch, last):
+    """It dies after its work and before the note of it, which is as late as can be."""
+    older_databases.make(older_db, "name_parts")
+    step = migrations.STEPS[last]
+
+    def dying(db):
+        step(db)
+        raise KeyboardInterrupt
+
+    steps = [*migrations.STEPS[:last], dying, *migrations.STEPS[last + 1 :]]
+    monkeypatch.setattr(migrations, "STEPS", steps)
+    with pytest.raises(KeyboardInterrupt):
+        schema.init(older_db)
+    assert migrations.version_of(older_db) == last
+    monkeypatch.undo()
+    schema.init(older_db)
+    assert migrations.version_of(older_db) == migrations.CURRENT
+    assert older_db.bags.count_documents({"Journal": []}) == 1
+
+
+def test_whoever_was_slower_takes_no_version_back(older_db):
+    schema.init(older_db)
+    migrations._note(older_db, 1)
+    assert migrations.version_of(older_db) == migrations.CURRENT
+
+
+@pytest.fixture
+def newer_db(older_db):
+    """A database that a later program has been at, and that it has shaped otherwise."""
+    older_databases.make(older_db, "tails_without_keys")
+    older_db.schema.insert_one({"_id": "schema", "SchemaVersion": migrations.CURRENT + 1})
+    return older_db
+
+
+SENTENCE = f"is at SchemaVersion {migrations.CURRENT + 1}, and this program knows none above"
+
+
+def test_a_newer_database_is_refused_and_left_as_it_is(newer_db):
+    before = shape_of(newer_db), documents_of(newer_db)
+    with pytest.raises(migrations.DatabaseTooNew, match=SENTENCE):
+        schema.init(newer_db)
+    assert (shape_of(newer_db), documents_of(newer_db)) == before
+
+
+def test_a_worker_on_a_newer_database_is_not_ready_and_says_why(newer_db, service):
+    service.extensions[PARTS][Preparation].begin()
+    client = service.test_client()
+    wait_until(lambda: SENTENCE in client.get("/readyz").json.get("Message", ""), seconds=20)
+    assert client.get("/readyz").status_code == 503
+    newer_db.schema.delete_many({})
+    wait_until(lambda: client.get("/readyz").status_code == 200, seconds=20)
+
+
+def test_what_is_asked_of_a_database_changes_with_its_version():
+    plans = {
+        name: [plan.validator, [index.document for index in plan.indexes]]
+        for name, plan in schema.COLLECTIONS.items()
+    }
+    digest = hashlib.sha256(json.dumps(plans, sort_keys=True).encode()).hexdigest()
+    assert (migrations.CURRENT, digest[:12]) == PLANNED
