@@ -133,7 +133,9 @@ def read_all(
 ) -> Iterator[Document]:
     """Yield every document of a collection in order."""
     with pymongo.timeout(LONG_WORK_SECONDS):
-        yield from collection.find({}, dict.fromkeys(leave_out, 0), sort=[(sort, 1)])
+        found = collection.find({}, dict.fromkeys(leave_out, 0), sort=[(sort, 1)])
+        # By itself, the server would fill every answer up to 16 MB.
+        yield from found.batch_size(BATCH)
 
 
 def batches(items: Iterable[Any], size: int = BATCH) -> Iterator[list[Any]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pymongo
 from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.database import Database
-from pymongo.errors import CollectionInvalid, OperationFailure
+from pymongo.errors import CollectionInvalid, DuplicateKeyError, OperationFailure
 
 from app.storage import migrations
 from app.storage.client import LONG_WORK_SECONDS
@@ -105,6 +106,39 @@ def init(db: Database[Document]) -> None:
                 _create_indexes(db, name, plan.indexes)
 
 
+def init_what_can_be(db: Database[Document]) -> None:
+    """Prepare a database in which documents may stand in the way of an index."""
+    with contextlib.suppress(DuplicateKeyError):
+        init(db)
+
+
+def differences(db: Database[Document]) -> Iterator[tuple[str, str]]:
+    """Yield by collection what db init would have to do."""
+    version = migrations.refuse_newer(db)
+    if version < migrations.CURRENT:
+        yield migrations.VERSIONS, f"SchemaVersion is {version}, not {migrations.CURRENT}"
+    for name, plan in COLLECTIONS.items():
+        if not validation(plan).items() <= db[name].options().items():
+            yield name, "the validator is missing or another"
+        there = [_defined(index) for index in db[name].list_indexes()]
+        for index in plan.indexes:
+            if _defined(index.document) not in there:
+                yield name, f"the index '{index.document['name']}' is missing or another"
+                yield from ((name, fault) for fault in _duplicates(db, name, index.document))
+
+
+def _duplicates(db: Database[Document], name: str, index: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which documents stand in the way of an index of unique keys."""
+    if not index.get("unique"):
+        return
+    (field,) = index["key"]
+    by_value = {"_id": f"${field}", "ids": {"$push": "$_id"}, "count": {"$sum": 1}}
+    stages: list[Document] = [{"$group": by_value}, {"$match": {"count": {"$gt": 1}}}]
+    with pymongo.timeout(LONG_WORK_SECONDS):
+        for found in db[name].aggregate(stages, allowDiskUse=True):
+            yield f"{field} {found['_id']!r} is the same on {', '.join(map(str, found['ids']))}"
+
+
 def init_collections(db: Database[Document]) -> None:
     """Create the collections with their validators; documents in bulk come before indexes."""
     migrations.refuse_newer(db)
@@ -163,6 +197,10 @@ def _drop_conflicting(db: Database[Document], name: str, index: IndexModel) -> N
         has_keys = list(existing["key"].items()) == list(wanted["key"].items())
         if has_name != has_keys or (has_name and _options(existing) != _options(wanted)):
             migrations.drop_index(db[name], existing["name"])
+
+
+def _defined(index: Mapping[str, Any]) -> tuple[Any, ...]:
+    return index["name"], list(index["key"].items()), _options(index)
 
 
 def _options(index: Mapping[str, Any]) -> Document:

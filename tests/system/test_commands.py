@@ -111,7 +111,7 @@ def test_db_version_tells_where_a_database_stands(quartermaster, monkeypatch, re
 @pytest.mark.parametrize(
     "command",
     [
-        *("db init", "db version", "seed", "export players"),
+        *("db init", "db check", "db check --repair", "db version", "seed", "export players"),
         *("import players -", "api roles Ann", "token Ann", "serve"),
     ],
 )

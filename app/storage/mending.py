@@ -1,0 +1,68 @@
+"""Setting documents right while others change them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pymongo import UpdateOne
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError
+
+Document = dict[str, Any]
+
+DUPLICATE_KEY = 11000
+# What is derived from these is right only while they stay.
+SOURCES = ("Version", "Name", "Email")
+
+
+def replace_fields(
+    collection: Collection[Document], pairs: list[tuple[Document, Document]]
+) -> list[Document]:
+    """Write what differs between each document as read and as it should be.
+
+    One that somebody changed meanwhile stays as it is. The version counts up, so that whoever read
+    the document before reads it again. Returns those whose new keys are another document's.
+    """
+    try:
+        collection.bulk_write([_update(*pair) for pair in pairs], ordered=False)
+    except BulkWriteError as error:
+        faults = error.details["writeErrors"]
+        if any(fault["code"] != DUPLICATE_KEY for fault in faults):
+            raise
+        return [pairs[fault["index"]][0] for fault in faults]
+    return []
+
+
+def _update(before: Document, after: Document) -> UpdateOne:
+    changed = {name: value for name, value in after.items() if _differs(before, name, value)}
+    seen = {name: _as_read(before, name) for name in {*SOURCES, *changed}}
+    changed.setdefault("Version", after["Version"] + 1)
+    return UpdateOne({"_id": before["_id"], **seen}, {"$set": changed})
+
+
+def _differs(before: Document, name: str, value: Any) -> bool:
+    # What is the same thing is equal, be it one that equals nothing, not even itself.
+    return name not in before or (before[name] is not value and before[name] != value)
+
+
+def _as_read(before: Document, name: str) -> Document:
+    return {"$eq": before[name]} if name in before else {"$exists": False}
+
+
+def existing(collection: Collection[Document], ids: Iterable[str]) -> set[str]:
+    """Return which of these ids documents have."""
+    return {found["_id"] for found in collection.find({"_id": {"$in": list(ids)}}, ["_id"])}
+
+
+def misshapen(
+    collection: Collection[Document], ids: list[Any], shape: Mapping[str, Any]
+) -> list[Any]:
+    """Return the ids of those documents that do not fit a validator."""
+    refused = {"_id": {"$in": ids}, "$nor": [{"$jsonSchema": shape}]}
+    return [found["_id"] for found in collection.find(refused, ["_id"])]
+
+
+def read(collection: Collection[Document], ids: list[Any]) -> Iterator[Document]:
+    """Yield documents as they are now."""
+    yield from collection.find({"_id": {"$in": ids}})

@@ -1,0 +1,100 @@
+"""What of a document does not fit its validator, in words. MongoDB only tells that it does not."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+Shape = Mapping[str, Any]
+
+# MongoDB's names of what values are. How wide an integer is makes no difference to us.
+KINDS: dict[type, str] = {
+    **{str: "string", bool: "bool", int: "int", float: "double", type(None): "null"},
+    **{datetime: "date", dict: "object", list: "array"},
+}
+WORDS = {
+    **{"string": "a text", "bool": "true or false", "int": "a whole number", "null": "null"},
+    **{"double": "a fraction", "date": "a time", "object": "a map", "array": "a list"},
+}
+MISSING = "is missing"
+
+
+class Fault(NamedTuple):
+    """Where in a document something is wrong, and what."""
+
+    where: str
+    what: str
+
+
+def faults(shape: Shape, value: Any, where: str = "") -> Iterator[Fault]:
+    """Yield what is wrong with a value."""
+    kind = kind_of(value)
+    wanted = shape.get("bsonType")
+    if wanted and kind not in _kinds(wanted if isinstance(wanted, str) else tuple(wanted)):
+        yield Fault(where, f"is {WORDS.get(kind, kind)}, not {_named(wanted)}")
+    elif kind == "object":
+        yield from _in_map(shape, value, f"{where}." if where else "")
+    elif kind == "array":
+        yield from _in_list(shape, value, where)
+    elif kind == "string":
+        if "pattern" in shape and not re.search(shape["pattern"], value):
+            yield Fault(where, "is no guid in lower case")
+    elif value is not None:
+        yield from _in_range(shape, value, where)
+
+
+def kind_of(value: Any) -> str:
+    """Return what MongoDB calls a value; another name of ours where it is of no kind we store."""
+    kind = KINDS.get(type(value))
+    if kind is None:
+        kind = next((k for t, k in KINDS.items() if isinstance(value, t)), type(value).__name__)
+    return kind
+
+
+@functools.cache
+def _kinds(wanted: str | tuple[str, ...]) -> frozenset[str]:
+    names = (wanted,) if isinstance(wanted, str) else wanted
+    return frozenset("int" if name == "long" else name for name in names)
+
+
+def _named(wanted: str | list[str]) -> str:
+    kinds = [wanted] if isinstance(wanted, str) else wanted
+    return " or ".join(WORDS[kind] for kind in kinds if kind != "long")
+
+
+def _in_map(shape: Shape, value: Mapping[str, Any], path: str) -> Iterator[Fault]:
+    for name in shape.get("required", ()):
+        if name not in value:
+            yield Fault(path + name, MISSING)
+    properties = shape.get("properties", {})
+    patterns = shape.get("patternProperties", {})
+    is_closed = shape.get("additionalProperties") is False
+    for name, inner in value.items():
+        known = properties.get(name) or _by_pattern(patterns, name)
+        if known is not None:
+            yield from faults(known, inner, path + name)
+        elif is_closed:
+            yield Fault(path + name, "has no place there")
+
+
+def _by_pattern(patterns: Mapping[str, Shape], name: str) -> Shape | None:
+    return next((shape for pattern, shape in patterns.items() if re.search(pattern, name)), None)
+
+
+def _in_list(shape: Shape, value: list[Any], where: str) -> Iterator[Fault]:
+    least, most = shape.get("minItems", 0), shape.get("maxItems", len(value))
+    if not least <= len(value) <= most:
+        yield Fault(where, f"has {len(value)} entries, not {least} to {most}")
+    if "items" in shape:
+        for number, inner in enumerate(value):
+            yield from faults(shape["items"], inner, f"{where}.{number}")
+
+
+def _in_range(shape: Shape, value: Any, where: str) -> Iterator[Fault]:
+    if "minimum" in shape and value < shape["minimum"]:
+        yield Fault(where, f"is below {shape['minimum']}")
+    if "maximum" in shape and value > shape["maximum"]:
+        yield Fault(where, f"is above {shape['maximum']}")

@@ -1,0 +1,59 @@
+"""Our words on what does not fit a validator agree with MongoDB's verdict."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.storage import validators
+from app.storage.shapes import faults
+from tests.domain.test_soundness import SHAPES, spoilt_documents
+
+
+@pytest.fixture(scope="module")
+def scratch(real_storage):
+    """A collection that takes anything."""
+    yield real_storage.client["shapes"]["scratch"]
+    real_storage.client.drop_database("shapes")
+
+
+def test_faults_are_found_exactly_where_mongodb_refuses(scratch):
+    seen = {True: 0, False: 0}
+
+    @settings(max_examples=40)
+    @given(st.lists(spoilt_documents(), min_size=5, max_size=25))
+    def agrees(spoilt):
+        scratch.delete_many({})
+        scratch.insert_many(
+            {"_id": number, "Kind": kind, "Document": document}
+            for number, (kind, document) in enumerate(spoilt)
+        )
+        refused = {
+            found["_id"]
+            for kind, shape in SHAPES.items()
+            for found in scratch.find(
+                {"Kind": kind, "$nor": [{"$jsonSchema": {"properties": {"Document": shape}}}]}
+            )
+        }
+        for number, (kind, document) in enumerate(spoilt):
+            found = list(faults(SHAPES[kind], document))
+            assert bool(found) == (number in refused), (document, found)
+            seen[bool(found)] += 1
+
+    agrees()
+    assert min(seen.values()) > 20
+
+
+@pytest.mark.parametrize(
+    ("shape", "value", "what"),
+    [
+        (validators.COUNT, "5", "is a text, not a whole number"),
+        (validators.MOMENT_OR_NULL, 5, "is a whole number, not a time or null"),
+        (validators.GUID, "A", "is no guid in lower case"),
+        (validators.SLOTS, {"x": {}}, "has no place there"),
+        (validators.SLOTS, {"0": {"ItemId": "x"}}, "is missing"),
+    ],
+)
+def test_a_fault_is_said_in_words(shape, value, what):
+    assert what in [fault.what for fault in faults(shape, value, "Field")]

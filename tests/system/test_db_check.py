@@ -1,0 +1,250 @@
+"""quartermaster db check, on the real MongoDB."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+from click.testing import CliRunner
+
+from app.__main__ import main
+from app.changes import Intent
+from app.cli import checkup
+from app.items.domain import Limits, give
+from app.storage import schema
+from app.storage.mending import replace_fields
+from app.storage.migrations import CURRENT, VERSIONS
+from app.storage.swap import swap
+from tests import damage
+from tests.factories import guid, make_player, make_user
+from tests.system.programs import PROGRAM, environment
+
+LIMITS = Limits(35, 100, 1_000_000)
+
+
+@pytest.fixture
+def check(mongodb_uri, real_db, monkeypatch):
+    """Run db check in this process; returns its exit code and its lines."""
+    monkeypatch.setenv("QM_ENV", "testing")
+    monkeypatch.setenv("QM_MONGODB_URI", mongodb_uri)
+
+    def run(*options):
+        result = CliRunner().invoke(main, ["db", "check", *options])
+        assert result.exit_code in (0, 1), result.output
+        return result.exit_code, result.stdout.splitlines()
+
+    return run
+
+
+def test_a_sound_database_is_said_to_be_sound(check, real_db):
+    owner = make_user()
+    real_db.users.insert_one(owner)
+    real_db.players.insert_one(make_player(UserId=owner["_id"], Guild={"Rank": 1}))
+    clean = f"The database 'quartermaster' (SchemaVersion {CURRENT}): "
+    clean += "checked 1 players, 1 users, 1 schema; no faults found."
+    for options in ([], ["--repair"], []):
+        assert check(*options) == (0, [clean])
+
+
+def test_every_fault_is_a_line_and_what_can_be_repaired_is(check, real_db):
+    spoilt = list(damage.spoil(real_db))
+    before = documents_of(real_db)
+    code, lines = check()
+    assert (code, documents_of(real_db)) == (1, before)
+    hopes = {True: "can be repaired", False: "left to you"}
+    for name, fault, is_repairable in spoilt:
+        assert f"{name}: {fault} ({hopes[is_repairable]})" in lines
+
+    code, lines = check("--repair")
+    assert code == 1
+    hopes[True] = "repaired"
+    for name, fault, is_repairable in spoilt:
+        assert f"{name}: {fault} ({hopes[is_repairable]})" in lines
+
+    code, lines = check()
+    assert code == 1
+    assert not [line for line in lines[:-1] if not line.endswith("(left to you)")]
+    for name, fault, is_repairable in spoilt:
+        assert (f"{name}: {fault} (left to you)" in lines) is not is_repairable
+
+
+def documents_of(db, kinds=("players", "users", "bags")):
+    return {document["_id"]: document for kind in kinds for document in db[kind].find()}
+
+
+def test_a_repair_loses_no_item_and_touches_nothing_else(check, real_db):
+    list(damage.spoil(real_db))
+    before = documents_of(real_db)
+    check("--repair")
+    for kind in ("players", "bags"):
+        for document in real_db[kind].find():
+            was = before[document["_id"]]
+            for field in ("Inventory", "Bank", "Slots"):
+                assert items_of(document, field) == items_of(was, field)
+            kept = was.keys() - {*("Inventory", "Bank", "Slots", "Journal", "Version")}
+            kept -= {"NameKey", "NameTails"}
+            if document != was:
+                assert document["Version"] not in (was.get("Version"), 0)
+            assert {name: document[name] for name in kept} == {name: was[name] for name in kept}
+
+
+def items_of(document, field):
+    return [
+        (number, held["ItemId"], held["Quantity"])
+        for number, held in document.get(field, {}).items()
+        if held != damage.EMPTY and held["Quantity"]
+    ]
+
+
+def test_a_key_that_is_anothers_is_left_and_the_rest_is_repaired(check, real_db):
+    """Two names that are the same today, each of a time when they were not."""
+    real_db.players.insert_many([make_player(Name="Bob"), make_player(Name="Ann")])
+    ann = real_db.players.find_one({"Name": "Ann"})
+    spoilt = {"$set": {"Name": "BOB"}, "$unset": {"Journal": ""}}
+    real_db.players.update_one({"_id": ann["_id"]}, spoilt, bypass_document_validation=True)
+    code, lines = check("--repair")
+    why = "not repaired: another has the same key, or it was being changed"
+    line = f"players {ann['_id']} (BOB): NameKey is not what the Name makes it ({why})"
+    assert (code, line in lines) == (1, True)
+    after = real_db.players.find_one({"_id": ann["_id"]})
+    assert (after["NameKey"], after["Journal"]) == ("ann", [])
+
+
+@pytest.fixture
+def mistreated_db(real_db):
+    """A database that may be left without its indexes and validators."""
+    yield real_db
+    for name in schema.COLLECTIONS.keys() - {VERSIONS}:
+        real_db[name].delete_many({})
+    schema.init(real_db)
+
+
+def test_indexes_and_validators_that_are_missing_are_faults(check, mistreated_db):
+    mistreated_db.players.drop_index("rank")
+    mistreated_db.command("collMod", "users", validationLevel="off")
+    code, lines = check()
+    assert code == 1
+    assert "players: the index 'rank' is missing or another (can be repaired)" in lines
+    assert "users: the validator is missing or another (can be repaired)" in lines
+    assert check("--repair")[0] == 0
+    assert list(schema.differences(mistreated_db)) == []
+
+
+def test_a_database_that_is_older_is_a_fault_until_it_is_brought_up_to_date(check, mistreated_db):
+    mistreated_db.schema.delete_many({})
+    code, lines = check()
+    assert code == 1
+    assert lines[0] == f"schema: SchemaVersion is 0, not {CURRENT} (can be repaired)"
+    assert lines[-1].startswith("The database 'quartermaster' (SchemaVersion 0): ")
+    assert check("--repair")[0] == 0
+
+
+def test_twins_that_no_index_kept_apart_are_named(check, mistreated_db):
+    mistreated_db.users.drop_index("name")
+    twins = [make_user(Name="Bob"), make_user(Name="BOB", Email="other@example.com")]
+    mistreated_db.users.insert_many(twins)
+    for options in ([], ["--repair"]):
+        code, lines = check(*options)
+        assert code == 1
+        (line,) = [line for line in lines if "NameKey 'bob' is the same on" in line]
+        assert all(twin["_id"] in line for twin in twins)
+
+
+def test_no_line_holds_a_secret(check, real_db):
+    user = make_user(PasswordHash="secret", Reset={"Code": "secret"})
+    real_db.users.insert_one(user, bypass_document_validation=True)
+    token = {"_id": "f" * 64, "Chain": "secret"}
+    real_db.refresh_tokens.insert_one(token, bypass_document_validation=True)
+    output = "\n".join(check()[1])
+    assert "refresh_tokens ffffffff...: Chain is no guid" in output
+    assert "secret" not in output
+    assert "f" * 9 not in output
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_change_while_it_repairs_is_not_lost(check, real_db, monkeypatch, times):
+    player = make_player(Name="Bob", NameKey="wrong", Inventory={"5": damage.EMPTY})
+    player |= {"NameKey": "wrong", "UserId": guid()}
+    real_db.players.insert_one(player, bypass_document_validation=True)
+    gifts = iter(range(times))
+
+    def overtaken(collection, pairs):
+        if next(gifts, None) is not None:
+            rule = partial(give, itemid=damage.ITEM, quantity=1, limits=LIMITS)
+            reads = ("Inventory", "Bank")
+            swap(collection, {"_id": player["_id"]}, reads, rule, Intent("give", guid(), "f"))
+        return replace_fields(collection, pairs)
+
+    monkeypatch.setattr(checkup, "replace_fields", overtaken)
+    check("--repair")
+    after = real_db.players.find_one({"_id": player["_id"]})
+    assert after["NameKey"] == "bob"
+    assert after["Inventory"] == {"0": {"ItemId": damage.ITEM, "Quantity": times}}
+    assert len([entry for entry in after["Journal"] if entry]) == times
+
+
+def test_a_game_that_counts_no_version_loses_nothing_either(check, real_db, monkeypatch):
+    player = make_player(Name="Bob", Inventory={"5": damage.EMPTY})
+    real_db.players.insert_one(player, bypass_document_validation=True)
+    writes = iter([{"Inventory.6": damage.APPLE}])
+
+    def overtaken(collection, pairs):
+        if write := next(writes, None):
+            collection.update_one({"_id": player["_id"]}, {"$set": write})
+        return replace_fields(collection, pairs)
+
+    monkeypatch.setattr(checkup, "replace_fields", overtaken)
+    check("--repair")
+    after = real_db.players.find_one({"_id": player["_id"]})
+    assert after["Inventory"] == {"6": damage.APPLE}
+
+
+@pytest.mark.parametrize("change", [{"Version": 9}, {"Name": "Rob"}, {"NameKey": "rob"}])
+def test_what_was_read_before_a_change_is_not_written_after_it(real_db, change):
+    player = {**make_player(Name="Bob"), "NameKey": "wrong"}
+    real_db.players.insert_one(player)
+    real_db.players.update_one({"_id": player["_id"]}, {"$set": change})
+    assert replace_fields(real_db.players, [(player, {**player, "NameKey": "bob"})]) == []
+    assert real_db.players.find_one({"_id": player["_id"]}) == {**player, **change}
+
+
+def test_many_gifts_while_it_repairs_again_and_again(check, real_db):
+    """Somebody spoils players while others give, and the repair runs beside them."""
+    players = [make_player() for _ in range(20)]
+    real_db.players.insert_many(players)
+
+    def give_and_spoil(player):
+        rule = partial(give, itemid=damage.ITEM, quantity=1, limits=LIMITS)
+        for number in range(25):
+            where = {"_id": player["_id"]}
+            swap(real_db.players, where, ("Inventory", "Bank"), rule, Intent("give", guid(), "f"))
+            if number % 5 == 0:
+                spoilt = {"$set": {"NameKey": guid(), "Inventory.30": damage.EMPTY}}
+                real_db.players.update_one(where, spoilt, bypass_document_validation=True)
+
+    with ThreadPoolExecutor(4) as pool:
+        under_way = [pool.submit(give_and_spoil, player) for player in players]
+        while not all(future.done() for future in under_way):
+            check("--repair")
+        for future in under_way:
+            future.result()
+    check("--repair")
+    for player in real_db.players.find():
+        assert player["Inventory"] == {"0": {"ItemId": damage.ITEM, "Quantity": 25}}
+        assert player["NameKey"] == player["Name"].lower()
+
+
+def test_a_bar_shows_how_far_it_is_on_a_terminal(tmp_path, mongodb_uri, real_db):
+    real_db.players.insert_many([make_player() for _ in range(600)])
+    env = environment(tmp_path, ENV="testing", MONGODB_URI=mongodb_uri)
+    terminal, ours = pty.openpty()
+    command = [PROGRAM, "db", "check"]
+    subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=ours)
+    os.close(ours)
+    shown = os.read(terminal, 65536).decode()
+    os.close(terminal)
+    assert "Checking players" in shown
