@@ -14,9 +14,10 @@ import click
 from flask import current_app
 from flask.cli import with_appcontext
 
-from app.cli.checking import RECORDS, check
+from app.cli.checking import RECORDS, Record, check
 from app.cli.progress import progress
 from app.cli.world import World, carries_bag
+from app.errors import Conflict
 from app.http.json import encode
 from app.http.stores import current
 from app.storage import bulk, schema
@@ -110,8 +111,17 @@ def export(kind: str, path: str) -> None:
         progress(f"Writing {kind}", storage.db[kind].estimated_document_count()) as advance,
     ):
         for document in bulk.read_all(storage.db[kind], order, ["Journal"]):
-            file.write(encode(record.record(document)) + b"\n")
+            file.write(_line(kind, record, document))
             advance(1)
+
+
+def _line(kind: str, record: Record, document: Document) -> bytes:
+    id_ = document["_id"]
+    try:
+        return encode(record.record(document)) + b"\n"
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        sentence = f"{id_} of the {kind} is damaged: quartermaster db check says how."
+        raise Conflict(sentence) from error
 
 
 @contextmanager

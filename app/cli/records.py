@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from marshmallow import ValidationError, validate, validates, validates_schema
+from marshmallow import ValidationError, post_load, validate, validates, validates_schema
 
 from app.cli.fields import PowerField, SpellList, VariableList, check_name, integers
 from app.http.api import Schema
@@ -15,7 +15,10 @@ from app.items import domain as items
 from app.items.schemas import SlotList
 from app.players import documents as players
 from app.players.schemas import PlayerSchema
+from app.spells import domain as spells
+from app.storage.extended import from_json, to_json
 from app.users import domain as users
+from app.variables import domain as variables
 
 Document = dict[str, Any]
 
@@ -48,6 +51,15 @@ class PlayerRecord(PlayerSchema):
             if name in players.INTERNAL or name == "_id" or name.startswith("$") or "." in name:
                 raise ValidationError("Is a name that cannot be stored on a player.", name)
 
+    @post_load
+    def reads_further_fields(self, data: Document, **_: Any) -> Document:
+        for name in data.keys() - self.fields.keys():
+            try:
+                data[name] = from_json(data[name])
+            except ValueError:
+                raise ValidationError("Is not what its $ says that it is.", name) from None
+        return data
+
     def document(self, record: Document, now: datetime, version: int) -> Document:
         complete = {**players.defaults(now), **record}
         for name in ("Inventory", "Bank"):
@@ -57,16 +69,16 @@ class PlayerRecord(PlayerSchema):
 
     def record(self, document: Document) -> Document:
         """Return what export writes of a document."""
-        record = {"Id": document.pop("_id"), **document}
-        for name in players.INTERNAL:
-            record.pop(name, None)
+        record = {name: value for name, value in document.items() if name not in players.INTERNAL}
+        # A game may have stored a field of that name; the Id that counts is another.
+        record["Id"] = record.pop("_id")
+        for name in record.keys() - self.fields.keys():
+            record[name] = to_json(record[name])
         for name in ("Inventory", "Bank"):
-            record[name] = items.filled(record[name])
-        slots = sorted(record["Spells"].items(), key=lambda spell: int(spell[0]))
-        record["Spells"] = [{"Slot": int(slot), "SpellId": spell} for slot, spell in slots]
-        values = sorted(record["Variables"].items())
-        record["Variables"] = [{"VariableId": id_, "Value": value} for id_, value in values]
-        return record
+            record[name] = items.filled(record.get(name, {}))
+        record["Spells"] = spells.served(record.get("Spells", {}))
+        record["Variables"] = variables.served(record.get("Variables", {}))
+        return _ordered(self, record)
 
 
 class BagRecord(Schema):
@@ -139,5 +151,14 @@ class UserRecord(Schema):
         return users.stored({"CreationDate": now, **kept}, version)
 
     def record(self, document: Document) -> Document:
-        kept = {name: value for name, value in document.items() if name not in users.INTERNAL}
-        return {"Id": kept.pop("_id"), **kept}
+        record = {name: value for name, value in document.items() if name not in users.INTERNAL}
+        record["Id"] = record.pop("_id")
+        flags = {name: record["Power"][name] for name in users.NO_POWER if name in record["Power"]}
+        record["Power"] = {**flags, **record["Power"]}
+        return _ordered(self, record)
+
+
+def _ordered(schema: Schema, record: Document) -> Document:
+    """Return a record with its fields in one order, in whichever they were stored."""
+    known = [name for name in schema.fields if name in record]
+    return {name: record[name] for name in (*known, *sorted(record.keys() - known))}

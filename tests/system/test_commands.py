@@ -15,7 +15,7 @@ import config
 from app.__main__ import main
 from app.storage import schema
 from app.storage.migrations import CURRENT
-from tests.factories import guid, sha256
+from tests.factories import guid, make_player, sha256
 from tests.system.programs import PROGRAM, environment, free_port
 
 NIL = "00000000-0000-0000-0000-000000000000"
@@ -393,6 +393,27 @@ def test_an_export_that_fails_leaves_the_former_file(quartermaster, tmp_path, mo
     assert result.exit_code == 1
     assert result.stderr == "Error: No space left on device: output\n"
     assert json.loads(file.read_text()) == {"former": True}
+
+
+def test_an_export_of_something_damaged_says_what_and_leaves_no_file(
+    quartermaster, real_db, tmp_path
+):
+    damaged = {**make_player(), "Inventory": {"0": {"ItemId": ITEM}}}
+    real_db.players.insert_one(damaged, bypass_document_validation=True)
+    result = quartermaster("export", "players", tmp_path / "out.jsonl")
+    assert result.exit_code == 1
+    sentence = f"{damaged['_id']} of the players is damaged: quartermaster db check says how."
+    assert result.stderr == f"Error: {sentence}\n"
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_an_export_takes_what_is_missing_for_empty(quartermaster, real_db):
+    player = make_player()
+    for field in ("Inventory", "Bank", "Spells", "Variables"):
+        del player[field]
+    real_db.players.insert_one(player, bypass_document_validation=True)
+    (exported,) = lines_of(quartermaster("export", "players"))
+    assert (exported["Inventory"], exported["Spells"], exported["Variables"]) == ([], [], [])
 
 
 def test_a_password_may_hold_any_bytes(quartermaster, real_db):

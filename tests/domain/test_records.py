@@ -1,0 +1,79 @@
+"""What export writes of a document, import makes the same document of."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.cli.checking import RECORDS, _parsed
+from app.http.json import encode
+from app.storage.extended import from_json, to_json
+from config.testing import Testing
+from tests.factories import NOW, make_player
+from tests.worlds import DOCUMENTS, FURTHER
+
+SIZES = {name: getattr(Testing, name) for name in dir(Testing) if name.isupper()}
+COUNTERS = ("Version", "Credentials")
+
+
+def carried(kind, document):
+    """Return the document that an import makes of an export."""
+    record = RECORDS[kind](SIZES)
+    values = _parsed(encode(record.record(dict(document))), record)
+    assert isinstance(values, dict), values
+    return record.document(values, NOW, 64)
+
+
+def exact(value):
+    """Return a value in a form that is equal for the same values of the same types alone."""
+    if isinstance(value, dict):
+        return {name: exact(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [exact(inner) for inner in value]
+    if isinstance(value, float) and math.isnan(value):
+        return "nan"
+    # How wide an integer is stored is decided by its size.
+    kind = int if isinstance(value, int) and not isinstance(value, bool) else type(value)
+    return kind.__name__, repr(value) if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize("kind", sorted(DOCUMENTS))
+@given(st.data())
+def test_a_document_is_the_same_after_an_export_and_an_import(kind, data):
+    document = data.draw(DOCUMENTS[kind])
+    after = carried(kind, document)
+    for counter in COUNTERS:
+        after.pop(counter, None), document.pop(counter, None)
+    assert exact(after) == exact(document)
+
+
+def test_an_export_is_in_one_order_whatever_was_stored_first():
+    player = make_player(b=1, a=2)
+    lines = [
+        encode(RECORDS["players"](SIZES).record(dict(items)))
+        for items in (player.items(), reversed(player.items()))
+    ]
+    assert lines[0] == lines[1]
+    assert lines[0].startswith(b'{"Id":')
+
+
+@given(FURTHER)
+def test_what_json_does_not_know_is_carried_by_it(value):
+    assert exact(from_json(to_json(value))) == exact(value)
+
+
+def test_a_field_that_is_called_id_does_not_stand_in_for_the_id():
+    player = make_player()
+    assert RECORDS["players"](SIZES).record({**player, "Id": "x"})["Id"] == player["_id"]
+
+
+@pytest.mark.parametrize(
+    "claim", [{"$oid": "x"}, {"$date": {}}, {"$binary": 1}, {"$numberDecimal": "x"}, {"$uuid": "x"}]
+)
+def test_a_value_that_is_not_what_it_claims_to_be_is_refused(claim):
+    record = RECORDS["players"](SIZES)
+    line = encode({**record.record(make_player()), "Guild": {"Founded": [claim]}})
+    assert "the field 'guild' is not what its $ says that it is" in _parsed(line, record).lower()
