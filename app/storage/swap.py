@@ -43,23 +43,38 @@ def swap(
         if document is None:
             raise NotFound(collection.name.removesuffix("s"), next(iter(where.values())))
         _complete(document, reads)
-        if entry := _journalled(document, intent):
-            metrics.SWAP_REPLAYS.labels(collection.name).inc()
-            return Applied(entry["Answer"], replayed=True)
-        change = rule(document)
-        update = _difference(document, change.fields)
-        if not update and intent.key is None:
-            return Applied(change.answer)
-        _note(update, document.get("Version", 0), intent, change.answer)
-        unchanged = _unchanged(document, intent)
+        applied, unchanged, update = _decide(document, rule, intent)
         if _written(collection, unchanged, update, intent):
-            return Applied(change.answer)
+            if applied.replayed:
+                metrics.SWAP_REPLAYS.labels(collection.name).inc()
+            return applied
         if unchanged == tried:
             _begin_journal(collection, document["_id"])
         tried = unchanged
         metrics.SWAP_RETRIES.labels(collection.name).inc()
         time.sleep(pause)
     raise Busy(collection.name.removesuffix("s"))
+
+
+def _decide(document: Document, rule: Rule, intent: Intent) -> tuple[Applied, Document, Document]:
+    """Return the answer, the filter of what it was decided on, and the update that makes it true.
+
+    What is true already is written all the same, as an update that changes nothing: MongoDB
+    confirms it when a majority holds all that came before. What was read may be known to the
+    primary alone, and undone when another is elected.
+    """
+    version = document.get("Version", 0)
+    nothing = {"$max": {"Version": version}}
+    if entry := _journalled(document, intent):
+        noted = {"_id": document["_id"], "Journal.Key": intent.key}
+        return Applied(entry["Answer"], replayed=True), noted, nothing
+    change = rule(document)
+    unchanged = _unchanged(document, intent)
+    update = _difference(document, change.fields)
+    if not update and intent.key is None:
+        return Applied(change.answer), unchanged, nothing
+    _note(update, version, intent, change.answer)
+    return Applied(change.answer), unchanged, update
 
 
 def _unchanged(document: Document, intent: Intent) -> Document:
@@ -76,10 +91,10 @@ def _begin_journal(collection: Collection[Document], id_: Any) -> None:
 
 
 def _written(
-    collection: Collection[Document], unchanged: Document, update: Document, intent: Intent
+    collection: Collection[Document], where: Document, update: Document, intent: Intent
 ) -> bool:
     try:
-        return bool(collection.update_one(unchanged, update).matched_count)
+        return bool(collection.update_one(where, update).matched_count)
     except PyMongoError as error:
         if intent.key is None and explain(error):
             raise OutcomeUnknown from error

@@ -1,0 +1,1 @@
+"""Faults under load: what is broken, who keeps the books meanwhile, and what must hold."""

@@ -1,0 +1,143 @@
+"""The service as it is deployed, which can be started, reloaded, killed and looked into."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from tests.factories import sha256
+from tests.system.programs import PROGRAM, environment, free_port, run, wait_until
+
+NAME, PASSWORD = "stormcaller", "secret"
+SECRET = "a secret that only the storms use, 32+"
+
+
+class Service:
+    """gunicorn with several workers, always at the same address."""
+
+    def __init__(self, folder, workers=3, preload=None, **settings):
+        self.folder, self.port = Path(folder), free_port()
+        self.output = self.folder / "output.txt"
+        self.settings = {
+            "ENV": "production",
+            "SECRET_KEY": SECRET,
+            "WORKERS": str(workers),
+            "MAX_REQUESTS": "0",
+            "LOG_LEVEL": "WARNING",
+            **settings,
+        }
+        self._preload = preload or {}
+        self._process = None
+
+    def start(self):
+        """Start, and wait for the first answer, whatever it says."""
+        with self.output.open("ab") as log:
+            self._process = subprocess.Popen(
+                [PROGRAM, "serve", "--port", str(self.port)],
+                env={**environment(self.folder, **self.settings), **self._preload},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        wait_until(lambda: self.status("/healthz") == 200, self.output)
+
+    def wait_until_ready(self):
+        wait_until(lambda: self.status("/readyz") == 200, self.output)
+
+    def stop(self):
+        """End it as an operator would; it may finish what it has begun."""
+        if self._process and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(60)
+
+    def kill(self):
+        """Kill the whole of it at once, as a power cut would."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def restart(self):
+        self.stop()
+        self.start()
+
+    def die_and_start(self):
+        self.kill()
+        self.start()
+
+    def reload(self):
+        """Replace all workers, and wait until the former ones are gone."""
+        former = {worker.pid for worker in self.workers()}
+        self._process.send_signal(signal.SIGHUP)
+        wait_until(lambda: not former & {worker.pid for worker in self.workers()}, self.output)
+
+    def kill_worker(self):
+        """Kill one worker in the middle of what it does, and wait for the one in its place."""
+        former = self.workers()
+        former[0].kill()
+        wait_until(lambda: len(set(self.workers()) - set(former)) > 0, self.output)
+
+    def workers(self):
+        return psutil.Process(self._process.pid).children()
+
+    def connect(self, timeout):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def ask(self, method, path, body=None, timeout=20, **headers):
+        """Send one request on a connection of its own; return status, headers and body."""
+        connection = self.connect(timeout)
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        if body is not None:
+            body, headers["Content-Type"] = json.dumps(body), "application/json"
+        try:
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            return response.status, response.headers, response.read()
+        finally:
+            connection.close()
+
+    def status(self, path):
+        """Return the status of a plain request, or None where nobody answers."""
+        try:
+            return self.ask("GET", path)[0]
+        except (OSError, http.client.HTTPException):
+            return None
+
+    def sign_in(self):
+        """Return a new access token, or None where there is none to be had now."""
+        body = {"grant_type": "password", "username": NAME, "password": sha256(PASSWORD)}
+        try:
+            status, _, answer = self.ask("POST", "/api/oauth/token", body)
+        except (OSError, http.client.HTTPException):
+            return None
+        return json.loads(answer)["access_token"] if status == 200 else None
+
+    def add_account(self):
+        """Add the account that the clients use."""
+        account = (NAME, "--email", f"{NAME}@example.com", "--password-stdin")
+        for command in (("user", "create", *account), ("api", "grant", NAME, "api")):
+            done = run(self.folder, *command, stdin=PASSWORD, **self.settings)
+            assert done.returncode == 0, done.stderr
+
+    def tracebacks(self):
+        """Return how often it wrote one, which it does for its own bugs alone."""
+        return self.output.read_text(errors="replace").count("Traceback")
+
+
+@contextmanager
+def service(folder, **options):
+    """Serve, with an account to call with, until the block ends."""
+    served = Service(folder, **options)
+    try:
+        served.start()
+        served.wait_until_ready()
+        served.add_account()
+        yield served
+    finally:
+        served.stop()
