@@ -44,6 +44,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     storage = Storage(settings)
+    app.within = storage.visit
     add_parts(app, settings, storage)
     address.register(app, settings.TRUSTED_PROXIES)
     errors.register(app, {DatabaseError: explain})

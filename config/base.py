@@ -19,7 +19,7 @@ class Settings:
     MONGODB_DATABASE: str = "quartermaster"
     # How long to look for a usable server before a request ends in 503.
     MONGODB_SELECTION_SECONDS: float = 3.0
-    # How long one database operation may take in all, its retries included.
+    # How long one request may take at the database in all, retries included; then it ends in 503.
     MONGODB_OPERATION_SECONDS: float = 5.0
     # The most connections that one worker opens to a server.
     MONGODB_POOL_SIZE: int = 32
@@ -38,7 +38,7 @@ class Settings:
     SOCKET: str | None = None
     # How many worker processes serve requests.
     WORKERS: int = 2
-    # How many requests one worker serves at a time.
+    # How many requests of one worker may be at the database at a time.
     THREADS: int = 8
     # A worker that is stuck for this long is replaced.
     WORKER_TIMEOUT_SECONDS: int = 30

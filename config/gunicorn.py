@@ -14,7 +14,8 @@ umask = 0o007
 reuse_port = False
 workers = settings.WORKERS
 worker_class = "app.http.worker.Worker"
-threads = settings.THREADS
+# Two more than may be at the database, so that what needs none of it never waits for it.
+threads = settings.THREADS + 2
 timeout = settings.WORKER_TIMEOUT_SECONDS
 graceful_timeout = settings.GRACEFUL_TIMEOUT_SECONDS
 # The worker reads these two in its own way: see app/http/worker.py.

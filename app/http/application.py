@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
+from time import monotonic
 from typing import Any
 
 from flask import Flask, Request, Response
@@ -12,6 +15,9 @@ from werkzeug.routing import MapAdapter
 
 from app.http import tracing
 from app.http.stores import PARTS, current_environ
+
+# When the request that is being answered came, where the server says so.
+arrived_at: ContextVar[float | None] = ContextVar("arrived_at", default=None)
 
 
 class NoSessions(SessionInterface):
@@ -34,6 +40,8 @@ class Application(Flask):
     """
 
     session_interface = NoSessions()
+    # What every request is answered within, as the application's maker says.
+    within: Callable[[float], AbstractContextManager[Any]] = nullcontext
 
     def full_dispatch_request(self) -> Response:
         request = request_ctx.request
@@ -42,7 +50,8 @@ class Application(Flask):
         tracing.begin(environ)
         outside = current_environ.set(environ)
         try:
-            response = self._answer(request)
+            with self.within(arrived_at.get() or monotonic()):
+                response = self._answer(request)
             tracing.end(request, response)
             return response
         finally:

@@ -18,6 +18,7 @@ from gunicorn.workers.gthread import ThreadWorker
 import config
 from app import metrics
 from app.http import wire
+from app.http.application import arrived_at
 
 # How long a thread that has answered waits for the next request of the same connection.
 LINGER_MS = 20
@@ -74,6 +75,8 @@ class Worker(ThreadWorker):
 
     def enqueue_req(self, conn: Any) -> None:
         if conn.initialized or conn.data_ready:
+            # It may wait for long; what it then asks for must know.
+            conn.arrived_at = time.monotonic()
             self._queued.append(conn)
             super().enqueue_req(conn)
         else:
@@ -95,6 +98,7 @@ class Worker(ThreadWorker):
         self._queued.pop()
         is_kept = super().handle(conn)
         while is_kept is True and self._follows(conn):
+            conn.arrived_at = time.monotonic()
             is_kept = super().handle(conn)
         return is_kept
 
@@ -118,6 +122,7 @@ class Worker(ThreadWorker):
             self._drain()
         if self._draining_since is None:
             self._promised.add(conn)
+        arrived_at.set(conn.arrived_at)
         return super().handle_request(req, conn)
 
     def finish_request(self, conn: Any, fs: Any) -> None:

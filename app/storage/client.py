@@ -13,6 +13,7 @@ from pymongo.errors import ConfigurationError, PyMongoError
 from app.errors import QuartermasterError, Unavailable
 from app.storage.embedded import Lease
 from app.storage.timing import TimedDatabase
+from app.storage.turns import Turns, Visit, in_turn
 
 Document = dict[str, Any]
 MOCK_SCHEME = "mongomock://"
@@ -31,6 +32,7 @@ class StorageSettings(Protocol):
     MONGOD: str | None
     EMBEDDED_CACHE_GB: float
     DATA_DIR: str
+    THREADS: int
 
 
 class Storage:
@@ -42,6 +44,8 @@ class Storage:
     def __init__(self, settings: StorageSettings) -> None:
         self._lease: Lease | None = None
         self._selection_seconds = settings.MONGODB_SELECTION_SECONDS
+        self._request_seconds = settings.MONGODB_OPERATION_SECONDS
+        self._turns = Turns(settings.THREADS)
         uri = settings.MONGODB_URI
         if uri is None:
             self._lease = Lease(settings.DATA_DIR, settings.MONGOD, settings.EMBEDDED_CACHE_GB)
@@ -53,11 +57,15 @@ class Storage:
         if not self.is_mock:
             self.db = TimedDatabase(self.client, self.db.name)
 
+    def visit(self, arrived_at: float) -> Visit:
+        """Return what a request that came at this time is to be answered within."""
+        return Visit(self._turns, self._request_seconds, arrived_at)
+
     def ping(self) -> None:
         """Raise Unavailable unless the database answers."""
         try:
             with pymongo.timeout(self._selection_seconds):
-                self.db.command("ping")
+                in_turn(self.db.command, "ping")
         except PyMongoError as error:
             raise Unavailable("The database does not answer.") from error
 

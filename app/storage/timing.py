@@ -24,6 +24,7 @@ from pymongo.errors import (
 )
 
 from app import metrics
+from app.storage.turns import in_turn
 
 Document = dict[str, Any]
 
@@ -37,7 +38,7 @@ def _timed(
 ) -> Any:
     started = perf_counter()
     try:
-        return act(*args, **kw)
+        return in_turn(act, *args, **kw)
     except DuplicateKeyError:  # an answer like any other: this name is taken
         raise
     except PyMongoError:

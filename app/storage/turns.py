@@ -1,0 +1,101 @@
+"""Turns at the database: how many operations may be there at once, and how long a request may be.
+
+A database that hangs would otherwise hold every thread of a worker, and with them the requests
+that need no database at all. So each operation takes a turn. Where all are taken it waits while its
+request is young, and not at all where nobody has come back for a while: then it is refused.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from time import monotonic
+from typing import Any
+
+import pymongo
+
+from app.errors import Unavailable
+
+# How old a request may become before its first operation.
+PATIENCE_SECONDS = 2.0
+
+
+class Turns:
+    """The turns of one worker."""
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._waiting = 0
+        self._lock = threading.Lock()
+        self._came_back = threading.Condition(self._lock)
+        self._moved_at = monotonic()
+
+    def take(self, deadline: float) -> None:
+        """Take a turn, or raise Unavailable where none comes free in time."""
+        with self._lock:
+            if not self._free:
+                self._wait(deadline)
+            self._free -= 1
+            self._moved_at = monotonic()
+
+    def give_back(self) -> None:
+        with self._lock:
+            self._free += 1
+            self._moved_at = monotonic()
+            if self._waiting:
+                self._came_back.notify()
+
+    def _wait(self, deadline: float) -> None:
+        while not self._free:
+            patience = min(deadline, self._moved_at + PATIENCE_SECONDS) - monotonic()
+            if patience <= 0:
+                raise too_slow()
+            self._waiting += 1
+            self._came_back.wait(patience)
+            self._waiting -= 1
+
+
+class Visit:
+    """The operations of one request, which share its time at the database."""
+
+    def __init__(self, turns: Turns, seconds: float, arrived_at: float) -> None:
+        self._turns = turns
+        self._left = seconds
+        self._deadline = arrived_at + PATIENCE_SECONDS
+
+    def __enter__(self) -> None:
+        self._outer = _current.set(self)
+
+    def __exit__(self, *fault: Any) -> None:
+        _current.reset(self._outer)
+
+    def run(self, operation: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        began = monotonic()
+        self._turns.take(self._deadline)
+        try:
+            if self._left <= 0:
+                raise too_slow()
+            with pymongo.timeout(self._left):
+                return operation(*args, **options)
+        finally:
+            self._turns.give_back()
+            now = monotonic()
+            self._left -= now - began
+            # Who has been let in before may wait anew, of the time that is left.
+            self._deadline = now + min(PATIENCE_SECONDS, self._left)
+
+
+_current: ContextVar[Visit | None] = ContextVar("visit", default=None)
+
+
+def in_turn(operation: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Run an operation in the turn of its request; outside of any, nobody waits."""
+    visit = _current.get()
+    if visit is None:
+        return operation(*args, **options)
+    return visit.run(operation, *args, **options)
+
+
+def too_slow() -> Unavailable:
+    return Unavailable("The database is slow at the moment; please try again.")
