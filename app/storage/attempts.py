@@ -105,8 +105,12 @@ class Attempts:
         return self._attempts.find_one_and_update(free, joined, ["ExpiresAt"])
 
     def _open(self, key: str, place: Document, now: datetime) -> Document | None:
-        """Begin a window where there is none or the last one is over; its opener has a place."""
-        over = {"_id": key, "ExpiresAt": {"$lte": now}}
+        """Begin a window where there is none or the last one is over; its opener has a place.
+
+        One that would end long after any that began today was begun by a clock that was wrong.
+        """
+        living = {"$gt": now, "$lt": now + 2 * self._window}
+        over = {"_id": key, "ExpiresAt": {"$not": living}}
         window = {"Taken": 1, "Failures": 0, "Places": [place], "ExpiresAt": now + self._window}
         try:
             # Read back as it was stored: the window is known again by its end.

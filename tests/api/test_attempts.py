@@ -186,6 +186,15 @@ def test_a_window_ends(sign_in, alice, db):
     assert [sign_in().status_code for _ in range(4)] == [400, 400, 400, 429]
 
 
+def test_a_window_of_a_clock_that_was_wrong_is_over_when_it_is_right(sign_in, alice, db):
+    for _ in range(3):
+        sign_in()
+    next_month = datetime.now(timezone.utc) + timedelta(days=30)
+    db.attempts.update_many({}, {"$set": {"ExpiresAt": next_month}})
+    assert sign_in(password=RIGHT).status_code == 200
+    assert [sign_in().status_code for _ in range(4)] == [400, 400, 400, 429]
+
+
 @pytest.mark.parametrize("proxies", [0, 1, 2])
 def test_an_address_is_believed_from_trusted_proxies_alone(make_app, settings, proxies, caplog):
     settings.TRUSTED_PROXIES = proxies
