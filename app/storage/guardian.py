@@ -10,6 +10,7 @@ import ctypes
 import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,6 +30,10 @@ START_SECONDS = 45
 STOP_SECONDS = 45
 ATTEMPTS = 3
 POLL_SECONDS = 0.1
+REVIVE_SECONDS = 2.0
+NO_SPACE = b"No space left on device"
+# MongoDB makes its journal in files of 100 MB, and its log may have no room to say so.
+LITTLE_SPACE = 300 * 1024 * 1024
 
 
 def main(folder: Path, mongod: str, cache_gb: str) -> int:
@@ -60,24 +65,29 @@ class Server:
         self._command = [mongod, "--wiredTigerCacheSizeGB", cache_gb]
         self._state = folder / "server.json"
         self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
 
     def start(self) -> None:
         """Start on the former port, where programs that outlived a crash still look, or another."""
         self.retract()
         deadline = time.monotonic() + START_SECONDS
         for attempt in range(ATTEMPTS):
-            port = _usable_port(self._folder / "port", other=attempt > 0)
-            self._process = self._run(port)
-            if self._becomes_primary(port, deadline):
-                self._publish(port)
+            self._port = _usable_port(self._folder / "port", other=attempt > 0)
+            if self._starts(deadline):
                 return
-            self._end()
-        raise SystemExit("mongod ends or does not become usable; its words are in mongod.log.")
+        raise SystemExit(self._fault())
 
     def revive(self) -> None:
-        """Start again what has died on its own."""
-        if self._process and self._process.poll() is not None:
-            self.start()
+        """Start again what has died on its own, in the place where programs look for it."""
+        if not self._process or self._process.poll() is None:
+            return
+        self.retract()
+        # A full disk, above all, is made room on some time: whoever still uses us wants to go on.
+        with contextlib.suppress(OSError):
+            if self._starts(time.monotonic() + START_SECONDS):
+                return
+            print(self._fault(), flush=True)
+        time.sleep(REVIVE_SECONDS)
 
     def stop(self) -> None:
         self.retract()
@@ -86,6 +96,21 @@ class Server:
     def retract(self) -> None:
         """Tell nobody of a server any more."""
         self._state.unlink(missing_ok=True)
+
+    def _starts(self, deadline: float) -> bool:
+        self._process = self._run(self._port)
+        if self._becomes_primary(self._port, deadline):
+            self._publish(self._port)
+            return True
+        self._end()
+        return False
+
+    def _fault(self) -> str:
+        """Return why mongod does not run, as far as can be seen."""
+        free = shutil.disk_usage(self._folder).free
+        if free < LITTLE_SPACE or NO_SPACE in (self._folder / "mongod.log").read_bytes():
+            return f"the disk that holds {self._folder} is full, or nearly so."
+        return "mongod ends or does not become usable; its words are in mongod.log."
 
     def _run(self, port: int) -> subprocess.Popen[bytes]:
         data = self._folder / "data"
