@@ -84,17 +84,16 @@ class Member:
 class ReplicaSet:
     """The set as a whole."""
 
-    def __init__(self, folder, mongod, election_ms):
+    def __init__(self, folder, mongod):
         self.members = [Member(Path(folder) / f"member-{n}", mongod) for n in range(3)]
         self.uri = f"mongodb://{','.join(m.host for m in self.members)}/?replicaSet={NAME}"
-        self._settings = {**SETTINGS, "electionTimeoutMillis": election_ms}
 
     def start(self):
         for member in self.members:
             member.start()
         wait_until(lambda: all(self._answers(member) for member in self.members))
         members = [{"_id": n, "host": member.host} for n, member in enumerate(self.members)]
-        config = {"_id": NAME, "members": members, "settings": self._settings}
+        config = {"_id": NAME, "members": members, "settings": SETTINGS}
         self.members[0].command("replSetInitiate", config)
         self.elect(self.members[0])
         self.wait()
@@ -119,6 +118,14 @@ class ReplicaSet:
             return member.is_primary()
 
         wait_until(is_elected)
+
+    def elect_after(self, milliseconds):
+        """Change how long the members do without a primary before they elect another."""
+        primary = self.primary()
+        config = primary.command("replSetGetConfig")["config"]
+        config["settings"]["electionTimeoutMillis"] = milliseconds
+        config["version"] += 1
+        primary.command("replSetReconfig", config)
 
     def wait_for_another(self, than):
         wait_until(lambda: any(member.is_primary() for member in self.others(than)))
@@ -160,11 +167,11 @@ class ReplicaSet:
 
 
 @contextmanager
-def replica_set(folder, election_ms=SETTINGS["electionTimeoutMillis"]):
-    """Run a set of three until the block ends."""
-    found = ReplicaSet(folder, find_mongod(None, Path(folder)), election_ms)
+def replica_set(folder):
+    """Yield a set of three that is yet to be started, and stop it when the block ends."""
+    folder.mkdir(exist_ok=True)
+    replicas = ReplicaSet(folder, find_mongod(None, folder))
     try:
-        found.start()
-        yield found
+        yield replicas
     finally:
-        found.stop()
+        replicas.stop()

@@ -131,13 +131,14 @@ class Service:
 
 
 @contextmanager
-def service(folder, **options):
-    """Serve, with an account to call with, until the block ends."""
+def service(folder, account=True, **options):
+    """Serve until the block ends; its account is there already where another has added it."""
     served = Service(folder, **options)
     try:
         served.start()
         served.wait_until_ready()
-        served.add_account()
+        if account:
+            served.add_account()
         yield served
     finally:
         served.stop()

@@ -1,0 +1,123 @@
+"""make chaos: the long form of tests/system/test_chaos.py. Ends with 1 where a law was broken."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+import click
+
+from app.cli.progress import progress
+from app.storage.embedded import Lease
+from tests.system.chaos import clock, disk, faults, report
+from tests.system.chaos.replicas import replica_set
+from tests.system.chaos.service import Service
+from tests.system.chaos.soak import soak
+from tests.system.chaos.storm import Storm
+
+FULL_REQUESTS, FULL_ROUNDS, STORMS = 1_000_000, 8, 7
+OUTPUT = Path(__file__).parents[3] / "docs" / "reliability.rst"
+
+
+@click.command()
+@click.option("--requests", default=FULL_REQUESTS, help="How many requests the soak makes.")
+@click.option("--rounds", default=FULL_ROUNDS, help="How often everything breaks.")
+@click.option("--output", type=Path, help="Where to write the document, however short the run.")
+@click.option("--enemies", default="", help="A command whose output goes into the document.")
+def main(requests, rounds, output, enemies):
+    """Break everything under load, and see that nothing is lost or done twice."""
+    Storm.say = staticmethod(partial(click.echo, err=True))
+    began = time.monotonic()
+    outcomes = []
+    with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
+        for outcome in storms(Path(folder), requests, rounds):
+            outcomes.append(outcome)
+            click.echo(told(outcome, time.monotonic() - began))
+    enemies_said, enemies_failed = met(enemies)
+    click.echo(f"\n{report.terminal(outcomes)}\n\n{enemies_said}")
+    laws = [law for outcome in outcomes for law in outcome.broken_laws()] + enemies_failed
+    if laws:
+        sys.exit("Broken laws:\n" + "\n".join(f"- {law}" for law in laws))
+    is_full = requests >= FULL_REQUESTS and rounds >= FULL_ROUNDS and len(outcomes) == STORMS
+    if output or is_full:
+        where = machine(time.monotonic() - began, is_full)
+        (output or OUTPUT).write_text(report.document(outcomes, where, enemies_said))
+        click.echo(f"Written to {output or OUTPUT}.")
+
+
+def storms(folder, requests, rounds):
+    """Yield the outcome of each storm as soon as it is over."""
+    yield from on_a_replica_set(folder, rounds)
+    yield faults.embedded(made(folder / "embedded"), rounds)
+    if disk.IS_ALLOWED:
+        yield faults.full_disk(made(folder / "full"), max(1, rounds // 2))
+    else:
+        click.echo(f"No full disk is tried: {disk.MISSING}.")
+    lease = Lease(str(folder / "single"), cache_gb=0.5)
+    try:
+        yield faults.slow_database(lease.uri, made(folder / "slow"), max(1, rounds // 2))
+        lately = lease.uri.replace("/?", "/soak?")
+        with progress("soak", requests) as move:
+            yield soak(lately, made(folder / "soak"), requests, move)
+    finally:
+        lease.close()
+
+
+def on_a_replica_set(folder, rounds):
+    with replica_set(folder / "replicas") as replicas:
+        served = Service(made(folder / "service"), MONGODB_URI=replicas.uri)
+        try:
+            faults.database_away_at_start(served, come=replicas.start)
+            served.add_account()
+            seen = faults.primary(replicas, served, rounds)
+            seen.faults["MongoDB away at the start"] += 1
+            yield seen
+            yield faults.workers(replicas, served, rounds)
+            if clock.COMPILER:
+                yield faults.clock(replicas, made(folder / "clock"), rounds)
+            else:
+                click.echo(f"The clock does not jump: {clock.MISSING}.")
+        finally:
+            served.stop()
+
+
+def made(folder):
+    folder.mkdir()
+    return folder
+
+
+def told(outcome, seconds):
+    verdict = outcome.verdict
+    return (
+        f"{seconds:6.0f} s  {outcome.name}: {outcome.faults.total()} faults, "
+        f"{outcome.requests:,} requests, {verdict.acknowledged:,} writes acknowledged, "
+        f"{verdict.lost} lost, {verdict.doubled} doubled, {len(outcome.broken_laws())} broken laws"
+    )
+
+
+def met(command):
+    """Run what else belongs into the document, and return what it says and whether it failed."""
+    if not command:
+        return "", []
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    failed = [f"'{command}' failed: {done.stderr[-2000:]}"] if done.returncode else []
+    return done.stdout.strip(), failed
+
+
+def machine(seconds, is_full):
+    return (
+        f"{'' if is_full else '**A short look, not a full run.** '}"
+        f"{date.today():%d %B %Y}, in {seconds / 60:.0f} minutes, on {os.cpu_count()} cores "
+        f"({platform.machine()}), Python {platform.python_version()}."
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""Clients as good tools are: a key for every change, and patience until it is answered for sure."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import threading
+import time
+from collections import Counter
+
+from tests.factories import guid
+from tests.system.chaos.ledger import Ledger
+
+# What a request may take at most: five seconds for the database, and as much again because the
+# machine that runs servers, service and clients together is busy.
+LATEST_SECONDS = 10.0
+# For how long a client repeats one request before it calls the service dead.
+PATIENCE_SECONDS = 90.0
+AGAIN = (401, 429, 503)
+BROKEN = "broken connection"
+
+
+class Client(threading.Thread):
+    """Gives, takes, moves and reads without end, and notes whatever should not have been."""
+
+    def __init__(self, number, service, players, pace, token=None):
+        super().__init__(name=f"client {number}", daemon=True)
+        self._service, self._players, self._pace = service, players, pace
+        self._rng = random.Random(number)
+        self._connection = service.connect(LATEST_SECONDS)
+        self._token = token
+        self._ending = threading.Event()
+        self.item = guid()
+        self.ledger = Ledger()
+        self.answers, self.complaints = Counter(), []
+        self.confirmed, self.slowest, self.outage = 0, 0.0, 0.0
+
+    def stop(self):
+        """End after the request that is under way."""
+        self._ending.set()
+
+    def run(self):
+        while not self._ending.wait(self._rng.uniform(0, 2 * self._pace)):
+            operation = self._rng.choice(
+                (self._give, self._give, self._take, self._move, self._read)
+            )
+            operation(self._rng.choice(self._players))
+        self._connection.close()
+
+    def _give(self, player, quantity=None):
+        quantity = quantity or self._rng.randint(1, 9)
+        answer = self._write(player, "give", quantity, quantity)
+        expected = self.ledger.held[player, self.item]
+        if answer and answer["quantity"]["total"] != expected:
+            self._complain(f"after a gift there are {answer['quantity']}, expected were {expected}")
+
+    def _take(self, player, quantity=None):
+        held = self.ledger.held[player, self.item]
+        if held:
+            quantity = quantity or self._rng.randint(1, held)
+            self._write(player, "take", quantity, -quantity)
+
+    def _move(self, player):
+        """Take from one and give to another, as a trade does."""
+        if self.ledger.held[player, self.item]:
+            self._take(player, 1)
+            self._give(self._rng.choice(self._players), 1)
+
+    def _read(self, player):
+        self._until_answered("GET", f"/api/v1/players/{player}/items", None, {})
+
+    def _write(self, player, operation, quantity, change):
+        path = f"/api/v1/players/{player}/items/{operation}"
+        body = json.dumps({"itemid": self.item, "quantity": quantity})
+        headers = {"Idempotency-Key": guid(), "Content-Type": "application/json"}
+        answer = self._until_answered("POST", path, body, headers)
+        if answer:
+            self.ledger.promise(player, self.item, change)
+        return answer
+
+    def _until_answered(self, *request):
+        """Send a request, with the same key again and again, until its outcome is known."""
+        began = time.monotonic()
+        for attempt in range(10_000):
+            status, headers, body = self._attempt(*request)
+            waited = time.monotonic() - began
+            if status == 200:
+                self.confirmed += 1
+                self.outage = max(self.outage, waited if attempt else 0.0)
+                return json.loads(body)
+            if status not in (*AGAIN, BROKEN):
+                self._complain(f"{request[:2]} was answered with {status}: {body}")
+                return None
+            if waited > PATIENCE_SECONDS:
+                self._complain(f"{request[:2]} was not served in {waited:.0f} seconds")
+                return None
+            self._pause(status, headers)
+        return None
+
+    def _attempt(self, method, path, body, headers):
+        began = time.monotonic()
+        try:
+            headers = {**headers, "Authorization": f"Bearer {self._token}"}
+            self._connection.request(method, path, body, headers)
+            response = self._connection.getresponse()
+            answer = response.status, response.headers, response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            if isinstance(error, TimeoutError):
+                self._complain(f"{method} {path} had no answer after {LATEST_SECONDS} seconds")
+            answer = BROKEN, {}, b""
+        self.slowest = max(self.slowest, time.monotonic() - began)
+        self.answers[answer[0]] += 1
+        return answer
+
+    def _pause(self, status, headers):
+        """Wait as long as the service asks for, and sign in where it knows us no more."""
+        if status == 401:
+            self._token = self._service.sign_in() or self._token
+        elif status != BROKEN and not headers.get("Retry-After", "").isdigit():
+            self._complain(f"a {status} came without Retry-After")
+        asked = float(headers.get("Retry-After", 0.2))
+        time.sleep(asked * self._rng.uniform(0.5, 1.0) if status != 401 else 0.1)
+
+    def _complain(self, complaint):
+        self.complaints.append(complaint)

@@ -1,0 +1,186 @@
+"""The storms: what is broken while clients are at work. The quick and the long form share them.
+
+Each takes a folder for its files and how often everything is to break, and returns what was seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+from app.storage.embedded import read_state
+from tests.system.chaos.clock import Clock
+from tests.system.chaos.disk import small_disk
+from tests.system.chaos.service import service
+from tests.system.chaos.slow import slow_road
+from tests.system.chaos.storm import Storm
+from tests.system.programs import wait_until
+
+EMBEDDED = {"ENV": "development", "EMBEDDED_CACHE_GB": "0.25"}
+DAY = 24 * 3600
+JUMPS = (DAY, -DAY, 30 * DAY, 0)
+HANG_SECONDS = 30.0
+# What a probe may wait while the database hangs: two seconds, and as much again on a busy machine.
+PROBE_SECONDS = 5.0
+# Beside what its threads use, a worker has connections that watch the server.
+CONNECTIONS_OF_A_WORKER = 8 + 4
+
+
+def database_away_at_start(served, come):
+    """Start the service before its database, and see that it says so, and serves when it comes."""
+    served.start()
+    for path in ("/readyz", "/api/v1/players/online/count"):
+        token = {"Authorization": "Bearer none"}
+        status, headers, body = served.ask("GET", path, **token)
+        assert status in (401, 503), (path, status, body)
+    status, headers, body = served.ask("GET", "/readyz")
+    assert (status, headers["Retry-After"].isdigit()) == (503, True)
+    assert json.loads(body)["Message"].endswith(".")
+    come()
+    served.wait_until_ready()
+
+
+def primary(replicas, served, rounds):
+    """The primary is killed, paused and made to step down; then there is none at all."""
+    storm = Storm("primary", served, replicas.uri)
+    with storm.raging():
+        for _ in range(rounds):
+            storm.inject("primary killed", replicas.kill_primary)
+            replicas.wait()
+            storm.inject("primary paused", replicas.pause_primary)
+            replicas.wait()
+            storm.inject("primary stepped down", replicas.step_down)
+            replicas.wait()
+            storm.inject("no primary", _without_majority, storm, replicas)
+            replicas.wait()
+    return storm.outcome
+
+
+def _without_majority(storm, replicas):
+    """Pause two of three servers until every client has been refused."""
+    followers = replicas.others(replicas.primary())
+    refused = [client.answers[503] for client in storm.clients]
+    for follower in followers:
+        follower.signal(signal.SIGSTOP)
+    try:
+        wait_until(
+            lambda: all(
+                client.answers[503] > before
+                for client, before in zip(storm.clients, refused, strict=True)
+            )
+        )
+    finally:
+        for follower in followers:
+            follower.signal(signal.SIGCONT)
+
+
+def workers(replicas, served, rounds):
+    """Workers are killed amid requests, all are replaced, and the whole service is restarted."""
+    storm = Storm("service", served, replicas.uri)
+    with storm.raging():
+        for _ in range(rounds):
+            storm.inject("worker killed", served.kill_worker)
+            storm.inject("worker killed", served.kill_worker)
+            storm.inject("reload", served.reload)
+            storm.inject("restart", served.restart)
+            storm.inject("service killed", served.die_and_start)
+    return storm.outcome
+
+
+def clock(replicas, folder, rounds):
+    """The clock of the service jumps; tokens run out by it, and nothing else is to happen."""
+    jumping = Clock(folder)
+    settings = {"MONGODB_URI": replicas.uri, "preload": jumping.environment}
+    with service(folder, workers=2, account=False, **settings) as served:
+        storm = Storm("clock", served, replicas.uri)
+        with storm.raging():
+            for _ in range(rounds):
+                for jump in JUMPS:
+                    storm.inject("clock jumped", jumping.set, jump)
+        _see_the_jump(storm)
+    return storm.outcome
+
+
+def _see_the_jump(storm):
+    if not storm.outcome.answers[401] > len(storm.clients):
+        storm.outcome.complaints.append("no token ran out, so the clock cannot have jumped")
+
+
+def embedded(folder, rounds):
+    """The embedded server is killed, and so is everything with it."""
+    with service(folder, workers=2, **EMBEDDED) as served:
+        storm = Storm("embedded server", served, _state(folder)["uri"])
+        with storm.raging():
+            for _ in range(rounds):
+                storm.inject("embedded server killed", _kill_embedded, folder)
+            storm.inject("service killed", served.die_and_start)
+    return storm.outcome
+
+
+def _kill_embedded(folder):
+    killed = _state(folder)["pid"]
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: (_state(folder) or {}).get("pid", killed) != killed)
+
+
+def _state(folder):
+    return read_state(Path(folder) / "mongodb")
+
+
+def full_disk(folder, rounds):
+    """The disk of the embedded server runs full; with room on it, all goes on, restarted or not."""
+    with small_disk(folder / "disk") as disk, service(disk.folder, workers=2, **EMBEDDED) as served:
+        storm = Storm("full disk", served, _state(disk.folder)["uri"])
+        with storm.raging():
+            for _ in range(rounds):
+                storm.inject("disk full", _fill_and_free, storm, disk)
+            storm.inject("restart", served.restart)
+        served.stop()
+    return storm.outcome
+
+
+def _fill_and_free(storm, disk):
+    """Fill the disk until MongoDB has given up and said why."""
+    refused = storm.count(503)
+    disk.fill()
+    said = disk.folder / "mongodb" / "guardian.log"
+    wait_until(lambda: storm.count(503) > refused and "is full" in said.read_text())
+    said.write_text("")
+    disk.free()
+
+
+def slow_database(uri, folder, rounds, clients=32):
+    """MongoDB's answers come too late: requests end in time, and others do not wait for them."""
+    with (
+        slow_road(uri) as road,
+        service(folder, workers=2, MONGODB_URI=road.uri) as served,
+    ):
+        storm = Storm("slow database", served, uri, clients)
+        with storm.raging():
+            for _ in range(rounds):
+                storm.inject("database hung", _hang, storm, road, served)
+        most = CONNECTIONS_OF_A_WORKER * 2
+        if road.most > most:
+            storm.outcome.complaints.append(f"{road.most} connections, more than {most}")
+        storm.outcome.notes.append(f"at most {road.most} connections to MongoDB")
+    return storm.outcome
+
+
+def _hang(storm, road, served):
+    """Let the database hang until every client has been refused, and ask for other things."""
+    refused = storm.count(503)
+    road.delay = HANG_SECONDS
+    try:
+        while storm.count(503) < refused + len(storm.clients):
+            for path in ("/healthz", "/api/docs"):
+                began = time.monotonic()
+                status = served.status(path)
+                waited = time.monotonic() - began
+                if status != 200 or waited > PROBE_SECONDS:
+                    storm.outcome.complaints.append(f"{path}: {status} after {waited:.1f} seconds")
+            time.sleep(0.1)
+    finally:
+        road.delay = 0.0

@@ -1,0 +1,147 @@
+"""Clients at work while things break, and the account of it afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pymongo import MongoClient
+from pymongo.read_concern import ReadConcern
+
+from tests.factories import make_player
+from tests.system.chaos.clients import Client
+from tests.system.chaos.ledger import Verdict, compare
+from tests.system.programs import wait_until
+
+# Unless the URI names another.
+DATABASE = "quartermaster"
+CLIENTS, PLAYERS, PACE_SECONDS = 12, 24, 0.05
+# A player remembers its last 64 writes. So many players share them out that the clients of one do
+# not make as many while another client waits to repeat a request.
+PLAYERS_OF_A_CLIENT = 8
+
+
+@dataclass
+class Outcome:
+    """What is known when a storm is over."""
+
+    name: str
+    faults: Counter = field(default_factory=Counter)
+    answers: Counter = field(default_factory=Counter)
+    slowest: float = 0.0
+    outage: float = 0.0
+    verdict: Verdict = field(default_factory=Verdict)
+    complaints: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+    # Of the workers, before and after.
+    sizes: list = field(default_factory=list)
+
+    @property
+    def requests(self):
+        return self.answers.total()
+
+    def broken_laws(self):
+        """Return a sentence for each law that did not hold."""
+        laws = list(self.complaints)
+        if self.verdict.lost or self.verdict.doubled:
+            laws.append(f"{self.verdict.lost} writes were lost, {self.verdict.doubled} doubled")
+        laws += self.verdict.differences
+        laws += [
+            f"{n} answers were {status}" for status, n in self.answers.items() if status == 500
+        ]
+        return laws
+
+    def check(self):
+        """Fail where a law did not hold."""
+        laws = self.broken_laws()
+        assert not laws, f"{self.name}: {len(laws)} broken laws, such as {laws[:5]}"
+        return self
+
+
+class Storm:
+    """Some clients that share some players."""
+
+    # Tells whoever watches what has happened.
+    say = staticmethod(lambda text: None)
+
+    def __init__(self, name, service, uri, clients=CLIENTS, token=None):
+        self.outcome = Outcome(name)
+        self._service, self._uri = service, uri
+        players = self._add_players()
+        step = PLAYERS // clients or 1
+        self.clients = [
+            Client(n, service, _some(players, n * step), PACE_SECONDS, token)
+            for n in range(clients)
+        ]
+
+    def _add_players(self):
+        players = [make_player() for _ in range(PLAYERS)]
+        with MongoClient(self._uri, w="majority") as client:
+            client.get_default_database(DATABASE).players.insert_many(players)
+        self._ids = [player["_id"] for player in players]
+        return self._ids
+
+    def inject(self, name, fault, *arguments):
+        """Let something break under load, and wait until every client is served again."""
+        self.wait_for_progress()
+        began = time.monotonic()
+        fault(*arguments)
+        self.wait_for_progress()
+        self.outcome.faults[name] += 1
+        waited = time.monotonic() - began
+        self.say(f"          {name}; all were served again {waited:.1f} s after it began")
+
+    def count(self, status):
+        """Return how many answers of a status there were so far."""
+        return sum(client.answers[status] for client in self.clients)
+
+    def wait_for_progress(self):
+        """Wait until each client has had something confirmed that it has yet to ask for."""
+        enough = [client.confirmed + 2 for client in self.clients]
+        wait_until(
+            lambda: all(
+                client.confirmed >= least or not client.is_alive()
+                for client, least in zip(self.clients, enough, strict=True)
+            ),
+            seconds=120,
+        )
+
+    @contextmanager
+    def raging(self):
+        for client in self.clients:
+            client.start()
+        try:
+            yield self
+        finally:
+            for client in self.clients:
+                client.stop()
+            for client in self.clients:
+                client.join()
+            self._settle()
+
+    def _settle(self):
+        """Sum up what the clients saw, and compare what they were promised with what is stored."""
+        outcome = self.outcome
+        for client in self.clients:
+            outcome.answers.update(client.answers)
+            outcome.complaints += client.complaints
+            outcome.slowest = max(outcome.slowest, client.slowest)
+            outcome.outage = max(outcome.outage, client.outage)
+        if self._service.tracebacks():
+            outcome.complaints.append("the service has logged a bug of its own")
+        outcome.verdict = compare([client.ledger for client in self.clients], self._stored())
+
+    def _stored(self):
+        """Read what a majority of the servers holds, which no election takes back."""
+        with MongoClient(self._uri) as client:
+            majority = ReadConcern("majority")
+            database = client.get_default_database(DATABASE)
+            players = database.get_collection("players", read_concern=majority)
+            return list(players.find({"_id": {"$in": self._ids}}))
+
+
+def _some(players, start):
+    """Return the players of one client; its neighbours have some of them as well."""
+    return [players[(start + n) % len(players)] for n in range(PLAYERS_OF_A_CLIENT)]
