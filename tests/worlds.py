@@ -118,7 +118,7 @@ def bag_documents(draw):
 DOCUMENTS = {"players": player_documents(), "users": user_documents(), "bags": bag_documents()}
 
 
-def worlds(least=4, most=12):
+def worlds(least=2, most=5):
     """Some documents of each kind, of which none is in another's way."""
 
     def different(kind):

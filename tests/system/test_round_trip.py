@@ -5,7 +5,7 @@ from __future__ import annotations
 import bson
 import pytest
 from click.testing import CliRunner
-from hypothesis import Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from pymongo import MongoClient
 
 from app.__main__ import main
@@ -73,7 +73,7 @@ def _ordered(value):
 
 
 # The pure law in tests/domain finds the smallest example; here each one takes seconds.
-@settings(max_examples=2, phases=[Phase.generate])
+@settings(max_examples=3, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(worlds())
 def assert_the_same(client, carry, documents):
     for file, again in carry(documents):

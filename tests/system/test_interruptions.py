@@ -1,0 +1,138 @@
+"""Commands that change a whole database, killed in the middle by kill -9 and run again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from functools import partial
+
+import pytest
+from click.testing import CliRunner
+from pymongo import MongoClient, UpdateOne
+
+from app.__main__ import main
+from app.cli.world import World
+from app.storage import migrations, schema
+from tests import older_databases
+from tests.factories import NOW
+from tests.system.programs import PROGRAM, environment
+
+NAME = "interrupted"
+PLAYERS = 3000
+
+
+@pytest.fixture
+def db(mongodb_uri):
+    with MongoClient(mongodb_uri, tz_aware=True) as client:
+        yield client[NAME]
+        client.drop_database(NAME)
+
+
+@pytest.fixture
+def settings(mongodb_uri):
+    return {"ENV": "testing", "MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": NAME}
+
+
+@pytest.fixture
+def quartermaster(settings):
+    """Run a command to its end in this process, and see that it succeeds."""
+
+    def run(*arguments):
+        env = {f"QM_{name}": value for name, value in settings.items()}
+        result = CliRunner().invoke(main, [str(argument) for argument in arguments], env=env)
+        assert result.exit_code == 0, result.output
+
+    return run
+
+
+def kill_in_the_middle(folder, settings, arguments, done):
+    """Kill a command as soon as it has done some of its work, and see that some is left."""
+    process = subprocess.Popen(
+        [PROGRAM, *map(str, arguments)],
+        env=environment(folder, **settings),
+        stdout=subprocess.DEVNULL,
+    )
+    while not done(1) and process.poll() is None:
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    assert 0 < done(PLAYERS) < PLAYERS
+
+
+def count(db, where, limit):
+    return db.players.count_documents(where, limit=limit)
+
+
+def world():
+    made = World(10, NOW, None)
+    return list(made.users()), list(made.players(PLAYERS)), list(made.bags(PLAYERS))
+
+
+def documents_of(db, without=()):
+    """Return all documents, but for what a command may count up or begin anew."""
+    return {
+        kind: [
+            {name: value for name, value in document.items() if name not in without}
+            for document in db[kind].find(sort=[("_id", 1)])
+        ]
+        for kind in ("users", "players", "bags")
+    }
+
+
+def test_db_init_is_killed_and_the_next_one_finishes(tmp_path, settings, quartermaster, db):
+    older_databases.make(db, "name_parts")
+    db.players.delete_many({})
+    db.users.delete_many({})
+    db.bags.delete_many({})
+    users, players, bags = world()
+    expected = {"users": users, "players": players, "bags": bags}
+    for kind, documents in expected.items():
+        db[kind].insert_many([as_of_old(document) for document in documents])
+    with_tails = partial(count, db, {"NameTails": {"$exists": True}})
+    kill_in_the_middle(tmp_path, settings, ["db", "init"], with_tails)
+    assert migrations.version_of(db) < migrations.CURRENT
+    quartermaster("db", "init")
+    quartermaster("db", "check")
+    for kind, documents in documents_of(db).items():
+        assert documents == sorted(expected[kind], key=lambda document: document["_id"])
+
+
+def as_of_old(document):
+    """Return a document as it was before there were tails, credentials, and journals of bags."""
+    new = {"NameTails", "Credentials", "Reset"} | ({"Journal"} if "Slots" in document else set())
+    old = {name: value for name, value in document.items() if name not in new}
+    return {**old, "NameParts": []} if "Name" in document else old
+
+
+def test_a_repair_is_killed_and_the_next_one_finishes(tmp_path, settings, quartermaster, db):
+    schema.init(db)
+    users, players, bags = world()
+    for kind, documents in (("users", users), ("players", players), ("bags", bags)):
+        db[kind].insert_many(documents)
+    before = documents_of(db, without=["Version"])
+    wrong = [
+        UpdateOne({"_id": p["_id"]}, {"$set": {"NameKey": f"wrong {p['_id']}"}}) for p in players
+    ]
+    db.players.bulk_write(wrong)
+    sound = partial(count, db, {"NameKey": {"$not": {"$regex": "^wrong"}}})
+    kill_in_the_middle(tmp_path, settings, ["db", "check", "--repair"], sound)
+    quartermaster("db", "check", "--repair")
+    quartermaster("db", "check")
+    assert documents_of(db, without=["Version"]) == before
+
+
+def test_an_import_is_killed_and_the_next_one_finishes(tmp_path, settings, quartermaster, db):
+    schema.init(db)
+    users, players, bags = world()
+    for kind, documents in (("users", users), ("players", players), ("bags", bags)):
+        db[kind].insert_many(documents)
+    before = documents_of(db, without=["Version", "Journal", "Credentials"])
+    file = tmp_path / "players.jsonl"
+    quartermaster("export", "players", file)
+    assert len({json.loads(line)["Id"] for line in file.read_text().splitlines()}) == PLAYERS
+    db.players.delete_many({})
+    kill_in_the_middle(tmp_path, settings, ["import", "players", file], partial(count, db, {}))
+    quartermaster("import", "players", file)
+    quartermaster("db", "check")
+    assert documents_of(db, without=["Version", "Journal", "Credentials"]) == before
