@@ -60,13 +60,15 @@ class JsonFormatter(logging.Formatter):
     """One JSON object to a line."""
 
     def format(self, record: logging.LogRecord) -> str:
+        details = getattr(record, "details", {})
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, timezone.utc),
             "level": record.levelname,
             "logger": record.name,
             "request_id": request_id(),
-            "message": masked(record.getMessage()),
-            **getattr(record, "details", {}),
+            # Where there are details, they say it all, and are masked already.
+            "message": record.getMessage() if details else masked(record.getMessage()),
+            **details,
         }
         if record.exc_info:
             line["exception"] = masked(self.formatException(record.exc_info))
