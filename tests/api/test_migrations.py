@@ -29,6 +29,14 @@ def older_db(real_storage):
 
 
 @pytest.fixture
+def todays_db(real_storage):
+    """A new database."""
+    schema.init(real_storage.client["todays"])
+    yield real_storage.client["todays"]
+    real_storage.client.drop_database("todays")
+
+
+@pytest.fixture
 def service(older_db, real_storage, make_app):
     """The application on that database, once it is ready."""
     settings = config.load(
@@ -50,10 +58,10 @@ def documents_of(db):
 
 
 @pytest.mark.parametrize("name", older_databases.NAMES)
-def test_a_former_database_becomes_todays_and_nothing_is_lost(older_db, real_db, name):
+def test_a_former_database_becomes_todays_and_nothing_is_lost(older_db, todays_db, name):
     before = older_databases.make(older_db, name)
     schema.init(older_db)
-    assert shape_of(older_db) == shape_of(real_db)
+    assert shape_of(older_db) == shape_of(todays_db)
     assert migrations.version_of(older_db) == migrations.CURRENT
     for kind, documents in before.items():
         after = {document["_id"]: document for document in older_db[kind].find()}
@@ -105,7 +113,7 @@ def test_two_mailboxes_that_are_one_today_stay_two_accounts(older_db):
     assert migrations.version_of(older_db) == migrations.CURRENT
 
 
-def test_processes_that_start_together_bring_it_up_to_date_together(older_db, real_db):
+def test_processes_that_start_together_bring_it_up_to_date_together(older_db, todays_db):
     for _ in range(5):
         older_db.client.drop_database(older_db.name)
         older_databases.make(older_db, "name_parts")
@@ -113,7 +121,7 @@ def test_processes_that_start_together_bring_it_up_to_date_together(older_db, re
             for future in [pool.submit(schema.init, older_db) for _ in range(4)]:
                 future.result()
         assert migrations.version_of(older_db) == migrations.CURRENT
-        assert shape_of(older_db) == shape_of(real_db)
+        assert shape_of(older_db) == shape_of(todays_db)
         assert older_db.players.count_documents({"NameTails": {"$exists": False}}) == 0
 
 
