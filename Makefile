@@ -10,12 +10,16 @@ PLAYERS ?= 200000
 SERVERS ?=
 CELLS ?=
 SIZES ?= 10000,100000,1000000
+# The storms: requests of the soak, how often everything breaks, and a command for the enemies.
+REQUESTS ?= 1000000
+STORMS ?= 8
+ENEMIES ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types audit check bench bench-growth clean
+.PHONY: help run test lint format types audit check bench bench-growth chaos clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
@@ -52,6 +56,9 @@ bench: .venv/bench.stamp ## Measure speed beside the peers (SECONDS=2 SERVERS=qu
 
 bench-growth: .venv/bench.stamp ## Measure what a request costs as the world grows (SIZES=10000,100000 for smaller worlds)
 	@$(BIN)/python -m benchmarks.growth --sizes $(SIZES) --seconds $(SECONDS)
+
+chaos: .venv/test.stamp ## Break everything under load, again and again (REQUESTS=20000 STORMS=1 for a look)
+	@$(BIN)/python -m tests.system.chaos --requests $(REQUESTS) --rounds $(STORMS) --enemies '$(ENEMIES)'
 
 clean: ## Remove the virtual environment and caches; the data in var/ and benchmarks/.data stays
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
