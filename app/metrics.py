@@ -6,6 +6,7 @@ wrote. So there is a bounded number of them, and none tells of a person.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -21,12 +22,15 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
+log = logging.getLogger("quartermaster")
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 NONE, OTHER, REFUSED = "(none)", "(other)", "(refused)"
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 FILE_KINDS = ("counter", "histogram", "gauge_livesum")
-FILE_SIZE = 1 << 16
+# Several times what all labels need. Files that had to grow on a full disk would kill the worker.
+FILE_SIZE = 1 << 20
 
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 MONGODB_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
@@ -118,7 +122,12 @@ def share(folder: str, place: int) -> None:
     global _shown
     os.environ.pop(FOLDER_VARIABLE, None)
     _forget()
-    _make_files(Path(folder), place)
+    try:
+        _make_files(Path(folder), place)
+    except OSError as error:  # a full disk is no reason not to serve
+        log.warning("This worker shows its own metrics alone: %s", error)
+        _start_at_zero()
+        return
     os.environ[FOLDER_VARIABLE] = folder
     values.ValueClass = values.MultiProcessValue(lambda: place)
     _shown = CollectorRegistry()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from functools import partial
 
@@ -103,6 +104,32 @@ def test_a_killed_embedded_server_loses_nothing(tmp_path):
 def test_a_full_disk_loses_nothing(tmp_path):
     seen = faults.full_disk(tmp_path, rounds=1).check()
     assert seen.answers[503] > 0
+
+
+@pytest.mark.skipif(not disk.IS_ALLOWED, reason=disk.MISSING)
+def test_a_full_disk_for_temporary_files_breaks_no_request(own_database, tmp_path):
+    """Metrics are counted in files there, and writing beyond a full disk's end kills a process."""
+    with disk.small_disk(tmp_path / "tmp", "16m") as temporary:
+        place = {"TMPDIR": str(temporary.folder)}
+        with service(tmp_path, workers=2, preload=place, MONGODB_URI=own_database) as served:
+            token = {"Authorization": f"Bearer {served.sign_in()}"}
+            temporary.fill()
+            workers = served.workers()
+            answers = {served.ask("GET", path, **token)[0] for path in documented(served) * 4}
+            assert answers <= {200, 400, 403, 404, 405}
+            assert served.workers() == workers
+            # Whoever comes in its place may find no room for files of its own.
+            served.kill_worker()
+            temporary.fill()
+            served.kill_worker()
+            served.wait_until_ready()
+            assert served.status("/metrics") == 200
+
+
+def documented(served):
+    """Return every path that the service has, with something in place of each parameter."""
+    paths = json.loads(served.ask("GET", "/api/openapi.json")[2])["paths"]
+    return [path.replace("{", "").replace("}", "") for path in paths]
 
 
 @pytest.fixture

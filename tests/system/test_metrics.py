@@ -252,3 +252,11 @@ def test_the_dashboard_asks_for_nothing_that_is_not_shown(server, tmp_path, sett
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown.names}
     shown_by_it = {re.sub(r"_(bucket|sum|count)$", "", name) for name in asked}
     assert families - shown_by_it == set()
+
+
+def test_a_worker_without_room_for_its_files_counts_for_itself(tmp_path):
+    script = "from app import metrics; metrics.share(%r, 0); print(metrics.exposition().decode())"
+    command = [sys.executable, "-c", script % str(tmp_path / "full")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "quartermaster_requests" in done.stdout
+    assert "This worker shows its own metrics alone" in done.stderr

@@ -95,6 +95,7 @@ class Client(threading.Thread):
             if waited > PATIENCE_SECONDS:
                 self._complain(f"{request[:2]} was not served in {waited:.0f} seconds")
                 return None
+            self._judge(status, headers, body)
             self._pause(status, headers)
         return None
 
@@ -114,12 +115,18 @@ class Client(threading.Thread):
         self.answers[answer[0]] += 1
         return answer
 
+    def _judge(self, status, headers, body):
+        """See that a refusal says when to try again, and why in a sentence."""
+        if status in (429, 503):
+            if not headers.get("Retry-After", "").isdigit():
+                self._complain(f"a {status} came without Retry-After")
+            if not json.loads(body)["Message"].endswith("."):
+                self._complain(f"a {status} came without a sentence: {body}")
+
     def _pause(self, status, headers):
         """Wait as long as the service asks for, and sign in where it knows us no more."""
         if status == 401:
             self._token = self._service.sign_in() or self._token
-        elif status != BROKEN and not headers.get("Retry-After", "").isdigit():
-            self._complain(f"a {status} came without Retry-After")
         asked = float(headers.get("Retry-After", 0.2))
         time.sleep(asked * self._rng.uniform(0.5, 1.0) if status != 401 else 0.1)
 

@@ -7,8 +7,6 @@ import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
-# MongoDB makes its journal in files of 100 MB, of which it keeps three in stock.
-SIZE = "800m"
 # Mounting is for the superuser.
 IS_ALLOWED = os.geteuid() == 0
 MISSING = "a small disk can be mounted by the superuser alone"
@@ -35,10 +33,10 @@ class Disk:
 
 
 @contextmanager
-def small_disk(folder):
+def small_disk(folder, size):
     """Mount a small disk on a folder until the block ends."""
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     subprocess.run(mount, check=True)
     try:
         yield Disk(folder)

@@ -22,6 +22,8 @@ from tests.system.programs import wait_until
 EMBEDDED = {"ENV": "development", "EMBEDDED_CACHE_GB": "0.25"}
 DAY = 24 * 3600
 JUMPS = (DAY, -DAY, 30 * DAY, 0)
+# MongoDB makes its journal in files of 100 MB, of which it keeps three in stock.
+DISK = "800m"
 HANG_SECONDS = 30.0
 # What a probe may wait while the database hangs: two seconds, and as much again on a busy machine.
 PROBE_SECONDS = 5.0
@@ -132,7 +134,10 @@ def _state(folder):
 
 def full_disk(folder, rounds):
     """The disk of the embedded server runs full; with room on it, all goes on, restarted or not."""
-    with small_disk(folder / "disk") as disk, service(disk.folder, workers=2, **EMBEDDED) as served:
+    with (
+        small_disk(folder / "disk", DISK) as disk,
+        service(disk.folder, workers=2, **EMBEDDED) as served,
+    ):
         storm = Storm("full disk", served, _state(disk.folder)["uri"])
         with storm.raging():
             for _ in range(rounds):
