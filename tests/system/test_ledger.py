@@ -86,8 +86,14 @@ def test_an_answer_that_should_not_have_been_is_a_broken_law(status):
 
 def test_a_503_without_retry_after_is_a_broken_law():
     client = Client(1, Answers(503), ["p"], pace=0)
-    client._pause(503, {})
+    client._judge(503, {}, b'{"Message": "No."}')
     assert client.complaints == ["a 503 came without Retry-After"]
+
+
+def test_a_503_without_a_sentence_is_a_broken_law():
+    client = Client(1, Answers(503), ["p"], pace=0)
+    client._judge(503, {"Retry-After": "2"}, b'{"Message": "oops"}')
+    assert "without a sentence" in client.complaints[0]
 
 
 def test_a_gift_that_counts_twice_is_noticed_at_once():
