@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,13 +15,14 @@ import click
 
 from app.cli.progress import progress
 from app.storage.embedded import Lease
+from tests.system import fuzz
 from tests.system.chaos import clock, disk, faults, report
 from tests.system.chaos.replicas import replica_set
 from tests.system.chaos.service import Service
 from tests.system.chaos.soak import soak
 from tests.system.chaos.storm import Storm
 
-FULL_REQUESTS, FULL_ROUNDS, STORMS = 1_000_000, 8, 7
+FULL_REQUESTS, FULL_ROUNDS, FULL_EXAMPLES, STORMS = 1_000_000, 8, 300, 7
 OUTPUT = Path(__file__).parents[3] / "docs" / "reliability.rst"
 
 
@@ -30,8 +30,8 @@ OUTPUT = Path(__file__).parents[3] / "docs" / "reliability.rst"
 @click.option("--requests", default=FULL_REQUESTS, help="How many requests the soak makes.")
 @click.option("--rounds", default=FULL_ROUNDS, help="How often everything breaks.")
 @click.option("--output", type=Path, help="Where to write the document, however short the run.")
-@click.option("--enemies", default="", help="A command whose output goes into the document.")
-def main(requests, rounds, output, enemies):
+@click.option("--examples", default=FULL_EXAMPLES, help="Tries of each operation.")
+def main(requests, rounds, output, examples):
     """Break everything under load, and see that nothing is lost or done twice."""
     Storm.say = staticmethod(partial(click.echo, err=True))
     began = time.monotonic()
@@ -40,15 +40,17 @@ def main(requests, rounds, output, enemies):
         for outcome in storms(Path(folder), requests, rounds):
             outcomes.append(outcome)
             click.echo(told(outcome, time.monotonic() - began))
-    enemies_said, enemies_failed = met(enemies)
-    click.echo(f"\n{report.terminal(outcomes)}\n\n{enemies_said}")
-    laws = [law for outcome in outcomes for law in outcome.broken_laws()] + enemies_failed
+    click.echo(f"{time.monotonic() - began:6.0f} s  schemathesis tries every operation.", err=True)
+    tried = fuzz.main(examples)
+    click.echo(f"\n{report.terminal(outcomes)}\n\n{report.enemies(tried)}")
+    laws = [law for outcome in outcomes for law in outcome.broken_laws()] + tried.findings
     if laws:
         sys.exit("Broken laws:\n" + "\n".join(f"- {law}" for law in laws))
-    is_full = requests >= FULL_REQUESTS and rounds >= FULL_ROUNDS and len(outcomes) == STORMS
+    is_full = requests >= FULL_REQUESTS and rounds >= FULL_ROUNDS and examples >= FULL_EXAMPLES
+    is_full &= len(outcomes) == STORMS
     if output or is_full:
         where = machine(time.monotonic() - began, is_full)
-        (output or OUTPUT).write_text(report.document(outcomes, where, enemies_said))
+        (output or OUTPUT).write_text(report.document(outcomes, where, tried))
         click.echo(f"Written to {output or OUTPUT}.")
 
 
@@ -100,15 +102,6 @@ def told(outcome, seconds):
         f"{outcome.requests:,} requests, {verdict.acknowledged:,} writes acknowledged, "
         f"{verdict.lost} lost, {verdict.doubled} doubled, {len(outcome.broken_laws())} broken laws"
     )
-
-
-def met(command):
-    """Run what else belongs into the document, and return what it says and whether it failed."""
-    if not command:
-        return "", []
-    done = subprocess.run(command, shell=True, capture_output=True, text=True)
-    failed = [f"'{command}' failed: {done.stderr[-2000:]}"] if done.returncode else []
-    return done.stdout.strip(), failed
 
 
 def machine(seconds, is_full):

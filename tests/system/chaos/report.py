@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 
 from benchmarks.tables import aligned
+from tests import hostile
 from tests.system.chaos.clients import BROKEN
 
 HEAD = (
@@ -21,7 +23,18 @@ def terminal(outcomes):
     return "\n\n".join(aligned(head, rows) for head, rows in _tables(outcomes))
 
 
-def document(outcomes, machine, enemies):
+def enemies(tried):
+    """Tell what schemathesis did, and how many hostile requests the tests send."""
+    statuses = ", ".join(f"{n:,} times {status}" for status, n in tried.statuses.most_common())
+    return (
+        f"schemathesis made {tried.cases.total():,} requests to {len(tried.cases)} operations of "
+        f"the OpenAPI document, and looked at the answers {tried.checks.total():,} times by "
+        f"{len(tried.checks)} kinds of checks: {len(tried.findings)} findings. It was answered "
+        f"{statuses}.\n\nA table of {hostile.count():,} hostile requests is part of ``make test``."
+    )
+
+
+def document(outcomes, machine, tried):
     """Return docs/reliability.rst."""
     storms, broken, sizes = (_rst(head, rows) for head, rows in _tables(outcomes))
     return TEXT.format(
@@ -30,7 +43,7 @@ def document(outcomes, machine, enemies):
         sizes=sizes,
         machine=machine,
         notes=_notes(outcomes),
-        enemies=enemies or "Not run with this table.",
+        enemies="\n\n".join(textwrap.fill(part, 100) for part in enemies(tried).split("\n\n")),
     )
 
 
@@ -144,9 +157,9 @@ after each fault.
 
 ::
 
-    make chaos                               # everything, and a million requests; writes this file
-    make chaos REQUESTS=20000 STORMS=1       # a look, which writes nothing
-    make test T=tests/system/test_chaos.py   # everything once, as make test does it
+    make chaos                                      # everything, and a million requests
+    make chaos REQUESTS=20000 STORMS=1 EXAMPLES=9   # a look, which writes nothing
+    make test T=tests/system/test_chaos.py          # everything once, as make test does it
 
 It needs wrk and a C compiler (``apt-get install wrk gcc libc6-dev``), and the superuser's rights to
 fill a disk.
