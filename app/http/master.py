@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import os
 import shutil
 import tempfile
@@ -37,6 +38,8 @@ def pre_fork(server: Any, worker: Any) -> None:
     taken = {living.place for living in server.WORKERS.values()}
     worker.place = next(place for place in count() if place not in taken)
     worker.metrics_folder = str(server.metrics_folder)
+    # Workers share what the master has made; the collector, looking at it, would make copies.
+    gc.freeze()
 
 
 def child_exit(server: Any, worker: Any) -> None:

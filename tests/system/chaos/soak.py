@@ -20,7 +20,7 @@ WARM_UP = 0.1
 # Beside those who keep a ledger: they are few, since they are slow, and share the machine.
 CLIENTS = 4
 # What memory may differ by without a leak: a tenth, and what threads take at their first work.
-GROWTH, GROWTH_MB = 1.1, 12.0
+GROWTH, GROWTH_MB = 1.1, 4.0
 # Connections that a worker's threads may open late; a leak makes thousands of them.
 SPARE_FILES = 8 + 2
 
