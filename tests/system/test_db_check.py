@@ -31,6 +31,8 @@ def check(mongodb_uri, real_db, monkeypatch):
     """Run db check in this process; returns its exit code and its lines."""
     monkeypatch.setenv("QM_ENV", "testing")
     monkeypatch.setenv("QM_MONGODB_URI", mongodb_uri)
+    # Another test may have left it without one of its validators.
+    schema.init(real_db)
 
     def run(*options):
         result = CliRunner().invoke(main, ["db", "check", *options])

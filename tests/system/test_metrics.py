@@ -258,5 +258,5 @@ def test_a_worker_without_room_for_its_files_counts_for_itself(tmp_path):
     script = "from app import metrics; metrics.share(%r, 0); print(metrics.exposition().decode())"
     command = [sys.executable, "-c", script % str(tmp_path / "full")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "quartermaster_requests" in done.stdout
+    assert "quartermaster_http_requests_total" in done.stdout
     assert "This worker shows its own metrics alone" in done.stderr
