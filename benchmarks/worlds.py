@@ -62,6 +62,8 @@ class World:
             "QM_SECRET_KEY": SECRET,
             "QM_MONGODB_URI": lease.uri,
             "QM_MONGODB_DATABASE": self.database,
+            # A worker that is replaced amid a run would take what it has used with it.
+            "QM_MAX_REQUESTS": "0",
         }
         self.storage = Storage(config.load(self.settings))
         self.db = self.storage.db
