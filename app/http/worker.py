@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import selectors
 import socket
@@ -25,6 +26,9 @@ LINGER_MS = 20
 # By how much a worker lets others go first, for each connection that it holds already.
 COURTESY_SECONDS = 0.0003
 MOST_COURTESIES = 10
+# How long, and for how many pieces of 4 kB, a client is listened to that was told to close.
+FAREWELL_SECONDS = 1.0
+FAREWELL_PIECES = 16
 
 wire.install()
 
@@ -69,9 +73,14 @@ class Worker(ThreadWorker):
 
     def accept(self, listener: Any) -> None:
         """Take a new connection, unless a worker that holds fewer is there first."""
-        if self.cfg.workers > 1:
-            time.sleep(COURTESY_SECONDS * min(self.nr_conns, MOST_COURTESIES))
-        super().accept(listener)
+        held = min(self.nr_conns, MOST_COURTESIES) if self.cfg.workers > 1 else 0
+        time.sleep(COURTESY_SECONDS * held)
+        # After a longer wait there may be several.
+        for _ in range(1 + held // 3):
+            before = self.nr_conns
+            super().accept(listener)
+            if self.nr_conns == before or self.nr_conns >= self.worker_connections:
+                break
 
     def enqueue_req(self, conn: Any) -> None:
         if conn.initialized or conn.data_ready:
@@ -100,6 +109,8 @@ class Worker(ThreadWorker):
         while is_kept is True and self._follows(conn):
             conn.arrived_at = time.monotonic()
             is_kept = super().handle(conn)
+        if not is_kept:
+            _see_off(conn.sock)
         return is_kept
 
     def _follows(self, conn: Any) -> bool:
@@ -140,6 +151,16 @@ class Worker(ThreadWorker):
         if self._draining_since is not None and self._is_drained(time.monotonic()):
             self.alive = False
 
+    def murder_pending(self) -> None:
+        """Close who has said nothing; at the end, who has been silent for as long as the idle."""
+        super().murder_pending()
+        latest = time.monotonic() + self.cfg.keepalive - self._settings.DRAIN_SECONDS
+        while not self.alive and self.pending_conns and self.pending_conns[0].timeout < latest:
+            conn = self.pending_conns.popleft()
+            self.poller.unregister(conn.sock)
+            self.nr_conns -= 1
+            conn.close()
+
     def _drain(self) -> None:
         if self._draining_since is None:
             # From here on gunicorn answers everything with Connection: close.
@@ -154,3 +175,19 @@ class Worker(ThreadWorker):
         return not self._promised and all(
             conn.timeout - now < patience for conn in self.keepalived_conns
         )
+
+
+def _see_off(sock: Any) -> None:
+    """Wait until a client has closed as well, here: the loop would wait for one after the other.
+
+    Whoever closes before a client has been heard out takes the answer back from it.
+    """
+    deadline = time.monotonic() + FAREWELL_SECONDS
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_WR)
+        for _ in range(FAREWELL_PIECES):
+            sock.settimeout(max(0.001, deadline - time.monotonic()))
+            if not sock.recv(4096):
+                break
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)  # so that gunicorn does not wait again

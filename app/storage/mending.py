@@ -9,9 +9,10 @@ from pymongo import UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
+from app.storage.migrations import is_of_keys_alone
+
 Document = dict[str, Any]
 
-DUPLICATE_KEY = 11000
 # What is derived from these is right only while they stay.
 SOURCES = ("Version", "Name", "Email")
 
@@ -27,10 +28,9 @@ def replace_fields(
     try:
         collection.bulk_write([_update(*pair) for pair in pairs], ordered=False)
     except BulkWriteError as error:
-        faults = error.details["writeErrors"]
-        if any(fault["code"] != DUPLICATE_KEY for fault in faults):
+        if not is_of_keys_alone(error):
             raise
-        return [pairs[fault["index"]][0] for fault in faults]
+        return [pairs[fault["index"]][0] for fault in error.details["writeErrors"]]
     return []
 
 

@@ -117,8 +117,16 @@ def _write(collection: Collection[Document], updates: list[UpdateOne]) -> None:
         if updates:
             collection.bulk_write(updates, ordered=False)
     except BulkWriteError as error:
-        if any(fault["code"] != DUPLICATE_KEY for fault in error.details["writeErrors"]):
+        if not is_of_keys_alone(error):
             raise
+
+
+def is_of_keys_alone(error: BulkWriteError) -> bool:
+    """Tell whether all was written, and by a majority, but for keys that are another's."""
+    faults = error.details["writeErrors"]
+    return not error.details["writeConcernErrors"] and all(
+        fault["code"] == DUPLICATE_KEY for fault in faults
+    )
 
 
 def _with_tails(document: Document) -> UpdateOne:

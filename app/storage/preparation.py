@@ -17,6 +17,7 @@ log = logging.getLogger("quartermaster")
 
 UNAUTHORIZED = 13
 PAUSE_SECONDS = 1.0
+NOT_PREPARED = "The database could not be prepared; the log says why."
 LEFT_TO_ANOTHER = (
     "The database is older than this program, whose account may not change that: "
     "quartermaster db init by another must."
@@ -59,6 +60,9 @@ class Preparation:
             return str(error)
         except PyMongoError as error:
             return self._judged(error, version)
+        except Exception:  # whatever it is, the next try may do better
+            log.exception("The database could not be prepared.")
+            return NOT_PREPARED
         return None
 
     def _judged(self, error: PyMongoError, version: int) -> str | None:
@@ -67,5 +71,5 @@ class Preparation:
             return None if version == migrations.CURRENT else LEFT_TO_ANOTHER
         if explain(error) is None:
             log.error("The database could not be prepared: %s", error)
-            return "The database could not be prepared; the log says why."
+            return NOT_PREPARED
         return self._fault

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any
 
 import pymongo
+from pymongo.errors import PyMongoError
 
 from app.errors import Unavailable
 
@@ -50,7 +51,7 @@ class Turns:
         while not self._free:
             patience = min(deadline, self._moved_at + PATIENCE_SECONDS) - monotonic()
             if patience <= 0:
-                raise too_slow()
+                raise TooSlow
             self._waiting += 1
             self._came_back.wait(patience)
             self._waiting -= 1
@@ -74,9 +75,10 @@ class Visit:
         began = monotonic()
         self._turns.take(self._deadline)
         try:
-            if self._left <= 0:
-                raise too_slow()
-            with pymongo.timeout(self._left):
+            left = self._left - (monotonic() - began)
+            if left <= 0:
+                raise TooSlow
+            with pymongo.timeout(left):
                 return operation(*args, **options)
         finally:
             self._turns.give_back()
@@ -97,5 +99,11 @@ def in_turn(operation: Callable[..., Any], *args: Any, **options: Any) -> Any:
     return visit.run(operation, *args, **options)
 
 
-def too_slow() -> Unavailable:
-    return Unavailable("The database is slow at the moment; please try again.")
+class TooSlow(Unavailable, PyMongoError):
+    """No turn came in time, and nothing was sent.
+
+    To those who can do without what they asked for, it is a fault of the database like any other.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("The database is slow at the moment; please try again.")

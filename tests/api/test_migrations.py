@@ -7,6 +7,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from pymongo.errors import BulkWriteError
 
 import config
 from app.http.stores import PARTS
@@ -186,3 +187,13 @@ def test_what_is_asked_of_a_database_changes_with_its_version():
     }
     digest = hashlib.sha256(json.dumps(plans, sort_keys=True).encode()).hexdigest()
     assert (migrations.CURRENT, digest[:12]) == PLANNED
+
+
+@pytest.mark.parametrize(
+    ("codes", "unconfirmed", "is_fine"),
+    [([11000], [], True), ([11000, 121], [], False), ([], [{"code": 64}], False)],
+)
+def test_a_write_counts_as_made_only_where_a_majority_has_it(codes, unconfirmed, is_fine):
+    faults = [{"code": code} for code in codes]
+    error = BulkWriteError({"writeErrors": faults, "writeConcernErrors": unconfirmed})
+    assert migrations.is_of_keys_alone(error) is is_fine

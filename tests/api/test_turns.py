@@ -7,9 +7,12 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from pymongo import _csot
+from pymongo.errors import PyMongoError
 
 from app.errors import Unavailable
 from app.storage import turns
+from app.storage.faults import explain
 from app.storage.turns import Turns, Visit, in_turn
 
 LONG = 60.0
@@ -134,3 +137,28 @@ def test_everybody_who_waits_gets_a_turn_of_those_that_come_back_together(monkey
         for thread in waiting:
             thread.join(LONG / 2)
     assert len(answers) == len(waiting)
+
+
+def test_whoever_gets_no_turn_is_told_so_as_the_database_would_tell():
+    held = Turns(0)
+    with Visit(held, LONG, time.monotonic() - LONG), pytest.raises(PyMongoError) as refused:
+        in_turn(lambda: "done")
+    assert isinstance(refused.value, Unavailable)
+    assert explain(refused.value) is None
+
+
+def test_waiting_for_a_turn_is_part_of_the_time_of_a_request(monkeypatch):
+    monkeypatch.setattr(turns, "PATIENCE_SECONDS", LONG)
+    held, seen = Turns(1), []
+
+    def request():
+        with Visit(held, LONG, time.monotonic()):
+            in_turn(lambda: seen.append(_csot.remaining()))
+
+    with at_the_database(held) as leave:
+        waiting = threading.Thread(target=request)
+        waiting.start()
+        time.sleep(0.3)
+        leave.set()
+        waiting.join()
+    assert seen[0] < LONG - 0.3

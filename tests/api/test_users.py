@@ -9,6 +9,7 @@ from pymongo.errors import AutoReconnect
 
 from app.auth.powers import Role
 from app.http.stores import PARTS
+from app.storage.turns import TooSlow
 from app.users.passwords import Passwords
 from app.users.schemas import ChangedUserSchema, UserSchema
 from app.users.store import Users
@@ -296,12 +297,13 @@ def test_a_password_that_changes_between_check_and_write_is_noticed(
     assert (after["PasswordHash"], after["Email"]) == ("another", alice["Email"])
 
 
-def test_a_sweep_that_fails_does_not_undo_a_change(post, alice, app, monkeypatch, caplog):
+@pytest.mark.parametrize("fault", [AutoReconnect("away"), TooSlow()])
+def test_a_sweep_that_fails_does_not_undo_a_change(post, alice, app, monkeypatch, caplog, fault):
     users = app.extensions[PARTS][Users]
 
     class Away:
         def delete_many(self, _):
-            raise AutoReconnect("away")
+            raise fault
 
     monkeypatch.setattr(users, "_tokens", Away())
     response = post("/Alice/password/change", new=NEW, authorization=OLD)

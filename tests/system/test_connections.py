@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import signal
 import socket
 import threading
 from contextlib import ExitStack, closing, contextmanager
@@ -106,6 +107,29 @@ def test_a_client_that_stops_amid_its_request_does_not_keep_a_thread(server, par
         with connect(server) as connection:
             ask(connection)
     assert "Traceback" not in server.output.read_text()
+
+
+def test_clients_that_are_told_to_close_and_do_not_hold_nobody_up(server):
+    farewell = HEALTH[:-2] + b"Connection: close\r\n\r\n"
+    with ExitStack() as stack:
+        for _ in range(20):
+            polite = socket.create_connection(("127.0.0.1", server.port))
+            stack.enter_context(polite).sendall(farewell)
+        with connect(server) as connection:
+            ask(connection)
+    assert "WORKER TIMEOUT" not in server.output.read_text()
+
+
+def test_a_silent_connection_does_not_keep_a_worker_that_is_to_end(tmp_path):
+    patient = {"WORKERS": "1", "DRAIN_SECONDS": "1", "GRACEFUL_TIMEOUT_SECONDS": "120"}
+    with (
+        serving(tmp_path, "--demo", **patient) as server,
+        socket.create_connection(("127.0.0.1", server.port)),
+    ):
+        with connect(server) as connection:
+            ask(connection)
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(60) == 0
 
 
 def test_requests_that_are_sent_ahead_are_answered_in_order(server):
