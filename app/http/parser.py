@@ -154,6 +154,9 @@ def read_json() -> dict[str, Any]:
         raise Invalid(f"The request body is not valid JSON: {error}.") from None
     if not isinstance(value, dict):
         raise Invalid("The request body must be a JSON object.")
+    if len(value) > MOST_FIELDS:
+        # To look at each of a hundred thousand would cost us more than their sender.
+        raise Invalid(f"The request body has more than {MOST_FIELDS} fields.")
     return value
 
 
