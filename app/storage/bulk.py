@@ -23,6 +23,7 @@ from app.storage.client import LONG_WORK_SECONDS
 Document = dict[str, Any]
 
 BATCH = 1000
+DUPLICATE_KEY = 11000
 LARGEST = 16 * 1024 * 1024 - 16 * 1024
 _RAW = CodecOptions(document_class=RawBSONDocument)
 
@@ -99,9 +100,19 @@ def _stored(
         with pymongo.timeout(LONG_WORK_SECONDS):
             store(collection, batch)
     except BulkWriteError as error:
-        first = error.details["writeErrors"][0]["errmsg"]
+        # Where nothing else is wrong, no majority has confirmed what was written.
+        faults = error.details["writeErrors"] or error.details["writeConcernErrors"]
+        first = faults[0]["errmsg"]
         raise Conflict(f"Not all {collection.name} could be written: {first}.") from None
     return len(batch)
+
+
+def is_of_keys_alone(error: BulkWriteError) -> bool:
+    """Tell whether all was written, and by a majority, but for keys that are another's."""
+    faults = error.details["writeErrors"]
+    return not error.details["writeConcernErrors"] and all(
+        fault["code"] == DUPLICATE_KEY for fault in faults
+    )
 
 
 def _insert(collection: Collection[Document], batch: list[Any]) -> None:

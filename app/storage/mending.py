@@ -9,7 +9,7 @@ from pymongo import UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
-from app.storage.migrations import is_of_keys_alone
+from app.storage.bulk import is_of_keys_alone
 
 Document = dict[str, Any]
 

@@ -16,7 +16,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
 from app.errors import QuartermasterError
 from app.keys import email_key, name_key, name_tails
-from app.storage.bulk import batches
+from app.storage.bulk import batches, is_of_keys_alone
 
 Document = dict[str, Any]
 Step = Callable[[Database[Document]], None]
@@ -24,7 +24,6 @@ Step = Callable[[Database[Document]], None]
 VERSIONS = "schema"
 ONLY = {"_id": "schema"}
 INDEX_NOT_FOUND = 27
-DUPLICATE_KEY = 11000
 
 
 class DatabaseTooNew(QuartermasterError):
@@ -119,14 +118,6 @@ def _write(collection: Collection[Document], updates: list[UpdateOne]) -> None:
     except BulkWriteError as error:
         if not is_of_keys_alone(error):
             raise
-
-
-def is_of_keys_alone(error: BulkWriteError) -> bool:
-    """Tell whether all was written, and by a majority, but for keys that are another's."""
-    faults = error.details["writeErrors"]
-    return not error.details["writeConcernErrors"] and all(
-        fault["code"] == DUPLICATE_KEY for fault in faults
-    )
 
 
 def _with_tails(document: Document) -> UpdateOne:

@@ -60,16 +60,20 @@ class Preparation:
             return str(error)
         except PyMongoError as error:
             return self._judged(error, version)
-        except Exception:  # whatever it is, the next try may do better
-            log.exception("The database could not be prepared.")
-            return NOT_PREPARED
+        except Exception as error:  # whatever it is, the next try may do better
+            return self._puzzled(error)
         return None
 
     def _judged(self, error: PyMongoError, version: int) -> str | None:
         if isinstance(error, OperationFailure) and error.code == UNAUTHORIZED:
+            if version < migrations.CURRENT:
+                return LEFT_TO_ANOTHER
             log.warning("This account may not prepare the database; db init by another must.")
-            return None if version == migrations.CURRENT else LEFT_TO_ANOTHER
-        if explain(error) is None:
-            log.error("The database could not be prepared: %s", error)
-            return NOT_PREPARED
-        return self._fault
+            return None
+        return self._fault if explain(error) else self._puzzled(error)
+
+    def _puzzled(self, error: Exception) -> str:
+        """Say once what is wrong; the same is tried again every second."""
+        if self._fault != NOT_PREPARED:
+            log.error("The database could not be prepared: %r", error, exc_info=error)
+        return NOT_PREPARED

@@ -10,8 +10,9 @@ import pytest
 from pymongo.errors import BulkWriteError
 
 import config
+from app.errors import Conflict
 from app.http.stores import PARTS
-from app.storage import migrations, schema
+from app.storage import bulk, migrations, schema
 from app.storage.preparation import Preparation
 from tests import older_databases
 from tests.factories import guid
@@ -196,4 +197,13 @@ def test_what_is_asked_of_a_database_changes_with_its_version():
 def test_a_write_counts_as_made_only_where_a_majority_has_it(codes, unconfirmed, is_fine):
     faults = [{"code": code} for code in codes]
     error = BulkWriteError({"writeErrors": faults, "writeConcernErrors": unconfirmed})
-    assert migrations.is_of_keys_alone(error) is is_fine
+    assert bulk.is_of_keys_alone(error) is is_fine
+
+
+def test_an_import_that_no_majority_confirms_says_so(real_db):
+    def unconfirmed(*_):
+        late = {"code": 64, "errmsg": "waiting for replication timed out"}
+        raise BulkWriteError({"writeErrors": [], "writeConcernErrors": [late]})
+
+    with pytest.raises(Conflict, match="waiting for replication timed out"):
+        bulk._stored(unconfirmed, real_db.players, [{}])

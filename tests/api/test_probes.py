@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import config
+from app.errors import Unavailable
 from app.http.stores import PARTS
-from app.storage import schema
+from app.storage import preparation, schema
 from app.storage.client import Storage
 from app.storage.preparation import Preparation
 from tests.factories import make_user
@@ -74,6 +76,33 @@ def test_a_worker_whose_database_cannot_be_prepared_is_not_ready(make_app, real_
     storage.db.users.delete_many({})
     wait_until(lambda: message() == "", seconds=20)
     storage.client.drop_database("spoilt")
+
+
+def test_what_stands_in_the_way_of_preparing_is_said_once_and_tried_again(monkeypatch, caplog):
+    tries = []
+
+    def init(_):
+        tries.append(1)
+        if len(tries) < 5:
+            raise KeyError("SchemaVersion")
+
+    monkeypatch.setattr(preparation, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(preparation.migrations, "version_of", lambda _: 0)
+    monkeypatch.setattr(preparation.schema, "init", init)
+    prepared = Preparation(SimpleNamespace(db=None, ping=lambda: None))
+    prepared.begin()
+    wait_until(lambda: len(tries) == 5, seconds=20)
+    wait_until(lambda: is_ready(prepared), seconds=20)
+    assert caplog.text.count("KeyError: 'SchemaVersion'") == 1
+    assert caplog.text.count("This worker is not ready") == 1
+
+
+def is_ready(prepared):
+    try:
+        prepared.check()
+    except Unavailable:
+        return False
+    return True
 
 
 def test_four_preparations_at_once_do_not_get_in_each_others_way(real_storage):

@@ -101,7 +101,7 @@ def test_silent_connections_take_no_thread(server):
 )
 def test_a_client_that_stops_amid_its_request_does_not_keep_a_thread(server, part):
     with ExitStack() as stack:
-        for _ in range(THREADS):
+        for _ in range(THREADS * 4):
             stalled = socket.create_connection(("127.0.0.1", server.port))
             stack.enter_context(stalled).sendall(part)
         with connect(server) as connection:
