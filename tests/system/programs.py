@@ -79,6 +79,16 @@ class SocketConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
+def exchange(connection, method, path, body, headers):
+    """Make one request on a connection, and return the status, the headers and the raw body."""
+    try:
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        return response.status, response.headers, response.read()
+    finally:
+        connection.close()
+
+
 def answers(process):
     if process.socket:
         return socket_answers(process.socket)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import trustme
 
-from tests.system.programs import free_port, wait_until
+from tests.system.programs import exchange, free_port, wait_until
 
 CONFIGURATION = Path(__file__).parents[2] / "config" / "nginx.conf"
 NAME = "quartermaster.test"
@@ -89,13 +89,7 @@ class Site:
             headers["Authorization"] = f"Bearer {token}"
         if isinstance(body, dict):
             body, headers["Content-Type"] = json.dumps(body), "application/json"
-        connection = self.connection()
-        try:
-            connection.request(method, path, body, headers)
-            response = connection.getresponse()
-            return response.status, response.headers, response.read()
-        finally:
-            connection.close()
+        return exchange(self.connection(), method, path, body, headers)
 
     def send(self, *parts, plain=False):
         """Send bytes as they are, and return the answer as bytes."""

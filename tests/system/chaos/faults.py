@@ -9,13 +9,15 @@ import json
 import os
 import signal
 import time
+from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from app.storage.embedded import read_state
+from tests.system.cable import Cable
 from tests.system.chaos.clock import Clock
 from tests.system.chaos.disk import small_disk
 from tests.system.chaos.service import service
-from tests.system.chaos.slow import slow_road
 from tests.system.chaos.storm import Storm
 from tests.system.programs import wait_until
 
@@ -160,8 +162,8 @@ def _fill_and_free(storm, disk):
 def slow_database(uri, folder, rounds, clients=32):
     """MongoDB's answers come too late: requests end in time, and others do not wait for them."""
     with (
-        slow_road(uri) as road,
-        service(folder, workers=2, MONGODB_URI=road.uri) as served,
+        closing(Cable(urlsplit(uri).port)) as road,
+        service(folder, workers=2, MONGODB_URI=led_by(road, uri)) as served,
     ):
         storm = Storm("slow database", served, uri, clients)
         with storm.raging():
@@ -172,6 +174,11 @@ def slow_database(uri, folder, rounds, clients=32):
             storm.outcome.complaints.append(f"{road.most} connections, more than {most}")
         storm.outcome.notes.append(f"at most {road.most} connections to MongoDB")
     return storm.outcome
+
+
+def led_by(road, uri):
+    """Return the address by which a server is reached on that road."""
+    return urlsplit(uri)._replace(netloc=f"127.0.0.1:{road.port}").geturl()
 
 
 def _hang(storm, road, served):

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from tests.factories import sha256
-from tests.system.programs import PROGRAM, environment, free_port, run, wait_until
+from tests.system.programs import PROGRAM, environment, exchange, free_port, run, wait_until
 
 NAME, PASSWORD = "stormcaller", "secret"
 SECRET = "a secret that only the storms use, 32+"
@@ -91,16 +91,10 @@ class Service:
 
     def ask(self, method, path, body=None, timeout=20, **headers):
         """Send one request on a connection of its own; return status, headers and body."""
-        connection = self.connect(timeout)
         headers = {name.replace("_", "-"): value for name, value in headers.items()}
         if body is not None:
             body, headers["Content-Type"] = json.dumps(body), "application/json"
-        try:
-            connection.request(method, path, body, headers)
-            response = connection.getresponse()
-            return response.status, response.headers, response.read()
-        finally:
-            connection.close()
+        return exchange(self.connect(timeout), method, path, body, headers)
 
     def status(self, path):
         """Return the status of a plain request, or None where nobody answers."""
