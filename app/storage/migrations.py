@@ -69,11 +69,16 @@ def know_domains_as_they_are_sent(db: Database[Document]) -> None:
         _write(db["users"], [_with_email_key(document) for document in addressed])
 
 
+def answer_the_trials(db: Database[Document]) -> None:
+    """What independent trials of the service found wanting in its documents."""
+
+
 STEPS: list[Step] = [
     search_names_by_their_tails,
     keep_journals,
     count_credentials,
     know_domains_as_they_are_sent,
+    answer_the_trials,
 ]
 # A change of what app.storage.schema asks for is a step as well, be it one that does nothing: by
 # the number, an older program knows that the database is no longer for it.
