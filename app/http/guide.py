@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 GUIDE = """\
@@ -30,6 +31,12 @@ is not made twice. Without a key, a 503 does not tell whether the change was mad
 too. A request may bring its own.
 """
 
+# Relative, so that it is right behind every proxy: the service is where the document was read.
+ABOUT: dict[str, Any] = {
+    "info": {"description": GUIDE},
+    "version": version("quartermaster"),
+    "servers": [{"url": "/"}],
+}
 ROLES = {
     "api": "Use the API at all; enough for all that concerns players.",
     "users.query": "Read accounts and register new ones.",

@@ -172,7 +172,13 @@ def test_the_openapi_document_names_the_same_roles(app):
         for method, operation in item.items()
         if method.upper() in METHODS
     }
-    documented = [door for door in DOORS if door.route.startswith(("/api/v1", "/api/oauth"))]
+    # A second spelling of a path is served, and documented in the first.
+    documented = [
+        door
+        for door in DOORS
+        if door.route.startswith(("/api/v1", "/api/oauth"))
+        and not door.route.startswith("/api/oauth/tokens/")
+    ]
     assert operations.keys() == {door.shape for door in documented}
     for door in documented:
         needed = min((other.roles for other in DOORS if other.shape == door.shape), key=len)

@@ -87,17 +87,17 @@ def test_somebody_signs_in_on_the_page_and_executes_calls(server, browser):
     page.sign_in("demo", "demo")
     assert "Authorized" in page.text(".auth-container h6")
     page.click("button.btn-done")
-    status, player = page.execute("get_player")
+    status, player = page.execute("getPlayer")
     assert status == "200"
     assert (player["Id"], player["Name"]) == (PLAYER_ID, PLAYER)
-    status, given = page.execute("give_item")
+    status, given = page.execute("giveItem")
     assert status == "200"
     assert given["id"] == ITEM
     assert given["quantity"]["total"] >= 5
 
 
 def test_a_call_without_signing_in_is_refused_on_the_page(server, browser):
-    status, body = Page(browser, server.base).execute("get_player")
+    status, body = Page(browser, server.base).execute("getPlayer")
     assert status == "401"
     assert body == {"Message": "Authorization has been denied for this request."}
 
