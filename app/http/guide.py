@@ -12,7 +12,7 @@ Read and change the player characters and user accounts of a game server.
 gives an access token, which goes into the header `Authorization: Bearer ...`, and a refresh token
 that gets the next pair. The roles are those of the account: `api` to use the API at all,
 `users.query` for the users, `users.manage` to change them without their passwords. *Authorize* on
-this page takes the password itself and hashes it before it is sent.
+this page takes the password itself, hashes it before it is sent, and renews the token.
 
 **Lookup keys.** A key that is a guid is an id, else it is a name. Names compare without case and go
 percent-encoded into a path.
