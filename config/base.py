@@ -130,8 +130,6 @@ class Settings:
 
     # The title of the API's documentation.
     API_TITLE: str = "Quartermaster"
-    # The version of the API that the documentation names.
-    API_VERSION: str = "v1"
     # The version of OpenAPI that the documentation is written in.
     OPENAPI_VERSION: str = "3.0.3"
 

@@ -54,6 +54,8 @@ TABLE = """
  +  DELETE /api/oauth/token/[user]/[token]                       api users.query users.manage
  +  DELETE /api/oauth/tokens/[user]                              api users.query users.manage
  +  DELETE /api/oauth/tokens/[user]/[token]                      api users.query users.manage
+ +  GET    /
+ +  GET    /api
  +  GET    /api/docs
  +  GET    /api/docs/files/[file]
  +  GET    /api/openapi.json
@@ -72,6 +74,8 @@ VALUES = {
     **{"player": PLAYER, "user": USER, "self": SELF, "variable": VARIABLE},
     **{"bag": BAG, "token": TOKEN, "own": OWN, "file": "swagger-ui.css"},
 }
+# What leads a browser to the documentation, and has nothing for a program.
+FRONT_DOORS = ("/", "/api")
 # What a request needs to be answered with 200; those that are missing need nothing.
 BODIES = {
     "variables/[variable]": {"value": 1},

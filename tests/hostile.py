@@ -90,7 +90,8 @@ class Operation:
         self.name, self.method, self._path = name, method.upper(), path
         self.parts = {p["name"]: p for p in self.document["parameters"] if p["in"] == "path"}
         self.query = {p["name"]: p for p in self.document["parameters"] if p["in"] == "query"}
-        media = self.document.get("requestBody", {}).get("content", {}).get(JSON)
+        # What is documented as a form is taken as JSON too.
+        media = next(iter(self.document.get("requestBody", {}).get("content", {}).values()), None)
         self.example = media["example"] if media else None
         name = media["schema"]["$ref"].rpartition("/")[2] if media else None
         self.fields = SPEC["components"]["schemas"][name]["properties"] if media else {}
@@ -108,7 +109,7 @@ class Operation:
     def with_field(self, name, raw):
         """Return the example with one field as it is written here, JSON or not."""
         others = {key: value for key, value in self.example.items() if key != name}
-        if self.name == "create_token" and name == "refresh_token":
+        if self.name == "createToken" and name == "refresh_token":
             others = {"grant_type": "refresh_token"}
         return (json.dumps({**others, name: "@@"}).replace('"@@"', raw)).encode()
 
@@ -116,7 +117,7 @@ class Operation:
 ALL = [Operation(name) for name in OPERATIONS]
 WITH_BODY = [operation for operation in ALL if operation.example]
 # To read them changes nothing; asking for a code makes one.
-READS = [op for op in ALL if op.method == "GET" and op.name != "send_reset_code"]
+READS = [op for op in ALL if op.method == "GET" and op.name != "sendResetCode"]
 
 
 def label(text):
@@ -140,7 +141,7 @@ def fields():
 def keys():
     """Yield every hostile key beside the fields of every body; OAuth says to ignore those."""
     for operation in WITH_BODY:
-        status = 200 if operation.name == "create_token" else 400
+        status = 200 if operation.name == "createToken" else 400
         for key in KEYS:
             body = json.dumps({**operation.example, key: {"$ne": 1}}).encode()
             yield operation.row(f"key {label(key)}", status, body)
@@ -195,7 +196,7 @@ def headers():
             # PATCH is no method here; the path must not become one of another method.
             row = operation.row(f"PATCH with {name}", 405, headers={name: operation.method})
             yield row._replace(method="PATCH")
-    give = Operation("give_item")
+    give = Operation("giveItem")
     for key, status in KEY_HEADERS.items():
         about = f"header Idempotency-Key {label(key)}"
         yield give.row(about, status, headers={"Idempotency-Key": key})
@@ -203,7 +204,7 @@ def headers():
 
 def forms():
     """Yield hostile forms, which the request for a token takes."""
-    token = Operation("create_token")
+    token = Operation("createToken")
     hashed = token.example["password"]
     for form in (
         "grant_type[$ne]=x&username[$ne]=x&password[$ne]=x",
@@ -219,7 +220,7 @@ def forms():
 
 def doubled():
     """Yield bodies that say a thing twice: the last one counts, as most readers of JSON have it."""
-    variable = Operation("set_variable")
+    variable = Operation("setVariable")
     yield variable.row("doubled, the last one good", 200, b'{"value": "$ne", "value": 294}')
     yield variable.row("doubled, the last one bad", 400, b'{"value": 294, "value": "$ne"}')
 

@@ -31,41 +31,41 @@ ENVIRONMENT = {
 }
 # In what order the requests stand: reads, then changes that undo each other, as far as they can.
 ORDER = [
-    "list_players",
-    "rank_players",
-    "list_online_players",
-    "count_online_players",
-    "get_player",
-    "list_variables",
-    "get_variable",
-    "get_variable_value",
-    "set_variable",
-    "get_items",
-    "get_inventory",
-    "get_bank",
-    "get_bag",
-    "give_item",
-    "take_item",
-    "list_spells",
-    "teach_spell",
-    "forget_spell",
-    "list_players_by_body",
-    "list_users",
-    "get_user",
-    "register_user",
-    "validate_password",
-    "change_email",
-    "change_own_password",
-    "send_reset_code",
-    "redeem_reset_code",
-    "list_characters",
-    "get_character",
-    "manage_email",
-    "manage_password",
-    "list_users_by_body",
-    "create_token",
-    "revoke_token",
-    "revoke_tokens",
+    "listPlayers",
+    "rankPlayers",
+    "listOnlinePlayers",
+    "countOnlinePlayers",
+    "getPlayer",
+    "listVariables",
+    "getVariable",
+    "getVariableValue",
+    "setVariable",
+    "getItems",
+    "getInventory",
+    "getBank",
+    "getBag",
+    "giveItem",
+    "takeItem",
+    "listSpells",
+    "teachSpell",
+    "forgetSpell",
+    "listPlayersByBody",
+    "listUsers",
+    "getUser",
+    "registerUser",
+    "validatePassword",
+    "changeEmail",
+    "changePassword",
+    "sendResetCode",
+    "redeemResetCode",
+    "listCharacters",
+    "getCharacter",
+    "manageEmail",
+    "managePassword",
+    "listUsersByBody",
+    "createToken",
+    "revokeToken",
+    "revokeTokens",
 ]
 PATH_VALUES = {
     ("Players", "lookupKey"): "{{player}}",
@@ -78,18 +78,18 @@ PATH_VALUES = {
     ("Credentials", "tokenId"): "{{spareToken}}",
 }
 # Where reading somebody who is there says more than reading the account that was just made.
-OF_THE_WORLD = {"get_user", "list_characters"}
+OF_THE_WORLD = {"getUser", "listCharacters"}
 BODY_VALUES: dict[str, Document] = {
-    "set_variable": {"value": "{{value}}"},
-    "give_item": {"itemid": "{{itemId}}"},
-    "take_item": {"itemid": "{{itemId}}"},
-    "teach_spell": {"spellid": "{{spellId}}"},
-    "forget_spell": {"spellid": "{{spellId}}"},
-    "register_user": {"username": "{{newUser}}", "email": "{{newUser}}@example.com"},
-    "change_email": {"new": "{{newUser}}.moved@example.com"},
-    "manage_email": {"new": "{{newUser}}.managed@example.com"},
-    "redeem_reset_code": {"code": "{{resetCode}}"},
-    "create_token": {"username": "{{username}}", "password": "{{passwordHash}}"},
+    "setVariable": {"value": "{{value}}"},
+    "giveItem": {"itemid": "{{itemId}}"},
+    "takeItem": {"itemid": "{{itemId}}"},
+    "teachSpell": {"spellid": "{{spellId}}"},
+    "forgetSpell": {"spellid": "{{spellId}}"},
+    "registerUser": {"username": "{{newUser}}", "email": "{{newUser}}@example.com"},
+    "changeEmail": {"new": "{{newUser}}.moved@example.com"},
+    "manageEmail": {"new": "{{newUser}}.managed@example.com"},
+    "redeemResetCode": {"code": "{{resetCode}}"},
+    "createToken": {"username": "{{username}}", "password": "{{passwordHash}}"},
 }
 
 
@@ -158,7 +158,7 @@ class Request:
     def items(self) -> list[Document]:
         """Return the request; of the one that gets a token, both ways to do so."""
         item = self._item(self._operation["summary"], self._request(self._body()))
-        if self._name != "create_token":
+        if self._name != "createToken":
             return [item]
         refresh = {"grant_type": "refresh_token", "refresh_token": "{{refreshToken}}"}
         again = self._item("Refresh an access token", self._request(_form(refresh)))
@@ -221,7 +221,7 @@ class Request:
     def _path_value(self, name: str) -> str:
         if self._name in OF_THE_WORLD:
             return "{{user}}"
-        if self._name == "revoke_tokens":
+        if self._name == "revokeTokens":
             return "{{newUser}}"
         return PATH_VALUES[self.folder, name]
 
@@ -229,8 +229,9 @@ class Request:
         content = self._operation.get("requestBody", {}).get("content")
         if not content:
             return None
-        body = {**content[JSON]["example"], **BODY_VALUES.get(self._name, {})}
-        if len(content) > 1:
+        kind, media = next(iter(content.items()))
+        body = {**media["example"], **BODY_VALUES.get(self._name, {})}
+        if kind != JSON:
             return _form(body)
         # A number or a flag stands in a body without quotes.
         text = json.dumps(body, indent=2).replace('"{{value}}"', "{{value}}")

@@ -51,11 +51,11 @@ else if (secondsLeft < 30) refresh();
 
 # Before some requests: what they are about.
 BEFORE = {
-    "register_user": """\
+    "registerUser": """\
 // A name that nobody has yet, so that the collection can be run again.
 pm.collectionVariables.set("newUser", "pm" + Date.now().toString(36));
 """,
-    "redeem_reset_code": """\
+    "redeemResetCode": """\
 // The code is in the mail; who may manage users finds it in the user's record as well.
 pm.sendRequest({
   url: `${pm.variables.get("baseUrl")}/api/v1/users/${pm.variables.get("newUser")}`,
@@ -64,7 +64,7 @@ pm.sendRequest({
   pm.collectionVariables.set("resetCode", response.json().PasswordResetCode);
 });
 """,
-    "revoke_token": """\
+    "revokeToken": """\
 // A token to revoke, other than the one that this collection goes on with.
 pm.sendRequest({
   url: `${pm.variables.get("baseUrl")}/api/oauth/token`,
@@ -92,9 +92,9 @@ pm.collectionVariables.set("expiresAt", Date.now() + expires_in * 1000);
 
 # After some answers: what later requests go on with.
 AFTER = {
-    "create_token": KEEP,
+    "createToken": KEEP,
     # It is set to what it is, so that a run changes nothing.
-    "get_variable_value": """\
+    "getVariableValue": """\
 
 pm.collectionVariables.set("value", pm.response.json().value);
 """,

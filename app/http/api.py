@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+import flask
 import flask_smorest
 import marshmallow
 
 from app.errors import KeyReused, QuartermasterError
 from app.http.fields import List, Text
+from app.http.guide import ABOUT
 from app.http.parser import RequestParser
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -22,7 +24,7 @@ class Schema(marshmallow.Schema):
         unknown = marshmallow.RAISE
 
 
-class ErrorSchema(Schema):
+class FailureSchema(Schema):
     """What every failure looks like."""
 
     Message = Text(required=True, description="One sentence for a person.")
@@ -36,7 +38,11 @@ class ErrorSchema(Schema):
 class Api(flask_smorest.Api):
     """The API with our error shape; app.http.errors makes the answers."""
 
-    ERROR_SCHEMA = ErrorSchema
+    # Not called Error, which clients in JavaScript need themselves.
+    ERROR_SCHEMA = FailureSchema
+
+    def __init__(self, app: flask.Flask) -> None:
+        super().__init__(app, spec_kwargs=ABOUT)
 
     def _register_error_handlers(self) -> None:
         """Leave the handlers to app.http.errors, which serves every path, not the API's alone."""
@@ -57,14 +63,25 @@ class Blueprint(flask_smorest.Blueprint):
         self._group = group or self.name
 
     def add_url_rule(
-        self, rule: str, endpoint: str | None = None, view_func: Any = None, **options: Any
+        self,
+        rule: str,
+        endpoint: str | None = None,
+        view_func: Any = None,
+        *,
+        is_documented: bool = True,
+        **options: Any,
     ) -> None:
         if not hasattr(view_func, "access"):
             raise UnguardedView(
                 f"{self.name}: the view of {rule} needs a role decorator below its route."
             )
-        options["tags"] = [self._group]
-        super().add_url_rule(rule, endpoint, view_func, **options)
+        if is_documented:
+            options["tags"] = [self._group]
+            super().add_url_rule(rule, endpoint, view_func, **options)
+        else:
+            # A second spelling of a path; documented, it would be a second operation.
+            also = f"{view_func.__name__}_also"
+            flask.Blueprint.add_url_rule(self, rule, also, view_func, methods=options["methods"])
 
     def response(self, *args: Any, **kwargs: Any) -> Callable[[View], View]:
         """Document an answer. Views return theirs ready made, so none is made here of a value."""

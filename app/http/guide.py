@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 GUIDE = """\
@@ -11,7 +12,7 @@ Read and change the player characters and user accounts of a game server.
 gives an access token, which goes into the header `Authorization: Bearer ...`, and a refresh token
 that gets the next pair. The roles are those of the account: `api` to use the API at all,
 `users.query` for the users, `users.manage` to change them without their passwords. *Authorize* on
-this page takes the password itself and hashes it before it is sent.
+this page takes the password itself, hashes it before it is sent, and renews the token.
 
 **Lookup keys.** A key that is a guid is an id, else it is a name. Names compare without case and go
 percent-encoded into a path.
@@ -30,6 +31,12 @@ is not made twice. Without a key, a 503 does not tell whether the change was mad
 too. A request may bring its own.
 """
 
+# Relative, so that it is right behind every proxy: the service is where the document was read.
+ABOUT: dict[str, Any] = {
+    "info": {"description": GUIDE},
+    "version": version("quartermaster"),
+    "servers": [{"url": "/"}],
+}
 ROLES = {
     "api": "Use the API at all; enough for all that concerns players.",
     "users.query": "Read accounts and register new ones.",

@@ -21,12 +21,11 @@ from app.errors import (
 from app.http import examples
 from app.http.api import Api
 from app.http.errors import BUG, SENTENCES, body_of, headers_of, status_of
-from app.http.guide import GUIDE, HEADERS, SECURITY, STATUSES
+from app.http.guide import HEADERS, SECURITY, STATUSES
 
 Document = dict[str, Any]
 
 JSON = "application/json"
-FORM = "application/x-www-form-urlencoded"
 
 
 class PathPart(NamedTuple):
@@ -60,11 +59,12 @@ PATH_PARTS = {
 def specification(app: Flask, api: Api) -> Document:
     """Return the whole document."""
     document: Document = api.spec.to_dict()
-    document["info"]["description"] = GUIDE
     document["components"]["securitySchemes"] = SECURITY
     document["components"]["headers"] = HEADERS
     document["components"].pop("responses")
     document["components"].pop("parameters", None)
+    # flask-smorest's own, for a header that no answer of ours has.
+    document["components"]["schemas"].pop("PaginationMetadata")
     paths: Document = {}
     for rule in app.url_map.iter_rules():
         if item := document["paths"].get(_as_path(rule.rule)):
@@ -116,7 +116,7 @@ class Operation:
 
     def complete(self) -> None:
         operation = self._operation
-        operation["operationId"] = self._rule.endpoint.rpartition(".")[2]
+        operation["operationId"] = _camel_case(self._view.__name__)
         told = [operation.get("description", ""), self._access()]
         operation["description"] = "\n\n".join(filter(None, told))
         operation["security"] = [{"password": self._roles}, {"bearer": []}] if self._roles else []
@@ -147,10 +147,7 @@ class Operation:
         ]
 
     def _complete_body(self) -> None:
-        content = self._operation.get("requestBody", {}).get("content", {})
-        if FORM in content:
-            content[JSON] = dict(content[FORM])
-        for media in content.values():
+        for media in self._operation.get("requestBody", {}).get("content", {}).values():
             media.setdefault("example", self._example(media["schema"]))
 
     def _complete_success(self) -> None:
@@ -234,7 +231,8 @@ class Operation:
         yield Unavailable("The database is not available at the moment; please try again.")
 
     def _bad_body(self) -> Invalid:
-        schema = self._resolved(self._operation["requestBody"]["content"][JSON]["schema"])
+        media = next(iter(self._operation["requestBody"]["content"].values()))
+        schema = self._resolved(media["schema"])
         name, fault = next(iter(schema["properties"])), "must be a whole number."
         if "required" in schema:
             name, fault = schema["required"][0], "is required."
@@ -250,9 +248,13 @@ IDEMPOTENCY_KEY = {
         "Printable ASCII characters."
     ),
     "required": False,
-    "example": "order-4711",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*$"},
 }
+
+
+def _camel_case(name: str) -> str:
+    """Return a name as most generators write it, who know how to turn it into their own style."""
+    return re.sub(r"_(.)", lambda part: part[1].upper(), name)
 
 
 def _headers(names: list[str]) -> Document:
@@ -268,5 +270,5 @@ def _failure(status: int, answers: list[tuple[Document, dict[str, str]]]) -> Doc
     return {
         "description": STATUSES[status],
         "headers": _headers(["X-Request-ID", *names]),
-        "content": {JSON: {"schema": {"$ref": "#/components/schemas/Error"}, **shown}},
+        "content": {JSON: {"schema": {"$ref": "#/components/schemas/Failure"}, **shown}},
     }

@@ -34,7 +34,7 @@ from app.oauth.schemas import (
     RevokedTokenSchema,
     RevokedUserSchema,
     TokenArgs,
-    TokenErrorSchema,
+    TokenFailureSchema,
     TokenSchema,
 )
 from app.oauth.store import Issued, RefreshTokens
@@ -64,14 +64,14 @@ DENIED = {no_access().code: {"value": refusal(no_access().code, str(no_access())
 @roles.public
 @blp.arguments(TokenArgs(), location="form")
 @blp.response(200, TokenSchema)
-@blp.alt_response(400, schema=TokenErrorSchema, examples=REFUSED, description=STATUSES[400])
-@blp.alt_response(403, schema=TokenErrorSchema, examples=DENIED, description=STATUSES[403])
+@blp.alt_response(400, schema=TokenFailureSchema, examples=REFUSED, description=STATUSES[400])
+@blp.alt_response(403, schema=TokenFailureSchema, examples=DENIED, description=STATUSES[403])
 @blp.refuses(RateLimited("account", 600))
 def create_token(args: dict[str, Any]) -> Response:
     """Get an access token
 
     With a password, or with a refresh token, which works once: used again, it revokes all tokens
-    that were issued after it. The body is a form or JSON.
+    that were issued after it. The body is a form; the same fields in JSON do as well.
     """
     if args["grant_type"] not in NEEDED:
         raise unsupported_grant()
@@ -82,7 +82,7 @@ def create_token(args: dict[str, Any]) -> Response:
     return json_response(body, headers={"Cache-Control": "no-store"})
 
 
-@blp.route("/tokens/<lookup:key>", methods=["DELETE"])
+@blp.route("/tokens/<lookup:key>", methods=["DELETE"], is_documented=False)
 @blp.route("/token/<lookup:key>", methods=["DELETE"])
 @roles.required()
 @blp.response(200, RevokedUserSchema)
@@ -98,7 +98,7 @@ def revoke_tokens(key: Lookup) -> Response:
     return json_response({"username": user["Name"]})
 
 
-@blp.route("/tokens/<lookup:key>/<token_id>", methods=["DELETE"])
+@blp.route("/tokens/<lookup:key>/<token_id>", methods=["DELETE"], is_documented=False)
 @blp.route("/token/<lookup:key>/<token_id>", methods=["DELETE"])
 @roles.required()
 @blp.response(200, RevokedTokenSchema)

@@ -5,7 +5,7 @@ from typing import Any
 from marshmallow import EXCLUDE, ValidationError, validates_schema
 from marshmallow.validate import OneOf
 
-from app.http.api import ErrorSchema, Schema
+from app.http.api import FailureSchema, Schema
 from app.http.examples import TOKEN
 from app.http.fields import MESSAGES, Guid, Integer, PasswordHash, Text
 
@@ -48,7 +48,7 @@ class TokenSchema(Schema):
     expires = Text(data_key=".expires", required=True, example="Sat, 31 Jan 2026 12:05:00 GMT")
 
 
-class TokenErrorSchema(ErrorSchema):
+class TokenFailureSchema(FailureSchema):
     """Why there is no token: as RFC 6749 says it, and as every other failure does."""
 
     error = Text(required=True, example="invalid_grant")

@@ -170,7 +170,7 @@ def change_email(user: Document, *, new: str, checked: str | None = None) -> Cha
     return Change(fields, {**user, **fields})
 
 
-def change_password(user: Document, *, password_hash: str, checked: str | None = None) -> Change:
+def replace_password(user: Document, *, password_hash: str, checked: str | None = None) -> Change:
     """Give an account another password; tokens and codes from before are void."""
     _require_checked(user, checked)
     return Change(_with_password(user, password_hash), None)

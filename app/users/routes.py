@@ -40,13 +40,13 @@ from app.players.store import Players
 from app.users.domain import (
     WrongCode,
     WrongPassword,
-    change_password,
     changed_power,
     living_code,
     new_code,
     queried_power,
     redeem_code,
     remember_code,
+    replace_password,
     require_email,
     require_username,
     served,
@@ -177,7 +177,7 @@ def change_email(args: dict[str, Any], key: Lookup) -> Response:
 @blp.arguments(ChangePasswordArgs())
 @blp.response(200, MessageSchema)
 @blp.refuses(InvalidCredentials(), RateLimited("account", 600))
-def change_own_password(args: dict[str, Any], key: Lookup) -> Response:
+def change_password(args: dict[str, Any], key: Lookup) -> Response:
     """Change a user's password with the current one
 
     All tokens of the user are revoked.
@@ -301,7 +301,7 @@ def known(key: Lookup, *fields: str) -> dict[str, Any]:
 
 
 def set_password(key: Lookup, sha256: str, checked: str | None = None) -> None:
-    rule = partial(change_password, password_hash=passwords.hash(sha256), checked=checked)
+    rule = partial(replace_password, password_hash=passwords.hash(sha256), checked=checked)
     users.change_password(key, rule)
     callers.forget()
 

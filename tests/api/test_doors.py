@@ -17,6 +17,7 @@ from tests.documented import (
     BAG,
     CODE,
     DOORS,
+    FRONT_DOORS,
     ITEM,
     OWN,
     PASSWORD,
@@ -128,7 +129,8 @@ def test_exactly_the_documented_doors_open(caller, client, scene, db):
         answer = ask(client, door, headers, door.method)
         missing = set(door.roles) - roles_of(caller)
         if not missing:
-            assert answer.status_code == 200, (door, answer.data)
+            expected = 404 if door.route in FRONT_DOORS else 200
+            assert answer.status_code == expected, (door, answer.data)
             continue
         assert contents(db) == before, door
         if caller is STRANGER:
@@ -172,7 +174,13 @@ def test_the_openapi_document_names_the_same_roles(app):
         for method, operation in item.items()
         if method.upper() in METHODS
     }
-    documented = [door for door in DOORS if door.route.startswith(("/api/v1", "/api/oauth"))]
+    # A second spelling of a path is served, and documented in the first.
+    documented = [
+        door
+        for door in DOORS
+        if door.route.startswith(("/api/v1", "/api/oauth"))
+        and not door.route.startswith("/api/oauth/tokens/")
+    ]
     assert operations.keys() == {door.shape for door in documented}
     for door in documented:
         needed = min((other.roles for other in DOORS if other.shape == door.shape), key=len)

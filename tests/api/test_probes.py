@@ -4,6 +4,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
+import pytest
+
 import config
 from app.errors import Unavailable
 from app.http.stores import PARTS
@@ -38,7 +40,7 @@ def test_without_its_database_it_lives_and_is_not_ready(make_app):
 def test_the_documentation_is_served_from_here(client):
     page = client.get("/api/docs").text
     assert "//" not in page.replace("http://localhost", "").split("<body>")[0].replace("</", "")
-    for name in ("swagger-ui.css", "swagger-ui-bundle.js", "page.js"):
+    for name in ("swagger-ui.css", "swagger-ui-bundle.js", "page.css", "page.js"):
         assert f"/api/docs/files/{name}" in page
         with client.get(f"/api/docs/files/{name}") as file:
             assert file.status_code == 200
@@ -46,6 +48,20 @@ def test_the_documentation_is_served_from_here(client):
     specification = client.get("/api/openapi.json")
     assert specification.headers["Content-Type"] == "application/json; charset=utf-8"
     assert "/api/oauth/token" in specification.json["paths"]
+
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8"
+
+
+@pytest.mark.parametrize("path", ["/", "/api", "/api/"])
+def test_a_browser_is_led_to_the_documentation_and_a_program_is_not(client, path):
+    led = client.get(path, headers={"Accept": BROWSER})
+    assert (led.status_code, led.headers["Location"]) == (302, "/api/docs")
+    for accept in ("application/json", "*/*", ""):
+        told = client.get(path, headers={"Accept": accept})
+        assert told.status_code == 404
+        assert told.json == {"Message": "There is nothing at this path."}
+        assert led.headers["Vary"] == told.headers["Vary"] == "Accept"
 
 
 def test_a_worker_is_ready_when_its_database_is_prepared(make_app, real_storage):

@@ -12,7 +12,6 @@ from app.errors import Conflict, InvalidCredentials
 from app.users.domain import (
     CODE_LETTERS,
     change_email,
-    change_password,
     changed_power,
     email_key,
     living_code,
@@ -20,6 +19,7 @@ from app.users.domain import (
     queried_power,
     redeem_code,
     remember_code,
+    replace_password,
 )
 from tests.factories import NOW, make_user
 
@@ -104,7 +104,7 @@ def test_one_mailbox_has_one_key(spelling):
 def test_a_change_voids_the_code():
     user = with_code()
     assert change_email(user, new="new@example.com").fields["Reset"] is None
-    assert change_password(user, password_hash="x").fields["Reset"] is None
+    assert replace_password(user, password_hash="x").fields["Reset"] is None
 
 
 def test_a_change_that_was_checked_against_another_password_is_refused():
@@ -112,8 +112,8 @@ def test_a_change_that_was_checked_against_another_password_is_refused():
     with pytest.raises(InvalidCredentials):
         change_email(user, new="new@example.com", checked="another hash")
     with pytest.raises(InvalidCredentials):
-        change_password(user, password_hash="x", checked="another hash")
-    assert change_password(user, password_hash="x", checked="old hash").fields["Credentials"] == 1
+        replace_password(user, password_hash="x", checked="another hash")
+    assert replace_password(user, password_hash="x", checked="old hash").fields["Credentials"] == 1
 
 
 def test_the_two_sets_of_flags_are_those_of_the_contract():

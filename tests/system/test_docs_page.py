@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import urllib.error
+import urllib.request
 
 import pytest
 from selenium import webdriver
@@ -13,7 +15,7 @@ from selenium.webdriver.support import expected_conditions as expected
 from selenium.webdriver.support.ui import WebDriverWait
 
 from app.http.examples import ITEM, PLAYER, PLAYER_ID
-from tests.system.programs import serving
+from tests.system.programs import run, serving, wait_until
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
@@ -25,7 +27,9 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("docs"), "--demo", "--workers", "1") as server:
+    settings = {"AUTH_CACHE_SECONDS": "0"}
+    folder = tmp_path_factory.mktemp("docs")
+    with serving(folder, "--demo", "--workers", "1", **settings) as server:
         yield server
 
 
@@ -51,7 +55,7 @@ class Page:
     def __init__(self, browser, base):
         self.browser = browser
         self._wait = WebDriverWait(browser, 30)
-        browser.get(f"{base}/api/docs")
+        browser.get(f"{base}/")  # which leads to the page
 
     def click(self, selector):
         button = self._wait.until(expected.presence_of_element_located((By.CSS_SELECTOR, selector)))
@@ -68,14 +72,30 @@ class Page:
 
     def sign_in(self, name, password):
         self.click("button.authorize")
-        self.type("#oauth_username", name)
-        self.type("#oauth_password", password)
-        self.click(".auth-container button.authorize")
+        self.type("#sign-in [name=username]", name)
+        self.type("#sign-in [name=password]", password)
+        self.click("#by-password button.main")
+
+    def wait_for_lock(self, state):
+        """Wait until all locks of the page are locked, or unlocked."""
+        self._wait.until(lambda _: self.locks() == {state})
+
+    def locks(self):
+        locks = self.browser.find_elements(By.CSS_SELECTOR, "button.authorize, .authorization__btn")
+        return {lock.get_attribute("class").split()[-1] for lock in locks}
+
+    def kept(self):
+        """What the tab keeps of the sign-in."""
+        kept = self.browser.execute_script("return sessionStorage.getItem('quartermaster.sign-in')")
+        return json.loads(kept or "null")
 
     def execute(self, operation):
         """Press Execute, and return the status and the body that the page shows."""
         place = f"#operations-Players-{operation}"
-        self.click(f"{place} .opblock-summary-control")
+        if not self.browser.find_elements(By.CSS_SELECTOR, f"{place} button.execute"):
+            self.click(f"{place} .opblock-summary-control")
+        if self.browser.find_elements(By.CSS_SELECTOR, f"{place} .btn-clear"):
+            self.click(f"{place} .btn-clear")
         self.click(f"{place} button.execute")
         status = self.text(f"{place} .live-responses-table .response .response-col_status")
         body = self.text(f"{place} .live-responses-table .response .highlight-code code")
@@ -85,19 +105,128 @@ class Page:
 def test_somebody_signs_in_on_the_page_and_executes_calls(server, browser):
     page = Page(browser, server.base)
     page.sign_in("demo", "demo")
-    assert "Authorized" in page.text(".auth-container h6")
-    page.click("button.btn-done")
-    status, player = page.execute("get_player")
+    page.wait_for_lock("locked")
+    status, player = page.execute("getPlayer")
     assert status == "200"
     assert (player["Id"], player["Name"]) == (PLAYER_ID, PLAYER)
-    status, given = page.execute("give_item")
+    status, given = page.execute("giveItem")
     assert status == "200"
     assert given["id"] == ITEM
-    assert given["quantity"]["total"] >= 5
+    # No key is filled in, so what is executed again is done again.
+    status, more = page.execute("giveItem")
+    assert status == "200"
+    assert more["quantity"]["total"] == given["quantity"]["total"] + 5
+
+
+def test_authorize_asks_for_a_username_and_a_password_and_nothing_else(server, browser):
+    page = Page(browser, server.base)
+    browser.set_window_size(400, 500)
+    page.click("button.authorize")
+    fields = browser.find_elements(By.CSS_SELECTOR, "input, select")
+    asked = [field for field in fields if field.is_displayed() and is_on_top(browser, field)]
+    assert [field.get_attribute("name") for field in asked] == ["username", "password"]
+    assert browser.switch_to.active_element == asked[0]
+
+
+def is_on_top(browser, element):
+    """Tell whether somebody could click on it without scrolling."""
+    middle = """
+        const box = arguments[0].getBoundingClientRect();
+        const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+        return document.elementFromPoint(x, y) === arguments[0];
+    """
+    return browser.execute_script(middle, element)
+
+
+def is_denied(server, token):
+    headers = {"Authorization": f"Bearer {token}"}
+    request = urllib.request.Request(f"{server.base}/api/v1/players", headers=headers)
+    try:
+        urllib.request.urlopen(request, timeout=30).close()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code == 401
+    return False
+
+
+def revoke(server, name, token):
+    headers = {"Authorization": f"Bearer {token}"}
+    url = f"{server.base}/api/oauth/token/{name}"
+    request = urllib.request.Request(url, headers=headers, method="DELETE")
+    urllib.request.urlopen(request, timeout=30).close()
+
+
+def test_a_sign_in_outlives_its_access_token_and_a_reload_and_is_shared_by_twin_tabs(
+    browser, tmp_path_factory
+):
+    folder = tmp_path_factory.mktemp("hasty")
+    with serving(folder, "--demo", "--workers", "1", ACCESS_TOKEN_SECONDS="5") as server:
+        page = Page(browser, server.base)
+        page.sign_in("demo", "demo")
+        page.wait_for_lock("locked")
+        first, tab = page.kept(), browser.current_window_handle
+        browser.execute_script("open(location)")
+        (twin,) = set(browser.window_handles) - {tab}
+        wait_until(lambda: is_denied(server, first["accessToken"]))
+        assert page.execute("getPlayer")[0] == "200"
+        renewed = page.kept()
+        assert renewed["refreshToken"] != first["refreshToken"]
+        browser.switch_to.window(twin)
+        page.wait_for_lock("locked")
+        assert page.execute("getPlayer")[0] == "200"
+        browser.refresh()
+        page.wait_for_lock("locked")
+        assert page.execute("getPlayer")[0] == "200"
+        assert not browser.find_element(By.ID, "ended").is_displayed()
+        assert browser.execute_script("return localStorage.length") == 0
+
+
+def assert_ended(page):
+    assert page.execute("getPlayer")[0] == "401"
+    assert "no longer signed in" in page.text("#ended")
+    page.wait_for_lock("unlocked")
+    page.click("#ended button")
+    assert page.browser.switch_to.active_element.get_attribute("name") == "username"
+
+
+def test_a_sign_in_that_was_revoked_is_said_to_have_ended(server, browser):
+    page = Page(browser, server.base)
+    page.sign_in("demo", "demo")
+    page.wait_for_lock("locked")
+    assert page.execute("getPlayer")[0] == "200"
+    revoke(server, "demo", page.kept()["accessToken"])
+    assert_ended(page)
+
+
+def test_an_access_token_will_do_until_it_ends(server, browser):
+    token = run(server.output.parent, "token", "demo").stdout.strip()
+    page = Page(browser, server.base)
+    page.click("button.authorize")
+    page.click("#sign-in summary")
+    page.type("#sign-in [name=token]", token)
+    page.click("#by-token button")
+    page.wait_for_lock("locked")
+    assert page.execute("getPlayer")[0] == "200"
+    revoke(server, "demo", token)
+    assert_ended(page)
+
+
+def test_signing_out_ends_the_sign_in_for_everybody(server, browser):
+    page = Page(browser, server.base)
+    page.sign_in("demo", "demo")
+    page.wait_for_lock("locked")
+    kept = page.kept()
+    page.click("button.authorize")
+    assert "demo" in page.text("#signed-in")
+    page.click("#signed-in button")
+    page.wait_for_lock("unlocked")
+    assert page.kept() is None
+    wait_until(lambda: is_denied(server, kept["accessToken"]))
+    assert not browser.find_element(By.ID, "ended").is_displayed()
 
 
 def test_a_call_without_signing_in_is_refused_on_the_page(server, browser):
-    status, body = Page(browser, server.base).execute("get_player")
+    status, body = Page(browser, server.base).execute("getPlayer")
     assert status == "401"
     assert body == {"Message": "Authorization has been denied for this request."}
 
@@ -105,12 +234,12 @@ def test_a_call_without_signing_in_is_refused_on_the_page(server, browser):
 def test_a_wrong_password_is_told_on_the_page(server, browser):
     page = Page(browser, server.base)
     page.sign_in("demo", "nonsense")
-    assert "The username or the password is wrong." in page.text(".auth-container .errors")
+    assert "The username or the password is wrong." in page.text("#fault")
 
 
 def test_the_page_asks_nobody_but_us_and_logs_no_fault(server, browser):
     page = Page(browser, server.base)
-    assert "Give an item to a player" in page.text("#operations-Players-give_item")
+    assert "Give an item to a player" in page.text("#operations-Players-giveItem")
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     sent = [
         message["params"]["request"]["url"]

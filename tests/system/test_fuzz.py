@@ -38,7 +38,7 @@ def test_it_tries_every_operation_and_every_check(summary):
     assert operations <= set(summary.cases)
     assert min(summary.cases[operation] for operation in operations) >= 10
     assert set(summary.checks) >= CHECKS
-    assert summary.cases.total() > 2000
+    assert summary.cases.total() > 50 * len(operations)
 
 
 def test_it_gets_past_the_door_and_to_what_the_service_does(summary):

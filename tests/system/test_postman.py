@@ -40,7 +40,7 @@ def test_the_document_is_written_without_a_database(tmp_path):
     result = run(tmp_path / "data", "openapi", str(tmp_path / "openapi.json"))
     assert result.returncode == 0, result.stderr
     written = json.loads((tmp_path / "openapi.json").read_text())
-    assert len(written["paths"]) == 33
+    assert len(written["paths"]) == 31
     assert json.loads(run(tmp_path / "data", "openapi").stdout) == written
     assert not (tmp_path / "data").exists()
 

@@ -1,30 +1,18 @@
-"use strict";
+import * as signIn from "./sign_in.js";
 
-const HASHED = /^[0-9a-f]{64}$/i;
+const found = (id) => document.getElementById(id);
+const place = found("swagger-ui");
+const dialog = found("sign-in");
 
-async function sha256(text) {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
+// Swagger UI's own dialog asks for a client id, a secret and scopes, which are of no use here.
+const OurDialog = () => ({
+  components: { ServersContainer: () => null },
+  statePlugins: {
+    auth: { wrapActions: { showDefinitions: () => openDialog } },
+  },
+});
 
-// People type a password; the API takes its hash. Browsers hash on https and on localhost only:
-// elsewhere the hash itself has to be typed, and nothing else leaves the page.
-async function hashPassword(request) {
-  if (!request.url.endsWith("/api/oauth/token") || typeof request.body !== "string") return request;
-  const form = new URLSearchParams(request.body);
-  const password = form.get("password");
-  if (password && !HASHED.test(password)) {
-    if (!globalThis.crypto?.subtle) {
-      throw new Error("This page is not served over https: type the SHA-256 of the password in hex.");
-    }
-    form.set("password", await sha256(password));
-    request.body = form.toString();
-  }
-  return request;
-}
-
-const place = document.getElementById("swagger-ui");
-globalThis.ui = SwaggerUIBundle({
+const ui = SwaggerUIBundle({
   url: place.dataset.specification,
   domNode: place,
   deepLinking: true,
@@ -32,8 +20,79 @@ globalThis.ui = SwaggerUIBundle({
   docExpansion: "list",
   defaultModelsExpandDepth: 0,
   filter: true,
+  plugins: [OurDialog],
   presets: [SwaggerUIBundle.presets.apis],
-  requestInterceptor: hashPassword,
+  requestInterceptor: prepare,
+  responseInterceptor: lookAt,
   tryItOutEnabled: true,
   validatorUrl: null,
 });
+
+function asksForToken(request) {
+  const { pathname } = new URL(request.url, location);
+  return pathname === "/api/oauth/token" && typeof request.body === "string";
+}
+
+async function prepare(request) {
+  if (asksForToken(request)) {
+    const form = new URLSearchParams(request.body);
+    if (form.get("password")) form.set("password", await signIn.hashed(form.get("password")));
+    request.body = form.toString();
+  } else if (request.headers?.Authorization) {
+    await signIn.renewed();
+    const token = signIn.accessToken();
+    if (token) request.headers.Authorization = `Bearer ${token}`;
+    else delete request.headers.Authorization;
+  }
+  return request;
+}
+
+async function lookAt(response) {
+  if (response.status === 401) await signIn.denied();
+  return response;
+}
+
+signIn.watch(({ isSignedIn, isEnded }) => {
+  const schema = { type: "http", scheme: "bearer" };
+  const bearer = { name: "bearer", schema, value: signIn.accessToken() };
+  if (isSignedIn) ui.authActions.authorize({ bearer });
+  else if (ui.authSelectors.authorized().size) ui.authActions.logout(["bearer"]);
+  found("ended").hidden = !isEnded;
+  found("signed-in").hidden = !isSignedIn;
+  found("signed-out").hidden = isSignedIn;
+  found("who").textContent = signIn.name() ?? "";
+});
+
+// A tab that was away for long, or is loaded again, tells at once whether its sign-in still holds.
+document.addEventListener("visibilitychange", () => document.hidden || signIn.renewed());
+signIn.renewed();
+
+function openDialog() {
+  found("fault").textContent = "";
+  dialog.showModal();
+}
+
+dialog.addEventListener("close", () => dialog.querySelectorAll("form").forEach((form) => form.reset()));
+
+function onSubmit(form, act) {
+  found(form).addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const { elements, lastElementChild } = event.target;
+    const buttons = lastElementChild.querySelectorAll("button");
+    buttons.forEach((button) => (button.disabled = true));
+    try {
+      await act(elements);
+      dialog.close();
+    } catch (error) {
+      found("fault").textContent = error.message;
+    } finally {
+      buttons.forEach((button) => (button.disabled = false));
+    }
+  });
+}
+
+onSubmit("by-password", ({ username, password }) => signIn.withPassword(username.value, password.value));
+onSubmit("by-token", ({ token }) => signIn.withToken(token.value.trim()));
+onSubmit("signed-in", () => signIn.out());
+found("again").addEventListener("click", openDialog);
+dialog.querySelectorAll(".close").forEach((button) => button.addEventListener("click", () => dialog.close()));
