@@ -28,6 +28,16 @@ class KeyReused(Conflict):
         self.key = key
 
 
+class Damaged(Conflict):
+    """What is stored is not what a change needs, and nobody is just changing it."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(
+            f"What is stored of this {kind} does not allow the change; the operator can ask "
+            "quartermaster db check what is wrong with it."
+        )
+
+
 class NameTaken(Conflict):
     """Another account has this username."""
 

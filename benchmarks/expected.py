@@ -13,7 +13,7 @@ from benchmarks.worlds import GIVEN_ITEM, LONG_SECONDS, SET_VARIABLE, World
 Document = dict[str, Any]
 
 NOT_SERVED = {"Inventory", "Bank", "Spells", "Variables"} | {
-    *("NameKey", "NameTails", "Version", "Journal")
+    *("NameKey", "NameTails", "Version", "Stamp", "Journal", "JournalCount")
 }
 TIMES = ("LastOnline", "LastSeen", "CreationDate")
 INVENTORY_SIZE = 35

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-GROUND = {"errors", "keys", "paging", "changes", "metrics"}
+GROUND = {"errors", "keys", "paging", "changes", "metrics", "types"}
 # From the top floor to the ground.
 FLOORS = [
     *({"__main__"}, {"__init__"}, {"cli"}, {"oauth"}, {"users"}, {"items"}, {"spells"}),

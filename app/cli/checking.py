@@ -18,7 +18,7 @@ from app.http.parser import load
 from app.http.stores import current
 from app.storage import bulk
 from app.storage.client import Storage
-from app.storage.swap import fresh_version
+from app.storage.swap import fresh_stamp, fresh_version
 from app.users.passwords import Passwords
 
 Document = dict[str, Any]
@@ -82,7 +82,7 @@ def _documents(kind: str, file: IO[bytes]) -> Iterator[tuple[int, Document | str
                 if isinstance(value, str):
                     yield number, value
                 else:
-                    yield number, record.document(value, now, version)
+                    yield number, {**record.document(value, now, version), "Stamp": fresh_stamp()}
                 advance(len(line))
 
 

@@ -75,7 +75,7 @@ class PlayerRecord(PlayerSchema):
         for name in record.keys() - self.fields.keys():
             record[name] = to_json(record[name])
         for name in ("Inventory", "Bank"):
-            record[name] = items.filled(record.get(name, {}))
+            record[name] = _slots(record.get(name, {}))
         record["Spells"] = spells.served(record.get("Spells", {}))
         record["Variables"] = variables.served(record.get("Variables", {}))
         return _ordered(self, record)
@@ -111,7 +111,7 @@ class BagRecord(Schema):
         return {
             "Id": document["_id"],
             "SlotCount": document["SlotCount"],
-            "Slots": items.filled(document["Slots"]),
+            "Slots": _slots(document["Slots"]),
         }
 
 
@@ -156,6 +156,13 @@ class UserRecord(Schema):
         flags = {name: record["Power"][name] for name in users.NO_POWER if name in record["Power"]}
         record["Power"] = {**flags, **record["Power"]}
         return _ordered(self, record)
+
+
+def _slots(stored: Document) -> list[Document]:
+    """Return slots as export writes them; what cannot be read must not be left behind silently."""
+    if not all(items.is_readable(slot, held) for slot, held in stored.items()):
+        raise ValueError("a slot cannot be read")
+    return items.filled(stored)
 
 
 def _ordered(schema: Schema, record: Document) -> Document:

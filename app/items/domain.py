@@ -2,6 +2,9 @@
 
 Stored is a map from slot number to what the slot holds, without the empty ones and without
 defaults. Served is a list of full slot records in slot order, the empty ones included.
+
+The game writes these maps too. A slot that is not to be understood is taken, by nobody knows what:
+it is served as empty, never given to, taken from or counted, and db check reports it.
 """
 
 from __future__ import annotations
@@ -13,10 +16,14 @@ from typing import Any, NamedTuple
 from app.changes import Change
 from app.errors import Conflict
 from app.keys import NIL
+from app.types import whole
 
 Slots = Mapping[str, Mapping[str, Any]]
 
 NO_BUFFS = [0, 0, 0, 0, 0]
+
+
+EMPTY = {"ItemId": NIL, "Quantity": 0}
 
 
 def served_slot(number: int, held: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,21 +31,17 @@ def served_slot(number: int, held: Mapping[str, Any]) -> dict[str, Any]:
         "Slot": number,
         "BagId": bag_of(held),
         "ItemId": held["ItemId"],
-        "Quantity": held["Quantity"],
-        "StatBuffs": held.get("StatBuffs", NO_BUFFS),
+        "Quantity": quantity_of(held),
+        "StatBuffs": held.get("StatBuffs") or NO_BUFFS,
     }
-
-
-EMPTY = {"ItemId": NIL, "Quantity": 0}
 
 
 def served(slots: Slots, size: int) -> list[dict[str, Any]]:
     """Return all slots in order; a filled one beyond the size is shown too, not hidden."""
     records = list(_empty_slots(size))
-    for number in sorted(map(int, slots)):
-        record = served_slot(number, slots[str(number)])
-        if number < size:
-            records[number] = record
+    for record in filled(slots):
+        if record["Slot"] < size:
+            records[record["Slot"]] = record
         else:
             records.append(record)
     return records
@@ -52,7 +55,28 @@ def _empty_slots(size: int) -> tuple[dict[str, Any], ...]:
 
 def filled(slots: Slots) -> list[dict[str, Any]]:
     """Return the records of the slots that hold something, in order."""
-    return [served_slot(number, slots[str(number)]) for number in sorted(map(int, slots))]
+    numbers = sorted(int(slot) for slot, held in slots.items() if is_readable(slot, held))
+    return [served_slot(number, slots[str(number)]) for number in numbers]
+
+
+def is_readable(slot: str, held: Any) -> bool:
+    """Tell whether a slot is as we store it: a plain number, an item, how many, perhaps a bag."""
+    return (
+        slot.isdecimal()
+        and str(int(slot)) == slot
+        and isinstance(held, dict)
+        and isinstance(held.get("ItemId"), str)
+        and quantity_of(held) >= 0
+        and isinstance(held.get("BagId"), str | None)
+    )
+
+
+def quantity_of(held: Mapping[str, Any]) -> int:
+    """Return how many a slot holds; a negative number where that is not to be understood."""
+    quantity = held.get("Quantity")
+    if type(quantity) is not int:
+        quantity = whole(quantity)
+    return -1 if quantity is None else quantity
 
 
 def stored(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -135,12 +159,12 @@ def take(
         if bag and is_filled(bag):
             filled_bag = bag
             continue
-        taken = min(left, held["Quantity"])
+        taken = min(left, quantity_of(held))
         left -= taken
-        if taken == held["Quantity"]:
+        if taken == quantity_of(held):
             del inventory[slot]
         else:
-            inventory[slot] = {**held, "Quantity": held["Quantity"] - taken}
+            inventory[slot] = {**held, "Quantity": quantity_of(held) - taken}
         if not left:
             return Change({"Inventory": inventory}, {"ItemId": itemid, "Quantity": quantity})
     held_in_all = count(player["Inventory"], itemid)
@@ -151,7 +175,7 @@ def take(
 
 def count(slots: Slots, item: str) -> int:
     """Return how many of an item some slots hold."""
-    return sum(held["Quantity"] for held in slots.values() if held["ItemId"] == item)
+    return sum(quantity_of(slots[slot]) for slot in _slots_of(slots, item))
 
 
 def _placed(
@@ -161,8 +185,9 @@ def _placed(
     after = dict(slots)
     for slot in _slots_of(slots, item):
         if quantity and is_plain(slots[slot]):
-            added = max(0, min(quantity, stack - slots[slot]["Quantity"]))
-            after[slot] = {**slots[slot], "Quantity": slots[slot]["Quantity"] + added}
+            held = quantity_of(slots[slot])
+            added = max(0, min(quantity, stack - held))
+            after[slot] = {**slots[slot], "Quantity": held + added}
             quantity -= added
     for slot in map(str, range(size)):
         if not quantity:
@@ -175,7 +200,8 @@ def _placed(
 
 def is_plain(held: Mapping[str, Any]) -> bool:
     """Tell whether a slot holds a stack that may grow: neither improved gear nor a bag."""
-    return not any(held.get("StatBuffs") or ()) and bag_of(held) is None
+    buffs = held.get("StatBuffs") or []
+    return isinstance(buffs, list) and not any(buffs) and bag_of(held) is None
 
 
 def bag_of(held: Mapping[str, Any]) -> str | None:
@@ -185,4 +211,10 @@ def bag_of(held: Mapping[str, Any]) -> str | None:
 
 
 def _slots_of(slots: Slots, item: str) -> list[str]:
-    return sorted((slot for slot, held in slots.items() if held["ItemId"] == item), key=int)
+    """Return the slots that hold an item, in slot order."""
+    found = (
+        slot
+        for slot, held in slots.items()
+        if isinstance(held, dict) and held.get("ItemId") == item and is_readable(slot, held)
+    )
+    return sorted(found, key=int)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from app.errors import NotFound
 from app.items.domain import Limits, served
 from app.storage.client import Storage
-
-Document = dict[str, Any]
+from app.types import Document, whole
 
 CATALOGUE_SECONDS = 60
 
@@ -25,12 +23,15 @@ class Bags:
         bag = self._bags.find_one({"_id": bag_id}, ["SlotCount", "Slots"])
         if bag is None:
             raise NotFound("bag", bag_id)
-        slots = served(bag["Slots"], bag["SlotCount"])
-        return {"Id": bag["_id"], "SlotCount": bag["SlotCount"], "Slots": slots}
+        stored, size = bag.get("Slots"), whole(bag.get("SlotCount")) or 0
+        slots = served(stored if isinstance(stored, dict) else {}, size)
+        return {"Id": bag["_id"], "SlotCount": size, "Slots": slots}
 
     def is_filled(self, bag_id: str) -> bool:
         """Tell whether a bag holds something."""
-        return self._bags.find_one({"_id": bag_id, "Slots": {"$ne": {}}}, ["_id"]) is not None
+        return (
+            self._bags.find_one({"_id": bag_id, "Slots": {"$nin": [{}, None]}}, ["_id"]) is not None
+        )
 
 
 class Catalogue:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
+from app.errors import Damaged
 from app.keys import NIL, name_key, name_tails
-
-Document = dict[str, Any]
+from app.types import Document
 
 # These are served by endpoints of their own.
 EMBEDDED = ("Inventory", "Bank", "Spells", "Variables")
 # These are nobody's business but ours.
-INTERNAL = ("NameKey", "NameTails", "Version", "Journal")
+INTERNAL = ("NameKey", "NameTails", "Version", "Stamp", "Journal", "JournalCount")
 
-NOTHING_EMBEDDED: Document = {name: {} for name in EMBEDDED}
 RECORD = dict.fromkeys((*EMBEDDED, *INTERNAL), 0)
 
 
@@ -40,6 +38,19 @@ def served(document: Document, online_since: datetime | None) -> Document:
     record = {"Id": None, **document, "Online": is_online(document, online_since)}
     record["Id"] = record.pop("_id")
     return record
+
+
+def with_maps(document: Document) -> Document:
+    """Return a player with an empty map for each that is missing, as every reader takes it."""
+    maps = {name: document.get(name) for name in EMBEDDED}
+    return {**document, **{name: m if isinstance(m, dict) else {} for name, m in maps.items()}}
+
+
+def with_changeable_maps(document: Document) -> Document:
+    """Return the same for a change, which must not replace what somebody else stored there."""
+    if not all(isinstance(document.get(name), dict | None) for name in EMBEDDED):
+        raise Damaged("player")
+    return with_maps(document)
 
 
 def is_online(document: Document, since: datetime | None) -> bool:

@@ -10,7 +10,7 @@ from app.changes import Applied, Intent, Rule
 from app.errors import NotFound
 from app.keys import Lookup
 from app.paging import Page, Window
-from app.players.documents import NOTHING_EMBEDDED, RECORD, served
+from app.players.documents import RECORD, served, with_changeable_maps, with_maps
 from app.storage.client import Storage
 from app.storage.lookup import by_key
 from app.storage.pages import Order, Pages
@@ -48,7 +48,7 @@ class Players:
 
     def read(self, key: Lookup, *fields: str) -> Document:
         """Return these maps of a player, empty where there are none, and nothing else."""
-        return {**NOTHING_EMBEDDED, **self._read(key, dict.fromkeys(fields, 1))}
+        return with_maps(self._read(key, dict.fromkeys(fields, 1)))
 
     def list(
         self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
@@ -90,7 +90,13 @@ class Players:
     def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to these fields of a player, exactly once."""
         try:
-            return swap(self._players, by_key(key), reads, _on_maps(rule), intent)
+            return swap(
+                self._players,
+                by_key(key),
+                reads,
+                lambda player: rule(with_changeable_maps(player)),
+                intent,
+            )
         except NotFound:
             raise NotFound("player", key) from None
 
@@ -107,11 +113,6 @@ class Players:
 
 def _served(page: Page, since: datetime | None) -> Page:
     return Page(page.total, [served(player, since) for player in page.values])
-
-
-def _on_maps(rule: Rule) -> Rule:
-    """Show a rule empty maps where an old document has none."""
-    return lambda player: rule({**NOTHING_EMBEDDED, **player})
 
 
 def _online(since: datetime | None) -> Document:

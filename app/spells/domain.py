@@ -34,8 +34,13 @@ class NoSpellSlot(Conflict):
 
 
 def served(spells: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the known spells in slot order."""
-    return [{"Slot": slot, "SpellId": spells[str(slot)]} for slot in sorted(map(int, spells))]
+    """Return the known spells in slot order; what a game wrote that is no spell is left out."""
+    known = (
+        (int(slot), spell)
+        for slot, spell in spells.items()
+        if slot.isdecimal() and isinstance(spell, str)
+    )
+    return [{"Slot": slot, "SpellId": spell} for slot, spell in sorted(known)]
 
 
 def teach(player: dict[str, Any], *, spellid: str, size: int) -> Change:

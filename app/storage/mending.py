@@ -10,11 +10,12 @@ from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
 from app.storage.bulk import is_of_keys_alone
-
-Document = dict[str, Any]
+from app.storage.difference import as_read
+from app.storage.swap import KNOWN_BY, fresh_stamp
+from app.types import Document
 
 # What is derived from these is right only while they stay.
-SOURCES = ("Version", "Name", "Email")
+SOURCES = (*KNOWN_BY, "Name", "Email")
 
 
 def replace_fields(
@@ -36,18 +37,14 @@ def replace_fields(
 
 def _update(before: Document, after: Document) -> UpdateOne:
     changed = {name: value for name, value in after.items() if _differs(before, name, value)}
-    seen = {name: _as_read(before, name) for name in {*SOURCES, *changed}}
+    seen = {name: as_read(before, name) for name in {*SOURCES, *changed}}
     changed.setdefault("Version", after["Version"] + 1)
-    return UpdateOne({"_id": before["_id"], **seen}, {"$set": changed})
+    return UpdateOne({"_id": before["_id"], **seen}, {"$set": {**changed, "Stamp": fresh_stamp()}})
 
 
 def _differs(before: Document, name: str, value: Any) -> bool:
-    # What is the same thing is equal, be it one that equals nothing, not even itself.
+    # NaN != NaN: compare by identity first.
     return name not in before or (before[name] is not value and before[name] != value)
-
-
-def _as_read(before: Document, name: str) -> Document:
-    return {"$eq": before[name]} if name in before else {"$exists": False}
 
 
 def existing(collection: Collection[Document], ids: Iterable[str]) -> set[str]:

@@ -1,32 +1,65 @@
 """The compare-and-swap: how every change to a stored document is made.
 
-A change is read once, decided by a pure rule, and written in one atomic update whose filter holds
-the version that was read. Whoever was slower reads again and tries again. The same update notes
-the change in the document's journal, from which a repeated request gets its first answer.
+A change is read once, decided by a pure rule, and written in one atomic update. Its filter holds
+the stamp that was read, which no other write can have had, and the values of what it changes, for
+those who write beside us and stamp nothing. Whoever was slower reads again and tries again. The
+same update notes the change in the document's journal, from which a repeated request gets its
+first answer.
+
+What is answered, yes or no, rests on what a majority holds. A primary that is cut off shows changes
+that will be rolled back, so a refusal is confirmed by a write as well, one that changes nothing.
 """
 
 from __future__ import annotations
 
+import logging
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
+from bson import ObjectId
 from pymongo.collection import Collection
-from pymongo.errors import PyMongoError
+from pymongo.errors import PyMongoError, WriteError
 
 from app import metrics
 from app.changes import Applied, Intent, Rule
-from app.errors import Busy, KeyReused, NotFound, OutcomeUnknown
+from app.errors import (
+    Busy,
+    Damaged,
+    KeyReused,
+    NotFound,
+    OutcomeUnknown,
+    QuartermasterError,
+    Unavailable,
+)
+from app.storage.difference import as_read, difference
 from app.storage.faults import explain
+from app.types import Document, whole
 
-Document = dict[str, Any]
+log = logging.getLogger("quartermaster")
 
 JOURNAL_LENGTH = 64
 PATIENCE_SECONDS = 5.0
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.1
+# What a write is known by: Version counts the changes, Stamp is unique. A counter alone is not: two
+# primaries, one of them cut off, count up to the same numbers.
+KNOWN_BY = ("Version", "Stamp")
+# No document has this field, so removing it is a no-op. MongoDB confirms a no-op as it does any
+# write: when a majority holds all that the primary had applied before it.
+NO_CHANGE: Document = {"$unset": {"Nothing": ""}}
+# PathNotViable and DocumentValidationFailure: what is stored is not what it was when it was read.
+NOT_APPLICABLE = (28, 121)
+
+
+class Decision(NamedTuple):
+    """What came of a rule: a filter of what it is based on, an update, and what to tell."""
+
+    based_on: Document
+    update: Document
+    outcome: Applied | QuartermasterError
 
 
 def swap(
@@ -37,68 +70,87 @@ def swap(
     intent: Intent,
 ) -> Applied:
     """Apply a rule to one document, exactly once per Idempotency-Key."""
-    tried: Document = {}
+    kind = collection.name.removesuffix("s")
+    tried: list[Document] = []
     for pause in _pauses():
         document = collection.find_one(where, _projection(reads, intent))
         if document is None:
-            raise NotFound(collection.name.removesuffix("s"), next(iter(where.values())))
+            if is_held(collection, where):
+                continue
+            raise NotFound(kind, next(iter(where.values())))
         _complete(document, reads)
-        applied, unchanged, update = _decide(document, rule, intent)
-        if _written(collection, unchanged, update, intent):
-            if applied.replayed:
-                metrics.SWAP_REPLAYS.labels(collection.name).inc()
-            return applied
-        if unchanged == tried:
-            _begin_journal(collection, document["_id"])
-        tried = unchanged
+        decision = _decide(document, rule, intent)
+        if _written(collection, decision, intent):
+            return _told(collection, decision.outcome)
+        if tried.count(decision.based_on) > 1:
+            raise Damaged(kind)
+        if decision.based_on in tried:
+            _complete_stored(collection, document["_id"], reads)
+        tried.append(decision.based_on)
         metrics.SWAP_RETRIES.labels(collection.name).inc()
         time.sleep(pause)
-    raise Busy(collection.name.removesuffix("s"))
+    raise Busy(kind)
 
 
-def _decide(document: Document, rule: Rule, intent: Intent) -> tuple[Applied, Document, Document]:
-    """Return the answer, the filter of what it was decided on, and the update that makes it true.
-
-    What is true already is written all the same, as an update that changes nothing: MongoDB
-    confirms it when a majority holds all that came before. What was read may be known to the
-    primary alone, and undone when another is elected.
-    """
-    version = document.get("Version", 0)
-    nothing = {"$max": {"Version": version}}
-    if entry := _journalled(document, intent):
-        noted = {"_id": document["_id"], "Journal.Key": intent.key}
-        return Applied(entry["Answer"], replayed=True), noted, nothing
-    change = rule(document)
-    unchanged = _unchanged(document, intent)
-    update = _difference(document, change.fields)
-    if not update and intent.key is None:
-        return Applied(change.answer), unchanged, nothing
-    _note(update, version, intent, change.answer)
-    return Applied(change.answer), unchanged, update
+def is_held(collection: Collection[Document], where: Document) -> bool:
+    """Tell whether there is such a document, by what a majority holds."""
+    return bool(collection.update_one(where, NO_CHANGE).matched_count)
 
 
-def _unchanged(document: Document, intent: Intent) -> Document:
-    """Return the filter for a document that nobody has changed since it was read."""
-    unchanged = {"_id": document["_id"], "Version": document.get("Version")}
-    # An entry set into a journal that is missing would begin a map, in which none is ever found.
-    return unchanged if intent.key is None else {**unchanged, "Journal": {"$type": "array"}}
+def _told(collection: Collection[Document], outcome: Applied | QuartermasterError) -> Applied:
+    if isinstance(outcome, QuartermasterError):
+        raise outcome
+    if outcome.replayed:
+        metrics.SWAP_REPLAYS.labels(collection.name).inc()
+    return outcome
 
 
-def _begin_journal(collection: Collection[Document], id_: Any) -> None:
-    """Give a document its journal: nobody was faster, so it has none, as those of old have not."""
-    has_none = {"_id": id_, "Journal": {"$not": {"$type": "array"}}}
-    collection.update_one(has_none, {"$set": {"Journal": []}})
-
-
-def _written(
-    collection: Collection[Document], where: Document, update: Document, intent: Intent
-) -> bool:
+def _decide(document: Document, rule: Rule, intent: Intent) -> Decision:
+    """Apply the rule to what was read, and say what must still be so when that is written."""
+    unchanged = {"_id": document["_id"], **{name: as_read(document, name) for name in KNOWN_BY}}
     try:
-        return bool(collection.update_one(where, update).matched_count)
+        if entry := _journalled(document, intent):
+            noted = {"_id": document["_id"], "Journal.Key": intent.key}
+            return Decision(noted, NO_CHANGE, Applied(entry.get("Answer"), replayed=True))
+        change = rule(document)
+    except Unavailable:
+        raise
+    except QuartermasterError as refusal:
+        return Decision(unchanged, NO_CHANGE, refusal)
+    update, values = difference(document, change.fields)
+    if not update and intent.key is None:
+        return Decision(unchanged, NO_CHANGE, Applied(change.answer))
+    if intent.key is not None:
+        # An entry set into a journal that is missing would begin a map, in which none is found.
+        values["Journal"] = {"$type": "array"}
+    _note(update, document, intent, change.answer)
+    return Decision({**unchanged, **values}, update, Applied(change.answer))
+
+
+def _written(collection: Collection[Document], decision: Decision, intent: Intent) -> bool:
+    try:
+        return bool(collection.update_one(decision.based_on, decision.update).matched_count)
+    except WriteError as error:
+        if error.code not in NOT_APPLICABLE:
+            raise
+        log.warning("A change does not fit what is stored: %s", error)
+        return False
     except PyMongoError as error:
-        if intent.key is None and explain(error):
+        if intent.key is None and decision.update is not NO_CHANGE and explain(error):
             raise OutcomeUnknown from error
         raise
+
+
+def _complete_stored(collection: Collection[Document], id_: Any, reads: tuple[str, ...]) -> None:
+    """Add what is missing of a document that nobody changed, and that could not be written to.
+
+    Older programs made documents without a journal, and a game may have removed a map or set it to
+    null. Where that is not the reason, the document is damaged.
+    """
+    has_none = {"_id": id_, "Journal": {"$not": {"$type": "array"}}}
+    collection.update_one(has_none, {"$set": {"Journal": []}})
+    for parent in filter(None, map(_parent, reads)):
+        collection.update_one({"_id": id_, parent: None}, {"$set": {parent: {}}})
 
 
 def fresh_version() -> int:
@@ -107,6 +159,11 @@ def fresh_version() -> int:
     It is a multiple of the journal's length, so that the new journal fills from its start.
     """
     return time.time_ns() // 1_000_000 * JOURNAL_LENGTH
+
+
+def fresh_stamp() -> ObjectId:
+    """Return a stamp that no other write has."""
+    return ObjectId()
 
 
 def _pauses() -> Iterator[float]:
@@ -119,8 +176,9 @@ def _pauses() -> Iterator[float]:
 
 
 def _projection(reads: tuple[str, ...], intent: Intent) -> Document:
-    projection: Document = dict.fromkeys((*reads, "Version"), 1)
+    projection: Document = dict.fromkeys((*reads, *KNOWN_BY), 1)
     if intent.key is not None:
+        projection["JournalCount"] = 1
         # The server picks the one entry that matters out of the journal.
         projection["Journal"] = {"$elemMatch": {"Key": intent.key}}
     return projection
@@ -131,10 +189,13 @@ def _complete(document: Document, reads: tuple[str, ...]) -> None:
 
     Otherwise a rule that adds the key would seem to replace a missing map, and all else in it.
     """
-    for path in reads:
-        parent, dot, _ = path.partition(".")
-        if dot:
-            document.setdefault(parent, {})
+    for parent in filter(None, map(_parent, reads)):
+        document.setdefault(parent, {})
+
+
+def _parent(path: str) -> str:
+    """Return the map that a path leads into; none of a whole field."""
+    return path.rpartition(".")[0]
 
 
 def _journalled(document: Document, intent: Intent) -> Document | None:
@@ -142,50 +203,23 @@ def _journalled(document: Document, intent: Intent) -> Document | None:
     if not entries or intent.key is None:
         return None
     same = (intent.operation, intent.fingerprint)
-    if (entries[0]["Operation"], entries[0]["Fingerprint"]) != same:
+    if (entries[0].get("Operation"), entries[0].get("Fingerprint")) != same:
         raise KeyReused(intent.key)
     return entries[0]
 
 
-def _note(update: Document, version: int, intent: Intent, answer: Any) -> None:
-    """Add the next version and its journal entry; the journal is a ring, oldest overwritten.
+def _note(update: Document, document: Document, intent: Intent, answer: Any) -> None:
+    """Add the next version, a stamp and a journal entry.
 
-    What came without a key cannot be asked for again, and leaves its place in the ring as it is.
+    The journal is a ring, the oldest entry overwritten, with a count of its own: what a game or
+    somebody without a key changes makes nobody forget a key.
     """
+    version = whole(document.get("Version")) or 0
     fields = update.setdefault("$set", {})
-    fields["Version"] = version + 1
+    fields |= {"Version": version + 1, "Stamp": fresh_stamp()}
     if intent.key is not None:
+        # A ring from before there was a count has its entries at the places of their versions.
+        count = whole(document.get("JournalCount", version)) or 0
         entry = {"Operation": intent.operation, "Key": intent.key, "Answer": answer}
         entry |= {"Fingerprint": intent.fingerprint, "At": datetime.now(timezone.utc)}
-        fields[f"Journal.{version % JOURNAL_LENGTH}"] = entry
-
-
-def _difference(old: Document, new: Mapping[str, Any]) -> Document:
-    """Return the smallest update that makes these fields of the old document the new ones."""
-    update: Document = {}
-    _collect(update, "", {field: old.get(field, _ABSENT) for field in new}, new)
-    return update
-
-
-def _collect(update: Document, path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    for name, value in new.items():
-        before = old.get(name, _ABSENT)
-        if value is before:  # what a rule leaves alone, it hands back as it was
-            continue
-        if isinstance(value, dict) and isinstance(before, dict):
-            _collect(update, f"{path}{name}.", before, value)
-        elif not _same(before, value):
-            update.setdefault("$set", {})[path + name] = value
-    for name in old.keys() - new.keys():
-        update.setdefault("$unset", {})[path + name] = ""
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Tell whether two values are stored alike; True equals 1 and 1.0 in Python, but not here."""
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    kinds = [(isinstance(value, bool), isinstance(value, float)) for value in (one, other)]
-    return bool(one == other) and kinds[0] == kinds[1]
-
-
-_ABSENT = object()
+        fields |= {f"Journal.{count % JOURNAL_LENGTH}": entry, "JournalCount": count + 1}

@@ -8,8 +8,7 @@ server, waiting for a connection and trying again belong to it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -29,8 +28,6 @@ from app.storage.turns import in_turn
 Document = dict[str, Any]
 
 Sort = Sequence[tuple[str, int]]
-
-END = object()
 
 
 def _timed(
@@ -59,11 +56,14 @@ def _timed_method(name: str) -> Any:
 
 
 class TimedCursor(Cursor[Document]):
-    """Times the first batch; when the next one is asked for is up to the reader."""
+    """Times every batch, however its reader asks for it: by a loop, next() or to_list()."""
 
-    def __iter__(self) -> Iterator[Document]:  # type: ignore[override] # a reader needs no more
-        first = _timed("find", self.collection, next, self, END)
-        return iter(()) if first is END else chain((first,), iter(self.next, END))
+    def _refresh(self) -> int:
+        # The one place where pymongo fetches a batch; where there is none to fetch, none is timed.
+        if self._data or self._killed:
+            return super()._refresh()
+        size: int = _timed("find", self.collection, super()._refresh)
+        return size
 
 
 class TimedCollection(Collection[Document]):

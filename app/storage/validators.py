@@ -46,6 +46,8 @@ CHANGED: Document = {
     "Version": COUNT,
     "Journal": {"bsonType": "array", "maxItems": JOURNAL_LENGTH},
 }
+# From the first change on; of any type, since the next change replaces what is odd.
+STAMPED: Document = {"Stamp": {}, "JournalCount": {}}
 NAMED: Document = {"_id": GUID, "Name": TEXT, "NameKey": TEXT, "NameTails": {"bsonType": "array"}}
 
 PLAYER = _document(
@@ -62,9 +64,12 @@ PLAYER = _document(
         **{"Inventory": SLOTS, "Bank": SLOTS, "Spells": _map(SLOT_NUMBER, GUID)},
         "Variables": _map(GUID["pattern"], {"bsonType": ["int", "long", "bool"]}),
         **CHANGED,
-    }
+    },
+    STAMPED,
 )
-BAG = _document({"_id": GUID, "SlotCount": {**COUNT, "maximum": 10_000}, "Slots": SLOTS, **CHANGED})
+BAG = _document(
+    {"_id": GUID, "SlotCount": {**COUNT, "maximum": 10_000}, "Slots": SLOTS, **CHANGED}, STAMPED
+)
 POWER = _document(
     dict.fromkeys(
         (
@@ -85,7 +90,8 @@ USER = _document(
         **{"IsMuted": FLAG, "MuteReason": TEXT_OR_NULL, "CreationDate": MOMENT},
         **{"Credentials": COUNT, "Reset": RESET},
         **CHANGED,
-    }
+    },
+    STAMPED,
 )
 REFRESH_TOKEN = _document(
     {

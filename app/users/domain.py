@@ -20,7 +20,10 @@ POWER_FLAGS = (
     *("Api", "ApiPersonalInformation", "ApiUserManagement"),
 )
 # These are nobody's business but ours.
-INTERNAL = ("NameKey", "NameTails", "EmailKey", "Credentials", "Reset", "Version", "Journal")
+INTERNAL = (
+    *("NameKey", "NameTails", "EmailKey", "Credentials", "Reset"),
+    *("Version", "Stamp", "Journal", "JournalCount"),
+)
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
 
 # The part before the @: what every mail server takes, and nothing that could end a header.

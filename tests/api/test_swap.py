@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from copy import deepcopy
 from functools import partial
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pymongo.errors import ServerSelectionTimeoutError
 
 from app.changes import Change, Intent
 from app.errors import Busy, Conflict, KeyReused, NotFound, OutcomeUnknown
 from app.storage import swap as swap_module
-from app.storage.swap import JOURNAL_LENGTH, _difference, fresh_version, swap
+from app.storage.swap import JOURNAL_LENGTH, fresh_version, swap
 from tests.factories import guid, make_player
 
 READS = ("Variables",)
@@ -143,55 +139,9 @@ def test_true_is_never_1(db, player, change):
     assert db.players.find_one({"_id": player["_id"]})["Variables"][COUNTER] is True
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [([1], [True]), ([1], [1.0]), (1, 1.0), ([[0]], [[False]])]
-)
-def test_what_is_equal_in_python_alone_is_a_change(old, new):
-    assert _difference({"A": old}, {"A": new}) == {"$set": {"A": new}}
-    assert _difference({"A": new}, {"A": new}) == {}
-
-
 def test_fresh_versions_grow_and_start_a_journal_at_its_beginning():
     assert fresh_version() % JOURNAL_LENGTH == 0
     assert fresh_version() > 10**13
-
-
-values = st.recursive(
-    st.integers() | st.booleans() | st.text(max_size=3) | st.lists(st.integers(), max_size=2),
-    lambda children: st.dictionaries(st.sampled_from("abcd"), children, max_size=3),
-    max_leaves=8,
-)
-documents = st.dictionaries(st.sampled_from("ABC"), values, max_size=3)
-
-
-@given(documents, documents)
-def test_the_difference_makes_one_document_the_other(old, new):
-    after = applied(_difference(old, new), old)
-    assert exactly({name: after[name] for name in new}) == exactly(new)
-
-
-def applied(update, document):
-    """Do what MongoDB does with $set and $unset."""
-    document = deepcopy(document)
-    for path, value in update.get("$set", {}).items():
-        parent, last = descend(document, path)
-        parent[last] = value
-    for path in update.get("$unset", {}):
-        parent, last = descend(document, path)
-        del parent[last]
-    return document
-
-
-def descend(document, path):
-    *parents, last = path.split(".")
-    for parent in parents:
-        document = document[parent]
-    return document, last
-
-
-def exactly(value):
-    """Return a value's text, in which True is not 1 and the order of names does not matter."""
-    return json.dumps(value, sort_keys=True)
 
 
 def test_of_many_requests_with_one_key_at_once_one_is_applied(real_db):

@@ -1,0 +1,14 @@
+"""Values as MongoDB holds them. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Document = dict[str, Any]
+
+
+def whole(value: Any) -> int | None:
+    """Return a number that is whole, however it is stored: a game may write 5 as the double 5.0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if isinstance(value, int) or value.is_integer() else None
