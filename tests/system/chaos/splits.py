@@ -21,7 +21,7 @@ from tests.system.programs import wait_until
 # split is healed; with fewer, no number of a change could be taken for another's.
 NEAR_CLIENTS, FAR_CLIENTS = 24, 4
 # What is under way when the network is split lives until it is healed, and each has its thread.
-WAITS = {"MONGODB_OPERATION_SECONDS": "8", "MONGODB_SELECTION_SECONDS": "8", "WORKERS": "3"}
+WAITS = {"MONGODB_OPERATION_SECONDS": "8", "MONGODB_SELECTION_SECONDS": "8", "THREADS": "12"}
 # Which packets are dropped, and whether those of the near stack are, too.
 TWO_WAY, MUTE, DEAF = "two-way split", "one-way split, primary mute", "one-way split, primary deaf"
 KINDS = [(way, with_stack) for with_stack in (True, False) for way in (TWO_WAY, MUTE, DEAF)]
