@@ -111,7 +111,7 @@ class OutcomeUnknown(Unavailable):
     def __init__(self) -> None:
         super().__init__(
             "The database did not confirm the change, which may have been made. "
-            "Look before you repeat it; with an Idempotency-Key a repetition is always safe."
+            "Look before you repeat it; with an Idempotency-Key it could be repeated safely."
         )
 
 

@@ -246,7 +246,8 @@ IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "description": (
         "Makes a retry safe: the same key with the same request again changes nothing and gets "
-        "the first answer, for the last 64 changes of the player. Printable ASCII characters."
+        "the first answer, while the player has had fewer than 64 other changes with a key since. "
+        "Printable ASCII characters."
     ),
     "required": False,
     "example": "order-4711",

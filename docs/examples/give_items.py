@@ -28,7 +28,7 @@ from urllib3.util import Retry
 TIMEOUT = (5, 30)  # seconds to connect, and to wait for an answer
 # No answer, a 429 and a 503 are tried again, after as long as Retry-After says; nothing else is.
 RETRY = Retry(8, allowed_methods=None, status_forcelist=(429, 503), backoff_factor=0.2)
-REMEMBERED = 64  # the writes to a player whose keys the service remembers
+REMEMBERED = 32  # half of the keys that the service remembers of a player
 Gift = dict[str, str]
 
 
