@@ -56,7 +56,7 @@ class Careless(Game):
 
     plays = (
         *("put", "put", "put", "drop", "move", "move", "move", "move", "use", "use", "use"),
-        *("retype", "retype", "clear"),
+        *("retype", "retype", "clear", "clear"),
     )
 
     def put(self, player):
@@ -96,16 +96,17 @@ class Careless(Game):
         return self._write(player, {slot: {"$type": "int"}}, {"$mul": {slot: 1.0}})
 
     def clear(self, player):
-        """Replace the whole inventory by null, or drop it."""
-        update = self._rng.choice(({"$set": {"Inventory": None}}, {"$unset": {"Inventory": ""}}))
-        before = self._write(player, {"Inventory": {"$type": "object"}}, update)
-        return before and self._forget(player, before["Inventory"].values())
+        """Replace the whole inventory or bank by null, or drop it."""
+        place = self._rng.choice(("Inventory", "Bank"))
+        update = self._rng.choice(({"$set": {place: None}}, {"$unset": {place: ""}}))
+        before = self._write(player, {place: {"$type": "object"}}, update)
+        return before and self._forget(player, before[place].values())
 
     def _write(self, player, where, update):
         """Return the player as it was, where it was as it is to be."""
         self._began = time.monotonic()
         return self._players.find_one_and_update(
-            {"_id": player, **where}, update, ["Inventory"], bypassDocumentValidation=True
+            {"_id": player, **where}, update, ["Inventory", "Bank"], bypassDocumentValidation=True
         )
 
     def _forget(self, player, stacks):
