@@ -30,11 +30,11 @@ class Game(threading.Thread):
     """Plays with some players until it is stopped."""
 
     def __init__(self, uri, players):
-        super().__init__(name=type(self).__name__, daemon=True)
+        super().__init__(name=type(self).__name__.lower(), daemon=True)
         self._client = MongoClient(uri)
         self._players = self._client.get_default_database(DATABASE).players
         self._ids = players
-        self._rng = random.Random(type(self).__name__)
+        self._rng = random.Random(self.name)
         self._ending = threading.Event()
         self.item, self.ledger, self.done = guid(), Ledger(), Counter()
 
@@ -184,8 +184,11 @@ def storm(uri, folder, rounds, seconds):
             for _ in range(rounds):
                 time.sleep(seconds)
                 storm.wait_for_progress()
+                storm.outcome.faults["games played beside it"] += 1
             dead = [game.name for game in storm.beside if not game.is_alive()]
         storm.outcome.complaints += [f"the {name} game died" for name in dead]
         for game in storm.beside:
-            storm.outcome.faults[f"writes of a {game.name.lower()} game"] = game.done.total()
+            storm.outcome.notes.append(f"the {game.name} game made {game.done.total():,} writes")
+            if not game.done:
+                storm.outcome.complaints.append(f"the {game.name} game did not play")
     return storm.outcome
