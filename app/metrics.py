@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+import platform
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from prometheus_client import (
@@ -20,7 +22,9 @@ from prometheus_client import (
     generate_latest,
     values,
 )
+from prometheus_client.core import InfoMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
 log = logging.getLogger("quartermaster")
 
@@ -39,7 +43,28 @@ MONGODB_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 values.ValueClass = values.MutexValue
 disable_created_metrics()
 
+
+def _version() -> str:
+    try:
+        return version("quartermaster")
+    except PackageNotFoundError:  # run from its folder, without an installation
+        return "unknown"
+
+
+class Build(Collector):
+    """What runs. It is the same in all workers, so it is in none of their files."""
+
+    def __init__(self) -> None:
+        # Read once, with the code: what is on the disk later may be another release.
+        self.labels = {"version": _version(), "python": platform.python_version()}
+
+    def collect(self) -> Iterator[InfoMetricFamily]:
+        yield InfoMetricFamily("quartermaster_build", "What runs.", value=self.labels)
+
+
+BUILD = Build()
 OWN = CollectorRegistry()
+OWN.register(BUILD)
 REQUESTS = Counter(
     "quartermaster_http_requests", "Answers.", ["route", "method", "status"], registry=OWN
 )
@@ -131,6 +156,7 @@ def share(folder: str, place: int) -> None:
     os.environ[FOLDER_VARIABLE] = folder
     values.ValueClass = values.MultiProcessValue(lambda: place)
     _shown = CollectorRegistry()
+    _shown.register(BUILD)
     MultiProcessCollector(_shown, folder)
     Gauge(
         "quartermaster_workers", "Living workers.", registry=None, multiprocess_mode="livesum"

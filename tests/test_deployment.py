@@ -17,17 +17,18 @@ import yaml
 
 from app.__main__ import main
 from config.base import Settings
+from tests.guide import GUIDE, chapters, shell_blocks
 
 ROOT = Path(__file__).parents[1]
 NGINX = (ROOT / "config" / "nginx.conf").read_text()
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
-GUIDE = (ROOT / "docs" / "deploy.rst").read_text()
 UNITS = sorted((ROOT / "deploy").glob("quartermaster*.*"))
 SERVICE = (ROOT / "deploy" / "quartermaster.service").read_text()
 SOCKET = "/run/quartermaster/quartermaster.sock"
 TEXTS = [ROOT / "Dockerfile", ROOT / "compose.yaml", ROOT / "config" / "nginx.conf", *UNITS]
 TEXTS += [ROOT / "docs" / "deploy.rst", *(ROOT / "deploy").glob("*.env.example")]
+TEXTS += [ROOT / "deploy" / name for name in ("alerts.yaml", "mongodb-init.js")]
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
@@ -188,11 +189,20 @@ def test_little_is_exposed(unit):
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("name", ["backup", "restore"])
+@pytest.mark.parametrize("name", ["backup", "backup-note", "qm", "restore"])
 def test_scripts_can_run(name):
     path = ROOT / "deploy" / name
     assert os.access(path, os.X_OK)
     subprocess.run(["sh", "-n", path], check=True)
+
+
+# Debian has no python, only python3, and its pip installs into virtual environments alone.
+
+
+@pytest.mark.parametrize("name", ["README.rst", "docs/deploy.rst", "docs/tooling.rst"])
+def test_no_line_needs_a_python_that_debian_has_not(name):
+    text = (ROOT / name).read_text()
+    assert re.findall(r"^ +(?:\$ )?(?:python|pip3?) .*", text, re.MULTILINE) == []
 
 
 # SECURITY.rst
@@ -212,18 +222,55 @@ def test_the_settings_and_files_that_the_security_page_names_exist():
 # docs/deploy.rst
 
 
-def shell_blocks():
-    """Return the literal blocks of the guide that are lines for a shell."""
-    blocks = re.findall(r"::\n\n((?:    .*\n|\n)+)", GUIDE)
-    others = ("clients --", "rs.initiate", "net:", "scrape_configs", "QM_SECRET_KEY=NEW")
-    return [block for block in blocks if not block.strip().startswith(others)]
-
-
-@pytest.mark.parametrize("block", shell_blocks(), ids=lambda block: block.split("\n")[0].strip())
+@pytest.mark.parametrize("block", shell_blocks(), ids=lambda block: block.split("\n")[0])
 def test_the_lines_of_the_guide_are_lines_of_a_shell(block):
-    lines = re.sub(r"^    ", "", block, flags=re.MULTILINE)
-    done = subprocess.run(["bash", "-n"], input=lines, capture_output=True, text=True)
+    done = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# What a machine must have installed before such a line is typed there.
+PACKAGES = {
+    r"\bgit clone ": "git",
+    r"\bopenssl ": "openssl",
+    r"\bcurl ": "curl",
+    r"\bgpg ": "gnupg",
+    r"\bpython3 -m venv ": "python3-venv",
+    r"\bsystemctl \w+ mongod\b": "mongodb-org-server",
+    r"\bmongosh ": "mongodb-mongosh",
+    r"/deploy/restore |\bstart quartermaster-backup": "mongodb-database-tools",
+    r"\bnginx -t\b|\bsystemctl \w+ nginx\b": "nginx-light",
+    r"\bcertbot ": "certbot",
+    r"\bpromtool |\bsystemctl \w+ prometheus\b": "prometheus",
+}
+
+
+def typed_lines():
+    """Yield the blocks with the machines that they are for, which the sentence before names."""
+    for title, text in chapters().items():
+        machines = ["app1"]
+        for paragraph, block in re.findall(r"((?:.+\n)+?)(?:\n::\n)?\n((?:    .*\n|\n)+)", text):
+            machines = re.findall(r"``(app1|db\d)``|(Prometheus), in a", paragraph) or machines
+            names = [name if isinstance(name, str) else "".join(name) for name in machines]
+            yield title, ["alone"] if title == "On one machine" else names, block
+
+
+def test_every_line_of_the_guide_is_typed_where_its_program_is():
+    installed = {}
+    seen = set()
+    for title, machines, block in typed_lines():
+        if title == "In containers":
+            continue
+        packages = set(" ".join(re.findall(r"apt-get install -y (.*)", block)).split())
+        for machine in machines:
+            installed.setdefault(machine, set()).update(packages)
+            needed = {package for line, package in PACKAGES.items() if re.search(line, block)}
+            assert needed <= installed[machine], (title, machine, block)
+            seen |= {(machine, package) for package in needed}
+    assert ("app1", "mongodb-database-tools") in seen
+    assert ("db1", "mongodb-mongosh") in seen
+    assert {package for machine, package in seen if machine == "alone"} == {*PACKAGES.values()} - {
+        "prometheus"
+    }
 
 
 def commands_in(text):

@@ -16,7 +16,7 @@ from flask.cli import with_appcontext
 
 from app.cli.checking import RECORDS, Record, check
 from app.cli.progress import progress
-from app.cli.world import World, carries_bag
+from app.cli.world import World, carries_bag, guid
 from app.errors import Conflict
 from app.http.json import encode
 from app.http.stores import current
@@ -37,15 +37,39 @@ passwords = current(Passwords)
 @click.command()
 @click.option("--players", type=click.IntRange(0), default=500, show_default=True)
 @click.option("--users", type=click.IntRange(1), default=100, show_default=True)
+@click.option("--yes", is_flag=True, help="Add to the players of others without asking.")
+@click.option("--into-production", is_flag=True, help="Do so in production as well.")
 @with_appcontext
-def seed(players: int, users: int) -> None:
+def seed(players: int, users: int, yes: bool, into_production: bool) -> None:
     """Fill the database with a believable world.
 
     The same numbers make the same players, users and bags. Seeding again adds what is missing
-    and leaves what is there as it is.
+    and leaves what is there as it is. All its accounts have one password, which is public.
     """
+    if current_app.config["ENV"] == "production" and not into_production:
+        raise Conflict(
+            "seed is not for production: the password of its accounts is public. "
+            "--into-production does it all the same."
+        )
+    if not yes and _holds_others(players):
+        _ask_to_mix()
     seed_world(storage, passwords, players, users)
     click.echo(f"Seeded {players} players and {users} users.")
+
+
+def _holds_others(players: int) -> bool:
+    """Tell whether there are players that no seed has made."""
+    stored = storage.db["players"]
+    ours = {guid("player", index) for index in range(max(players, stored.count_documents({})))}
+    return any(document["_id"] not in ours for document in stored.find({}, ["_id"]))
+
+
+def _ask_to_mix() -> None:
+    """Ask whoever sits at a terminal; a script has to say so itself."""
+    sentence = f"The database '{storage.db.name}' holds players that seed has not made."
+    if not sys.stdin.isatty():
+        raise Conflict(f"{sentence} --yes adds to them.")
+    click.confirm(f"{sentence} Add to them?", abort=True)
 
 
 def seed_world(storage: Storage, passwords: Passwords, players: int, users: int) -> None:

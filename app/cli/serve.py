@@ -24,7 +24,7 @@ from app.cli.world import World
 from app.errors import Conflict, QuartermasterError
 from app.http import logs
 from app.keys import Lookup
-from app.storage import schema
+from app.storage import migrations, preparation, schema
 from app.storage.client import Storage
 from app.storage.embedded import ServeLock
 from app.storage.faults import DatabaseError, explain
@@ -58,6 +58,7 @@ def serve(host: str | None, port: int | None, workers: int | None, demo: bool) -
             patience = LAST_WORKERS_SECONDS if lock.owner_was_killed else 0
         _refuse_busy_address(settings, patience)
         storage = stack.enter_context(closing(Storage(settings)))
+        preparation.remember_for_successors()
         _prepare(storage, settings, demo)
         # Connections do not survive the fork into workers; each makes its own.
         storage.client.close()
@@ -132,13 +133,24 @@ def _socket_fault(path: str) -> str | None:
 
 
 def _prepare(storage: Storage, settings: Settings, demo: bool) -> None:
+    """Prepare the database, or leave it to the workers where they know what to say of it.
+
+    To end instead would be to end again and again: systemd starts the program anew each time.
+    """
     try:
         schema.init(storage.db)
-    except DatabaseError as error:
-        if explain(error) is None:
-            raise
-        log.warning("The database is away; the workers prepare it when it comes: %s", error)
+    except migrations.DatabaseTooNew as error:
+        log.error("The workers answer 503 until this is mended: %s", error)
         return
+    except DatabaseError as error:
+        if preparation.is_forbidden(error):
+            log.warning("The workers see whether they can serve it as it is: %s", error)
+        elif explain(error):
+            log.warning("The database is away; the workers prepare it when it comes: %s", error)
+        else:
+            raise
+        return
+    preparation.note_ready()
     if demo:
         passwords = Passwords(
             settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM

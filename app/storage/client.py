@@ -61,6 +61,10 @@ class Storage:
         """Return what a request that came at this time is to be answered within."""
         return Visit(self._turns, self._request_seconds, arrived_at)
 
+    def keep_out(self, is_unfit: bool) -> None:
+        """Let no request at a database that is not for this program, or let them in again."""
+        self._turns.is_unfit = is_unfit
+
     def ping(self) -> None:
         """Raise Unavailable unless the database answers."""
         try:

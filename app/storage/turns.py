@@ -31,9 +31,13 @@ class Turns:
         self._lock = threading.Lock()
         self._came_back = threading.Condition(self._lock)
         self._moved_at = monotonic()
+        # Whether the database is of another version than this program; then nobody gets a turn.
+        self.is_unfit = False
 
     def take(self, deadline: float) -> None:
         """Take a turn, or raise Unavailable where none comes free in time."""
+        if self.is_unfit:
+            raise Unfit
         with self._lock:
             if not self._free:
                 self._wait(deadline)
@@ -107,3 +111,10 @@ class TooSlow(Unavailable, PyMongoError):
 
     def __init__(self) -> None:
         super().__init__("The database is slow at the moment; please try again.")
+
+
+class Unfit(Unavailable, PyMongoError):
+    """The database is not for this program, and nothing was sent. /readyz says why."""
+
+    def __init__(self) -> None:
+        super().__init__("The service does not fit its database at the moment; please try again.")

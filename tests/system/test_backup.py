@@ -7,9 +7,11 @@ the PATH, the scripts of deploy/ are tried with it; export and import are tried 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from click.testing import CliRunner
 from pymongo import MongoClient
 
 from app.__main__ import main
+from tests.exposition import Exposition
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAME, TRIAL = "quartermaster", "quartermaster_trial"
@@ -102,6 +105,34 @@ def test_an_old_dump_goes_only_when_a_new_one_is_whole(tmp_path):
         assert done.returncode == ending
         assert len(list(tmp_path.glob("*.archive.gz*"))) == expected
         assert old.exists() == (ending == 1)
+
+
+def test_a_whole_backup_leaves_a_note_for_prometheus(tmp_path):
+    dumps, notes = tmp_path / "dumps", tmp_path / "notes"
+    dumps.mkdir()
+    (dumps / "quartermaster-20200101T000000Z.archive.gz").write_bytes(b"older")
+    (dumps / "quartermaster-20260101T000000Z.archive.gz").write_bytes(b"the newest")
+    # Where no exporter is installed, there is nobody to tell.
+    script("backup-note", dumps, notes)
+    notes.mkdir()
+    for _ in range(2):
+        before = int(time.time())
+        script("backup-note", dumps, notes)
+        (note,) = notes.iterdir()
+        shown = Exposition(note.read_text())
+        at = shown.sum("backup_last_success_timestamp_seconds")
+        assert before <= at <= time.time()
+        assert shown.sum("backup_last_size_bytes") == len(b"the newest")
+        # The exporter is another user, and reads no file with another ending.
+        assert stat.S_IMODE(note.stat().st_mode) == 0o644
+        assert note.name == "quartermaster_backup.prom"
+
+
+def test_the_unit_leaves_the_note_where_the_guide_has_it_read():
+    unit = (DEPLOY / "quartermaster-backup.service").read_text()
+    assert re.search(
+        r"^ExecStartPost=\+\S*/backup-note \S+ /var/lib/prometheus/node-exporter$", unit, re.M
+    )
 
 
 def test_an_export_restores_every_record_into_an_empty_database(tmp_path, quartermaster, seeded):

@@ -16,7 +16,7 @@ from app.__main__ import main
 from app.storage import schema
 from app.storage.migrations import CURRENT
 from tests.factories import guid, make_player, sha256
-from tests.system.programs import PROGRAM, environment, free_port
+from tests.system.programs import PROGRAM, environment
 
 NIL = "00000000-0000-0000-0000-000000000000"
 
@@ -112,7 +112,7 @@ def test_db_version_tells_where_a_database_stands(quartermaster, monkeypatch, re
     "command",
     [
         *("db init", "db check", "db check --repair", "db version", "seed", "export players"),
-        *("import players -", "api roles Ann", "token Ann", "serve"),
+        *("import players -", "api roles Ann", "token Ann"),
     ],
 )
 def test_every_command_refuses_the_database_of_a_newer_program(
@@ -121,7 +121,6 @@ def test_every_command_refuses_the_database_of_a_newer_program(
     newer = real_storage.client["newer"]
     newer.schema.insert_one({"_id": "schema", "SchemaVersion": CURRENT + 1})
     monkeypatch.setenv("QM_MONGODB_DATABASE", "newer")
-    monkeypatch.setenv("QM_PORT", str(free_port()))
     refused = quartermaster(*command.split())
     real_storage.client.drop_database("newer")
     assert refused.exit_code == 1
@@ -340,6 +339,41 @@ def test_seeding_leaves_what_was_changed_since(quartermaster, real_db):
     assert quartermaster("seed", "--players", 21, "--users", 5).exit_code == 0
     assert quartermaster("api", "roles", name).output == f"{name}: api\n"
     assert real_db.players.count_documents({"Level": 77}) == 20
+
+
+def test_seeding_is_refused_in_production_unless_it_is_asked_for(
+    quartermaster, real_db, monkeypatch
+):
+    monkeypatch.setenv("QM_ENV", "production")
+    monkeypatch.setenv("QM_SECRET_KEY", "s" * 32)
+    refused = quartermaster("seed", "--players", 3, "--users", 2)
+    assert (refused.exit_code, real_db.users.count_documents({})) == (1, 0)
+    assert refused.stderr.startswith("Error: seed is not for production")
+    wanted = quartermaster("seed", "--players", 3, "--users", 2, "--into-production")
+    assert (wanted.exit_code, real_db.players.count_documents({})) == (0, 3)
+
+
+def test_seeding_among_the_players_of_others_takes_a_yes(quartermaster, real_db, mongodb_uri):
+    quartermaster("seed", "--players", 3, "--users", 2)
+    real_db.players.insert_one(make_player())
+    refused = quartermaster("seed", "--players", 5, "--users", 2)
+    assert (refused.exit_code, real_db.players.count_documents({})) == (1, 4)
+    assert "holds players that seed has not made. --yes adds to them." in refused.stderr
+    assert on_terminal(mongodb_uri, "n\n", "seed", "--players", "5") == 1
+    assert real_db.players.count_documents({}) == 4
+    assert on_terminal(mongodb_uri, "y\n", "seed", "--players", "5") == 0
+    assert quartermaster("seed", "--players", 6, "--yes").exit_code == 0
+    assert real_db.players.count_documents({}) == 7
+
+
+def on_terminal(uri, typed, *words):
+    """Return how a command ends at whose terminal somebody types."""
+    ours, theirs = pty.openpty()
+    os.write(ours, typed.encode())
+    with os.fdopen(ours, "rb"), os.fdopen(theirs, "rb") as stdin:
+        env = environment("/nowhere", ENV="testing", MONGODB_URI=uri)
+        command = [PROGRAM, *words]
+        return subprocess.run(command, env=env, stdin=stdin, capture_output=True).returncode
 
 
 def test_an_import_without_a_password_leaves_the_one_that_is_there(

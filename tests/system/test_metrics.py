@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import signal
 import socket
@@ -14,17 +15,26 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import yaml
 
 from app.storage import schema
+from app.storage.migrations import CURRENT
 from tests.exposition import Exposition
 from tests.factories import guid, make_player
 from tests.system.programs import answers, environment, free_port, run, serving, wait_until
 
 WORKERS = 3
-DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana.json"
+ROOT = Path(__file__).parents[2]
+DASHBOARD = ROOT / "docs" / "grafana.json"
+ALERTS = ROOT / "deploy" / "alerts.yaml"
+# Told by the machine that makes the backups, in the words of this script.
+TOLD_OF_BACKUPS = set(
+    re.findall(r"^(quartermaster_\w+) ", (ROOT / "deploy" / "backup-note").read_text(), re.M)
+)
 
 
 def fetch(server, path, headers=None, body=None):
@@ -91,7 +101,7 @@ def plain_gunicorn(folder, **settings):
             env=environment(folder, PORT=str(port), **settings),
             stdout=log,
             stderr=subprocess.STDOUT,
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
         )
     process.base, process.port, process.output = f"http://127.0.0.1:{port}", port, output
     process.socket = None
@@ -221,7 +231,19 @@ def test_commands_leave_no_files(tmp_path, temporary, settings, monkeypatch):
     assert list(temporary.iterdir()) == []
 
 
-def test_the_dashboard_asks_for_nothing_that_is_not_shown(server, tmp_path, settings, real_db):
+def test_what_runs_is_shown_once_whoever_answers(server):
+    (build,) = [s for s in exposition(server).samples if s.name == "quartermaster_build_info"]
+    assert build.value == 1
+    assert build.labels == {
+        "version": version("quartermaster"),
+        "python": platform.python_version(),
+        "schema": str(CURRENT),
+    }
+
+
+def test_dashboard_and_alerts_ask_for_nothing_that_is_not_shown(
+    server, tmp_path, settings, real_db
+):
     """After traffic of every kind: changes that race, one that MongoDB refuses, and a mail."""
     account = ("racer", "--email", "racer@example.com", "--password-stdin")
     assert run(tmp_path, "user", "create", *account, stdin="secret", **settings).returncode == 0
@@ -253,7 +275,14 @@ def test_the_dashboard_asks_for_nothing_that_is_not_shown(server, tmp_path, sett
     assert shown.sum("mongodb_operation_failures_total", operation="update_one") == 1
     assert shown.sum("mails_total", outcome="sent") == 1
     asked = set(re.findall(r"quartermaster_\w+", DASHBOARD.read_text()))
-    assert asked - shown.names == set()
+    asked_by_rules = {
+        name
+        for group in yaml.safe_load(ALERTS.read_text())["groups"]
+        for rule in group["rules"]
+        for name in re.findall(r"quartermaster_\w+", rule["expr"])
+    }
+    assert len(TOLD_OF_BACKUPS) == 2
+    assert (asked | asked_by_rules) - shown.names - TOLD_OF_BACKUPS == set()
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown.names}
     shown_by_it = {re.sub(r"_(bucket|sum|count)$", "", name) for name in asked}
     assert families - shown_by_it == set()

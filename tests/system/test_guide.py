@@ -1,0 +1,203 @@
+"""The chapter of one machine, typed as it stands: real MongoDB with its shell, and our program.
+
+What a machine under test cannot have stands aside: packages, certificates and systemd are small
+scripts here, paths begin with a folder of the test, and MongoDB has another port.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from pymongo import MongoClient
+
+from app.storage import schema
+from app.storage.mongod import find_mongod
+from tests.guide import blocks, chapters, shell_blocks
+from tests.system.programs import PROGRAM, answers, free_port, wait_until
+from tests.system.test_releases import ask, unit
+
+ROOT = Path(__file__).parents[2]
+MONGOSH = shutil.which("mongosh")
+PROMTOOL = shutil.which("promtool")
+needs_mongosh = pytest.mark.skipif(
+    not MONGOSH, reason="mongosh is not installed: npm install --global mongosh"
+)
+needs_promtool = pytest.mark.skipif(
+    not PROMTOOL, reason="promtool is not installed: apt-get install prometheus"
+)
+SILENT = ("apt-get", "curl", "gpg", "chown", "certbot", "nginx", "ls")
+STAND_INS = {
+    "git": 'mkdir -p "$3" && cp -r {root}/deploy {root}/config "$3"',
+    "python3": 'mkdir -p "$3/bin" && ln -s /bin/true "$3/bin/pip" && '
+    'ln -s {program} "$3/bin/quartermaster"',
+    "systemctl": 'echo "$*" >> {home}/systemctl\n'
+    'if [ "$*" = "restart mongod" ]; then {mongod} --config {home}/etc/mongod.conf --fork '
+    "--pidfilepath {home}/mongod.pid --wiredTigerCacheSizeGB 0.25; fi",
+    # What qm hands over: a file of settings, a variable, and the command behind the options.
+    "systemd-run": 'for word; do case "$word" in\n'
+    '--property=EnvironmentFile=*) while IFS= read -r line; do export "$line"; done '
+    '< "${{word#*EnvironmentFile=}}";;\n'
+    '--setenv=*) export "${{word#--setenv=}}";;\n--*) ;;\n*) break;; esac; shift; done\nexec "$@"',
+}
+
+
+class Machine:
+    """A folder in which the guide is typed."""
+
+    def __init__(self, home):
+        self.home, self.port = home, free_port()
+        for folder in ("bin", "etc/apt/sources.list.d", "etc/nginx", "etc/systemd/system"):
+            (home / folder).mkdir(parents=True)
+        for folder in ("var/lib/mongodb", "var/log/mongodb", "usr/local/sbin"):
+            (home / folder).mkdir(parents=True)
+        places = {"root": ROOT, "program": PROGRAM, "home": home, "mongod": find_mongod(None, home)}
+        for name in SILENT:
+            self.stand_in(name, "exit 0")
+        for name, script in STAND_INS.items():
+            self.stand_in(name, script.format(**places))
+
+    def stand_in(self, name, script):
+        (self.home / "bin" / name).write_text(f"#!/bin/bash\nset -e\n{script}\n")
+        (self.home / "bin" / name).chmod(0o755)
+
+    def here(self, text):
+        """Let a text speak of this folder and of this port."""
+        text = re.sub(r"(?<![\w/.])/(etc|opt|var|usr/local)/", rf"{self.home}/\1/", text)
+        return text.replace("27017", str(self.port)).replace("@localhost/", f"@{self.address}/")
+
+    @property
+    def address(self):
+        return f"localhost:{self.port}"
+
+    def type(self, block, **variables):
+        path = f"{self.home}/bin:{self.home}/usr/local/sbin:{os.environ['PATH']}"
+        # qm and the program know their paths; here they are others.
+        qm = self.home / "opt/quartermaster/current/deploy/qm"
+        if qm.exists():
+            qm.write_text(self.here((ROOT / "deploy" / "qm").read_text()))
+        done = subprocess.run(
+            ["bash", "-e"],
+            input=self.here(block),
+            env={
+                "PATH": path,
+                "HOME": str(self.home),
+                "MONGODB_HOST": self.address,
+                **variables,
+            },
+            capture_output=True,
+            text=True,
+            cwd=self.home,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def settings(self):
+        lines = (self.home / "etc/quartermaster/environment").read_text().splitlines()
+        return {k.removeprefix("QM_"): v for k, v in (line.split("=", 1) for line in lines)}
+
+    @property
+    def secret(self):
+        return (self.home / "etc/quartermaster/mongodb-root").read_text().strip()
+
+    def root(self):
+        return MongoClient(self.address, username="root", password=self.secret, replicaSet="qm")
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory):
+    machine = Machine(tmp_path_factory.mktemp("machine"))
+    try:
+        for block in shell_blocks(chapters()["On one machine"]):
+            machine.type(block)
+        yield machine
+    finally:
+        if (machine.home / "mongod.pid").exists():
+            os.kill(int((machine.home / "mongod.pid").read_text()), signal.SIGTERM)
+
+
+@needs_mongosh
+def test_one_machine_gets_a_set_its_accounts_and_a_prepared_database(machine):
+    with MongoClient(machine.settings()["MONGODB_URI"]) as client:
+        assert client.admin.command("hello")["setName"] == "qm"
+        names = client["quartermaster"].list_collection_names()
+        assert set(names) >= schema.COLLECTIONS.keys()
+    backup = (machine.home / "etc/quartermaster/backup.yaml").read_text().split(": ")[1].strip()
+    with MongoClient(backup) as client:
+        roles = client.admin.command("connectionStatus")["authInfo"]["authenticatedUserRoles"]
+    assert {role["role"] for role in roles} == {"backup", "restore"}
+    for file in (machine.home / "etc/quartermaster").iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    asked = (machine.home / "systemctl").read_text()
+    for unit_ in re.findall(r"quartermaster[\w-]*\.\w+", asked):
+        assert (machine.home / "etc/systemd/system" / unit_).exists()
+
+
+@needs_mongosh
+def test_the_script_that_makes_accounts_may_run_again_and_gives_new_passwords(machine):
+    password = re.search(r"quartermaster:(\w+)@", machine.settings()["MONGODB_URI"])[1]
+    (line,) = [
+        line
+        for block in shell_blocks(chapters()["On one machine"])
+        for line in block.splitlines()
+        if line.startswith("mongosh")
+    ]
+    passwords = {"MONGODB_ROOT_PASSWORD": machine.secret, "MONGODB_PASSWORD": password}
+    said = machine.type(line, **passwords)
+    assert "The replica set and the accounts are ready." in said
+
+
+@needs_mongosh
+def test_a_restored_trial_is_compared_and_dropped(machine):
+    (block,) = [b for b in shell_blocks(chapters()["Backups"]) if b.startswith("mongosh")]
+    with machine.root() as client:
+        client["quartermaster_trial"].players.insert_one({})
+        members = "root@db1.internal,db2.internal,db3.internal"
+        said = machine.type(block.replace(members, f"root:{machine.secret}@{machine.address}"))
+        assert said.startswith("quartermaster 0\nquartermaster_trial 1\n")
+        assert "quartermaster_trial" not in client.list_database_names()
+
+
+@needs_mongosh
+def test_an_account_that_may_not_prepare_serves_what_is_prepared_and_nothing_else(machine):
+    account = {"revokeRolesFromUser": "quartermaster", "roles": ["dbAdmin"]}
+    current = machine.home / "opt/quartermaster"
+    settings = {**machine.settings(), "ENV": "production", "WORKERS": "1"}
+    with machine.root() as client:
+        client["quartermaster"].command(account)
+        with unit(current, **settings) as server:
+            server.socket = None
+            wait_until(lambda: answers(server), server.output)
+        # As an older program left it: with other validators, and a lower number or none.
+        client["quartermaster"].command("collMod", "players", validator={})
+        client["quartermaster"]["schema"].delete_many({})
+        with unit(current, **settings) as server:
+            said = "whose account may not change that"
+            wait_until(lambda: said in ask(server, "/readyz")[1], server.output)
+            sign_in = {"grant_type": "password", "username": "Ann", "password": "0" * 64}
+            assert ask(server, "/api/oauth/token", **sign_in)[0] == 503
+
+
+@needs_promtool
+def test_prometheus_understands_what_the_guide_gives_it(tmp_path):
+    text = chapters()["Watching it"]
+    (configuration,) = [block for block in blocks(text) if block.startswith("rule_files")]
+    (tmp_path / "prometheus.yml").write_text(configuration)
+    shutil.copy(ROOT / "deploy" / "alerts.yaml", tmp_path / "quartermaster.yaml")
+    subprocess.run([PROMTOOL, "check", "config", tmp_path / "prometheus.yml"], check=True)
+
+
+@needs_promtool
+def test_alerts_are_raised_when_they_should_be_and_only_then():
+    rules = ROOT / "tests" / "alerts_test.yaml"
+    done = subprocess.run([PROMTOOL, "test", "rules", rules], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = re.findall(r"alert: (\w+)", (ROOT / "deploy" / "alerts.yaml").read_text())
+    assert set(names) == set(re.findall(r"alertname: (\w+)", rules.read_text()))
