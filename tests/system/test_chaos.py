@@ -1,13 +1,16 @@
 """Everything breaks once, under load, and nothing that was promised is lost or done twice.
 
-``make chaos`` breaks the same things again and again, and writes docs/reliability.rst.
+``make chaos`` breaks the same things again and again, and writes docs/measurements.rst.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 from pymongo import MongoClient
@@ -15,9 +18,10 @@ from pymongo import MongoClient
 pytest.importorskip("psutil", reason="the bench extra is not installed")
 
 from tests.factories import guid, make_player
-from tests.system.chaos import clock, disk, faults, soak
+from tests.system.chaos import clock, disk, faults, games, network, skew, soak, splits
 from tests.system.chaos.replicas import SETTINGS, replica_set
 from tests.system.chaos.service import Service, service
+from tests.system.chaos.trial import Trial
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +153,45 @@ def test_a_slow_database_holds_nobody_up_for_long(own_database, tmp_path):
 def test_a_soak_leaves_memory_connections_and_files_as_they_were(own_database, tmp_path):
     seen = soak.soak(own_database, tmp_path, requests=4000).check()
     assert seen.requests >= 4000
+
+
+@pytest.mark.skipif(not clock.COMPILER, reason=clock.MISSING)
+def test_clocks_that_disagree_let_no_more_guesses_through_and_lose_nothing(own_database, tmp_path):
+    skew.storm(own_database, tmp_path, rounds=1, skews=[skew.HOUR]).check()
+
+
+def test_games_that_write_beside_the_service_lose_and_gain_nothing(own_database, tmp_path):
+    games.storm(own_database, tmp_path, rounds=1, seconds=5).check()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Three servers and some stacks of the service, on machines between which packets are lost."""
+    if not network.IS_ALLOWED:
+        pytest.skip(network.MISSING)
+    with splits.world(tmp_path_factory.mktemp("world")) as world:
+        yield world
+
+
+def test_what_an_isolated_primary_did_counts_for_nothing(world):
+    assert Trial(world).run().broken_laws() == []
+
+
+@pytest.mark.parametrize("kind", [(splits.TWO_WAY, True), (splits.MUTE, False)])
+def test_a_split_network_loses_and_invents_nothing(world, kind):
+    seen = splits.storm(world, rounds=1, kinds=[kind]).check()
+    assert seen.answers[200] > 0
+
+
+def test_what_a_dead_run_left_of_its_network_is_swept():
+    if not network.IS_ALLOWED:
+        pytest.skip(network.MISSING)
+    # Without a cleanup, and at once, as after a SIGKILL.
+    code = "import contextlib, os; from tests.system.chaos.network import Network; "
+    code += "Network(contextlib.ExitStack()); os._exit(1)"
+    dead = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
+    dead.wait()
+    names = f"{network.PREFIX}{dead.pid}-*"
+    assert list(network.NAMES.glob(names))
+    network.sweep()
+    assert not list(network.NAMES.glob(names))

@@ -16,14 +16,16 @@ import click
 from app.cli.progress import progress
 from app.storage.embedded import Lease
 from tests.system import fuzz
-from tests.system.chaos import clock, disk, faults, report
+from tests.system.chaos import clock, disk, faults, games, network, report, skew, splits
 from tests.system.chaos.replicas import replica_set
 from tests.system.chaos.service import Service
 from tests.system.chaos.soak import soak
 from tests.system.chaos.storm import Storm
+from tests.system.chaos.trial import Trial
 
-FULL_REQUESTS, FULL_ROUNDS, FULL_EXAMPLES, STORMS = 1_000_000, 8, 300, 7
-OUTPUT = Path(__file__).parents[3] / "docs" / "reliability.rst"
+FULL_REQUESTS, FULL_ROUNDS, FULL_EXAMPLES, STORMS = 1_000_000, 8, 300, 10
+GAME_SECONDS = 10
+OUTPUT = Path(__file__).parents[3] / "docs" / "measurements.rst"
 
 
 @click.command()
@@ -57,6 +59,10 @@ def main(requests, rounds, output, examples):
 def storms(folder, requests, rounds):
     """Yield the outcome of each storm as soon as it is over."""
     yield from on_a_replica_set(folder, rounds)
+    if network.IS_ALLOWED:
+        yield on_a_split_network(folder / "network", rounds)
+    else:
+        click.echo(f"The network is not split: {network.MISSING}.")
     yield faults.embedded(made(folder / "embedded"), rounds)
     if disk.IS_ALLOWED:
         yield faults.full_disk(made(folder / "full"), max(1, rounds // 2))
@@ -65,6 +71,7 @@ def storms(folder, requests, rounds):
     lease = Lease(str(folder / "single"), cache_gb=0.5)
     try:
         yield faults.slow_database(lease.uri, made(folder / "slow"), max(1, rounds // 2))
+        yield from beside_others(lease, folder, rounds)
         lately = lease.uri.replace("/?", "/soak?")
         with progress("soak", requests) as move:
             yield soak(lately, made(folder / "soak"), requests, move)
@@ -90,6 +97,27 @@ def on_a_replica_set(folder, rounds):
             served.stop()
 
 
+def on_a_split_network(folder, rounds):
+    """Split it in each way, and go through one split step by step."""
+    with splits.world(folder) as world:
+        seen = splits.storm(world, rounds)
+        for _ in range(rounds):
+            seen.complaints += Trial(world).run().broken_laws()
+            seen.faults["two-way split, step by step"] += 1
+        return seen
+
+
+def beside_others(lease, folder, rounds):
+    """Two stacks whose clocks disagree, and games that write to the players themselves."""
+    if clock.COMPILER:
+        uri = lease.uri.replace("/?", "/skew?")
+        yield skew.storm(uri, made(folder / "skew"), max(1, rounds // 2))
+    else:
+        click.echo(f"Clocks do not disagree: {clock.MISSING}.")
+    uri = lease.uri.replace("/?", "/games?")
+    yield games.storm(uri, made(folder / "games"), rounds, GAME_SECONDS)
+
+
 def made(folder):
     folder.mkdir()
     return folder
@@ -100,7 +128,8 @@ def told(outcome, seconds):
     return (
         f"{seconds:6.0f} s  {outcome.name}: {outcome.faults.total()} faults, "
         f"{outcome.requests:,} requests, {verdict.acknowledged:,} writes acknowledged, "
-        f"{verdict.lost} lost, {verdict.doubled} doubled, {len(outcome.broken_laws())} broken laws"
+        f"{verdict.lost} lost, {verdict.doubled} doubled, {verdict.missing} items lost, "
+        f"{verdict.invented} invented, {len(outcome.broken_laws())} broken laws"
     )
 
 

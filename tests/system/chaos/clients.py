@@ -22,13 +22,18 @@ BROKEN = "broken connection"
 
 
 class Client(threading.Thread):
-    """Gives, takes, moves and reads without end, and notes whatever should not have been."""
+    """Gives, takes, moves and reads without end, and notes whatever should not have been.
+
+    It has an item of its own, so it knows at each moment how much of it a player must have.
+    """
+
+    latest_seconds = LATEST_SECONDS
 
     def __init__(self, number, service, players, pace, token=None):
         super().__init__(name=f"client {number}", daemon=True)
         self._service, self._players, self._pace = service, players, pace
         self._rng = random.Random(number)
-        self._connection = service.connect(LATEST_SECONDS)
+        self._connection = service.connect(self.latest_seconds)
         self._token = token
         self._ending = threading.Event()
         self.item = guid()
@@ -42,15 +47,15 @@ class Client(threading.Thread):
 
     def run(self):
         while not self._ending.wait(self._rng.uniform(0, 2 * self._pace)):
-            operation = self._rng.choice(
-                (self._give, self._give, self._take, self._move, self._read)
-            )
-            operation(self._rng.choice(self._players))
+            self._act(self._rng.choice(self._players))
         self._connection.close()
+
+    def _act(self, player):
+        self._rng.choice((self._give, self._give, self._take, self._move, self._read))(player)
 
     def _give(self, player, quantity=None):
         quantity = quantity or self._rng.randint(1, 9)
-        answer = self._write(player, "give", quantity, quantity)
+        answer = self._write(player, self.item, "give", quantity)
         expected = self.ledger.held[player, self.item]
         if answer and answer["quantity"]["total"] != expected:
             self._complain(f"after a gift there are {answer['quantity']}, expected were {expected}")
@@ -59,7 +64,7 @@ class Client(threading.Thread):
         held = self.ledger.held[player, self.item]
         if held:
             quantity = quantity or self._rng.randint(1, held)
-            self._write(player, "take", quantity, -quantity)
+            self._write(player, self.item, "take", quantity)
 
     def _move(self, player):
         """Take from one and give to another, as a trade does."""
@@ -70,13 +75,15 @@ class Client(threading.Thread):
     def _read(self, player):
         self._until_answered("GET", f"/api/v1/players/{player}/items", None, {})
 
-    def _write(self, player, operation, quantity, change):
+    def _write(self, player, item, operation, quantity):
         path = f"/api/v1/players/{player}/items/{operation}"
-        body = json.dumps({"itemid": self.item, "quantity": quantity})
+        body = json.dumps({"itemid": item, "quantity": quantity})
         headers = {"Idempotency-Key": guid(), "Content-Type": "application/json"}
+        began = time.monotonic()
         answer = self._until_answered("POST", path, body, headers)
         if answer:
-            self.ledger.promise(player, self.item, change)
+            change = quantity if operation == "give" else -quantity
+            self.ledger.promise(player, item, change, began, time.monotonic())
         return answer
 
     def _until_answered(self, *request):
@@ -90,7 +97,7 @@ class Client(threading.Thread):
                 self.outage = max(self.outage, waited if attempt else 0.0)
                 return json.loads(body)
             if status not in (*AGAIN, BROKEN):
-                self._complain(f"{request[:2]} was answered with {status}: {body}")
+                self._refused(request, status, body, began)
                 return None
             if waited > PATIENCE_SECONDS:
                 self._complain(f"{request[:2]} was not served in {waited:.0f} seconds")
@@ -98,6 +105,10 @@ class Client(threading.Thread):
             self._judge(status, headers, body)
             self._pause(status, headers)
         return None
+
+    def _refused(self, request, status, body, began):
+        """Note an answer that is final, and no success."""
+        self._complain(f"{request[:2]} was answered with {status}: {body}")
 
     def _attempt(self, method, path, body, headers):
         began = time.monotonic()
@@ -109,7 +120,7 @@ class Client(threading.Thread):
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             if isinstance(error, TimeoutError):
-                self._complain(f"{method} {path} had no answer after {LATEST_SECONDS} seconds")
+                self._complain(f"{method} {path} had no answer after {self.latest_seconds} seconds")
             answer = BROKEN, {}, b""
         self.slowest = max(self.slowest, time.monotonic() - began)
         self.answers[answer[0]] += 1

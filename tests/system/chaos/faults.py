@@ -49,7 +49,7 @@ def database_away_at_start(served, come):
 
 def primary(replicas, served, rounds):
     """The primary is killed, paused and made to step down; then there is none at all."""
-    storm = Storm("primary", served, replicas.uri)
+    storm = Storm("primary", [served], replicas.uri)
     with storm.raging():
         for _ in range(rounds):
             storm.inject("primary killed", replicas.kill_primary)
@@ -83,7 +83,7 @@ def _without_majority(storm, replicas):
 
 def workers(replicas, served, rounds):
     """Workers are killed amid requests, all are replaced, and the whole service is restarted."""
-    storm = Storm("service", served, replicas.uri)
+    storm = Storm("service", [served], replicas.uri)
     with storm.raging():
         for _ in range(rounds):
             storm.inject("worker killed", served.kill_worker)
@@ -99,7 +99,7 @@ def clock(replicas, folder, rounds):
     jumping = Clock(folder)
     settings = {"MONGODB_URI": replicas.uri, "preload": jumping.environment}
     with service(folder, workers=2, account=False, **settings) as served:
-        storm = Storm("clock", served, replicas.uri)
+        storm = Storm("clock", [served], replicas.uri)
         with storm.raging():
             for _ in range(rounds):
                 for jump in JUMPS:
@@ -116,7 +116,7 @@ def _see_the_jump(storm):
 def embedded(folder, rounds):
     """The embedded server is killed, and so is everything with it."""
     with service(folder, workers=2, **EMBEDDED) as served:
-        storm = Storm("embedded server", served, _state(folder)["uri"])
+        storm = Storm("embedded server", [served], _state(folder)["uri"])
         with storm.raging():
             for _ in range(rounds):
                 storm.inject("embedded server killed", _kill_embedded, folder)
@@ -140,7 +140,7 @@ def full_disk(folder, rounds):
         small_disk(folder / "disk", DISK) as disk,
         service(disk.folder, workers=2, **EMBEDDED) as served,
     ):
-        storm = Storm("full disk", served, _state(disk.folder)["uri"])
+        storm = Storm("full disk", [served], _state(disk.folder)["uri"])
         with storm.raging():
             for _ in range(rounds):
                 storm.inject("disk full", _fill_and_free, storm, disk)
@@ -165,7 +165,7 @@ def slow_database(uri, folder, rounds, clients=32):
         closing(Cable(urlsplit(uri).port)) as road,
         service(folder, workers=2, MONGODB_URI=led_by(road, uri)) as served,
     ):
-        storm = Storm("slow database", served, uri, clients)
+        storm = Storm("slow database", [served], uri, clients)
         with storm.raging():
             for _ in range(rounds):
                 storm.inject("database hung", _hang, storm, road, served)

@@ -1,4 +1,4 @@
-"""A replica set of three real MongoDB servers on loopback, and what can befall its primary."""
+"""A replica set of three real MongoDB servers, and what can befall its primary."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
 from app.storage.mongod import find_mongod
+from tests.system.chaos.network import LOOPBACK
 from tests.system.programs import free_port, wait_until
 
 NAME = "chaos"
@@ -28,9 +29,9 @@ SETTINGS = {
 class Member:
     """One server of the set."""
 
-    def __init__(self, folder, mongod):
-        self.port = free_port()
-        self.host = f"127.0.0.1:{self.port}"
+    def __init__(self, folder, mongod, node):
+        self.node, self.port = node, free_port()
+        self.host = f"{node.address}:{self.port}"
         self._folder, self._mongod = Path(folder), mongod
         self._folder.mkdir(parents=True)
         self.process = None
@@ -38,15 +39,18 @@ class Member:
     def start(self):
         with (self._folder / "mongod.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [
-                    *(str(self._mongod), "--dbpath", str(self._folder), "--replSet", NAME),
-                    *("--bind_ip", "127.0.0.1", "--port", str(self.port), "--nounixsocket"),
-                    *("--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "128", "--quiet"),
-                ],
+                self.node.inside(self._command()),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
+
+    def _command(self):
+        return [
+            *(str(self._mongod), "--dbpath", str(self._folder), "--replSet", NAME),
+            *("--bind_ip", self.node.address, "--port", str(self.port), "--nounixsocket"),
+            *("--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "128", "--quiet"),
+        ]
 
     def signal(self, number):
         os.kill(self.process.pid, number)
@@ -84,8 +88,10 @@ class Member:
 class ReplicaSet:
     """The set as a whole."""
 
-    def __init__(self, folder, mongod):
-        self.members = [Member(Path(folder) / f"member-{n}", mongod) for n in range(3)]
+    def __init__(self, folder, mongod, nodes):
+        self.members = [
+            Member(Path(folder) / f"member-{n}", mongod, node) for n, node in enumerate(nodes)
+        ]
         self.uri = f"mongodb://{','.join(m.host for m in self.members)}/?replicaSet={NAME}"
 
     def start(self):
@@ -167,10 +173,10 @@ class ReplicaSet:
 
 
 @contextmanager
-def replica_set(folder):
+def replica_set(folder, nodes=(LOOPBACK,) * 3):
     """Yield a set of three that is yet to be started, and stop it when the block ends."""
     folder.mkdir(exist_ok=True)
-    replicas = ReplicaSet(folder, find_mongod(None, folder))
+    replicas = ReplicaSet(folder, find_mongod(None, folder), nodes)
     try:
         yield replicas
     finally:

@@ -1,4 +1,4 @@
-"""What the storms have shown, for a terminal and for docs/reliability.rst."""
+"""What the storms have shown, for a terminal and for docs/measurements.rst."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from tests import hostile
 from tests.system.chaos.clients import BROKEN
 
 HEAD = (
-    *("storm", "faults", "requests", "200", "401", "503", "500", "other", "broken"),
-    *("slowest s", "outage s", "acknowledged", "lost", "doubled"),
+    *("storm", "faults", "requests", "200", "401", "409", "503", "500", "other", "broken"),
+    *("slowest s", "outage s", "acknowledged", "lost", "doubled", "items lost", "invented"),
+    *("versions wrong",),
 )
-STATUSES = (200, 401, 503, 500)
+STATUSES = (200, 401, 409, 503, 500)
 FAULTS_HEAD = ("fault", "times")
 SIZES_HEAD = ("worker", "MB before", "MB after", "files", "files after", "links", "links after")
 
@@ -35,7 +36,7 @@ def enemies(tried):
 
 
 def document(outcomes, machine, tried):
-    """Return docs/reliability.rst."""
+    """Return docs/measurements.rst."""
     storms, broken, sizes = (_rst(head, rows) for head, rows in _tables(outcomes))
     return TEXT.format(
         storms=storms,
@@ -62,7 +63,8 @@ def _row(outcome):
     return (
         *(outcome.name, f"{outcome.faults.total():,}", *(f"{count:,}" for count in counts)),
         *(f"{outcome.slowest:.1f}", f"{outcome.outage:.1f}"),
-        *(f"{n:,}" for n in (verdict.acknowledged, verdict.lost, verdict.doubled)),
+        # All numbers of the verdict, in the order of the head.
+        *(f"{n:,}" for n in verdict[:-1]),
     )
 
 
@@ -105,67 +107,11 @@ def _rst(head, rows):
     return "\n".join([rule, lines[0], rule, *lines[2:], rule])
 
 
-TEXT = """Reliability
-===========
+TEXT = """Measurements
+============
 
-What the service promises when something under it breaks, and the last run of ``make chaos``, which
-breaks it and looks. This file is written by that run.
-
-What is promised
-----------------
-
-- **An answer of 200 to a change is kept.** It is given when a majority of the MongoDB servers has
-  the change. One that is sent again with its Idempotency-Key is made once, whatever was lost on the
-  way, for as long as the player had no more than 64 other changes meanwhile.
-- **503 means: try again**, after as many seconds as ``Retry-After`` says. The client that sends the
-  same key again need not know whether the first try came through. 500 is a bug.
-- **A request is answered in time.** At the database it may take five seconds
-  (``QM_MONGODB_OPERATION_SECONDS``), and may wait two before that; then it is a 503.
-- **Nothing has to be restarted by hand.** When there is a primary again, or room on the disk, the
-  service goes on by itself.
-
-======================================  ============================================================
-when                                    then
-======================================  ============================================================
-the primary dies, hangs or steps down   requests wait for the election, or end in 503 if it takes
-                                        longer than ``QM_MONGODB_SELECTION_SECONDS``
-two of three servers are away           503 for all that needs the database
-a worker or the whole service is        connections break; nothing that was acknowledged is lost
-killed
-reload, restart                         a reload breaks nothing; a restart refuses connections until
-                                        the new program listens (`Deploying <deploy.rst>`_ tells how
-                                        not even that)
-MongoDB is away at the start            the service starts; ``/readyz`` says 503 until it comes
-MongoDB is slow or hangs                so many requests as a worker has threads wait for it, the
-                                        others are refused at once; probes and the documentation
-                                        are served; connections stay within the pool
-the disk of the embedded server is      503 while MongoDB is down; it is started again every two
-full                                    seconds, and ``guardian.log`` says why it fails
-the clock jumps                         tokens may run out early (401), and callers sign in again
-======================================  ============================================================
-
-How it is seen
---------------
-
-Clients give, take, move and read items through gunicorn with several workers, over three real
-MongoDB servers on loopback. Each change has its Idempotency-Key, and is repeated with it on 503,
-429, time-outs and broken connections until it is answered. Every client has an item of its own and
-keeps a ledger. When the storm is over, each player must hold exactly what the ledgers say, and have
-been written to exactly as often as was acknowledged. No answer may be a 500, come later than ten
-seconds after its request, or be a 503 without ``Retry-After``; all clients must be served again
-after each fault.
-
-::
-
-    make chaos                                      # everything, and a million requests
-    make chaos REQUESTS=20000 STORMS=1 EXAMPLES=9   # a look, which writes nothing
-    make test T=tests/system/test_chaos.py          # everything once, as make test does it
-
-It needs wrk and a C compiler (``apt-get install wrk gcc libc6-dev``), and the superuser's rights to
-fill a disk.
-
-What was seen
--------------
+The last run of ``make chaos``, which writes this file. `Reliability <reliability.rst>`_ tells what
+is promised, and how it is seen.
 
 {machine}
 
@@ -173,7 +119,10 @@ What was seen
 
 *Slowest* is the longest that a client waited for any answer, *outage* the longest from the first
 try of a request to its success, *broken* are connections that ended without an answer, as they do
-when a process is killed. The soak is made by wrk, beside clients that keep ledgers.
+when a process is killed. *Lost* and *doubled* are writes, by the versions of the players that they
+changed; *items lost* and *invented* are items, by what the players hold in the end; *versions
+wrong* are players whose Version is not the number of acknowledged writes. 409 is a take of more
+than is there. The soak is made by wrk, beside clients that keep ledgers.
 
 {faults}
 

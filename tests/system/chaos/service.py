@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from tests.factories import sha256
+from tests.system.chaos.network import LOOPBACK
 from tests.system.programs import PROGRAM, environment, exchange, free_port, run, wait_until
 
 NAME, PASSWORD = "stormcaller", "secret"
@@ -22,8 +23,8 @@ SECRET = "a secret that only the storms use, 32+"
 class Service:
     """gunicorn with several workers, always at the same address."""
 
-    def __init__(self, folder, workers=3, preload=None, **settings):
-        self.folder, self.port = Path(folder), free_port()
+    def __init__(self, folder, workers=3, preload=None, node=LOOPBACK, **settings):
+        self.folder, self.port, self.node = Path(folder), free_port(), node
         self.output = self.folder / "output.txt"
         self.settings = {
             "ENV": "production",
@@ -31,6 +32,7 @@ class Service:
             "WORKERS": str(workers),
             "MAX_REQUESTS": "0",
             "LOG_LEVEL": "WARNING",
+            "HOST": node.address,
             **settings,
         }
         self._preload = preload or {}
@@ -40,7 +42,7 @@ class Service:
         """Start, and wait for the first answer, whatever it says."""
         with self.output.open("ab") as log:
             self._process = subprocess.Popen(
-                [PROGRAM, "serve", "--port", str(self.port)],
+                self.node.inside([PROGRAM, "serve", "--port", str(self.port)]),
                 env={**environment(self.folder, **self.settings), **self._preload},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -87,7 +89,7 @@ class Service:
         return psutil.Process(self._process.pid).children()
 
     def connect(self, timeout):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        return http.client.HTTPConnection(self.node.address, self.port, timeout=timeout)
 
     def ask(self, method, path, body=None, timeout=20, **headers):
         """Send one request on a connection of its own; return status, headers and body."""

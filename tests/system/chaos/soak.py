@@ -39,7 +39,7 @@ def soak(uri, folder, requests, progress=lambda done: None):
     with service(folder, workers=WORKERS, **settings) as served:
         # Checking a password takes 19 MB, of which a thread keeps some; once is enough.
         token = served.sign_in()
-        storm = Storm("soak", served, uri, CLIENTS, token)
+        storm = Storm("soak", [served], uri, CLIENTS, token)
         file = load.write_requests(folder / "requests.txt", _mixed(uri))
         warm = _send(storm, served, file, token, requests * WARM_UP, progress)
         before = _sizes(served)

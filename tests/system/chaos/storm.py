@@ -45,9 +45,13 @@ class Outcome:
     def broken_laws(self):
         """Return a sentence for each law that did not hold."""
         laws = list(self.complaints)
-        if self.verdict.lost or self.verdict.doubled:
-            laws.append(f"{self.verdict.lost} writes were lost, {self.verdict.doubled} doubled")
-        laws += self.verdict.differences
+        verdict = self.verdict
+        if verdict.wrong_versions:
+            laws.append(
+                f"{verdict.wrong_versions} versions are not the number of writes: "
+                f"{verdict.lost} were lost, {verdict.doubled} doubled"
+            )
+        laws += verdict.differences
         laws += [
             f"{n} answers were {status}" for status, n in self.answers.items() if status == 500
         ]
@@ -66,22 +70,29 @@ class Storm:
     # Tells whoever watches what has happened.
     say = staticmethod(lambda text: None)
 
-    def __init__(self, name, service, uri, clients=CLIENTS, token=None):
+    def __init__(self, name, services, uri, clients=CLIENTS, token=None):
         self.outcome = Outcome(name)
-        self._service, self._uri = service, uri
-        players = self._add_players()
+        self._services, self._uri = services, uri
+        # What others do to the players beside the clients, with ledgers of their own.
+        self.beside = []
+        self.players = self._make_players()
+        with MongoClient(uri, w="majority") as client:
+            client.get_default_database(DATABASE).players.insert_many(self.players)
+        self.ids = [player["_id"] for player in self.players]
+        self.clients = self._make_clients(clients, token)
+
+    def _make_players(self):
+        return [make_player() for _ in range(PLAYERS)]
+
+    def _make_clients(self, clients, token):
         step = PLAYERS // clients or 1
-        self.clients = [
-            Client(n, service, _some(players, n * step), PACE_SECONDS, token)
+        return [
+            Client(n, self._service_of(n), _some(self.ids, n * step), PACE_SECONDS, token)
             for n in range(clients)
         ]
 
-    def _add_players(self):
-        players = [make_player() for _ in range(PLAYERS)]
-        with MongoClient(self._uri, w="majority") as client:
-            client.get_default_database(DATABASE).players.insert_many(players)
-        self._ids = [player["_id"] for player in players]
-        return self._ids
+    def _service_of(self, number):
+        return self._services[number % len(self._services)]
 
     def inject(self, name, fault, *arguments):
         """Let something break under load, and wait until every client is served again."""
@@ -110,15 +121,16 @@ class Storm:
 
     @contextmanager
     def raging(self):
-        for client in self.clients:
-            client.start()
+        everybody = [*self.clients, *self.beside]
+        for one in everybody:
+            one.start()
         try:
             yield self
         finally:
-            for client in self.clients:
-                client.stop()
-            for client in self.clients:
-                client.join()
+            for one in everybody:
+                one.stop()
+            for one in everybody:
+                one.join()
             self._settle()
 
     def _settle(self):
@@ -129,9 +141,10 @@ class Storm:
             outcome.complaints += client.complaints
             outcome.slowest = max(outcome.slowest, client.slowest)
             outcome.outage = max(outcome.outage, client.outage)
-        if self._service.tracebacks():
+        if any(service.tracebacks() for service in self._services):
             outcome.complaints.append("the service has logged a bug of its own")
-        outcome.verdict = compare([client.ledger for client in self.clients], self._stored())
+        ledgers = [one.ledger for one in (*self.clients, *self.beside)]
+        outcome.verdict = compare(ledgers, self.players, self._stored())
 
     def _stored(self):
         """Read what a majority of the servers holds, which no election takes back."""
@@ -139,7 +152,7 @@ class Storm:
             majority = ReadConcern("majority")
             database = client.get_default_database(DATABASE)
             players = database.get_collection("players", read_concern=majority)
-            return list(players.find({"_id": {"$in": self._ids}}))
+            return list(players.find({"_id": {"$in": self.ids}}))
 
 
 def _some(players, start):
