@@ -23,7 +23,7 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("connections")
-    few = {"WORKERS": "1", "THREADS": str(THREADS), "STALL_SECONDS": "1"}
+    few = {"WORKERS": "1", "THREADS": str(THREADS), "HEAD_SECONDS": "1", "BODY_SECONDS": "1"}
     with serving(folder, "--demo", **few) as server:
         yield server
 
