@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import struct
 from enum import Enum, auto
 from typing import Any
 
@@ -15,6 +16,7 @@ MOST_BYTES = 64 * 1024
 # What a client that was told to close may still send without being cut off.
 FAREWELL_BYTES = 1024 * 1024
 
+_RESET = struct.pack("ii", 1, 0)
 _BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -99,7 +101,10 @@ class NonBlockingSocket:
         self._sock.shutdown(how)
 
     def close(self) -> None:
-        self.unsent.clear()
+        if self.unsent:
+            # A client that does not read would keep the system waiting in our place.
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            self.unsent.clear()
         self._sock.close()
 
 
