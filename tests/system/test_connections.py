@@ -161,6 +161,29 @@ def test_a_silent_connection_does_not_keep_a_worker_that_is_to_end(tmp_path):
         assert server.wait(60) == 0
 
 
+def test_a_worker_that_is_to_end_serves_requests_that_have_begun(tmp_path):
+    parts = {HEALTH[:10]: HEALTH[10:], HEALTH[:-2] + b"Content-Length: 5\r\n\r\n12": b"345"}
+    with (
+        serving(tmp_path, "--demo", WORKERS="1", DRAIN_SECONDS="0") as server,
+        ExitStack() as stack,
+    ):
+        address = ("127.0.0.1", server.port)
+        silent, *begun = (
+            stack.enter_context(socket.create_connection(address, timeout=20)) for _ in range(3)
+        )
+        for client, part in zip(begun, parts, strict=True):
+            client.sendall(part)
+        with connect(server) as connection:
+            ask(connection)
+        server.send_signal(signal.SIGTERM)
+        # A worker that lets nobody in any more closes who has said nothing.
+        assert silent.recv(1) == b""
+        for client, rest in zip(begun, parts.values(), strict=True):
+            client.sendall(rest)
+            assert client.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert server.wait(60) == 0
+
+
 def test_requests_that_are_sent_ahead_are_answered_in_order(server):
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
         ids = [f"ahead-{number}" for number in range(20)]

@@ -23,6 +23,7 @@ from pymongo import MongoClient
 
 from tests.factories import sha256
 from tests.system.programs import environment, free_port, serving, wait_until
+from tests.system.test_connections import busy, sign_in
 
 THREADS = 2
 # More than a worker has threads, whatever it has beside those for the database.
@@ -130,6 +131,16 @@ def test_clients_that_do_not_close_hold_nobody_up(server):
         ask_for_all(server)
 
 
+def test_bodies_that_stop_before_their_end_take_a_bounded_memory(server):
+    part = POST + b"Content-Length: 1000000\r\n\r\n" + b" " * 999_000
+    with connected(server, 80, part) as sockets:
+        # A worker keeps 64 MiB; then who has been at it for longest makes room.
+        wait_until(lambda: len(ended(sockets)) >= 12, seconds=20)
+        ask_for_all(server)
+        assert ended(sockets) == sockets[: len(ended(sockets))]
+        assert len(ended(sockets)) < 20
+
+
 def test_an_answer_that_is_read_slowly_comes_whole(server):
     with connected(server, 1, LARGE * 3 + CLOSE, buffer=4096) as [client]:
         client.settimeout(20)
@@ -160,7 +171,8 @@ def test_silent_connections_beyond_the_limit_of_files_hold_nobody_up(tmp_path, d
         )
         [worker] = workers_of(server)
         assert resource.prlimit(worker, resource.RLIMIT_NOFILE) == (400, 400)
-        with connected(server, 300) as sockets:
+        # Who is being answered, or was a moment ago, is not in the way.
+        with busy(server, THREADS, sign_in), connected(server, 300) as sockets:
             ask_for_all(server)
             # Who has been silent for longest has made room, and nobody else.
             wait_until(lambda: len(ended(sockets)) > 60, seconds=10)
