@@ -44,8 +44,14 @@ class Settings:
     WORKER_TIMEOUT_SECONDS: int = 30
     # How long a stopping worker may finish what it has begun.
     GRACEFUL_TIMEOUT_SECONDS: int = 20
-    # How long a client may stop amid a request or an answer.
-    STALL_SECONDS: int = 30
+    # How many connections one worker holds; then who has been silent for longest is closed.
+    CONNECTIONS: int = 1000
+    # How long a client may take to send the head of a request, from its first byte on.
+    HEAD_SECONDS: float = 10.0
+    # How long a client may take to send the body of a request, from the end of the head on.
+    BODY_SECONDS: float = 30.0
+    # How long a client may take to read an answer that does not leave us at once.
+    SEND_SECONDS: float = 30.0
     # How long a connection may be idle between two requests.
     KEEPALIVE_SECONDS: int = 65
     # How long a stopping worker still serves an idle connection; more than a proxy keeps one.

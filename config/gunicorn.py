@@ -16,6 +16,7 @@ workers = settings.WORKERS
 worker_class = "app.http.worker.Worker"
 # Two more than may be at the database, so that what needs none of it never waits for it.
 threads = settings.THREADS + 2
+worker_connections = settings.CONNECTIONS
 timeout = settings.WORKER_TIMEOUT_SECONDS
 graceful_timeout = settings.GRACEFUL_TIMEOUT_SECONDS
 # The worker reads these two in its own way: see app/http/worker.py.
@@ -26,6 +27,9 @@ keepalive = settings.KEEPALIVE_SECONDS
 limit_request_line = 8190
 # No client may set SCRIPT_NAME or PATH_INFO by a header.
 forwarder_headers = ""
+# Whether a proxy was reached by HTTPS is for app/http/address.py to say, by X-Forwarded-Proto
+# alone. gunicorn would refuse requests where that and the headers of older proxies differ.
+secure_scheme_headers: dict[str, str] = {}
 # The application writes one line per request itself, with the request id in it.
 accesslog = None
 logger_class = "app.http.logs.GunicornLogger"

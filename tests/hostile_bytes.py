@@ -77,6 +77,7 @@ HEADERS = [
     Raw("no host", get(host=b""), 200, 400),
     Raw("a host with a path", get(host=b"Host: x/../y\r\n"), 200, 400),
     Raw("a host with a user", get(host=b"Host: a@evil.example\r\n"), 200, 200),
+    Raw("HTTPS or not", get(b"X-Forwarded-Proto: https\r\nX-Forwarded-Ssl: off\r\n"), 200, 200),
     Raw("SCRIPT_NAME", get(b"SCRIPT_NAME: /x\r\n"), 200, 200),
     Raw("PATH-INFO", get(b"PATH-INFO: /x\r\nScript-Name: /x\r\n"), 200, 200),
     Raw("an expectation", get(b"Expect: nothing\r\n"), 417, 200),

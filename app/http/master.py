@@ -1,4 +1,4 @@
-"""What gunicorn's master does so that all workers of a run count as one.
+"""What gunicorn's master does for all workers: it opens the way for many files, and for counting.
 
 Each worker counts in a place of its own in the folder of the run, and a new worker takes the place
 of one that ended. The folder is locked by every process of the run, so that whoever starts later
@@ -19,10 +19,21 @@ from typing import Any
 
 from prometheus_client.multiprocess import mark_process_dead
 
+import config
+from app.http import open_files
+
 PREFIX = "quartermaster-metrics-"
 
 
 def on_starting(server: Any) -> None:
+    open_files.raise_limit()
+    shortage = open_files.shortage(server.cfg.worker_connections, config.load().MONGODB_POOL_SIZE)
+    if shortage:
+        server.log.warning(shortage)
+    _make_folder(server)
+
+
+def _make_folder(server: Any) -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         # A folder that is locked, or somebody else's, is none of ours.
         with contextlib.suppress(OSError):

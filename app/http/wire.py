@@ -82,7 +82,7 @@ def write_error(sock: Any, status: int, reason: str, message: str) -> None:
     }
     log.warning("request", extra={"details": details})
     metrics.REQUESTS.labels(metrics.REFUSED, metrics.NONE, status).inc()
-    util.write_nonblock(sock, head.encode("latin1") + body)
+    sock.sendall(head.encode("latin1") + body)
 
 
 def _address_of(sock: Any) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 PROGRAM = str(Path(sys.executable).with_name("quartermaster"))
@@ -36,9 +38,13 @@ def run(folder, *arguments, stdin="", **settings):
 
 
 @contextmanager
-def serving(folder, *arguments, port=None, **settings):
-    """Serve until the block ends, and give the process with its address."""
+def serving(folder, *arguments, port=None, files=None, **settings):
+    """Serve until the block ends, and give the process with its address.
+
+    The soft and the hard limit of open files may be other than ours.
+    """
     port = port or free_port()
+    limit = partial(resource.setrlimit, resource.RLIMIT_NOFILE, files) if files else None
     output = Path(folder) / "output.txt"
     with output.open("wb") as log:
         process = subprocess.Popen(
@@ -48,6 +54,7 @@ def serving(folder, *arguments, port=None, **settings):
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=limit,
         )
     process.base, process.port, process.output = f"http://127.0.0.1:{port}", port, output
     process.socket = settings.get("SOCKET")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
 import signal
 import socket
 import threading
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 import pytest
 
@@ -23,7 +24,8 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("connections")
-    few = {"WORKERS": "1", "THREADS": str(THREADS), "STALL_SECONDS": "1"}
+    few = {"WORKERS": "1", "THREADS": str(THREADS)}
+    few |= {"HEAD_SECONDS": "1", "BODY_SECONDS": "1", "SEND_SECONDS": "1"}
     with serving(folder, "--demo", **few) as server:
         yield server
 
@@ -92,13 +94,13 @@ def test_silent_connections_take_no_thread(server):
             ask(connection)
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        b"GET /healthz HTTP/1.1\r\nHos",
-        b"POST /api/oauth/token HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
-    ],
-)
+PARTS = [
+    b"GET /healthz HTTP/1.1\r\nHos",
+    b"POST /api/oauth/token HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+]
+
+
+@pytest.mark.parametrize("part", PARTS)
 def test_a_client_that_stops_amid_its_request_does_not_keep_a_thread(server, part):
     with ExitStack() as stack:
         for _ in range(THREADS * 4):
@@ -107,6 +109,33 @@ def test_a_client_that_stops_amid_its_request_does_not_keep_a_thread(server, par
         with connect(server) as connection:
             ask(connection)
     assert "Traceback" not in server.output.read_text()
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_time_counts_from_the_beginning_and_not_from_the_last_byte(server, part):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=0.1) as slow:
+        slow.sendall(part)
+        said = b""
+        for _ in range(99):
+            with suppress(TimeoutError):
+                said = slow.recv(1000)
+                break
+            slow.sendall(b" ")
+        head, _, body = said.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n")
+        assert json.loads(body)["Message"].endswith("request timeout.")
+        assert slow.recv(1000) == b""
+
+
+def test_an_answer_that_nobody_reads_is_not_kept_for_ever(server):
+    large = b"GET /api/docs/files/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect(("127.0.0.1", server.port))
+        slow.sendall(large * 8)
+        gone = select.poll()
+        gone.register(slow, select.POLLHUP | select.POLLRDHUP)
+        assert gone.poll(20_000)
 
 
 def test_clients_that_are_told_to_close_and_do_not_hold_nobody_up(server):
@@ -129,6 +158,29 @@ def test_a_silent_connection_does_not_keep_a_worker_that_is_to_end(tmp_path):
         with connect(server) as connection:
             ask(connection)
         server.send_signal(signal.SIGTERM)
+        assert server.wait(60) == 0
+
+
+def test_a_worker_that_is_to_end_serves_requests_that_have_begun(tmp_path):
+    parts = {HEALTH[:10]: HEALTH[10:], HEALTH[:-2] + b"Content-Length: 5\r\n\r\n12": b"345"}
+    with (
+        serving(tmp_path, "--demo", WORKERS="1", DRAIN_SECONDS="0") as server,
+        ExitStack() as stack,
+    ):
+        address = ("127.0.0.1", server.port)
+        silent, *begun = (
+            stack.enter_context(socket.create_connection(address, timeout=20)) for _ in range(3)
+        )
+        for client, part in zip(begun, parts, strict=True):
+            client.sendall(part)
+        with connect(server) as connection:
+            ask(connection)
+        server.send_signal(signal.SIGTERM)
+        # A worker that lets nobody in any more closes who has said nothing.
+        assert silent.recv(1) == b""
+        for client, rest in zip(begun, parts.values(), strict=True):
+            client.sendall(rest)
+            assert client.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
         assert server.wait(60) == 0
 
 

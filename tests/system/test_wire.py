@@ -51,6 +51,36 @@ def test_a_chunked_body_is_as_good_as_any(server):
     assert (status, body["token_type"]) == (200, "bearer")
 
 
+def test_a_body_in_tiny_chunks_is_refused_where_they_are_too_many(server):
+    padded = BODY.ljust(2000)
+    assert send(server, chunked(*(padded[at : at + 1] for at in range(len(padded)))))[0] == 200
+    padded = BODY.ljust(20_000)
+    assert send(server, chunked(*(padded[at : at + 1] for at in range(len(padded)))))[0] == 400
+
+
+def test_a_client_that_asks_first_is_told_to_send_its_body(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        length = f"Content-Length: {len(BODY)}\r\n\r\n".encode()
+        connection.sendall(POST + b"Expect: 100-continue\r\n" + length)
+        assert connection.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(BODY[:10])
+        connection.sendall(BODY[10:])
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_a_client_that_asks_first_is_not_told_to_send_what_is_too_large(server):
+    request = POST + b"Expect: 100-continue\r\nContent-Length: 9999999\r\n\r\n"
+    status, headers, _ = send(server, request)
+    assert (status, headers["connection"]) == (413, "close")
+
+
+@pytest.mark.parametrize(("version", "connection"), [("1.0", "close"), ("1.1", "keep-alive")])
+def test_both_versions_of_http_end_as_they_should(server, version, connection):
+    request = f"GET /healthz HTTP/{version}\r\nHost: x\r\n\r\n".encode()
+    status, headers, _ = send(server, request)
+    assert (status, headers["connection"]) == (200, connection)
+
+
 @pytest.mark.parametrize("filler", [b" ", b"x"])
 def test_a_chunked_body_over_the_limit_is_a_413_and_not_cut(server, filler):
     status, _, body = send(server, chunked(BODY, *[filler * 65536] * 20))

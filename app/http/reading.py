@@ -1,0 +1,250 @@
+"""Tells from the bytes of a client whether its request is complete, before a thread reads it.
+
+Where a request begins and ends is for gunicorn's own parser alone to say: it reads the head and the
+body out of memory, and what stands behind them is the next request. What is found out here only
+decides when it may begin, so that it never has to wait. A second parser that cut the bytes into
+requests might cut them elsewhere, and let one request hide in another.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from gunicorn.http.body import DEFAULT_MAX_CHUNK_SIZE_LINE, LengthReader
+from gunicorn.http.errors import InvalidChunkSize, LimitRequestHeaders, NoMoreData
+from gunicorn.http.parser import RequestParser
+
+# The longest head, all headers together.
+HEAD_BYTES = 64 * 1024
+# What a chunked body may hold beside its content: sizes, extensions, ends of lines and trailers.
+FRAMING_BYTES = 64 * 1024
+# gunicorn searches and copies what it has read at once, for every chunk: so it gets a little.
+PIECE_BYTES = 8192
+# By how much gunicorn may read ahead of what the application asks of a chunked body.
+READ_AHEAD_BYTES = 1024
+
+_CRLF = b"\r\n"
+_HEAD_END = b"\r\n\r\n"
+_BARE_LF = re.compile(rb"(?<!\r)\n")
+_HEX = re.compile(rb"[0-9a-fA-F]+")
+
+
+class IncompleteError(Exception):
+    """gunicorn's parser asks for more than has come."""
+
+
+class TooFragmentedError(InvalidChunkSize):
+    """A body of tiny chunks costs us more than its sender."""
+
+    def __str__(self) -> str:
+        return f"More than {FRAMING_BYTES} bytes around the chunks of a body."
+
+
+class Received:
+    """What has come and is not read yet, in the place of gunicorn's reader of sockets.
+
+    Places in it are counted from the first byte that is not read.
+    """
+
+    def __init__(self) -> None:
+        self._data: bytes | bytearray = b""
+        self._at = 0
+        self.has_ended = False
+
+    def __len__(self) -> int:
+        return len(self._data) - self._at
+
+    def feed(self, piece: bytes) -> None:
+        if self._at == len(self._data):
+            self._data, self._at = piece, 0
+            return
+        # It grows without being copied for each piece, of which there may be one per byte.
+        if isinstance(self._data, bytes):
+            self._data = bytearray(self._data)
+        del self._data[: self._at]
+        self._at = 0
+        self._data += piece
+
+    def read(self, size: int | None = None, read_ahead: int | None = None) -> bytes:
+        """Return so many bytes or, asked for none, some; fewer only where the client has ended."""
+        least = 1 if size is None else size
+        if len(self) < least and not self.has_ended:
+            raise IncompleteError
+        most = max(PIECE_BYTES, read_ahead or 0) if size is None else size
+        piece = self.peek(0, most)
+        self._at += len(piece)
+        return piece
+
+    def unread(self, data: bytes) -> None:
+        """Take back the end of what was read."""
+        self._at -= len(data)
+        if not self._data.startswith(data, max(0, self._at)):
+            raise ValueError("What is given back was not read last.")
+
+    def skip(self, count: int) -> None:
+        self._at += count
+
+    def peek(self, start: int, size: int) -> bytes:
+        start += self._at
+        return bytes(self._data[start : start + size])
+
+    def find(self, text: bytes, start: int) -> int:
+        return max(-1, self._data.find(text, self._at + max(0, start)) - self._at)
+
+    def has_bare_lf(self, start: int) -> bool:
+        return _BARE_LF.search(self._data, self._at + start) is not None
+
+
+class Chunks:
+    """Follows a chunked body to its end, and looks at each byte once."""
+
+    def __init__(self, received: Received, most_content: int) -> None:
+        self._received = received
+        self._most_content = most_content
+        self.are_whole = False
+        # Where the content of a chunk ends; before the first, as if there had been one.
+        self._end = -len(_CRLF)
+        self._framing = 0
+        self._searched = 0
+        self._trailers: int | None = None
+
+    def are_decided(self) -> bool:
+        """Tell whether they are all here, or are wrong, or more than is allowed."""
+        while self._trailers is None:
+            if len(self._received) < self._end + len(_CRLF):
+                return len(self._received) - self._framing > self._most_content
+            if self._end >= 0 and self._received.peek(self._end, 2) != _CRLF:
+                return True
+            start = self._end + len(_CRLF)
+            if start - self._framing > self._most_content:
+                return True
+            end = self._received.find(_CRLF, max(start, self._searched))
+            if end < 0:
+                self._searched = max(start, len(self._received) - 1)
+                return len(self._received) - start > DEFAULT_MAX_CHUNK_SIZE_LINE
+            if not self._begin_chunk(self._received.peek(start, end - start), end + len(_CRLF)):
+                return True
+        return self._trailers_are_decided(self._trailers)
+
+    def _begin_chunk(self, line: bytes, start: int) -> bool:
+        """Take the line before a chunk, which starts there; False where that tells no size."""
+        self._framing += len(line) + 2 * len(_CRLF)
+        if self._framing > FRAMING_BYTES:
+            raise TooFragmentedError(b"")
+        text, semicolon, _ = line.partition(b";")
+        if not _HEX.fullmatch(text.rstrip(b" \t") if semicolon else text):
+            return False
+        size = int(text, 16)
+        self._end = start + size
+        if size == 0:
+            self._trailers = self._searched = start
+        return True
+
+    def _trailers_are_decided(self, start: int) -> bool:
+        received = self._received
+        self.are_whole = (
+            received.peek(start, 2) == _CRLF or received.find(_HEAD_END, self._searched - 3) >= 0
+        )
+        if self.are_whole:
+            return True
+        if self._framing + len(received) - start > FRAMING_BYTES:
+            raise TooFragmentedError(b"")
+        is_wrong = received.has_bare_lf(self._searched)
+        self._searched = len(received)
+        return is_wrong
+
+
+class RequestReader(RequestParser):
+    """gunicorn's parser, fed as bytes come, and asked when it has all that it needs."""
+
+    def __init__(self, cfg: Any, client: Any, most_body: int) -> None:
+        super().__init__(cfg, (), client)
+        self.unreader = self.received = Received()
+        self._most_body = most_body
+        self._begin()
+
+    def _begin(self) -> None:
+        self.request: Any = None
+        self._fault: Exception | None = None
+        self._chunks: Chunks | None = None
+        self._searched = 0
+
+    def is_ready(self) -> bool:
+        """Tell whether a request can be read to its end, or be refused, without waiting."""
+        if self._fault is not None:
+            return True
+        try:
+            if self.request is None and self._head_is_decided():
+                self._read_head()
+            return self.request is not None and self._body_is_decided()
+        except Exception as fault:  # whoever asks for the request gets it
+            self._fault = fault
+            return True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the client has ended before it made a request, and gets no answer."""
+        return isinstance(self._fault, (StopIteration, NoMoreData))
+
+    def expects_continue(self) -> bool:
+        """Tell once whether the client waits for a word before it sends its body."""
+        if self.request is None or not self.request._expected_100_continue:
+            return False
+        self.request._expected_100_continue = False
+        return True
+
+    def __next__(self) -> Any:
+        """Return the request that is ready."""
+        if self._fault is not None:
+            raise self._fault
+        # Its body is here: gunicorn need not ask for it.
+        self.request._expected_100_continue = False
+        return self.request
+
+    def finish_body(self, deadline: float | None = None, max_bytes: int | None = None) -> bool:
+        """Leave behind what nobody read of the body; False where the connection must close."""
+        body = self.request.body
+        if body.failed or self.request.must_close:
+            return False
+        if isinstance(body.reader, LengthReader):
+            self.received.skip(body.reader.length)
+        else:
+            try:
+                while body.read(PIECE_BYTES):
+                    pass
+            except Exception:  # as gunicorn itself, which raises many kinds
+                return False
+        self._begin()
+        return True
+
+    def _head_is_decided(self) -> bool:
+        received = self.received
+        if received.find(_HEAD_END, self._searched - 3) >= 0 or received.has_ended:
+            return True
+        is_wrong = received.has_bare_lf(self._searched)
+        self._searched = len(received)
+        return is_wrong or len(received) > HEAD_BYTES
+
+    def _read_head(self) -> None:
+        self.req_count += 1
+        try:
+            self.mesg = self.mesg_class(self.cfg, self.received, self.source_addr, self.req_count)
+        except IncompleteError:
+            raise LimitRequestHeaders("limit request head size") from None
+        self.request = self.mesg
+
+    def _body_is_decided(self) -> bool:
+        reader, received = self.request.body.reader, self.received
+        if isinstance(reader, LengthReader):
+            is_whole = len(received) >= reader.length
+            is_decided = is_whole or received.has_ended or reader.length > self._most_body
+        else:
+            if self._chunks is None:
+                self._chunks = Chunks(received, self._most_body + READ_AHEAD_BYTES)
+            is_decided = self._chunks.are_decided() or received.has_ended
+            is_whole = self._chunks.are_whole
+        if is_decided and not is_whole:
+            # Nobody knows where the next request would begin.
+            self.request.force_close()
+        return is_decided
