@@ -13,6 +13,15 @@ NAME_LENGTH = 255
 SPELLED_LENGTH = 4 * NAME_LENGTH
 NIL = "00000000-0000-0000-0000-000000000000"
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+# What shows nothing where it stands: the Default_Ignorable_Code_Points of Unicode's
+# DerivedCoreProperties.txt (14.0, unchanged in 16.0), and the blanks that it leaves out: the empty
+# Braille cell, the blank hieroglyphs, the null notehead and the Khitan filler.
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\u2800\U00013441\U00013442\U0001d159\U00016fe4]"
+)
 
 
 def parse_guid(text: str) -> str | None:
@@ -26,6 +35,17 @@ def composed(text: str) -> str:
     That takes time by the square of how many there are, and a stranger may send a million.
     """
     return unicodedata.normalize("NFC", text) if len(text) <= SPELLED_LENGTH else text
+
+
+def holds_unseen(text: str) -> bool:
+    """Tell whether a text holds a character that nobody can see."""
+    return _UNSEEN.search(text) is not None
+
+
+def is_seen(text: str) -> bool:
+    """Tell whether a text shows anything; accents without a letter do not count."""
+    rest = _UNSEEN.sub("", text)
+    return any(not c.isspace() and not unicodedata.category(c).startswith("M") for c in rest)
 
 
 def name_key(name: str) -> str:
