@@ -127,6 +127,9 @@ class Mailer:
         safe_name = re.sub(r"[^\w-]", "_", name)[:40]
         try:
             outbox.mkdir(parents=True, exist_ok=True, mode=0o700)
-            (outbox / f"{time.time_ns()}-{safe_name}.eml").write_bytes(message.as_bytes())
+            path = outbox / f"{time.time_ns()}-{safe_name}.eml"
+            # A code is as good as a password, and the folder may have been made by somebody else.
+            path.touch(mode=0o600, exist_ok=False)
+            path.write_bytes(message.as_bytes())
         except (OSError, ValueError) as error:
             raise Unavailable(f"{FAILED}: the outbox did not take it.", 30) from error
