@@ -6,11 +6,14 @@ import re
 import unicodedata
 from typing import NamedTuple
 
+import idna
+
 # The fewest letters that a search takes.
 SEARCH_LENGTH = 3
 # The longest name, and the longest text that may be one with its accents written apart.
 NAME_LENGTH = 255
 SPELLED_LENGTH = 4 * NAME_LENGTH
+LONGEST_DOMAIN = 253
 NIL = "00000000-0000-0000-0000-000000000000"
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 # What shows nothing where it stands: the Default_Ignorable_Code_Points of Unicode's
@@ -59,12 +62,28 @@ def email_key(email: str) -> str:
     return f"{name_key(local)}@{domain_as_sent(domain) or name_key(domain)}"
 
 
+def email_as_sent(email: str) -> str:
+    """Return an address as mail servers spell it; none where no mail could go there."""
+    local, _, domain = email.rpartition("@")
+    sent = domain_as_sent(domain)
+    return f"{local}@{sent}" if local and sent else ""
+
+
 def domain_as_sent(domain: str) -> str:
-    """Return a domain as mail servers spell it; none where it cannot be spelled so."""
-    try:
-        return domain.encode("idna").decode().lower()
-    except UnicodeError:
+    """Return a domain as mail servers spell it; none where it cannot be spelled so.
+
+    By IDNA 2008, with the mapping of case and width that browsers make before. Python's own codec
+    is IDNA 2003, to which straße.de is strasse.de: another domain today, of another owner.
+    """
+    if len(domain) > LONGEST_DOMAIN:
         return ""
+    try:
+        if not domain.isascii():
+            return idna.encode(domain, uts46=True).decode()
+    except idna.IDNAError:
+        return ""
+    labels = domain.lower().split(".")
+    return ".".join(labels) if all(0 < len(label) < 64 for label in labels) else ""
 
 
 class Lookup(NamedTuple):
