@@ -6,13 +6,25 @@ import re
 import unicodedata
 from typing import NamedTuple
 
+import idna
+
 # The fewest letters that a search takes.
 SEARCH_LENGTH = 3
 # The longest name, and the longest text that may be one with its accents written apart.
 NAME_LENGTH = 255
 SPELLED_LENGTH = 4 * NAME_LENGTH
+LONGEST_DOMAIN = 253
 NIL = "00000000-0000-0000-0000-000000000000"
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+# What shows nothing where it stands: the Default_Ignorable_Code_Points of Unicode's
+# DerivedCoreProperties.txt (14.0, unchanged in 16.0), and the blanks that it leaves out: the empty
+# Braille cell, the blank hieroglyphs, the null notehead and the Khitan filler.
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\u2800\U00013441\U00013442\U0001d159\U00016fe4]"
+)
 
 
 def parse_guid(text: str) -> str | None:
@@ -28,6 +40,17 @@ def composed(text: str) -> str:
     return unicodedata.normalize("NFC", text) if len(text) <= SPELLED_LENGTH else text
 
 
+def holds_unseen(text: str) -> bool:
+    """Tell whether a text holds a character that nobody can see."""
+    return _UNSEEN.search(text) is not None
+
+
+def is_seen(text: str) -> bool:
+    """Tell whether a text shows anything; accents without a letter do not count."""
+    rest = _UNSEEN.sub("", text)
+    return any(not c.isspace() and not unicodedata.category(c).startswith("M") for c in rest)
+
+
 def name_key(name: str) -> str:
     """Return what two spellings of the same name have in common."""
     return composed(name).casefold()
@@ -39,12 +62,28 @@ def email_key(email: str) -> str:
     return f"{name_key(local)}@{domain_as_sent(domain) or name_key(domain)}"
 
 
+def email_as_sent(email: str) -> str:
+    """Return an address as mail servers spell it; none where no mail could go there."""
+    local, _, domain = email.rpartition("@")
+    sent = domain_as_sent(domain)
+    return f"{local}@{sent}" if local and sent else ""
+
+
 def domain_as_sent(domain: str) -> str:
-    """Return a domain as mail servers spell it; none where it cannot be spelled so."""
-    try:
-        return domain.encode("idna").decode().lower()
-    except UnicodeError:
+    """Return a domain as mail servers spell it; none where it cannot be spelled so.
+
+    By IDNA 2008, with the mapping of case and width that browsers make before. Python's own codec
+    is IDNA 2003, to which straße.de is strasse.de: another domain today, of another owner.
+    """
+    if len(domain) > LONGEST_DOMAIN:
         return ""
+    try:
+        if not domain.isascii():
+            return idna.encode(domain, uts46=True).decode()
+    except idna.IDNAError:
+        return ""
+    labels = domain.lower().split(".")
+    return ".".join(labels) if all(0 < len(label) < 64 for label in labels) else ""
 
 
 class Lookup(NamedTuple):

@@ -94,6 +94,12 @@ PLAYERS = {
     "worn": ({"Equipment": ["hat"]}, "Equipment holds something that is not a whole number", False),
     "own id": ({"Id": "x"}, "Id is a name that no field of a player may have", False),
     "a/b": ({}, "Name must not be a dot, two dots, or hold a slash: no path can hold it", False),
+    "\u3164\u3164": (
+        {"Email": "unseen@example.com"},
+        "Name must hold a character that can be seen",
+        False,
+    ),
+    ITEM: ({}, "Name must not look like a guid: it would be taken for an id", False),
     "two\nlines": ({}, "Name must be 1 to 255 printable characters, not all blank", False),
 }
 USERS = {

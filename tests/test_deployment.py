@@ -43,6 +43,16 @@ def test_every_file_that_is_named_exists(path):
         assert [*ROOT.glob(name), *ROOT.glob(f"{name}*")], name
 
 
+def test_what_the_guide_writes_is_for_its_owner_alone():
+    """A shell's > makes files that everybody can read; secrets, dumps and exports are none."""
+    made = set(re.findall(r"^    install -m 600 /dev/null (\S+)", GUIDE, re.MULTILINE))
+    blocks = [shell for shell in re.split(r"\n\n(?! )", GUIDE) if re.search(r"^    ", shell, re.M)]
+    written = [(file, block) for block in blocks for file in re.findall(r"[^<&-]> (\S+)", block)]
+    assert len(written) >= 5
+    for file, block in written:
+        assert file.strip('")') in made or re.search(r"^    \(umask 077", block, re.M), file
+
+
 # nginx
 
 

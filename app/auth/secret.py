@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
+import fcntl
+import logging
+import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from app.errors import QuartermasterError
+from config import SECRET_LENGTH
+
+log = logging.getLogger("quartermaster")
 
 
 def signing_keys(chosen: str | None, fallbacks: list[str], data_dir: str) -> list[str]:
@@ -14,14 +23,51 @@ def signing_keys(chosen: str | None, fallbacks: list[str], data_dir: str) -> lis
 
 def _kept_key(folder: Path) -> str:
     """Make a key once and keep it, so that tokens outlive a restart and all workers agree."""
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "secret_key"
-    draft = folder / f"secret_key.{secrets.token_hex(4)}"
-    if not path.exists():
-        draft.touch(mode=0o600)
-        draft.write_text(secrets.token_urlsafe(48))
-        # Of several first workers, one wins the name, and all read the winner's.
-        with contextlib.suppress(FileExistsError):
-            path.hardlink_to(draft)
-        draft.unlink()
-    return path.read_text()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # Of several workers that find no key, the first makes one, and the others read it.
+        with _locked(folder):
+            return _read(path) or _make(path)
+    except OSError as error:
+        way_out = "Remove it, or choose a key with QM_SECRET_KEY."
+        raise QuartermasterError(f"{path} cannot be used: {error.strerror}. {way_out}") from error
+
+
+def _read(path: Path) -> str | None:
+    """Return the kept key; what a full disk or a crash leaves of one (nothing, zeros) is none."""
+    try:
+        key = path.read_bytes().decode()
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        key = ""
+    if len(key.strip()) >= SECRET_LENGTH and key.strip().isprintable():
+        return key
+    log.warning("%s held no key of %s characters or more: a new one is made.", path, SECRET_LENGTH)
+    return None
+
+
+def _make(path: Path) -> str:
+    key = secrets.token_urlsafe(48)
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        draft.touch(mode=0o600, exist_ok=False)
+        with draft.open("w") as file:
+            file.write(key)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return key
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import secrets
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
@@ -126,12 +128,13 @@ def export(kind: str, path: str) -> None:
     """Write all records to FILE, JSON lines; standard output where none is named.
 
     A file appears when it is complete. The users' lines hold password hashes: their file is
-    readable by its owner alone, and to be kept as safe as the database.
+    readable by its owner alone, and to be kept as safe as the database. Standard output that is a
+    file which others can read is refused for them.
     """
     record = RECORDS[kind](current_app.config)
     order = "_id" if kind == "bags" else "NameKey"
     with (
-        _output(path, 0o600 if kind == "users" else 0o666) as file,
+        _output(path, is_secret=kind == "users") as file,
         progress(f"Writing {kind}", storage.db[kind].estimated_document_count()) as advance,
     ):
         for document in bulk.read_all(storage.db[kind], order, ["Journal"]):
@@ -149,9 +152,14 @@ def _line(kind: str, record: Record, document: Document) -> bytes:
 
 
 @contextmanager
-def _output(path: str, mode: int) -> Iterator[IO[bytes]]:
-    """Open a file that takes its name when all is written, and leaves the former one until then."""
-    if path == "-":
+def _output(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
+    """Open a file that takes its name when all is written, and leaves the former one until then.
+
+    A link of that name is replaced and not followed: somebody else may have put it there.
+    """
+    if path == "-" or _is_stdout(path):
+        if is_secret:
+            _refuse_open_stdout()
         yield sys.stdout.buffer
         sys.stdout.flush()
         return
@@ -159,10 +167,31 @@ def _output(path: str, mode: int) -> Iterator[IO[bytes]]:
         with Path(path).open("wb") as file:
             yield file
         return
-    draft = Path(f"{path}.part")
+    # A draft for each export, and never one that is there already: O_EXCL follows no link.
+    draft = Path(f"{path}.{secrets.token_hex(8)}.part")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if is_secret else 0o666)
     try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             yield file
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _is_stdout(path: str) -> bool:
+    """Tell whether a path such as /dev/stdout leads to standard output, wherever that goes."""
+    try:
+        return os.path.samestat(Path(path).stat(), os.fstat(sys.stdout.fileno()))
+    except OSError:  # there is no such file, or a caller in this process reads what we print
+        return False
+
+
+def _refuse_open_stdout() -> None:
+    """Refuse to fill a file that the shell has made for everybody to read."""
+    with suppress(OSError):
+        found = os.fstat(sys.stdout.fileno()).st_mode
+        if stat.S_ISREG(found) and found & (stat.S_IRWXG | stat.S_IRWXO):
+            raise Conflict(
+                "Standard output is a file that others can read, and accounts come with their "
+                "password hashes: name the FILE, or set umask 077 before."
+            )

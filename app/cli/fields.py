@@ -7,7 +7,7 @@ from typing import Any
 from marshmallow import ValidationError, fields, validate
 
 from app.http.fields import INT64, MESSAGES, Integer, List
-from app.keys import NAME_LENGTH, NIL, parse_guid
+from app.keys import NAME_LENGTH, NIL, is_seen, parse_guid
 from app.users import domain as users
 
 
@@ -17,6 +17,10 @@ def check_name(name: str) -> None:
         raise ValidationError(f"Must be 1 to {NAME_LENGTH} printable characters, not all blank.")
     if "/" in name or name in (".", ".."):
         raise ValidationError("Must not be a dot, two dots, or hold a slash: no path can hold it.")
+    if not is_seen(name):
+        raise ValidationError("Must hold a character that can be seen.")
+    if parse_guid(name):
+        raise ValidationError("Must not look like a guid: it would be taken for an id.")
 
 
 def is_somebodys_guid(value: Any) -> bool:

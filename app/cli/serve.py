@@ -19,6 +19,7 @@ from gunicorn.util import import_app
 
 import config
 from app.auth.powers import Role, granted
+from app.auth.secret import signing_keys
 from app.cli.data import seed_world
 from app.cli.world import World
 from app.errors import Conflict, QuartermasterError
@@ -60,6 +61,8 @@ def serve(host: str | None, port: int | None, workers: int | None, demo: bool) -
         storage = stack.enter_context(closing(Storage(settings)))
         preparation.remember_for_successors()
         _prepare(storage, settings, demo)
+        # A key that no worker could read is told of here, once and in a sentence.
+        signing_keys(settings.SECRET_KEY, [], settings.DATA_DIR)
         # Connections do not survive the fork into workers; each makes its own.
         storage.client.close()
         os.environ["QM_MONGODB_URI"] = storage.uri

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from app.errors import NotFound
@@ -52,9 +53,15 @@ class Catalogue:
         return self._limits._replace(stack=stack)
 
     def _read_stacks(self) -> dict[str, int]:
-        found = {
-            str(item["_id"]).lower(): item["StackLimit"]
-            for item in self._items.find({"StackLimit": {"$gte": 1}}, ["StackLimit"])
-        }
-        # The game owns this collection; what is no number in it limits nothing.
-        return {item: limit for item, limit in found.items() if isinstance(limit, int)}
+        found = self._items.find({"StackLimit": {"$exists": True}}, ["StackLimit"])
+        limits = {str(item["_id"]).lower(): _whole(item["StackLimit"]) for item in found}
+        return {item: limit for item, limit in limits.items() if limit}
+
+
+def _whole(limit: Any) -> int:
+    """Return a stack limit as whole items; 0 where it is none, for the game owns the collection.
+
+    Many languages store every number as a double: 20.0 is 20, and of 20.5 there fit 20.
+    """
+    is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+    return int(limit) if is_number and 1 <= limit < math.inf else 0

@@ -71,6 +71,12 @@ def know_domains_as_they_are_sent(db: Database[Document]) -> None:
 
 def answer_the_trials(db: Database[Document]) -> None:
     """What independent trials of the service found wanting in its documents."""
+    # Keys of addresses were made by IDNA 2003, to which straße.de and strasse.de are one domain.
+    in_another_script = {"Email": {"$regex": "[^\\x00-\\x7f]"}}
+    for batch in batches(db["users"].find(in_another_script, ["Email", "EmailKey"])):
+        addressed = [document for document in batch if isinstance(document.get("Email"), str)]
+        stale = [d for d in addressed if d.get("EmailKey") != email_key(d["Email"])]
+        _write(db["users"], [_with_email_key(document) for document in stale])
 
 
 STEPS: list[Step] = [

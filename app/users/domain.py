@@ -11,7 +11,14 @@ from typing import Any
 
 from app.changes import Change
 from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials
-from app.keys import composed, domain_as_sent, email_key, name_key, name_tails
+from app.keys import (
+    composed,
+    domain_as_sent,
+    email_key,
+    holds_unseen,
+    name_key,
+    name_tails,
+)
 
 Document = dict[str, Any]
 
@@ -54,7 +61,9 @@ class WrongCode(Forbidden):
 def is_username(name: str) -> bool:
     """Tell whether a name can be registered: 2 to 20 letters or digits, of any script."""
     name = composed(name)
-    return 2 <= len(name) <= 20 and all(c.isalpha() or c.isdecimal() for c in name)
+    # Some letters are blank; with one of them, two names would look the same.
+    is_short = 2 <= len(name) <= 20 and not holds_unseen(name)
+    return is_short and all(c.isalpha() or c.isdecimal() for c in name)
 
 
 def is_email(email: str) -> bool:

@@ -9,6 +9,7 @@ import socket
 import ssl
 import threading
 import time
+from email.utils import parseaddr
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from flask import Flask, render_template
 from flask_mail import BadHeaderError, Connection, Mail, Message
 
 from app import metrics
-from app.errors import Unavailable
+from app.errors import Conflict, Unavailable
+from app.keys import email_as_sent
 
 FAILED = "Password reset email could not be sent"
 
@@ -93,16 +95,20 @@ class Mailer:
 
     def send_code(self, name: str, email: str, code: str) -> None:
         """Hand a code over to the mail server, or raise Unavailable."""
+        # Flask-Mail would spell domains of other scripts by rules that lead to other domains.
+        recipient = email_as_sent(email)
+        if not recipient:
+            raise Conflict(f"{FAILED}: the account's address is none.")
         minutes = max(1, self._config["RESET_CODE_SECONDS"] // 60)
         # A name that the game made may hold anything; it gets no line of its own in our words.
         printable = "".join(filter(str.isprintable, name))
         facts = {"name": printable, "code": code, "minutes": minutes}
         message = Message(
             self._config["RESET_SUBJECT"],
-            recipients=[email],
+            recipients=[recipient],
             body=render_template("reset.txt", **facts),
             html=render_template("reset.html", **facts),
-            sender=self._config["MAIL_DEFAULT_SENDER"],
+            sender=_sender(self._config["MAIL_DEFAULT_SENDER"]),
         )
         with metrics.MAILS.labels("failed").count_exceptions():
             if self._config["MAIL_SERVER"]:
@@ -127,6 +133,15 @@ class Mailer:
         safe_name = re.sub(r"[^\w-]", "_", name)[:40]
         try:
             outbox.mkdir(parents=True, exist_ok=True, mode=0o700)
-            (outbox / f"{time.time_ns()}-{safe_name}.eml").write_bytes(message.as_bytes())
+            path = outbox / f"{time.time_ns()}-{safe_name}.eml"
+            # A code is as good as a password, and the folder may have been made by somebody else.
+            path.touch(mode=0o600, exist_ok=False)
+            path.write_bytes(message.as_bytes())
         except (OSError, ValueError) as error:
             raise Unavailable(f"{FAILED}: the outbox did not take it.", 30) from error
+
+
+def _sender(text: str) -> str:
+    """Return whom mails come from, with the address as mail servers spell it."""
+    _, address = parseaddr(text)
+    return text.replace(address, email_as_sent(address) or address)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from bson import Decimal128, Int64
 
 from app.http.stores import PARTS
 from app.items.schemas import BagSchema, SlotSchema
@@ -115,6 +116,27 @@ def test_the_catalogue_can_say_less(post, get, bob, db, app):
     post("give", itemid=arrow, quantity=50)
     inventory = get("/Bob/items/inventory").json
     assert [slot["Quantity"] for slot in inventory if slot["ItemId"] == arrow] == [20, 20, 10]
+    db["items"].delete_many({})
+
+
+@pytest.mark.parametrize(
+    ("limit", "stacks"),
+    [
+        *((20.0, [20, 20, 10]), (20.5, [20, 20, 10]), (Int64(20), [20, 20, 10])),
+        *((1e300, [50]), (float("inf"), [50]), (float("nan"), [50]), (0.5, [50]), (0, [50])),
+        *((-20, [50]), (True, [50]), ("20", [50]), (Decimal128("20"), [50])),
+    ],
+)
+def test_a_stack_limit_is_any_number_from_1_on_and_counts_whole(
+    post, get, bob, db, app, limit, stacks
+):
+    """A game may be written in a language whose every number is a double."""
+    arrow = guid()
+    db["items"].insert_one({"_id": arrow, "StackLimit": limit})
+    app.extensions[PARTS][Catalogue]._read_at = float("-inf")
+    assert post("give", itemid=arrow, quantity=50).status_code == 200
+    inventory = get("/Bob/items/inventory").json
+    assert [slot["Quantity"] for slot in inventory if slot["ItemId"] == arrow] == stacks
     db["items"].delete_many({})
 
 

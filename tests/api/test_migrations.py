@@ -115,6 +115,27 @@ def test_two_mailboxes_that_are_one_today_stay_two_accounts(older_db):
     assert migrations.version_of(older_db) == migrations.CURRENT
 
 
+def add_with_email(db, email, key):
+    user = {**db.users.find_one({"Name": "Zoë"}), "_id": guid(), "NameKey": guid()}
+    db.users.insert_one({**user, "Email": email, "EmailKey": key})
+    return lambda: db.users.find_one({"_id": user["_id"]})["EmailKey"]
+
+
+def test_keys_of_addresses_are_those_of_the_domains_that_mail_goes_to(older_db):
+    """IDNA 2003 made one domain of two: the mailbox at the other may be a stranger's."""
+    older_databases.make(older_db, "users_without_credentials")
+    schema.init(older_db)
+    older_db.schema.update_one({}, {"$set": {"SchemaVersion": migrations.CURRENT - 1}})
+    sharp = add_with_email(older_db, "max@straße.de", "max@strasse.de")
+    symbol = add_with_email(older_db, "max@☃.net", "max@xn--n3h.net")
+    clashing = add_with_email(older_db, "eva@straße.de", "eva@strasse.de")
+    plain = add_with_email(older_db, "eva@xn--strae-oqa.de", "eva@xn--strae-oqa.de")
+    schema.init(older_db)
+    assert (sharp(), symbol()) == ("max@xn--strae-oqa.de", "max@☃.net")
+    # Whose key is another's already keeps the one that it has, and db check says so.
+    assert (clashing(), plain()) == ("eva@strasse.de", "eva@xn--strae-oqa.de")
+
+
 def test_processes_that_start_together_bring_it_up_to_date_together(older_db, todays_db):
     for _ in range(5):
         older_db.client.drop_database(older_db.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import email.policy
+import os
 import re
 from datetime import datetime, timedelta, timezone
 from urllib.parse import quote
@@ -81,6 +82,17 @@ def test_a_code_comes_by_mail_and_is_good_once(ask, redeem, outbox, alice, clien
         f"{USERS}/Alice/password/validate", json={"password": NEW}, headers=as_role(*QUERY)
     )
     assert check.status_code == 200
+
+
+def test_a_code_in_the_outbox_is_its_owners_alone(ask, alice, tmp_path):
+    former = os.umask(0o022)
+    try:
+        (tmp_path / "outbox").mkdir()
+        assert ask().status_code == 200
+    finally:
+        os.umask(former)
+    (mail,) = (tmp_path / "outbox").iterdir()
+    assert mail.stat().st_mode & 0o077 == 0
 
 
 def test_a_second_mail_replaces_the_first_code(ask, redeem, outbox, alice):

@@ -344,6 +344,14 @@ def test_a_character_is_found_by_id_and_only_among_its_users(get, characters):
         assert response.json == {"Message": f"No player was found for '{key}'."}
 
 
+@pytest.mark.parametrize("name", ["register", "players", "password", "manage", "0"])
+def test_a_user_whose_name_is_a_word_of_a_path_is_reached_by_it(get, post, world, name):
+    user = world.add_user("old password", Name=name, Email="odd@example.com")
+    assert get(f"/{name}").json["Id"] == user["_id"]
+    assert get(f"/{name}/players").json == []
+    assert post(f"/{name}/password/validate", password=OLD).status_code == 200
+
+
 ENDPOINTS = [
     *(("GET", ""), ("GET", "/Bob"), ("POST", "/register"), ("POST", "/Bob/password/validate")),
     *(("POST", "/Bob/email/change"), ("POST", "/Bob/password/change")),

@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.keys import NAME_LENGTH, Lookup, name_key, name_tails, parse_guid
-from app.users.domain import is_username
+from app.keys import (
+    NAME_LENGTH,
+    Lookup,
+    domain_as_sent,
+    email_as_sent,
+    name_key,
+    name_tails,
+    parse_guid,
+)
+from app.users.domain import is_email, is_username
 
 GUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 
@@ -50,6 +58,38 @@ def test_a_million_accents_take_no_time():
 def test_a_name_as_long_as_names_can_be_is_the_same_with_its_accents_apart():
     name = "ǖ" * NAME_LENGTH
     assert name_key(unicodedata.normalize("NFD", name)) == name_key(name)
+
+
+@pytest.mark.parametrize(
+    ("domain", "sent"),
+    [
+        # IDNA 2003 made strasse.de of it, which may be somebody else's.
+        *(("straße.de", "xn--strae-oqa.de"), ("Straße.DE", "xn--strae-oqa.de")),
+        *(("STRAẞE.de", "xn--strae-oqa.de"), ("XN--STRAE-OQA.de", "xn--strae-oqa.de")),
+        *(("οδος.gr", "xn--pxavbm.gr"), ("ΟΔΟΣ.gr", "xn--pxavbq.gr")),
+        *(("نامه\u200cای.com", "xn--mgba3gch31f060k.com"), ("क्\u200dष.com", "xn--11b2ezcw70k.com")),
+        *(
+            ("BÜCHER.example", "xn--bcher-kva.example"),
+            ("bücher。example", "xn--bcher-kva.example"),
+        ),
+        *(("Example.COM", "example.com"), ("r3---sn.example.com", "r3---sn.example.com")),
+        # A joiner where none belongs, symbols, empty or long labels: no mail goes there.
+        *(("a\u200db.com", ""), ("☃.net", ""), ("ü..co", ""), ("ü" * 64 + ".de", "")),
+        *(("a..co", ""), ("a" * 64 + ".de", ""), ("ü" * 1_000_000, ""), ("", "")),
+    ],
+    ids=lambda text: ascii(text)[:40],
+)
+def test_a_domain_is_spelled_by_the_rules_that_registries_have_now(domain, sent):
+    assert domain_as_sent(domain) == sent
+    assert email_as_sent(f"gina@{domain}") == (f"gina@{sent}" if sent else "")
+    assert is_email(f"gina@{domain}") <= bool(sent)
+
+
+@given(st.text(max_size=30))
+def test_no_domain_is_sent_as_two(domain):
+    sent = domain_as_sent(domain)
+    assert sent.isascii()
+    assert domain_as_sent(sent) == sent
 
 
 @given(st.text())

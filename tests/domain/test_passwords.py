@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from marshmallow import ValidationError
 
+from app.cli.fields import check_name
 from app.users.domain import is_email, is_username
 from app.users.passwords import Passwords
 from tests.factories import sha256
@@ -53,6 +55,31 @@ def test_letters_and_digits_of_any_script_make_a_username(name):
 )
 def test_anything_else_does_not(name):
     assert not is_username(name)
+
+
+# Letters to Unicode, and nothing at all to whoever looks: fillers, blanks, joiners.
+UNSEEN = [
+    *("\u3164", "\u115f", "\u1160", "\uffa0", "\u034f", "\u200b", "\u200d", "\u2060", "\u00ad"),
+    *("\u17b4", "\ufe0f", "\u180e", "\U000e0041", "\u2800", "\U00013441", "\U00016fe4"),
+]
+
+
+@pytest.mark.parametrize("unseen", UNSEEN, ids=ascii)
+def test_letters_that_nobody_sees_make_no_username(unseen):
+    assert not is_username(unseen * 2)
+    assert not is_username(f"Ann{unseen}")
+    assert not is_username(f"An{unseen}n")
+
+
+@pytest.mark.parametrize("name", [*UNSEEN, " \u3164 ", "\u0301\u0301", "\u3164\u0301"], ids=ascii)
+def test_a_name_in_which_nothing_is_seen_is_not_imported(name):
+    with pytest.raises(ValidationError):
+        check_name(name * 2)
+
+
+@pytest.mark.parametrize("name", ["\u2764\ufe0f", "A\u3164B", "e\u0301", "ក\u17b4", "Sir Bob"])
+def test_a_name_in_which_something_is_seen_is(name):
+    check_name(name)
 
 
 @pytest.mark.parametrize("email", ["a@b.co", "first.last+tag@sub.example.com", "x@bücher.example"])

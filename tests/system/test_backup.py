@@ -12,6 +12,7 @@ import shutil
 import stat
 import subprocess
 import time
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,44 @@ def test_the_unit_leaves_the_note_where_the_guide_has_it_read():
     assert re.search(
         r"^ExecStartPost=\+\S*/backup-note \S+ /var/lib/prometheus/node-exporter$", unit, re.M
     )
+
+
+def test_a_dump_is_its_owners_alone_and_no_planted_link_is_followed(tmp_path):
+    """Whatever mongodump does with the file that it is told to write, it is there and ours."""
+    folder, precious = tmp_path / "dumps", tmp_path / "precious"
+    folder.mkdir()
+    precious.write_text("mine")
+    tool = tmp_path / "mongodump"
+    # It plants what somebody who knows the time could plant, and writes as mongodump does.
+    tool.write_text(
+        "#!/bin/sh\numask 022\nfor word; do :; done\n"
+        'ls -l "${word#*=}" > "$LISTED"\necho dump > "${word#*=}"\n'
+    )
+    tool.chmod(0o755)
+    now = datetime.now(timezone.utc)
+    for seconds in range(60):
+        moment = now + timedelta(seconds=seconds)
+        name = f"quartermaster-{moment:%Y%m%dT%H%M%SZ}.archive.gz.part"
+        (folder / name).symlink_to(precious)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "LISTED": str(tmp_path / "listed")}
+    done = subprocess.run([DEPLOY / "backup", "x.yaml", folder], env=env, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "listed").read_text().startswith("-rw------- ")
+    dump = Path(done.stdout.decode().strip())
+    assert (dump.read_text(), stat.S_IMODE(dump.stat().st_mode)) == ("dump\n", 0o600)
+    assert precious.read_text() == "mine"
+
+
+def test_what_a_killed_backup_left_goes_with_the_old_dumps(tmp_path):
+    left = tmp_path / "quartermaster-20200101T000000Z.archive.gz.Ab12Cd34"
+    left.touch()
+    os.utime(left, (0, 0))
+    tool = tmp_path / "mongodump"
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run([DEPLOY / "backup", "x.yaml", tmp_path], env=env, check=True)
+    assert not left.exists()
 
 
 def test_an_export_restores_every_record_into_an_empty_database(tmp_path, quartermaster, seeded):

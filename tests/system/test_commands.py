@@ -240,6 +240,8 @@ BAD_PLAYERS = [
     (player(Inventory=[slot(1, StatBuffs=[2**63] * 5)]), "slot 1 StatBuffs that are not 5 whole"),
     (player(Name=".."), "the field 'Name' must not be a dot"),
     (player(Name="  "), "the field 'Name' must be 1 to 255 printable characters"),
+    (player(Name="\u3164\u3164"), "'Name' must hold a character that can be seen"),
+    (player(Name=ITEM.upper()), "the field 'Name' must not look like a guid"),
     (player(Guild={"Gold": 2**63}), "the record cannot be stored"),
     (player(NameKey="x"), "the field 'NameKey' is a name that cannot be stored"),
     (player(**{"a.b": 1}), "the field 'a.b' is a name that cannot be stored"),

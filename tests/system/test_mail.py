@@ -29,6 +29,7 @@ class Mailbox:
 
     def __init__(self, refuse=False):
         self.messages = []
+        self.envelopes = []
         self.refuse = refuse
 
     async def handle_RCPT(self, server, session, envelope, address, options):  # noqa: N802
@@ -38,6 +39,7 @@ class Mailbox:
         return "250 OK"
 
     async def handle_DATA(self, server, session, envelope):  # noqa: N802
+        self.envelopes.append((envelope.mail_from, envelope.rcpt_tos))
         policy = email.policy.default
         self.messages.append(email.message_from_bytes(envelope.content, policy=policy))
         return "250 OK"
@@ -77,8 +79,7 @@ def start(make_app, mongodb_uri, real_db):
             MAIL_SERVER="127.0.0.1",
             MAIL_PORT=port,
             MAIL_TIMEOUT_SECONDS=1.0,
-            MAIL_DEFAULT_SENDER="Game <game@example.com>",
-            **overrides,
+            **{"MAIL_DEFAULT_SENDER": "Game <game@example.com>", **overrides},
         )
         app = make_app(settings)
         world = World(app)
@@ -105,6 +106,32 @@ def test_a_code_arrives_and_is_redeemed_once(start):
     body = {"code": code_in(message), "new": NEW}
     assert client.post(RESET, json=body, headers=headers).json == {"Message": "Password Updated"}
     assert client.post(RESET, json=body, headers=headers).status_code == 403
+
+
+def test_a_code_goes_to_the_domain_that_the_address_names(start, real_db):
+    """Python's own codec, which Flask-Mail uses, would send it to strasse.de."""
+    mailbox = Mailbox()
+    with smtp_server(mailbox) as port:
+        client, headers = start(port, MAIL_DEFAULT_SENDER="Größe <game@größe.example>")
+        real_db.users.update_one({}, {"$set": {"Email": "alice@straße.example"}})
+        assert client.get(RESET, headers=headers).status_code == 200
+    sender, recipient = "game@xn--gre-6ka8i.example", "alice@xn--strae-oqa.example"
+    assert mailbox.envelopes == [(sender, [recipient])]
+    (message,) = mailbox.messages
+    assert (message["To"], message["From"]) == (recipient, f"Größe <{sender}>")
+
+
+@pytest.mark.parametrize("address", ["alice@☃.example", "alice@a\u200db.example", "alice@"])
+def test_an_address_that_no_mail_server_knows_is_said_to_be_one(start, real_db, address):
+    mailbox = Mailbox()
+    with smtp_server(mailbox) as port:
+        client, headers = start(port)
+        real_db.users.update_one({}, {"$set": {"Email": address}})
+        response = client.get(RESET, headers=headers)
+    assert (response.status_code, mailbox.envelopes) == (409, [])
+    assert response.json["Message"] == (
+        "Password reset email could not be sent: the account's address is none."
+    )
 
 
 @pytest.fixture

@@ -1,0 +1,131 @@
+"""The files that export writes: whose they are, what they replace, and what they leave alone."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import threading
+
+import pytest
+from click.testing import CliRunner
+
+from app.__main__ import main
+from app.cli.data import _output
+from tests.factories import make_user
+from tests.system.programs import PROGRAM, environment
+
+
+@pytest.fixture(autouse=True)
+def usual_umask():
+    """Files are everybody's to read unless something says otherwise."""
+    former = os.umask(0o022)
+    yield
+    os.umask(former)
+
+
+@pytest.fixture
+def export(mongodb_uri, real_db, monkeypatch):
+    """Export the one account or the players of the real database into a file."""
+    monkeypatch.setenv("QM_ENV", "testing")
+    monkeypatch.setenv("QM_MONGODB_URI", mongodb_uri)
+    real_db.users.insert_one(make_user("$argon2id$secret"))
+
+    def run(kind, path):
+        result = CliRunner().invoke(main, ["export", kind, str(path)])
+        assert result.exit_code == 0, result.output
+
+    return run
+
+
+def mode(path):
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("users", 0o600), ("players", 0o644)])
+def test_the_mode_of_what_stood_there_is_not_kept(export, tmp_path, kind, expected):
+    for name in ("out", "out.part"):
+        (tmp_path / name).write_text("former")
+        (tmp_path / name).chmod(0o666)
+    export(kind, tmp_path / "out")
+    assert mode(tmp_path / "out") == expected
+    assert (tmp_path / "out.part").read_text() == "former"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", ["out", "out.part"])
+def test_a_link_that_somebody_planted_is_not_followed(export, tmp_path, name):
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (tmp_path / name).symlink_to(precious)
+    export("users", tmp_path / "out")
+    assert precious.read_text() == "mine"
+    assert not (tmp_path / "out").is_symlink()
+    assert "$argon2id$secret" in (tmp_path / "out").read_text()
+
+
+def test_two_exports_into_one_file_are_each_whole(tmp_path):
+    path = tmp_path / "out"
+    with _output(str(path), True) as one:
+        one.write(b"one ")
+        with _output(str(path), True) as other:
+            other.write(b"the other")
+        assert path.read_bytes() == b"the other"
+        one.write(b"whole")
+    assert path.read_bytes() == b"one whole"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_export_into_a_pipe_leaves_it_a_pipe(export, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    export("users", pipe)
+    reader.join()
+    assert "$argon2id$secret" in read[0]
+    assert pipe.is_fifo()
+
+
+@pytest.fixture
+def redirected(export, mongodb_uri, tmp_path):
+    """Export as a shell does with >, into a file of a given mode."""
+
+    def run(kind, path, file_mode):
+        file = tmp_path / "out"
+        file.touch()
+        file.chmod(file_mode)
+        with file.open("wb") as stdout:
+            done = subprocess.run(
+                [PROGRAM, "export", kind, path],
+                env=environment(tmp_path, ENV="testing", MONGODB_URI=mongodb_uri),
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        return done, file
+
+    return run
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_hashes_are_not_written_into_a_file_that_others_can_read(redirected, tmp_path, is_linked):
+    # As /dev/stdout is one; that one itself would be lost if this failed as root.
+    link = tmp_path / "stdout"
+    link.symlink_to("/proc/self/fd/1")
+    done, file = redirected("users", link if is_linked else "-", 0o644)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: Standard output is a file that others can read, and accounts come with their "
+        "password hashes: name the FILE, or set umask 077 before.\n"
+    )
+    assert file.read_bytes() == b""
+    assert link.is_symlink()
+
+
+@pytest.mark.parametrize(("kind", "file_mode"), [("users", 0o600), ("players", 0o644)])
+def test_what_may_be_read_is_written_anywhere(redirected, kind, file_mode):
+    done, file = redirected(kind, "-", file_mode)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("$argon2id$secret" in file.read_text()) == (kind == "users")
