@@ -160,7 +160,7 @@ def test_a_sign_in_outlives_its_access_token_and_a_reload_and_is_shared_by_twin_
     browser, tmp_path_factory
 ):
     folder = tmp_path_factory.mktemp("hasty")
-    with serving(folder, "--demo", "--workers", "1", ACCESS_TOKEN_SECONDS="5") as server:
+    with serving(folder, "--demo", "--workers", "1", ACCESS_TOKEN_SECONDS="8") as server:
         page = Page(browser, server.base)
         page.sign_in("demo", "demo")
         page.wait_for_lock("locked")

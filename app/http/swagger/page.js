@@ -63,10 +63,6 @@ signIn.watch(({ isSignedIn, isEnded }) => {
   found("who").textContent = signIn.name() ?? "";
 });
 
-// A tab that was away for long, or is loaded again, tells at once whether its sign-in still holds.
-document.addEventListener("visibilitychange", () => document.hidden || signIn.renewed());
-signIn.renewed();
-
 function openDialog() {
   found("fault").textContent = "";
   dialog.showModal();

@@ -76,7 +76,10 @@ export function out() {
   fetch(url, { method: "DELETE", headers: { Authorization: `Bearer ${accessToken}` } }).catch(() => {});
 }
 
-/** Renew the access token where it is about to end. */
+/**
+ * Renew the access token where it is about to end. Done for a call and never while the page loads:
+ * a reload amid it would lose the new refresh token, and the former one works no more.
+ */
 export function renewed() {
   return kept && Date.now() >= kept.dueAt ? renew() : undefined;
 }
