@@ -59,19 +59,14 @@ def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
     parts = (
         storage,
         Preparation(storage),
-        AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS),
+        AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time),
         Callers(storage, settings.AUTH_CACHE_SECONDS),
-        RefreshTokens(storage, settings.REFRESH_TOKEN_SECONDS),
+        RefreshTokens(storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT),
         Passwords(
             settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM
         ),
         Users(storage, settings.TOTAL_CACHE_SECONDS),
-        Attempts(
-            storage,
-            settings.ACCOUNT_FAILURES,
-            settings.ADDRESS_FAILURES,
-            settings.FAILURE_WINDOW_SECONDS,
-        ),
+        Attempts(storage, failure_limits(settings), settings.FAILURE_WINDOW_SECONDS),
         Quotas(storage, settings.REQUESTS_PER_MINUTE),
         Mailer(app),
         Players(storage, settings.ONLINE_TTL_SECONDS, settings.TOTAL_CACHE_SECONDS),
@@ -79,6 +74,14 @@ def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
         Catalogue(storage, settings.INVENTORY_SIZE, settings.BANK_SIZE, settings.STACK_LIMIT),
     )
     app.extensions[PARTS] = {type(part): part for part in parts}
+
+
+def failure_limits(settings: Settings) -> dict[str, int]:
+    return {
+        "account": settings.ACCOUNT_FAILURES,
+        "address": settings.ADDRESS_FAILURES,
+        "caller": settings.CALLER_FAILURES,
+    }
 
 
 def add_routes(app: Flask) -> None:

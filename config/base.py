@@ -63,6 +63,8 @@ class Settings:
     ACCESS_TOKEN_SECONDS: int = 300
     # How long a refresh token lives.
     REFRESH_TOKEN_SECONDS: int = 7 * 24 * 3600
+    # How many refresh tokens an account may have; beyond, the oldest end with their access tokens.
+    REFRESH_TOKENS_PER_ACCOUNT: int = 2000
     # How old a worker's knowledge of a caller's roles and tokens may be; 0 asks every time.
     AUTH_CACHE_SECONDS: float = 5.0
     # argon2id: passes over the memory.
@@ -76,8 +78,10 @@ class Settings:
     TRUSTED_PROXIES: int = 0
     # How many wrong passwords or codes an account takes before it must wait.
     ACCOUNT_FAILURES: int = 10
-    # How many wrong passwords or codes a client address has before it must wait.
+    # How many times a client address may fail to get a token before it must wait.
     ADDRESS_FAILURES: int = 100
+    # How many wrong passwords, codes or names a caller may ask about before it must wait.
+    CALLER_FAILURES: int = 1000
     # How many requests a caller may make in a minute; 0: any number.
     REQUESTS_PER_MINUTE: int = 0
     # The time over which failures are counted, from the first on.

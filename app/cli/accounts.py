@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-import time
 from functools import partial
 
 import click
@@ -88,4 +87,5 @@ def token(name: str) -> None:
     if Role.API not in roles_of(account["Power"]):
         raise Invalid(f"{name} lacks the role 'api'; quartermaster api grant {name} api gives it.")
     issued = current(RefreshTokens).issue(account["_id"], account["Credentials"])
-    click.echo(current(AccessTokens).issue(issued.user_id, issued.chain, int(time.time())))
+    tokens = current(AccessTokens)
+    click.echo(tokens.issue(issued.user_id, issued.chain, int(tokens.now())))

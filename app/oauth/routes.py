@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from flask import Response, request
@@ -76,7 +75,7 @@ def create_token(args: dict[str, Any]) -> Response:
     if args["grant_type"] not in NEEDED:
         raise unsupported_grant()
     issued = sign_in(args) if args["grant_type"] == "password" else refresh(args)
-    now = int(time.time())
+    now = int(access_tokens.now())
     access = access_tokens.issue(issued.user_id, issued.chain, now)
     body = token_answer(access, issued.token, now, access_tokens.lifetime)
     return json_response(body, headers={"Cache-Control": "no-store"})
@@ -93,7 +92,7 @@ def revoke_tokens(key: Lookup) -> Response:
     One's own, or with the role `users.manage` anybody's.
     """
     user = owner(key)
-    refresh_tokens.revoke_user(user["_id"])
+    users.revoke_tokens(Lookup.parse(user["_id"]))
     callers.forget()
     return json_response({"username": user["Name"]})
 
@@ -133,8 +132,11 @@ def sign_in(args: dict[str, Any]) -> Issued:
 
 def refresh(args: dict[str, Any]) -> Issued:
     """Continue a chain of tokens with its last refresh token."""
-    with attempt_from_here():
-        found = refresh_tokens.find(args["refresh_token"])
+    found = refresh_tokens.find(args["refresh_token"])
+    if found is None:
+        # Only now: a good token is not refused for what others did at the same address.
+        with attempt_from_here():
+            raise bad_refresh_token()
     try:
         user = users.get(Lookup.parse(found["UserId"]), "Power", "Credentials")
     except NotFound:
@@ -152,7 +154,7 @@ def owner(key: Lookup) -> dict[str, Any]:
     caller = roles.caller()
     if caller.id != key.id and name_key(caller.name) != key.name_key:
         caller.require(Role.USERS_MANAGE)
-    return users.get(key, "Name")
+    return users.get(key, "Name", "Credentials")
 
 
 @blp.errorhandler(TokenRefused)

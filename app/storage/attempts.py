@@ -2,7 +2,8 @@
 
 An attempt takes a place before it is looked at and gives it back unless it fails. So there are
 never more attempts under way than failures are still allowed, however many come at once. A place
-whose holder died is given to another after a while.
+whose holder died is given to another after a while; should it live after all, its outcome is not
+told. All times are the database's.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from pymongo import ReturnDocument
@@ -21,6 +22,8 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.errors import QuartermasterError, RateLimited, Unavailable
 from app.storage.client import Storage
+from app.storage.clock import Clock
+from app.storage.turns import patience
 
 Document = dict[str, Any]
 
@@ -40,12 +43,25 @@ class Place(NamedTuple):
     window: datetime
 
 
-class Attempts:
-    """Counts failures by account and by client address."""
+class NotCounted(Unavailable):
+    """An attempt was looked at, and its outcome could not be counted: it is told to nobody.
 
-    def __init__(self, storage: Storage, account: int, address: int, seconds: int) -> None:
+    Whether it was right or wrong: one that is told alone if it is right tells of the wrong ones.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("The attempt could not be counted; please try again.")
+
+
+class Attempts:
+    """Counts failures by account, by client address and by caller."""
+
+    def __init__(
+        self, storage: Storage, limits: Mapping[str, int], seconds: int, clock: Clock | None = None
+    ) -> None:
         self._attempts = storage.db["attempts"]
-        self._limits = {"account": account, "address": address}
+        self._clock = clock or storage.clock
+        self._limits = limits
         self._window = timedelta(seconds=seconds)
 
     @contextmanager
@@ -55,13 +71,13 @@ class Attempts:
         try:
             yield
         except Unavailable:
-            self._settle(places, failed=False)
+            self._give_back(places)
             raise
         except QuartermasterError:
             self._settle(places, failed=True)
             raise
         except BaseException:
-            self._settle(places, failed=False)
+            self._give_back(places)
             raise
         self._settle(places, failed=False)
 
@@ -70,19 +86,17 @@ class Attempts:
         try:
             for kind, name in of.items():
                 places.append(self._take(kind, name))
-        except QuartermasterError:
-            self._settle(places, failed=False)
+        except BaseException:
+            self._give_back(places)
             raise
-        except PyMongoError as error:
-            log.warning("Attempts cannot be counted, so this one is let through: %s", error)
         return places
 
     def _take(self, kind: str, name: str) -> Place:
         """Take a place, or wait for one while others are under way that may give theirs back."""
         key, limit = f"{kind} {name}", self._limits[kind]
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = patience(PATIENCE_SECONDS)
         while True:
-            now = datetime.now(timezone.utc)
+            now = self._clock.now()
             place: Document = {
                 "Id": uuid.uuid4().hex,
                 "Until": now + timedelta(seconds=PLACE_SECONDS),
@@ -134,12 +148,25 @@ class Attempts:
             self._attempts.update_one(unchanged, {"$set": fewer})
         return bool(abandoned)
 
+    def _give_back(self, places: list[Place]) -> None:
+        """Give places back of an attempt that has no outcome; those that cannot be, run out."""
+        try:
+            self._settle(places, failed=False)
+        except (PyMongoError, NotCounted) as error:
+            log.warning("The place of an attempt was not given back: %s", error)
+
     def _settle(self, places: list[Place], failed: bool) -> None:
+        """Count the outcome of an attempt, or raise: what is not counted must not be told."""
         count = {"Failures": 1} if failed else {"Taken": -1}
-        for key, id_, window in places:
-            held = {"_id": key, "ExpiresAt": window, "Places.Id": id_}
-            left = {"$pull": {"Places": {"Id": id_}}, "$inc": count}
-            try:
-                self._attempts.update_one(held, left)
-            except PyMongoError as error:
-                log.warning("An attempt could not be counted: %s", error)
+        settled = [self._leave(place, count) for place in places]
+        if not all(settled):
+            raise NotCounted
+
+    def _leave(self, place: Place, count: Document) -> bool:
+        """Leave a place; tell whether it was still there, or the whole window is over."""
+        held = {"_id": place.key, "ExpiresAt": place.window, "Places.Id": place.id}
+        left = {"$pull": {"Places": {"Id": place.id}}, "$inc": count}
+        if self._attempts.update_one(held, left).matched_count:
+            return True
+        same_window = {"_id": place.key, "ExpiresAt": place.window}
+        return self._attempts.find_one(same_window, ["_id"]) is None

@@ -78,8 +78,8 @@ COLLECTIONS = {
     "refresh_tokens": CollectionPlan(
         REFRESH_TOKEN,
         [
-            _index("chain", "Chain"),
-            _index("user", "UserId"),
+            _index("chain", "Chain", "Used"),
+            _index("user", "UserId", "Used", "-ExpiresAt", "_id"),
             _index("expiry", "ExpiresAt", expireAfterSeconds=0),
         ],
     ),

@@ -20,6 +20,7 @@ from app import metrics
 from app.changes import Applied, Intent, Rule
 from app.errors import Busy, KeyReused, NotFound, OutcomeUnknown
 from app.storage.faults import explain
+from app.storage.turns import patience
 
 Document = dict[str, Any]
 
@@ -111,7 +112,7 @@ def fresh_version() -> int:
 
 def _pauses() -> Iterator[float]:
     """Yield growing pauses, each of random length so that rivals do not meet again."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = patience(PATIENCE_SECONDS)
     pause = FIRST_PAUSE
     while time.monotonic() < deadline:
         yield random.uniform(0, pause)  # nosec B311 # noqa: S311 (nothing secret about a pause)
