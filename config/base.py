@@ -67,6 +67,12 @@ class Settings:
     REFRESH_TOKENS_PER_ACCOUNT: int = 2000
     # How old a worker's knowledge of a caller's roles and tokens may be; 0 asks every time.
     AUTH_CACHE_SECONDS: float = 5.0
+    # How long a worker remembers a right password, so as not to hash it again; 0: not at all.
+    PASSWORD_CACHE_SECONDS: float = 60.0
+    # How many passwords one worker checks at a time.
+    HASH_PLACES: int = 2
+    # How many requests of one worker may wait for that; further ones end in 503.
+    HASH_LINE: int = 16
     # argon2id: passes over the memory.
     ARGON2_TIME_COST: int = 2
     # argon2id: memory in KiB.
@@ -103,6 +109,10 @@ class Settings:
     MAIL_PASSWORD: str | None = None
     # Whom mails come from.
     MAIL_DEFAULT_SENDER: str = "Quartermaster <noreply@localhost>"
+    # How many mails one worker sends at a time.
+    MAIL_PLACES: int = 2
+    # How many requests of one worker may wait for that; further ones end in 503.
+    MAIL_LINE: int = 2
     # How long sending a mail may take in all.
     MAIL_TIMEOUT_SECONDS: float = 5.0
     # Whether to send nothing at all; Flask-Mail's own default depends on TESTING.

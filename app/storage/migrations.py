@@ -16,6 +16,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
 from app.errors import QuartermasterError
 from app.keys import email_key, name_key, name_tails
+from app.storage import password_costs
 from app.storage.bulk import batches, is_of_keys_alone
 
 Document = dict[str, Any]
@@ -71,6 +72,7 @@ def know_domains_as_they_are_sent(db: Database[Document]) -> None:
 
 def answer_the_trials(db: Database[Document]) -> None:
     """What independent trials of the service found wanting in its documents."""
+    password_costs.learn(db)
 
 
 STEPS: list[Step] = [

@@ -18,6 +18,7 @@ from app.storage.bulk import sweep
 from app.storage.client import Storage
 from app.storage.lookup import by_key
 from app.storage.pages import Order, Pages
+from app.storage.password_costs import PasswordCosts, cost_of
 from app.storage.swap import swap
 from app.users.domain import change_email, new_account, revoke_tokens
 
@@ -42,6 +43,7 @@ class Users:
         self._users = storage.db["users"]
         self._tokens = storage.db["refresh_tokens"]
         self._clock = storage.clock
+        self._costs = PasswordCosts(storage.db)
         self._pages = Pages(self._users, total_seconds)
 
     def now(self) -> datetime:
@@ -72,6 +74,7 @@ class Users:
 
     def create(self, name: str, email: str, password_hash: str | None) -> Document:
         """Add an account without any power; the indexes hold names and addresses unique."""
+        self._costs.note(cost_of(password_hash))
         user = new_account(str(uuid.uuid4()), name, email, password_hash, self.now())
         try:
             self._users.insert_one(user)
