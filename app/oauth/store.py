@@ -23,6 +23,9 @@ Document = dict[str, Any]
 
 log = logging.getLogger("quartermaster")
 
+# How many tokens beyond the limit one sign-in ends; it begins no more than one.
+TRIMMED = 100
+
 
 class Issued(NamedTuple):
     """A refresh token, which is never seen in clear again."""
@@ -69,9 +72,9 @@ class RefreshTokens:
         living = {"UserId": user_id, "Used": False}
         newest_first = [("ExpiresAt", -1), ("_id", 1)]
         # The index "user" has all of this: a thousand keys are passed over in a millisecond.
-        surplus = self._tokens.find(living, ["_id"], skip=self._most, limit=bulk.BATCH)
+        surplus = self._tokens.find(living, ["_id"], skip=self._most, limit=TRIMMED)
         try:
-            ids = [token["_id"] for token in surplus.sort(newest_first).batch_size(bulk.BATCH)]
+            ids = [token["_id"] for token in surplus.sort(newest_first).batch_size(TRIMMED)]
             if ids:
                 self._tokens.delete_many({"_id": {"$in": ids}})
         except PyMongoError as error:

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from pymongo import ReturnDocument
+from pymongo import ReturnDocument, WriteConcern
+from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.errors import QuartermasterError, RateLimited, Unavailable
@@ -60,6 +61,8 @@ class Attempts:
         self, storage: Storage, limits: Mapping[str, int], seconds: int, clock: Clock | None = None
     ) -> None:
         self._attempts = storage.db["attempts"]
+        # To take a place need not wait for a majority: what comes of it does, and comes after it.
+        self._places = self._attempts.with_options(write_concern=WriteConcern(1))
         self._clock = clock or storage.clock
         self._limits = limits
         self._window = timedelta(seconds=seconds)
@@ -116,7 +119,7 @@ class Attempts:
     def _join(self, key: str, limit: int, place: Document, now: datetime) -> Document | None:
         free = {"_id": key, "ExpiresAt": {"$gt": now}, "Taken": {"$lt": limit}}
         joined = {"$inc": {"Taken": 1}, "$push": {"Places": place}}
-        return self._attempts.find_one_and_update(free, joined, ["ExpiresAt"])
+        return self._places.find_one_and_update(free, joined, ["ExpiresAt"])
 
     def _open(self, key: str, place: Document, now: datetime) -> Document | None:
         """Begin a window where there is none or the last one is over; its opener has a place.
@@ -128,7 +131,7 @@ class Attempts:
         window = {"Taken": 1, "Failures": 0, "Places": [place], "ExpiresAt": now + self._window}
         try:
             # Read back as it was stored: the window is known again by its end.
-            return self._attempts.find_one_and_update(
+            return self._places.find_one_and_update(
                 over,
                 {"$set": window},
                 ["ExpiresAt"],
@@ -158,15 +161,22 @@ class Attempts:
     def _settle(self, places: list[Place], failed: bool) -> None:
         """Count the outcome of an attempt, or raise: what is not counted must not be told."""
         count = {"Failures": 1} if failed else {"Taken": -1}
-        settled = [self._leave(place, count) for place in places]
+        # The account's is last. A majority that holds it holds what was written before it too.
+        written_to = [self._places] * (len(places) - 1) + [self._attempts]
+        settled = [
+            self._leave(collection, place, count)
+            for collection, place in zip(written_to, reversed(places), strict=False)
+        ]
         if not all(settled):
             raise NotCounted
 
-    def _leave(self, place: Place, count: Document) -> bool:
-        """Leave a place; tell whether it was still there, or the whole window is over."""
+    def _leave(self, collection: Collection[Document], place: Place, count: Document) -> bool:
+        """Leave a place; tell whether it was still there, or its whole window is over."""
         held = {"_id": place.key, "ExpiresAt": place.window, "Places.Id": place.id}
         left = {"$pull": {"Places": {"Id": place.id}}, "$inc": count}
-        if self._attempts.update_one(held, left).matched_count:
+        if collection.update_one(held, left).matched_count:
             return True
-        same_window = {"_id": place.key, "ExpiresAt": place.window}
-        return self._attempts.find_one(same_window, ["_id"]) is None
+        found = self._attempts.find_one({"_id": place.key}, ["ExpiresAt"])
+        if found is None:
+            return self._clock.now() >= place.window
+        return bool(found["ExpiresAt"] != place.window)
