@@ -24,11 +24,14 @@ from app.spells import routes as spells
 from app.storage.attempts import Attempts
 from app.storage.client import Storage
 from app.storage.faults import DatabaseError, explain
+from app.storage.password_costs import PasswordCosts
 from app.storage.preparation import Preparation
 from app.storage.quotas import Quotas
 from app.users import routes as users
+from app.users.hashing import Hasher
 from app.users.mail import Mailer
 from app.users.passwords import Passwords
+from app.users.places import Places
 from app.users.store import Users
 from app.variables import routes as variables
 from config.base import Settings
@@ -56,29 +59,35 @@ def create_app(settings: Settings | None = None) -> Flask:
 def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
     """Make the stores and what else a view reaches with ``current``."""
     keys = signing_keys(settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS, settings.DATA_DIR)
+    passwords = Passwords(
+        settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM
+    )
+    hashing = Places("passwords are being checked", settings.HASH_PLACES, settings.HASH_LINE)
     parts = (
         storage,
         Preparation(storage),
-        AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS),
+        AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time),
         Callers(storage, settings.AUTH_CACHE_SECONDS),
-        RefreshTokens(storage, settings.REFRESH_TOKEN_SECONDS),
-        Passwords(
-            settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM
-        ),
+        RefreshTokens(storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT),
+        passwords,
+        Hasher(passwords, PasswordCosts(storage.db), hashing, settings.PASSWORD_CACHE_SECONDS),
         Users(storage, settings.TOTAL_CACHE_SECONDS),
-        Attempts(
-            storage,
-            settings.ACCOUNT_FAILURES,
-            settings.ADDRESS_FAILURES,
-            settings.FAILURE_WINDOW_SECONDS,
-        ),
+        Attempts(storage, failure_limits(settings), settings.FAILURE_WINDOW_SECONDS),
         Quotas(storage, settings.REQUESTS_PER_MINUTE),
-        Mailer(app),
+        Mailer(app, Places("mails are being sent", settings.MAIL_PLACES, settings.MAIL_LINE)),
         Players(storage, settings.ONLINE_TTL_SECONDS, settings.TOTAL_CACHE_SECONDS),
         Bags(storage),
         Catalogue(storage, settings.INVENTORY_SIZE, settings.BANK_SIZE, settings.STACK_LIMIT),
     )
     app.extensions[PARTS] = {type(part): part for part in parts}
+
+
+def failure_limits(settings: Settings) -> dict[str, int]:
+    return {
+        "account": settings.ACCOUNT_FAILURES,
+        "address": settings.ADDRESS_FAILURES,
+        "caller": settings.CALLER_FAILURES,
+    }
 
 
 def add_routes(app: Flask) -> None:

@@ -110,7 +110,7 @@ class World:
             for role in (Role.API, Role.USERS_QUERY):
                 users.change_power(Lookup.parse(CALLER), partial(granted, role=role))
         user = users.get(Lookup.parse(CALLER), "Credentials")
-        chain = RefreshTokens(self.storage, DAY).issue(user["_id"], user["Credentials"]).chain
+        chain = RefreshTokens(self.storage, DAY, 1000).issue(user["_id"], user["Credentials"]).chain
         return AccessTokens([SECRET], DAY).issue(user["_id"], chain, int(time.time()))
 
     def close(self) -> None:

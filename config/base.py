@@ -69,8 +69,16 @@ class Settings:
     ACCESS_TOKEN_SECONDS: int = 300
     # How long a refresh token lives.
     REFRESH_TOKEN_SECONDS: int = 7 * 24 * 3600
+    # How many refresh tokens an account may have; beyond, the oldest end with their access tokens.
+    REFRESH_TOKENS_PER_ACCOUNT: int = 2000
     # How old a worker's knowledge of a caller's roles and tokens may be; 0 asks every time.
     AUTH_CACHE_SECONDS: float = 5.0
+    # How long a worker remembers a right password, so as not to hash it again; 0: not at all.
+    PASSWORD_CACHE_SECONDS: float = 60.0
+    # How many passwords one worker checks at a time.
+    HASH_PLACES: int = 2
+    # How many requests of one worker may wait for that; further ones end in 503.
+    HASH_LINE: int = 16
     # argon2id: passes over the memory.
     ARGON2_TIME_COST: int = 2
     # argon2id: memory in KiB.
@@ -82,8 +90,10 @@ class Settings:
     TRUSTED_PROXIES: int = 0
     # How many wrong passwords or codes an account takes before it must wait.
     ACCOUNT_FAILURES: int = 10
-    # How many wrong passwords or codes a client address has before it must wait.
+    # How many times a client address may fail to get a token before it must wait.
     ADDRESS_FAILURES: int = 100
+    # How many wrong passwords, codes or names a caller may ask about before it must wait.
+    CALLER_FAILURES: int = 1000
     # How many requests a caller may make in a minute; 0: any number.
     REQUESTS_PER_MINUTE: int = 0
     # The time over which failures are counted, from the first on.
@@ -105,6 +115,10 @@ class Settings:
     MAIL_PASSWORD: str | None = None
     # Whom mails come from.
     MAIL_DEFAULT_SENDER: str = "Quartermaster <noreply@localhost>"
+    # How many mails one worker sends at a time.
+    MAIL_PLACES: int = 2
+    # How many requests of one worker may wait for that; further ones end in 503.
+    MAIL_LINE: int = 2
     # How long sending a mail may take in all.
     MAIL_TIMEOUT_SECONDS: float = 5.0
     # Whether to send nothing at all; Flask-Mail's own default depends on TESTING.

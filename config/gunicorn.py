@@ -14,8 +14,10 @@ umask = 0o007
 reuse_port = False
 workers = settings.WORKERS
 worker_class = "app.http.worker.Worker"
-# Two more than may be at the database, so that what needs none of it never waits for it.
+# Two more than may be at the database, so that what needs none of it never waits for it; and more
+# for all who hash passwords, send mails or wait for that, so that nobody else waits for them.
 threads = settings.THREADS + 2
+threads += settings.HASH_PLACES + settings.HASH_LINE + settings.MAIL_PLACES + settings.MAIL_LINE
 worker_connections = settings.CONNECTIONS
 timeout = settings.WORKER_TIMEOUT_SECONDS
 graceful_timeout = settings.GRACEFUL_TIMEOUT_SECONDS

@@ -13,5 +13,6 @@ class Testing(Settings):
     MONGODB_SELECTION_SECONDS: float = 2.0
     AUTH_CACHE_SECONDS: float = 0.0
     TOTAL_CACHE_SECONDS: float = 0.0
+    PASSWORD_CACHE_SECONDS: float = 0.0
     ARGON2_TIME_COST: int = 1
     ARGON2_MEMORY_KIB: int = 64

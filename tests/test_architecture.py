@@ -110,7 +110,7 @@ def internal_violations(room, layer, target):
     is_own = other == room and other_layer in {"schemas", *PURE}
     # A record that two features serve has one schema, in the room of the feature that stores it.
     reachable = {"http", "auth", *GROUND}
-    layers = {"store", "schemas", *PURE} | ({"mail"} if other == room else set())
+    layers = {"store", "schemas", "hashing", *PURE} | ({"mail"} if other == room else set())
     if layer == "routes" and not (is_own or other in reachable or other_layer in layers):
         yield f"routes import {other}.{other_layer}"
 

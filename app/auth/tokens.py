@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import orjson
@@ -28,8 +29,12 @@ class Claims(NamedTuple):
 class AccessTokens:
     """Issues and checks access tokens. The first key signs; the others are still accepted."""
 
-    def __init__(self, keys: list[str], lifetime: int) -> None:
+    def __init__(
+        self, keys: list[str], lifetime: int, clock: Callable[[], float] | None = None
+    ) -> None:
         self.lifetime = lifetime
+        # One that all machines share: what one of them issues, another checks.
+        self.now = clock or time.time
         newest_last = list(reversed(keys))
         self._signer = Signer(
             newest_last,
@@ -41,6 +46,7 @@ class AccessTokens:
         self._verified = functools.lru_cache(REMEMBERED)(self._verify)
 
     def issue(self, user_id: str, chain: str, now: int) -> str:
+        """Return a token that lives from now on."""
         payload = orjson.dumps([user_id, chain, now + self.lifetime])
         return self._signer.sign(base64_encode(payload)).decode()
 
@@ -49,7 +55,7 @@ class AccessTokens:
         if len(token) > LONGEST:
             raise Unauthorized
         claims = self._verified(token)
-        if claims.expires_at <= time.time():
+        if claims.expires_at <= self.now():
             raise Unauthorized
         return claims
 

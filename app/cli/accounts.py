@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import os
+import pwd
 import sys
-import time
 from functools import partial
 
 import click
@@ -19,6 +21,8 @@ from app.oauth.store import RefreshTokens
 from app.users.domain import require_email, require_username
 from app.users.passwords import Passwords
 from app.users.store import Users
+
+log = logging.getLogger("quartermaster")
 
 users = current(Users)
 passwords = current(Passwords)
@@ -46,6 +50,7 @@ def create_user(name: str, email: str, password_stdin: bool) -> None:
     # Hashed first as a client would do it.
     sha256 = hashlib.sha256(password).hexdigest()
     account = users.create(name, email, passwords.hash(sha256))
+    leave_a_line("created the user %s (%s)", account["Name"], account["_id"])
     click.echo(f"Created the user {account['Name']} ({account['_id']}).")
 
 
@@ -55,7 +60,9 @@ def create_user(name: str, email: str, password_stdin: bool) -> None:
 def grant_role(name: str, role: str) -> None:
     """Give a user a role: api, users.query or users.manage."""
     chosen = Role.parse(role)
-    show_roles(name, users.change_power(Lookup.parse(name), partial(granted, role=chosen)))
+    power = users.change_power(Lookup.parse(name), partial(granted, role=chosen))
+    leave_a_line("granted the role %s to %s", chosen.value, name)
+    show_roles(name, power)
 
 
 @api.command("revoke")
@@ -64,7 +71,9 @@ def grant_role(name: str, role: str) -> None:
 def revoke_role(name: str, role: str) -> None:
     """Take a role from a user, and those that rest on it."""
     chosen = Role.parse(role)
-    show_roles(name, users.change_power(Lookup.parse(name), partial(revoked, role=chosen)))
+    power = users.change_power(Lookup.parse(name), partial(revoked, role=chosen))
+    leave_a_line("revoked the role %s of %s", chosen.value, name)
+    show_roles(name, power)
 
 
 @api.command("roles")
@@ -72,6 +81,19 @@ def revoke_role(name: str, role: str) -> None:
 def list_roles(name: str) -> None:
     """Show the roles of a user."""
     show_roles(name, users.get(Lookup.parse(name), "Power")["Power"])
+
+
+def leave_a_line(what: str, *names: str) -> None:
+    """Log who did what at the command line, where no request is logged."""
+    log.info(f"The system user %s {what} at the command line.", system_user(), *names)
+
+
+def system_user() -> str:
+    """Return who runs this, by the system's word and not by a variable's."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # as in a container
+        return str(os.getuid())
 
 
 def show_roles(name: str, power: dict[str, bool]) -> None:
@@ -88,4 +110,6 @@ def token(name: str) -> None:
     if Role.API not in roles_of(account["Power"]):
         raise Invalid(f"{name} lacks the role 'api'; quartermaster api grant {name} api gives it.")
     issued = current(RefreshTokens).issue(account["_id"], account["Credentials"])
-    click.echo(current(AccessTokens).issue(issued.user_id, issued.chain, int(time.time())))
+    leave_a_line("made an access token of %s", name)
+    tokens = current(AccessTokens)
+    click.echo(tokens.issue(issued.user_id, issued.chain, int(tokens.now())))

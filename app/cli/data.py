@@ -22,7 +22,7 @@ from app.cli.world import World, carries_bag, guid
 from app.errors import Conflict
 from app.http.json import encode
 from app.http.stores import current
-from app.storage import bulk, schema
+from app.storage import bulk, password_costs, schema
 from app.storage.client import Storage
 from app.users.passwords import Passwords
 
@@ -76,6 +76,7 @@ def _ask_to_mix() -> None:
 
 def seed_world(storage: Storage, passwords: Passwords, players: int, users: int) -> None:
     world = World(users, datetime.now(timezone.utc), passwords.hash(World.PASSWORD))
+    password_costs.note(storage.db, passwords.cost)
     bags = sum(map(carries_bag, range(players)))
     for kind, documents, length in (
         ("users", world.users(), users),
@@ -113,6 +114,9 @@ def import_records(kind: str, file: IO[bytes]) -> None:
             more = f", of which {FAULTS_SHOWN} are shown" if len(faults) > FAULTS_SHOWN else ""
             noun = "fault" if len(faults) == 1 else "faults"
             raise click.ClickException(f"{len(faults)} {noun}{more}; nothing was written.")
+        if kind == "users":
+            costs = {password_costs.cost_of(user["PasswordHash"]) for user in spool}
+            password_costs.note(storage.db, *costs)
         _write(kind, storage, bulk.write, spool, len(spool))
         schema.init(storage.db)
         click.echo(f"Imported {len(spool)} {kind}.")

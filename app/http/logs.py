@@ -90,6 +90,10 @@ class TextFormatter(logging.Formatter):
         return line
 
 
+_ALWAYS = {"method", "path", "status", "ms", "address", "caller"}
+
+
 def _request_line(details: dict[str, Any]) -> str:
     caller = details["caller"] or "-"
-    return "{method} {path} {status} {ms} ms {address}".format_map(details) + f" {caller}"
+    more = "".join(f" {name}={value}" for name, value in details.items() if name not in _ALWAYS)
+    return "{method} {path} {status} {ms} ms {address}".format_map(details) + f" {caller}{more}"

@@ -20,11 +20,13 @@ HEADER = "X-Request-ID"
 # What is known of a request stands in its environment under these names.
 CALLER = "quartermaster.caller"
 _ID = "quartermaster.request_id"
+_NOTED = "quartermaster.noted"
 _STARTED = "quartermaster.started"
 _SANE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}", re.ASCII)
 # The paths that revoke a token hold it, and so may those that were meant to.
 _CREDENTIALS_PATH = re.compile(r"/+api/+oauth/", re.IGNORECASE)
 _GUID_LIKE = re.compile(r"[0-9a-f-]{32,}", re.IGNORECASE)
+LONGEST_NAME = 40
 
 
 _BLANK = vars(logging.LogRecord(log.name, logging.INFO, __file__, 0, "request", (), None, "end"))
@@ -40,6 +42,17 @@ class AccessRecord(logging.LogRecord):
 def request_id() -> str:
     """Return the id of this request, or a dash outside of any."""
     return current_environ.get().get(_ID, "-")
+
+
+def note(**details: str) -> None:
+    """Add words of this program, or what ``shown`` made of a client's, to the line of a request."""
+    current_environ.get().setdefault(_NOTED, {}).update(details)
+
+
+def shown(name: str) -> str:
+    """Return a name as a client wrote it, short, and without what may be a secret in its place."""
+    plain = masked(_GUID_LIKE.sub(MASK, name))
+    return plain if len(plain) <= LONGEST_NAME else plain[:LONGEST_NAME] + "..."
 
 
 def begin(environ: dict[str, Any]) -> None:
@@ -65,6 +78,7 @@ def end(request: Request, response: Response) -> None:
             "ms": round(seconds * 1000, 1),
             "address": request.remote_addr,
             "caller": getattr(environ.get(CALLER), "name", None),
+            **environ.get(_NOTED, {}),
         }
         log.handle(AccessRecord(details))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from flask import Response, request
@@ -13,6 +12,7 @@ from app.auth.guesses import attempt_at, attempt_at_nobody, attempt_from_here
 from app.auth.powers import Role, roles_of
 from app.auth.tokens import AccessTokens
 from app.errors import Invalid, NotFound, RateLimited, RoleMissing
+from app.http import tracing
 from app.http.api import Blueprint
 from app.http.errors import answer, body_of
 from app.http.guide import STATUSES
@@ -38,14 +38,14 @@ from app.oauth.schemas import (
     TokenSchema,
 )
 from app.oauth.store import Issued, RefreshTokens
-from app.users.passwords import Passwords
+from app.users.hashing import Hasher
 from app.users.store import Users
 
 blp = Blueprint("Credentials", __name__, url_prefix="/api/oauth", description="Tokens.")
 
 access_tokens = current(AccessTokens)
 callers = current(Callers)
-passwords = current(Passwords)
+hasher = current(Hasher)
 refresh_tokens = current(RefreshTokens)
 users = current(Users)
 
@@ -75,8 +75,9 @@ def create_token(args: dict[str, Any]) -> Response:
     """
     if args["grant_type"] not in NEEDED:
         raise unsupported_grant()
+    tracing.note(grant=args["grant_type"])
     issued = sign_in(args) if args["grant_type"] == "password" else refresh(args)
-    now = int(time.time())
+    now = int(access_tokens.now())
     access = access_tokens.issue(issued.user_id, issued.chain, now)
     body = token_answer(access, issued.token, now, access_tokens.lifetime)
     return json_response(body, headers={"Cache-Control": "no-store"})
@@ -93,7 +94,7 @@ def revoke_tokens(key: Lookup) -> Response:
     One's own, or with the role `users.manage` anybody's.
     """
     user = owner(key)
-    refresh_tokens.revoke_user(user["_id"])
+    users.revoke_tokens(Lookup.parse(user["_id"]))
     callers.forget()
     return json_response({"username": user["Name"]})
 
@@ -117,28 +118,34 @@ def revoke_token(key: Lookup, token_id: str) -> Response:
 
 def sign_in(args: dict[str, Any]) -> Issued:
     """Begin a chain of tokens with a password."""
+    tracing.note(user=tracing.shown(args["username"]))
     name = name_key(args["username"])
     user = users.credentials(name)
     stored: str | None = user["PasswordHash"] if user else None
-    with attempt_at(user["_id"]) if user else attempt_at_nobody(name):
-        if not passwords.matches(stored, args["password"]) or user is None or stored is None:
-            raise bad_credentials()
+    with hasher.place():
+        with attempt_at(user["_id"]) if user else attempt_at_nobody(name):
+            if not hasher.matches(stored, args["password"]) or user is None or stored is None:
+                raise bad_credentials()
+        if hasher.is_outdated(stored):
+            users.renew_hash(user["_id"], stored, hasher.hash(args["password"]))
     if Role.API not in roles_of(user["Power"]):
         raise no_access()
-    if passwords.is_outdated(stored):
-        users.renew_hash(user["_id"], stored, passwords.hash(args["password"]))
     # The count is of when the password was read: had it been changed since, this is worth nothing.
     return refresh_tokens.issue(user["_id"], user["Credentials"])
 
 
 def refresh(args: dict[str, Any]) -> Issued:
     """Continue a chain of tokens with its last refresh token."""
-    with attempt_from_here():
-        found = refresh_tokens.find(args["refresh_token"])
+    found = refresh_tokens.find(args["refresh_token"])
+    if found is None:
+        # Only now: a good token is not refused for what others did at the same address.
+        with attempt_from_here():
+            raise bad_refresh_token()
     try:
-        user = users.get(Lookup.parse(found["UserId"]), "Power", "Credentials")
+        user = users.get(Lookup.parse(found["UserId"]), "Name", "Power", "Credentials")
     except NotFound:
         raise bad_refresh_token() from None
+    tracing.note(user=user["Name"])
     if user["Credentials"] != found["Credentials"]:
         raise bad_refresh_token()
     if Role.API not in roles_of(user["Power"]):
@@ -152,11 +159,12 @@ def owner(key: Lookup) -> dict[str, Any]:
     caller = roles.caller()
     if caller.id != key.id and name_key(caller.name) != key.name_key:
         caller.require(Role.USERS_MANAGE)
-    return users.get(key, "Name")
+    return users.get(key, "Name", "Credentials")
 
 
 @blp.errorhandler(TokenRefused)
 def answer_refusal(error: TokenRefused) -> Response:
+    tracing.note(error=error.code)
     status = 403 if error.code == "access_denied" else 400
     return json_response(refusal(error.code, str(error)), status, {"Cache-Control": "no-store"})
 
@@ -165,6 +173,7 @@ def answer_refusal(error: TokenRefused) -> Response:
 def answer_invalid(error: Invalid) -> Response:
     if request.method != "POST":
         return answer(error)
+    tracing.note(error="invalid_request")
     body = body_of(error)
     said = {**refusal("invalid_request", body["Message"]), **body}
     return json_response(said, 400, {"Cache-Control": "no-store"})

@@ -2,7 +2,8 @@
 
 An attempt takes a place before it is looked at and gives it back unless it fails. So there are
 never more attempts under way than failures are still allowed, however many come at once. A place
-whose holder died is given to another after a while.
+whose holder died is given to another after a while; should it live after all, its outcome is not
+told. All times are the database's.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from pymongo import ReturnDocument
+from pymongo import ReturnDocument, WriteConcern
+from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.errors import QuartermasterError, RateLimited, Unavailable
 from app.storage.client import Storage
+from app.storage.clock import Clock
+from app.storage.turns import patience
 
 Document = dict[str, Any]
 
@@ -40,12 +44,27 @@ class Place(NamedTuple):
     window: datetime
 
 
-class Attempts:
-    """Counts failures by account and by client address."""
+class NotCounted(Unavailable):
+    """An attempt was looked at, and its outcome could not be counted: it is told to nobody.
 
-    def __init__(self, storage: Storage, account: int, address: int, seconds: int) -> None:
+    Whether it was right or wrong: one that is told alone if it is right tells of the wrong ones.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("The attempt could not be counted; please try again.")
+
+
+class Attempts:
+    """Counts failures by account, by client address and by caller."""
+
+    def __init__(
+        self, storage: Storage, limits: Mapping[str, int], seconds: int, clock: Clock | None = None
+    ) -> None:
         self._attempts = storage.db["attempts"]
-        self._limits = {"account": account, "address": address}
+        # To take a place need not wait for a majority: what comes of it does, and comes after it.
+        self._places = self._attempts.with_options(write_concern=WriteConcern(1))
+        self._clock = clock or storage.clock
+        self._limits = limits
         self._window = timedelta(seconds=seconds)
 
     @contextmanager
@@ -55,13 +74,13 @@ class Attempts:
         try:
             yield
         except Unavailable:
-            self._settle(places, failed=False)
+            self._give_back(places)
             raise
         except QuartermasterError:
             self._settle(places, failed=True)
             raise
         except BaseException:
-            self._settle(places, failed=False)
+            self._give_back(places)
             raise
         self._settle(places, failed=False)
 
@@ -70,19 +89,17 @@ class Attempts:
         try:
             for kind, name in of.items():
                 places.append(self._take(kind, name))
-        except QuartermasterError:
-            self._settle(places, failed=False)
+        except BaseException:
+            self._give_back(places)
             raise
-        except PyMongoError as error:
-            log.warning("Attempts cannot be counted, so this one is let through: %s", error)
         return places
 
     def _take(self, kind: str, name: str) -> Place:
         """Take a place, or wait for one while others are under way that may give theirs back."""
         key, limit = f"{kind} {name}", self._limits[kind]
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = patience(PATIENCE_SECONDS)
         while True:
-            now = datetime.now(timezone.utc)
+            now = self._clock.now()
             place: Document = {
                 "Id": uuid.uuid4().hex,
                 "Until": now + timedelta(seconds=PLACE_SECONDS),
@@ -102,7 +119,7 @@ class Attempts:
     def _join(self, key: str, limit: int, place: Document, now: datetime) -> Document | None:
         free = {"_id": key, "ExpiresAt": {"$gt": now}, "Taken": {"$lt": limit}}
         joined = {"$inc": {"Taken": 1}, "$push": {"Places": place}}
-        return self._attempts.find_one_and_update(free, joined, ["ExpiresAt"])
+        return self._places.find_one_and_update(free, joined, ["ExpiresAt"])
 
     def _open(self, key: str, place: Document, now: datetime) -> Document | None:
         """Begin a window where there is none or the last one is over; its opener has a place.
@@ -114,7 +131,7 @@ class Attempts:
         window = {"Taken": 1, "Failures": 0, "Places": [place], "ExpiresAt": now + self._window}
         try:
             # Read back as it was stored: the window is known again by its end.
-            return self._attempts.find_one_and_update(
+            return self._places.find_one_and_update(
                 over,
                 {"$set": window},
                 ["ExpiresAt"],
@@ -134,12 +151,32 @@ class Attempts:
             self._attempts.update_one(unchanged, {"$set": fewer})
         return bool(abandoned)
 
+    def _give_back(self, places: list[Place]) -> None:
+        """Give places back of an attempt that has no outcome; those that cannot be, run out."""
+        try:
+            self._settle(places, failed=False)
+        except (PyMongoError, NotCounted) as error:
+            log.warning("The place of an attempt was not given back: %s", error)
+
     def _settle(self, places: list[Place], failed: bool) -> None:
+        """Count the outcome of an attempt, or raise: what is not counted must not be told."""
         count = {"Failures": 1} if failed else {"Taken": -1}
-        for key, id_, window in places:
-            held = {"_id": key, "ExpiresAt": window, "Places.Id": id_}
-            left = {"$pull": {"Places": {"Id": id_}}, "$inc": count}
-            try:
-                self._attempts.update_one(held, left)
-            except PyMongoError as error:
-                log.warning("An attempt could not be counted: %s", error)
+        # The account's is last. A majority that holds it holds what was written before it too.
+        written_to = [self._places] * (len(places) - 1) + [self._attempts]
+        settled = [
+            self._leave(collection, place, count)
+            for collection, place in zip(written_to, reversed(places), strict=False)
+        ]
+        if not all(settled):
+            raise NotCounted
+
+    def _leave(self, collection: Collection[Document], place: Place, count: Document) -> bool:
+        """Leave a place; tell whether it was still there, or its whole window is over."""
+        held = {"_id": place.key, "ExpiresAt": place.window, "Places.Id": place.id}
+        left = {"$pull": {"Places": {"Id": place.id}}, "$inc": count}
+        if collection.update_one(held, left).matched_count:
+            return True
+        found = self._attempts.find_one({"_id": place.key}, ["ExpiresAt"])
+        if found is None:
+            return self._clock.now() >= place.window
+        return bool(found["ExpiresAt"] != place.window)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
@@ -15,14 +17,18 @@ from bson.errors import InvalidDocument
 from bson.raw_bson import RawBSONDocument
 from pymongo import ReplaceOne, UpdateOne
 from pymongo.collection import Collection
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, PyMongoError
 
 from app.errors import Conflict, Invalid
 from app.storage.client import LONG_WORK_SECONDS
 
 Document = dict[str, Any]
 
+log = logging.getLogger("quartermaster")
+
 BATCH = 1000
+# What is left then goes when it runs out, or when the next one sweeps.
+SWEEP_SECONDS = 0.5
 DUPLICATE_KEY = 11000
 LARGEST = 16 * 1024 * 1024 - 16 * 1024
 _RAW = CodecOptions(document_class=RawBSONDocument)
@@ -131,6 +137,24 @@ def _insert_missing(collection: Collection[Document], batch: list[Any]) -> None:
 def _replace(collection: Collection[Document], batch: list[Any]) -> None:
     replacements = [ReplaceOne({"_id": d["_id"]}, d, upsert=True) for d in batch]
     collection.bulk_write(replacements, ordered=False)
+
+
+def sweep(collection: Collection[Document], where: Document) -> None:
+    """Delete documents that are worth nothing any more, as many as a moment allows.
+
+    However many there are, and whatever fails: this only keeps the place tidy.
+    """
+    end = time.monotonic() + SWEEP_SECONDS
+    try:
+        while time.monotonic() < end:
+            some = collection.find(where, ["_id"], limit=BATCH).batch_size(BATCH)
+            ids = [found["_id"] for found in some]
+            if ids:
+                collection.delete_many({"_id": {"$in": ids}})
+            if len(ids) < BATCH:
+                return
+    except PyMongoError as error:
+        log.warning("Not all that is void in %s was swept: %s", collection.name, error)
 
 
 def values_of(collection: Collection[Document], field: str, ids: list[str]) -> dict[str, Any]:

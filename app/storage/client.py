@@ -11,6 +11,7 @@ from pymongo.database import Database
 from pymongo.errors import ConfigurationError, PyMongoError
 
 from app.errors import QuartermasterError, Unavailable
+from app.storage.clock import Clock, DatabaseClock, LocalClock
 from app.storage.embedded import Lease
 from app.storage.timing import TimedDatabase
 from app.storage.turns import Turns, Visit, in_turn
@@ -54,6 +55,7 @@ class Storage:
         self.is_mock = uri.startswith(MOCK_SCHEME)
         self.client = _mock_client() if self.is_mock else _client(uri, settings)
         self.db: Database[Document] = self.client.get_default_database(settings.MONGODB_DATABASE)
+        self.clock: Clock = LocalClock() if self.is_mock else DatabaseClock(self.client)
         if not self.is_mock:
             self.db = TimedDatabase(self.client, self.db.name)
 

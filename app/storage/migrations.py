@@ -16,6 +16,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
 from app.errors import QuartermasterError
 from app.keys import email_key, name_key, name_tails
+from app.storage import password_costs
 from app.storage.bulk import batches, is_of_keys_alone
 
 Document = dict[str, Any]
@@ -77,6 +78,7 @@ def answer_the_trials(db: Database[Document]) -> None:
         addressed = [document for document in batch if isinstance(document.get("Email"), str)]
         stale = [d for d in addressed if d.get("EmailKey") != email_key(d["Email"])]
         _write(db["users"], [_with_email_key(document) for document in stale])
+    password_costs.learn(db)
 
 
 STEPS: list[Step] = [

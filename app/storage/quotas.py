@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 
 from pymongo import ReturnDocument
 from pymongo.errors import PyMongoError
 
 from app.errors import RateLimited
 from app.storage.client import Storage
+from app.storage.clock import Clock
 
 log = logging.getLogger("quartermaster")
 
@@ -19,17 +20,18 @@ MINUTE = timedelta(minutes=1)
 class Quotas:
     """Counts the requests of each caller, where a limit is set."""
 
-    def __init__(self, storage: Storage, per_minute: int) -> None:
+    def __init__(self, storage: Storage, per_minute: int, clock: Clock | None = None) -> None:
         self._quotas = storage.db["quotas"]
+        self._clock = clock or storage.clock
         self._per_minute = per_minute
 
     def use(self, caller_id: str) -> None:
         """Count one request, or raise RateLimited where the minute's are used up."""
         if not self._per_minute:
             return
-        now = datetime.now(timezone.utc)
-        end = now.replace(second=0, microsecond=0) + MINUTE
         try:
+            now = self._clock.now()
+            end = now.replace(second=0, microsecond=0) + MINUTE
             used = self._count(f"{caller_id} {end:%H:%M}", end)
         except PyMongoError as error:
             log.warning("A request cannot be counted, so it is let through: %s", error)

@@ -11,13 +11,14 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.database import Database
 from pymongo.errors import CollectionInvalid, DuplicateKeyError, OperationFailure
 
-from app.storage import migrations
+from app.storage import migrations, password_costs
 from app.storage.client import LONG_WORK_SECONDS
 from app.storage.page_starts import KEPT_SECONDS
 from app.storage.validators import (
     ATTEMPTS,
     BAG,
     PAGE_START,
+    PASSWORD_COST,
     PLAYER,
     QUOTA,
     REFRESH_TOKEN,
@@ -78,8 +79,8 @@ COLLECTIONS = {
     "refresh_tokens": CollectionPlan(
         REFRESH_TOKEN,
         [
-            _index("chain", "Chain"),
-            _index("user", "UserId"),
+            _index("chain", "Chain", "Used"),
+            _index("user", "UserId", "Used", "-ExpiresAt", "_id"),
             _index("expiry", "ExpiresAt", expireAfterSeconds=0),
         ],
     ),
@@ -91,6 +92,7 @@ COLLECTIONS = {
         QUOTA,
         [_index("expiry", "ExpiresAt", expireAfterSeconds=0)],
     ),
+    password_costs.COLLECTION: CollectionPlan(PASSWORD_COST, []),
     "attempts": CollectionPlan(ATTEMPTS, [_index("expiry", "ExpiresAt", expireAfterSeconds=0)]),
     migrations.VERSIONS: CollectionPlan(SCHEMA_VERSION, []),
 }

@@ -36,6 +36,7 @@ from app.errors import (
 )
 from app.storage.difference import as_read, difference
 from app.storage.faults import explain
+from app.storage.turns import patience
 from app.types import Document, whole
 
 log = logging.getLogger("quartermaster")
@@ -168,7 +169,7 @@ def fresh_stamp() -> ObjectId:
 
 def _pauses() -> Iterator[float]:
     """Yield growing pauses, each of random length so that rivals do not meet again."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = patience(PATIENCE_SECONDS)
     pause = FIRST_PAUSE
     while time.monotonic() < deadline:
         yield random.uniform(0, pause)  # nosec B311 # noqa: S311 (nothing secret about a pause)

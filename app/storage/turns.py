@@ -65,6 +65,7 @@ class Visit:
     """The operations of one request, which share its time at the database."""
 
     def __init__(self, turns: Turns, seconds: float, arrived_at: float) -> None:
+        self.arrived_at = arrived_at
         self._turns = turns
         self._left = seconds
         self._deadline = arrived_at + PATIENCE_SECONDS
@@ -93,6 +94,21 @@ class Visit:
 
 
 _current: ContextVar[Visit | None] = ContextVar("visit", default=None)
+
+
+def arrival() -> float | None:
+    """Return when the request came that is being answered; None outside of any."""
+    visit = _current.get()
+    return visit.arrived_at if visit else None
+
+
+def patience(seconds: float) -> float:
+    """Return until when a request may wait that has so much patience, from its arrival on.
+
+    Waiting for one thing after another, it would otherwise become as old as they take together.
+    """
+    arrived_at = arrival()
+    return (monotonic() if arrived_at is None else arrived_at) + seconds
 
 
 def in_turn(operation: Callable[..., Any], *args: Any, **options: Any) -> Any:

@@ -107,4 +107,5 @@ ATTEMPTS = _document(
 )
 PAGE_START = _document({"_id": {"bsonType": "object"}, "Keys": {"bsonType": "array"}, "At": MOMENT})
 QUOTA = _document({"_id": TEXT, "Used": COUNT, "ExpiresAt": MOMENT})
+PASSWORD_COST = _document({"_id": TEXT})
 SCHEMA_VERSION = _document({"_id": TEXT, "SchemaVersion": COUNT})

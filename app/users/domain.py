@@ -99,7 +99,7 @@ def stored(record: Document, version: int = 0) -> Document:
         "NameKey": key,
         "NameTails": name_tails(key),
         "EmailKey": email_key(record["Email"]),
-        # Counts changes of the password; tokens of an earlier count are worth nothing.
+        # Counts changes of the password and revocations; tokens of an earlier count are void.
         "Credentials": version,
         "Reset": None,
         "Version": version,
@@ -183,6 +183,11 @@ def replace_password(user: Document, *, password_hash: str, checked: str | None 
     """Give an account another password; tokens and codes from before are void."""
     _require_checked(user, checked)
     return Change(_with_password(user, password_hash), None)
+
+
+def revoke_tokens(user: Document) -> Change:
+    """Make all tokens of an account void, and leave its password."""
+    return Change({"Credentials": user["Credentials"] + 1}, None)
 
 
 def redeem_code(

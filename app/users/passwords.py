@@ -13,19 +13,24 @@ class Passwords:
 
     def __init__(self, time_cost: int, memory_kib: int, parallelism: int) -> None:
         self._hasher = PasswordHasher(time_cost, memory_kib, parallelism)
-        # Checked for accounts that do not exist, so that time tells nothing.
-        self._nobodys = self.hash(secrets.token_hex(32))
+        # How a stored hash begins that is made today.
+        self.cost = f"$argon2id$v=19$m={memory_kib},t={time_cost},p={parallelism}"
+        # A salt and a digest, in letters of base64, which belong to no password.
+        self._nobodys = f"{secrets.token_hex(12)}${secrets.token_hex(22)}"
 
     def hash(self, sha256: str) -> str:
         return self._hasher.hash(sha256.upper())
 
-    def matches(self, stored: str | None, sha256: str) -> bool:
-        """Tell whether this is the password; nobody's password takes as long to be wrong."""
+    def matches(self, stored: str, sha256: str) -> bool:
+        """Tell whether this is the password."""
         try:
-            self._hasher.verify(stored or self._nobodys, sha256.upper())
+            return self._hasher.verify(stored, sha256.upper())
         except (VerificationError, InvalidHashError):
             return False
-        return stored is not None
+
+    def hash_in_vain(self, cost: str, sha256: str) -> None:
+        """Take as long as a wrong password does where the stored one was made at this cost."""
+        self.matches(f"{cost}${self._nobodys}", sha256)
 
     def is_outdated(self, stored: str) -> bool:
         """Tell whether a hash was made at another cost than today's."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from functools import partial
 from typing import Any
 
@@ -11,7 +10,7 @@ from werkzeug.exceptions import MethodNotAllowed
 
 from app.auth import roles
 from app.auth.callers import Callers
-from app.auth.guesses import attempt_at, attempt_at_nobody
+from app.auth.guesses import attempt_of_caller, attempt_of_caller_at_nobody
 from app.auth.powers import Role
 from app.errors import (
     EmailTaken,
@@ -51,8 +50,8 @@ from app.users.domain import (
     require_username,
     served,
 )
+from app.users.hashing import Hasher
 from app.users.mail import Mailer, MailNotConfigured
-from app.users.passwords import Passwords
 from app.users.schemas import (
     ChangedUserSchema,
     ChangeEmailArgs,
@@ -77,7 +76,7 @@ blp = Blueprint("Users", __name__, url_prefix=PREFIX, description="User accounts
 
 callers = current(Callers)
 mailer = current(Mailer)
-passwords = current(Passwords)
+hasher = current(Hasher)
 players = current(Players)
 users = current(Users)
 
@@ -139,7 +138,7 @@ def register_user(args: dict[str, Any]) -> Response:
     """
     require_username(args["username"], "username")
     require_email(args["email"], "email")
-    user = users.create(args["username"], args["email"], passwords.hash(args["password"]))
+    user = users.create(args["username"], args["email"], hasher.hash(args["password"]))
     return json_response({"Username": user["Name"], "Email": user["Email"]})
 
 
@@ -199,10 +198,10 @@ def send_reset_code(key: Lookup) -> Response:
     if request.method == "HEAD":  # which Flask would let through as a GET, and which sends no mail
         raise MethodNotAllowed(["GET", "POST"])
     user = known(key, "Name", "Email", "EmailKey", "Credentials")
-    code, now = new_code(), datetime.now(timezone.utc)
+    code, now = new_code(), users.now()
     seconds = current_app.config["RESET_CODE_SECONDS"]
     rule = partial(remember_code, code=code, now=now, seconds=seconds, mailed=user)
-    with attempt_at(user["_id"]):
+    with mailer.place(), attempt_of_caller(user["_id"]):
         mailer.send_code(user["Name"], user["Email"], code)
         # Only now: a mail that was not sent leaves the former code as it was.
         users.change(key, ("Reset", "EmailKey", "Credentials"), "reset", rule)
@@ -222,10 +221,11 @@ def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
     rule = partial(
         redeem_code,
         code=args["code"],
-        now=datetime.now(timezone.utc),
-        make_hash=partial(passwords.hash, args["new"]),
+        now=users.now(),
+        make_hash=partial(hasher.hash, args["new"]),
     )
-    with attempt_at(known(key, "_id")["_id"]):
+    user = known(key, "_id")
+    with hasher.place(), attempt_of_caller(user["_id"]):
         if not users.change_password(key, rule):
             raise WrongCode
     callers.forget()
@@ -281,14 +281,19 @@ def manage_password(args: dict[str, Any], key: Lookup) -> Response:
     return json_response({"Message": "Password Correct"})
 
 
-def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str | None:
-    """Raise the refusal unless this is the password; return the hash that it was checked with."""
+def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str:
+    """Raise the refusal unless this is the password; return the hash that is stored of it."""
     user = known(key, "PasswordHash")
     stored: str | None = user["PasswordHash"]
-    with attempt_at(user["_id"]):
-        if not passwords.matches(stored, sha256):
-            raise refusal
-    return stored
+    with hasher.place():
+        with attempt_of_caller(user["_id"]):
+            if not hasher.matches(stored, sha256) or stored is None:
+                raise refusal
+        if not hasher.is_outdated(stored):
+            return stored
+        renewed = hasher.hash(sha256)
+    users.renew_hash(user["_id"], stored, renewed)
+    return renewed
 
 
 def known(key: Lookup, *fields: str) -> dict[str, Any]:
@@ -296,12 +301,12 @@ def known(key: Lookup, *fields: str) -> dict[str, Any]:
     try:
         return users.get(key, *fields)
     except NotFound:
-        with attempt_at_nobody(str(key)):
+        with attempt_of_caller_at_nobody(str(key)):
             raise
 
 
 def set_password(key: Lookup, sha256: str, checked: str | None = None) -> None:
-    rule = partial(replace_password, password_hash=passwords.hash(sha256), checked=checked)
+    rule = partial(replace_password, password_hash=hasher.hash(sha256), checked=checked)
     users.change_password(key, rule)
     callers.forget()
 
@@ -309,7 +314,7 @@ def set_password(key: Lookup, sha256: str, checked: str | None = None) -> None:
 def shown(user: dict[str, Any], power: Any) -> dict[str, Any]:
     """Return a user's record, with the reset code for those who manage users."""
     may_see = Role.USERS_MANAGE in roles.caller().roles
-    code = living_code(user, datetime.now(timezone.utc)) if may_see else None
+    code = living_code(user, users.now()) if may_see else None
     return served(user, power, code)
 
 

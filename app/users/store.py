@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 from pymongo.errors import DuplicateKeyError, PyMongoError
@@ -14,11 +14,13 @@ from app.changes import Change, Intent, Rule
 from app.errors import EmailTaken, NameTaken, NotFound
 from app.keys import Lookup
 from app.paging import Page, Window
+from app.storage.bulk import sweep
 from app.storage.client import Storage
 from app.storage.lookup import by_key
 from app.storage.pages import Order, Pages
+from app.storage.password_costs import PasswordCosts, cost_of
 from app.storage.swap import swap
-from app.users.domain import change_email, new_account
+from app.users.domain import change_email, new_account, revoke_tokens
 
 Document = dict[str, Any]
 
@@ -40,7 +42,13 @@ class Users:
     def __init__(self, storage: Storage, total_seconds: float = 0) -> None:
         self._users = storage.db["users"]
         self._tokens = storage.db["refresh_tokens"]
+        self._clock = storage.clock
+        self._costs = PasswordCosts(storage.db)
         self._pages = Pages(self._users, total_seconds)
+
+    def now(self) -> datetime:
+        """Return the time by which codes are made and run out."""
+        return self._clock.now()
 
     def get(self, key: Lookup, *fields: str) -> Document:
         """Return these fields of an account, or those of its record."""
@@ -66,8 +74,8 @@ class Users:
 
     def create(self, name: str, email: str, password_hash: str | None) -> Document:
         """Add an account without any power; the indexes hold names and addresses unique."""
-        now = datetime.now(timezone.utc)
-        user = new_account(str(uuid.uuid4()), name, email, password_hash, now)
+        self._costs.note(cost_of(password_hash))
+        user = new_account(str(uuid.uuid4()), name, email, password_hash, self.now())
         try:
             self._users.insert_one(user)
         except DuplicateKeyError:
@@ -106,16 +114,23 @@ class Users:
 
     def change_password(self, key: Lookup, rule: Rule) -> Any:
         """Apply a rule that may set another password, and sweep what it made void."""
-        reads = ("PasswordHash", "Credentials", "Reset")
-        answer = self.change(key, reads, "password", rule)
+        answer = self.change(key, ("PasswordHash", "Credentials", "Reset"), "password", rule)
+        self._sweep_tokens(key)
+        return answer
+
+    def revoke_tokens(self, key: Lookup) -> None:
+        """Make all tokens of an account void by one small write, however many there are."""
+        self.change(key, ("Credentials",), "revoke", revoke_tokens)
+        self._sweep_tokens(key)
+
+    def _sweep_tokens(self, key: Lookup) -> None:
+        """Delete what the count made void; should that fail, it is worth nothing all the same."""
         try:
             user = self.get(key, "Credentials")
-            former = {"UserId": user["_id"], "Credentials": {"$lt": user["Credentials"]}}
-            self._tokens.delete_many(former)
         except (PyMongoError, NotFound) as error:
-            # By their count they are worth nothing any more; this only keeps the place tidy.
-            log.warning("Tokens from before a change of password were not swept: %s", error)
-        return answer
+            log.warning("Tokens that are void were not swept: %s", error)
+            return
+        sweep(self._tokens, {"UserId": user["_id"], "Credentials": {"$lt": user["Credentials"]}})
 
     def renew_hash(self, user_id: str, old: str, new: str) -> None:
         """Store the same password at today's cost, unless it was changed meanwhile."""

@@ -6,6 +6,7 @@ import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
+from time import monotonic
 
 import pytest
 from pymongo.errors import ServerSelectionTimeoutError
@@ -13,7 +14,8 @@ from pymongo.errors import ServerSelectionTimeoutError
 from app.auth.powers import Role
 from app.errors import Forbidden, RateLimited, Unavailable
 from app.http.stores import PARTS
-from app.storage.attempts import Attempts
+from app.storage.attempts import PATIENCE_SECONDS, Attempts
+from app.storage.turns import Turns, Visit
 from app.users.passwords import Passwords
 from tests.factories import sha256
 
@@ -26,6 +28,7 @@ RIGHT, WRONG = sha256("right"), sha256("wrong")
 def settings(settings):
     settings.ACCOUNT_FAILURES = 3
     settings.ADDRESS_FAILURES = 6
+    settings.CALLER_FAILURES = 5
     return settings
 
 
@@ -94,10 +97,21 @@ def test_all_ways_to_guess_count_together(client, as_role, sign_in, alice):
         assert client.post(f"{url}/{path}", json=body, headers=headers).status_code == 429, path
 
 
-def test_asking_for_mails_to_nobody_closes_an_address(client, as_role):
-    headers = as_role(*QUERY)
-    urls = [f"/api/v1/users/nobody{number}/password/reset" for number in range(7)]
-    assert [client.get(url, headers=headers).status_code for url in urls] == [404] * 6 + [429]
+def test_asking_for_nobody_closes_a_caller_and_not_its_address(client, as_role, sign_in, alice):
+    """One visitor of a web site must not take the site off the API."""
+    site, other = as_role(*QUERY), as_role(*QUERY)
+    address = {"environ_base": {"REMOTE_ADDR": "198.51.100.1"}}
+    urls = [f"/api/v1/users/nobody{number}/password/reset" for number in range(6)]
+    token = sign_in(password=RIGHT).json["refresh_token"]
+    for headers in (site, other):
+        asked = [client.get(url, headers=headers, **address).status_code for url in urls]
+        assert asked == [404] * 5 + [429]
+    body = {"password": RIGHT}
+    path = "/api/v1/users/Alice/password/validate"
+    assert client.post(path, json=body, headers=site, **address).status_code == 429
+    assert sign_in(password=RIGHT).status_code == 200
+    refresh = {"grant_type": "refresh_token", "refresh_token": token}
+    assert client.post(TOKEN, json=refresh, **address).status_code == 200
 
 
 def test_retry_after_tells_when_the_window_ends(sign_in, alice, db):
@@ -112,6 +126,24 @@ def test_refresh_tokens_are_guessed_at_a_price_too(client):
     body = {"grant_type": "refresh_token", "refresh_token": "x"}
     statuses = [client.post(TOKEN, json=body).status_code for _ in range(7)]
     assert statuses == [400] * 6 + [429]
+
+
+def test_a_valid_refresh_token_is_not_refused_for_the_failures_of_others(client, sign_in, alice):
+    address = {"environ_base": {"REMOTE_ADDR": "198.51.100.1"}}
+    tokens = sign_in(password=RIGHT).json
+    for number in range(7):
+        status = sign_in(f"name{number}").status_code
+    assert status == 429
+
+    def refresh(token):
+        body = {"grant_type": "refresh_token", "refresh_token": token}
+        return client.post(TOKEN, json=body, **address)
+
+    fresh = refresh(tokens["refresh_token"])
+    assert fresh.status_code == 200
+    # One that was used before is refused, and still ends the tokens that came of it.
+    assert refresh(tokens["refresh_token"]).status_code == 429
+    assert refresh(fresh.json["refresh_token"]).status_code == 429
 
 
 def test_a_closed_address_does_not_use_up_an_account(sign_in, alice, db):
@@ -237,9 +269,7 @@ def test_a_port_that_a_proxy_adds_is_not_part_of_an_address(sign_in, alice):
     assert sign_in(password=RIGHT, address="2001:db8:9::2").status_code == 429
 
 
-def test_without_its_counts_signing_in_still_works_and_the_log_says_so(
-    sign_in, alice, app, monkeypatch, caplog
-):
+def test_no_guess_is_looked_at_that_cannot_be_counted(sign_in, alice, app, monkeypatch):
     attempts = app.extensions[PARTS][Attempts]
 
     class Away:
@@ -247,9 +277,49 @@ def test_without_its_counts_signing_in_still_works_and_the_log_says_so(
             raise ServerSelectionTimeoutError("away")
 
     monkeypatch.setattr(attempts, "_attempts", Away())
-    assert sign_in(password=RIGHT).status_code == 200
-    assert sign_in().status_code == 400
-    assert "Attempts cannot be counted" in caplog.text
+    assert [sign_in(password=word).status_code for word in (RIGHT, WRONG)] == [503, 503]
+
+
+def judged(attempts, verdict, before_it_is_told):
+    with attempts.one(account="x"):
+        before_it_is_told()
+        if verdict:
+            raise verdict
+
+
+@pytest.mark.parametrize("verdict", [Forbidden("wrong"), None])
+def test_no_verdict_is_given_that_is_not_counted(real_storage, real_db, verdict):
+    """On a busy machine, no turn at the database may come free in time to count a failure."""
+    attempts = Attempts(real_storage, {"account": 3}, 600)
+    turns = Turns(1)
+
+    def take_all_turns():
+        turns.take(monotonic() + 60)
+        turns._moved_at -= 60  # nobody has come back for a while
+
+    with Visit(turns, 60, monotonic()), pytest.raises(Unavailable):
+        judged(attempts, verdict, take_all_turns)
+    assert real_db.attempts.find_one()["Taken"] == 1
+
+
+@pytest.mark.parametrize("verdict", [Forbidden("wrong"), None])
+def test_a_verdict_that_comes_when_its_place_is_anothers_is_withheld(app, db, verdict):
+    """Its worker was stopped for longer than a place is kept."""
+
+    def give_the_place_away():
+        db.attempts.update_one({"_id": "account x"}, {"$set": {"Places": [], "Taken": 0}})
+
+    with pytest.raises(Unavailable):
+        judged(app.extensions[PARTS][Attempts], verdict, give_the_place_away)
+
+
+def test_waiting_for_a_place_counts_from_the_arrival_of_a_request(real_storage, real_db):
+    attempts = Attempts(real_storage, {"account": 1}, 600)
+    with attempts.one(account="x"):
+        began = monotonic()
+        with Visit(Turns(1), 60, began - 60), pytest.raises(Unavailable, match="under way"):
+            judged(attempts, None, lambda: None)
+        assert monotonic() - began < PATIENCE_SECONDS
 
 
 def test_a_fault_of_ours_is_not_the_callers(app, db):
@@ -261,7 +331,7 @@ def test_a_fault_of_ours_is_not_the_callers(app, db):
 
 
 def test_no_more_than_the_limit_are_looked_at_however_many_come_at_once(real_storage, real_db):
-    attempts = Attempts(real_storage, account=10, address=100, seconds=600)
+    attempts = Attempts(real_storage, {"account": 10, "address": 100}, 600)
     looked_at = []
 
     def guess(number):
@@ -281,7 +351,7 @@ def test_no_more_than_the_limit_are_looked_at_however_many_come_at_once(real_sto
 
 
 def test_many_right_passwords_at_once_all_get_in(real_storage, real_db):
-    attempts = Attempts(real_storage, account=3, address=5, seconds=600)
+    attempts = Attempts(real_storage, {"account": 3, "address": 5}, 600)
 
     def right(_):
         while True:

@@ -11,6 +11,7 @@ from pymongo.errors import ServerSelectionTimeoutError
 
 from app.errors import RateLimited
 from app.http.stores import PARTS
+from app.storage.client import Storage
 from app.storage.quotas import Quotas
 
 PLAYERS = "/api/v1/players"
@@ -22,16 +23,17 @@ def settings(settings):
     return settings
 
 
+class HeldClock:
+    """Stands still, so that no test straddles the end of a minute."""
+
+    def now(self):
+        return datetime(2099, 1, 1, 12, 0, 20, tzinfo=timezone.utc)
+
+
 @pytest.fixture
-def same_minute(monkeypatch):
-    """Hold the clock, so that no test straddles the end of a minute."""
-
-    class Held(datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return datetime(2099, 1, 1, 12, 0, 20, tzinfo=timezone.utc)
-
-    monkeypatch.setattr("app.storage.quotas.datetime", Held)
+def same_minute(app):
+    parts = app.extensions[PARTS]
+    parts[Quotas] = Quotas(parts[Storage], 3, HeldClock())
 
 
 def test_a_caller_has_its_requests_of_a_minute_and_no_more(client, as_role, same_minute):
@@ -64,8 +66,8 @@ def test_without_its_counts_requests_are_let_through(app, client, as_role, monke
     assert "cannot be counted" in caplog.text
 
 
-def test_the_count_is_exact_however_many_come_at_once(real_storage, real_db, same_minute):
-    quotas = Quotas(real_storage, 25)
+def test_the_count_is_exact_however_many_come_at_once(real_storage, real_db):
+    quotas = Quotas(real_storage, 25, HeldClock())
 
     def use(_):
         try:

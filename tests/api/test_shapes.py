@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.storage import validators
 from app.storage.shapes import faults
-from tests.domain.test_soundness import SHAPES, spoilt_documents
+from tests.domain.test_soundness import SHAPES, SOUND, spoilt_documents
 
 
 @pytest.fixture(scope="module")
@@ -18,31 +18,45 @@ def scratch(real_storage):
     real_storage.client.drop_database("shapes")
 
 
-def test_faults_are_found_exactly_where_mongodb_refuses(scratch):
-    seen = {True: 0, False: 0}
+def refused_of(scratch, documents):
+    """Return the places of the documents that MongoDB refuses."""
+    scratch.delete_many({})
+    scratch.insert_many(
+        {"_id": number, "Kind": kind, "Document": document}
+        for number, (kind, document) in enumerate(documents)
+    )
+    return {
+        found["_id"]
+        for kind, shape in SHAPES.items()
+        for found in scratch.find(
+            {"Kind": kind, "$nor": [{"$jsonSchema": {"properties": {"Document": shape}}}]}
+        )
+    }
 
+
+def test_faults_are_found_exactly_where_mongodb_refuses(scratch):
     @settings(max_examples=40)
     @given(st.lists(spoilt_documents(), min_size=5, max_size=25))
     def agrees(spoilt):
-        scratch.delete_many({})
-        scratch.insert_many(
-            {"_id": number, "Kind": kind, "Document": document}
-            for number, (kind, document) in enumerate(spoilt)
-        )
-        refused = {
-            found["_id"]
-            for kind, shape in SHAPES.items()
-            for found in scratch.find(
-                {"Kind": kind, "$nor": [{"$jsonSchema": {"properties": {"Document": shape}}}]}
-            )
-        }
+        refused = refused_of(scratch, spoilt)
         for number, (kind, document) in enumerate(spoilt):
             found = list(faults(SHAPES[kind], document))
             assert bool(found) == (number in refused), (document, found)
-            seen[bool(found)] += 1
 
     agrees()
-    assert min(seen.values()) > 20
+
+
+def test_sound_documents_are_taken_and_those_without_a_required_field_are_not(scratch):
+    """What chance makes may all be sound, or all be not; of these, every one is known."""
+    unsound = [
+        (kind, {name: value for name, value in document.items() if name != missing})
+        for kind, document in dict(SOUND).items()
+        for missing in SHAPES[kind]["required"]
+    ]
+    assert refused_of(scratch, SOUND) == set()
+    assert refused_of(scratch, unsound) == set(range(len(unsound)))
+    assert not any(list(faults(SHAPES[kind], document)) for kind, document in SOUND)
+    assert all(list(faults(SHAPES[kind], document)) for kind, document in unsound)
 
 
 @pytest.mark.parametrize(

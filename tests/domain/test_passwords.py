@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from argon2 import PasswordHasher
+from argon2.exceptions import VerifyMismatchError
 from marshmallow import ValidationError
 
 from app.cli.fields import check_name
+from app.storage.password_costs import cost_of
 from app.users.domain import is_email, is_username
 from app.users.passwords import Passwords
 from tests.factories import sha256
@@ -23,15 +26,27 @@ def test_the_same_password_is_never_stored_the_same_way_twice():
     assert CHEAP.hash(sha256("secret")) != CHEAP.hash(sha256("secret"))
 
 
-def test_nobodys_password_is_always_wrong_and_still_hashed(monkeypatch):
+@pytest.mark.parametrize("cost", [CHEAP.cost, "$argon2id$v=19$m=128,t=2,p=2"])
+def test_hashing_in_vain_is_as_much_work_as_a_wrong_password(monkeypatch, cost):
     verified = []
-    hasher = CHEAP._hasher
-    real = type(hasher).verify
-    monkeypatch.setattr(
-        type(hasher), "verify", lambda self, *a: verified.append(a) or real(self, *a)
-    )
-    assert not CHEAP.matches(None, sha256("secret"))
-    assert len(verified) == 1
+    real = PasswordHasher.verify
+
+    def verify(self, stored, word):
+        try:
+            return real(self, stored, word)
+        except VerifyMismatchError:
+            verified.append(stored)
+            raise
+
+    monkeypatch.setattr(PasswordHasher, "verify", verify)
+    CHEAP.hash_in_vain(cost, sha256("secret"))
+    assert [stored.rsplit("$", 2)[0] for stored in verified] == [cost]
+
+
+def test_the_cost_is_how_a_hash_of_today_begins():
+    stored = CHEAP.hash(sha256("secret"))
+    assert stored.rsplit("$", 2)[0] == CHEAP.cost == cost_of(stored)
+    assert cost_of("scribble") is cost_of(None) is None
 
 
 def test_a_hash_that_is_none_of_ours_matches_nothing():

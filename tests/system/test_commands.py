@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 from pathlib import Path
+from pwd import getpwuid
 
 import pytest
 from click.testing import CliRunner
@@ -466,14 +467,15 @@ def test_an_account_is_made_and_gets_roles(quartermaster):
     made = quartermaster(
         "user", "create", "Zoë", "--email", "z@example.com", "--password-stdin", stdin="secret\n"
     )
-    assert made.output.startswith("Created the user Zoë (")
+    assert made.stdout.startswith("Created the user Zoë (")
+    assert f"The system user {getpwuid(os.getuid()).pw_name} created the user Zoë" in made.stderr
     assert quartermaster("api", "roles", "zoë").output == "zoë: no roles\n"
     refused = quartermaster("api", "grant", "zoë", "users.manage")
     assert refused.exit_code == 1
     assert "needs 'users.query'" in refused.stderr
     for role in ("api", "Users.Query", "USERS.MANAGE"):
         assert quartermaster("api", "grant", "zoë", role).exit_code == 0
-    assert quartermaster("api", "revoke", "zoë", "users.query").output == "zoë: api\n"
+    assert quartermaster("api", "revoke", "zoë", "users.query").stdout == "zoë: api\n"
     assert "no role 'king'" in quartermaster("api", "grant", "zoë", "king").stderr
 
 
@@ -501,7 +503,10 @@ def test_a_token_needs_the_role_and_then_works(quartermaster, make_app):
     assert refused.exit_code == 1
     assert "quartermaster api grant Ann api" in refused.stderr
     quartermaster("api", "grant", "Ann", "api")
-    token = quartermaster("token", "Ann").output.strip()
+    printed = quartermaster("token", "Ann")
+    token = printed.stdout.strip()
+    assert "made an access token of Ann at the command line" in printed.stderr
+    assert token not in printed.stderr
     headers = {"Authorization": f"Bearer {token}"}
     client = make_app(config.load()).test_client()
     assert client.get("/api/v1/players", headers=headers).status_code == 200

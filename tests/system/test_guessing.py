@@ -11,7 +11,8 @@ import pytest
 from pymongo import MongoClient
 
 from tests.factories import sha256
-from tests.system.programs import run, serving
+from tests.system.chaos import clock
+from tests.system.programs import exchange, run, serving
 
 LIMIT = 20
 
@@ -22,6 +23,7 @@ def server(tmp_path_factory, mongodb_uri):
     settings = {
         "MONGODB_URI": mongodb_uri,
         "MONGODB_DATABASE": "guessing",
+        "SECRET_KEY": "k" * 32,
         "ADDRESS_FAILURES": str(LIMIT),
         "ACCOUNT_FAILURES": "10",
         "TRUSTED_PROXIES": "1",
@@ -32,6 +34,7 @@ def server(tmp_path_factory, mongodb_uri):
         for role in ("api", "users.query", "users.manage"):
             run(folder, "api", "grant", "boss", role, **settings)
         server.token = run(folder, "token", "boss", **settings).stdout.strip()
+        server.settings = settings
         with MongoClient(mongodb_uri) as client:
             server.db = client.guessing
             yield server
@@ -89,3 +92,36 @@ def test_of_200_wrong_passwords_for_one_account_ten_are_hashed(server):
 def sign_in(server, name, password, address):
     body = {"grant_type": "password", "username": name, "password": sha256(password)}
     return post(server, "/api/oauth/token", address, **body)[0]
+
+
+@pytest.mark.skipif(not clock.COMPILER, reason=clock.MISSING)
+def test_machines_whose_clocks_differ_count_together(server, tmp_path, monkeypatch):
+    """The one is ahead by more than the window; the database's clock is the same for both."""
+    ahead = clock.Clock(tmp_path)
+    ahead.set(3600)
+    for name, value in ahead.environment.items():
+        monkeypatch.setenv(name, value)
+    with serving(tmp_path, "--workers", "1", **server.settings) as other:
+        other.token = server.token
+
+        def guess(number):
+            machine = (server, other)[number % 2]
+            return sign_in(machine, "divided", "wrong", f"198.51.100.{number}")
+
+        statuses = Counter(map(guess, range(40)))
+        # Tokens of the one are as old to the other as they are.
+        elsewhere = call(server, token_of(other, "boss", "right"))
+        here = call(other, token_of(server, "boss", "right"))
+    assert statuses == {400: 10, 429: 30}
+    assert (elsewhere, here) == (200, 200)
+
+
+def token_of(server, name, password):
+    body = {"grant_type": "password", "username": name, "password": sha256(password)}
+    return post(server, "/api/oauth/token", **body)[1]["access_token"]
+
+
+def call(server, token):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    headers = {"Authorization": f"Bearer {token}"}
+    return exchange(connection, "GET", "/api/v1/players", None, headers)[0]

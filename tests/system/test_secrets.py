@@ -100,8 +100,8 @@ def test_a_command_prints_no_secret_but_what_it_is_for(tmp_path, monkeypatch, mo
         monkeypatch.setenv(f"QM_{name}", value)
 
     def told(*arguments, stdin=None):
-        output = CliRunner().invoke(main, arguments, input=stdin).output
-        return output, known.found_in(output)
+        done = CliRunner().invoke(main, arguments, input=stdin)
+        return done.stdout, known.found_in(done.output)
 
     account = ("user", "create", "Zoe", "--email", "z@example.com", "--password-stdin")
     assert told(*account, stdin=known.word) == (ANY, set())
@@ -112,13 +112,12 @@ def test_a_command_prints_no_secret_but_what_it_is_for(tmp_path, monkeypatch, mo
     for wrong in ({"Password": known.word}, {"PasswordHash": known.password}):
         file = tmp_path / "users.jsonl"
         file.write_text(json.dumps({**record, **wrong}))
-        output, found = told("import", "users", str(file))
-        assert ("nothing was written" in output, found) == (True, set())
+        assert told("import", "users", str(file)) == ("", set())
     # An export is a copy of the accounts, hashes included; codes and tokens are left out.
     reset = {"Code": known.code, "ExpiresAt": NOW, "Failures": 0}
     real_db.users.update_one({}, {"$set": {"Reset": reset}})
     token, _ = told("token", "Zoe")
     stored = real_db.refresh_tokens.find_one()["_id"]
     known.add(token.strip(), stored)
-    output, found = told("export", "users")
+    _, found = told("export", "users")
     assert found == {real_db.users.find_one()["PasswordHash"]}

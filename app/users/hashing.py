@@ -1,0 +1,84 @@
+"""Hashing and checking passwords within a request: in few places, and no longer than needed."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from contextlib import AbstractContextManager
+from time import monotonic
+
+from app.storage.password_costs import PasswordCosts, cost_of
+from app.users.passwords import Passwords
+from app.users.places import Places
+
+REMEMBERED = 10_000
+
+
+class Hasher:
+    """What hashes passwords for one worker."""
+
+    def __init__(
+        self, passwords: Passwords, costs: PasswordCosts, places: Places, seconds: float
+    ) -> None:
+        self._passwords = passwords
+        self._costs = costs
+        self._places = places
+        self._verified = Verified(seconds)
+
+    def place(self) -> AbstractContextManager[None]:
+        """Return the place that hashing needs.
+
+        To be taken before an attempt is: nobody waits here while others wait for it to end.
+        """
+        return self._places.one()
+
+    def hash(self, sha256: str) -> str:
+        with self.place():
+            self._costs.note(self._passwords.cost)
+            return self._passwords.hash(sha256)
+
+    def is_outdated(self, stored: str | None) -> bool:
+        return stored is not None and self._passwords.is_outdated(stored)
+
+    def matches(self, stored: str | None, sha256: str) -> bool:
+        """Tell whether this is the password; that it is not takes as long whoever is asked for.
+
+        Hashes may have been made at several costs. A wrong password is hashed at each of them, be
+        it nobody's: otherwise the time would tell who has an account, and since when.
+        """
+        if stored and self._verified.has(stored, sha256):
+            return True
+        with self.place():
+            own = cost_of(stored)
+            self._costs.note(own)
+            if stored and self._passwords.matches(stored, sha256):
+                self._verified.add(stored, sha256)
+                return True
+            for cost in ({*self._costs.in_use(), self._passwords.cost}) - {own}:
+                self._passwords.hash_in_vain(cost, sha256)
+        return False
+
+
+class Verified:
+    """Passwords that were right a moment ago; clients that sign in for every call are normal.
+
+    Nothing of them is kept but a digest, under a key that this process alone has. The stored hash
+    is part of it: when the password changes, it changes.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._key = secrets.token_bytes(32)
+        self._until: dict[bytes, float] = {}
+
+    def has(self, stored: str, sha256: str) -> bool:
+        return monotonic() < self._until.get(self._digest(stored, sha256), 0.0)
+
+    def add(self, stored: str, sha256: str) -> None:
+        if len(self._until) >= REMEMBERED:
+            self._until.clear()
+        self._until[self._digest(stored, sha256)] = monotonic() + self._seconds
+
+    def _digest(self, stored: str, sha256: str) -> bytes:
+        said = f"{sha256.upper()} {stored}".encode()
+        return hashlib.blake2b(said, key=self._key, digest_size=32).digest()

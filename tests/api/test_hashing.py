@@ -1,0 +1,218 @@
+"""Hashing passwords: in few places, at every cost that is in use, and not twice in a moment."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from time import monotonic
+
+import pytest
+from argon2 import PasswordHasher
+
+import config
+from app.auth.powers import Role
+from app.errors import Unavailable
+from app.http.stores import PARTS
+from app.storage.turns import Turns, Visit
+from app.users.hashing import Hasher
+from app.users.places import Places
+from tests.factories import World, sha256
+
+TOKEN = "/api/oauth/token"
+USERS = "/api/v1/users"
+LONG = 60.0
+
+
+@pytest.fixture
+def hashed(monkeypatch):
+    """Collect at which costs anything is hashed."""
+    costs = []
+
+    def noting(name, cost_of):
+        real = getattr(PasswordHasher, name)
+
+        def method(self, *args):
+            if cost := cost_of(self, *args):
+                costs.append(cost)
+            return real(self, *args)
+
+        monkeypatch.setattr(PasswordHasher, name, method)
+
+    noting("verify", lambda _, stored, __: "".join(stored.split("$")[3:4]))
+    noting("hash", lambda self, _: f"m={self.memory_cost},t={self.time_cost},p={self.parallelism}")
+    return costs
+
+
+def body(name="Alice", password="secret"):
+    return {"grant_type": "password", "username": name, "password": sha256(password)}
+
+
+@pytest.fixture
+def sign_in(client):
+    return lambda *who: client.post(TOKEN, json=body(*who)).status_code
+
+
+def test_wrong_passwords_are_hashed_at_all_costs_whoever_is_asked_for(
+    make_app, mongodb_uri, real_db, hashed
+):
+    """After a change of the cost, time must not tell who has an account, or since when."""
+    settings = config.load({"QM_ENV": "testing"}, MONGODB_URI=mongodb_uri)
+    before = make_app(settings)
+    World(before).add_user("secret", roles=(Role.API,), Name="Older")
+    assert before.test_client().post(TOKEN, json=body("Older")).status_code == 200
+    settings.ARGON2_MEMORY_KIB *= 2
+    app = make_app(settings)
+    world, client = World(app), app.test_client()
+    world.add_user("secret", roles=(Role.API,), Name="Newer")
+    world.add_user(None, Name="Silent")
+    world.add_user(None, Name="Odd", PasswordHash="scribble")
+    work = {}
+    for name in ("Older", "Newer", "Silent", "Odd", "Nobody"):
+        hashed.clear()
+        assert client.post(TOKEN, json=body(name, "wrong")).status_code == 400
+        work[name] = sorted(hashed)
+    assert work == {name: ["m=128,t=1,p=1", "m=64,t=1,p=1"] for name in work}
+
+
+def test_a_cost_that_others_stored_is_learned_when_it_is_met(world, client, hashed):
+    stored = PasswordHasher(3, 64, 1).hash(sha256("secret").upper())
+    world.add_user(Name="Guest", PasswordHash=stored)
+    client.post(TOKEN, json=body("Guest", "wrong"))
+    hashed.clear()
+    client.post(TOKEN, json=body("Nobody", "wrong"))
+    assert sorted(hashed) == ["m=64,t=1,p=1", "m=64,t=3,p=1"]
+
+
+def test_a_right_password_is_stored_at_todays_cost_without_any_role(world, client, as_role):
+    headers = as_role(Role.API, Role.USERS_QUERY)
+    for way in ("sign in", "validate"):
+        stored = PasswordHasher(3, 64, 1).hash(sha256("secret").upper())
+        guest = world.add_user(Name=f"Guest{len(way)}", PasswordHash=stored)
+        if way == "sign in":
+            assert client.post(TOKEN, json=body(guest["Name"])).status_code == 403
+        else:
+            url = f"{USERS}/{guest['_id']}/password/validate"
+            right = {"password": sha256("secret")}
+            assert client.post(url, json=right, headers=headers).status_code == 200
+        assert "t=1," in world.db.users.find_one({"_id": guest["_id"]})["PasswordHash"]
+
+
+@pytest.fixture
+def remembering(make_app, settings):
+    settings.PASSWORD_CACHE_SECONDS = LONG
+    settings.ACCOUNT_FAILURES = 3
+    app = make_app(settings)
+    world = World(app)
+    world.add_user("secret", roles=Role, Name="Alice")
+    return app.test_client(), world
+
+
+def test_a_right_password_is_not_hashed_again_within_a_moment(remembering, hashed):
+    client, _ = remembering
+    hashed.clear()
+    statuses = [client.post(TOKEN, json=body()).status_code for _ in range(13)]
+    assert (statuses, len(hashed)) == ([200] * 13, 1)
+    assert client.post(TOKEN, json=body(password="wrong")).status_code == 400
+    assert len(hashed) == 2
+
+
+def test_what_is_remembered_ends_with_the_password(remembering):
+    client, _ = remembering
+    token = client.post(TOKEN, json=body()).json["access_token"]
+    new = {"new": sha256("new")}
+    headers = {"Authorization": f"Bearer {token}"}
+    changed = client.post(f"{USERS}/Alice/manage/password/change", json=new, headers=headers)
+    assert changed.status_code == 200
+    assert client.post(TOKEN, json=body()).status_code == 400
+    assert client.post(TOKEN, json=body(password="new")).status_code == 200
+
+
+def test_what_is_remembered_does_not_open_a_closed_account(remembering, hashed):
+    """Otherwise it would tell which guess is right, however many there were."""
+    client, _ = remembering
+    assert client.post(TOKEN, json=body()).status_code == 200
+    assert [client.post(TOKEN, json=body(password="x")).status_code for _ in range(3)] == [400] * 3
+    hashed.clear()
+    assert client.post(TOKEN, json=body()).status_code == 429
+    assert hashed == []
+
+
+@contextmanager
+def busy(places, count):
+    """Have so many requests at work or in the line, until the block ends."""
+    leave, came = threading.Event(), threading.Semaphore(0)
+
+    def request():
+        with Visit(Turns(1), LONG, monotonic() + LONG):
+            came.release()
+            with places.one():
+                leave.wait(LONG)
+
+    with ThreadPoolExecutor(count) as crowd:
+        for _ in range(count):
+            crowd.submit(request)
+            came.acquire()
+        try:
+            yield
+        finally:
+            leave.set()
+
+
+def test_a_full_line_refuses_at_once_and_a_free_place_does_not():
+    places = Places("trials", 1, 2)
+    with busy(places, 3), Visit(Turns(1), LONG, monotonic() + LONG):
+        began = monotonic()
+        while not has_no_place(places):
+            assert monotonic() - began < LONG
+    with Visit(Turns(1), LONG, monotonic()), places.one():
+        assert not has_no_place(places), "a request needs one place"
+
+
+def has_no_place(places):
+    try:
+        with places.one():
+            return False
+    except Unavailable:
+        return True
+
+
+def test_waiting_for_a_place_counts_from_the_arrival():
+    places = Places("trials", 1, 2)
+    with busy(places, 1), Visit(Turns(1), LONG, monotonic() - LONG):
+        began = monotonic()
+        while not has_no_place(places):
+            assert monotonic() - began < LONG
+
+
+def test_commands_wait_for_nobody():
+    places = Places("trials", 1, 0)
+    with busy(places, 1):
+        assert not has_no_place(places)
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        (TOKEN, body()),
+        (f"{USERS}/register", {"username": "Nova", "email": "n@b.co", "password": sha256("x")}),
+        (f"{USERS}/Alice/password/validate", {"password": sha256("x")}),
+        (f"{USERS}/Alice/email/change", {"new": "n@b.co", "authorization": sha256("x")}),
+        (f"{USERS}/Alice/password/change", {"new": sha256("y"), "authorization": sha256("x")}),
+        (f"{USERS}/Alice/password/reset", {"code": "ABCDEFGH", "new": sha256("x")}),
+        (f"{USERS}/Alice/manage/password/change", {"new": sha256("x")}),
+    ],
+)
+def test_all_hashing_is_done_in_the_places(app, client, world, db, path, more):
+    headers = world.headers(user=world.add_user("secret", roles=Role, Name="Alice"))
+    hasher = app.extensions[PARTS][Hasher]
+    crowd = app.config["HASH_PLACES"] + app.config["HASH_LINE"]
+    before = list(db.attempts.find())
+    with busy(hasher._places, crowd):
+        began = monotonic()
+        while (answer := client.post(path, json=more, headers=headers)).status_code != 503:
+            assert monotonic() - began < LONG
+        assert answer.headers["Retry-After"] == "1"
+        # No attempt's place is held, or was taken, by one that got no place to hash in.
+        assert list(db.attempts.find()) == before
+    assert client.get("/api/v1/players", headers=headers).status_code == 200
