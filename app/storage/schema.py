@@ -13,11 +13,9 @@ from pymongo.errors import CollectionInvalid, DuplicateKeyError, OperationFailur
 
 from app.storage import migrations
 from app.storage.client import LONG_WORK_SECONDS
-from app.storage.page_starts import KEPT_SECONDS
 from app.storage.validators import (
     ATTEMPTS,
     BAG,
-    PAGE_START,
     PLAYER,
     QUOTA,
     REFRESH_TOKEN,
@@ -82,10 +80,6 @@ COLLECTIONS = {
             _index("user", "UserId"),
             _index("expiry", "ExpiresAt", expireAfterSeconds=0),
         ],
-    ),
-    "page_starts": CollectionPlan(
-        PAGE_START,
-        [_index("expiry", "At", expireAfterSeconds=KEPT_SECONDS)],
     ),
     "quotas": CollectionPlan(
         QUOTA,

@@ -16,7 +16,8 @@ from app.keys import Lookup
 from app.paging import Page, Window
 from app.storage.client import Storage
 from app.storage.lookup import by_key
-from app.storage.pages import Order, Pages
+from app.storage.orders import Order
+from app.storage.pages import Pages
 from app.storage.swap import swap
 from app.users.domain import change_email, new_account
 
@@ -28,9 +29,9 @@ RECORD = ("Name", "Email", "Power", "Reset", "IsMuted", "MuteReason")
 # By what accounts are listed, and whether upwards.
 ORDERS = {
     ("name", True): Order("name", [("NameKey", 1)]),
-    ("name", False): Order("name", [("NameKey", -1)], is_backwards=True),
+    ("name", False): Order("name", [("NameKey", -1)]),
     ("email", True): Order("email", [("EmailKey", 1)]),
-    ("email", False): Order("email", [("EmailKey", -1)], is_backwards=True),
+    ("email", False): Order("email", [("EmailKey", -1)]),
 }
 
 

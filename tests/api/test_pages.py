@@ -41,7 +41,7 @@ def test_a_walk_over_all_pages_sees_each_record_once_in_order(players, size):
 
 
 def test_a_page_past_the_end_is_empty_with_the_right_total(players):
-    assert players.list(Window(2**53, 100, 100)) == (len(NAMES), [])
+    assert players.list(Window(2**53, 100, 100)) == (len(NAMES), [], None)
 
 
 def test_limit_cuts_a_page_without_moving_the_next(players):
