@@ -12,6 +12,7 @@ from app.auth.tokens import AccessTokens
 from app.http import address, docs, errors, logs, lookup, probes
 from app.http.api import Api
 from app.http.application import Application
+from app.http.cursors import Cursors
 from app.http.json import OrjsonProvider
 from app.http.stores import PARTS
 from app.items import routes as items
@@ -67,6 +68,7 @@ def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
         storage,
         Preparation(storage),
         AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time),
+        Cursors(keys),
         Callers(storage, settings.AUTH_CACHE_SECONDS),
         RefreshTokens(storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT),
         passwords,

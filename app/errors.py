@@ -62,6 +62,13 @@ class Invalid(QuartermasterError):
         self.fields = fields or {}
 
 
+class InvalidCursor(Invalid):
+    """A list cannot go on after this place; why is a predicate."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The field 'after' {why[:1].lower()}{why[1:]}", {"after": [why]})
+
+
 class Unauthorized(QuartermasterError):
     """The caller did not show who it is."""
 

@@ -6,11 +6,15 @@ from typing import Any, NamedTuple
 
 
 class Window(NamedTuple):
-    """Which part of a list is wanted: page * size records are skipped, limit are served."""
+    """Which part of a list is wanted: page * size records are skipped, limit are served.
+
+    A walk goes on after the place where the part before ended, and begins after none (b"").
+    """
 
     page: int
     size: int
     limit: int
+    after: bytes | None = None
 
     @property
     def start(self) -> int:
@@ -19,7 +23,8 @@ class Window(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Some records of a list, and how many there are in all."""
+    """Some records of a list, how many there are in all, and in a walk where more of them begin."""
 
     total: int
     values: list[dict[str, Any]]
+    next: bytes | None = None

@@ -1,10 +1,10 @@
-"""Walking through all players by page number, as export tools do."""
+"""Walking through all players by cursor, as export tools do."""
 
 from __future__ import annotations
 
-import http.client
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 import click
 
@@ -59,27 +59,25 @@ def walk(served: Running, patience: float) -> Walk:
     connection = served.connect()
     seen: set[str] = set()
     deadline = time.monotonic() + patience
+    after: str | None = ""
     with click.progressbar(range(walked.pages), label="Walking all pages") as pages:
         for page in pages:
             if time.monotonic() > deadline:
                 return walked
-            walked.seconds.append(_read(connection, served, page, seen))
-    if len(seen) != walked.players:
+            request = Request("GET", f"{PLAYERS}?after={after}&pageSize={PAGE_SIZE}")
+            begun = time.perf_counter()
+            status, body = exchange(connection, request, served.token)
+            walked.seconds.append(time.perf_counter() - begun)
+            after = _next(page, status, read(body), served, seen)
+    if after or len(seen) != walked.players:
         raise WrongAnswer(f"The walk saw {len(seen)} of {walked.players} players.")
     connection.close()
     walked.is_whole = True
     return walked
 
 
-def _read(
-    connection: http.client.HTTPConnection, served: Running, page: int, seen: set[str]
-) -> float:
-    """Read one page, add its ids to those seen, and return how long it took."""
-    request = Request("GET", f"{PLAYERS}?page={page}&pageSize={PAGE_SIZE}")
-    begun = time.perf_counter()
-    status, body = exchange(connection, request, served.token)
-    seconds = time.perf_counter() - begun
-    answer = read(body)
+def _next(page: int, status: int, answer: Any, served: Running, seen: set[str]) -> str | None:
+    """Add the ids of a page to those seen, and return the cursor of the next one."""
     if status != 200:
         raise WrongAnswer(f"Page {page} is answered with {status}: {answer}")
     ids = {player["Id"] for player in answer["Values"]}
@@ -87,4 +85,5 @@ def _read(
     if len(ids) != min(PAGE_SIZE, rest) or not seen.isdisjoint(ids):
         raise WrongAnswer(f"Page {page} has {len(ids)} players, of whom some were seen before.")
     seen |= ids
-    return seconds
+    following: str | None = answer["Next"]
+    return following

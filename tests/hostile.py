@@ -53,6 +53,7 @@ SEGMENTS = [
 NOT_INTEGERS = ["$ne", "1e2", "0x10", "NaN", "1.0", "%201", "%D9%A1", "9" * 5000, "-1", "", "%00"]
 NOT_CHOICES = ["$natural", "__proto__", "name%00", "NameKey", "", "1;name"]
 NOT_SEARCHES = ["", "ab", "a%00b", "%1B[2J", "[" * 256, "[" * 40_000]
+NOT_CURSORS = ["$ne", "%00", "x.y", "{}", "%FF.%FF", "%ED%A0%80", "x" * 5000, "." * 5000]
 SEARCHES = [
     ".*.*",
     "^...",
@@ -180,6 +181,8 @@ def refused_texts(name, schema):
     """Return what a query parameter must refuse, or for a search, what it must not find."""
     if name == "search":
         return [(t, 200, 0) for t in SEARCHES] + [(t, 400, None) for t in NOT_SEARCHES]
+    if name == "after":
+        return [(text, 400, None) for text in NOT_CURSORS]
     wrong = NOT_INTEGERS if schema["type"] == "integer" else NOT_CHOICES
     return [(text, 400, None) for text in wrong]
 

@@ -17,6 +17,10 @@ this page takes the password itself, hashes it before it is sent, and renews the
 **Lookup keys.** A key that is a guid is an id, else it is a name. Names compare without case and go
 percent-encoded into a path.
 
+**Lists** come by page numbers, or as a walk: begin with an empty `after`, and go on with the `Next`
+of each answer until it is null. A walk costs the same at any depth, and each record that stays in
+its place comes exactly once.
+
 **Bodies** are JSON objects with exactly the documented fields, in their case. Integers are
 integers: `"5"`, `5.0` and `true` are not.
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from marshmallow import ValidationError, validates_schema
+
 from app.http.api import Schema
+from app.http.cursors import Cursors
 from app.http.fields import Integer, QueryInteger, Text
+from app.http.stores import current
 from app.keys import NAME_LENGTH, SEARCH_LENGTH, name_key
 from app.paging import Page, Window
 
@@ -15,8 +19,12 @@ PAGE_MAX = 2**53
 PAGE_SIZE = 5
 # No name holds one of these, and MongoDB takes no pattern with the first of them.
 NO_CONTROLS = re.compile(r"[^\u0000-\u001f\u007f-\u009f]*")
+# Base64 for paths, a dot, and a signature in the same alphabet.
+CURSOR = r"^([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$"
 ASCENDING, DESCENDING = "Ascending", "Descending"
 DEPRECATED_SINCE = "@1767225600"  # the first day of 2026, as RFC 9745 writes it
+
+cursors = current(Cursors)
 
 
 class PageSchema(Schema):
@@ -26,6 +34,11 @@ class PageSchema(Schema):
     Page = Integer(0, example=0)
     PageSize = Integer(1, example=5, description="As served.")
     Count = Integer(0, example=1, description="Of the records in this answer.")
+    Next = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="Only where `after` was given: what to give next; null at the end.",
+    )
 
 
 class LegacyPageSchema(Schema):
@@ -49,6 +62,17 @@ class PagedListArgs(Schema):
         1,
         description="Cuts the page short; its offset stays page x pageSize. Left out: pageSize.",
     )
+    after = Text(
+        metadata={"pattern": CURSOR},
+        description="The Next of the answer before, in the same order and search; empty at the "
+        "beginning. Costs the same at any depth, and no record that stays where it is is missed or "
+        "comes twice, whatever others do.",
+    )
+
+    @validates_schema
+    def require_one_way(self, values: dict[str, Any], **_: Any) -> None:
+        if "after" in values and values.get("page"):
+            raise ValidationError("Must be 0 where 'after' is given.", "page")
 
 
 class OneOf(Text):
@@ -118,7 +142,8 @@ class LegacyListArgs(Schema):
 def paged_window(args: dict[str, Any], largest: int) -> Window:
     """Return the part that a paged list asks for; limit cuts the page, not the offset."""
     size = min(args["pageSize"], largest)
-    return Window(args["page"], size, min(args.get("limit", size), size))
+    after = cursors.read(args["after"]) if "after" in args else None
+    return Window(args["page"], size, min(args.get("limit", size), size), after)
 
 
 def legacy_window(args: dict[str, Any], largest: int) -> Window:
@@ -127,12 +152,14 @@ def legacy_window(args: dict[str, Any], largest: int) -> Window:
 
 
 def paged_envelope(window: Window, page: Page) -> dict[str, Any]:
+    following = {} if window.after is None else {"Next": cursors.write(page.next)}
     return {
         "Total": page.total,
         "Page": window.page,
         "PageSize": window.size,
         "Count": len(page.values),
         "Values": page.values,
+        **following,
     }
 
 

@@ -178,12 +178,12 @@ class Operation:
         }
 
     def _require_all(self, schema: Document) -> None:
-        """Say that nothing is ever left out of an answer."""
+        """Say that nothing is left out of an answer but what was not asked for."""
         schema = self._resolved(schema)
         if schema.get("type") == "array":
             self._require_all(schema["items"])
         elif "properties" in schema:
-            schema["required"] = list(schema["properties"])
+            schema["required"] = [name for name in schema["properties"] if name != "Next"]
             for part in schema["properties"].values():
                 self._require_all(part)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Any
 
 from app.errors import NotFound
 from app.items.domain import Limits, served

@@ -47,7 +47,8 @@ def list_players(args: dict[str, Any]) -> Response:
     """List players
 
     By name unless asked otherwise. The order is total, so pages neither skip nor repeat while
-    nothing changes. A page past the end is empty, with the right Total.
+    nothing changes. A page past the end is empty, with the right Total. To read all of a long
+    list, begin with an empty `after` and go on with the Next of each answer.
     """
     window = paged_window(args, current_app.config["PAGE_SIZE_MAX"])
     ascending = args["sortDirection"] == ASCENDING
@@ -62,7 +63,8 @@ def list_players(args: dict[str, Any]) -> Response:
 def rank_players(args: dict[str, Any]) -> Response:
     """Rank players by level and experience
 
-    The highest first, unless sortDirection says otherwise; equals go by name.
+    The highest first, unless sortDirection says otherwise; equals go by name. To read all of it,
+    begin with an empty `after` and go on with the Next of each answer.
     """
     window = paged_window(args, current_app.config["PAGE_SIZE_MAX"])
     ascending = args["sortDirection"] == ASCENDING

@@ -13,7 +13,8 @@ from app.paging import Page, Window
 from app.players.documents import RECORD, served, with_changeable_maps, with_maps
 from app.storage.client import Storage
 from app.storage.lookup import by_key
-from app.storage.pages import Order, Pages
+from app.storage.orders import Order
+from app.storage.pages import Pages
 from app.storage.swap import swap
 from app.storage.totals import Fresh
 
@@ -22,13 +23,11 @@ Document = dict[str, Any]
 # By what players are listed, and whether upwards. Equals in level go by name in both directions.
 ORDERS = {
     ("name", True): Order("name", [("NameKey", 1)]),
-    ("name", False): Order("name", [("NameKey", -1)], is_backwards=True),
+    ("name", False): Order("name", [("NameKey", -1)]),
     ("level", True): Order("rank_ascending", [("Level", 1), ("Exp", 1), ("NameKey", 1)]),
     ("level", False): Order("rank", [("Level", -1), ("Exp", -1), ("NameKey", 1)]),
     ("lastonline", True): Order("last_online", [("LastOnline", 1), ("NameKey", 1)]),
-    ("lastonline", False): Order(
-        "last_online", [("LastOnline", -1), ("NameKey", -1)], is_backwards=True
-    ),
+    ("lastonline", False): Order("last_online", [("LastOnline", -1), ("NameKey", -1)]),
 }
 BY_CREATION = [("CreationDate", 1), ("_id", 1)]
 
@@ -112,7 +111,7 @@ class Players:
 
 
 def _served(page: Page, since: datetime | None) -> Page:
-    return Page(page.total, [served(player, since) for player in page.values])
+    return page._replace(values=[served(player, since) for player in page.values])
 
 
 def _online(since: datetime | None) -> Document:

@@ -79,6 +79,8 @@ def answer_the_trials(db: Database[Document]) -> None:
         stale = [d for d in addressed if d.get("EmailKey") != email_key(d["Email"])]
         _write(db["users"], [_with_email_key(document) for document in stale])
     password_costs.learn(db)
+    # Where pages start was kept once, and was not true any more when others had moved.
+    db.drop_collection("page_starts")
 
 
 STEPS: list[Step] = [

@@ -3,54 +3,44 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from pymongo.collection import Collection
-from pymongo.cursor import Cursor
 
 from app.paging import Page, Window
-from app.storage.page_starts import PageStarts, Start
+from app.storage.orders import AS_STORED, Order
 from app.storage.timing import TimedCollection
 from app.storage.totals import Total
 
 Document = dict[str, Any]
 Fields = Mapping[str, Any]
 
-ONLY_THE_NAME = {"NameKey": 1, "_id": 0}
-# From here on, remembering where pages start costs less than counting to them.
-DEEP = 2000
-
-
-class Order(NamedTuple):
-    """A total order, and the index that holds it, forwards or backwards."""
-
-    held_by: str
-    sort: Sequence[tuple[str, int]]
-    is_backwards: bool = False
-
-    @property
-    def names(self) -> list[str]:
-        return [name for name, _ in self.sort]
-
-    def __str__(self) -> str:
-        return f"{self.held_by} backwards" if self.is_backwards else self.held_by
+NAME_TAILS = "name_tails"
+# How often a page is read anew that somebody changed under our hands.
+TRIES = 3
 
 
 class Pages:
-    """Reads one collection page by page."""
+    """Reads one collection page by page.
+
+    A page by its number is counted from the beginning, in the index of its order: MongoDB reads no
+    document that it skips. A page after a place costs the same at any depth.
+    """
 
     def __init__(self, collection: Collection[Document], total_seconds: float) -> None:
         self._collection = collection
+        self._keys = collection
+        if isinstance(collection, TimedCollection):
+            self._keys = collection.with_options(codec_options=AS_STORED)
         self._total = Total(collection, total_seconds)
-        self._starts = PageStarts(collection.database, collection.name)
 
     def read(self, window: Window, order: Order, fields: Fields) -> Page:
         """Return one page of all documents."""
         total = self._total.get()
-        if window.start + window.limit >= DEEP:
-            return Page(total, self._deep(window, order, fields, total))
-        return Page(total, self._part(window, order, fields, {}))
+        if window.after is None:
+            return Page(total, self._part(window, order, fields, {}))
+        return self._chosen(total, window, order, fields, {}, order.held_by)
 
     def filtered(self, window: Window, order: Order, fields: Fields, where: Document) -> Page:
         """Return one page of the documents that a filter takes."""
@@ -58,23 +48,17 @@ class Pages:
         return Page(self._collection.count_documents(where), values)
 
     def search(self, window: Window, order: Order, fields: Fields, text: str) -> Page:
-        """Return one page of the documents whose name holds a text, both as name keys.
-
-        The names of the page are chosen in an index, so that no document is read but its own.
-        """
+        """Return one page of the documents whose name holds a text, both as name keys."""
         ends = {"NameTails": {"$regex": f"^{re.escape(text)}"}}
         matching = self._collection.count_documents(ends)
-        if order.names[0] == "NameKey":
-            chosen = self._part(window, order, ONLY_THE_NAME, ends, "name_tails")
-        elif self._is_common(matching, window):
+        if order.names[0] != "NameKey" and self._is_common(matching, window):
             # The first says nothing, but without a word on its leading field MongoDB would use
             # the index of that order to walk by, and look for the name in each document.
             like = {order.names[0]: {"$ne": ""}, "NameKey": {"$regex": re.escape(text)}}
-            chosen = self._part(window, order, ONLY_THE_NAME, like)
-        else:
-            return Page(matching, self._part(window, order, fields, ends, "name_tails"))
-        names = {"NameKey": {"$in": [document["NameKey"] for document in chosen]}}
-        return Page(matching, list(self._collection.find(names, fields, sort=list(order.sort))))
+            return self._chosen(matching, window, order, fields, like, order.held_by, text)
+        if order.names[0] == "NameKey" or window.after is not None:
+            return self._chosen(matching, window, order, fields, ends, NAME_TAILS, text)
+        return Page(matching, self._part(window, order, fields, ends, NAME_TAILS))
 
     def _part(
         self,
@@ -84,42 +68,80 @@ class Pages:
         where: Document,
         index: str | None = None,
     ) -> list[Document]:
-        limits = window.start, window.limit
-        if isinstance(self._collection, TimedCollection):
-            return self._collection.find_all(where, fields, order.sort, *limits, index)
-        cursor = self._collection.find(where, fields, sort=list(order.sort)).hint(index)
-        return list(cursor.skip(window.start).limit(window.limit))
+        """Read a page by its number at once.
 
-    def _deep(self, window: Window, order: Order, fields: Fields, total: int) -> list[Document]:
-        """Read a page from the nearest known start on, and remember where the next one starts."""
-        is_inclusive = any(value for name, value in fields.items() if name != "_id")
-        added = [name for name in order.names if (name in fields) != is_inclusive]
-        chosen = {name: value for name, value in fields.items() if name not in added}
-        chosen |= dict.fromkeys(added, 1) if is_inclusive else {}
-        near = self._starts.nearest(str(order), window.start, total)
-        cursor = self._from(near, order, chosen).skip(window.start - near.offset)
-        values = list(cursor.limit(window.limit))
-        if values:
-            is_last = len(values) < window.limit
-            following = window.start + (window.size if is_last else window.limit)
-            start = Start(following, [values[-1][name] for name in order.names])
-            self._starts.remember(str(order), start, total)
-        for value in values:
-            for name in added:
-                del value[name]
-        return values
+        A document that is moved on during the read may be met again; then we read anew.
+        """
+        for _ in range(TRIES):
+            limits = window.start, window.limit
+            found = self._find(self._collection, where, fields, order, *limits, index)
+            once: Document = {}
+            for document in found:
+                once.setdefault(document["_id"], document)
+            if len(once) == len(found):
+                break
+        return list(once.values())
 
-    def _from(self, start: Start, order: Order, fields: Fields) -> Cursor[Document]:
-        cursor = self._collection.find({}, fields, sort=list(order.sort)).hint(order.held_by)
-        if not start.keys:
-            return cursor
-        # An index is read downwards from below a key, but upwards from that key on: right after
-        # it comes what no name holds, since all orders end in a name or an address.
-        bound = dict(zip(order.names, start.keys, strict=True))
-        if order.is_backwards:
-            return cursor.max(list(bound.items()))
-        bound[order.names[-1]] += "\0"
-        return cursor.min(list(bound.items()))
+    def _chosen(
+        self,
+        total: int,
+        window: Window,
+        order: Order,
+        fields: Fields,
+        where: Document,
+        index: str,
+        text: str = "",
+    ) -> Page:
+        """Choose the documents of a page in an index, and read no others.
+
+        What is moved meanwhile is served as it is then, in order, and once. What is gone leaves a
+        gap, and a short page looks like the last one; then we choose anew.
+        """
+        list_name = f"{self._collection.name} {text}"
+        for _ in range(TRIES):
+            keys = self._choose(window, order, where, index, list_name)
+            chosen = keys[: window.limit]
+            values = self._named(chosen, order, fields)
+            if len(values) == len(chosen):
+                break
+        is_last = len(keys) <= window.limit
+        return Page(total, values, None if is_last else order.place(list_name, chosen[-1]))
+
+    def _choose(
+        self, window: Window, order: Order, where: Document, index: str, list_name: str
+    ) -> list[Document]:
+        """Return the keys of the page, and after a place those of one more, if there is one."""
+        fields = {**dict.fromkeys(order.names, 1), "_id": 0}
+        limits = (window.start, window.limit) if window.after is None else (0, window.limit + 1)
+        if window.after:
+            ranges = order.after(window.after, list_name)
+            if not ranges:
+                return []
+            where = _within(where, ranges, index)
+        return self._find(self._keys, where, fields, order, *limits, index)
+
+    def _named(self, keys: list[Document], order: Order, fields: Fields) -> list[Document]:
+        """Read the documents that have these keys, in order."""
+        unique = order.unique
+        where = {unique: {"$in": [key.get(unique) for key in keys]}}
+        return self._find(self._collection, where, fields, order, 0, len(keys), {unique: 1})
+
+    def _find(
+        self,
+        collection: Collection[Document],
+        where: Document,
+        fields: Fields,
+        order: Order,
+        skip: int,
+        limit: int,
+        index: Any,
+    ) -> list[Document]:
+        if not limit:
+            return []
+        if isinstance(collection, TimedCollection):
+            return collection.find_all(where, fields, order.sort, skip, limit, index)
+        cursor = collection.find(where, fields, sort=list(order.sort)).hint(index)
+        return list(cursor.skip(skip).limit(limit))
 
     def _is_common(self, matching: int, window: Window) -> bool:
         """Whether to walk an order until enough names match, or to sort all that match.
@@ -128,3 +150,15 @@ class Pages:
         that it finds; sorting reads each that matches.
         """
         return matching**2 > self._total.get() * (window.start + window.limit)
+
+
+def _within(where: Document, ranges: list[Document], index: str) -> Document:
+    """Return a filter for what it takes in these ranges."""
+    if index == NAME_TAILS:
+        # Its keys are in the order of their ends, so each range would be read from all of them.
+        return {"$and": [where, {"$or": ranges}]}
+    return {"$or": [_both(where, part) for part in ranges]}
+
+
+def _both(one: Document, other: Document) -> Document:
+    return {name: {**one.get(name, {}), **other.get(name, {})} for name in {**one, **other}}

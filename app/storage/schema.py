@@ -13,11 +13,9 @@ from pymongo.errors import CollectionInvalid, DuplicateKeyError, OperationFailur
 
 from app.storage import migrations, password_costs
 from app.storage.client import LONG_WORK_SECONDS
-from app.storage.page_starts import KEPT_SECONDS
 from app.storage.validators import (
     ATTEMPTS,
     BAG,
-    PAGE_START,
     PASSWORD_COST,
     PLAYER,
     QUOTA,
@@ -83,10 +81,6 @@ COLLECTIONS = {
             _index("user", "UserId", "Used", "-ExpiresAt", "_id"),
             _index("expiry", "ExpiresAt", expireAfterSeconds=0),
         ],
-    ),
-    "page_starts": CollectionPlan(
-        PAGE_START,
-        [_index("expiry", "At", expireAfterSeconds=KEPT_SECONDS)],
     ),
     "quotas": CollectionPlan(
         QUOTA,

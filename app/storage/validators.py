@@ -105,7 +105,6 @@ ATTEMPTS = _document(
         **{"Places": {"bsonType": "array"}, "ExpiresAt": MOMENT},
     }
 )
-PAGE_START = _document({"_id": {"bsonType": "object"}, "Keys": {"bsonType": "array"}, "At": MOMENT})
 QUOTA = _document({"_id": TEXT, "Used": COUNT, "ExpiresAt": MOMENT})
 PASSWORD_COST = _document({"_id": TEXT})
 SCHEMA_VERSION = _document({"_id": TEXT, "SchemaVersion": COUNT})

@@ -92,7 +92,8 @@ def list_users(args: dict[str, Any]) -> Response:
     """List users
 
     By name unless asked otherwise. The order is total, so pages neither skip nor repeat while
-    nothing changes. A page past the end is empty, with the right Total.
+    nothing changes. A page past the end is empty, with the right Total. To read all of a long
+    list, begin with an empty `after` and go on with the Next of each answer.
     """
     window = paged_window(args, current_app.config["PAGE_SIZE_MAX"])
     ascending = args["sortDirection"] == ASCENDING
@@ -319,4 +320,4 @@ def shown(user: dict[str, Any], power: Any) -> dict[str, Any]:
 
 
 def shown_page(page: Page) -> Page:
-    return Page(page.total, [shown(user, queried_power) for user in page.values])
+    return page._replace(values=[shown(user, queried_power) for user in page.values])

@@ -17,7 +17,8 @@ from app.paging import Page, Window
 from app.storage.bulk import sweep
 from app.storage.client import Storage
 from app.storage.lookup import by_key
-from app.storage.pages import Order, Pages
+from app.storage.orders import Order
+from app.storage.pages import Pages
 from app.storage.password_costs import PasswordCosts, cost_of
 from app.storage.swap import swap
 from app.users.domain import change_email, new_account, revoke_tokens
@@ -30,9 +31,9 @@ RECORD = ("Name", "Email", "Power", "Reset", "IsMuted", "MuteReason")
 # By what accounts are listed, and whether upwards.
 ORDERS = {
     ("name", True): Order("name", [("NameKey", 1)]),
-    ("name", False): Order("name", [("NameKey", -1)], is_backwards=True),
+    ("name", False): Order("name", [("NameKey", -1)]),
     ("email", True): Order("email", [("EmailKey", 1)]),
-    ("email", False): Order("email", [("EmailKey", -1)], is_backwards=True),
+    ("email", False): Order("email", [("EmailKey", -1)]),
 }
 
 

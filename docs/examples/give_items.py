@@ -10,7 +10,6 @@ import argparse
 import csv
 import getpass
 import hashlib
-import itertools
 import os
 import re
 import sys
@@ -86,12 +85,11 @@ def checked(answer: requests.Response) -> Any:
 
 
 def all_players(api: Api) -> Iterator[dict[str, Any]]:
-    for page in itertools.count():
-        query = {"page": page, "pageSize": 100}
+    query: dict[str, Any] = {"after": "", "pageSize": 100}
+    while query["after"] is not None:
         envelope = checked(api.call("GET", "/api/v1/players", params=query))
         yield from envelope["Values"]
-        if envelope["Count"] < envelope["PageSize"]:
-            return
+        query["after"] = envelope["Next"]
 
 
 def read_gifts(path: Path) -> list[Gift]:

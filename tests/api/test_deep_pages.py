@@ -1,134 +1,198 @@
-"""Pages far down a long list, on the real server: found from a known start, not by counting."""
+"""Pages by number far down a long list, on the real server: what a fresh count gives, always."""
 
 from __future__ import annotations
 
 import random
-from datetime import datetime, timedelta, timezone
+import threading
+from contextlib import contextmanager
+from datetime import datetime, timezone
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from app.paging import Window
 from app.players.store import ORDERS, Players
-from app.storage import page_starts
+from app.storage.pages import Pages
 from app.users.store import ORDERS as USER_ORDERS
 from app.users.store import Users
 from tests.factories import make_player, make_user
+from tests.system.programs import wait_until
 
-SIZE = 7
-
-
-@pytest.fixture
-def deep(monkeypatch):
-    """Every page is far down."""
-    monkeypatch.setattr("app.storage.pages.DEEP", 0)
+SIZE = 100
 
 
 @pytest.fixture
-def workers(deep, real_storage, real_db):
-    """Two workers, which know nothing of each other but what the database holds."""
-    return [Players(real_storage, 0, 0.0) for _ in range(2)]
+def players(real_storage, real_db):
+    return Players(real_storage, 0, 0.0)
 
 
-def add_players(db, names):
+def add_players(db, count):
     rng = random.Random(1)
     moments = [None, *(datetime(2026, 1, day, tzinfo=timezone.utc) for day in (1, 2, 3))]
-    players = [
+    db.players.insert_many(
         make_player(
-            Name=name,
-            Level=rng.randrange(4),
-            Exp=rng.randrange(3),
+            Name=f"Player {number:05}",
+            Level=rng.randrange(1, 40),
+            Exp=rng.randrange(1000),
             LastOnline=rng.choice(moments),
         )
-        for name in names
-    ]
-    db.players.insert_many(players)
-    return players
+        for number in range(count)
+    )
 
 
-def walk(workers, order, ascending, size=SIZE, between=lambda: None):
-    seen = []
-    for page in range(1000):
-        worker = random.choice(workers)
-        found = worker.list(Window(page, size, size), None, order, ascending)
-        if not found.values:
-            return seen
-        seen += [player["Name"] for player in found.values]
-        between()
-    raise AssertionError("the walk does not end")
+def expected(collection, sort):
+    return [document["Name"] for document in collection.find({}, ["Name"]).sort(list(sort))]
+
+
+def page_of(players, page, order="level", ascending=False):
+    values = players.list(Window(page, SIZE, SIZE), None, order, ascending).values
+    return [player["Name"] for player in values]
+
+
+def pages_of(names):
+    return [names[start : start + SIZE] for start in range(0, len(names), SIZE)]
+
+
+def test_every_page_is_what_a_fresh_count_gives_after_some_have_risen(players, real_db):
+    """Walked up, changed, and read downwards: nothing of the walk may be left in the answers."""
+    add_players(real_db, 3000)
+    for page in range(30):
+        page_of(players, page)
+    risen = random.Random(2).sample(range(3000), 45)
+    real_db.players.update_many(
+        {"Name": {"$in": [f"Player {number:05}" for number in risen]}}, {"$inc": {"Level": 20}}
+    )
+    right = pages_of(expected(real_db.players, ORDERS["level", False].sort))
+    wrong = [page for page in reversed(range(30)) if page_of(players, page) != right[page]]
+    assert wrong == []
 
 
 @pytest.mark.parametrize(("order", "ascending"), ORDERS)
-def test_a_walk_sees_each_record_once_and_in_order(workers, real_db, order, ascending):
-    add_players(real_db, [f"Player {number:03}" for number in range(60)])
-    sort = ORDERS[order, ascending].sort
-    expected = [player["Name"] for player in real_db.players.find().sort(list(sort))]
-    assert walk(workers, order, ascending) == expected
-    assert walk(workers, order, ascending, size=11) == expected
+def test_all_pages_together_are_the_whole_list(players, real_db, order, ascending):
+    add_players(real_db, 2500)
+    right = pages_of(expected(real_db.players, ORDERS[order, ascending].sort))
+    assert [page_of(players, page, order, ascending) for page in range(25)] == right
+    assert page_of(players, 25, order, ascending) == []
 
 
 @pytest.mark.parametrize(("order", "ascending"), USER_ORDERS)
-def test_a_walk_over_users_likewise(deep, real_storage, real_db, order, ascending):
+def test_all_pages_of_users_likewise(real_storage, real_db, order, ascending):
     real_db.users.insert_many([make_user() for _ in range(30)])
+    right = expected(real_db.users, USER_ORDERS[order, ascending].sort)
     users = Users(real_storage)
-    sort = USER_ORDERS[order, ascending].sort
-    expected = [user["Name"] for user in real_db.users.find().sort(list(sort))]
-    pages = [users.list(Window(page, 4, 4), None, order, ascending) for page in range(8)]
-    assert [user["Name"] for page in pages for user in page.values] == expected
+    pages = [users.list(Window(page, 4, 4), None, order, ascending) for page in range(9)]
+    assert [user["Name"] for page in pages for user in page.values] == right
     assert all("EmailKey" not in user for page in pages for user in page.values)
 
 
-def test_what_is_read_to_find_the_next_start_is_not_served(workers, real_db):
-    add_players(real_db, [f"Player {number:03}" for number in range(20)])
-    for player in workers[0].list(Window(1, SIZE, SIZE)).values:
-        assert "NameKey" not in player
-        assert "Level" in player
+def test_a_limit_cuts_a_page_far_down_without_moving_the_next(players, real_db):
+    add_players(real_db, 2200)
+    cut = players.list(Window(20, SIZE, 3)).values
+    assert [player["Name"] for player in cut] == [f"Player 0200{number}" for number in range(3)]
+    assert page_of(players, 21, "name", True)[0] == "Player 02100"
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 10**6), ascending=st.booleans())
-def test_who_stays_is_seen_once_while_others_come_and_go(workers, real_db, seed, ascending):
-    rng = random.Random(seed)
-    for name in ("players", "page_starts"):
-        real_db[name].delete_many({})
-    staying = {f"stays {rng.random()}" for _ in range(60)}
-    add_players(real_db, [*staying, *(f"goes {rng.random()}" for _ in range(20))])
-
-    def come_and_go():
-        if rng.random() < 0.5:
-            add_players(real_db, [f"{rng.choice('asz')} comes {rng.random()}"])
-        if rng.random() < 0.3:
-            real_db.players.delete_one({"NameKey": {"$regex": "^goes"}})
-
-    seen = walk(workers, "name", ascending, between=come_and_go)
-    assert sorted(name for name in seen if name in staying) == sorted(staying)
+@pytest.fixture
+def yielding(real_storage):
+    """A server that lets others write after every step of a read."""
+    admin, steps = real_storage.client.admin, "internalQueryExecYieldIterations"
+    before = admin.command("getParameter", **{steps: 1})[steps]
+    admin.command("setParameter", **{steps: 1})
+    yield
+    admin.command("setParameter", **{steps: before})
 
 
-def test_a_page_from_elsewhere_is_counted_anew_when_something_has_come(workers, real_db):
-    add_players(real_db, [f"Player {number:03}" for number in range(60)])
-    walk(workers, "name", True)
-    add_players(real_db, ["A first"])
-    later = datetime.now(timezone.utc) - page_starts.WALK - timedelta(seconds=1)
-    real_db.page_starts.update_many({}, {"$set": {"At": later}})
-    names = [player["Name"] for player in workers[1].list(Window(3, SIZE, SIZE)).values]
-    assert names == [f"Player {number:03}" for number in range(20, 27)]
+@contextmanager
+def moving(players):
+    """Give players other levels until the block ends."""
+    over = threading.Event()
 
+    def move():
+        rng = random.Random(3)
+        while not over.is_set():
+            key, level = f"player {rng.randrange(120):05}", rng.randrange(1, 40)
+            players.update_one({"NameKey": key}, {"$set": {"Level": level}})
 
-def test_a_page_that_a_limit_cuts_is_followed_by_the_right_one(workers, real_db):
-    add_players(real_db, [f"Player {number:03}" for number in range(60)])
-    cut = workers[0].list(Window(2, SIZE, 3)).values
-    whole = workers[0].list(Window(3, SIZE, SIZE)).values
-    assert [player["Name"] for player in cut] == ["Player 014", "Player 015", "Player 016"]
-    assert whole[0]["Name"] == "Player 021"
-
-
-def test_pages_are_read_also_where_their_starts_cannot_be_kept(workers, real_db, caplog):
-    add_players(real_db, [f"Player {number:03}" for number in range(20)])
-    real_db.command("collMod", "page_starts", validator={"never": "true"})
+    movers = [threading.Thread(target=move) for _ in range(4)]
+    for mover in movers:
+        mover.start()
     try:
-        names = walk(workers, "name", True)
+        yield
     finally:
-        real_db.command("collMod", "page_starts", validator={})
-    assert names == [f"Player {number:03}" for number in range(20)]
-    assert "cannot be remembered" in caplog.text
+        over.set()
+        for mover in movers:
+            mover.join()
+
+
+def test_no_page_holds_a_player_twice_while_players_move_about(players, real_db, yielding):
+    """MongoDB itself meets one again that was moved on during the read, as is seen here too."""
+    add_players(real_db, 120)
+    sort = list(ORDERS["level", False].sort)
+    served, is_shown = [], False
+
+    def look():
+        nonlocal is_shown
+        served.append(page_of(players, 0))
+        found = [player["Name"] for player in real_db.players.find({}, sort=sort).limit(SIZE)]
+        is_shown = is_shown or len(found) > len(set(found))
+        return is_shown and len(served) >= 50
+
+    with moving(real_db.players):
+        wait_until(look)
+    assert [names for names in served if len(names) > len(set(names))] == []
+
+
+class Changing:
+    """Changes the database between the choice of a page and the read of its documents."""
+
+    def __init__(self, monkeypatch, change):
+        self.times = 0
+        choose = Pages._choose
+
+        def choose_and_change(*args):
+            keys = choose(*args)
+            self.times += 1
+            change(self.times)
+            return keys
+
+        monkeypatch.setattr(Pages, "_choose", choose_and_change)
+
+
+@pytest.fixture
+def searched(players, real_db):
+    """Search by level for all of ten players, whose levels are their numbers."""
+    real_db.players.insert_many(make_player(Name=f"Number {n}", Level=n) for n in range(10))
+
+    def searched(after=None):
+        window = Window(0, 4, 4, after)
+        return [p["Level"] for p in players.list(window, "number", "level", True).values]
+
+    return searched
+
+
+@pytest.mark.parametrize("after", [None, b""])
+def test_who_moves_between_choosing_and_reading_is_served_once_and_in_order(
+    searched, real_db, monkeypatch, after
+):
+    def rise(_):
+        real_db.players.update_one({"Name": "Number 1"}, {"$set": {"Level": 50}})
+
+    Changing(monkeypatch, rise)
+    assert searched(after) == [0, 2, 3, 50]
+
+
+@pytest.mark.parametrize("after", [None, b""])
+def test_who_goes_between_choosing_and_reading_leaves_no_gap(searched, real_db, monkeypatch, after):
+    def go(times):
+        if times == 1:
+            real_db.players.delete_one({"Name": "Number 1"})
+
+    Changing(monkeypatch, go)
+    assert searched(after) == [0, 2, 3, 4]
+
+
+def test_a_page_whose_records_keep_going_is_served_without_them(searched, real_db, monkeypatch):
+    changing = Changing(
+        monkeypatch, lambda times: real_db.players.delete_one({"Name": f"Number {times - 1}"})
+    )
+    assert searched() == [3, 4, 5]
+    assert changing.times == 3

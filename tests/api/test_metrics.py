@@ -226,8 +226,8 @@ def test_the_dashboard_can_be_imported():
 
 
 def test_a_collection_with_other_options_is_timed_too(real_storage, real_db, growth):
-    unsafe = real_storage.db["page_starts"].with_options(write_concern=WriteConcern(w=1))
-    unsafe.replace_one({"_id": {"List": "x"}}, {"Keys": [], "At": NOW}, upsert=True)
+    unsafe = real_storage.db["quotas"].with_options(write_concern=WriteConcern(w=1))
+    unsafe.replace_one({"_id": "x"}, {"Used": 1, "ExpiresAt": NOW}, upsert=True)
     name = "mongodb_operation_duration_seconds_count"
-    assert growth(name, operation="replace_one", collection="page_starts") == 1
+    assert growth(name, operation="replace_one", collection="quotas") == 1
     assert unsafe.write_concern == WriteConcern(w=1)

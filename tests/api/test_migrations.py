@@ -105,6 +105,13 @@ def test_an_index_of_the_operators_own_is_left_alone(older_db):
     assert "by_class" in older_db.players.index_information()
 
 
+def test_what_was_remembered_of_pages_is_dropped(older_db):
+    older_databases.make(older_db, older_databases.NAMES[0])
+    older_db.page_starts.insert_one({"_id": {"List": "players by name", "Start": 100}})
+    schema.init(older_db)
+    assert "page_starts" not in older_db.list_collection_names()
+
+
 def test_two_mailboxes_that_are_one_today_stay_two_accounts(older_db):
     older_databases.make(older_db, "users_without_credentials")
     zoe = older_db.users.find_one({"Name": "Zoë"})

@@ -192,6 +192,9 @@ def test_query_parameters_have_their_defaults_and_ranges():
     assert listed["search"]["schema"]["minLength"] == 3
     assert listed["sortBy"]["schema"]["enum"] == ["name", "level", "lastonline"]
     assert listed["sortDirection"]["schema"]["default"] == "Ascending"
+    assert "default" not in listed["after"]["schema"]
+    assert_fits("", listed["after"]["schema"])
+    assert faults("a b", listed["after"]["schema"])
     assert_fits("Bob's \u2028 玩家", listed["search"]["schema"])
     assert faults("a\x00b", listed["search"]["schema"])
     ranked = parameters(OPERATIONS["rankPlayers"][2])
@@ -225,7 +228,8 @@ def assert_complete(schema):
     if schema.get("type") == "array" and "example" not in schema:
         assert_complete(schema["items"])
     elif "properties" in schema:
-        assert set(schema["required"]) == set(schema["properties"])
+        # Next is there for those alone who ask for it by after.
+        assert set(schema["required"]) == set(schema["properties"]) - {"Next"}
         for part in schema["properties"].values():
             assert_complete(part)
     else:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from pymongo.errors import AutoReconnect
 
 from app.http.stores import PARTS
 from app.paging import Window
 from app.players.store import Players
-from app.storage.totals import Total
+from app.storage.totals import Fresh, Total
 from tests.factories import make_bag
 
 NAMES = ["anna", "Bert", "Çelik", "dora", "Émile", "françois", "Gert"]
@@ -37,7 +41,7 @@ def test_a_walk_over_all_pages_sees_each_record_once_in_order(players, size):
 
 
 def test_a_page_past_the_end_is_empty_with_the_right_total(players):
-    assert players.list(Window(2**53, 100, 100)) == (len(NAMES), [])
+    assert players.list(Window(2**53, 100, 100)) == (len(NAMES), [], None)
 
 
 def test_limit_cuts_a_page_without_moving_the_next(players):
@@ -58,9 +62,14 @@ def test_the_list_answers_in_the_paged_envelope(players, client, as_role):
     assert [player["Name"] for player in response.json["Values"]] == ["françois", "Gert"]
 
 
-def test_a_total_is_read_again_when_it_is_old(real_db, monkeypatch):
+@pytest.fixture
+def clock(monkeypatch):
     clock = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    return clock
+
+
+def test_a_total_is_read_again_when_it_is_old(real_db, clock):
     total = Total(real_db.bags, 1.0)
     real_db.bags.insert_one(make_bag())
     assert total.get() == 1
@@ -70,17 +79,102 @@ def test_a_total_is_read_again_when_it_is_old(real_db, monkeypatch):
     assert total.get() == 2
 
 
-def test_a_counter_that_a_crash_left_wrong_is_corrected(real_db, monkeypatch):
+class Counted:
+    """A collection whose counter is off, and which says how often it was really counted."""
+
+    def __init__(self, bags, error=0):
+        self.database, self._bags, self.error = bags.database, bags, error
+        self.counts = 0
+        self.meanwhile = lambda: None
+
+    def estimated_document_count(self):
+        return self._bags.estimated_document_count() + self.error
+
+    def count_documents(self, where, **options):
+        self.counts += 1
+        self.meanwhile()
+        return self._bags.count_documents(where, **options)
+
+
+def test_a_counter_that_a_crash_left_wrong_is_corrected(real_db):
     """The error of MongoDB's own counter is measured and subtracted."""
     real_db.bags.insert_many([make_bag() for _ in range(3)])
+    assert Total(Counted(real_db.bags, 40), 1.0).get() == 3
 
-    class Miscounting:
-        count_documents = staticmethod(real_db.bags.count_documents)
-        database = real_db
 
-        @staticmethod
-        def estimated_document_count():
-            return real_db.bags.estimated_document_count() + 40
+def test_threads_that_come_together_count_once(real_db):
+    real_db.bags.insert_many([make_bag() for _ in range(3)])
+    counted, together = Counted(real_db.bags, 40), threading.Barrier(8)
+    total = Total(counted, 1.0)
 
-    total = Total(Miscounting(), 1.0)
+    def get(_):
+        together.wait()
+        return total.get()
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(get, range(8))) == [3] * 8
+    assert counted.counts == 1
+
+
+def test_a_fault_during_the_measure_is_not_taken_for_one(real_db, clock):
+    """Right after a crash a server may refuse; the error of the one before it is none of its."""
+    real_db.bags.insert_many([make_bag() for _ in range(3)])
+    counted = Counted(real_db.bags, 40)
+    total = Total(counted, 1.0)
+
+    def fail():
+        raise AutoReconnect("not primary yet")
+
+    counted.meanwhile = fail
+    with pytest.raises(AutoReconnect):
+        total.get()
+    counted.meanwhile = lambda: None
     assert total.get() == 3
+
+
+def test_a_measure_that_writes_disturb_is_taken_again_soon(real_db, clock):
+    counted = Counted(real_db.bags, 40)
+    total = Total(counted, 1.0)
+    counted.meanwhile = lambda: real_db.bags.insert_one(make_bag())
+    assert abs(total.get() - 3) <= 1
+    counted.meanwhile = lambda: None
+    clock[0] += 31
+    assert total.get() == 3
+    clock[0] += 31
+    assert total.get() == 3
+    assert counted.counts == 4
+
+
+def test_a_fresh_number_keeps_what_was_read_last(clock):
+    """A slow read that began before must not take the place of what a later one has read."""
+    values = iter([1, 2, 3])
+
+    def read():
+        value = next(values)
+        if value == 1:
+            clock[0] += 0.5
+            assert fresh.get() == 2
+        return value
+
+    fresh = Fresh(1.0, read)
+    assert fresh.get() == 1
+    assert fresh.get() == 2
+    clock[0] += 1
+    assert fresh.get() == 3
+
+
+def test_a_read_that_fails_is_its_callers_alone(clock):
+    outcomes = [5, TimeoutError(), 7]
+
+    def read():
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, TimeoutError):
+            raise outcome
+        return outcome
+
+    fresh = Fresh(1.0, read)
+    assert fresh.get() == 5
+    clock[0] += 2
+    with pytest.raises(TimeoutError):
+        fresh.get()
+    assert fresh.get() == 7

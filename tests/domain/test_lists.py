@@ -58,6 +58,12 @@ def test_a_legacy_list_takes_integers_only(value):
         load(LegacyListArgs(), {"page": value})
 
 
+@pytest.mark.parametrize("page", ["1", "7"])
+def test_a_page_number_has_no_place_beside_a_cursor(page):
+    with pytest.raises(Invalid, match="'page' must be 0 where 'after' is given"):
+        load(PagedListArgs(), {"after": "", "page": page}, "exclude")
+
+
 def test_both_envelopes_say_what_was_served():
     page = Page(12, [{"Name": "a"}, {"Name": "b"}])
     assert paged_envelope(Window(2, 5, 2), page) == {

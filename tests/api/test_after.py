@@ -1,0 +1,349 @@
+"""Walks through lists by cursor: GET ...?after=, and then the Next of each answer."""
+
+from __future__ import annotations
+
+import random
+from base64 import urlsafe_b64encode
+from datetime import datetime, timedelta, timezone
+from urllib.parse import quote
+
+import pytest
+from bson.datetime_ms import DatetimeMS
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import config
+from app.auth.powers import Role
+from app.http.cursors import Cursors
+from app.paging import Window
+from app.players.store import ORDERS, Players
+from app.users.store import ORDERS as USER_ORDERS
+from app.users.store import Users
+from tests.factories import World, make_player, make_user
+
+PLAYERS, RANK, USERS = "/api/v1/players", "/api/v1/players/rank", "/api/v1/users"
+NAMES = [
+    "anna",
+    "Bert",
+    "Çelik",
+    "dora",
+    "Émile",
+    "françois",
+    "Gert",
+    "玩家一号",
+    "Ω anna",
+    "😀😀😀",
+]
+MOMENTS = [None, *(datetime(2026, 1, day, tzinfo=timezone.utc) for day in (1, 2, 3))]
+DIRECTIONS = ["Ascending", "Descending"]
+
+
+@pytest.fixture
+def get(client, as_role):
+    headers = as_role(*Role)
+
+    def get(path, status=200, **query):
+        response = client.get(path, query_string=query, headers=headers)
+        assert response.status_code == status, response.json
+        return response.json
+
+    return get
+
+
+@pytest.fixture
+def crowd(world):
+    """Players of any script, level and last time, some of whom were never online."""
+    rng = random.Random(1)
+    for name in NAMES:
+        level, moment = rng.randrange(3), rng.choice(MOMENTS)
+        world.add_player(Name=name, Level=level, Exp=rng.randrange(2), LastOnline=moment)
+        world.add_user(Name=name.replace(" ", ""))
+
+
+def walk(get, path, **query):
+    """Return the names that a walk sees, and how many calls that took."""
+    seen, after = [], ""
+    for calls in range(1, 1000):
+        page = get(path, after=after, **query)
+        assert list(page) == ["Total", "Page", "PageSize", "Count", "Values", "Next"]
+        assert page["Page"] == 0
+        assert page["Count"] == len(page["Values"])
+        seen += [record["Name"] for record in page["Values"]]
+        if page["Next"] is None:
+            return seen, calls
+        after = page["Next"]
+    raise AssertionError("the walk does not end")
+
+
+def listed(get, path, **query):
+    return [record["Name"] for record in get(path, pageSize=100, **query)["Values"]]
+
+
+SORTS = [
+    *((PLAYERS, {"sortBy": order}) for order in ("name", "level", "lastonline")),
+    *((USERS, {"sortBy": order}) for order in ("name", "email")),
+    (RANK, {}),
+]
+
+
+@pytest.mark.parametrize(("path", "query"), SORTS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_walk_is_the_list_by_page_numbers(get, crowd, path, query, direction):
+    query = {**query, "sortDirection": direction}
+    whole = listed(get, path, **query)
+    assert len(whole) >= len(NAMES)
+    for size in (1, 3, len(whole), 100):
+        seen, calls = walk(get, path, pageSize=size, **query)
+        assert seen == whole
+        assert calls == -(-len(whole) // size)
+
+
+@pytest.mark.parametrize("order", ["name", "level", "lastonline"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("text", ["ann", "number", "nobody"])
+def test_a_walk_through_a_search_likewise(get, crowd, world, order, direction, text):
+    for number in range(12):
+        moment = MOMENTS[number % len(MOMENTS)]
+        world.add_player(Name=f"Number {number:02}", Level=number % 3, LastOnline=moment)
+    query = {"search": text, "sortBy": order, "sortDirection": direction}
+    whole = listed(get, PLAYERS, **query)
+    assert len(whole) == {"ann": 2, "number": 12, "nobody": 0}[text]
+    assert walk(get, PLAYERS, pageSize=5, **query)[0] == whole
+    assert walk(get, PLAYERS, pageSize=1, **query)[0] == whole
+
+
+@pytest.mark.parametrize("order", ["name", "email"])
+def test_a_walk_through_a_search_for_users(get, world, order):
+    for number in range(12):
+        world.add_user(Name=f"number{number:02}", Email=f"{12 - number}@example.com")
+    query = {"search": "number", "sortBy": order}
+    whole = listed(get, USERS, **query)
+    assert len(whole) == 12
+    assert walk(get, USERS, pageSize=5, **query)[0] == whole
+
+
+def test_a_limit_cuts_the_page_and_next_goes_on_right_after_it(get, crowd):
+    first = get(PLAYERS, after="", pageSize=5, limit=2)
+    second = get(PLAYERS, after=first["Next"], pageSize=5, limit=2)
+    assert (first["PageSize"], first["Count"]) == (5, 2)
+    names = [player["Name"] for player in first["Values"] + second["Values"]]
+    assert names == ["anna", "Bert", "dora", "françois"]
+
+
+def test_an_empty_list_ends_at_once(get):
+    assert walk(get, PLAYERS) == ([], 1)
+
+
+def test_without_after_the_envelope_has_no_next(get, crowd):
+    assert list(get(PLAYERS)) == ["Total", "Page", "PageSize", "Count", "Values"]
+
+
+@pytest.mark.parametrize("path", [PLAYERS, RANK, USERS])
+def test_a_page_number_beside_after_is_refused(get, crowd, path):
+    answer = get(path, 400, after="", page=1)
+    assert answer["Message"] == "The field 'page' must be 0 where 'after' is given."
+    assert get(path, after="", page=0)["Page"] == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        (PLAYERS, {"sortDirection": "Descending"}),
+        (PLAYERS, {"sortBy": "level"}),
+        (PLAYERS, {"search": "ann"}),
+        (RANK, {}),
+        (USERS, {}),
+    ],
+)
+def test_a_cursor_of_another_list_order_or_search_is_refused(get, crowd, path, query):
+    following = get(PLAYERS, after="")["Next"]
+    answer = get(path, 400, after=following, **query)
+    assert answer["Message"] == "The field 'after' belongs to another list, order or search."
+    assert answer["Errors"] == {"after": ["Belongs to another list, order or search."]}
+    answer = get(PLAYERS, 400, after=get(path, after="", pageSize=1, **query)["Next"])
+    assert "another list" in answer["Message"]
+
+
+def test_the_ranking_and_the_list_by_level_are_the_same_order(get, crowd):
+    following = get(RANK, after="", pageSize=3)["Next"]
+    by_level = get(PLAYERS, after=following, sortBy="level", sortDirection="Descending")
+    assert by_level["Values"] == get(RANK, after=following)["Values"]
+
+
+FORGED = [
+    *("x", ".", "..", "a.b", "null", "0", "-1", "$ne", '{"$gt": ""}', "\0", "\x00.\x00", " "),
+    *(
+        "é",
+        "玩家.一号",
+        "😀",
+        "%",
+        "=",
+        "====.====",
+        "x" * 100_000,
+        "." * 10_000,
+        "\ud800",
+        "\udcff.x",
+    ),
+    urlsafe_b64encode(b"{}").decode(),
+    urlsafe_b64encode(b"\x05\x00\x00\x00\x00").decode() + ".c2lnbmVk",
+]
+
+
+@pytest.mark.parametrize("path", [PLAYERS, RANK, USERS])
+def test_what_is_no_cursor_is_refused(client, as_role, path):
+    headers = as_role(*Role)
+    for text in FORGED:
+        spelled = quote(text, safe="", errors="surrogatepass")
+        answer = client.get(f"{path}?after={spelled}", headers=headers)
+        assert answer.status_code == 400, text
+        assert answer.json["Message"] == "The field 'after' is not a Next that this service gave."
+
+
+def test_a_changed_cursor_is_refused(get, crowd):
+    following = get(PLAYERS, after="")["Next"]
+    for place in range(len(following) - 1):  # the last letter has bits that mean nothing
+        other = "A" if following[place] != "A" else "B"
+        get(PLAYERS, 400, after=following[:place] + other + following[place + 1 :])
+    get(PLAYERS, 400, after=following + "A")
+    get(PLAYERS, 400, after=following[:-1])
+
+
+def test_a_cursor_outlives_a_change_of_the_key():
+    """A walk may be under way when the key is changed, as a token may be in use."""
+    old, new = Cursors(["old" * 12]), Cursors(["new" * 12, "old" * 12])
+    assert new.read(old.write(b"place") or "") == b"place"
+    assert new.write(None) is None
+    assert old.read("") == b""
+
+
+def test_a_longest_name_still_fits_into_a_path(get, world):
+    for number in range(3):
+        world.add_player(Name=str(number) + "\U0001f600" * 254)
+    page = get(PLAYERS, after="", pageSize=1)
+    assert len(page["Next"]) < 2000
+    assert len(walk(get, PLAYERS, pageSize=1)[0]) == 3
+
+
+# What follows is about documents and changes that only the real server shows as they are.
+
+
+@pytest.fixture
+def players(real_storage, real_db):
+    return Players(real_storage, 0, 0.0)
+
+
+def stepwise(store, order, ascending, size, between=lambda: None, search=None):
+    seen, after = [], b""
+    for _ in range(2000):
+        page = store.list(Window(0, size, size, after), search, order, ascending)
+        seen += [record["Name"] for record in page.values]
+        if page.next is None:
+            return seen
+        after = page.next
+        between()
+    raise AssertionError("the walk does not end")
+
+
+def in_order(collection, sort):
+    return [document["Name"] for document in collection.find({}, ["Name"]).sort(list(sort))]
+
+
+ODD = [
+    *({"Level": value} for value in ("high", True, 1.5, MOMENTS[1], -3, 2**40)),
+    *({"LastOnline": value} for value in ("2026-01-01", 5, False)),
+    *({"Exp": value} for value in (None, "much", 10**15)),
+]
+# These are sound, though Python has no such dates; two of each are served as the same.
+FAR = [{"LastOnline": DatetimeMS(when)} for far in (2**52, -(2**52)) for when in (far, far + 1)]
+MISSING = [("Level",), ("Exp",), ("LastOnline",), ("LastOnline",), ("NameKey",), ("Level", "Exp")]
+
+
+def stranger(changes=(), missing=()):
+    player = {**make_player(), **dict(changes)}
+    return {name: value for name, value in player.items() if name not in missing}
+
+
+@pytest.mark.parametrize(("order", "ascending"), ORDERS)
+@pytest.mark.parametrize("odd", [ODD, FAR], ids=["odd", "far"])
+def test_documents_that_only_a_game_would_store_are_walked_too(
+    players, real_db, order, ascending, odd
+):
+    crowd = [*map(stranger, odd), *(stranger(missing=names) for names in MISSING)]
+    crowd += [make_player(Level=level, LastOnline=when) for level in (0, 1) for when in MOMENTS]
+    real_db.players.insert_many(crowd, bypass_document_validation=True)
+    expected = in_order(real_db.players, ORDERS[order, ascending].sort)
+    assert stepwise(players, order, ascending, 1) == expected
+    assert stepwise(players, order, ascending, 4) == expected
+
+
+def test_a_search_walks_over_what_is_missing_too(players, real_db):
+    crowd = [make_player(Name=f"Number {n:02}", Level=n % 3) for n in range(30)]
+    for player in crowd[::4]:
+        del player["LastOnline"]
+    real_db.players.insert_many(crowd, bypass_document_validation=True)
+    for order, ascending in ORDERS:
+        expected = in_order(real_db.players, ORDERS[order, ascending].sort)
+        assert stepwise(players, order, ascending, 4, search="number") == expected
+
+
+def change_others(db, rng):
+    """Let others come, go and move; those who stay keep name, level and time."""
+    if rng.random() < 0.6:
+        name = f"{rng.choice('asz')} comes {rng.random()}"
+        db.players.insert_one(make_player(Name=name, Level=rng.randrange(5)))
+    if rng.random() < 0.4:
+        db.players.delete_one({"NameKey": {"$regex": "goes"}})
+    if rng.random() < 0.6:
+        moment = datetime(2026, 1, 1, tzinfo=timezone.utc) + timedelta(days=rng.randrange(4))
+        moved = {"Level": rng.randrange(5), "Exp": rng.randrange(3), "LastOnline": moment}
+        db.players.update_many(
+            {"NameKey": {"$regex": rng.choice(["goes", "comes"])}}, {"$set": moved}
+        )
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 10**6),
+    order=st.sampled_from(list(ORDERS)),
+    search=st.sampled_from([None, "stays", "tays 0.1"]),
+    size=st.integers(1, 9),
+)
+def test_who_stays_is_seen_once_whatever_others_do(players, real_db, seed, order, search, size):
+    rng = random.Random(seed)
+    real_db.players.delete_many({})
+    staying = [f"{rng.choice('asz')} stays {rng.random()}" for _ in range(20)]
+    going = [f"{rng.choice('asz')} goes {rng.random()}" for _ in range(10)]
+    real_db.players.insert_many(
+        make_player(Name=n, Level=rng.randrange(4), LastOnline=rng.choice(MOMENTS))
+        for n in (*staying, *going)
+    )
+    seen = stepwise(players, *order, size, lambda: change_others(real_db, rng), search)
+    expected = [
+        name
+        for name in in_order(real_db.players, ORDERS[order].sort)
+        if name in staying and (search or "") in name
+    ]
+    assert [name for name in seen if name in staying] == expected
+
+
+@pytest.mark.parametrize(("order", "ascending"), USER_ORDERS)
+def test_users_who_stay_likewise(real_storage, real_db, order, ascending):
+    rng = random.Random(5)
+    real_db.users.insert_many([make_user() for _ in range(40)])
+    expected = in_order(real_db.users, USER_ORDERS[order, ascending].sort)
+
+    def come():
+        real_db.users.insert_one(make_user(Name=f"{rng.choice('aUz')}x{rng.randrange(10**9)}"))
+
+    seen = stepwise(Users(real_storage), order, ascending, 3, come)
+    assert [name for name in seen if name in expected] == expected
+
+
+def test_two_workers_read_each_others_cursors(make_app, mongodb_uri, real_db):
+    real_db.players.insert_many([make_player() for _ in range(4)])
+    settings = config.load({"QM_ENV": "testing"}, MONGODB_URI=mongodb_uri)
+    one, other = make_app(settings), make_app(settings)
+    headers = World(one).headers()
+    first = one.test_client().get(f"{PLAYERS}?after=&pageSize=2", headers=headers).json
+    rest = other.test_client().get(f"{PLAYERS}?after={first['Next']}", headers=headers).json
+    assert rest["Count"] == 2

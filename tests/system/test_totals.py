@@ -1,0 +1,87 @@
+"""The Total of lists, through a crash of MongoDB: a real mongod, killed and started again."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import contextmanager
+
+import pytest
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+
+import config
+from app import create_app
+from app.auth.powers import Role
+from app.http.stores import PARTS
+from app.storage import schema
+from app.storage.client import Storage
+from app.storage.mongod import find_mongod
+from tests.factories import World, make_player
+from tests.system.programs import free_port, wait_until
+
+
+@contextmanager
+def mongod(folder, port):
+    """Run a server of its own, and end it without a shutdown."""
+    process = subprocess.Popen(
+        [
+            *(str(find_mongod(None, folder)), "--dbpath", str(folder), "--port", str(port)),
+            *("--bind_ip", "127.0.0.1", "--nounixsocket", "--quiet"),
+            *("--wiredTigerCacheSizeGB", "0.25"),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        with MongoClient("127.0.0.1", port, serverSelectionTimeoutMS=60_000) as client:
+            client.admin.command("ping")
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def app(tmp_path):
+    """An application, whose database is yet to come, at an address that stays."""
+    port = free_port()
+    uri = f"mongodb://127.0.0.1:{port}/crashing"
+    app = create_app(
+        config.load(
+            {"QM_ENV": "testing"},
+            MONGODB_URI=uri,
+            TOTAL_CACHE_SECONDS=0.2,
+            # A busy machine takes its time; nothing here is about how long.
+            MONGODB_SELECTION_SECONDS=60,
+            MONGODB_OPERATION_SECONDS=60,
+        )
+    )
+    app.port = port
+    yield app
+    app.extensions[PARTS][Storage].close()
+
+
+def test_the_total_is_right_after_a_crash_although_the_address_is_the_same(app, tmp_path):
+    client, world = app.test_client(), World(app)
+
+    def totals(headers):
+        answers = (client.get(f"/api/v1/{kind}", headers=headers) for kind in ("players", "users"))
+        return [answer.json["Total"] for answer in answers]
+
+    with mongod(tmp_path, app.port):
+        schema.init(world.db)
+        headers = world.headers(*Role)
+        world.db.players.insert_many([make_player() for _ in range(20)])
+        world.db.client.admin.command("fsync")
+        wait_until(lambda: totals(headers) == [20, 1])
+        # These are in the journal, and MongoDB's own counter forgets them in the crash.
+        world.db.players.insert_many([make_player() for _ in range(7)])
+        wait_until(lambda: totals(headers) == [27, 1])
+    with pytest.raises(PyMongoError), MongoClient(port=app.port, timeoutMS=100) as gone:
+        gone.admin.command("ping")
+    with mongod(tmp_path, app.port):
+        world.db.command("ping")
+        assert world.db.players.estimated_document_count() < 27
+        assert totals(headers) == [27, 1]
+        world.db.players.delete_one({})
+        wait_until(lambda: totals(headers) == [26, 1])
