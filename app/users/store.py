@@ -11,8 +11,8 @@ from typing import Any
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.changes import Change, Intent, Rule
-from app.errors import EmailTaken, NameTaken, NotFound
-from app.keys import Lookup
+from app.errors import EmailTaken, NameTaken, NotFound, Unavailable
+from app.keys import Lookup, email_key
 from app.paging import Page, Window
 from app.storage.bulk import sweep
 from app.storage.client import Storage
@@ -20,7 +20,7 @@ from app.storage.lookup import by_key
 from app.storage.orders import Order
 from app.storage.pages import Pages
 from app.storage.password_costs import PasswordCosts, cost_of
-from app.storage.swap import swap
+from app.storage.swap import is_held, swap
 from app.users.domain import change_email, new_account, revoke_tokens
 
 Document = dict[str, Any]
@@ -80,9 +80,9 @@ class Users:
         try:
             self._users.insert_one(user)
         except DuplicateKeyError:
-            if self._users.find_one({"NameKey": user["NameKey"]}, ["_id"]):
+            if is_held(self._users, {"NameKey": user["NameKey"]}):
                 raise NameTaken(name) from None
-            raise EmailTaken(email) from None
+            raise self._email_taken(email) from None
         return user
 
     def change(self, key: Lookup, reads: tuple[str, ...], operation: str, rule: Rule) -> Any:
@@ -110,8 +110,14 @@ class Users:
                 key, reads, "email", lambda user: change_email(user, new=new, checked=checked)
             )
         except DuplicateKeyError:
-            raise EmailTaken(new) from None
+            raise self._email_taken(new) from None
         return user
+
+    def _email_taken(self, email: str) -> EmailTaken | Unavailable:
+        """Return why an address could not be had; who had it may have been rolled back since."""
+        if is_held(self._users, {"EmailKey": email_key(email)}):
+            return EmailTaken(email)
+        return Unavailable("Another account was just being changed; please try again.", 1)
 
     def change_password(self, key: Lookup, rule: Rule) -> Any:
         """Apply a rule that may set another password, and sweep what it made void."""

@@ -20,7 +20,11 @@ from tests.system.programs import wait_until
 
 # The SchemaVersion, and the digest of what app.storage.schema asks for. Where the second changes,
 # a step belongs to the end of migrations.STEPS, and both numbers change here.
-PLANNED = (5, "5be2b9c22452")
+PLANNED = (5, "a293f666ee13")
+
+# Collections that steps drop, and fields that they derive anew.
+GONE = {"page_starts"}
+DERIVED = {"NameParts", "EmailKey", "SchemaVersion"}
 
 
 @pytest.fixture
@@ -66,10 +70,12 @@ def test_a_former_database_becomes_todays_and_nothing_is_lost(older_db, todays_d
     assert shape_of(older_db) == shape_of(todays_db)
     assert migrations.version_of(older_db) == migrations.CURRENT
     for kind, documents in before.items():
+        if kind in GONE:
+            continue
         after = {document["_id"]: document for document in older_db[kind].find()}
         assert after.keys() == {document["_id"] for document in documents}
         for document in documents:
-            kept = {k: v for k, v in document.items() if k not in ("NameParts", "EmailKey")}
+            kept = {k: v for k, v in document.items() if k not in DERIVED}
             assert after[document["_id"]].items() >= kept.items()
         is_not_valid = {"$nor": [{"$jsonSchema": schema.COLLECTIONS[kind].validator}]}
         assert older_db[kind].find_one(is_not_valid) is None
@@ -96,6 +102,34 @@ def test_the_service_works_on_what_was_a_former_database(older_db, service, name
     first, again = (client.post(f"{path}/items/give", json=gift, headers=headers) for _ in range(2))
     assert (first.status_code, again.status_code) == (200, 200)
     assert "Idempotency-Replayed" in again.headers
+
+
+def test_a_key_of_a_former_database_is_remembered(older_db, service):
+    before = older_databases.make(older_db, "journals_by_version")
+    schema.init(older_db)
+    client = service.test_client()
+    body = {"grant_type": "refresh_token", "refresh_token": older_databases.REFRESH_TOKEN}
+    token = client.post("/api/oauth/token", json=body).json["access_token"]
+    player = next(p for p in before["players"] if p["Journal"])
+    gift = {"itemid": "2cb07d27-e8a1-4b2f-8181-267b58cf41f5", "quantity": 1}
+    headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "order-0"}
+    path = f"/api/v1/players/{player['_id']}/items/give"
+    assert "Idempotency-Replayed" in client.post(path, json=gift, headers=headers).headers
+    # The ring goes on at the place of the version, so the oldest is overwritten first.
+    for number in range(player["Version"], 65):
+        headers["Idempotency-Key"] = f"order-{number}"
+        assert client.post(path, json=gift, headers=headers).status_code == 200
+    for number, is_replayed in ((2, True), (1, True), (0, False)):
+        headers["Idempotency-Key"] = f"order-{number}"
+        gift["quantity"] = number + 1
+        answer = client.post(path, json=gift, headers=headers)
+        assert ("Idempotency-Replayed" in answer.headers) == is_replayed
+
+
+def test_a_mailbox_of_a_former_database_gets_the_key_that_it_is_sent_to(older_db):
+    older_databases.make(older_db, "journals_by_version")
+    schema.init(older_db)
+    assert older_db.users.find_one({"Name": "strasse"})["EmailKey"] == "x@xn--strae-oqa.example"
 
 
 def test_an_index_of_the_operators_own_is_left_alone(older_db):
