@@ -16,6 +16,7 @@ from typing import Any
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
+from app import metrics
 from app.storage.turns import in_turn
 
 # Two clocks drift apart by far less than a millisecond in this time.
@@ -56,7 +57,11 @@ class DatabaseClock:
 
     def _read(self) -> None:
         began = self._monotonic()
-        told = in_turn(self._client.admin.command, "hello")["localTime"]
+        try:
+            told = in_turn(self._client.admin.command, "hello")["localTime"]
+        except PyMongoError:
+            metrics.MONGODB_FAILURES.labels("hello", "admin").inc()
+            raise
         ended = self._monotonic()
         self._offset = told.timestamp() - (began + ended) / 2
         self._until = ended + READ_EVERY_SECONDS

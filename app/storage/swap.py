@@ -171,8 +171,10 @@ def _pauses() -> Iterator[float]:
     """Yield growing pauses, each of random length so that rivals do not meet again."""
     deadline = patience(PATIENCE_SECONDS)
     pause = FIRST_PAUSE
-    while time.monotonic() < deadline:
+    while True:
         yield random.uniform(0, pause)  # nosec B311 # noqa: S311 (nothing secret about a pause)
+        if time.monotonic() >= deadline:
+            return
         pause = min(pause * 2, LONGEST_PAUSE)
 
 
