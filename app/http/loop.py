@@ -22,6 +22,8 @@ from app.http.waiting import Waiting
 # By how much a worker lets others go first, for each connection that it holds already.
 COURTESY_SECONDS = 0.0003
 MOST_COURTESIES = 10
+# From here on it lets nobody go first: a flood of connections would keep all workers asleep.
+MANY_CONNECTIONS = 100
 # How long a client is listened to that was told to close.
 FAREWELL_SECONDS = 1.0
 # How often to look for clients that are too late.
@@ -73,7 +75,8 @@ class LoopWorker(ThreadWorker):
 
     def accept(self, listener: Any) -> None:
         """Take a new connection, unless a worker that holds fewer is there first."""
-        held = min(self.nr_conns, MOST_COURTESIES) if self.cfg.workers > 1 else 0
+        is_polite = self.cfg.workers > 1 and self.nr_conns < MANY_CONNECTIONS
+        held = min(self.nr_conns, MOST_COURTESIES) if is_polite else 0
         time.sleep(COURTESY_SECONDS * held)
         # After a longer wait there may be several.
         for _ in range(1 + held // 3):
