@@ -3,16 +3,19 @@
 Every program holds a shared lock on ``users.lock`` while it lives. The guardian (its own process,
 see app.storage.guardian) waits for the exclusive lock, which can be had when the last
 program is gone, however it went, and then shuts MongoDB down. So nothing is left behind by a
-``kill -9``, and no stale lock can stop the next start.
+``kill -9``, and no stale lock can stop the next start. Every program looks after the guardian in
+turn: where it was killed, and MongoDB with it, whoever notices first starts another.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import IO, Any
@@ -20,8 +23,19 @@ from typing import IO, Any
 from app.errors import QuartermasterError
 from app.storage.mongod import find_mongod
 
+log = logging.getLogger("quartermaster")
+
 START_SECONDS = 60
 STOP_SECONDS = 60
+WATCH_SECONDS = 1.0
+LONGEST_WATCH_SECONDS = 30.0
+LARGEST_LOG = 1024 * 1024
+# A process must not fork while the watch holds what the child would find locked for ever, such as
+# the lock of a log. (Starting the guardian does not count as a fork here.)
+_quiet = threading.Lock()
+os.register_at_fork(
+    before=_quiet.acquire, after_in_parent=_quiet.release, after_in_child=_quiet.release
+)
 
 
 class EmbeddedError(QuartermasterError):
@@ -39,14 +53,22 @@ class Lease:
         self._users = (self.folder / "users.lock").open("w")
         # This waits while a former server is still shutting down.
         fcntl.flock(self._users, fcntl.LOCK_SH)
+        self._is_over = threading.Event()
+        # It watches in this process alone: no thread outlives a fork.
+        self._watch = threading.Thread(
+            target=self._keep, name=f"lease of {self.folder}", daemon=True
+        )
         try:
             self.uri: str = self._find_or_start()["uri"]
         except BaseException:
             self._users.close()
             raise
+        self._watch.start()
 
     def close(self) -> None:
         """Give the server up, and wait for its end where nobody else uses it."""
+        self._is_over.set()
+        self._watch.join()
         self._users.close()
         deadline = time.monotonic() + STOP_SECONDS
         while is_locked(self.folder / "guardian.lock") and time.monotonic() < deadline:
@@ -55,35 +77,67 @@ class Lease:
             time.sleep(0.02)
 
     def _find_or_start(self) -> dict[str, Any]:
-        if not is_locked(self.folder / "guardian.lock"):
+        is_ours = not is_locked(self.folder / "guardian.lock")
+        if is_ours:
             self._start_guardian()
         deadline = time.monotonic() + START_SECONDS
         while is_locked(self.folder / "guardian.lock") and time.monotonic() < deadline:
             if state := read_state(self.folder):
+                if is_ours and state.get("warning"):
+                    log.warning("The embedded MongoDB: %s", state["warning"])
                 return state
             time.sleep(0.02)
-        raise EmbeddedError(self._failure())
+        raise EmbeddedError(f"The embedded MongoDB did not start: {self._last_words()}")
+
+    def _keep(self) -> None:
+        """Bring a guardian that was killed back, at longer and longer intervals if it fails."""
+        pause, was_up = WATCH_SECONDS, True
+        while not self._is_over.wait(pause):
+            try:
+                with _quiet:
+                    was_up = self._look_after(was_up)
+            except (QuartermasterError, OSError) as error:
+                log.warning("The embedded MongoDB could not be looked after: %s", error)
+                was_up = False
+            pause = WATCH_SECONDS if was_up else min(2 * pause, LONGEST_WATCH_SECONDS)
+
+    def _look_after(self, was_up: bool) -> bool:
+        """Tell whether the server is there, and see to a guardian where there is none."""
+        if not is_locked(self.folder / "guardian.lock"):
+            log.warning("The embedded MongoDB has lost its guardian; another is started.")
+            self._start_guardian()
+            return False
+        state = read_state(self.folder)
+        if state is None and was_up:
+            log.warning("The embedded MongoDB is away: %s", self._last_words())
+        elif state and not was_up and state["uri"] != self.uri:
+            log.error(
+                "The embedded MongoDB is at another port now; this program must be restarted."
+            )
+        return state is not None
 
     def _start_guardian(self) -> None:
         """Start the guardian, which takes its lock and goes on in the background."""
         mongod = find_mongod(self._mongod, self.folder)
         arguments = [str(self.folder), str(mongod), str(self._cache_gb)]
-        with (self.folder / "guardian.log").open("wb") as log:
+        path = self.folder / "guardian.log"
+        is_long = path.exists() and path.stat().st_size > LARGEST_LOG
+        with path.open("wb" if is_long else "ab") as words:
             subprocess.run(  # nosec B603 # noqa: S603 (our own module with our own arguments)
                 # Isolated mode keeps this folder's module names out of the program's way.
                 [sys.executable, "-I", str(Path(__file__).with_name("guardian.py")), *arguments],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=words,
                 stderr=subprocess.STDOUT,
                 # Out of the terminal's process group: Ctrl-C must not stop MongoDB first.
                 start_new_session=True,
                 check=False,
             )
 
-    def _failure(self) -> str:
+    def _last_words(self) -> str:
+        """Return what the guardian said last."""
         lines = (self.folder / "guardian.log").read_text(errors="replace").strip().splitlines()
-        reason = lines[-1] if lines else "it gave no reason."
-        return f"The embedded MongoDB did not start: {reason}"
+        return lines[-1] if lines else "it gave no reason."
 
 
 class ServeLock:
@@ -116,10 +170,10 @@ class ServeLock:
 def read_state(folder: Path) -> dict[str, Any] | None:
     """Return what the guardian of a folder says of its running server."""
     try:
-        state: dict[str, Any] = json.loads((folder / "server.json").read_text())
-    except (FileNotFoundError, ValueError):
+        state = json.loads((folder / "server.json").read_text())
+    except (OSError, ValueError):
         return None
-    return state
+    return state if isinstance(state, dict) and "uri" in state else None
 
 
 def is_locked(path: Path) -> bool:

@@ -10,6 +10,7 @@ import ctypes
 import fcntl
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -30,8 +31,15 @@ START_SECONDS = 45
 STOP_SECONDS = 45
 ATTEMPTS = 3
 POLL_SECONDS = 0.1
+# How long to wait with another start; each time twice as long where a server soon ends again.
 REVIVE_SECONDS = 2.0
+LONGEST_REVIVE_SECONDS = 30.0
+STEADY_SECONDS = 60.0
 NO_SPACE = b"No space left on device"
+TOO_MANY_FILES = b"Too many open files"
+# Every connection, collection and index is an open file to MongoDB.
+FEW_FILES = 4096
+LAST_WORDS = 64 * 1024
 # MongoDB makes its journal in files of 100 MB, and its log may have no room to say so.
 LITTLE_SPACE = 300 * 1024 * 1024
 
@@ -41,12 +49,15 @@ def main(folder: Path, mongod: str, cache_gb: str) -> int:
     users_lock = (folder / "users.lock").open("a")
     if not _lock_within(guardian_lock, LOCK_SECONDS):
         return 0  # somebody else's guardian was faster, and serves us as well
-    server = Server(folder, mongod, cache_gb)
+    server = Server(folder, mongod, cache_gb, files=_raise_file_limit())
+    former = _state_of(folder).get("pid")
     # Before anybody is told that there is a guardian: what a killed one left is not true any more.
     server.retract()
     if os.fork():
         return 0  # the lock is taken; whoever started us need not wait for the rest
+    _say(f"The guardian, process {os.getpid()}, begins.")
     try:
+        server.outlast(former)
         server.start()
         # Granted when the last user is gone, and kept to the end: newcomers wait for ours.
         while not _try_lock(users_lock):
@@ -60,12 +71,29 @@ def main(folder: Path, mongod: str, cache_gb: str) -> int:
 class Server:
     """One MongoDB server, and what other programs are told of it."""
 
-    def __init__(self, folder: Path, mongod: str, cache_gb: str) -> None:
+    def __init__(self, folder: Path, mongod: str, cache_gb: str, files: int) -> None:
         self._folder = folder
         self._command = [mongod, "--wiredTigerCacheSizeGB", cache_gb]
         self._state = folder / "server.json"
+        # MongoDB inherits it, and so holds the lock until it is gone, be we killed before.
+        self._lock = (folder / "server.lock").open("a")
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
+        self._files = files
+        self._clock = time.monotonic
+        self._started_at = self._not_before = 0.0
+        self._pause = REVIVE_SECONDS / 2
+
+    def outlast(self, former: int | None) -> None:
+        """Wait for the server of a guardian that was killed: it still has the port and the data."""
+        for signal_ in (signal.SIGTERM, signal.SIGKILL):
+            if _lock_within(self._lock, 0):
+                return
+            # Linux has told it to end; elsewhere it would never.
+            if former:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(former, signal_)
+            _lock_within(self._lock, STOP_SECONDS)
 
     def start(self) -> None:
         """Start on the former port, where programs that outlived a crash still look, or another."""
@@ -79,15 +107,18 @@ class Server:
 
     def revive(self) -> None:
         """Start again what has died on its own, in the place where programs look for it."""
-        if not self._process or self._process.poll() is None:
+        if not self._process or self._process.poll() is None or self._clock() < self._not_before:
             return
         self.retract()
+        lived, code = self._clock() - self._started_at, self._process.returncode
+        _say(f"mongod ended with {code} after {lived:.0f} s, and is started again: {self._fault()}")
         # A full disk, above all, is made room on some time: whoever still uses us wants to go on.
         with contextlib.suppress(OSError):
-            if self._starts(time.monotonic() + START_SECONDS):
+            if self._starts(self._clock() + START_SECONDS):
+                self._pause = 2 * self._pause if lived < STEADY_SECONDS else REVIVE_SECONDS
+                self._not_before = self._clock() + min(self._pause, LONGEST_REVIVE_SECONDS)
                 return
-            print(self._fault(), flush=True)
-        time.sleep(REVIVE_SECONDS)
+        self._not_before = self._clock() + REVIVE_SECONDS
 
     def stop(self) -> None:
         self.retract()
@@ -98,6 +129,7 @@ class Server:
         self._state.unlink(missing_ok=True)
 
     def _starts(self, deadline: float) -> bool:
+        self._started_at = self._clock()
         self._process = self._run(self._port)
         if self._becomes_primary(self._port, deadline):
             self._publish(self._port)
@@ -107,9 +139,11 @@ class Server:
 
     def _fault(self) -> str:
         """Return why mongod does not run, as far as can be seen."""
-        free = shutil.disk_usage(self._folder).free
-        if free < LITTLE_SPACE or NO_SPACE in (self._folder / "mongod.log").read_bytes():
+        said = _end_of(self._folder / "mongod.log")
+        if shutil.disk_usage(self._folder).free < LITTLE_SPACE or NO_SPACE in said:
             return f"the disk that holds {self._folder} is full, or nearly so."
+        if TOO_MANY_FILES in said:
+            return _too_few(self._files)
         return "mongod ends or does not become usable; its words are in mongod.log."
 
     def _run(self, port: int) -> subprocess.Popen[bytes]:
@@ -125,6 +159,7 @@ class Server:
             stdout=_fresh_log(self._folder / "mongod.log"),
             stderr=subprocess.STDOUT,
             preexec_fn=_die_with_parent,
+            pass_fds=[self._lock.fileno()],
         )
 
     def _becomes_primary(self, port: int, deadline: float) -> bool:
@@ -149,8 +184,12 @@ class Server:
         uri = f"mongodb://127.0.0.1:{port}/?directConnection=true"
         pid = self._process.pid if self._process else 0
         draft = self._state.with_suffix(".new")
-        draft.write_text(json.dumps({"uri": uri, "pid": pid, "guardian": os.getpid()}))
+        warning = _too_few(self._files) if self._files < FEW_FILES else None
+        state = {"uri": uri, "pid": pid, "guardian": os.getpid(), "warning": warning}
+        draft.write_text(json.dumps(state))
         draft.replace(self._state)
+        if warning:
+            _say(warning)
 
     def _end(self) -> None:
         if self._process is None:
@@ -183,7 +222,7 @@ def _configured(client: MongoClient[dict[str, Any]], port: int) -> bool:
 
 def _usable_port(note: Path, other: bool) -> int:
     """Return the port that was used last, if it is free and not a different one that is wanted."""
-    former = int(note.read_text()) if note.exists() and not other else 0
+    former = 0 if other else _noted_port(note)
     with socket.socket() as probe:
         # As MongoDB does it: connections that have just ended do not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -192,8 +231,62 @@ def _usable_port(note: Path, other: bool) -> int:
         except OSError:
             probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
-    note.write_text(str(port))
+    # Without a note, the next start is on another port, and no more.
+    with contextlib.suppress(OSError):
+        note.write_text(str(port))
     return port
+
+
+def _noted_port(note: Path) -> int:
+    """Return the port of a note, or 0 for any where it holds none."""
+    try:
+        port = int(note.read_text())
+    except (OSError, ValueError):
+        return 0
+    return port if 0 < port < 65536 else 0
+
+
+def _state_of(folder: Path) -> dict[str, Any]:
+    """Return what a former guardian said of its server, if it had no time to take it back."""
+    try:
+        state = json.loads((folder / "server.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def _raise_file_limit() -> int:
+    """Let MongoDB open as many files as we may allow; return how many."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Where there is no hard limit, macOS has one all the same.
+    for wanted in (hard, 10240):
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            break
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft if soft != resource.RLIM_INFINITY else sys.maxsize
+
+
+def _too_few(files: int) -> str:
+    return (
+        f"mongod may open only {files} files, connections included, and may end for want of more: "
+        f"raise the hard limit (ulimit -Hn) to {FEW_FILES} or more."
+    )
+
+
+def _say(sentence: str) -> None:
+    """Add to guardian.log."""
+    print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {sentence}", flush=True)
+
+
+def _end_of(log: Path) -> bytes:
+    """Return the last words in a log, which may be long."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_WORDS))
+            return file.read()
+    except OSError:
+        return b""
 
 
 def _fresh_log(log: Path) -> IO[bytes]:

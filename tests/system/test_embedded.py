@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
+import warnings
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from pymongo import MongoClient
 
+from app.storage import guardian
 from app.storage.embedded import Lease, read_state
 from app.storage.mongod import NoMongod, find_mongod
-from tests.system.programs import processes_with, wait_until
+from tests.system.programs import answers, processes_with, serving, wait_until
 
 HOLD = """
 import sys, time
+from app.storage import guardian
 from app.storage.embedded import Lease
 lease = Lease(sys.argv[1])
 print(lease.uri, flush=True)
@@ -120,6 +127,164 @@ def test_after_a_killed_guardian_the_next_program_revives_the_server_where_it_wa
     lease = Lease(str(tmp_path))
     assert lease.uri == holder.uri
     lease.close()
+
+
+def test_a_killed_guardian_is_replaced_while_programs_still_use_its_server(holder, tmp_path):
+    """Without another command: whoever holds a lease looks after the guardian."""
+    folder = tmp_path / "mongodb"
+    lease = Lease(str(tmp_path))  # a second one, which notices at the same time
+    with MongoClient(holder.uri, serverSelectionTimeoutMS=30_000) as client:
+        client.test.things.insert_one({"_id": 1})
+        for _ in range(2):
+            killed = read_state(folder)["guardian"]
+            os.kill(killed, signal.SIGKILL)
+            wait_until(lambda k=killed: (read_state(folder) or {}).get("guardian", k) != k)
+            assert client.test.things.find_one() == {"_id": 1}
+    assert read_state(folder)["uri"] == holder.uri
+    # However many noticed, there is one guardian, and one server.
+    wait_until(lambda: len(processes_with(f"guardian.py {folder} ")) == 1, seconds=10)
+    assert len(processes_with(f"{folder}/data")) == 1
+    lease.close()
+
+
+def test_a_service_serves_again_by_itself_after_its_guardian_was_killed(tmp_path):
+    with serving(tmp_path, "--workers", "1") as service:
+        folder = tmp_path / "mongodb"
+        killed = read_state(folder)["guardian"]
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: (read_state(folder) or {}).get("guardian", killed) != killed)
+        wait_until(lambda: answers(service), service.output)
+        assert "has lost its guardian; another is started" in service.output.read_text()
+    wait_until(lambda: not processes_with(str(folder)), seconds=10)
+
+
+def test_nobody_brings_a_guardian_back_that_has_done_its_work(tmp_path):
+    lease = Lease(str(tmp_path))
+    lease.close()
+    assert not [thread for thread in threading.enumerate() if str(tmp_path) in thread.name]
+    wait_until(lambda: not processes_with(str(tmp_path / "mongodb")), seconds=10)
+
+
+def test_a_forked_process_watches_nothing(tmp_path):
+    lease = Lease(str(tmp_path))
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer Pythons warn of any fork beside threads
+        child = os.fork()
+    if not child:
+        os.write(write, f"{threading.active_count()}".encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as file:
+        assert file.read() == "1"
+    os.waitpid(child, 0)
+    lease.close()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "\n", "x", "-1", "0", "99999", "1e4", "27017 27018", b"\xff\0", None]
+)
+def test_an_absurd_port_file_costs_nothing_but_the_port(tmp_path, content):
+    note = tmp_path / "mongodb" / "port"
+    note.parent.mkdir()
+    if content is None:
+        note.mkdir()
+    else:
+        note.write_bytes(content if isinstance(content, bytes) else content.encode())
+    port = guardian._usable_port(note, other=False)
+    assert 1023 < port < 65536
+    if content is not None:
+        assert guardian._usable_port(note, other=False) == port
+
+
+def test_it_starts_beside_an_absurd_port_file_and_state(tmp_path):
+    folder = tmp_path / "mongodb"
+    folder.mkdir()
+    (folder / "port").write_text("many")
+    (folder / "server.json").write_text("[]")
+    lease = Lease(str(tmp_path))
+    assert lease.uri.startswith(f"mongodb://127.0.0.1:{(folder / 'port').read_text()}/")
+    lease.close()
+
+
+@pytest.fixture
+def limited(tmp_path):
+    """Start a program that uses the embedded server, with limits as its shell has them."""
+    processes = []
+
+    def start(soft, hard):
+        limits = f"import resource as r; r.setrlimit(r.RLIMIT_NOFILE, ({soft}, {hard}))\n"
+        with (tmp_path / "stderr.txt").open("wb") as stderr:
+            process = subprocess.Popen(
+                [sys.executable, "-c", limits + HOLD, str(tmp_path)],
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                cwd=Path(__file__).parents[2],
+            )
+        processes.append(process)
+        return process.stdout.readline().strip()
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    wait_until(lambda: not processes_with(str(tmp_path)))
+
+
+def test_it_may_open_as_many_files_as_the_hard_limit_allows(limited, tmp_path):
+    """With the usual soft limit, MongoDB would die of some hundred connections or collections."""
+    uri = limited(256, 5000)
+    pid = read_state(tmp_path / "mongodb")["pid"]
+    assert (tmp_path / "stderr.txt").read_text() == ""
+    limits = Path(f"/proc/{pid}/limits").read_text()
+    assert re.search(r"Max open files +5000 +5000 ", limits)
+    with ExitStack() as stack:
+        for _ in range(300):
+            client = stack.enter_context(MongoClient(uri, maxPoolSize=1))
+            assert client.admin.command("ping")
+        assert read_state(tmp_path / "mongodb")["pid"] == pid
+
+
+def test_a_hard_limit_that_is_too_low_is_told_of(limited, tmp_path):
+    assert limited(256, 300).startswith("mongodb://")
+    sentence = "mongod may open only 300 files, connections included, and may end for want of more"
+    for told in (tmp_path / "stderr.txt", tmp_path / "mongodb" / "guardian.log"):
+        assert sentence in told.read_text()
+
+
+def test_a_server_that_ends_again_and_again_is_waited_for_longer_and_says_why(tmp_path, capsys):
+    """The program stands for a mongod that dies as soon as it works."""
+    server = guardian.Server(tmp_path, "unused", "1", files=1024)
+    started_at, now = [], [1000.0]
+    server._clock = lambda: now[0]
+
+    def starts_and_dies(_):
+        server._started_at = now[0]
+        started_at.append(now[0])
+        return True
+
+    server._starts = starts_and_dies
+
+    class Dead:
+        returncode = -9
+
+        def poll(self):
+            return self.returncode
+
+    server._process = Dead()
+    (tmp_path / "mongod.log").write_text("accept() returns -1 Too many open files\n")
+    for _ in range(2000):
+        server.revive()
+        now[0] += 0.1
+    pauses = [round(b - a) for a, b in itertools.pairwise(started_at)]
+    assert started_at[0] == 1000.0
+    assert pauses == [2, 4, 8, 16, 30, 30, 30, 30, 30]
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == len(started_at)
+    assert re.search(r"mongod ended with -9 after 2 s, .* may open only 1024 files", said[1])
+    server._lock.close()
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path):
