@@ -31,7 +31,7 @@ START_SECONDS = 45
 STOP_SECONDS = 45
 ATTEMPTS = 3
 POLL_SECONDS = 0.1
-# A server that soon ends again is started anew after a pause, each twice as long as the last.
+# How long to wait with another start; each time twice as long where a server soon ends again.
 REVIVE_SECONDS = 2.0
 LONGEST_REVIVE_SECONDS = 30.0
 STEADY_SECONDS = 60.0
@@ -110,19 +110,15 @@ class Server:
         if not self._process or self._process.poll() is None or self._clock() < self._not_before:
             return
         self.retract()
-        lived = self._clock() - self._started_at
-        self._pause = (
-            REVIVE_SECONDS
-            if lived > STEADY_SECONDS
-            else min(2 * self._pause, LONGEST_REVIVE_SECONDS)
-        )
-        code = self._process.returncode
+        lived, code = self._clock() - self._started_at, self._process.returncode
         _say(f"mongod ended with {code} after {lived:.0f} s, and is started again: {self._fault()}")
         # A full disk, above all, is made room on some time: whoever still uses us wants to go on.
         with contextlib.suppress(OSError):
-            if not self._starts(self._clock() + START_SECONDS):
-                _say(self._fault())
-        self._not_before = self._clock() + self._pause
+            if self._starts(self._clock() + START_SECONDS):
+                self._pause = 2 * self._pause if lived < STEADY_SECONDS else REVIVE_SECONDS
+                self._not_before = self._clock() + min(self._pause, LONGEST_REVIVE_SECONDS)
+                return
+        self._not_before = self._clock() + REVIVE_SECONDS
 
     def stop(self) -> None:
         self.retract()
