@@ -36,10 +36,9 @@ class NonBlockingSocket:
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._sock = sock
+        # Of its file, by which the loop knows it.
+        self.number = sock.fileno()
         self.unsent = bytearray()
-
-    def fileno(self) -> int:
-        return self._sock.fileno()
 
     def getpeername(self) -> Any:
         return self._sock.getpeername()

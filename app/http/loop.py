@@ -133,7 +133,6 @@ class LoopWorker(ThreadWorker):
 
     def _settle(self, conn: Connection) -> None:
         """Find out what a connection needs next: its client, a thread, or an end."""
-        self._waiting.count(conn)
         if conn.sock.unsent:
             self._hold(conn)
             return

@@ -33,13 +33,18 @@ class Waiting:
     def hold(self, conn: Connection, on_event: Callable[[Any], None]) -> None:
         """Wait until something comes from a client, or can be sent to it."""
         self._order[conn] = None
-        self.note(conn)
+        self._look(conn)
         is_sending = conn.phase is Phase.SENDING
         events = selectors.EVENT_WRITE if is_sending else selectors.EVENT_READ
-        self._poller.register(conn.sock, events, on_event)
+        self._poller.register(conn.sock.number, events, on_event)
 
     def note(self, conn: Connection) -> None:
-        """See that a client has moved; the time that it has begins anew with each phase only."""
+        """See that a client has moved."""
+        self._order.move_to_end(conn)
+        self._look(conn)
+
+    def _look(self, conn: Connection) -> None:
+        """See what a client is at; the time that it has begins anew with each phase only."""
         phase = conn.waits_for()
         if phase is not conn.phase:
             conn.phase = phase
@@ -48,18 +53,18 @@ class Waiting:
                 self.idle.add(conn)
             else:
                 self.idle.discard(conn)
-        self._order.move_to_end(conn)
-        self.count(conn)
+        self._count(conn)
 
     def release(self, conn: Connection) -> None:
-        self._poller.unregister(conn.sock)
+        self._poller.unregister(conn.sock.number)
         del self._order[conn]
-        self.count(conn)
         self.idle.discard(conn)
+        self._count(conn)
 
-    def count(self, conn: Connection) -> None:
-        self.bytes += conn.buffered - conn.counted
-        conn.counted = conn.buffered
+    def _count(self, conn: Connection) -> None:
+        size = conn.buffered
+        self.bytes += size - conn.counted
+        conn.counted = size
 
     def forget(self, conn: Connection) -> None:
         self.bytes -= conn.counted

@@ -81,7 +81,7 @@ class Worker(LoopWorker):
             return False
         try:
             next_request = select.poll()
-            next_request.register(conn.sock, select.POLLIN)
+            next_request.register(conn.sock.number, select.POLLIN)
             return bool(next_request.poll(LINGER_MS)) and conn.receive()
         finally:
             self._spare.release()

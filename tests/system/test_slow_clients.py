@@ -275,7 +275,7 @@ def ask_by_tls(server, *paths):
 
 def test_handshakes_that_stop_hold_nobody_up(tls_server):
     with connected(tls_server, CLIENTS, b"\x16\x03\x01"):
-        assert ask_by_tls(tls_server, "/healthz", "/readyz") > 0
+        assert ask_by_tls(tls_server, "/healthz", "/healthz") > 0
 
 
 def test_a_large_answer_comes_whole_by_tls(tls_server):
