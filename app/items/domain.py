@@ -21,6 +21,8 @@ from app.types import whole
 Slots = Mapping[str, Mapping[str, Any]]
 
 NO_BUFFS = [0, 0, 0, 0, 0]
+# A slot with more than this is somebody's mistake; all slots together would not fit into an int64.
+LARGEST_QUANTITY = 2**53
 
 
 EMPTY = {"ItemId": NIL, "Quantity": 0}
@@ -76,7 +78,7 @@ def quantity_of(held: Mapping[str, Any]) -> int:
     quantity = held.get("Quantity")
     if type(quantity) is not int:
         quantity = whole(quantity)
-    return -1 if quantity is None else quantity
+    return -1 if quantity is None or quantity > LARGEST_QUANTITY else quantity
 
 
 def stored(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
@@ -46,6 +47,15 @@ class Order(NamedTuple):
         """Return where a document stands in a list of this order."""
         return self._digest(list_name) + bson.encode({n: document.get(n) for n in self.names})
 
+    def is_sound(self, keys: Document) -> bool:
+        """Tell whether keys stand in one place: a list stands in many, and the last must be a text.
+
+        What db check would report is left out of walks, so that it does not lead the others astray.
+        """
+        if any(isinstance(value, list) for value in keys.values()):
+            return False
+        return isinstance(keys.get(self.unique), str | None)
+
     def after(self, place: bytes, list_name: str) -> list[Document]:
         """Return the filters, one of which takes any document beyond a place; each is a range.
 
@@ -77,12 +87,21 @@ def _beyond(value: Any, is_upwards: bool) -> list[Document]:
     """Return the conditions of the ranges beyond a value."""
     if value is None:
         return [{"$ne": None}] if is_upwards else []
+    if _is_nan(value):  # which MongoDB sorts before all other numbers, and compares to none
+        return [{"$gte": least} for least in LEAST] if is_upwards else [{"$eq": None}]
     fitting = [number for number, kind in enumerate(KINDS) if isinstance(value, kind)]
     # Kinds that nobody stores there (maps, ids) stand between texts and flags.
     below, above = (fitting[-1], fitting[-1] + 1) if fitting else (2, 2)
     if is_upwards:
         return [{"$gt": value}, *({"$gte": least} for least in LEAST[above:])]
-    return [{"$lt": value}, *({"$gte": least} for least in LEAST[:below]), {"$eq": None}]
+    lesser = [{"$gte": least} for least in LEAST[:below]]
+    return [{"$lt": value}, *lesser, {"$eq": float("nan")}, {"$eq": None}]
+
+
+def _is_nan(value: Any) -> bool:
+    if isinstance(value, Decimal128):
+        return value.to_decimal().is_nan()
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _beyond_text(value: str | None, is_upwards: bool) -> list[Document]:

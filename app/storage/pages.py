@@ -118,7 +118,19 @@ class Pages:
             if not ranges:
                 return []
             where = _within(where, ranges, index)
-        return self._find(self._keys, where, fields, order, *limits, index)
+        return self._sound(where, fields, order, *limits, index)
+
+    def _sound(
+        self, where: Document, fields: Fields, order: Order, skip: int, limit: int, index: str
+    ) -> list[Document]:
+        """Find so many keys that stand in one place, passing over those that do not."""
+        odd = 0
+        while True:
+            keys = self._find(self._keys, where, fields, order, skip, limit + odd, index)
+            sound = [key for key in keys if order.is_sound(key)]
+            if len(sound) >= limit or len(keys) < limit + odd:
+                return sound[:limit]
+            odd = len(keys) - len(sound)
 
     def _named(self, keys: list[Document], order: Order, fields: Fields) -> list[Document]:
         """Read the documents that have these keys, in order."""

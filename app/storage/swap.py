@@ -51,6 +51,8 @@ KNOWN_BY = ("Version", "Stamp")
 # No document has this field, so removing it is a no-op. MongoDB confirms a no-op as it does any
 # write: when a majority holds all that the primary had applied before it.
 NO_CHANGE: Document = {"$unset": {"Nothing": ""}}
+# Counts beyond this are somebody's mistake, and the next ones would not fit into an int64.
+LARGEST_COUNT = 2**62
 # PathNotViable and DocumentValidationFailure: what is stored is not what it was when it was read.
 NOT_APPLICABLE = (28, 121)
 
@@ -217,12 +219,20 @@ def _note(update: Document, document: Document, intent: Intent, answer: Any) -> 
     The journal is a ring, the oldest entry overwritten, with a count of its own: what a game or
     somebody without a key changes makes nobody forget a key.
     """
-    version = whole(document.get("Version")) or 0
+    version = _count(document.get("Version"))
+    if version is None:
+        version = fresh_version()
     fields = update.setdefault("$set", {})
     fields |= {"Version": version + 1, "Stamp": fresh_stamp()}
     if intent.key is not None:
         # A ring from before there was a count has its entries at the places of their versions.
-        count = whole(document.get("JournalCount", version)) or 0
+        count = _count(document.get("JournalCount", version)) or 0
         entry = {"Operation": intent.operation, "Key": intent.key, "Answer": answer}
         entry |= {"Fingerprint": intent.fingerprint, "At": datetime.now(timezone.utc)}
         fields |= {f"Journal.{count % JOURNAL_LENGTH}": entry, "JournalCount": count + 1}
+
+
+def _count(value: Any) -> int | None:
+    """Return a count; a missing one is 0, and one that cannot be counted on is None."""
+    count = 0 if value is None else whole(value)
+    return count if count is not None and 0 <= count < LARGEST_COUNT else None

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from bson.datetime_ms import DatetimeMS
+from bson.decimal128 import Decimal128
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -274,6 +275,33 @@ def test_documents_that_only_a_game_would_store_are_walked_too(
     expected = in_order(real_db.players, ORDERS[order, ascending].sort)
     assert stepwise(players, order, ascending, 1) == expected
     assert stepwise(players, order, ascending, 4) == expected
+
+
+NOWHERE = [
+    *({"Level": value} for value in (float("nan"), Decimal128("NaN"), [], [3, 9], [[1]])),
+    *({"Exp": value} for value in (float("nan"), [5, 500])),
+    *({"LastOnline": value} for value in (float("nan"), [MOMENTS[1], None])),
+    *({"NameKey": value} for value in ({"$x": 1}, 7)),
+]
+
+
+@pytest.mark.parametrize(("order", "ascending"), ORDERS)
+@pytest.mark.parametrize("search", [None, "sound"])
+def test_what_stands_in_no_place_or_in_many_leads_nobody_astray(
+    players, real_db, order, ascending, search
+):
+    sound = [
+        make_player(Name=f"Sound {level} {n}", Level=level, Exp=n, LastOnline=MOMENTS[n])
+        for level in range(6)
+        for n in range(2)
+    ]
+    names = [{**odd, "Name": f"Unsound {n}"} for n, odd in enumerate(NOWHERE)]
+    real_db.players.insert_many([*sound, *map(stranger, names)], bypass_document_validation=True)
+    expected = in_order(real_db.players, ORDERS[order, ascending].sort)
+    expected = [name for name in expected if name.startswith("Sound")]
+    for size in (1, 4):
+        seen = stepwise(players, order, ascending, size, search=search)
+        assert [name for name in seen if name.startswith("Sound")] == expected
 
 
 def test_a_search_walks_over_what_is_missing_too(players, real_db):

@@ -204,6 +204,7 @@ ODD_SLOTS = {
     "10": {"ItemId": ITEM, "Quantity": float("nan")},
     "11": {"ItemId": ITEM, "Quantity": -3},
     "12": {"ItemId": ITEM, "Quantity": True},
+    "13": {"ItemId": ITEM, "Quantity": 2**63 - 1},
 }
 ODD = {
     "Inventory": ODD_SLOTS,
@@ -241,6 +242,20 @@ def test_whatever_a_game_stores_no_change_is_a_500(
     headers = {**as_role(), **({"Idempotency-Key": key} if key else {})}
     answer = client.post(f"{odd_player}/{path}", json=body, headers=headers)
     assert answer.status_code == status, answer.json
+
+
+@pytest.mark.parametrize("field", ["Version", "JournalCount"])
+@pytest.mark.parametrize("value", [2**63 - 1, -5, 1e300, float("inf"), "7"])
+def test_no_count_that_a_game_stores_is_a_500(world, db, client, as_role, field, value):
+    player = world.add_player()
+    odd = {"$set": {field: value}}
+    db.players.update_one({"_id": player["_id"]}, odd, bypass_document_validation=True)
+    path = f"/api/v1/players/{player['_id']}/items/give"
+    for key in ("a", "a", "b"):
+        headers = {**as_role(), "Idempotency-Key": key}
+        answer = client.post(path, json={"itemid": ITEM, "quantity": 1}, headers=headers)
+        assert answer.status_code == 200, answer.json
+    assert answer.json["quantity"]["total"] == 2
 
 
 @pytest.mark.parametrize("path", ["", "/items", "/items/inventory", "/items/bank", "/spells"])
