@@ -16,7 +16,8 @@ STORMS ?= 8
 EXAMPLES ?= 300
 
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --disable-pip-version-check
+# By PEP 517: otherwise older releases of pip write programs that do not run in a folder with a blank.
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --use-pep517
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint format types audit check bench bench-growth chaos clean

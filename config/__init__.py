@@ -7,6 +7,7 @@ import os
 import sys
 import typing
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from config.base import Settings
@@ -115,11 +116,32 @@ def _check(settings: Settings) -> None:
     for name, hint in typing.get_type_hints(type(settings)).items():
         if hint in (int, float):
             _check_number(name, getattr(settings, name))
+    _check_argon2(settings)
+    if settings.MAIL_CA_FILE and not Path(settings.MAIL_CA_FILE).is_file():
+        raise SettingsError(f"{PREFIX}MAIL_CA_FILE names no file: {settings.MAIL_CA_FILE}.")
+
+
+def _check_argon2(settings: Settings) -> None:
+    lanes, memory = settings.ARGON2_PARALLELISM, settings.ARGON2_MEMORY_KIB
+    if memory < 8 * lanes:
+        raise SettingsError(
+            f"{PREFIX}ARGON2_MEMORY_KIB is {memory}; argon2 needs 8 for each lane, {8 * lanes}."
+        )
+    if settings.ARGON2_TIME_COST * memory > MOST_ARGON2_WORK:
+        raise SettingsError(
+            f"{PREFIX}ARGON2_TIME_COST times {PREFIX}ARGON2_MEMORY_KIB must be at most "
+            f"{MOST_ARGON2_WORK}: a sign-in would take longer than a request may."
+        )
 
 
 def _check_secrets(settings: Settings) -> None:
     if settings.SECRET_KEY and len(settings.SECRET_KEY) < SECRET_LENGTH:
         raise SettingsError(f"{PREFIX}SECRET_KEY must have {SECRET_LENGTH} characters or more.")
+    if "," in (settings.SECRET_KEY or ""):
+        raise SettingsError(
+            f"{PREFIX}SECRET_KEY must hold no comma: as a former one, it could not stand in "
+            f"{PREFIX}SECRET_KEY_FALLBACKS."
+        )
     if any(len(secret) < SECRET_LENGTH for secret in settings.SECRET_KEY_FALLBACKS):
         raise SettingsError(
             f"{PREFIX}SECRET_KEY_FALLBACKS must hold former secrets of {SECRET_LENGTH} characters "
@@ -136,7 +158,13 @@ def _check_number(name: str, value: float) -> None:
 
 
 REQUIRED = {"production": ("SECRET_KEY", "MONGODB_URI")}
-CHOICES = {"LOG_FORMAT": ("text", "json"), "LOG_LEVEL": ("DEBUG", "INFO", "WARNING", "ERROR")}
+CHOICES = {
+    "LOG_FORMAT": ("text", "json"),
+    "LOG_LEVEL": ("DEBUG", "INFO", "WARNING", "ERROR"),
+    "OPENAPI_VERSION": ("3.0.2", "3.0.3"),
+}
+# As app.storage.password_costs has it.
+MOST_ARGON2_WORK = 4_000_000
 MAY_BE_0 = (
     *("AUTH_CACHE_SECONDS", "TOTAL_CACHE_SECONDS", "ONLINE_TTL_SECONDS"),
     *("PASSWORD_CACHE_SECONDS", "HASH_LINE", "MAIL_LINE"),
@@ -144,4 +172,4 @@ MAY_BE_0 = (
     *("DRAIN_SECONDS", "MAX_REQUESTS", "MAX_REQUESTS_JITTER"),
 )
 LARGEST = 2**31 - 1
-MOST = {"PORT": 65535, "MAIL_PORT": 65535}
+MOST = {"PORT": 65535, "MAIL_PORT": 65535, "ARGON2_PARALLELISM": 255}

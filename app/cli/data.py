@@ -171,6 +171,8 @@ def _output(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
         with Path(path).open("wb") as file:
             yield file
         return
+    if not Path(path).parent.is_dir():
+        raise Conflict(f"There is no folder {Path(path).parent}.")
     # A draft for each export, and never one that is there already: O_EXCL follows no link.
     draft = Path(f"{path}.{secrets.token_hex(8)}.part")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if is_secret else 0o666)

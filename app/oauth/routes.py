@@ -8,7 +8,7 @@ from flask import Response, request
 
 from app.auth import roles
 from app.auth.callers import Callers
-from app.auth.guesses import attempt_at, attempt_at_nobody, attempt_from_here
+from app.auth.guesses import guess_at, guess_at_nobody, guess_from_here
 from app.auth.powers import Role, roles_of
 from app.auth.tokens import AccessTokens
 from app.errors import Invalid, NotFound, RateLimited, RoleMissing
@@ -122,12 +122,12 @@ def sign_in(args: dict[str, Any]) -> Issued:
     name = name_key(args["username"])
     user = users.credentials(name)
     stored: str | None = user["PasswordHash"] if user else None
-    with hasher.place():
-        with attempt_at(user["_id"]) if user else attempt_at_nobody(name):
-            if not hasher.matches(stored, args["password"]) or user is None or stored is None:
-                raise bad_credentials()
-        if hasher.is_outdated(stored):
-            users.renew_hash(user["_id"], stored, hasher.hash(args["password"]))
+    guess = guess_at(user["_id"]) if user else guess_at_nobody(name)
+    hasher.check(guess, stored, args["password"], bad_credentials())
+    if user is None or stored is None:  # which matches nothing
+        raise bad_credentials()
+    if renewed := hasher.renewed(stored, args["password"]):
+        users.renew_hash(user["_id"], stored, renewed)
     if Role.API not in roles_of(user["Power"]):
         raise no_access()
     # The count is of when the password was read: had it been changed since, this is worth nothing.
@@ -139,7 +139,7 @@ def refresh(args: dict[str, Any]) -> Issued:
     found = refresh_tokens.find(args["refresh_token"])
     if found is None:
         # Only now: a good token is not refused for what others did at the same address.
-        with attempt_from_here():
+        with guess_from_here().counted():
             raise bad_refresh_token()
     try:
         user = users.get(Lookup.parse(found["UserId"]), "Name", "Power", "Credentials")

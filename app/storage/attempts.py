@@ -84,6 +84,19 @@ class Attempts:
             raise
         self._settle(places, failed=False)
 
+    def refuse_if_locked(self, **of: str) -> None:
+        """Raise RateLimited where an attempt would be refused, without a place or a wait."""
+        now = self._clock.now()
+        kinds = {f"{kind} {name}": kind for kind, name in of.items()}
+        living = {"_id": {"$in": list(kinds)}, "ExpiresAt": self._living(now)}
+        for found in self._attempts.find(living):
+            self._refuse_full(kinds[found["_id"]], found, now)
+
+    def _refuse_full(self, kind: str, window: Document, now: datetime) -> None:
+        if window["Failures"] >= self._limits[kind]:
+            wait = math.ceil((window["ExpiresAt"] - now).total_seconds())
+            raise RateLimited(kind, max(1, wait))
+
     def _take_all(self, of: dict[str, str]) -> list[Place]:
         places: list[Place] = []
         try:
@@ -108,9 +121,8 @@ class Attempts:
             if found:
                 return Place(key, place["Id"], found["ExpiresAt"])
             full = self._attempts.find_one({"_id": key})
-            if full and full["Failures"] >= limit:
-                wait = math.ceil((full["ExpiresAt"] - now).total_seconds())
-                raise RateLimited(kind, max(1, wait))
+            if full:
+                self._refuse_full(kind, full, now)
             if time.monotonic() > deadline:
                 raise Unavailable("Too many attempts are under way; please try again.", 1)
             if not (full and self._free_abandoned(full, now)):
@@ -122,12 +134,8 @@ class Attempts:
         return self._places.find_one_and_update(free, joined, ["ExpiresAt"])
 
     def _open(self, key: str, place: Document, now: datetime) -> Document | None:
-        """Begin a window where there is none or the last one is over; its opener has a place.
-
-        One that would end long after any that began today was begun by a clock that was wrong.
-        """
-        living = {"$gt": now, "$lt": now + 2 * self._window}
-        over = {"_id": key, "ExpiresAt": {"$not": living}}
+        """Begin a window where there is none or the last one is over; its opener has a place."""
+        over = {"_id": key, "ExpiresAt": {"$not": self._living(now)}}
         window = {"Taken": 1, "Failures": 0, "Places": [place], "ExpiresAt": now + self._window}
         try:
             # Read back as it was stored: the window is known again by its end.
@@ -140,6 +148,13 @@ class Attempts:
             )
         except DuplicateKeyError:  # one is open, and full
             return None
+
+    def _living(self, now: datetime) -> Document:
+        """Return when a window ends that is not over.
+
+        One that would end long after any that began today was begun by a clock that was wrong.
+        """
+        return {"$gt": now, "$lt": now + 2 * self._window}
 
     def _free_abandoned(self, full: Document, now: datetime) -> bool:
         """Give back the places of attempts whose workers died; tell whether there were any."""

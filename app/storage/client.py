@@ -120,7 +120,12 @@ def _connected(uri: str, settings: StorageSettings) -> MongoClient[Document]:
 
 
 def _mock_client() -> MongoClient[Document]:
-    import mongomock
+    try:
+        import mongomock
+    except ImportError:
+        raise QuartermasterError(
+            "QM_MONGODB_URI is mongomock://, which is for tests: pip install mongomock."
+        ) from None
 
     client: MongoClient[Document] = mongomock.MongoClient(tz_aware=True)
     return client

@@ -5,6 +5,7 @@ Learned where a hash is stored or met, and kept, since accounts that nobody uses
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pymongo.database import Database
@@ -13,13 +14,22 @@ from pymongo.errors import DuplicateKeyError
 Document = dict[str, Any]
 
 COLLECTION = "password_costs"
+# Passes times KiB: a hundred times what is usual, some seconds. To hash at a cost beyond it, by
+# somebody's mistake, would hold a place for minutes or for ever.
+MOST_WORK = 4_000_000
+_COST = re.compile(r"\$argon2(?:id?|d)\$v=\d+\$m=(\d{1,10}),t=(\d{1,10}),p=\d{1,3}", re.ASCII)
 
 
 def cost_of(stored: str | None) -> str | None:
     """Return the beginning of a hash that tells its cost: all but the salt and the digest."""
-    parts = (stored or "").split("$")
-    is_argon2 = len(parts) == 6 and parts[1].startswith("argon2")
-    return "$".join(parts[:4]) if is_argon2 else None
+    cost, _, rest = (stored or "").rpartition("$")[0].rpartition("$")
+    return cost if rest and is_usable(cost) else None
+
+
+def is_usable(cost: str) -> bool:
+    """Tell whether a password can be hashed at a cost within a request."""
+    found = _COST.fullmatch(cost)
+    return found is not None and int(found[1]) * int(found[2]) <= MOST_WORK
 
 
 def learn(db: Database[Document]) -> None:
@@ -50,4 +60,5 @@ class PasswordCosts:
             self._noted.add(cost)
 
     def in_use(self) -> set[str]:
-        return {found["_id"] for found in self._db[COLLECTION].find({}, ["_id"])}
+        found = self._db[COLLECTION].find({}, ["_id"])
+        return {cost["_id"] for cost in found if is_usable(cost["_id"])}

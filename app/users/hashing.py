@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
+from typing import Protocol
 
+from app.errors import QuartermasterError, Unavailable
 from app.storage.password_costs import PasswordCosts, cost_of
 from app.users.passwords import Passwords
 from app.users.places import Places
 
 REMEMBERED = 10_000
+
+
+class Guess(Protocol):
+    """An attempt that is counted, and refused after too many failures."""
+
+    def refuse_if_locked(self) -> None: ...
+
+    def counted(self) -> AbstractContextManager[None]: ...
 
 
 class Hasher:
@@ -25,20 +35,40 @@ class Hasher:
         self._places = places
         self._verified = Verified(seconds)
 
-    def place(self) -> AbstractContextManager[None]:
-        """Return the place that hashing needs.
+    def check(
+        self, guess: Guess, stored: str | None, sha256: str, refusal: QuartermasterError
+    ) -> None:
+        """Raise the refusal unless this is the password, and count it among the failures."""
+        with self.place_for(guess, stored, sha256), guess.counted():
+            if not self.matches(stored, sha256):
+                raise refusal
 
-        To be taken before an attempt is: nobody waits here while others wait for it to end.
+    def place_for(
+        self, guess: Guess, stored: str | None = None, sha256: str = ""
+    ) -> AbstractContextManager[None]:
+        """Return the place that an attempt needs, to be taken before the attempt is counted.
+
+        Nobody waits here while others wait for its outcome. Whoever is locked out does not wait at
+        all, and neither does who needs no place: both would keep others from theirs.
         """
+        if stored and self._verified.has(stored, sha256):
+            return nullcontext()
+        guess.refuse_if_locked()
         return self._places.one()
 
     def hash(self, sha256: str) -> str:
-        with self.place():
+        with self._places.one():
             self._costs.note(self._passwords.cost)
             return self._passwords.hash(sha256)
 
-    def is_outdated(self, stored: str | None) -> bool:
-        return stored is not None and self._passwords.is_outdated(stored)
+    def renewed(self, stored: str, sha256: str) -> str | None:
+        """Return a hash at today's cost in the place of one that is not; another time will do."""
+        if not self._passwords.is_outdated(stored):
+            return None
+        try:
+            return self.hash(sha256)
+        except Unavailable:
+            return None
 
     def matches(self, stored: str | None, sha256: str) -> bool:
         """Tell whether this is the password; that it is not takes as long whoever is asked for.
@@ -48,10 +78,11 @@ class Hasher:
         """
         if stored and self._verified.has(stored, sha256):
             return True
-        with self.place():
+        with self._places.one():
             own = cost_of(stored)
             self._costs.note(own)
-            if stored and self._passwords.matches(stored, sha256):
+            # A hash that nobody can compute in time is nobody's password.
+            if stored and own and self._passwords.matches(stored, sha256):
                 self._verified.add(stored, sha256)
                 return True
             for cost in ({*self._costs.in_use(), self._passwords.cost}) - {own}:

@@ -10,7 +10,7 @@ from werkzeug.exceptions import MethodNotAllowed
 
 from app.auth import roles
 from app.auth.callers import Callers
-from app.auth.guesses import attempt_of_caller, attempt_of_caller_at_nobody
+from app.auth.guesses import guess_of_caller, guess_of_caller_at_nobody
 from app.auth.powers import Role
 from app.errors import (
     EmailTaken,
@@ -202,7 +202,9 @@ def send_reset_code(key: Lookup) -> Response:
     code, now = new_code(), users.now()
     seconds = current_app.config["RESET_CODE_SECONDS"]
     rule = partial(remember_code, code=code, now=now, seconds=seconds, mailed=user)
-    with mailer.place(), attempt_of_caller(user["_id"]):
+    guess = guess_of_caller(user["_id"])
+    guess.refuse_if_locked()
+    with mailer.place(), guess.counted():
         mailer.send_code(user["Name"], user["Email"], code)
         # Only now: a mail that was not sent leaves the former code as it was.
         users.change(key, ("Reset", "EmailKey", "Credentials"), "reset", rule)
@@ -226,7 +228,8 @@ def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
         make_hash=partial(hasher.hash, args["new"]),
     )
     user = known(key, "_id")
-    with hasher.place(), attempt_of_caller(user["_id"]):
+    guess = guess_of_caller(user["_id"])
+    with hasher.place_for(guess), guess.counted():
         if not users.change_password(key, rule):
             raise WrongCode
     callers.forget()
@@ -286,13 +289,12 @@ def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str
     """Raise the refusal unless this is the password; return the hash that is stored of it."""
     user = known(key, "PasswordHash")
     stored: str | None = user["PasswordHash"]
-    with hasher.place():
-        with attempt_of_caller(user["_id"]):
-            if not hasher.matches(stored, sha256) or stored is None:
-                raise refusal
-        if not hasher.is_outdated(stored):
-            return stored
-        renewed = hasher.hash(sha256)
+    hasher.check(guess_of_caller(user["_id"]), stored, sha256, refusal)
+    if stored is None:  # which matches nothing
+        raise refusal
+    renewed = hasher.renewed(stored, sha256)
+    if renewed is None:
+        return stored
     users.renew_hash(user["_id"], stored, renewed)
     return renewed
 
@@ -302,7 +304,7 @@ def known(key: Lookup, *fields: str) -> dict[str, Any]:
     try:
         return users.get(key, *fields)
     except NotFound:
-        with attempt_of_caller_at_nobody(str(key)):
+        with guess_of_caller_at_nobody(str(key)).counted():
             raise
 
 

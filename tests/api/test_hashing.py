@@ -216,3 +216,28 @@ def test_all_hashing_is_done_in_the_places(app, client, world, db, path, more):
         # No attempt's place is held, or was taken, by one that got no place to hash in.
         assert list(db.attempts.find()) == before
     assert client.get("/api/v1/players", headers=headers).status_code == 200
+
+
+def test_a_cost_that_somebody_stored_by_mistake_holds_nobody_up(db, world, sign_in, hashed):
+    """Neither as one of those in use, nor as the hash of an account."""
+    absurd = "$argon2id$v=19$m=19456,t=99999999,p=1"
+    db.password_costs.insert_one({"_id": absurd})
+    world.add_user("secret", roles=(Role.API,), Name="Alice")
+    world.add_user(Name="Bob", PasswordHash=f"{absurd}$c2FsdHNhbHQ$ZGlnZXN0ZGlnZXN0")
+    hashed.clear()
+    assert [sign_in(name, "wrong") for name in ("Alice", "Bob", "Nobody")] == [400, 400, 400]
+    assert sign_in("Alice", "secret") == 200
+    assert not [cost for cost in hashed if "99999999" in cost]
+
+
+def test_who_is_locked_out_or_remembered_needs_no_place_that_others_need(remembering):
+    """A flood from a locked address once kept everybody else out of the line."""
+    client, world = remembering
+    world.add_user("secret", roles=Role, Name="Bob")
+    assert client.post(TOKEN, json=body()).status_code == 200
+    assert [client.post(TOKEN, json=body("Bob", "x")).status_code for _ in range(3)] == [400] * 3
+    app = client.application
+    crowd = app.config["HASH_PLACES"] + app.config["HASH_LINE"]
+    with busy(app.extensions[PARTS][Hasher]._places, crowd):
+        assert client.post(TOKEN, json=body("Bob")).status_code == 429
+        assert client.post(TOKEN, json=body()).status_code == 200

@@ -5,7 +5,9 @@ from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
 from marshmallow import ValidationError
 
+import config
 from app.cli.fields import check_name
+from app.storage import password_costs
 from app.storage.password_costs import cost_of
 from app.users.domain import is_email, is_username
 from app.users.passwords import Passwords
@@ -47,6 +49,24 @@ def test_the_cost_is_how_a_hash_of_today_begins():
     stored = CHEAP.hash(sha256("secret"))
     assert stored.rsplit("$", 2)[0] == CHEAP.cost == cost_of(stored)
     assert cost_of("scribble") is cost_of(None) is None
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        "$argon2id$v=19$m=19456,t=99999999,p=1",
+        "$argon2id$v=19$m=4194304,t=2,p=1",
+        f"$argon2id$v=19$m=8,t={'9' * 5000},p=1",
+        "$argon2id$v=19$m=19456,t=2",
+    ],
+)
+def test_a_cost_that_no_request_can_pay_is_none(cost):
+    """It would be paid for every wrong password, whoever is asked for."""
+    assert cost_of(f"{cost}$c2FsdHNhbHQ$ZGlnZXN0") is None
+
+
+def test_what_can_be_set_can_be_paid():
+    assert config.MOST_ARGON2_WORK == password_costs.MOST_WORK
 
 
 def test_a_hash_that_is_none_of_ours_matches_nothing():

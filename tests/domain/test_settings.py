@@ -66,6 +66,22 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
             "by commas; one that has a comma in it cannot stand there.",
         ),
         (
+            {"SECRET_KEY": f"{SECRET},more"},
+            "QM_SECRET_KEY must hold no comma: as a former one, it could not stand in "
+            "QM_SECRET_KEY_FALLBACKS.",
+        ),
+        ({"OPENAPI_VERSION": "9"}, "QM_OPENAPI_VERSION must be one of 3.0.2, 3.0.3."),
+        ({"MAIL_CA_FILE": "/nowhere"}, "QM_MAIL_CA_FILE names no file: /nowhere."),
+        (
+            {"ARGON2_MEMORY_KIB": "15", "ARGON2_PARALLELISM": "2"},
+            "QM_ARGON2_MEMORY_KIB is 15; argon2 needs 8 for each lane, 16.",
+        ),
+        (
+            {"ARGON2_TIME_COST": "99999999"},
+            "QM_ARGON2_TIME_COST times QM_ARGON2_MEMORY_KIB must be at most 4000000: a sign-in "
+            "would take longer than a request may.",
+        ),
+        (
             {"SOCKET": "/run/app.sock"},
             "QM_SOCKET needs QM_TRUSTED_PROXIES=1 or more: behind a Unix socket, only the proxy "
             "knows the addresses of clients.",

@@ -129,6 +129,23 @@ def test_a_whole_backup_leaves_a_note_for_prometheus(tmp_path):
         assert note.name == "quartermaster_backup.prom"
 
 
+def test_without_a_backup_there_is_no_note_of_one(tmp_path):
+    dumps, notes = tmp_path / "dumps", tmp_path / "notes"
+    dumps.mkdir()
+    notes.mkdir()
+    done = subprocess.run([DEPLOY / "backup-note", dumps, notes], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "no backup is noted" in done.stderr
+    assert list(notes.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["backup", "restore", "backup-note"])
+def test_a_script_without_its_arguments_says_which(name):
+    done = subprocess.run([DEPLOY / name], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "is missing" in done.stderr
+
+
 def test_the_unit_leaves_the_note_where_the_guide_has_it_read():
     unit = (DEPLOY / "quartermaster-backup.service").read_text()
     assert re.search(
@@ -190,6 +207,6 @@ def comparable(found):
     """Leave out what an import begins anew: the count of changes, and the journal of retries."""
     for documents, _, _ in found.values():
         for document in documents:
-            for field in ("Version", "Journal", "Credentials"):
+            for field in ("Version", "Stamp", "Journal", "Credentials"):
                 document.pop(field, None)
     return found

@@ -16,7 +16,7 @@ from tests.worlds import worlds
 KINDS = ("users", "players", "bags")
 FROM, TO = "round_trip_from", "round_trip_to"
 # An import begins these anew.
-NEW = ("Version", "Journal", "Credentials", "Reset")
+NEW = ("Version", "Stamp", "Journal", "Credentials", "Reset")
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.system.chaos.network import LOOPBACK
 from tests.system.programs import PROGRAM, environment, exchange, free_port, run, wait_until
 
 NAME, PASSWORD = "stormcaller", "secret"
-SECRET = "a secret that only the storms use, 32+"
+SECRET = "a secret that only the storms use: 32+ long"
 
 
 class Service:
