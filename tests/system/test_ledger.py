@@ -17,6 +17,9 @@ def stored(quantity, version):
     return {**make_player(Id="p"), "Inventory": slots, "Version": version}
 
 
+BEFORE = [stored(0, version=0)]
+
+
 @pytest.fixture
 def ledger():
     """Two gifts of five, and two of it taken."""
@@ -27,7 +30,7 @@ def ledger():
 
 
 def test_what_was_promised_and_is_stored_is_good(ledger):
-    verdict = compare([ledger], [stored(8, version=3)])
+    verdict = compare([ledger], BEFORE, [stored(8, version=3)])
     assert verdict == Verdict(acknowledged=3)
     assert verdict.is_good
 
@@ -38,22 +41,50 @@ def test_what_was_promised_and_is_stored_is_good(ledger):
     ids=["gift lost", "taking lost", "gift doubled", "taking doubled", "all lost"],
 )
 def test_a_lost_or_doubled_write_is_noticed(ledger, quantity, version, lost, doubled):
-    verdict = compare([ledger], [stored(quantity, version)])
+    verdict = compare([ledger], BEFORE, [stored(quantity, version)])
     assert (verdict.lost, verdict.doubled) == (lost, doubled)
     assert len(verdict.differences) == 1
-    with pytest.raises(AssertionError, match=f"{lost} writes were lost, {doubled} doubled"):
+    with pytest.raises(AssertionError, match=f"{lost} were lost, {doubled} doubled"):
         Outcome("storm", verdict=verdict).check()
 
 
 def test_one_lost_and_another_doubled_do_not_make_up_for_each_other(ledger):
-    verdict = compare([ledger], [stored(1, version=3)])
+    verdict = compare([ledger], BEFORE, [stored(1, version=3)])
     assert not verdict.is_good
     with pytest.raises(AssertionError, match="promised were 8"):
         Outcome("storm", verdict=verdict).check()
 
 
 def test_a_player_that_is_gone_has_lost_everything(ledger):
-    assert compare([ledger], []).lost == 3
+    assert compare([ledger], BEFORE, []).lost == 3
+
+
+def test_what_players_had_before_counts(ledger):
+    verdict = compare([ledger], [stored(7, version=40)], [stored(15, version=43)])
+    assert verdict == Verdict(acknowledged=3)
+
+
+def test_items_out_of_nothing_are_noticed_though_the_versions_are_right(ledger):
+    verdict = compare([ledger], BEFORE, [stored(9, version=3)])
+    assert (verdict.missing, verdict.invented, verdict.wrong_versions) == (0, 1, 0)
+    assert not verdict.is_good
+
+
+def test_a_game_that_counts_no_version_has_its_items_counted(ledger):
+    ledger.note("p", ITEM, 4)
+    assert compare([ledger], BEFORE, [stored(12, version=3)]) == Verdict(acknowledged=3)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "began", "is_just"),
+    # Five were given from 1 to 2; before that, and meanwhile, there may have been none.
+    [(5, 3.0, False), (5, 1.5, True), (5, 0.5, True), (6, 3.0, True)],
+)
+def test_a_refusal_that_was_true_at_no_moment_is_noticed(wanted, began, is_just):
+    ledger = Ledger()
+    ledger.promise("p", ITEM, 5, began=1.0, ended=2.0)
+    ledger.refuse("p", ITEM, wanted, began=began, ended=began + 0.5)
+    assert compare([ledger], BEFORE, [stored(5, version=1)]).is_good == is_just
 
 
 class Answers:
