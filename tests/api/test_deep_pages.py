@@ -7,10 +7,12 @@ import threading
 from contextlib import contextmanager
 from datetime import datetime, timezone
 
+import pymongo
 import pytest
 
 from app.paging import Window
 from app.players.store import ORDERS, Players
+from app.storage.client import LONG_WORK_SECONDS
 from app.storage.pages import Pages
 from app.users.store import ORDERS as USER_ORDERS
 from app.users.store import Users
@@ -28,7 +30,7 @@ def players(real_storage, real_db):
 def add_players(db, count):
     rng = random.Random(1)
     moments = [None, *(datetime(2026, 1, day, tzinfo=timezone.utc) for day in (1, 2, 3))]
-    db.players.insert_many(
+    made = [
         make_player(
             Name=f"Player {number:05}",
             Level=rng.randrange(1, 40),
@@ -36,7 +38,10 @@ def add_players(db, count):
             LastOnline=rng.choice(moments),
         )
         for number in range(count)
-    )
+    ]
+    # The time of a request is not enough for so many on a busy machine.
+    with pymongo.timeout(LONG_WORK_SECONDS):
+        db.players.insert_many(made)
 
 
 def expected(collection, sort):

@@ -81,7 +81,9 @@ def test_a_bug_is_told_of_without_secrets(house):
     prepared = house.prepared(DOORS)
     with house.refusing_writes():
         statuses = [house.send(ask) for ask in prepared]
-    assert statuses.count(500) >= 10
+    # A change that does not fit what is stored is a 409; what else is refused, nobody expected.
+    assert statuses.count(409) >= 8
+    assert statuses.count(500) >= 2
     assert house.leaks() == []
     assert "Traceback" in house.server.output.read_text()
 
