@@ -48,9 +48,9 @@ LONGEST_PAUSE = 0.1
 # What a write is known by: Version counts the changes, Stamp is unique. A counter alone is not: two
 # primaries, one of them cut off, count up to the same numbers.
 KNOWN_BY = ("Version", "Stamp")
-# No document has this field, so removing it is a no-op. MongoDB confirms a no-op as it does any
-# write: when a majority holds all that the primary had applied before it.
-NO_CHANGE: Document = {"$unset": {"Nothing": ""}}
+# Nothing is inserted without upsert, so this is a no-op, whatever is stored. MongoDB confirms a
+# no-op as it does any write: when a majority holds all that the primary had applied before it.
+NO_CHANGE: Document = {"$setOnInsert": {"Version": 0}}
 # Counts beyond this are somebody's mistake, and the next ones would not fit into an int64.
 LARGEST_COUNT = 2**62
 # PathNotViable and DocumentValidationFailure: what is stored is not what it was when it was read.

@@ -140,6 +140,17 @@ def test_a_refusal_changes_nothing(db, player):
     assert db.players.find_one({"_id": player["_id"]}) == player
 
 
+def test_no_field_of_a_game_is_touched_by_what_changes_nothing(db, player):
+    db.players.update_one({"_id": player["_id"]}, {"$set": {"Nothing": 1, "Guild": "Red"}})
+    change = partial(swap, db.players, {"_id": player["_id"]}, READS)
+    change(GIVE, Intent("give", "k", "f"))
+    before = db.players.find_one({"_id": player["_id"]})
+    assert change(GIVE, Intent("give", "k", "f")).replayed
+    with pytest.raises(NotEnoughItems):
+        change(partial(TAKE, quantity=100), Intent("take"))
+    assert db.players.find_one({"_id": player["_id"]}) == before
+
+
 def test_a_repetition_leaves_the_version_as_it_is(db, player):
     """It once carried the higher version of an old primary over to the new one."""
     intent = Intent("give", "k", "f")
