@@ -1,6 +1,6 @@
 from app import create_app
-from app.http.stores import PARTS
-from app.storage.preparation import Preparation
+from app.http.context import SERVICES
+from app.storage.schema.preparation import Preparation
 
 app = create_app()
-app.extensions[PARTS][Preparation].begin()
+app.extensions[SERVICES][Preparation].begin()

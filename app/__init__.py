@@ -5,34 +5,36 @@ from __future__ import annotations
 from flask import Flask
 
 import config
-from app.auth import roles
+from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.secret import signing_keys
 from app.auth.tokens import AccessTokens
-from app.http import address, docs, errors, logs, lookup, probes
+from app.http import address, errors, logs, path_converters, probes
 from app.http.api import Api
 from app.http.application import Application
+from app.http.context import SERVICES
 from app.http.cursors import Cursors
 from app.http.json import OrjsonProvider
-from app.http.stores import PARTS
 from app.items import routes as items
 from app.items.store import Bags, Catalogue
 from app.oauth import routes as oauth
 from app.oauth.store import RefreshTokens
+from app.openapi import docs_page
+from app.openapi.guide import ABOUT
 from app.players import routes as players
 from app.players.store import Players
 from app.spells import routes as spells
-from app.storage.attempts import Attempts
 from app.storage.client import Storage
-from app.storage.faults import DatabaseError, explain
+from app.storage.errors import DatabaseError, explain
+from app.storage.limits.attempts import Attempts
+from app.storage.limits.quotas import Quotas
 from app.storage.password_costs import PasswordCosts
-from app.storage.preparation import Preparation
-from app.storage.quotas import Quotas
+from app.storage.schema.preparation import Preparation
 from app.users import routes as users
+from app.users.concurrency import ConcurrencyLimit
 from app.users.hashing import Hasher
 from app.users.mail import Mailer
 from app.users.passwords import Passwords
-from app.users.places import Places
 from app.users.store import Users
 from app.variables import routes as variables
 from config.base import Settings
@@ -48,12 +50,12 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     storage = Storage(settings)
-    app.within = storage.visit
+    app.request_scope = storage.request_budget
     add_parts(app, settings, storage)
     address.register(app, settings.TRUSTED_PROXIES)
     errors.register(app, {DatabaseError: explain})
     add_routes(app)
-    roles.check_every_view(app)
+    guard.check_every_view(app)
     return app
 
 
@@ -63,7 +65,9 @@ def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
     passwords = Passwords(
         settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM
     )
-    hashing = Places("passwords are being checked", settings.HASH_PLACES, settings.HASH_LINE)
+    hashing = ConcurrencyLimit(
+        "passwords are being checked", settings.HASH_PLACES, settings.HASH_LINE
+    )
     parts = (
         storage,
         Preparation(storage),
@@ -76,12 +80,14 @@ def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
         Users(storage, settings.TOTAL_CACHE_SECONDS),
         Attempts(storage, failure_limits(settings), settings.FAILURE_WINDOW_SECONDS),
         Quotas(storage, settings.REQUESTS_PER_MINUTE),
-        Mailer(app, Places("mails are being sent", settings.MAIL_PLACES, settings.MAIL_LINE)),
+        Mailer(
+            app, ConcurrencyLimit("mails are being sent", settings.MAIL_PLACES, settings.MAIL_LINE)
+        ),
         Players(storage, settings.ONLINE_TTL_SECONDS, settings.TOTAL_CACHE_SECONDS),
         Bags(storage),
         Catalogue(storage, settings.INVENTORY_SIZE, settings.BANK_SIZE, settings.STACK_LIMIT),
     )
-    app.extensions[PARTS] = {type(part): part for part in parts}
+    app.extensions[SERVICES] = {type(part): part for part in parts}
 
 
 def failure_limits(settings: Settings) -> dict[str, int]:
@@ -93,9 +99,9 @@ def failure_limits(settings: Settings) -> dict[str, int]:
 
 
 def add_routes(app: Flask) -> None:
-    api = Api(app)
-    lookup.register(app, api)
+    api = Api(app, spec_kwargs=ABOUT)
+    path_converters.register(app, api)
     for blueprint in (players.blp, variables.blp, items.blp, spells.blp, users.blp, oauth.blp):
         api.register_blueprint(blueprint)
-    docs.register(app, api, roles.public)
-    probes.register(app, roles.public, app.extensions[PARTS][Preparation].check)
+    docs_page.register(app, api, guard.public)
+    probes.register(app, guard.public, app.extensions[SERVICES][Preparation].check)

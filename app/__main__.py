@@ -18,10 +18,10 @@ from app.cli.data import export, import_records, seed
 from app.cli.database import db
 from app.cli.serve import serve
 from app.errors import QuartermasterError
-from app.http.stores import PARTS
+from app.http.context import SERVICES
 from app.storage.client import Storage
-from app.storage.faults import DatabaseError, explain
-from app.storage.migrations import refuse_newer
+from app.storage.errors import DatabaseError, explain
+from app.storage.schema.migrations import refuse_newer
 from config import SettingsError
 from config.base import Settings
 
@@ -60,7 +60,7 @@ def _create_app(ctx: click.Context) -> Flask:
     """Make the application for a command, and give its database up when the command ends."""
     documents = ctx.invoked_subcommand in ("openapi", "postman")
     app = create_app(_without_database() if documents else None)
-    storage = app.extensions[PARTS][Storage]
+    storage = app.extensions[SERVICES][Storage]
     ctx.call_on_close(storage.close)
     # The commands of db look at the version themselves.
     if not documents and ctx.invoked_subcommand != "db":

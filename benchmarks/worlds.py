@@ -17,15 +17,15 @@ import psutil
 import pymongo
 
 import config
-from app.auth.powers import Role, granted
+from app.auth.roles import Role, granted
 from app.auth.tokens import AccessTokens
-from app.cli import world as names
-from app.cli.data import seed_world
+from app.demo import world as names
+from app.demo.seed import seed_world
 from app.keys import Lookup
 from app.oauth.store import RefreshTokens
-from app.storage import schema
 from app.storage.client import Storage
-from app.storage.embedded import Lease
+from app.storage.embedded.lease import Lease
+from app.storage.schema import collections as schema
 from app.users.passwords import Passwords
 from app.users.store import Users
 

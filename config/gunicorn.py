@@ -13,7 +13,7 @@ umask = 0o007
 # the connections in its own queue with it.
 reuse_port = False
 workers = settings.WORKERS
-worker_class = "app.http.worker.Worker"
+worker_class = "app.server.worker.Worker"
 # Two more than may be at the database, so that what needs none of it never waits for it; and more
 # for all who hash passwords, send mails or wait for that, so that nobody else waits for them.
 threads = settings.THREADS + 2
@@ -21,7 +21,7 @@ threads += settings.HASH_PLACES + settings.HASH_LINE + settings.MAIL_PLACES + se
 worker_connections = settings.CONNECTIONS
 timeout = settings.WORKER_TIMEOUT_SECONDS
 graceful_timeout = settings.GRACEFUL_TIMEOUT_SECONDS
-# The worker reads these two in its own way: see app/http/worker.py.
+# The worker reads these two in its own way: see app/server/worker.py.
 max_requests = settings.MAX_REQUESTS
 max_requests_jitter = settings.MAX_REQUESTS_JITTER
 keepalive = settings.KEEPALIVE_SECONDS
@@ -34,12 +34,12 @@ forwarder_headers = ""
 secure_scheme_headers: dict[str, str] = {}
 # The application writes one line per request itself, with the request id in it.
 accesslog = None
-logger_class = "app.http.logs.GunicornLogger"
+logger_class = "app.server.logger.GunicornLogger"
 # The workers count together what /metrics shows.
-on_starting = "app.http.master.on_starting"
-pre_fork = "app.http.master.pre_fork"
-child_exit = "app.http.master.child_exit"
-on_exit = "app.http.master.on_exit"
+on_starting = "app.server.metrics_folder.on_starting"
+pre_fork = "app.server.metrics_folder.pre_fork"
+child_exit = "app.server.metrics_folder.child_exit"
+on_exit = "app.server.metrics_folder.on_exit"
 # Signals do what its control socket would, without a file in somebody's home.
 control_socket_disable = True
 logconfig_dict = {

@@ -10,10 +10,11 @@ from hypothesis import settings as hypothesis_settings
 
 import config
 from app import create_app
-from app.http.stores import PARTS
-from app.storage import migrations, schema
+from app.http.context import SERVICES
 from app.storage.client import Storage
-from app.storage.embedded import Lease
+from app.storage.embedded.lease import Lease
+from app.storage.schema import collections as schema
+from app.storage.schema import migrations
 from tests.factories import World
 
 # Time says nothing about a law: a busy machine must not fail a test.
@@ -68,7 +69,7 @@ def make_app():
 
     def make(settings):
         app = create_app(settings)
-        storages.append(app.extensions[PARTS][Storage])
+        storages.append(app.extensions[SERVICES][Storage])
         if storages[-1].is_mock:
             schema.init(storages[-1].db)
         return app
@@ -85,7 +86,7 @@ def app(make_app, settings):
 
 @pytest.fixture
 def db(app):
-    return app.extensions[PARTS][Storage].db
+    return app.extensions[SERVICES][Storage].db
 
 
 @pytest.fixture

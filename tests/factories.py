@@ -7,11 +7,11 @@ import time
 import uuid
 from datetime import datetime, timezone
 
-from app.auth.powers import FLAGS, Role
+from app.auth.roles import FLAGS, Role
 from app.auth.tokens import AccessTokens
-from app.http.stores import PARTS
+from app.http.context import SERVICES
 from app.oauth.store import RefreshTokens
-from app.players import documents as players
+from app.players import domain as players
 from app.storage.client import Storage
 from app.users import domain as users
 from app.users.passwords import Passwords
@@ -51,7 +51,7 @@ class World:
     """Adds what a test needs to the application's database."""
 
     def __init__(self, app):
-        self._parts = app.extensions[PARTS]
+        self._parts = app.extensions[SERVICES]
         self.db = self._parts[Storage].db
 
     def add_player(self, **overrides):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from tests import hostile_bytes
-from tests.document import OPERATIONS, SPEC
+from tests.openapi_document import OPERATIONS, SPEC
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"

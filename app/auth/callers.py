@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from app.auth.powers import Role, roles_of
+from app.auth.roles import Role, roles_of
 from app.auth.tokens import Claims
 from app.errors import RoleMissing, Unauthorized
 from app.storage.client import Storage

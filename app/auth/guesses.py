@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from contextlib import AbstractContextManager
 
-from app.auth import roles
+from app.auth import guard
 from app.http.address import client_address
-from app.http.stores import current
-from app.storage.attempts import Attempts
+from app.http.context import current
+from app.storage.limits.attempts import Attempts
 
 attempts = current(Attempts)
 
@@ -43,11 +43,11 @@ def guess_of_caller(user_id: str) -> Guess:
 
     Behind a web site's one address are all of its visitors, and what the site itself does.
     """
-    return Guess(account=user_id, caller=roles.caller().id)
+    return Guess(account=user_id, caller=guard.caller().id)
 
 
 def guess_of_caller_at_nobody(name: str) -> Guess:
-    return Guess(account=_nobody(name), caller=roles.caller().id)
+    return Guess(account=_nobody(name), caller=guard.caller().id)
 
 
 def guess_from_here() -> Guess:

@@ -1,73 +1,62 @@
-"""The guard at the door: the decorator that every view carries."""
+"""Roles, and the Power flags of an account that they are. Pure."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from collections.abc import Mapping
+from enum import Enum
 
-from flask import Flask
-
-from app.auth.callers import Caller, Callers
-from app.auth.powers import Role
-from app.auth.tokens import AccessTokens
-from app.errors import Unauthorized
-from app.http.api import UnguardedView
-from app.http.stores import current, current_environ
-from app.http.tracing import CALLER
-from app.storage.quotas import Quotas
-
-View = TypeVar("View", bound=Callable[..., Any])
-
-tokens = current(AccessTokens)
-callers = current(Callers)
-quotas = current(Quotas)
+from app.errors import Conflict, Invalid
 
 
-def required(*roles: Role) -> Callable[[View], View]:
-    """Let only callers in who have these roles; the role to use the API at all is among them."""
-    needed = tuple(dict.fromkeys((Role.API, *roles)))
+class Role(Enum):
+    """What an account may be allowed to do through the API."""
 
-    def decorator(view: View) -> View:
-        @functools.wraps(view)
-        def guarded(**path: Any) -> Any:
-            caller = identify()
-            for role in needed:
-                caller.require(role)
-            quotas.use(caller.id)
-            return view(**path)
+    API = "api"
+    USERS_QUERY = "users.query"
+    USERS_MANAGE = "users.manage"
 
-        guarded.access = needed  # type: ignore[attr-defined] # what the Blueprint looks for
-        return cast(View, guarded)
-
-    return decorator
+    @classmethod
+    def parse(cls, text: str) -> Role:
+        """Return the role of a name, in any case."""
+        try:
+            return cls(text.lower())
+        except ValueError:
+            names = ", ".join(role.value for role in cls)
+            raise Invalid(f"There is no role '{text}'; the roles are {names}.") from None
 
 
-def public(view: View) -> View:
-    """Let everybody in, on purpose."""
-    view.access = ()  # type: ignore[attr-defined] # what the Blueprint looks for
-    return view
+FLAGS = {
+    Role.API: "Api",
+    Role.USERS_QUERY: "ApiPersonalInformation",
+    Role.USERS_MANAGE: "ApiUserManagement",
+}
+# Each role rests on the one before it.
+NEEDS = {Role.USERS_QUERY: Role.API, Role.USERS_MANAGE: Role.USERS_QUERY}
+
+Power = Mapping[str, bool]
 
 
-def identify() -> Caller:
-    """Return who calls, or raise Unauthorized."""
-    environ = current_environ.get()
-    scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-    if scheme.lower() != "bearer":
-        raise Unauthorized
-    caller = callers.get(tokens.check(token.strip(" ")))
-    environ[CALLER] = caller
-    return caller
+def roles_of(power: Power) -> frozenset[Role]:
+    """Return the roles that a Power amounts to; one without what it rests on does not count."""
+    held: set[Role] = set()
+    for role, flag in FLAGS.items():
+        if power.get(flag) and (role not in NEEDS or NEEDS[role] in held):
+            held.add(role)
+    return frozenset(held)
 
 
-def caller() -> Caller:
-    """Return who was let in to this view."""
-    known: Caller = current_environ.get()[CALLER]
-    return known
+def granted(power: Power, role: Role) -> dict[str, bool]:
+    """Return the Power with one role more."""
+    needed = NEEDS.get(role)
+    if needed and needed not in roles_of(power):
+        raise Conflict(f"The role '{role.value}' needs '{needed.value}': grant that first.")
+    return {**power, FLAGS[role]: True}
 
 
-def check_every_view(app: Flask) -> None:
-    """Refuse an application with a view that says neither whom it lets in nor that it is open."""
-    for endpoint, view in app.view_functions.items():
-        if not hasattr(view, "access"):
-            raise UnguardedView(f"The view '{endpoint}' has no role decorator.")
+def revoked(power: Power, role: Role) -> dict[str, bool]:
+    """Return the Power without a role, and without those that rest on it."""
+    gone = {role}
+    for other, needed in NEEDS.items():
+        if needed in gone:
+            gone.add(other)
+    return {**power, **{FLAGS[role]: False for role in gone}}

@@ -12,10 +12,10 @@ from functools import partial
 import click
 from flask.cli import AppGroup, with_appcontext
 
-from app.auth.powers import Role, granted, revoked, roles_of
+from app.auth.roles import Role, granted, revoked, roles_of
 from app.auth.tokens import AccessTokens
 from app.errors import Invalid
-from app.http.stores import current
+from app.http.context import current
 from app.keys import Lookup
 from app.oauth.store import RefreshTokens
 from app.users.domain import require_email, require_username

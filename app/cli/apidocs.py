@@ -10,8 +10,8 @@ import click
 from flask import current_app
 from flask.cli import with_appcontext
 
-from app.cli.postman import collection, environment
-from app.http.docs import DOCUMENT
+from app.openapi.docs_page import DOCUMENT
+from app.openapi.postman import collection, environment
 
 COLLECTION = "quartermaster.postman_collection.json"
 ENVIRONMENT = "quartermaster.postman_environment.json"

@@ -6,14 +6,15 @@ import click
 from flask import current_app
 from flask.cli import AppGroup
 
-from app.cli.checkup import CHECKS, Checkup
-from app.cli.progress import progress
-from app.cli.report import Report
-from app.cli.rules import Limits
-from app.http.stores import current
+from app.http.context import current
+from app.integrity.report import Report
+from app.integrity.rules import Limits
+from app.integrity.scan import CHECKS, Checkup
 from app.items.store import Catalogue
-from app.storage import migrations, schema
+from app.progress import progress
 from app.storage.client import Storage
+from app.storage.schema import collections as schema
+from app.storage.schema import migrations
 
 storage = current(Storage)
 catalogue = current(Catalogue)

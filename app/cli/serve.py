@@ -7,36 +7,29 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-from gunicorn.app.base import Application
-from gunicorn.util import import_app
 
 import config
-from app.auth.powers import Role, granted
 from app.auth.secret import signing_keys
-from app.cli.data import seed_world
-from app.cli.world import World
+from app.demo.seed import make_demo
+from app.demo.world import World
 from app.errors import Conflict, QuartermasterError
 from app.http import logs
-from app.keys import Lookup
-from app.storage import migrations, preparation, schema
+from app.server.program import Server
 from app.storage.client import Storage
-from app.storage.embedded import ServeLock
-from app.storage.faults import DatabaseError, explain
+from app.storage.embedded.lease import ServeLock
+from app.storage.errors import DatabaseError, explain
+from app.storage.schema import collections as schema
+from app.storage.schema import migrations, preparation
 from app.users.passwords import Passwords
-from app.users.store import Users
 from config.base import Settings
 
 log = logging.getLogger("quartermaster")
 
-DEMO_NAME = "demo"
-DEMO_PLAYERS, DEMO_USERS = 500, 100
 LAST_WORKERS_SECONDS = 10
 
 
@@ -158,18 +151,7 @@ def _prepare(storage: Storage, settings: Settings, demo: bool) -> None:
         passwords = Passwords(
             settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM
         )
-        _make_demo(storage, passwords)
-
-
-def _make_demo(storage: Storage, passwords: Passwords) -> None:
-    """Fill an empty database; one that holds something is left as it is."""
-    if storage.db["players"].find_one({}, ["_id"]) is None:
-        seed_world(storage, passwords, DEMO_PLAYERS, DEMO_USERS)
-    users = Users(storage)
-    if users.credentials(DEMO_NAME) is None:
-        users.create(DEMO_NAME, "demo@example.com", passwords.hash(World.PASSWORD))
-        for role in Role:
-            users.change_power(Lookup.parse(DEMO_NAME), partial(granted, role=role))
+        make_demo(storage, passwords)
 
 
 def _banner(settings: Settings, demo: bool) -> str:
@@ -189,25 +171,3 @@ def _banner(settings: Settings, demo: bool) -> str:
             "",
         ]
     return "\n".join([*lines, "Ctrl-C stops it."])
-
-
-class Server(Application):
-    """gunicorn, configured by config/gunicorn.py alone."""
-
-    def __init__(self, banner: str | None, on_fork: Callable[[], object]) -> None:
-        self._banner = banner
-        self._on_fork = on_fork
-        super().__init__()
-
-    def init(self, parser: Any, opts: Any, args: Any) -> None:
-        """Take no options from the command line; serve has read them."""
-
-    def load_config(self) -> None:
-        """Read the settings, at the start and at every reload."""
-        self.load_config_from_file("python:config.gunicorn")
-        self.cfg.set("post_fork", lambda _, __: self._on_fork())
-        if self._banner:
-            self.cfg.set("when_ready", lambda _: click.echo(self._banner))
-
-    def load(self) -> Any:
-        return import_app("wsgi:app")

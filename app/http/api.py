@@ -11,7 +11,6 @@ import marshmallow
 
 from app.errors import KeyReused, QuartermasterError
 from app.http.fields import List, Text
-from app.http.guide import ABOUT
 from app.http.parser import RequestParser
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -40,9 +39,6 @@ class Api(flask_smorest.Api):
 
     # Not called Error, which clients in JavaScript need themselves.
     ERROR_SCHEMA = FailureSchema
-
-    def __init__(self, app: flask.Flask) -> None:
-        super().__init__(app, spec_kwargs=ABOUT)
 
     def _register_error_handlers(self) -> None:
         """Leave the handlers to app.http.errors, which serves every path, not the API's alone."""
@@ -83,9 +79,9 @@ class Blueprint(flask_smorest.Blueprint):
             also = f"{view_func.__name__}_also"
             flask.Blueprint.add_url_rule(self, rule, also, view_func, methods=options["methods"])
 
-    def response(self, *args: Any, **kwargs: Any) -> Callable[[View], View]:
+    def documents_response(self, *args: Any, **kwargs: Any) -> Callable[[View], View]:
         """Document an answer. Views return theirs ready made, so none is made here of a value."""
-        documented = super().response(*args, **kwargs)
+        documented = self.response(*args, **kwargs)
 
         def decorator(view: View) -> View:
             view._apidoc = documented(view)._apidoc  # type: ignore[attr-defined]

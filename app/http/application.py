@@ -14,7 +14,7 @@ from flask.sessions import NullSession, SessionInterface
 from werkzeug.routing import MapAdapter
 
 from app.http import tracing
-from app.http.stores import PARTS, current_environ
+from app.http.context import SERVICES, current_environ
 
 # When the request that is being answered came, where the server says so.
 arrived_at: ContextVar[float | None] = ContextVar("arrived_at", default=None)
@@ -40,17 +40,17 @@ class Application(Flask):
     """
 
     session_interface = NoSessions()
-    # What every request is answered within, as the application's maker says.
-    within: Callable[[float], AbstractContextManager[Any]] = nullcontext
+    # A context manager around every request, set by create_app; it gets the time of arrival.
+    request_scope: Callable[[float], AbstractContextManager[Any]] = nullcontext
 
     def full_dispatch_request(self) -> Response:
         request = request_ctx.request
         environ = request.environ
-        environ[PARTS] = self.extensions[PARTS]
+        environ[SERVICES] = self.extensions[SERVICES]
         tracing.begin(environ)
         outside = current_environ.set(environ)
         try:
-            with self.within(arrived_at.get() or monotonic()):
+            with self.request_scope(arrived_at.get() or monotonic()):
                 response = self._answer(request)
             tracing.end(request, response)
             return response

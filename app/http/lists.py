@@ -8,9 +8,9 @@ from typing import Any
 from marshmallow import ValidationError, validates_schema
 
 from app.http.api import Schema
+from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.fields import Integer, QueryInteger, Text
-from app.http.stores import current
 from app.keys import NAME_LENGTH, SEARCH_LENGTH, name_key
 from app.paging import Page, Window
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
-
-import gunicorn.glogging
 
 from app.http.json import encode
 from app.http.masking import masked
 from app.http.tracing import request_id
 
 HANDLER = "quartermaster"
-# What gunicorn says of a request that it refuses: the reason, and then the part at fault.
-_REFUSED = re.compile(r"(Invalid request from ip=\S*: [^:]*).*", re.DOTALL)
 
 
 def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> None:
@@ -37,23 +32,6 @@ def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> None
     logging.getLogger("pymongo").setLevel(max(root.level, logging.INFO))
     for warning in warnings:
         logging.getLogger("quartermaster").warning(warning)
-
-
-class GunicornLogger(gunicorn.glogging.Logger):
-    """gunicorn's account of itself, without a word on requests: the application has logged them."""
-
-    access_log_enabled = False
-
-    def warning(self, msg: str, *args: Any, **kwargs: Any) -> None:
-        """Tell of a request that was refused, but not what stood in it: it may be a password."""
-        super().warning(_REFUSED.sub(r"\1", msg), *args, **kwargs)
-
-    def exception(self, msg: str, *args: Any, **kwargs: Any) -> None:
-        """Tell of a request that failed, by its path alone."""
-        if isinstance(sys.exc_info()[1], BlockingIOError):
-            self.info("A client stopped amid a request, and its connection was closed.")
-        else:
-            super().exception(msg, *(str(arg).partition("?")[0] for arg in args), **kwargs)
 
 
 class JsonFormatter(logging.Formatter):

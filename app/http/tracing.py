@@ -11,8 +11,8 @@ from typing import Any
 from flask import Request, Response
 
 from app import metrics
+from app.http.context import current_environ
 from app.http.masking import MASK, masked
-from app.http.stores import current_environ
 
 log = logging.getLogger("quartermaster.access")
 

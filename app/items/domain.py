@@ -21,6 +21,8 @@ from app.types import whole
 Slots = Mapping[str, Mapping[str, Any]]
 
 NO_BUFFS = [0, 0, 0, 0, 0]
+# The values of each field that say nothing.
+NOTHING = {"ItemId": (NIL,), "Quantity": (0,), "BagId": (None, NIL), "StatBuffs": (None, NO_BUFFS)}
 # A slot with more than this is somebody's mistake; all slots together would not fit into an int64.
 LARGEST_QUANTITY = 2**53
 
@@ -70,6 +72,15 @@ def is_readable(slot: str, held: Any) -> bool:
         and isinstance(held.get("ItemId"), str)
         and quantity_of(held) >= 0
         and isinstance(held.get("BagId"), str | None)
+    )
+
+
+def is_empty(held: Any) -> bool:
+    """Tell whether a stored slot is one that should not be stored: it holds nothing at all."""
+    return (
+        isinstance(held, dict)
+        and held.keys() >= {"ItemId", "Quantity"}
+        and all(value in NOTHING.get(name, ()) for name, value in held.items())
     )
 
 

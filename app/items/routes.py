@@ -7,14 +7,13 @@ from typing import Any
 
 from flask import Response, current_app
 
-from app.auth import roles
+from app.auth import guard
 from app.errors import NotFound
-from app.http import examples
 from app.http.api import Blueprint
+from app.http.context import current
 from app.http.idempotency import answer, intent
 from app.http.json import json_response
-from app.http.lookup import path_guid
-from app.http.stores import current
+from app.http.path_converters import path_guid
 from app.items.domain import BagNotEmpty, NoRoom, NotEnoughItems, give, served, take
 from app.items.schemas import (
     BagSchema,
@@ -27,6 +26,7 @@ from app.items.schemas import (
 )
 from app.items.store import Bags, Catalogue
 from app.keys import Lookup
+from app.openapi import examples
 from app.players.store import Players
 
 blp = Blueprint("Items", __name__, url_prefix="/api/v1/players", group="Players")
@@ -37,8 +37,8 @@ players = current(Players)
 
 
 @blp.route("/<player:key>/items")
-@roles.required()
-@blp.response(200, ItemsSchema)
+@guard.required()
+@blp.documents_response(200, ItemsSchema)
 def get_items(key: Lookup) -> Response:
     """Get a player's inventory and bank
 
@@ -53,8 +53,8 @@ def get_items(key: Lookup) -> Response:
 
 
 @blp.route("/<player:key>/items/inventory")
-@roles.required()
-@blp.response(200, SlotSchema(many=True))
+@guard.required()
+@blp.documents_response(200, SlotSchema(many=True))
 def get_inventory(key: Lookup) -> Response:
     """Get a player's inventory
 
@@ -65,8 +65,8 @@ def get_inventory(key: Lookup) -> Response:
 
 
 @blp.route("/<player:key>/items/bank")
-@roles.required()
-@blp.response(200, SlotSchema(many=True))
+@guard.required()
+@blp.documents_response(200, SlotSchema(many=True))
 def get_bank(key: Lookup) -> Response:
     """Get a player's bank
 
@@ -77,8 +77,8 @@ def get_bank(key: Lookup) -> Response:
 
 
 @blp.route("/bag/<bag_id>")
-@roles.required()
-@blp.response(200, BagSchema)
+@guard.required()
+@blp.documents_response(200, BagSchema)
 @blp.refuses(NotFound("bag", examples.TOKEN))
 def get_bag(bag_id: str) -> Response:
     """Get a bag
@@ -89,9 +89,9 @@ def get_bag(bag_id: str) -> Response:
 
 
 @blp.route("/<player:key>/items/give", methods=["POST"])
-@roles.required()
+@guard.required()
 @blp.arguments(GiveItemArgs())
-@blp.response(200, GivenSchema)
+@blp.documents_response(200, GivenSchema)
 @blp.refuses(NoRoom(examples.ITEM, 5, 2, bank=False), NoRoom(examples.ITEM, 5, 2, bank=True))
 @blp.idempotent
 def give_item(args: dict[str, Any], key: Lookup) -> Response:
@@ -106,9 +106,9 @@ def give_item(args: dict[str, Any], key: Lookup) -> Response:
 
 
 @blp.route("/<player:key>/items/take", methods=["POST"])
-@roles.required()
+@guard.required()
 @blp.arguments(TakeItemArgs())
-@blp.response(200, TakenSchema)
+@blp.documents_response(200, TakenSchema)
 @blp.refuses(NotEnoughItems(examples.ITEM, 5, 3), BagNotEmpty(examples.BAG_ITEM, examples.BAG))
 @blp.idempotent
 def take_item(args: dict[str, Any], key: Lookup) -> Response:

@@ -6,9 +6,9 @@ from marshmallow import fields
 from marshmallow.validate import Length
 
 from app.http.api import Schema
-from app.http.examples import BAG, BAG_ITEM, ITEM
 from app.http.fields import INT64, MESSAGES, STATS, Flag, Guid, Integer, List
 from app.keys import NIL, parse_guid
+from app.openapi.examples import BAG, BAG_ITEM, ITEM
 
 QUANTITY_MAX = 2**31 - 1
 

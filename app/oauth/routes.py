@@ -6,19 +6,18 @@ from typing import Any
 
 from flask import Response, request
 
-from app.auth import roles
+from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.guesses import guess_at, guess_at_nobody, guess_from_here
-from app.auth.powers import Role, roles_of
+from app.auth.roles import Role, roles_of
 from app.auth.tokens import AccessTokens
 from app.errors import Invalid, NotFound, RateLimited, RoleMissing
 from app.http import tracing
 from app.http.api import Blueprint
+from app.http.context import current
 from app.http.errors import answer, body_of
-from app.http.guide import STATUSES
 from app.http.json import json_response
-from app.http.lookup import path_guid
-from app.http.stores import current
+from app.http.path_converters import path_guid
 from app.keys import Lookup, name_key
 from app.oauth.domain import (
     TokenRefused,
@@ -38,6 +37,7 @@ from app.oauth.schemas import (
     TokenSchema,
 )
 from app.oauth.store import Issued, RefreshTokens
+from app.openapi.guide import STATUSES
 from app.users.hashing import Hasher
 from app.users.store import Users
 
@@ -61,9 +61,9 @@ DENIED = {no_access().code: {"value": refusal(no_access().code, str(no_access())
 
 
 @blp.route("/token", methods=["POST"])
-@roles.public
+@guard.public
 @blp.arguments(TokenArgs(), location="form")
-@blp.response(200, TokenSchema)
+@blp.documents_response(200, TokenSchema)
 @blp.alt_response(400, schema=TokenFailureSchema, examples=REFUSED, description=STATUSES[400])
 @blp.alt_response(403, schema=TokenFailureSchema, examples=DENIED, description=STATUSES[403])
 @blp.refuses(RateLimited("account", 600))
@@ -85,8 +85,8 @@ def create_token(args: dict[str, Any]) -> Response:
 
 @blp.route("/tokens/<lookup:key>", methods=["DELETE"], is_documented=False)
 @blp.route("/token/<lookup:key>", methods=["DELETE"])
-@roles.required()
-@blp.response(200, RevokedUserSchema)
+@guard.required()
+@blp.documents_response(200, RevokedUserSchema)
 @blp.refuses(RoleMissing(Role.USERS_MANAGE.value))
 def revoke_tokens(key: Lookup) -> Response:
     """Revoke all tokens of a user
@@ -101,8 +101,8 @@ def revoke_tokens(key: Lookup) -> Response:
 
 @blp.route("/tokens/<lookup:key>/<token_id>", methods=["DELETE"], is_documented=False)
 @blp.route("/token/<lookup:key>/<token_id>", methods=["DELETE"])
-@roles.required()
-@blp.response(200, RevokedTokenSchema)
+@guard.required()
+@blp.documents_response(200, RevokedTokenSchema)
 @blp.refuses(RoleMissing(Role.USERS_MANAGE.value), NotFound("refresh token of that id", "demo"))
 def revoke_token(key: Lookup, token_id: str) -> Response:
     """Revoke one refresh token and what was issued with it
@@ -156,7 +156,7 @@ def refresh(args: dict[str, Any]) -> Issued:
 
 def owner(key: Lookup) -> dict[str, Any]:
     """Return whose tokens are meant: the caller's own, or with the role for it anyone's."""
-    caller = roles.caller()
+    caller = guard.caller()
     if caller.id != key.id and name_key(caller.name) != key.name_key:
         caller.require(Role.USERS_MANAGE)
     return users.get(key, "Name", "Credentials")

@@ -6,8 +6,8 @@ from marshmallow import EXCLUDE, ValidationError, validates_schema
 from marshmallow.validate import OneOf
 
 from app.http.api import FailureSchema, Schema
-from app.http.examples import TOKEN
 from app.http.fields import MESSAGES, Guid, Integer, PasswordHash, Text
+from app.openapi.examples import TOKEN
 
 NEEDED = {"password": ("username", "password"), "refresh_token": ("refresh_token",)}
 

@@ -10,7 +10,7 @@ import hashlib
 import logging
 import uuid
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pymongo.errors import PyMongoError
 
@@ -18,8 +18,7 @@ from app.errors import NotFound
 from app.oauth.domain import bad_refresh_token
 from app.storage import bulk
 from app.storage.client import Storage
-
-Document = dict[str, Any]
+from app.types import Document
 
 log = logging.getLogger("quartermaster")
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from flask import Response, current_app
 
-from app.auth import roles
+from app.auth import guard
 from app.http.api import Blueprint
+from app.http.context import current
 from app.http.json import json_response
 from app.http.lists import (
     ASCENDING,
@@ -18,7 +19,6 @@ from app.http.lists import (
     paged_envelope,
     paged_window,
 )
-from app.http.stores import current
 from app.keys import Lookup
 from app.players.schemas import (
     LegacyPlayerPageSchema,
@@ -40,9 +40,9 @@ players = current(Players)
 
 
 @blp.route("")
-@roles.required()
+@guard.required()
 @blp.arguments(PlayerListArgs(), location="query")
-@blp.response(200, PlayerPageSchema)
+@blp.documents_response(200, PlayerPageSchema)
 def list_players(args: dict[str, Any]) -> Response:
     """List players
 
@@ -57,9 +57,9 @@ def list_players(args: dict[str, Any]) -> Response:
 
 
 @blp.route("/rank")
-@roles.required()
+@guard.required()
 @blp.arguments(RankArgs(), location="query")
-@blp.response(200, PlayerPageSchema)
+@blp.documents_response(200, PlayerPageSchema)
 def rank_players(args: dict[str, Any]) -> Response:
     """Rank players by level and experience
 
@@ -72,9 +72,9 @@ def rank_players(args: dict[str, Any]) -> Response:
 
 
 @blp.route("/online", methods=["POST"])
-@roles.required()
+@guard.required()
 @blp.arguments(LegacyListArgs(), required=False)
-@blp.response(200, OnlinePlayerPageSchema)
+@blp.documents_response(200, OnlinePlayerPageSchema)
 def list_online_players(args: dict[str, Any]) -> Response:
     """List players who are online
 
@@ -86,8 +86,8 @@ def list_online_players(args: dict[str, Any]) -> Response:
 
 
 @blp.route("/online/count")
-@roles.required()
-@blp.response(200, OnlineCountSchema)
+@guard.required()
+@blp.documents_response(200, OnlineCountSchema)
 def count_online_players() -> Response:
     """Count players who are online
 
@@ -97,8 +97,8 @@ def count_online_players() -> Response:
 
 
 @blp.route("/<player:key>")
-@roles.required()
-@blp.response(200, PlayerSchema)
+@guard.required()
+@blp.documents_response(200, PlayerSchema)
 def get_player(key: Lookup) -> Response:
     """Get one player
 
@@ -108,9 +108,9 @@ def get_player(key: Lookup) -> Response:
 
 
 @blp.route("", methods=["POST"])
-@roles.required()
+@guard.required()
 @blp.arguments(LegacyListArgs(), required=False)
-@blp.response(200, LegacyPlayerPageSchema)
+@blp.documents_response(200, LegacyPlayerPageSchema)
 @blp.doc(deprecated=True)
 def list_players_by_body(args: dict[str, Any]) -> Response:
     """List players, the way before GET

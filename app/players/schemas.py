@@ -3,7 +3,6 @@ from __future__ import annotations
 from marshmallow import INCLUDE, fields
 
 from app.http.api import Schema
-from app.http.examples import CLASS, MAP, PLAYER, PLAYER_ID, USER_ID
 from app.http.fields import STATS, Flag, Guid, Integer, List, Moment, Text
 from app.http.lists import (
     ASCENDING,
@@ -15,6 +14,7 @@ from app.http.lists import (
     SearchText,
     sort_direction,
 )
+from app.openapi.examples import CLASS, MAP, PLAYER, PLAYER_ID, USER_ID
 
 
 class PlayerSchema(Schema):

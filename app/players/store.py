@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any
 
 from app.changes import Applied, Intent, Rule
 from app.errors import NotFound
 from app.keys import Lookup
 from app.paging import Page, Window
-from app.players.documents import RECORD, served, with_changeable_maps, with_maps
-from app.storage.client import Storage
-from app.storage.lookup import by_key
-from app.storage.orders import Order
-from app.storage.pages import Pages
+from app.players.domain import RECORD, served, with_changeable_maps, with_maps
+from app.storage.client import Storage, by_key
+from app.storage.paging.orders import Order
+from app.storage.paging.pages import Pages
+from app.storage.paging.totals import CachedNumber
 from app.storage.swap import swap
-from app.storage.totals import Fresh
-
-Document = dict[str, Any]
+from app.types import Document
 
 # By what players are listed, and whether upwards. Equals in level go by name in both directions.
 ORDERS = {
@@ -39,7 +36,7 @@ class Players:
         self._players = storage.db["players"]
         self._pages = Pages(self._players, total_seconds)
         self._online_ttl = timedelta(seconds=online_ttl)
-        self.count_online = Fresh(total_seconds, self._count_online).get
+        self.count_online = CachedNumber(total_seconds, self._count_online).get
 
     def get(self, key: Lookup) -> Document:
         """Return the record of a player."""

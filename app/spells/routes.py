@@ -7,13 +7,13 @@ from typing import Any
 
 from flask import Response, current_app
 
-from app.auth import roles
+from app.auth import guard
 from app.http.api import Blueprint
-from app.http.examples import SPELL
+from app.http.context import current
 from app.http.idempotency import answer, intent
 from app.http.json import json_response
-from app.http.stores import current
 from app.keys import Lookup
+from app.openapi.examples import SPELL
 from app.players.store import Players
 from app.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, forget, served, teach
 from app.spells.schemas import KnownSpellSchema, SpellArgs, SpellSchema
@@ -24,8 +24,8 @@ players = current(Players)
 
 
 @blp.route("/<player:key>/spells")
-@roles.required()
-@blp.response(200, KnownSpellSchema(many=True))
+@guard.required()
+@blp.documents_response(200, KnownSpellSchema(many=True))
 def list_spells(key: Lookup) -> Response:
     """List the spells that a player knows
 
@@ -35,9 +35,9 @@ def list_spells(key: Lookup) -> Response:
 
 
 @blp.route("/<player:key>/spells/teach", methods=["POST"])
-@roles.required()
+@guard.required()
 @blp.arguments(SpellArgs())
-@blp.response(200, SpellSchema)
+@blp.documents_response(200, SpellSchema)
 @blp.refuses(SpellKnown(SPELL), NoSpellSlot(35))
 @blp.idempotent
 def teach_spell(args: dict[str, Any], key: Lookup) -> Response:
@@ -50,9 +50,9 @@ def teach_spell(args: dict[str, Any], key: Lookup) -> Response:
 
 
 @blp.route("/<player:key>/spells/forget", methods=["POST"])
-@roles.required()
+@guard.required()
 @blp.arguments(SpellArgs())
-@blp.response(200, SpellSchema)
+@blp.documents_response(200, SpellSchema)
 @blp.refuses(SpellNotKnown(SPELL))
 @blp.idempotent
 def forget_spell(args: dict[str, Any], key: Lookup) -> Response:

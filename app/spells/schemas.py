@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from app.http.api import Schema
-from app.http.examples import KNOWN_SPELL, SPELL
 from app.http.fields import Guid, Integer
+from app.openapi.examples import KNOWN_SPELL, SPELL
 
 
 class KnownSpellSchema(Schema):

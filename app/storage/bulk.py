@@ -21,8 +21,7 @@ from pymongo.errors import BulkWriteError, PyMongoError
 
 from app.errors import Conflict, Invalid
 from app.storage.client import LONG_WORK_SECONDS
-
-Document = dict[str, Any]
+from app.types import Document
 
 log = logging.getLogger("quartermaster")
 

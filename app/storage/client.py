@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Protocol
+from typing import Protocol
 
 import pymongo
 from pymongo import MongoClient
@@ -11,12 +11,13 @@ from pymongo.database import Database
 from pymongo.errors import ConfigurationError, PyMongoError
 
 from app.errors import QuartermasterError, Unavailable
+from app.keys import Lookup
+from app.storage.bulkhead import Bulkhead, RequestBudget, run_within_budget
 from app.storage.clock import Clock, DatabaseClock, LocalClock
-from app.storage.embedded import Lease
+from app.storage.embedded.lease import Lease
 from app.storage.timing import TimedDatabase
-from app.storage.turns import Turns, Visit, in_turn
+from app.types import Document
 
-Document = dict[str, Any]
 MOCK_SCHEME = "mongomock://"
 # The limit of a single operation does not suit those that walk a whole collection.
 LONG_WORK_SECONDS = 24 * 3600
@@ -46,7 +47,7 @@ class Storage:
         self._lease: Lease | None = None
         self._selection_seconds = settings.MONGODB_SELECTION_SECONDS
         self._request_seconds = settings.MONGODB_OPERATION_SECONDS
-        self._turns = Turns(settings.THREADS)
+        self._bulkhead = Bulkhead(settings.THREADS)
         uri = settings.MONGODB_URI
         if uri is None:
             self._lease = Lease(settings.DATA_DIR, settings.MONGOD, settings.EMBEDDED_CACHE_GB)
@@ -59,19 +60,19 @@ class Storage:
         if not self.is_mock:
             self.db = TimedDatabase(self.client, self.db.name)
 
-    def visit(self, arrived_at: float) -> Visit:
-        """Return what a request that came at this time is to be answered within."""
-        return Visit(self._turns, self._request_seconds, arrived_at)
+    def request_budget(self, arrived_at: float) -> RequestBudget:
+        """Return the time budget of a request that arrived at this monotonic time."""
+        return RequestBudget(self._bulkhead, self._request_seconds, arrived_at)
 
-    def keep_out(self, is_unfit: bool) -> None:
-        """Let no request at a database that is not for this program, or let them in again."""
-        self._turns.is_unfit = is_unfit
+    def refuse_requests(self, refuse: bool) -> None:
+        """Refuse all operations of requests on a database with another schema version, or stop."""
+        self._bulkhead.is_closed = refuse
 
     def ping(self) -> None:
         """Raise Unavailable unless the database answers."""
         try:
             with pymongo.timeout(self._selection_seconds):
-                in_turn(self.db.command, "ping")
+                run_within_budget(self.db.command, "ping")
         except PyMongoError as error:
             raise Unavailable("The database does not answer.") from error
 
@@ -79,6 +80,11 @@ class Storage:
         self.client.close()
         if self._lease:
             self._lease.close()
+
+
+def by_key(key: Lookup) -> Document:
+    """Return the filter for whom a lookup key means."""
+    return {"_id": key.id} if key.id else {"NameKey": key.name_key}
 
 
 class UnusableUri(QuartermasterError):

@@ -17,7 +17,7 @@ from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
 from app import metrics
-from app.storage.turns import in_turn
+from app.storage.bulkhead import run_within_budget
 
 # Two clocks drift apart by far less than a millisecond in this time.
 READ_EVERY_SECONDS = 5.0
@@ -58,7 +58,7 @@ class DatabaseClock:
     def _read(self) -> None:
         began = self._monotonic()
         try:
-            told = in_turn(self._client.admin.command, "hello")["localTime"]
+            told = run_within_budget(self._client.admin.command, "hello")["localTime"]
         except PyMongoError:
             metrics.MONGODB_FAILURES.labels("hello", "admin").inc()
             raise

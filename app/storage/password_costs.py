@@ -6,12 +6,11 @@ Learned where a hash is stored or met, and kept, since accounts that nobody uses
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError
 
-Document = dict[str, Any]
+from app.types import Document
 
 COLLECTION = "password_costs"
 # Passes times KiB: a hundred times what is usual, some seconds. To hash at a cost beyond it, by

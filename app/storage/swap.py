@@ -34,9 +34,9 @@ from app.errors import (
     QuartermasterError,
     Unavailable,
 )
+from app.storage.bulkhead import wait_deadline
 from app.storage.difference import as_read, difference
-from app.storage.faults import explain
-from app.storage.turns import patience
+from app.storage.errors import explain
 from app.types import Document, whole
 
 log = logging.getLogger("quartermaster")
@@ -171,7 +171,7 @@ def fresh_stamp() -> ObjectId:
 
 def _pauses() -> Iterator[float]:
     """Yield growing pauses, each of random length so that rivals do not meet again."""
-    deadline = patience(PATIENCE_SECONDS)
+    deadline = wait_deadline(PATIENCE_SECONDS)
     pause = FIRST_PAUSE
     while True:
         yield random.uniform(0, pause)  # nosec B311 # noqa: S311 (nothing secret about a pause)

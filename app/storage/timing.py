@@ -23,9 +23,8 @@ from pymongo.errors import (
 )
 
 from app import metrics
-from app.storage.turns import in_turn
-
-Document = dict[str, Any]
+from app.storage.bulkhead import run_within_budget
+from app.types import Document
 
 Sort = Sequence[tuple[str, int]]
 
@@ -35,7 +34,7 @@ def _timed(
 ) -> Any:
     started = perf_counter()
     try:
-        return in_turn(act, *args, **kw)
+        return run_within_budget(act, *args, **kw)
     except DuplicateKeyError:  # an answer like any other: this name is taken
         raise
     except PyMongoError:

@@ -7,7 +7,6 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from app.changes import Change
 from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials
@@ -19,8 +18,7 @@ from app.keys import (
     name_key,
     name_tails,
 )
-
-Document = dict[str, Any]
+from app.types import Document
 
 POWER_FLAGS = (
     *("Editor", "Ban", "Kick", "Mute"),

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from app.errors import QuartermasterError, Unavailable
 from app.storage.password_costs import PasswordCosts, cost_of
+from app.users.concurrency import ConcurrencyLimit
 from app.users.passwords import Passwords
-from app.users.places import Places
 
 REMEMBERED = 10_000
 
@@ -28,25 +28,29 @@ class Hasher:
     """What hashes passwords for one worker."""
 
     def __init__(
-        self, passwords: Passwords, costs: PasswordCosts, places: Places, seconds: float
+        self,
+        passwords: Passwords,
+        costs: PasswordCosts,
+        concurrency: ConcurrencyLimit,
+        seconds: float,
     ) -> None:
         self._passwords = passwords
         self._costs = costs
-        self._places = places
+        self._concurrency = concurrency
         self._verified = Verified(seconds)
 
     def check(
         self, guess: Guess, stored: str | None, sha256: str, refusal: QuartermasterError
     ) -> None:
         """Raise the refusal unless this is the password, and count it among the failures."""
-        with self.place_for(guess, stored, sha256), guess.counted():
+        with self.slot_for(guess, stored, sha256), guess.counted():
             if not self.matches(stored, sha256):
                 raise refusal
 
-    def place_for(
+    def slot_for(
         self, guess: Guess, stored: str | None = None, sha256: str = ""
     ) -> AbstractContextManager[None]:
-        """Return the place that an attempt needs, to be taken before the attempt is counted.
+        """Return the slot that an attempt needs, to be taken before the attempt is counted.
 
         Nobody waits here while others wait for its outcome. Whoever is locked out does not wait at
         all, and neither does who needs no place: both would keep others from theirs.
@@ -54,10 +58,10 @@ class Hasher:
         if stored and self._verified.has(stored, sha256):
             return nullcontext()
         guess.refuse_if_locked()
-        return self._places.one()
+        return self._concurrency.slot()
 
     def hash(self, sha256: str) -> str:
-        with self._places.one():
+        with self._concurrency.slot():
             self._costs.note(self._passwords.cost)
             return self._passwords.hash(sha256)
 
@@ -78,7 +82,7 @@ class Hasher:
         """
         if stored and self._verified.has(stored, sha256):
             return True
-        with self._places.one():
+        with self._concurrency.slot():
             own = cost_of(stored)
             self._costs.note(own)
             # A hash that nobody can compute in time is nobody's password.

@@ -20,7 +20,7 @@ from flask_mail import BadHeaderError, Connection, Mail, Message
 from app import metrics
 from app.errors import Conflict, Unavailable
 from app.keys import email_as_sent
-from app.users.places import Places
+from app.users.concurrency import ConcurrencyLimit
 
 FAILED = "Password reset email could not be sent"
 
@@ -91,14 +91,14 @@ class TimedConnection(Connection):
 class Mailer:
     """Sends codes by the mail server, or writes them to the outbox where there is none."""
 
-    def __init__(self, app: Flask, places: Places) -> None:
+    def __init__(self, app: Flask, concurrency: ConcurrencyLimit) -> None:
         self._mail = Mail(app)
         self._config = app.config
-        self._places = places
+        self._concurrency = concurrency
 
-    def place(self) -> AbstractContextManager[None]:
-        """Return the place that sending needs, to be taken before an attempt is."""
-        return self._places.one()
+    def slot(self) -> AbstractContextManager[None]:
+        """Return the slot that sending needs, to be taken before an attempt is counted."""
+        return self._concurrency.slot()
 
     def send_code(self, name: str, email: str, code: str) -> None:
         """Hand a code over to the mail server, or raise Unavailable."""

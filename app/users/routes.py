@@ -8,10 +8,10 @@ from typing import Any
 from flask import Response, current_app, request
 from werkzeug.exceptions import MethodNotAllowed
 
-from app.auth import roles
+from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.guesses import guess_of_caller, guess_of_caller_at_nobody
-from app.auth.powers import Role
+from app.auth.roles import Role
 from app.errors import (
     EmailTaken,
     InvalidCredentials,
@@ -21,6 +21,7 @@ from app.errors import (
     RateLimited,
 )
 from app.http.api import Blueprint
+from app.http.context import current
 from app.http.json import json_response
 from app.http.lists import (
     ASCENDING,
@@ -31,7 +32,6 @@ from app.http.lists import (
     paged_envelope,
     paged_window,
 )
-from app.http.stores import current
 from app.keys import Lookup
 from app.paging import Page
 from app.players.schemas import PlayerSchema
@@ -80,14 +80,14 @@ hasher = current(Hasher)
 players = current(Players)
 users = current(Users)
 
-query = roles.required(Role.USERS_QUERY)
-manage = roles.required(Role.USERS_QUERY, Role.USERS_MANAGE)
+query = guard.required(Role.USERS_QUERY)
+manage = guard.required(Role.USERS_QUERY, Role.USERS_MANAGE)
 
 
 @blp.route("")
 @query
 @blp.arguments(UserListArgs(), location="query")
-@blp.response(200, UserPageSchema)
+@blp.documents_response(200, UserPageSchema)
 def list_users(args: dict[str, Any]) -> Response:
     """List users
 
@@ -104,7 +104,7 @@ def list_users(args: dict[str, Any]) -> Response:
 @blp.route("", methods=["POST"])
 @query
 @blp.arguments(LegacyListArgs(), required=False)
-@blp.response(200, LegacyUserPageSchema)
+@blp.documents_response(200, LegacyUserPageSchema)
 @blp.doc(deprecated=True)
 def list_users_by_body(args: dict[str, Any]) -> Response:
     """List users, the way before GET
@@ -118,7 +118,7 @@ def list_users_by_body(args: dict[str, Any]) -> Response:
 
 @blp.route("/<lookup:key>")
 @query
-@blp.response(200, UserSchema)
+@blp.documents_response(200, UserSchema)
 def get_user(key: Lookup) -> Response:
     """Get one user
 
@@ -130,7 +130,7 @@ def get_user(key: Lookup) -> Response:
 @blp.route("/register", methods=["POST"])
 @query
 @blp.arguments(RegisterArgs())
-@blp.response(200, RegisteredSchema)
+@blp.documents_response(200, RegisteredSchema)
 @blp.refuses(NameTaken("newcomer"), EmailTaken("newcomer@example.com"))
 def register_user(args: dict[str, Any]) -> Response:
     """Register a user
@@ -146,7 +146,7 @@ def register_user(args: dict[str, Any]) -> Response:
 @blp.route("/<lookup:key>/password/validate", methods=["POST"])
 @query
 @blp.arguments(PasswordArgs())
-@blp.response(200, MessageSchema, example={"Message": "Password Correct"})
+@blp.documents_response(200, MessageSchema, example={"Message": "Password Correct"})
 @blp.refuses(WrongPassword(), RateLimited("account", 600))
 def validate_password(args: dict[str, Any], key: Lookup) -> Response:
     """Check a user's password
@@ -160,7 +160,7 @@ def validate_password(args: dict[str, Any], key: Lookup) -> Response:
 @blp.route("/<lookup:key>/email/change", methods=["POST"])
 @query
 @blp.arguments(ChangeEmailArgs())
-@blp.response(200, ChangedUserSchema)
+@blp.documents_response(200, ChangedUserSchema)
 @blp.refuses(EmailTaken("moved@example.com"), InvalidCredentials(), RateLimited("account", 600))
 def change_email(args: dict[str, Any], key: Lookup) -> Response:
     """Change a user's email with the current password
@@ -175,7 +175,7 @@ def change_email(args: dict[str, Any], key: Lookup) -> Response:
 @blp.route("/<lookup:key>/password/change", methods=["POST"])
 @query
 @blp.arguments(ChangePasswordArgs())
-@blp.response(200, MessageSchema)
+@blp.documents_response(200, MessageSchema)
 @blp.refuses(InvalidCredentials(), RateLimited("account", 600))
 def change_password(args: dict[str, Any], key: Lookup) -> Response:
     """Change a user's password with the current one
@@ -189,7 +189,7 @@ def change_password(args: dict[str, Any], key: Lookup) -> Response:
 
 @blp.route("/<lookup:key>/password/reset")
 @query
-@blp.response(200, MessageSchema, example={"Message": "Password reset email sent."})
+@blp.documents_response(200, MessageSchema, example={"Message": "Password reset email sent."})
 @blp.refuses(MailNotConfigured(), RateLimited("account", 600))
 def send_reset_code(key: Lookup) -> Response:
     """Mail a user a code to reset the password
@@ -204,7 +204,7 @@ def send_reset_code(key: Lookup) -> Response:
     rule = partial(remember_code, code=code, now=now, seconds=seconds, mailed=user)
     guess = guess_of_caller(user["_id"])
     guess.refuse_if_locked()
-    with mailer.place(), guess.counted():
+    with mailer.slot(), guess.counted():
         mailer.send_code(user["Name"], user["Email"], code)
         # Only now: a mail that was not sent leaves the former code as it was.
         users.change(key, ("Reset", "EmailKey", "Credentials"), "reset", rule)
@@ -214,7 +214,7 @@ def send_reset_code(key: Lookup) -> Response:
 @blp.route("/<lookup:key>/password/reset", methods=["POST"])
 @query
 @blp.arguments(RedeemArgs())
-@blp.response(200, MessageSchema)
+@blp.documents_response(200, MessageSchema)
 @blp.refuses(WrongCode(), RateLimited("account", 600))
 def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
     """Set a new password with the code from the mail
@@ -229,7 +229,7 @@ def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
     )
     user = known(key, "_id")
     guess = guess_of_caller(user["_id"])
-    with hasher.place_for(guess), guess.counted():
+    with hasher.slot_for(guess), guess.counted():
         if not users.change_password(key, rule):
             raise WrongCode
     callers.forget()
@@ -238,7 +238,7 @@ def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
 
 @blp.route("/<lookup:key>/players")
 @query
-@blp.response(200, PlayerSchema(many=True))
+@blp.documents_response(200, PlayerSchema(many=True))
 def list_characters(key: Lookup) -> Response:
     """List a user's characters
 
@@ -249,7 +249,7 @@ def list_characters(key: Lookup) -> Response:
 
 @blp.route("/<lookup:key>/players/<lookup:character>")
 @query
-@blp.response(200, PlayerSchema)
+@blp.documents_response(200, PlayerSchema)
 def get_character(key: Lookup, character: Lookup) -> Response:
     """Get one of a user's characters
 
@@ -261,7 +261,7 @@ def get_character(key: Lookup, character: Lookup) -> Response:
 @blp.route("/<lookup:key>/manage/email/change", methods=["POST"])
 @manage
 @blp.arguments(ManageEmailArgs())
-@blp.response(200, ChangedUserSchema)
+@blp.documents_response(200, ChangedUserSchema)
 @blp.refuses(EmailTaken("moved@example.com"))
 def manage_email(args: dict[str, Any], key: Lookup) -> Response:
     """Change a user's email without the password
@@ -275,7 +275,7 @@ def manage_email(args: dict[str, Any], key: Lookup) -> Response:
 @blp.route("/<lookup:key>/manage/password/change", methods=["POST"])
 @manage
 @blp.arguments(ManagePasswordArgs())
-@blp.response(200, MessageSchema, example={"Message": "Password Correct"})
+@blp.documents_response(200, MessageSchema, example={"Message": "Password Correct"})
 def manage_password(args: dict[str, Any], key: Lookup) -> Response:
     """Change a user's password without the current one
 
@@ -316,7 +316,7 @@ def set_password(key: Lookup, sha256: str, checked: str | None = None) -> None:
 
 def shown(user: dict[str, Any], power: Any) -> dict[str, Any]:
     """Return a user's record, with the reset code for those who manage users."""
-    may_see = Role.USERS_MANAGE in roles.caller().roles
+    may_see = Role.USERS_MANAGE in guard.caller().roles
     code = living_code(user, users.now()) if may_see else None
     return served(user, power, code)
 

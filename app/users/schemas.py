@@ -3,7 +3,6 @@ from __future__ import annotations
 from marshmallow import fields
 
 from app.http.api import Schema
-from app.http.examples import EMAIL, USER, USER_ID
 from app.http.fields import Flag, Guid, List, PasswordHash, Text
 from app.http.lists import (
     ASCENDING,
@@ -14,6 +13,7 @@ from app.http.lists import (
     SearchText,
     sort_direction,
 )
+from app.openapi.examples import EMAIL, USER, USER_ID
 
 CODE = "A code that still works, to callers with the role users.manage; else null."
 # Not all that read patterns know the letters of other scripts; of ASCII this is the whole rule.

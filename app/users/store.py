@@ -15,15 +15,13 @@ from app.errors import EmailTaken, NameTaken, NotFound, Unavailable
 from app.keys import Lookup, email_key
 from app.paging import Page, Window
 from app.storage.bulk import sweep
-from app.storage.client import Storage
-from app.storage.lookup import by_key
-from app.storage.orders import Order
-from app.storage.pages import Pages
+from app.storage.client import Storage, by_key
+from app.storage.paging.orders import Order
+from app.storage.paging.pages import Pages
 from app.storage.password_costs import PasswordCosts, cost_of
 from app.storage.swap import is_held, swap
+from app.types import Document
 from app.users.domain import change_email, new_account, revoke_tokens
-
-Document = dict[str, Any]
 
 log = logging.getLogger("quartermaster")
 

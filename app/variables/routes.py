@@ -7,15 +7,15 @@ from typing import Any
 
 from flask import Response
 
-from app.auth import roles
+from app.auth import guard
 from app.errors import NotFound
 from app.http.api import Blueprint
-from app.http.examples import VARIABLE
+from app.http.context import current
 from app.http.idempotency import answer, intent
 from app.http.json import json_response
-from app.http.lookup import path_guid
-from app.http.stores import current
+from app.http.path_converters import path_guid
 from app.keys import Lookup
+from app.openapi.examples import VARIABLE
 from app.players.store import Players
 from app.variables.domain import assign, served, served_one, value_of
 from app.variables.schemas import SetVariableArgs, ValueSchema, VariableSchema
@@ -28,8 +28,8 @@ unset = blp.refuses(NotFound("variable", VARIABLE))
 
 
 @blp.route("/<player:key>/variables")
-@roles.required()
-@blp.response(200, VariableSchema(many=True))
+@guard.required()
+@blp.documents_response(200, VariableSchema(many=True))
 def list_variables(key: Lookup) -> Response:
     """List the variables of a player
 
@@ -39,8 +39,8 @@ def list_variables(key: Lookup) -> Response:
 
 
 @blp.route("/<player:key>/variables/<variable_id>")
-@roles.required()
-@blp.response(200, VariableSchema)
+@guard.required()
+@blp.documents_response(200, VariableSchema)
 @unset
 def get_variable(key: Lookup, variable_id: str) -> Response:
     """Get a variable of a player
@@ -52,8 +52,8 @@ def get_variable(key: Lookup, variable_id: str) -> Response:
 
 
 @blp.route("/<player:key>/variables/<variable_id>/value")
-@roles.required()
-@blp.response(200, ValueSchema)
+@guard.required()
+@blp.documents_response(200, ValueSchema)
 @unset
 def get_variable_value(key: Lookup, variable_id: str) -> Response:
     """Get the bare value of a variable
@@ -64,9 +64,9 @@ def get_variable_value(key: Lookup, variable_id: str) -> Response:
 
 
 @blp.route("/<player:key>/variables/<variable_id>", methods=["POST"])
-@roles.required()
+@guard.required()
 @blp.arguments(SetVariableArgs())
-@blp.response(200, VariableSchema)
+@blp.documents_response(200, VariableSchema)
 @blp.idempotent
 def set_variable(args: dict[str, Any], key: Lookup, variable_id: str) -> Response:
     """Set a variable of a player

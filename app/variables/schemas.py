@@ -5,8 +5,8 @@ from typing import Any
 from marshmallow import fields
 
 from app.http.api import Schema
-from app.http.examples import VARIABLE
 from app.http.fields import INT64, MESSAGES, Guid
+from app.openapi.examples import VARIABLE
 
 
 class VariableValue(fields.Field[int | bool]):

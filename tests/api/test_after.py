@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import config
-from app.auth.powers import Role
+from app.auth.roles import Role
 from app.http.cursors import Cursors
 from app.paging import Window
 from app.players.store import ORDERS, Players

@@ -11,11 +11,11 @@ from time import monotonic
 import pytest
 from pymongo.errors import ServerSelectionTimeoutError
 
-from app.auth.powers import Role
+from app.auth.roles import Role
 from app.errors import Forbidden, RateLimited, Unavailable
-from app.http.stores import PARTS
-from app.storage.attempts import PATIENCE_SECONDS, Attempts
-from app.storage.turns import Turns, Visit
+from app.http.context import SERVICES
+from app.storage.bulkhead import Bulkhead, RequestBudget
+from app.storage.limits.attempts import PATIENCE_SECONDS, Attempts
 from app.users.passwords import Passwords
 from tests.factories import sha256
 
@@ -177,7 +177,7 @@ def test_a_place_whose_worker_died_is_given_to_another(sign_in, alice, db):
 
 
 def test_whoever_waits_in_vain_for_others_is_told_to_come_back(sign_in, alice, db, monkeypatch):
-    monkeypatch.setattr("app.storage.attempts.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("app.storage.limits.attempts.PATIENCE_SECONDS", 0.1)
     sign_in(password=RIGHT)
     later = datetime.now(timezone.utc) + timedelta(seconds=60)
     places = [{"Id": str(number), "Until": later} for number in range(3)]
@@ -188,7 +188,7 @@ def test_whoever_waits_in_vain_for_others_is_told_to_come_back(sign_in, alice, d
 
 
 def test_a_failure_counts_in_the_window_in_which_it_began(app, db):
-    attempts = app.extensions[PARTS][Attempts]
+    attempts = app.extensions[SERVICES][Attempts]
 
     def fail_after_a_new_window_began():
         end = datetime.now(timezone.utc).replace(microsecond=0) + timedelta(seconds=60)
@@ -201,7 +201,7 @@ def test_a_failure_counts_in_the_window_in_which_it_began(app, db):
 
 
 def test_a_database_that_is_away_is_nobodys_failure(app, db):
-    attempts = app.extensions[PARTS][Attempts]
+    attempts = app.extensions[SERVICES][Attempts]
     for _ in range(10):
         with pytest.raises(Unavailable), attempts.one(account="x", address="y"):
             raise Unavailable("away")
@@ -270,7 +270,7 @@ def test_a_port_that_a_proxy_adds_is_not_part_of_an_address(sign_in, alice):
 
 
 def test_no_guess_is_looked_at_that_cannot_be_counted(sign_in, alice, app, monkeypatch):
-    attempts = app.extensions[PARTS][Attempts]
+    attempts = app.extensions[SERVICES][Attempts]
 
     class Away:
         def __getattr__(self, name):
@@ -289,16 +289,15 @@ def judged(attempts, verdict, before_it_is_told):
 
 @pytest.mark.parametrize("verdict", [Forbidden("wrong"), None])
 def test_no_verdict_is_given_that_is_not_counted(real_storage, real_db, verdict):
-    """On a busy machine, no turn at the database may come free in time to count a failure."""
+    """On a busy machine, no slot of the bulkhead may come free in time to count a failure."""
     attempts = Attempts(real_storage, {"account": 3}, 600)
-    turns = Turns(1)
+    bulkhead = Bulkhead(1, patience=0.0)
 
-    def take_all_turns():
-        turns.take(monotonic() + 60)
-        turns._moved_at -= 60  # nobody has come back for a while
+    def take_the_slot():
+        bulkhead.acquire(monotonic() + 60)
 
-    with Visit(turns, 60, monotonic()), pytest.raises(Unavailable):
-        judged(attempts, verdict, take_all_turns)
+    with RequestBudget(bulkhead, 60, monotonic()), pytest.raises(Unavailable):
+        judged(attempts, verdict, take_the_slot)
     assert real_db.attempts.find_one()["Taken"] == 1
 
 
@@ -310,20 +309,23 @@ def test_a_verdict_that_comes_when_its_place_is_anothers_is_withheld(app, db, ve
         db.attempts.update_one({"_id": "account x"}, {"$set": {"Places": [], "Taken": 0}})
 
     with pytest.raises(Unavailable):
-        judged(app.extensions[PARTS][Attempts], verdict, give_the_place_away)
+        judged(app.extensions[SERVICES][Attempts], verdict, give_the_place_away)
 
 
 def test_waiting_for_a_place_counts_from_the_arrival_of_a_request(real_storage, real_db):
     attempts = Attempts(real_storage, {"account": 1}, 600)
     with attempts.one(account="x"):
         began = monotonic()
-        with Visit(Turns(1), 60, began - 60), pytest.raises(Unavailable, match="under way"):
+        with (
+            RequestBudget(Bulkhead(1), 60, began - 60),
+            pytest.raises(Unavailable, match="under way"),
+        ):
             judged(attempts, None, lambda: None)
         assert monotonic() - began < PATIENCE_SECONDS
 
 
 def test_a_fault_of_ours_is_not_the_callers(app, db):
-    attempts = app.extensions[PARTS][Attempts]
+    attempts = app.extensions[SERVICES][Attempts]
     for _ in range(10):
         with pytest.raises(ZeroDivisionError), attempts.one(account="x", address="y"):
             raise ZeroDivisionError
@@ -368,7 +370,7 @@ def test_many_right_passwords_at_once_all_get_in(real_storage, real_db):
 
 def test_the_limit_stands_before_the_hash_function(sign_in, alice, app, monkeypatch):
     hashed = []
-    passwords = app.extensions[PARTS][Passwords]
+    passwords = app.extensions[SERVICES][Passwords]
     real = passwords.matches
     monkeypatch.setattr(passwords, "matches", lambda *a: hashed.append(a) or real(*a))
     for _ in range(20):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import config
-from app.auth.powers import Role
+from app.auth.roles import Role
 from tests.factories import guid, sha256
 
 NIL = "00000000-0000-0000-0000-000000000000"

@@ -13,7 +13,7 @@ import pytest
 from app.paging import Window
 from app.players.store import ORDERS, Players
 from app.storage.client import LONG_WORK_SECONDS
-from app.storage.pages import Pages
+from app.storage.paging.pages import Pages
 from app.users.store import ORDERS as USER_ORDERS
 from app.users.store import Users
 from tests.factories import make_player, make_user

@@ -8,7 +8,7 @@ import logging
 import pytest
 from pymongo.errors import NetworkTimeout, OperationFailure, ServerSelectionTimeoutError
 
-from app.auth import roles
+from app.auth import guard
 from app.errors import Busy, Conflict, KeyReused, NotFound
 from app.http.api import Blueprint, Schema
 from app.http.fields import Flag, Guid, Integer, PasswordHash, Text
@@ -44,13 +44,13 @@ def client(app):
     blp = Blueprint("Things", __name__, url_prefix="/things")
 
     @blp.route("/take", methods=["POST"])
-    @roles.public
+    @guard.public
     @blp.arguments(ThingArgs())
     def take(args):
         return json_response(args)
 
     @blp.route("/fail/<kind>")
-    @roles.public
+    @guard.public
     def fail(kind):
         raise FAILURES[kind]
 

@@ -9,7 +9,7 @@ import pytest
 from app.changes import Change, Intent
 from app.errors import Damaged
 from app.items.domain import Limits, NotEnoughItems, give, take
-from app.players.documents import with_changeable_maps
+from app.players.domain import with_changeable_maps
 from app.storage.swap import JOURNAL_LENGTH, swap
 from tests.factories import guid, make_bag
 

@@ -1,4 +1,4 @@
-"""Hashing passwords: in few places, at every cost that is in use, and not twice in a moment."""
+"""Hashing passwords: few at a time, at every cost that is in use, and not twice in a moment."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from argon2 import PasswordHasher
 
 import config
-from app.auth.powers import Role
+from app.auth.roles import Role
 from app.errors import Unavailable
-from app.http.stores import PARTS
-from app.storage.turns import Turns, Visit
+from app.http.context import SERVICES
+from app.storage.bulkhead import Bulkhead, RequestBudget
+from app.users.concurrency import ConcurrencyLimit
 from app.users.hashing import Hasher
-from app.users.places import Places
 from tests.factories import World, sha256
 
 TOKEN = "/api/oauth/token"
@@ -139,14 +139,14 @@ def test_what_is_remembered_does_not_open_a_closed_account(remembering, hashed):
 
 
 @contextmanager
-def busy(places, count):
+def busy(limit, count):
     """Have so many requests at work or in the line, until the block ends."""
     leave, came = threading.Event(), threading.Semaphore(0)
 
     def request():
-        with Visit(Turns(1), LONG, monotonic() + LONG):
+        with RequestBudget(Bulkhead(1), LONG, monotonic() + LONG):
             came.release()
-            with places.one():
+            with limit.slot():
                 leave.wait(LONG)
 
     with ThreadPoolExecutor(count) as crowd:
@@ -160,35 +160,35 @@ def busy(places, count):
 
 
 def test_a_full_line_refuses_at_once_and_a_free_place_does_not():
-    places = Places("trials", 1, 2)
-    with busy(places, 3), Visit(Turns(1), LONG, monotonic() + LONG):
+    limit = ConcurrencyLimit("trials", 1, 2)
+    with busy(limit, 3), RequestBudget(Bulkhead(1), LONG, monotonic() + LONG):
         began = monotonic()
-        while not has_no_place(places):
+        while not has_no_place(limit):
             assert monotonic() - began < LONG
-    with Visit(Turns(1), LONG, monotonic()), places.one():
-        assert not has_no_place(places), "a request needs one place"
+    with RequestBudget(Bulkhead(1), LONG, monotonic()), limit.slot():
+        assert not has_no_place(limit), "a request needs one place"
 
 
-def has_no_place(places):
+def has_no_place(limit):
     try:
-        with places.one():
+        with limit.slot():
             return False
     except Unavailable:
         return True
 
 
 def test_waiting_for_a_place_counts_from_the_arrival():
-    places = Places("trials", 1, 2)
-    with busy(places, 1), Visit(Turns(1), LONG, monotonic() - LONG):
+    limit = ConcurrencyLimit("trials", 1, 2)
+    with busy(limit, 1), RequestBudget(Bulkhead(1), LONG, monotonic() - LONG):
         began = monotonic()
-        while not has_no_place(places):
+        while not has_no_place(limit):
             assert monotonic() - began < LONG
 
 
 def test_commands_wait_for_nobody():
-    places = Places("trials", 1, 0)
-    with busy(places, 1):
-        assert not has_no_place(places)
+    limit = ConcurrencyLimit("trials", 1, 0)
+    with busy(limit, 1):
+        assert not has_no_place(limit)
 
 
 @pytest.mark.parametrize(
@@ -205,10 +205,10 @@ def test_commands_wait_for_nobody():
 )
 def test_all_hashing_is_done_in_the_places(app, client, world, db, path, more):
     headers = world.headers(user=world.add_user("secret", roles=Role, Name="Alice"))
-    hasher = app.extensions[PARTS][Hasher]
+    hasher = app.extensions[SERVICES][Hasher]
     crowd = app.config["HASH_PLACES"] + app.config["HASH_LINE"]
     before = list(db.attempts.find())
-    with busy(hasher._places, crowd):
+    with busy(hasher._concurrency, crowd):
         began = monotonic()
         while (answer := client.post(path, json=more, headers=headers)).status_code != 503:
             assert monotonic() - began < LONG
@@ -238,6 +238,6 @@ def test_who_is_locked_out_or_remembered_needs_no_place_that_others_need(remembe
     assert [client.post(TOKEN, json=body("Bob", "x")).status_code for _ in range(3)] == [400] * 3
     app = client.application
     crowd = app.config["HASH_PLACES"] + app.config["HASH_LINE"]
-    with busy(app.extensions[PARTS][Hasher]._places, crowd):
+    with busy(app.extensions[SERVICES][Hasher]._concurrency, crowd):
         assert client.post(TOKEN, json=body("Bob")).status_code == 429
         assert client.post(TOKEN, json=body()).status_code == 200

@@ -8,12 +8,12 @@ import pytest
 
 import config
 from app import create_app
-from app.auth.powers import Role
-from app.cli.world import World as DemoWorld
-from app.http import examples
-from app.http.stores import PARTS
-from app.storage import schema
+from app.auth.roles import Role
+from app.demo.world import World as DemoWorld
+from app.http.context import SERVICES
+from app.openapi import examples
 from app.storage.client import Storage
+from app.storage.schema import collections as schema
 from app.users.passwords import Passwords
 from tests.factories import World
 from tests.hostile import FORGED, ROWS, count
@@ -34,9 +34,9 @@ def app(request, mongodb_uri):
         LENIENT_BODIES=request.param == "lenient",
     )
     app = create_app(settings)
-    storage = app.extensions[PARTS][Storage]
+    storage = app.extensions[SERVICES][Storage]
     schema.init(storage.db)
-    fill(storage.db, app.extensions[PARTS][Passwords])
+    fill(storage.db, app.extensions[SERVICES][Passwords])
     yield app
     storage.client.drop_database("hostile")
     storage.close()

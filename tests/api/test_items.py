@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from bson import Decimal128, Int64
 
-from app.http.stores import PARTS
+from app.http.context import SERVICES
 from app.items.schemas import BagSchema, SlotSchema
 from app.items.store import Catalogue
 from tests.factories import guid, make_bag
@@ -112,7 +112,7 @@ def test_the_catalogue_can_say_less(post, get, bob, db, app):
     arrow = guid()
     odd = [{"_id": guid(), "StackLimit": limit} for limit in (float("inf"), [5], "many", True)]
     db["items"].insert_many([{"_id": arrow.upper(), "StackLimit": 20}, *odd])
-    app.extensions[PARTS][Catalogue]._read_at = float("-inf")
+    app.extensions[SERVICES][Catalogue]._read_at = float("-inf")
     post("give", itemid=arrow, quantity=50)
     inventory = get("/Bob/items/inventory").json
     assert [slot["Quantity"] for slot in inventory if slot["ItemId"] == arrow] == [20, 20, 10]
@@ -133,7 +133,7 @@ def test_a_stack_limit_is_any_number_from_1_on_and_counts_whole(
     """A game may be written in a language whose every number is a double."""
     arrow = guid()
     db["items"].insert_one({"_id": arrow, "StackLimit": limit})
-    app.extensions[PARTS][Catalogue]._read_at = float("-inf")
+    app.extensions[SERVICES][Catalogue]._read_at = float("-inf")
     assert post("give", itemid=arrow, quantity=50).status_code == 200
     inventory = get("/Bob/items/inventory").json
     assert [slot["Quantity"] for slot in inventory if slot["ItemId"] == arrow] == stacks

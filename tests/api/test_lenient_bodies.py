@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import pytest
 
 import config
-from app.auth.powers import Role
+from app.auth.roles import Role
 from app.http import parser
 from tests.factories import World, guid, sha256
 

@@ -9,8 +9,8 @@ import pytest
 from pymongo.errors import NetworkTimeout
 
 import config
-from app.auth.powers import Role
-from app.http.stores import PARTS
+from app.auth.roles import Role
+from app.http.context import SERVICES
 from app.oauth.store import RefreshTokens
 from app.storage.client import Storage
 from app.storage.timing import TimedCollection
@@ -148,7 +148,7 @@ def test_by_default_who_signs_in_for_every_call_keeps_each_access_token():
 
 def test_the_surplus_is_found_in_the_index_alone(app, alice, db):
     add_tokens(db, alice, MANY)
-    tokens = app.extensions[PARTS][Storage].client[db.name]["refresh_tokens"]
+    tokens = app.extensions[SERVICES][Storage].client[db.name]["refresh_tokens"]
     living = {"UserId": alice["_id"], "Used": False}
     cursor = tokens.find(living, ["_id"], skip=3, limit=9).sort([("ExpiresAt", -1), ("_id", 1)])
     done = cursor.explain()["executionStats"]

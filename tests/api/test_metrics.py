@@ -10,11 +10,11 @@ import pytest
 from pymongo import WriteConcern
 
 import config
-from app.auth.powers import Role
+from app.auth.roles import Role
 from app.changes import Change, Intent
-from app.http.stores import PARTS
-from app.storage import schema
+from app.http.context import SERVICES
 from app.storage.client import Storage
+from app.storage.schema import collections as schema
 from app.storage.swap import swap
 from tests.exposition import Exposition
 from tests.factories import NOW, World, guid, sha256
@@ -136,7 +136,7 @@ def test_a_timed_cursor_reads_like_any_other(real_db):
 
 
 def test_retries_and_replays_of_a_compare_and_swap_are_counted(app, world, growth):
-    players, player = app.extensions[PARTS][Storage].db["players"], world.add_player()
+    players, player = app.extensions[SERVICES][Storage].db["players"], world.add_player()
     swap_once = partial(swap, players, {"_id": player["_id"]}, ("Level",))
     overtaken = iter([True, True])
 

@@ -11,14 +11,16 @@ from pymongo.errors import BulkWriteError
 
 import config
 from app.errors import Conflict
-from app.http.stores import PARTS
-from app.storage import bulk, migrations, schema
-from app.storage.preparation import Preparation
+from app.http.context import SERVICES
+from app.storage import bulk
+from app.storage.schema import collections as schema
+from app.storage.schema import migrations
+from app.storage.schema.preparation import Preparation
 from tests import older_databases
 from tests.factories import guid
 from tests.system.programs import wait_until
 
-# The SchemaVersion, and the digest of what app.storage.schema asks for. Where the second changes,
+# The SchemaVersion, and the digest of all validators and indexes. Where the second changes,
 # a step belongs to the end of migrations.STEPS, and both numbers change here.
 PLANNED = (5, "a293f666ee13")
 
@@ -86,7 +88,7 @@ def test_a_former_database_becomes_todays_and_nothing_is_lost(older_db, todays_d
 @pytest.mark.parametrize("name", older_databases.NAMES)
 def test_the_service_works_on_what_was_a_former_database(older_db, service, name):
     before = older_databases.make(older_db, name)
-    service.extensions[PARTS][Preparation].begin()
+    service.extensions[SERVICES][Preparation].begin()
     client = service.test_client()
     wait_until(lambda: client.get("/readyz").status_code == 200, seconds=20)
     body = {"grant_type": "refresh_token", "refresh_token": older_databases.REFRESH_TOKEN}
@@ -235,7 +237,7 @@ def test_a_newer_database_is_refused_and_left_as_it_is(newer_db):
 
 
 def test_a_worker_on_a_newer_database_is_not_ready_and_says_why(newer_db, service):
-    service.extensions[PARTS][Preparation].begin()
+    service.extensions[SERVICES][Preparation].begin()
     client = service.test_client()
     wait_until(lambda: SENTENCE in client.get("/readyz").json.get("Message", ""), seconds=20)
     assert client.get("/readyz").status_code == 503

@@ -7,8 +7,8 @@ from email.utils import parsedate_to_datetime
 
 import pytest
 
-from app.auth.powers import Role, revoked
-from app.http.stores import PARTS
+from app.auth.roles import Role, revoked
+from app.http.context import SERVICES
 from app.keys import Lookup
 from app.oauth.domain import TokenRefused
 from app.oauth.store import RefreshTokens
@@ -99,7 +99,7 @@ def test_a_name_that_exists_and_one_that_does_not_cost_one_hash_each(
     client, alice, app, monkeypatch, name
 ):
     """Hashing is what a sign-in's time is spent on; so time tells nothing of the name."""
-    hasher = type(app.extensions[PARTS][Passwords]._hasher)
+    hasher = type(app.extensions[SERVICES][Passwords]._hasher)
     real, hashed = hasher.verify, []
     monkeypatch.setattr(hasher, "verify", lambda self, *a: hashed.append(a) or real(self, *a))
     assert sign_in(client, name, "wrong").status_code == 400
@@ -149,7 +149,7 @@ def test_a_refresh_token_is_not_stored_in_clear(client, alice, db):
 def test_a_demoted_or_deleted_user_cannot_refresh(client, alice, app, db):
     one, other = sign_in(client).json, sign_in(client).json
     power = revoked(alice["Power"], Role.API)
-    app.extensions[PARTS][Users].change_power(Lookup.parse("Alice"), lambda _: power)
+    app.extensions[SERVICES][Users].change_power(Lookup.parse("Alice"), lambda _: power)
     assert refresh(client, one["refresh_token"]).json["error"] == "access_denied"
     db.users.delete_one({"_id": alice["_id"]})
     response = refresh(client, other["refresh_token"])
@@ -166,7 +166,7 @@ def test_a_refusal_for_want_of_a_role_does_not_use_the_token_up(client, alice, d
 
 def test_two_refreshes_at_once_end_the_chain(client, alice, app):
     token = sign_in(client).json["refresh_token"]
-    tokens = app.extensions[PARTS][RefreshTokens]
+    tokens = app.extensions[SERVICES][RefreshTokens]
     one, other = tokens.find(token), tokens.find(token)
     issued = tokens.rotate(one)
     with pytest.raises(TokenRefused):
@@ -190,7 +190,7 @@ def test_tokens_from_before_a_change_of_password_are_worth_nothing(client, alice
 
 def test_a_password_at_an_old_cost_is_stored_anew(client, alice, db, app):
     before = alice["PasswordHash"]
-    passwords = app.extensions[PARTS][Passwords]
+    passwords = app.extensions[SERVICES][Passwords]
     passwords._hasher = type(passwords._hasher)(2, 64, 1)
     assert sign_in(client).status_code == 200
     assert db.users.find_one({"_id": alice["_id"]})["PasswordHash"] != before

@@ -11,10 +11,10 @@ import pytest
 from openapi_schema_validator import OAS30Validator
 from openapi_spec_validator import validate
 
-from app.cli.world import World
-from app.http import examples
+from app.demo.world import World
+from app.openapi import examples
 from app.users.domain import is_username
-from tests.document import APP, OPERATIONS, SPEC
+from tests.openapi_document import APP, OPERATIONS, SPEC
 
 every_operation = pytest.mark.parametrize("name", OPERATIONS)
 

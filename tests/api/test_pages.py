@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pymongo.errors import AutoReconnect
 
-from app.http.stores import PARTS
+from app.http.context import SERVICES
 from app.paging import Window
 from app.players.store import Players
-from app.storage.totals import Fresh, Total
+from app.storage.paging.totals import CachedNumber, Total
 from tests.factories import make_bag
 
 NAMES = ["anna", "Bert", "Çelik", "dora", "Émile", "françois", "Gert"]
@@ -21,7 +21,7 @@ NAMES = ["anna", "Bert", "Çelik", "dora", "Émile", "françois", "Gert"]
 def players(app, world):
     for name in reversed(NAMES):
         world.add_player(Name=name)
-    return app.extensions[PARTS][Players]
+    return app.extensions[SERVICES][Players]
 
 
 def names(page):
@@ -156,7 +156,7 @@ def test_a_fresh_number_keeps_what_was_read_last(clock):
             assert fresh.get() == 2
         return value
 
-    fresh = Fresh(1.0, read)
+    fresh = CachedNumber(1.0, read)
     assert fresh.get() == 1
     assert fresh.get() == 2
     clock[0] += 1
@@ -172,7 +172,7 @@ def test_a_read_that_fails_is_its_callers_alone(clock):
             raise outcome
         return outcome
 
-    fresh = Fresh(1.0, read)
+    fresh = CachedNumber(1.0, read)
     assert fresh.get() == 5
     clock[0] += 2
     with pytest.raises(TimeoutError):

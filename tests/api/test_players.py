@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
-from app.auth.powers import Role
-from app.http.stores import PARTS
+from app.auth.roles import Role
+from app.http.context import SERVICES
 from app.players.schemas import PlayerSchema
 from app.players.store import Players
 
@@ -195,7 +195,7 @@ def test_only_the_fresh_are_online(get, post, crowd):
 
 
 def test_a_ttl_of_0_trusts_the_flag_alone(app, get, crowd):
-    app.extensions[PARTS][Players]._online_ttl = timedelta(0)
+    app.extensions[SERVICES][Players]._online_ttl = timedelta(0)
     assert get("/online/count").json == {"onlineCount": 4}
     assert get("/Stale").json["Online"] is True
 

@@ -8,10 +8,11 @@ import pytest
 
 import config
 from app.errors import Unavailable
-from app.http.stores import PARTS
-from app.storage import preparation, schema
+from app.http.context import SERVICES
 from app.storage.client import Storage
-from app.storage.preparation import Preparation
+from app.storage.schema import collections as schema
+from app.storage.schema import preparation
+from app.storage.schema.preparation import Preparation
 from tests.factories import make_user
 from tests.system.programs import wait_until
 
@@ -69,7 +70,7 @@ def test_a_worker_is_ready_when_its_database_is_prepared(make_app, real_storage)
         {"QM_ENV": "testing"}, MONGODB_URI=real_storage.uri, MONGODB_DATABASE="fresh"
     )
     app = make_app(settings)
-    storage, preparation = (app.extensions[PARTS][part] for part in (Storage, Preparation))
+    storage, preparation = (app.extensions[SERVICES][part] for part in (Storage, Preparation))
     preparation.begin()
     wait_until(lambda: app.test_client().get("/readyz").status_code == 200, seconds=20)
     assert "name" in storage.db.players.index_information()
@@ -81,7 +82,7 @@ def test_a_worker_whose_database_cannot_be_prepared_is_not_ready(make_app, real_
         {"QM_ENV": "testing"}, MONGODB_URI=real_storage.uri, MONGODB_DATABASE="spoilt"
     )
     app = make_app(settings)
-    storage, preparation = (app.extensions[PARTS][part] for part in (Storage, Preparation))
+    storage, preparation = (app.extensions[SERVICES][part] for part in (Storage, Preparation))
     storage.db.users.insert_many([make_user(Name="Bob"), make_user(Name="BOB")])
     preparation.begin()
 

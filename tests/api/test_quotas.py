@@ -10,9 +10,9 @@ import pytest
 from pymongo.errors import ServerSelectionTimeoutError
 
 from app.errors import RateLimited
-from app.http.stores import PARTS
+from app.http.context import SERVICES
 from app.storage.client import Storage
-from app.storage.quotas import Quotas
+from app.storage.limits.quotas import Quotas
 
 PLAYERS = "/api/v1/players"
 
@@ -32,7 +32,7 @@ class HeldClock:
 
 @pytest.fixture
 def same_minute(app):
-    parts = app.extensions[PARTS]
+    parts = app.extensions[SERVICES]
     parts[Quotas] = Quotas(parts[Storage], 3, HeldClock())
 
 
@@ -48,7 +48,7 @@ def test_a_caller_has_its_requests_of_a_minute_and_no_more(client, as_role, same
 
 
 def test_by_default_nobody_is_counted(app, db):
-    quotas = app.extensions[PARTS][Quotas]
+    quotas = app.extensions[SERVICES][Quotas]
     quotas._per_minute = 0
     for _ in range(20):
         quotas.use("somebody")
@@ -60,7 +60,7 @@ def test_without_its_counts_requests_are_let_through(app, client, as_role, monke
         def find_one_and_update(self, *_, **__):
             raise ServerSelectionTimeoutError("away")
 
-    monkeypatch.setattr(app.extensions[PARTS][Quotas], "_quotas", Away())
+    monkeypatch.setattr(app.extensions[SERVICES][Quotas], "_quotas", Away())
     headers = as_role()
     assert [client.get(PLAYERS, headers=headers).status_code for _ in range(5)] == [200] * 5
     assert "cannot be counted" in caplog.text

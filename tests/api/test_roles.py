@@ -8,11 +8,11 @@ import pytest
 from flask import Flask
 
 import config
-from app.auth import roles
-from app.auth.powers import Role
+from app.auth import guard
+from app.auth.roles import Role
 from app.auth.tokens import AccessTokens
 from app.http.api import Blueprint, UnguardedView
-from app.http.stores import PARTS
+from app.http.context import SERVICES
 from tests.factories import World
 
 
@@ -26,7 +26,7 @@ def test_an_application_with_an_unguarded_view_does_not_start():
     app = Flask("leaky")
     app.add_url_rule("/leak", "leak", lambda: "open")
     with pytest.raises(UnguardedView, match="no role decorator"):
-        roles.check_every_view(app)
+        guard.check_every_view(app)
 
 
 def test_a_caller_without_the_role_is_told_which(client, world):
@@ -63,8 +63,8 @@ def test_development_keeps_a_secret_of_its_own(make_app, tmp_path):
             config.load({}, DATA_DIR=str(tmp_path), MONGODB_URI="mongomock://localhost")
         )
 
-    token = app().extensions[PARTS][AccessTokens].issue("u", "c", 10**10)
-    assert app().extensions[PARTS][AccessTokens].check(token).user_id == "u"
+    token = app().extensions[SERVICES][AccessTokens].issue("u", "c", 10**10)
+    assert app().extensions[SERVICES][AccessTokens].check(token).user_id == "u"
     (kept,) = tmp_path.iterdir()
     assert kept.name == "secret_key"
     assert kept.stat().st_mode & 0o077 == 0

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import pytest
 from pymongo.errors import WriteError
 
-from app.storage import schema
+from app.storage.schema import collections as schema
 from tests.factories import guid, make_bag, make_player, make_user
 
 TOKEN = {

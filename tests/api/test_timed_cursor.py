@@ -7,7 +7,7 @@ import time
 import pytest
 
 from app.errors import Unavailable
-from app.storage.turns import Turns, Visit
+from app.storage.bulkhead import Bulkhead, RequestBudget
 from tests.factories import make_player
 
 LONG = 60.0
@@ -35,22 +35,22 @@ def players(db):
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_a_cursor_is_read_within_the_visit_of_its_request(found, read):
     ids, find = found
-    with Visit(Turns(1), LONG, time.monotonic()):
+    with RequestBudget(Bulkhead(1), LONG, time.monotonic()):
         assert read(find()) == ids
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_a_cursor_waits_for_its_turn(found, read):
     _, find = found
-    too_old = Visit(Turns(0), LONG, time.monotonic() - LONG)
+    too_old = RequestBudget(Bulkhead(0), LONG, time.monotonic() - LONG)
     with too_old, pytest.raises(Unavailable):
         read(find())
 
 
 def test_the_next_batch_has_what_is_left_of_the_time(found):
     _, find = found
-    with Visit(Turns(1), LONG, time.monotonic()):
+    with RequestBudget(Bulkhead(1), LONG, time.monotonic()):
         cursor = find()
         next(cursor), next(cursor)
-    with Visit(Turns(1), 0.0, time.monotonic()), pytest.raises(Unavailable):
+    with RequestBudget(Bulkhead(1), 0.0, time.monotonic()), pytest.raises(Unavailable):
         next(cursor)

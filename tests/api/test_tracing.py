@@ -8,9 +8,9 @@ import re
 
 import pytest
 
-from app.auth.powers import Role
+from app.auth.roles import Role
+from app.http.context import current_environ
 from app.http.logs import JsonFormatter, TextFormatter
-from app.http.stores import current_environ
 from tests.factories import sha256
 
 

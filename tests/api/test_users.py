@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from pymongo.errors import AutoReconnect
 
-from app.auth.powers import Role
-from app.http.stores import PARTS
-from app.storage.turns import TooSlow
+from app.auth.roles import Role
+from app.http.context import SERVICES
+from app.storage.bulkhead import TooSlow
 from app.users.passwords import Passwords
 from app.users.schemas import ChangedUserSchema, UserSchema
 from app.users.store import Users
@@ -282,7 +282,7 @@ def test_a_worker_knows_at_once_of_a_password_that_it_changed_itself(make_app, s
 def test_a_password_that_changes_between_check_and_write_is_noticed(
     post, alice, db, app, monkeypatch, path, new
 ):
-    passwords = app.extensions[PARTS][Passwords]
+    passwords = app.extensions[SERVICES][Passwords]
     real = passwords.matches
 
     def overtaken(*args):
@@ -299,7 +299,7 @@ def test_a_password_that_changes_between_check_and_write_is_noticed(
 
 @pytest.mark.parametrize("fault", [AutoReconnect("away"), TooSlow()])
 def test_a_sweep_that_fails_does_not_undo_a_change(post, alice, app, monkeypatch, caplog, fault):
-    users = app.extensions[PARTS][Users]
+    users = app.extensions[SERVICES][Users]
 
     class Away:
         name = "refresh_tokens"

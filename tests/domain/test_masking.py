@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.auth.tokens import AccessTokens
-from app.http.logs import GunicornLogger
 from app.http.masking import masked
+from app.server.logger import GunicornLogger
 from app.users.passwords import Passwords
 from tests.factories import guid, sha256
 

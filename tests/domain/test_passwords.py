@@ -6,9 +6,9 @@ from argon2.exceptions import VerifyMismatchError
 from marshmallow import ValidationError
 
 import config
-from app.cli.fields import check_name
 from app.storage import password_costs
 from app.storage.password_costs import cost_of
+from app.transfer.fields import check_name
 from app.users.domain import is_email, is_username
 from app.users.passwords import Passwords
 from tests.factories import sha256

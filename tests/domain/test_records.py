@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.checking import RECORDS, _parsed
 from app.http.json import encode
 from app.storage.extended import from_json, to_json
+from app.transfer.validate import RECORDS, _parsed
 from config.testing import Testing
 from tests.factories import NOW, make_player
-from tests.worlds import DOCUMENTS, FURTHER
+from tests.strategies import DOCUMENTS, FURTHER
 
 SIZES = {name: getattr(Testing, name) for name in dir(Testing) if name.isupper()}
 COUNTERS = ("Version", "Credentials")

@@ -3,10 +3,10 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from itertools import islice
 
-from app.cli.records import PlayerRecord, UserRecord
-from app.cli.world import GIVEN, STRIDE, World, player_name, user_name
+from app.demo.world import GIVEN, STRIDE, World, player_name, user_name
 from app.http.parser import load
 from app.keys import name_key
+from app.transfer.records import PlayerRecord, UserRecord
 from app.users.domain import is_username
 
 NOW = datetime(2026, 5, 6, tzinfo=timezone.utc)

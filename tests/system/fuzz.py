@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from app.http.guide import ROLES
+from app.openapi.guide import ROLES
 from tests.system.programs import run, serving
 
 PROGRAM = str(Path(sys.executable).with_name("schemathesis"))

@@ -8,7 +8,7 @@ import secrets
 from typing import NamedTuple
 from urllib.parse import quote
 
-from tests.documented import CODE, NEW_PASSWORD, PASSWORD
+from tests.endpoint_table import CODE, NEW_PASSWORD, PASSWORD
 from tests.factories import sha256
 
 # What these say comes back by contract: they name things.

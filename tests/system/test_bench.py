@@ -91,7 +91,7 @@ def check_that_gives_are_gives(world, served):
     ],
 )
 def test_a_lie_ends_the_bench(world, data, app, cell, complaint):
-    liar = Server("liar", under_gunicorn(f"tests.system.liars:{app}"), "abcd")
+    liar = Server("liar", under_gunicorn(f"tests.system.wrong_peers:{app}"), "abcd")
     run = Run(1, 1, PLAYERS, is_full=False)
     with pytest.raises(WrongAnswer, match=complaint):
         list(bench.measured(run, world, [liar], [CELL[cell]], data))

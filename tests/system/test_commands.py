@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 import config
 from app.__main__ import main
-from app.storage import schema
-from app.storage.migrations import CURRENT
+from app.storage.schema import collections as schema
+from app.storage.schema.migrations import CURRENT
 from tests.factories import guid, make_player, sha256
 from tests.system.programs import PROGRAM, environment
 
@@ -425,7 +425,7 @@ def test_an_export_that_fails_leaves_the_former_file(quartermaster, tmp_path, mo
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("app.cli.data.encode", fail)
+    monkeypatch.setattr("app.transfer.records.encode", fail)
     result = quartermaster("export", "players", file)
     assert result.exit_code == 1
     assert result.stderr == "Error: No space left on device: output\n"

@@ -94,13 +94,13 @@ def test_silent_connections_take_no_thread(server):
             ask(connection)
 
 
-PARTS = [
+SERVICES = [
     b"GET /healthz HTTP/1.1\r\nHos",
     b"POST /api/oauth/token HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
 ]
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", SERVICES)
 def test_a_client_that_stops_amid_its_request_does_not_keep_a_thread(server, part):
     with ExitStack() as stack:
         for _ in range(THREADS * 4):
@@ -111,7 +111,7 @@ def test_a_client_that_stops_amid_its_request_does_not_keep_a_thread(server, par
     assert "Traceback" not in server.output.read_text()
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", SERVICES)
 def test_time_counts_from_the_beginning_and_not_from_the_last_byte(server, part):
     with socket.create_connection(("127.0.0.1", server.port), timeout=0.1) as slow:
         slow.sendall(part)

@@ -13,13 +13,13 @@ from click.testing import CliRunner
 
 from app.__main__ import main
 from app.changes import Intent
-from app.cli import checkup
+from app.integrity import scan
+from app.integrity.store import replace_fields
 from app.items.domain import Limits, give
-from app.storage import schema
-from app.storage.mending import replace_fields
-from app.storage.migrations import CURRENT, VERSIONS
+from app.storage.schema import collections as schema
+from app.storage.schema.migrations import CURRENT, VERSIONS
 from app.storage.swap import swap
-from tests import damage
+from tests import broken_documents
 from tests.factories import guid, make_player, make_user
 from tests.system.programs import PROGRAM, environment
 
@@ -53,7 +53,7 @@ def test_a_sound_database_is_said_to_be_sound(check, real_db):
 
 
 def test_every_fault_is_a_line_and_what_can_be_repaired_is(check, real_db):
-    spoilt = list(damage.spoil(real_db))
+    spoilt = list(broken_documents.spoil(real_db))
     before = documents_of(real_db)
     code, lines = check()
     assert (code, documents_of(real_db)) == (1, before)
@@ -79,7 +79,7 @@ def documents_of(db, kinds=("players", "users", "bags")):
 
 
 def test_a_repair_loses_no_item_and_touches_nothing_else(check, real_db):
-    list(damage.spoil(real_db))
+    list(broken_documents.spoil(real_db))
     before = documents_of(real_db)
     check("--repair")
     for kind in ("players", "bags"):
@@ -98,7 +98,7 @@ def items_of(document, field):
     return [
         (number, held["ItemId"], held["Quantity"])
         for number, held in document.get(field, {}).items()
-        if held != damage.EMPTY and held["Quantity"]
+        if held != broken_documents.EMPTY and held["Quantity"]
     ]
 
 
@@ -169,40 +169,40 @@ def test_no_line_holds_a_secret(check, real_db):
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_change_while_it_repairs_is_not_lost(check, real_db, monkeypatch, times):
-    player = make_player(Name="Bob", NameKey="wrong", Inventory={"5": damage.EMPTY})
+    player = make_player(Name="Bob", NameKey="wrong", Inventory={"5": broken_documents.EMPTY})
     player |= {"NameKey": "wrong", "UserId": guid()}
     real_db.players.insert_one(player, bypass_document_validation=True)
     gifts = iter(range(times))
 
     def overtaken(collection, pairs):
         if next(gifts, None) is not None:
-            rule = partial(give, itemid=damage.ITEM, quantity=1, limits=LIMITS)
+            rule = partial(give, itemid=broken_documents.ITEM, quantity=1, limits=LIMITS)
             reads = ("Inventory", "Bank")
             swap(collection, {"_id": player["_id"]}, reads, rule, Intent("give", guid(), "f"))
         return replace_fields(collection, pairs)
 
-    monkeypatch.setattr(checkup, "replace_fields", overtaken)
+    monkeypatch.setattr(scan, "replace_fields", overtaken)
     check("--repair")
     after = real_db.players.find_one({"_id": player["_id"]})
     assert after["NameKey"] == "bob"
-    assert after["Inventory"] == {"0": {"ItemId": damage.ITEM, "Quantity": times}}
+    assert after["Inventory"] == {"0": {"ItemId": broken_documents.ITEM, "Quantity": times}}
     assert len([entry for entry in after["Journal"] if entry]) == times
 
 
 def test_a_game_that_counts_no_version_loses_nothing_either(check, real_db, monkeypatch):
-    player = make_player(Name="Bob", Inventory={"5": damage.EMPTY})
+    player = make_player(Name="Bob", Inventory={"5": broken_documents.EMPTY})
     real_db.players.insert_one(player, bypass_document_validation=True)
-    writes = iter([{"Inventory.6": damage.APPLE}])
+    writes = iter([{"Inventory.6": broken_documents.APPLE}])
 
     def overtaken(collection, pairs):
         if write := next(writes, None):
             collection.update_one({"_id": player["_id"]}, {"$set": write})
         return replace_fields(collection, pairs)
 
-    monkeypatch.setattr(checkup, "replace_fields", overtaken)
+    monkeypatch.setattr(scan, "replace_fields", overtaken)
     check("--repair")
     after = real_db.players.find_one({"_id": player["_id"]})
-    assert after["Inventory"] == {"6": damage.APPLE}
+    assert after["Inventory"] == {"6": broken_documents.APPLE}
 
 
 @pytest.mark.parametrize("change", [{"Version": 9}, {"Name": "Rob"}, {"NameKey": "rob"}])
@@ -220,12 +220,12 @@ def test_many_gifts_while_it_repairs_again_and_again(check, real_db):
     real_db.players.insert_many(players)
 
     def give_and_spoil(player):
-        rule = partial(give, itemid=damage.ITEM, quantity=1, limits=LIMITS)
+        rule = partial(give, itemid=broken_documents.ITEM, quantity=1, limits=LIMITS)
         for number in range(25):
             where = {"_id": player["_id"]}
             swap(real_db.players, where, ("Inventory", "Bank"), rule, Intent("give", guid(), "f"))
             if number % 5 == 0:
-                spoilt = {"$set": {"NameKey": guid(), "Inventory.30": damage.EMPTY}}
+                spoilt = {"$set": {"NameKey": guid(), "Inventory.30": broken_documents.EMPTY}}
                 real_db.players.update_one(where, spoilt, bypass_document_validation=True)
 
     with ThreadPoolExecutor(4) as pool:
@@ -236,7 +236,7 @@ def test_many_gifts_while_it_repairs_again_and_again(check, real_db):
             future.result()
     check("--repair")
     for player in real_db.players.find():
-        assert player["Inventory"] == {"0": {"ItemId": damage.ITEM, "Quantity": 25}}
+        assert player["Inventory"] == {"0": {"ItemId": broken_documents.ITEM, "Quantity": 25}}
         assert player["NameKey"] == player["Name"].lower()
 
 

@@ -14,7 +14,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support import expected_conditions as expected
 from selenium.webdriver.support.ui import WebDriverWait
 
-from app.http.examples import ITEM, PLAYER, PLAYER_ID
+from app.openapi.examples import ITEM, PLAYER, PLAYER_ID
 from tests.system.programs import run, serving, wait_until
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")

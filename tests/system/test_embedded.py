@@ -16,15 +16,14 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
-from app.storage import guardian
-from app.storage.embedded import Lease, read_state
-from app.storage.mongod import NoMongod, find_mongod
+from app.storage.embedded import supervisor
+from app.storage.embedded.lease import Lease, read_state
+from app.storage.embedded.mongod import NoMongod, find_mongod
 from tests.system.programs import answers, processes_with, serving, wait_until
 
 HOLD = """
 import sys, time
-from app.storage import guardian
-from app.storage.embedded import Lease
+from app.storage.embedded.lease import Lease
 lease = Lease(sys.argv[1])
 print(lease.uri, flush=True)
 time.sleep(600)
@@ -102,8 +101,8 @@ def test_a_start_right_after_a_kill_waits_for_the_old_server(holder, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux stops a child with its parent")
-def test_even_a_killed_guardian_takes_its_server_along(holder, tmp_path):
-    os.kill(read_state(tmp_path / "mongodb")["guardian"], signal.SIGKILL)
+def test_even_a_killed_supervisor_takes_its_server_along(holder, tmp_path):
+    os.kill(read_state(tmp_path / "mongodb")["supervisor"], signal.SIGKILL)
     wait_until(lambda: not is_running(tmp_path))
     holder.kill()
     holder.wait()
@@ -121,44 +120,46 @@ def test_a_killed_server_is_started_again_where_it_was(holder, tmp_path):
     assert read_state(tmp_path / "mongodb")["uri"] == holder.uri
 
 
-def test_after_a_killed_guardian_the_next_program_revives_the_server_where_it_was(holder, tmp_path):
-    os.kill(read_state(tmp_path / "mongodb")["guardian"], signal.SIGKILL)
+def test_after_a_killed_supervisor_the_next_program_revives_the_server_where_it_was(
+    holder, tmp_path
+):
+    os.kill(read_state(tmp_path / "mongodb")["supervisor"], signal.SIGKILL)
     wait_until(lambda: not is_running(tmp_path))
     lease = Lease(str(tmp_path))
     assert lease.uri == holder.uri
     lease.close()
 
 
-def test_a_killed_guardian_is_replaced_while_programs_still_use_its_server(holder, tmp_path):
-    """Without another command: whoever holds a lease looks after the guardian."""
+def test_a_killed_supervisor_is_replaced_while_programs_still_use_its_server(holder, tmp_path):
+    """Without another command: whoever holds a lease looks after the supervisor."""
     folder = tmp_path / "mongodb"
     lease = Lease(str(tmp_path))  # a second one, which notices at the same time
     with MongoClient(holder.uri, serverSelectionTimeoutMS=30_000) as client:
         client.test.things.insert_one({"_id": 1})
         for _ in range(2):
-            killed = read_state(folder)["guardian"]
+            killed = read_state(folder)["supervisor"]
             os.kill(killed, signal.SIGKILL)
-            wait_until(lambda k=killed: (read_state(folder) or {}).get("guardian", k) != k)
+            wait_until(lambda k=killed: (read_state(folder) or {}).get("supervisor", k) != k)
             assert client.test.things.find_one() == {"_id": 1}
     assert read_state(folder)["uri"] == holder.uri
-    # However many noticed, there is one guardian, and one server.
-    wait_until(lambda: len(processes_with(f"guardian.py {folder} ")) == 1, seconds=10)
+    # However many noticed, there is one supervisor, and one server.
+    wait_until(lambda: len(processes_with(f"supervisor.py {folder} ")) == 1, seconds=10)
     assert len(processes_with(f"{folder}/data")) == 1
     lease.close()
 
 
-def test_a_service_serves_again_by_itself_after_its_guardian_was_killed(tmp_path):
+def test_a_service_serves_again_by_itself_after_its_supervisor_was_killed(tmp_path):
     with serving(tmp_path, "--workers", "1") as service:
         folder = tmp_path / "mongodb"
-        killed = read_state(folder)["guardian"]
+        killed = read_state(folder)["supervisor"]
         os.kill(killed, signal.SIGKILL)
-        wait_until(lambda: (read_state(folder) or {}).get("guardian", killed) != killed)
+        wait_until(lambda: (read_state(folder) or {}).get("supervisor", killed) != killed)
         wait_until(lambda: answers(service), service.output)
-        assert "has lost its guardian; another is started" in service.output.read_text()
+        assert "has lost its supervisor; another is started" in service.output.read_text()
     wait_until(lambda: not processes_with(str(folder)), seconds=10)
 
 
-def test_nobody_brings_a_guardian_back_that_has_done_its_work(tmp_path):
+def test_nobody_brings_a_supervisor_back_that_has_done_its_work(tmp_path):
     lease = Lease(str(tmp_path))
     lease.close()
     assert not [thread for thread in threading.enumerate() if str(tmp_path) in thread.name]
@@ -191,10 +192,10 @@ def test_an_absurd_port_file_costs_nothing_but_the_port(tmp_path, content):
         note.mkdir()
     else:
         note.write_bytes(content if isinstance(content, bytes) else content.encode())
-    port = guardian._usable_port(note, other=False)
+    port = supervisor._usable_port(note, other=False)
     assert 1023 < port < 65536
     if content is not None:
-        assert guardian._usable_port(note, other=False) == port
+        assert supervisor._usable_port(note, other=False) == port
 
 
 def test_it_starts_beside_an_absurd_port_file_and_state(tmp_path):
@@ -250,13 +251,13 @@ def test_it_may_open_as_many_files_as_the_hard_limit_allows(limited, tmp_path):
 def test_a_hard_limit_that_is_too_low_is_told_of(limited, tmp_path):
     assert limited(256, 300).startswith("mongodb://")
     sentence = "mongod may open only 300 files, connections included, and may end for want of more"
-    for told in (tmp_path / "stderr.txt", tmp_path / "mongodb" / "guardian.log"):
+    for told in (tmp_path / "stderr.txt", tmp_path / "mongodb" / "supervisor.log"):
         assert sentence in told.read_text()
 
 
 def test_a_server_that_ends_again_and_again_is_waited_for_longer_and_says_why(tmp_path, capsys):
     """The program stands for a mongod that dies as soon as it works."""
-    server = guardian.Server(tmp_path, "unused", "1", files=1024)
+    server = supervisor.Server(tmp_path, "unused", "1", files=1024)
     started_at, now = [], [1000.0]
     server._clock = lambda: now[0]
 
@@ -312,7 +313,7 @@ def test_a_program_that_does_not_run_here_says_what_it_lacks(tmp_path):
 
 
 def test_without_any_program_the_way_out_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.storage.mongod._candidates", lambda _: [])
+    monkeypatch.setattr("app.storage.embedded.mongod._candidates", lambda _: [])
     with pytest.raises(NoMongod, match=r"no wheel .* this platform.*QM_MONGODB_URI"):
         find_mongod(None, tmp_path)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pymongo import MongoClient
 
-from tests.document import OPERATIONS
+from tests.openapi_document import OPERATIONS
 from tests.system.fuzz import fuzz, fuzzable, summed_up
 
 # All there are but one, object_level_authorization, of which not every version knows: it is about

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.http.examples import ITEM, PASSWORD, PLAYER
-from tests.document import OPERATIONS
+from app.http.fields import EXAMPLE as PASSWORD
+from app.openapi.examples import ITEM, PLAYER
+from tests.openapi_document import OPERATIONS
 from tests.system.programs import serving
 
 PYTHON = f"""

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
-from app.storage import schema
-from app.storage.mongod import find_mongod
+from app.storage.embedded.mongod import find_mongod
+from app.storage.schema import collections as schema
 from tests.guide import blocks, chapters, shell_blocks
 from tests.system.programs import PROGRAM, answers, free_port, wait_until
 from tests.system.test_releases import ask, unit

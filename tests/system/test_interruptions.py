@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from pymongo import MongoClient, UpdateOne
 
 from app.__main__ import main
-from app.cli.world import World
-from app.storage import migrations, schema
+from app.demo.world import World
+from app.storage.schema import collections as schema
+from app.storage.schema import migrations
 from tests import older_databases
 from tests.factories import NOW
 from tests.system.programs import PROGRAM, environment

@@ -17,7 +17,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, LoginPassword
 
 import config
-from app.auth.powers import Role
+from app.auth.roles import Role
 from tests.factories import World, sha256
 
 RESET = "/api/v1/users/Alice/password/reset"

@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.storage import schema
-from app.storage.migrations import CURRENT
+from app.storage.schema import collections as schema
+from app.storage.schema.migrations import CURRENT
 from tests.exposition import Exposition
 from tests.factories import guid, make_player
 from tests.system.programs import answers, environment, free_port, run, serving, wait_until

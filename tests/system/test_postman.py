@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.apidocs import COLLECTION, ENVIRONMENT
-from app.http.examples import PLAYER
+from app.openapi.examples import PLAYER
 from tests.system.programs import run, serving
 
 KEPT = Path(__file__).parents[2] / "postman"

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
-from app.storage.migrations import CURRENT
+from app.storage.schema.migrations import CURRENT
 from tests.exposition import Exposition
 from tests.system.programs import environment, free_port, wait_until
 

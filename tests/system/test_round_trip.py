@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from pymongo import MongoClient
 
 from app.__main__ import main
-from app.storage import schema
+from app.storage.schema import collections as schema
 from tests.factories import guid, make_bag, make_player, make_user
-from tests.worlds import worlds
+from tests.strategies import worlds
 
 KINDS = ("users", "players", "bags")
 FROM, TO = "round_trip_from", "round_trip_to"

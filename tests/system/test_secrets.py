@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from app.__main__ import main
-from app.storage import schema
-from tests.documented import DOORS, FRONT_DOORS
+from app.storage.schema import collections as schema
+from tests.endpoint_table import DOORS, FRONT_DOORS
 from tests.factories import NOW, guid
-from tests.system.house import DATABASE, House
 from tests.system.leaks import Known, misframed, right_ask, wrong_asks
+from tests.system.secret_leaks import DATABASE, House
 from tests.system.test_mail import code_in
 
 RESET = next(door for door in DOORS if door.number == "26")

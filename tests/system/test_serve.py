@@ -49,7 +49,7 @@ def test_the_demo_is_served_and_ctrl_c_leaves_nothing_behind(tmp_path):
         assert f"{server.base}/api/docs" in server.output.read_text()
         server.send_signal(signal.SIGINT)
         assert server.wait(60) == 0
-    # The guardian gives up its lock a moment before it is gone.
+    # The supervisor gives up its lock a moment before it is gone.
     wait_until(lambda: not processes_with(str(tmp_path)), seconds=10)
     assert not processes_with(f"--port {server.port}")
 

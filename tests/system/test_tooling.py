@@ -19,8 +19,8 @@ import pytest
 from pymongo import MongoClient
 
 from tests.factories import guid, make_player
+from tests.system.faulty_http_proxy import relaying
 from tests.system.programs import serving
-from tests.system.relay import relaying
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLE = DOCS / "examples" / "give_items.py"

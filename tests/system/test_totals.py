@@ -11,11 +11,11 @@ from pymongo.errors import PyMongoError
 
 import config
 from app import create_app
-from app.auth.powers import Role
-from app.http.stores import PARTS
-from app.storage import schema
+from app.auth.roles import Role
+from app.http.context import SERVICES
 from app.storage.client import Storage
-from app.storage.mongod import find_mongod
+from app.storage.embedded.mongod import find_mongod
+from app.storage.schema import collections as schema
 from tests.factories import World, make_player
 from tests.system.programs import free_port, wait_until
 
@@ -58,7 +58,7 @@ def app(tmp_path):
     )
     app.port = port
     yield app
-    app.extensions[PARTS][Storage].close()
+    app.extensions[SERVICES][Storage].close()
 
 
 def test_the_total_is_right_after_a_crash_although_the_address_is_the_same(app, tmp_path):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import click
 
-from app.cli.progress import progress
-from app.storage.embedded import Lease
+from app.progress import progress
+from app.storage.embedded.lease import Lease
 from tests.system import fuzz
 from tests.system.chaos import clock, disk, faults, games, network, report, skew, splits
 from tests.system.chaos.replicas import replica_set

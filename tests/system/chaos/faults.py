@@ -14,13 +14,13 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from app.storage.embedded import read_state
-from tests.system.cable import Cable
+from app.storage.embedded.lease import read_state
 from tests.system.chaos.clock import Clock
 from tests.system.chaos.disk import small_disk
 from tests.system.chaos.service import service
 from tests.system.chaos.storm import Storm
 from tests.system.programs import wait_until
+from tests.system.tcp_proxy import Cable
 
 EMBEDDED = {"ENV": "development", "EMBEDDED_CACHE_GB": "0.25"}
 DAY = 24 * 3600
@@ -159,7 +159,7 @@ def _fill_and_free(storm, disk):
     """Fill the disk until MongoDB has given up and said why."""
     refused = storm.count(503)
     disk.fill()
-    said = disk.folder / "mongodb" / "guardian.log"
+    said = disk.folder / "mongodb" / "supervisor.log"
     wait_until(lambda: storm.count(503) > refused and "is full" in said.read_text())
     said.write_text("")
     disk.free()

@@ -12,7 +12,7 @@ from pathlib import Path
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from app.storage.mongod import find_mongod
+from app.storage.embedded.mongod import find_mongod
 from tests.system.chaos.network import LOOPBACK
 from tests.system.programs import free_port, wait_until
 

@@ -1,0 +1,73 @@
+"""The guard at the door: the decorator that every view carries."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from flask import Flask
+
+from app.auth.callers import Caller, Callers
+from app.auth.roles import Role
+from app.auth.tokens import AccessTokens
+from app.errors import Unauthorized
+from app.http.api import UnguardedView
+from app.http.context import current, current_environ
+from app.http.tracing import CALLER
+from app.storage.limits.quotas import Quotas
+
+View = TypeVar("View", bound=Callable[..., Any])
+
+tokens = current(AccessTokens)
+callers = current(Callers)
+quotas = current(Quotas)
+
+
+def required(*roles: Role) -> Callable[[View], View]:
+    """Let only callers in who have these roles; the role to use the API at all is among them."""
+    needed = tuple(dict.fromkeys((Role.API, *roles)))
+
+    def decorator(view: View) -> View:
+        @functools.wraps(view)
+        def guarded(**path: Any) -> Any:
+            caller = identify()
+            for role in needed:
+                caller.require(role)
+            quotas.use(caller.id)
+            return view(**path)
+
+        guarded.access = needed  # type: ignore[attr-defined] # what the Blueprint looks for
+        return cast(View, guarded)
+
+    return decorator
+
+
+def public(view: View) -> View:
+    """Let everybody in, on purpose."""
+    view.access = ()  # type: ignore[attr-defined] # what the Blueprint looks for
+    return view
+
+
+def identify() -> Caller:
+    """Return who calls, or raise Unauthorized."""
+    environ = current_environ.get()
+    scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthorized
+    caller = callers.get(tokens.check(token.strip(" ")))
+    environ[CALLER] = caller
+    return caller
+
+
+def caller() -> Caller:
+    """Return who was let in to this view."""
+    known: Caller = current_environ.get()[CALLER]
+    return known
+
+
+def check_every_view(app: Flask) -> None:
+    """Refuse an application with a view that says neither whom it lets in nor that it is open."""
+    for endpoint, view in app.view_functions.items():
+        if not hasattr(view, "access"):
+            raise UnguardedView(f"The view '{endpoint}' has no role decorator.")

@@ -1,0 +1,237 @@
+"""A believable world to try things on. The same numbers always make the same world."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import uuid
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from app.players import domain as players
+from app.types import Document
+from app.users import domain as users
+
+FIRST = (
+    "Al Bar Cor Dag El Fen Gor Hal Is Jor Kel Lor Mir Nor Or Per Quin Ro Sel Tor Ul Ver Wil Yor "
+    "Zan Ash Bryn Cael Dra Ebr Fal Gwen Hild Ing Kae Lys Mor Nim Sig Thal"
+).split()
+MIDDLE = "a e i o u an ar en er il in ir ol on or un ae ei ia ue".split()
+LAST = (
+    "dric dor wyn mir dan ra lia neth gar thas bert rik na ris win la ton mund dis vel "
+    "rian sha ven lor kas mar then dra nor lin"
+).split()
+PLACES = (
+    "Ashford Briarwood Coldwater Dawnmere Eastvale Frostholm Greywick Highmoor Ironhill Kingsport "
+    "Lakeside Millbrook Northgate Oakhaven Pinecrest Ravenrock Silverlake Thornfield Westreach "
+    "Yarrow Stonebridge Redcliff Goldcrest Mistvale Farhaven Deepwell Brightwater Hollowmere "
+    "Summerfield Elmstead"
+).split()
+CLASSES = ("Warrior", "Mage", "Ranger", "Cleric", "Rogue", "Paladin", "Druid", "Bard")
+STACKS = (
+    "Health Potion, Mana Potion, Bread, Iron Ore, Gold Ore, Oak Log, Herb, Feather, Arrow, Rune, "
+    "Fish, Leather, Gem, Coin, Torch, Antidote, Cloth, Coal, Bone, Egg"
+).split(", ")
+GEAR = (
+    "Iron Sword, Oak Bow, Ash Staff, Steel Helm, Chain Mail, Leather Boots, Silver Ring, Amulet, "
+    "Round Shield, Dagger, War Axe, Silk Robe"
+).split(", ")
+SPELLS = (
+    "Fireball, Heal, Frost Bolt, Lightning, Shield, Haste, Poison, Revive, Teleport, Bless, Curse, "
+    "Light, Barrier, Drain, Summon, Quake"
+).split(", ")
+VARIABLES = (
+    "Tutorial Done, Quest Step, Reputation, Boss Defeated, House Owned, Daily Streak, Title, Guild"
+).split(", ")
+
+DAY = 24 * 3600
+EPOCH = datetime(2024, 1, 1, tzinfo=timezone.utc)
+GIVEN = len(FIRST) * len(MIDDLE) * len(LAST)
+# Steps through all given names in an order that looks like none; coprime to their number.
+STRIDE = 9973
+
+
+def guid(kind: str, name: object) -> str:
+    """Return the id that something of this world always has."""
+    digest = hashlib.sha256(f"{kind} {name}".encode()).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=4))
+
+
+ITEM_IDS = {name: guid("item", name) for name in (*STACKS, *GEAR, "Bag")}
+SPELL_IDS = [guid("spell", name) for name in SPELLS]
+CLASS_IDS = {name: guid("class", name) for name in CLASSES}
+MAP_IDS = {name: guid("map", name) for name in PLACES}
+VARIABLE_IDS = {name: guid("variable", name) for name in VARIABLES}
+FLAGS = {"Tutorial Done", "Boss Defeated", "House Owned"}
+
+
+def given_name(index: int) -> str:
+    index = index * STRIDE % GIVEN
+    index, first = divmod(index, len(FIRST))
+    last, middle = divmod(index, len(MIDDLE))
+    return FIRST[first] + MIDDLE[middle] + LAST[last]
+
+
+def player_name(index: int) -> str:
+    """Return a name that no other index has: a given name, then a place, then a number."""
+    generation, place = divmod(index // GIVEN, len(PLACES) + 1)
+    name = given_name(index)
+    name += f" of {PLACES[place - 1]}" if place else ""
+    return f"{name} {generation + 1}" if generation else name
+
+
+def user_name(index: int) -> str:
+    generation = index // GIVEN
+    name = given_name(index).lower()
+    return f"{name}{generation}" if generation else name
+
+
+class World:
+    """Users, their players, and the players' bags."""
+
+    # SHA-256 of the word demo: the password of every user of this world.
+    PASSWORD = hashlib.sha256(b"demo").hexdigest()
+
+    def __init__(self, user_count: int, now: datetime, password_hash: str) -> None:
+        self._user_count = user_count
+        self._now = now
+        self._password_hash = password_hash
+
+    def users(self) -> Iterator[Document]:
+        for index in range(self._user_count):
+            yield self._user(index)
+
+    def players(self, count: int) -> Iterator[Document]:
+        for index in range(count):
+            yield self._player(index)
+
+    def bags(self, count: int) -> Iterator[Document]:
+        for index in filter(carries_bag, range(count)):
+            rng = random.Random(f"bag {index}")  # nosec B311 # noqa: S311 (a world, no secret)
+            size = rng.choice((8, 12, 16))
+            slots = _slots(rng, size, rng.randint(0, size))
+            bag = {"_id": guid("bag", index), "SlotCount": size, "Slots": slots}
+            yield {**bag, "Version": 0, "Journal": []}
+
+    def _user(self, index: int) -> Document:
+        name = user_name(index)
+        now = EPOCH + timedelta(seconds=index * 977 % (600 * DAY))
+        user = users.new_account(
+            guid("user", index), name, f"{name}@example.com", self._password_hash, now
+        )
+        if index % 40 == 7:
+            user |= {"IsMuted": True, "MuteReason": "Spamming in the market."}
+        return user
+
+    def _player(self, index: int) -> Document:
+        rng = random.Random(index)  # nosec B311 # noqa: S311 (a world, no secret)
+        level = min(100, 1 + int(rng.expovariate(1 / 18)))
+        created = EPOCH + timedelta(seconds=_below(rng, 600 * DAY))
+        return players.stored(
+            {
+                **players.defaults(created),
+                "Id": guid("player", index),
+                "Name": player_name(index),
+                "UserId": guid("user", _below(rng, self._user_count)),
+                **_character(rng, level),
+                **self._presence(rng, index, created),
+                "PlayTimeSeconds": _below(rng, level * 7200),
+                "Inventory": self._inventory(rng, index),
+                "Bank": _pick(rng, BANKS),
+                "Spells": _pick(rng, SPELL_BOOKS[level // 25]),
+                "Variables": _pick(rng, VARIABLE_SETS),
+            }
+        )
+
+    def _presence(self, rng: random.Random, index: int, created: datetime) -> Document:
+        is_online = index % 25 == 4
+        left = created + timedelta(seconds=_below(rng, 60 * DAY))
+        seen = self._now if is_online else left
+        place = _pick(rng, PLACES)
+        return {
+            "Online": is_online,
+            "InBank": is_online and rng.random() < 0.1,
+            "LastOnline": seen,
+            "LastSeen": seen,
+            "MapId": MAP_IDS[place],
+            "MapName": place,
+            "X": _below(rng, 32),
+            "Y": _below(rng, 26),
+            "Dir": _below(rng, 4),
+        }
+
+    def _inventory(self, rng: random.Random, index: int) -> Document:
+        slots = _pick(rng, INVENTORIES)
+        if not carries_bag(index):
+            return slots
+        free = next(str(slot) for slot in range(35) if str(slot) not in slots)
+        bag = {"ItemId": ITEM_IDS["Bag"], "Quantity": 1, "BagId": guid("bag", index)}
+        return {**slots, free: bag}
+
+
+def _character(rng: random.Random, level: int) -> Document:
+    class_name = _pick(rng, CLASSES)
+    health, mana = 80 + 12 * level, 30 + 6 * level
+    return {
+        "ClassId": CLASS_IDS[class_name],
+        "ClassName": class_name,
+        "Gender": _below(rng, 2),
+        "Level": level,
+        "Exp": _below(rng, level * 100),
+        "ExperienceToNextLevel": level * 100,
+        "StatPoints": _below(rng, 6),
+        "MaxVitals": [health, mana],
+        "Vitals": [1 + _below(rng, health), _below(rng, mana)],
+        "BaseStats": [5 + level + _below(rng, 16) for _ in range(5)],
+        "StatPointAllocations": [_below(rng, level + 1) for _ in range(5)],
+        "Sprite": f"{class_name.lower()}_{_below(rng, 4)}.png",
+        "Face": f"{class_name.lower()}.png",
+    }
+
+
+def carries_bag(index: int) -> bool:
+    return index % 10 == 3
+
+
+def _below(rng: random.Random, end: int) -> int:
+    """Return a number from 0 to end - 1, faster than randrange and as good for a world."""
+    return int(rng.random() * end)
+
+
+def _pick(rng: random.Random, choices: Sequence[Any]) -> Any:
+    return choices[int(rng.random() * len(choices))]
+
+
+def _slots(rng: random.Random, size: int, count: int) -> Document:
+    return {str(slot): _held(rng) for slot in sorted(rng.sample(range(size), count))}
+
+
+def _held(rng: random.Random) -> Document:
+    if rng.random() < 0.7:
+        return {"ItemId": ITEM_IDS[rng.choice(STACKS)], "Quantity": rng.randint(1, 250)}
+    buffs = [rng.randrange(10) if rng.random() < 0.4 else 0 for _ in range(5)]
+    held: Document = {"ItemId": ITEM_IDS[rng.choice(GEAR)], "Quantity": 1}
+    return {**held, "StatBuffs": buffs} if any(buffs) else held
+
+
+def _spells(rng: random.Random, most: int) -> Document:
+    known = rng.sample(SPELL_IDS, rng.randint(0, most))
+    return {str(slot): spell for slot, spell in enumerate(known)}
+
+
+def _variables(rng: random.Random) -> Document:
+    chosen = rng.sample(VARIABLES, rng.randrange(5))
+    return {
+        VARIABLE_IDS[name]: rng.random() < 0.5 if name in FLAGS else rng.randrange(500)
+        for name in chosen
+    }
+
+
+# What players own is drawn from these: hundreds of thousands of players are made in seconds so,
+# and no two whom one looks at own the same.
+_rng = random.Random("belongings")  # nosec B311 # noqa: S311 (a world, no secret)
+INVENTORIES = [_slots(_rng, 35, _rng.randint(3, 14)) for _ in range(499)]
+BANKS = [_slots(_rng, 100, _rng.randrange(12)) for _ in range(503)]
+SPELL_BOOKS = [[_spells(_rng, 2 + 2 * tier) for _ in range(101)] for tier in range(5)]
+VARIABLE_SETS = [_variables(_rng) for _ in range(211)]

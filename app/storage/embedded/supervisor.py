@@ -1,0 +1,326 @@
+"""Runs the embedded MongoDB for as long as somebody uses it.
+
+Started as a program by lease.py beside it. It imports nothing of this project, to start fast.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure, PyMongoError
+
+REPLICA_SET = "quartermaster"
+NOT_YET_INITIALIZED = 94
+LOCK_SECONDS = 0.5
+START_SECONDS = 45
+STOP_SECONDS = 45
+ATTEMPTS = 3
+POLL_SECONDS = 0.1
+# How long to wait with another start; each time twice as long where a server soon ends again.
+REVIVE_SECONDS = 2.0
+LONGEST_REVIVE_SECONDS = 30.0
+STEADY_SECONDS = 60.0
+NO_SPACE = b"No space left on device"
+TOO_MANY_FILES = b"Too many open files"
+# Every connection, collection and index is an open file to MongoDB.
+FEW_FILES = 4096
+LAST_WORDS = 64 * 1024
+# MongoDB makes its journal in files of 100 MB, and its log may have no room to say so.
+LITTLE_SPACE = 300 * 1024 * 1024
+
+
+def main(folder: Path, mongod: str, cache_gb: str) -> int:
+    supervisor_lock = (folder / "supervisor.lock").open("a")
+    users_lock = (folder / "users.lock").open("a")
+    if not _lock_within(supervisor_lock, LOCK_SECONDS):
+        return 0  # somebody else's supervisor was faster, and serves us as well
+    server = Server(folder, mongod, cache_gb, files=_raise_file_limit())
+    former = _state_of(folder).get("pid")
+    # Before the lock shows that there is a supervisor: a killed one left a stale server.json.
+    server.retract()
+    if os.fork():
+        return 0  # the lock is taken; whoever started us need not wait for the rest
+    _say(f"The supervisor, process {os.getpid()}, begins.")
+    try:
+        server.outlast(former)
+        server.start()
+        # Granted when the last user is gone, and kept to the end: newcomers wait for ours.
+        while not _try_lock(users_lock):
+            time.sleep(POLL_SECONDS)
+            server.revive()
+    finally:
+        server.stop()
+    return 0
+
+
+class Server:
+    """One MongoDB server, and what other programs are told of it."""
+
+    def __init__(self, folder: Path, mongod: str, cache_gb: str, files: int) -> None:
+        self._folder = folder
+        self._command = [mongod, "--wiredTigerCacheSizeGB", cache_gb]
+        self._state = folder / "server.json"
+        # MongoDB inherits it, and so holds the lock until it is gone, be we killed before.
+        self._lock = (folder / "server.lock").open("a")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
+        self._files = files
+        self._clock = time.monotonic
+        self._started_at = self._not_before = 0.0
+        self._pause = REVIVE_SECONDS / 2
+
+    def outlast(self, former: int | None) -> None:
+        """Wait for the mongod of a killed supervisor: it still has the port and the data."""
+        for signal_ in (signal.SIGTERM, signal.SIGKILL):
+            if _lock_within(self._lock, 0):
+                return
+            # Linux has told it to end; elsewhere it would never.
+            if former:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(former, signal_)
+            _lock_within(self._lock, STOP_SECONDS)
+
+    def start(self) -> None:
+        """Start on the former port, where programs that outlived a crash still look, or another."""
+        self.retract()
+        deadline = time.monotonic() + START_SECONDS
+        for attempt in range(ATTEMPTS):
+            self._port = _usable_port(self._folder / "port", other=attempt > 0)
+            if self._starts(deadline):
+                return
+        raise SystemExit(self._fault())
+
+    def revive(self) -> None:
+        """Start again what has died on its own, in the place where programs look for it."""
+        if not self._process or self._process.poll() is None or self._clock() < self._not_before:
+            return
+        self.retract()
+        lived, code = self._clock() - self._started_at, self._process.returncode
+        _say(f"mongod ended with {code} after {lived:.0f} s, and is started again: {self._fault()}")
+        # A full disk, above all, is made room on some time: whoever still uses us wants to go on.
+        with contextlib.suppress(OSError):
+            if self._starts(self._clock() + START_SECONDS):
+                self._pause = 2 * self._pause if lived < STEADY_SECONDS else REVIVE_SECONDS
+                self._not_before = self._clock() + min(self._pause, LONGEST_REVIVE_SECONDS)
+                return
+        self._not_before = self._clock() + REVIVE_SECONDS
+
+    def stop(self) -> None:
+        self.retract()
+        self._end()
+
+    def retract(self) -> None:
+        """Tell nobody of a server any more."""
+        self._state.unlink(missing_ok=True)
+
+    def _starts(self, deadline: float) -> bool:
+        self._started_at = self._clock()
+        self._process = self._run(self._port)
+        if self._becomes_primary(self._port, deadline):
+            self._publish(self._port)
+            return True
+        self._end()
+        return False
+
+    def _fault(self) -> str:
+        """Return why mongod does not run, as far as can be seen."""
+        said = _end_of(self._folder / "mongod.log")
+        if shutil.disk_usage(self._folder).free < LITTLE_SPACE or NO_SPACE in said:
+            return f"the disk that holds {self._folder} is full, or nearly so."
+        if TOO_MANY_FILES in said:
+            return _too_few(self._files)
+        return "mongod ends or does not become usable; its words are in mongod.log."
+
+    def _run(self, port: int) -> subprocess.Popen[bytes]:
+        data = self._folder / "data"
+        data.mkdir(exist_ok=True)
+        return subprocess.Popen(  # nosec B603 # noqa: S603 (the program that find_mongod chose)
+            [
+                *(*self._command, "--dbpath", str(data), "--replSet", REPLICA_SET),
+                *("--bind_ip", "127.0.0.1", "--port", str(port), "--nounixsocket"),
+                *("--oplogSize", "256", "--quiet"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=_fresh_log(self._folder / "mongod.log"),
+            stderr=subprocess.STDOUT,
+            preexec_fn=_die_with_parent,
+            pass_fds=[self._lock.fileno()],
+        )
+
+    def _becomes_primary(self, port: int, deadline: float) -> bool:
+        client: MongoClient[dict[str, Any]] = MongoClient(
+            "127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=200
+        )
+        with client:
+            return self._until(lambda: _configured(client, port), deadline) and self._until(
+                lambda: bool(client.admin.command("hello")["isWritablePrimary"]), deadline
+            )
+
+    def _until(self, holds: Callable[[], bool], deadline: float) -> bool:
+        while self._process and self._process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(PyMongoError):
+                if holds():
+                    return True
+            time.sleep(0.02)
+        return False
+
+    def _publish(self, port: int) -> None:
+        """Tell other programs where the server is, in one step."""
+        uri = f"mongodb://127.0.0.1:{port}/?directConnection=true"
+        pid = self._process.pid if self._process else 0
+        draft = self._state.with_suffix(".new")
+        warning = _too_few(self._files) if self._files < FEW_FILES else None
+        state = {"uri": uri, "pid": pid, "supervisor": os.getpid(), "warning": warning}
+        draft.write_text(json.dumps(state))
+        draft.replace(self._state)
+        if warning:
+            _say(warning)
+
+    def _end(self) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _configured(client: MongoClient[dict[str, Any]], port: int) -> bool:
+    """Make this server the only member of its set, under the port that it has today."""
+    host = f"127.0.0.1:{port}"
+    try:
+        config = client.admin.command("replSetGetConfig")["config"]
+    except OperationFailure as error:
+        if error.code != NOT_YET_INITIALIZED:
+            raise
+        members = [{"_id": 0, "host": host}]
+        client.admin.command("replSetInitiate", {"_id": REPLICA_SET, "members": members})
+    else:
+        if config["members"][0]["host"] != host:
+            config["members"][0]["host"] = host
+            config["version"] += 1
+            client.admin.command("replSetReconfig", config, force=True)
+    return True
+
+
+def _usable_port(note: Path, other: bool) -> int:
+    """Return the port that was used last, if it is free and not a different one that is wanted."""
+    former = 0 if other else _noted_port(note)
+    with socket.socket() as probe:
+        # As MongoDB does it: connections that have just ended do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", former))
+        except OSError:
+            probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    # Without a note, the next start is on another port, and no more.
+    with contextlib.suppress(OSError):
+        note.write_text(str(port))
+    return port
+
+
+def _noted_port(note: Path) -> int:
+    """Return the port of a note, or 0 for any where it holds none."""
+    try:
+        port = int(note.read_text())
+    except (OSError, ValueError):
+        return 0
+    return port if 0 < port < 65536 else 0
+
+
+def _state_of(folder: Path) -> dict[str, Any]:
+    """Return what a former supervisor said of its server, if it had no time to take it back."""
+    try:
+        state = json.loads((folder / "server.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def _raise_file_limit() -> int:
+    """Let MongoDB open as many files as we may allow; return how many."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Where there is no hard limit, macOS has one all the same.
+    for wanted in (hard, 10240):
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            break
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft if soft != resource.RLIM_INFINITY else sys.maxsize
+
+
+def _too_few(files: int) -> str:
+    return (
+        f"mongod may open only {files} files, connections included, and may end for want of more: "
+        f"raise the hard limit (ulimit -Hn) to {FEW_FILES} or more."
+    )
+
+
+def _say(sentence: str) -> None:
+    """Add to supervisor.log."""
+    print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {sentence}", flush=True)
+
+
+def _end_of(log: Path) -> bytes:
+    """Return the last words in a log, which may be long."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_WORDS))
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _fresh_log(log: Path) -> IO[bytes]:
+    """Start a new log and keep the one before it, which may tell of a crash."""
+    with contextlib.suppress(FileNotFoundError):
+        log.replace(log.with_suffix(".log.1"))
+    return log.open("wb")
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to stop MongoDB should even the supervisor be killed."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
+
+
+def _lock_within(file: IO[str], seconds: float) -> bool:
+    """Take a lock that somebody may look at, and so hold, for an instant."""
+    deadline = time.monotonic() + seconds
+    while not _try_lock(file):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _try_lock(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))

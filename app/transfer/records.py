@@ -1,0 +1,191 @@
+"""Records as import reads and export writes them: the document's field names, a record a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from marshmallow import ValidationError, post_load, validate, validates, validates_schema
+
+from app.errors import Conflict
+from app.http.api import Schema
+from app.http.fields import Flag, Guid, Integer, Moment, PasswordHash, Text
+from app.http.json import encode
+from app.items import domain as items
+from app.items.schemas import SlotList
+from app.players import domain as players
+from app.players.schemas import PlayerSchema
+from app.spells import domain as spells
+from app.storage.extended import from_json, to_json
+from app.transfer.fields import PowerField, SpellList, VariableList, check_name, integers
+from app.types import Document
+from app.users import domain as users
+from app.variables import domain as variables
+
+LARGEST_BAG = 10_000
+
+
+class PlayerRecord(PlayerSchema):
+    """A player with everything embedded in it. Fields that we do not know are kept."""
+
+    BaseStats = integers(5)
+    StatPointAllocations = integers(5)
+    Variables = VariableList()
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._declared_fields = {
+            **self._declared_fields,
+            "Inventory": SlotList(sizes["INVENTORY_SIZE"], sizes["STACK_LIMIT"]),
+            "Bank": SlotList(sizes["BANK_SIZE"], sizes["STACK_LIMIT"]),
+            "Spells": SpellList(sizes["SPELLS_SIZE"]),
+        }
+        super().__init__()
+
+    @validates("Name")
+    def has_a_usable_name(self, value: str, data_key: str) -> None:
+        check_name(value)
+
+    @validates_schema(pass_original=True)
+    def leaves_internals_alone(self, _: Document, original: Document, **__: Any) -> None:
+        for name in original:
+            if name in players.INTERNAL or name == "_id" or name.startswith("$") or "." in name:
+                raise ValidationError("Is a name that cannot be stored on a player.", name)
+
+    @post_load
+    def reads_further_fields(self, data: Document, **_: Any) -> Document:
+        for name in data.keys() - self.fields.keys():
+            try:
+                data[name] = from_json(data[name])
+            except ValueError:
+                raise ValidationError("Is not what its $ says that it is.", name) from None
+        return data
+
+    def document(self, record: Document, now: datetime, version: int) -> Document:
+        complete = {**players.defaults(now), **record}
+        for name in ("Inventory", "Bank"):
+            if name in record:
+                complete[name] = items.stored(record[name])
+        return players.stored(complete, version)
+
+    def record(self, document: Document) -> Document:
+        """Return what export writes of a document."""
+        record = {name: value for name, value in document.items() if name not in players.INTERNAL}
+        # A game may have stored a field of that name; the Id that counts is another.
+        record["Id"] = record.pop("_id")
+        for name in record.keys() - self.fields.keys():
+            record[name] = to_json(record[name])
+        for name in ("Inventory", "Bank"):
+            record[name] = _slots(record.get(name, {}))
+        record["Spells"] = spells.served(record.get("Spells", {}))
+        record["Variables"] = variables.served(record.get("Variables", {}))
+        return _ordered(self, record)
+
+
+class BagRecord(Schema):
+    """A bag and what is in it."""
+
+    Id = Guid(required=True)
+    SlotCount = Integer(0, LARGEST_BAG, required=True)
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        slots = SlotList(LARGEST_BAG, sizes["STACK_LIMIT"], load_default=list)
+        self._declared_fields = {**self._declared_fields, "Slots": slots}
+        super().__init__()
+
+    @validates_schema(skip_on_field_errors=True)
+    def has_room(self, data: Document, **_: Any) -> None:
+        if any(slot["Slot"] >= data["SlotCount"] for slot in data["Slots"]):
+            raise ValidationError("Must lie below SlotCount.", "Slots")
+
+    def document(self, record: Document, now: datetime, version: int) -> Document:
+        slots = items.stored(record["Slots"])
+        return {
+            "_id": record["Id"],
+            "SlotCount": record["SlotCount"],
+            "Slots": slots,
+            "Version": version,
+            "Journal": [],
+        }
+
+    def record(self, document: Document) -> Document:
+        return {
+            "Id": document["_id"],
+            "SlotCount": document["SlotCount"],
+            "Slots": _slots(document["Slots"]),
+        }
+
+
+class UserRecord(Schema):
+    """An account. Password is the SHA-256; PasswordHash is what export writes in its stead."""
+
+    Id = Guid(required=True)
+    Name = Text(required=True)
+    Email = Text(required=True)
+    Power = PowerField(load_default=lambda: dict(users.NO_POWER))
+    Password = PasswordHash()
+    PasswordHash = Text(
+        allow_none=True,
+        load_default=None,
+        validate=validate.Regexp(r"^\$argon2id\$", error="Must be an argon2id hash."),
+    )
+    IsMuted = Flag(load_default=False)
+    MuteReason = Text(allow_none=True, load_default=None)
+    CreationDate = Moment()
+    # Codes live for minutes; a file outlives them.
+    PasswordResetCode = Text(allow_none=True)
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__()
+
+    @validates("Name")
+    def has_a_usable_name(self, value: str, data_key: str) -> None:
+        check_name(value)
+
+    @validates("Email")
+    def has_a_plausible_email(self, value: str, data_key: str) -> None:
+        if not users.is_email(value):
+            raise ValidationError("Must be an email address.")
+
+    def document(self, record: Document, now: datetime, version: int) -> Document:
+        kept = {k: v for k, v in record.items() if k not in ("Password", "PasswordResetCode")}
+        return users.stored({"CreationDate": now, **kept}, version)
+
+    def record(self, document: Document) -> Document:
+        record = {name: value for name, value in document.items() if name not in users.INTERNAL}
+        record["Id"] = record.pop("_id")
+        flags = {name: record["Power"][name] for name in users.NO_POWER if name in record["Power"]}
+        record["Power"] = {**flags, **record["Power"]}
+        return _ordered(self, record)
+
+
+Record = PlayerRecord | BagRecord | UserRecord
+
+RECORDS: dict[str, type[Record]] = {
+    "users": UserRecord,
+    "players": PlayerRecord,
+    "bags": BagRecord,
+}
+
+
+def export_line(kind: str, record: Record, document: Document) -> bytes:
+    """Return a document as a line of JSON, or raise Conflict where it cannot be exported whole."""
+    id_ = document["_id"]
+    try:
+        return encode(record.record(document)) + b"\n"
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        sentence = f"{id_} of the {kind} is damaged: quartermaster db check says how."
+        raise Conflict(sentence) from error
+
+
+def _slots(stored: Document) -> list[Document]:
+    """Return slots as export writes them; what cannot be read must not be left behind silently."""
+    if not all(items.is_readable(slot, held) for slot, held in stored.items()):
+        raise ValueError("a slot cannot be read")
+    return items.filled(stored)
+
+
+def _ordered(schema: Schema, record: Document) -> Document:
+    """Return a record with its fields in one order, in whichever they were stored."""
+    known = [name for name in schema.fields if name in record]
+    return {name: record[name] for name in (*known, *sorted(record.keys() - known))}

@@ -1,0 +1,116 @@
+"""Checks a whole file of records before anything of it is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+from typing import IO
+
+import orjson
+from flask import current_app
+
+from app.errors import Invalid
+from app.http.context import current
+from app.http.parser import load
+from app.progress import progress
+from app.storage import bulk
+from app.storage.client import Storage
+from app.storage.swap import fresh_stamp, fresh_version
+from app.transfer.records import RECORDS, Record
+from app.types import Document
+from app.users.passwords import Passwords
+
+# What must differ from record to record beside the Id, by the field that holds it in the file.
+UNIQUE = {
+    "users": {"NameKey": "Name", "EmailKey": "Email"},
+    "players": {"NameKey": "Name"},
+    "bags": {},
+}
+HASHED_AT_ONCE = 64
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+storage = current(Storage)
+passwords = current(Passwords)
+
+
+def check(kind: str, file: IO[bytes], spool: bulk.Spool) -> Iterator[str]:
+    """Put the documents of good lines into the spool, and yield what is wrong with the others."""
+    lines: dict[str, dict[str, int]] = {field: {} for field in ("_id", *UNIQUE[kind])}
+    owners: dict[str, dict[str, str]] = {field: {} for field in UNIQUE[kind]}
+    for number, document in _documents(kind, file):
+        if isinstance(document, str):
+            yield f"Line {number}: {document}"
+            continue
+        for field, seen in lines.items():
+            value = document[field]
+            if value in seen:
+                name = {"_id": "Id", **UNIQUE[kind]}[field]
+                yield f"Line {number}: the field '{name}' is the same as on line {seen[value]}."
+            seen.setdefault(value, number)
+            if field in owners:
+                owners[field][value] = document["_id"]
+        try:
+            spool.add(document)
+        except Invalid as error:
+            yield f"Line {number}: {error}"
+    for field, name in UNIQUE[kind].items():
+        for value in bulk.clashes(storage.db[kind], field, owners[field]):
+            number = lines[field][value]
+            yield f"Line {number}: the field '{name}' belongs to another of the {kind}."
+
+
+def _documents(kind: str, file: IO[bytes]) -> Iterator[tuple[int, Document | str]]:
+    """Yield each line's number with its document, or with a sentence on what is wrong with it."""
+    record = RECORDS[kind](current_app.config)
+    now, version = datetime.now(timezone.utc), fresh_version()
+    with progress(f"Checking {kind}", _size(file)) as advance:
+        numbered = ((n, line) for n, line in enumerate(file, 1) if line.strip())
+        for batch in bulk.batches(numbered, HASHED_AT_ONCE):
+            values = [_parsed(line, record) for _, line in batch]
+            if kind == "users":
+                _add_password_hashes([value for value in values if isinstance(value, dict)])
+            for (number, line), value in zip(batch, values, strict=True):
+                if isinstance(value, str):
+                    yield number, value
+                else:
+                    yield number, {**record.document(value, now, version), "Stamp": fresh_stamp()}
+                advance(len(line))
+
+
+def _add_password_hashes(users: list[Document]) -> None:
+    """Hash the passwords that a file brings; an account without one keeps what it has."""
+    # Hashing is slow and runs outside of Python, on as many cores as there are.
+    with ThreadPoolExecutor() as pool:
+        brought = [user for user in users if "Password" in user]
+        hashes = pool.map(passwords.hash, [user["Password"] for user in brought])
+        for user, password_hash in zip(brought, hashes, strict=True):
+            user["PasswordHash"] = password_hash
+    silent = [user for user in users if user["PasswordHash"] is None]
+    kept = bulk.values_of(storage.db["users"], "PasswordHash", [user["Id"] for user in silent])
+    for user in silent:
+        user["PasswordHash"] = kept.get(user["Id"])
+
+
+def _parsed(line: bytes, record: Record) -> Document | str:
+    """Return the checked values of a line, or a sentence on what is wrong with it."""
+    try:
+        values = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
+    except ValueError as error:
+        return f"it is not valid JSON: {error}."
+    if not isinstance(values, dict):
+        return "it is not a JSON object."
+    try:
+        loaded: Document = load(record, values, record.unknown)
+    except Invalid as error:
+        return str(error)
+    return loaded
+
+
+def _size(file: IO[bytes]) -> int:
+    """Return how much there is to read; a pipe does not say."""
+    try:
+        return os.fstat(file.fileno()).st_size
+    except OSError:
+        return 0

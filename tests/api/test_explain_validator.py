@@ -1,0 +1,73 @@
+"""Our words on what does not fit a validator agree with MongoDB's verdict."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.storage.schema import validators
+from app.storage.schema.explain_validator import faults
+from tests.domain.test_integrity_kinds import SHAPES, SOUND, spoilt_documents
+
+
+@pytest.fixture(scope="module")
+def scratch(real_storage):
+    """A collection that takes anything."""
+    yield real_storage.client["shapes"]["scratch"]
+    real_storage.client.drop_database("shapes")
+
+
+def refused_of(scratch, documents):
+    """Return the places of the documents that MongoDB refuses."""
+    scratch.delete_many({})
+    scratch.insert_many(
+        {"_id": number, "Kind": kind, "Document": document}
+        for number, (kind, document) in enumerate(documents)
+    )
+    return {
+        found["_id"]
+        for kind, shape in SHAPES.items()
+        for found in scratch.find(
+            {"Kind": kind, "$nor": [{"$jsonSchema": {"properties": {"Document": shape}}}]}
+        )
+    }
+
+
+def test_faults_are_found_exactly_where_mongodb_refuses(scratch):
+    @settings(max_examples=40)
+    @given(st.lists(spoilt_documents(), min_size=5, max_size=25))
+    def agrees(spoilt):
+        refused = refused_of(scratch, spoilt)
+        for number, (kind, document) in enumerate(spoilt):
+            found = list(faults(SHAPES[kind], document))
+            assert bool(found) == (number in refused), (document, found)
+
+    agrees()
+
+
+def test_sound_documents_are_taken_and_those_without_a_required_field_are_not(scratch):
+    """What chance makes may all be sound, or all be not; of these, every one is known."""
+    unsound = [
+        (kind, {name: value for name, value in document.items() if name != missing})
+        for kind, document in dict(SOUND).items()
+        for missing in SHAPES[kind]["required"]
+    ]
+    assert refused_of(scratch, SOUND) == set()
+    assert refused_of(scratch, unsound) == set(range(len(unsound)))
+    assert not any(list(faults(SHAPES[kind], document)) for kind, document in SOUND)
+    assert all(list(faults(SHAPES[kind], document)) for kind, document in unsound)
+
+
+@pytest.mark.parametrize(
+    ("shape", "value", "what"),
+    [
+        (validators.COUNT, "5", "is a text, not a whole number"),
+        (validators.MOMENT_OR_NULL, 5, "is a whole number, not a time or null"),
+        (validators.GUID, "A", "is no guid in lower case"),
+        (validators.SLOTS, {"x": {}}, "has no place there"),
+        (validators.SLOTS, {"0": {"ItemId": "x"}}, "is missing"),
+    ],
+)
+def test_a_fault_is_said_in_words(shape, value, what):
+    assert what in [fault.what for fault in faults(shape, value, "Field")]

@@ -1,0 +1,64 @@
+"""Answers as gunicorn puts them on the wire."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from app.server.response import OnePieceResponse
+
+
+class Wire:
+    """Remembers what was sent, and in which pieces."""
+
+    def __init__(self):
+        self.pieces = []
+
+    def sendall(self, data):
+        self.pieces.append(data)
+
+
+@pytest.fixture
+def wire():
+    return Wire()
+
+
+def respond(wire, parts, *headers, method="GET", status="200 OK"):
+    request = SimpleNamespace(method=method, version=(1, 1), should_close=lambda: False)
+    response = OnePieceResponse(request, wire, SimpleNamespace(protocol="http"))
+    response.start_response(status, list(headers))
+    for part in parts:
+        response.write(part)
+    response.close()
+    head, _, body = b"".join(wire.pieces).partition(b"\r\n\r\n")
+    return head.decode().split("\r\n"), body
+
+
+def test_head_and_body_are_one_piece(wire):
+    head, body = respond(wire, [b"{}"], ("Content-Length", "2"), ("X-Request-ID", "7"))
+    assert len(wire.pieces) == 1
+    assert (head[0], body) == ("HTTP/1.1 200 OK", b"{}")
+    assert {"Content-Length: 2", "X-Request-ID: 7", "Connection: keep-alive"} <= set(head)
+
+
+def test_a_body_in_parts_follows_its_head(wire):
+    _, body = respond(wire, [b"a", b"b", b"c"], ("Content-Length", "3"))
+    assert (body, [len(piece) for piece in wire.pieces[1:]]) == (b"abc", [1, 1])
+
+
+def test_an_answer_to_head_is_its_head(wire):
+    head, body = respond(wire, [], ("Content-Length", "2"), method="HEAD")
+    assert (len(wire.pieces), body) == (1, b"")
+    assert "Content-Length: 2" in head
+
+
+def test_an_answer_without_content_is_its_head(wire):
+    head, body = respond(wire, [], status="204 No Content")
+    assert (len(wire.pieces), head[0], body) == (1, "HTTP/1.1 204 No Content", b"")
+
+
+def test_a_body_of_unknown_length_is_sent_in_chunks(wire):
+    head, body = respond(wire, [b"hello", b"", b"you"])
+    assert "Transfer-Encoding: chunked" in head
+    assert body == b"5\r\nhello\r\n3\r\nyou\r\n0\r\n\r\n"

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.auth.roles import FLAGS, Role, granted, revoked, roles_of
+from app.errors import Conflict, Invalid
+from app.users.domain import NO_POWER
+
+API, QUERY, MANAGE = Role.API, Role.USERS_QUERY, Role.USERS_MANAGE
+powers = st.fixed_dictionaries({flag: st.booleans() for flag in NO_POWER})
+
+
+@pytest.mark.parametrize("name", ["users.query", "Users.Query", "USERS.QUERY"])
+def test_role_names_compare_without_case(name):
+    assert Role.parse(name) is QUERY
+
+
+def test_an_unknown_role_is_told_with_those_that_exist():
+    with pytest.raises(Invalid, match=r"'king'.*api, users\.query, users\.manage"):
+        Role.parse("king")
+
+
+def test_roles_are_granted_from_the_ground_up():
+    power = granted(granted(granted(NO_POWER, API), QUERY), MANAGE)
+    assert roles_of(power) == {API, QUERY, MANAGE}
+
+
+@pytest.mark.parametrize("role", [QUERY, MANAGE])
+def test_a_role_without_what_it_rests_on_is_refused(role):
+    with pytest.raises(Conflict, match=f"'{role.value}' needs"):
+        granted(NO_POWER, role)
+
+
+@pytest.mark.parametrize(("role", "left"), [(API, set()), (QUERY, {API}), (MANAGE, {API, QUERY})])
+def test_revoking_a_role_takes_those_that_rest_on_it(role, left):
+    everything = dict.fromkeys(NO_POWER, True)
+    assert roles_of(revoked(everything, role)) == left
+
+
+@given(powers)
+def test_a_role_never_counts_without_what_it_rests_on(power):
+    held = roles_of(power)
+    assert MANAGE not in held or QUERY in held
+    assert QUERY not in held or API in held
+
+
+@given(powers, st.sampled_from(Role))
+def test_a_grant_touches_no_flag_of_the_game(power, role):
+    flags = power.keys() - set(FLAGS.values())
+    after = revoked(power, role)
+    assert {flag: after[flag] for flag in flags} == {flag: power[flag] for flag in flags}

@@ -1,0 +1,26 @@
+"""The OpenAPI document of the service, for tests that are made from it."""
+
+from __future__ import annotations
+
+import config
+from app import create_app
+from app.http.context import SERVICES
+from app.openapi.docs_page import DOCUMENT
+from app.storage.client import Storage
+
+
+def make_app():
+    """Return an application that knows its routes and no database."""
+    app = create_app(config.load({"QM_ENV": "testing"}, MONGODB_URI="mongodb://localhost"))
+    app.extensions[SERVICES][Storage].close()
+    return app
+
+
+APP = make_app()
+SPEC = APP.extensions[DOCUMENT]
+# By operation id: the path, the method, and the operation.
+OPERATIONS = {
+    operation["operationId"]: (path, method, operation)
+    for path, item in SPEC["paths"].items()
+    for method, operation in item.items()
+}

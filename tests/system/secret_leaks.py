@@ -1,0 +1,153 @@
+"""The service with a secret in every setting that may hold one, and all that comes out of it."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import datetime, timedelta, timezone
+from urllib.parse import urlsplit
+
+import requests
+from aiosmtpd.smtp import AuthResult
+
+from app.auth.roles import Role
+from app.storage.schema import collections as schema
+from app.users.passwords import Passwords
+from tests.endpoint_table import BAG, ITEM, PLAYER, SELF, SPELL, USER, VARIABLE
+from tests.factories import make_bag, make_player, make_user
+from tests.system.leaks import Ask, Known, right_ask
+from tests.system.programs import serving
+from tests.system.tcp_proxy import Cable
+from tests.system.test_mail import Mailbox, code_in, smtp_server
+
+DATABASE = "secrets"
+MANAGER = "Manager"
+SETTINGS = {
+    **{"ENV": "production", "WORKERS": "1", "THREADS": "40", "DRAIN_SECONDS": "0"},
+    **{"AUTH_CACHE_SECONDS": "60", "MONGODB_OPERATION_SECONDS": "2"},
+    **{"ARGON2_TIME_COST": "1", "ARGON2_MEMORY_KIB": "64"},
+    **{"ACCOUNT_FAILURES": "1000000", "ADDRESS_FAILURES": "1000000"},
+    **{"MAIL_SERVER": "127.0.0.1", "MAIL_USERNAME": "postman", "MAIL_TIMEOUT_SECONDS": "2"},
+}
+# A validator that nothing passes, and that quotes what did not.
+WRITTEN = ("_id", "PasswordHash", "Reset", "Email", "Used", "Inventory", "Spells", "Variables")
+IMPOSSIBLE = {"$jsonSchema": {"properties": {name: {"bsonType": "int"} for name in WRITTEN}}}
+
+
+def received(connection):
+    try:
+        return connection.recv(65536)
+    except ConnectionError:
+        return b""
+
+
+class House:
+    """Serves, and keeps every answer, log line and mail."""
+
+    def __init__(self, db):
+        self.db = db
+        self.known = Known()
+        self.mailbox = Mailbox()
+        self.knows_postman = True
+        self.stored = Passwords(1, 64, 1).hash(self.known.password)
+        self.session = requests.Session()
+        self.answers = set()
+
+    @contextmanager
+    def open(self, folder, mongodb_uri, **settings):
+        with ExitStack() as stack:
+            login = {"authenticator": self.authenticate, "auth_require_tls": False}
+            mail_port = stack.enter_context(smtp_server(self.mailbox, **login))
+            self.cable = Cable(urlsplit(mongodb_uri).port)
+            stack.callback(self.cable.close)
+            uri = (
+                f"mongodb://keeper:{self.known.mongodb}@127.0.0.1:{self.cable.port}/{DATABASE}"
+                f"?directConnection=true&authSource={DATABASE}"
+            )
+            own = {"MONGODB_URI": uri, "MAIL_PORT": str(mail_port), "SECRET_KEY": self.known.key}
+            own |= {"MAIL_PASSWORD": self.known.mail, "SECRET_KEY_FALLBACKS": self.known.former_key}
+            self.server = stack.enter_context(serving(folder, **SETTINGS, **own, **settings))
+            yield self
+
+    def authenticate(self, server, session, envelope, mechanism, data):
+        right = data.password.decode() == self.known.mail
+        return AuthResult(success=right and self.knows_postman)
+
+    def furnish(self):
+        """Put everything to where the right request of any door finds it."""
+        for name in schema.COLLECTIONS:
+            self.db[name].delete_many({})
+        expires = datetime.now(timezone.utc) + timedelta(hours=1)
+        reset = {"Code": self.known.code, "ExpiresAt": expires, "Failures": 0}
+        user = make_user(self.stored, Name=USER, Reset=reset)
+        query = (Role.API, Role.USERS_QUERY)
+        callers = [make_user(self.stored, query, Name=name) for name in (SELF, "Clerk")]
+        self.db.users.insert_many([user, *callers, make_user(self.stored, Role, Name=MANAGER)])
+        holdings = {"0": {"ItemId": ITEM, "Quantity": 5}}
+        player = make_player(
+            **{"Name": PLAYER, "UserId": user["_id"], "Inventory": holdings},
+            **{"Spells": {"0": SPELL}, "Variables": {VARIABLE: 7}},
+        )
+        self.db.players.insert_one(player)
+        self.db.bags.insert_one(make_bag(_id=BAG))
+
+    def sign_in(self, door):
+        """Come as somebody who may open a door, and no more than that: managers see codes."""
+        name = MANAGER if "users.manage" in door.roles else SELF
+        body = {"grant_type": "password", "username": name, "password": self.known.password}
+        answer = self.session.post(f"{self.server.base}/api/oauth/token", json=body, timeout=10)
+        self.known.signed_in(answer.json())
+
+    def prepared(self, doors):
+        """Return the right requests of doors, of callers whom the service knows already."""
+        self.furnish()
+        prepared = []
+        for door in doors:
+            self.sign_in(door)
+            prepared.append(right_ask(door, self.known))
+            self.send(Ask("GET", "/api/v1/players", prepared[-1].headers))
+        return prepared
+
+    def send(self, ask):
+        """Make a request, and keep what came back but for what it is there to deliver."""
+        url = f"{self.server.base}{ask.path}"
+        sent = {"headers": ask.headers, "data": ask.content, "timeout": 30}
+        answer = self.session.request(ask.method, url, **sent)
+        text = answer.text
+        body = answer.json() if "json" in answer.headers["Content-Type"] else {}
+        for name in ("access_token", "refresh_token", "tokenId"):
+            if answer.ok and ask.path.startswith("/api/oauth/token") and name in body:
+                self.known.add(body[name])
+                text = text.replace(body[name], f"<{name}>")
+        self.answers |= {text, str(answer.headers)}
+        return answer.status_code
+
+    @contextmanager
+    def refusing_writes(self):
+        for name in ("users", "players", "refresh_tokens"):
+            # Strict, or what is broken already could be changed.
+            self.db.command("collMod", name, validator=IMPOSSIBLE, validationLevel="strict")
+        yield
+        schema.init(self.db)
+
+    def send_raw(self, text):
+        address = ("127.0.0.1", self.server.port)
+        with closing(socket.create_connection(address, timeout=10)) as connection:
+            # What is refused at once need not be read to its end.
+            with suppress(ConnectionError):
+                connection.sendall(text.encode("latin1"))
+            while data := received(connection):
+                self.answers.add(data.decode())
+
+    def learn(self):
+        """Learn what the service itself made and stored."""
+        self.known.add(*(user["PasswordHash"] for user in self.db.users.find()))
+        self.known.add(*(token["_id"] for token in self.db.refresh_tokens.find()))
+        self.known.add(*map(code_in, self.mailbox.messages))
+
+    def leaks(self):
+        """Return what came out with a secret in it since somebody last asked, with the secrets."""
+        self.learn()
+        texts = [*self.answers, *self.server.output.read_text().splitlines()]
+        self.answers.clear()
+        return [(found, text) for text in texts if (found := self.known.found_in(text))]
