@@ -9,6 +9,7 @@ from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.secret import signing_keys
 from app.auth.tokens import AccessTokens
+from app.database import COLLECTIONS
 from app.http import address, errors, logs, path_converters, probes
 from app.http.api import Api
 from app.http.application import Application
@@ -70,7 +71,7 @@ def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
     )
     parts = (
         storage,
-        Preparation(storage),
+        Preparation(storage, COLLECTIONS),
         AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time),
         Cursors(keys),
         Callers(storage, settings.AUTH_CACHE_SECONDS),

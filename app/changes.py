@@ -1,9 +1,16 @@
-"""What a change to a document is: decided by a rule, meant by a caller, applied by the storage."""
+"""A change to a document: decided by a rule, meant by a caller, applied by the storage. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+
+from app.types import Document
+
+# How many changes with an Idempotency-Key a document remembers.
+JOURNAL_LENGTH = 64
+# The fields that the compare-and-swap (app/storage/swap.py) keeps on every document it changes.
+SWAP_FIELDS = ("Version", "Stamp", "Journal", "JournalCount")
 
 
 class Change(NamedTuple):
@@ -13,11 +20,11 @@ class Change(NamedTuple):
     answer: Any
 
 
-Rule = Callable[[dict[str, Any]], Change]
+Rule = Callable[[Document], Change]
 
 
 class Intent(NamedTuple):
-    """What a caller is about to do, and how to recognise that it does it again."""
+    """What a caller is about to do, and how to recognise a repetition of it."""
 
     operation: str
     key: str | None = None

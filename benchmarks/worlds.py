@@ -19,13 +19,13 @@ import pymongo
 import config
 from app.auth.roles import Role, granted
 from app.auth.tokens import AccessTokens
+from app.database import COLLECTIONS
 from app.demo import world as names
 from app.demo.seed import seed_world
 from app.keys import Lookup
 from app.oauth.store import RefreshTokens
 from app.storage.client import Storage
 from app.storage.embedded.lease import Lease
-from app.storage.schema import collections as schema
 from app.users.passwords import Passwords
 from app.users.store import Users
 
@@ -109,8 +109,10 @@ class World:
             users.create(CALLER, f"{CALLER}@example.com", None)
             for role in (Role.API, Role.USERS_QUERY):
                 users.change_power(Lookup.parse(CALLER), partial(granted, role=role))
-        user = users.get(Lookup.parse(CALLER), "Credentials")
-        chain = RefreshTokens(self.storage, DAY, 1000).issue(user["_id"], user["Credentials"]).chain
+        user = users.get(Lookup.parse(CALLER), "PasswordVersion")
+        chain = (
+            RefreshTokens(self.storage, DAY, 1000).issue(user["_id"], user["PasswordVersion"]).chain
+        )
         return AccessTokens([SECRET], DAY).issue(user["_id"], chain, int(time.time()))
 
     def close(self) -> None:
@@ -146,8 +148,8 @@ class World:
         made = names.World(self.users, names.EPOCH, "")
         documents = [*islice(made.users(), 50), *islice(made.players(200), 200)]
         plans = [
-            (name, plan.validator, [index.document for index in plan.indexes])
-            for name, plan in schema.COLLECTIONS.items()
+            (plan.name, plan.shape, [index.document for index in plan.indexes])
+            for plan in COLLECTIONS
         ]
         text = repr((PREPARED, NAMES, documents, plans))
         return hashlib.sha256(text.encode()).hexdigest()

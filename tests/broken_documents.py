@@ -104,7 +104,7 @@ PLAYERS = {
 }
 USERS = {
     "noJournal": ({"Journal": ABSENT}, "Journal is missing", True),
-    "noCredentials": ({"Credentials": ABSENT}, "Credentials is missing", True),
+    "noPasswordVersion": ({"PasswordVersion": ABSENT}, "PasswordVersion is missing", True),
     "noReset": ({"Reset": ABSENT}, "Reset is missing", True),
     "noHash": ({"PasswordHash": ABSENT}, "PasswordHash is missing", True),
     "fewPowers": ({"Power": {"Api": True}}, "Power.Kick is missing", True),

@@ -10,11 +10,13 @@ from hypothesis import settings as hypothesis_settings
 
 import config
 from app import create_app
+from app.database import COLLECTIONS
 from app.http.context import SERVICES
 from app.storage.client import Storage
 from app.storage.embedded.lease import Lease
-from app.storage.schema import collections as schema
 from app.storage.schema import migrations
+from app.storage.schema.collections import init_database
+from tests.collection_plans import NAMES
 from tests.factories import World
 
 # Time says nothing about a law: a busy machine must not fail a test.
@@ -36,7 +38,7 @@ def mongodb_uri(tmp_path_factory):
 def real_storage(mongodb_uri):
     """The one real database, prepared once; each test that uses it finds it empty."""
     storage = Storage(config.load({"QM_ENV": "testing"}, MONGODB_URI=mongodb_uri))
-    schema.init(storage.db)
+    init_database(storage.db, COLLECTIONS)
     yield storage
     storage.close()
 
@@ -44,7 +46,7 @@ def real_storage(mongodb_uri):
 @pytest.fixture
 def real_db(real_storage):
     yield real_storage.db
-    for name in schema.COLLECTIONS.keys() - {migrations.VERSIONS}:
+    for name in NAMES - {migrations.VERSIONS}:
         real_storage.db[name].delete_many({})
 
 
@@ -71,7 +73,7 @@ def make_app():
         app = create_app(settings)
         storages.append(app.extensions[SERVICES][Storage])
         if storages[-1].is_mock:
-            schema.init(storages[-1].db)
+            init_database(storages[-1].db, COLLECTIONS)
         return app
 
     yield make

@@ -68,6 +68,6 @@ class World:
     def headers(self, *roles, user=None):
         """Sign in as somebody with these roles, in short."""
         user = user or self.add_user(roles=roles or (Role.API,))
-        issued = self._parts[RefreshTokens].issue(user["_id"], user["Credentials"])
+        issued = self._parts[RefreshTokens].issue(user["_id"], user["PasswordVersion"])
         token = self._parts[AccessTokens].issue(user["_id"], issued.chain, int(time.time()))
         return {"Authorization": f"Bearer {token}"}

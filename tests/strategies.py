@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.keys import email_key, name_key
 from app.players import domain as players
-from app.transfer.fields import check_name
+from app.players.domain import check_name
 from app.users import domain as users
 from tests.factories import NOW
 

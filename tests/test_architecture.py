@@ -21,6 +21,7 @@ FLOORS = [
     {"integrity"},
     {"transfer"},
     {"demo"},
+    {"database"},
     {"oauth"},
     {"users"},
     {"items"},
@@ -31,13 +32,15 @@ FLOORS = [
     {"openapi"},
     {"http"},
     {"storage"},
-    GROUND,
+    GROUND - {"types"},
+    {"types"},
 ]
 PURE_LAYERS = {"domain", "passwords"}
 PURE_LIBRARIES = {"argon2", "idna"}
 PURE_STANDARD = {
     "__future__",
     "collections",
+    "copy",
     "datetime",
     "email",
     "enum",

@@ -52,10 +52,12 @@ class Callers:
     def _read(self, claims: Claims) -> Caller:
         # A chain lives while a token of it may still be used.
         chain = {"Chain": claims.chain, "Used": False, "UserId": claims.user_id}
-        fields = {"Name": 1, "Power": 1, "Credentials": 1}
+        fields = {"Name": 1, "Power": 1, "PasswordVersion": 1}
         user = self._db["users"].find_one({"_id": claims.user_id}, fields)
-        token = self._db["refresh_tokens"].find_one(chain, {"Credentials": 1})
-        # A change of password and a revocation count up, and leave all tokens from before behind.
-        if user is None or token is None or token["Credentials"] != user["Credentials"]:
+        token = self._db["refresh_tokens"].find_one(chain, {"PasswordVersion": 1})
+        if user is None or token is None:
+            raise Unauthorized
+        # A change of password and a revocation increment it, which voids all earlier tokens.
+        if token.get("PasswordVersion") != user["PasswordVersion"]:
             raise Unauthorized
         return Caller(user["_id"], user["Name"], roles_of(user["Power"]))

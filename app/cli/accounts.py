@@ -106,10 +106,10 @@ def show_roles(name: str, power: dict[str, bool]) -> None:
 @with_appcontext
 def token(name: str) -> None:
     """Print an access token of a user, for scripts and for trying things out."""
-    account = users.get(Lookup.parse(name), "Power", "Credentials")
+    account = users.get(Lookup.parse(name), "Power", "PasswordVersion")
     if Role.API not in roles_of(account["Power"]):
         raise Invalid(f"{name} lacks the role 'api'; quartermaster api grant {name} api gives it.")
-    issued = current(RefreshTokens).issue(account["_id"], account["Credentials"])
+    issued = current(RefreshTokens).issue(account["_id"], account["PasswordVersion"])
     leave_a_line("made an access token of %s", name)
     tokens = current(AccessTokens)
     click.echo(tokens.issue(issued.user_id, issued.chain, int(tokens.now())))

@@ -10,6 +10,7 @@ import click
 from flask import current_app
 from flask.cli import with_appcontext
 
+from app.database import COLLECTIONS
 from app.demo.seed import seed_world
 from app.demo.world import guid
 from app.errors import Conflict
@@ -17,7 +18,7 @@ from app.http.context import current
 from app.progress import progress
 from app.storage import bulk, password_costs
 from app.storage.client import Storage
-from app.storage.schema import collections as schema
+from app.storage.schema.collections import init_collections, init_database
 from app.transfer.files import opened_output
 from app.transfer.records import RECORDS, export_line
 from app.transfer.validate import check
@@ -88,11 +89,11 @@ def import_records(kind: str, file: IO[bytes]) -> None:
         if kind == "users":
             costs = {password_costs.cost_of(user["PasswordHash"]) for user in spool}
             password_costs.note(storage.db, *costs)
-        schema.init_collections(storage.db)
+        init_collections(storage.db, COLLECTIONS)
         with progress(f"Writing {kind}", len(spool)) as advance:
             for count in bulk.write(storage.db[kind], spool):
                 advance(count)
-        schema.init(storage.db)
+        init_database(storage.db, COLLECTIONS)
         click.echo(f"Imported {len(spool)} {kind}.")
 
 

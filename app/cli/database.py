@@ -6,6 +6,7 @@ import click
 from flask import current_app
 from flask.cli import AppGroup
 
+from app.database import COLLECTIONS
 from app.http.context import current
 from app.integrity.report import Report
 from app.integrity.rules import Limits
@@ -13,8 +14,12 @@ from app.integrity.scan import CHECKS, Checkup
 from app.items.store import Catalogue
 from app.progress import progress
 from app.storage.client import Storage
-from app.storage.schema import collections as schema
 from app.storage.schema import migrations
+from app.storage.schema.collections import (
+    differences,
+    init_database,
+    init_despite_duplicates,
+)
 
 storage = current(Storage)
 catalogue = current(Catalogue)
@@ -23,12 +28,12 @@ db = AppGroup("db", help="Prepare and check the database.")
 
 
 @db.command("init")
-def init_database() -> None:
+def init_command() -> None:
     """Create collections, validators and indexes, and bring older documents up to date.
 
     Safe to repeat, at any time: what is there already is left or brought up to date.
     """
-    schema.init(storage.db)
+    init_database(storage.db, COLLECTIONS)
     click.echo(f"The database '{storage.db.name}' is ready, at {_version(migrations.CURRENT)}.")
 
 
@@ -56,9 +61,9 @@ def check_database(ctx: click.Context, repair: bool) -> None:
     """
     migrations.refuse_newer(storage.db)
     if repair:
-        schema.init_what_can_be(storage.db)
+        init_despite_duplicates(storage.db, COLLECTIONS)
     report = Report(repair)
-    for name, fault in schema.differences(storage.db):
+    for name, fault in differences(storage.db, COLLECTIONS):
         report.add_of_database(name, fault)
     checkup = Checkup(storage, _limits(), repair)
     for name in CHECKS:

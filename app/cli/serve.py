@@ -15,6 +15,7 @@ import click
 
 import config
 from app.auth.secret import signing_keys
+from app.database import COLLECTIONS
 from app.demo.seed import make_demo
 from app.demo.world import World
 from app.errors import Conflict, QuartermasterError
@@ -23,8 +24,8 @@ from app.server.program import Server
 from app.storage.client import Storage
 from app.storage.embedded.lease import ServeLock
 from app.storage.errors import DatabaseError, explain
-from app.storage.schema import collections as schema
 from app.storage.schema import migrations, preparation
+from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
 from config.base import Settings
 
@@ -134,7 +135,7 @@ def _prepare(storage: Storage, settings: Settings, demo: bool) -> None:
     To end instead would be to end again and again: systemd starts the program anew each time.
     """
     try:
-        schema.init(storage.db)
+        init_database(storage.db, COLLECTIONS)
     except migrations.DatabaseTooNew as error:
         log.error("The workers answer 503 until this is mended: %s", error)
         return

@@ -6,12 +6,13 @@ from datetime import datetime, timezone
 from functools import partial
 
 from app.auth.roles import Role, granted
+from app.database import COLLECTIONS
 from app.demo.world import World, carries_bag
 from app.keys import Lookup
 from app.progress import progress
 from app.storage import bulk, password_costs
 from app.storage.client import Storage
-from app.storage.schema import collections as schema
+from app.storage.schema.collections import init_collections, init_database
 from app.users.passwords import Passwords
 from app.users.store import Users
 
@@ -28,11 +29,11 @@ def seed_world(storage: Storage, passwords: Passwords, players: int, users: int)
         ("players", world.players(players), players),
         ("bags", world.bags(players), bags),
     ):
-        schema.init_collections(storage.db)
+        init_collections(storage.db, COLLECTIONS)
         with progress(f"Writing {kind}", length) as advance:
             for count in bulk.add_missing(storage.db[kind], documents):
                 advance(count)
-    schema.init(storage.db)
+    init_database(storage.db, COLLECTIONS)
 
 
 def make_demo(storage: Storage, passwords: Passwords) -> None:

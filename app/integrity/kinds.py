@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from app.integrity import rules
 from app.integrity.rules import Limits, Rule
-from app.items.domain import is_empty
+from app.items.domain import BAG_SHAPE, is_empty
 from app.keys import email_key, name_key, name_tails
-from app.storage.schema import validators
+from app.players import domain as players
 from app.storage.schema.explain_validator import MISSING, Fault, faults
 from app.types import Document
+from app.users import domain as users
 
 
 class Kind(NamedTuple):
@@ -74,7 +75,7 @@ _NAMED: list[tuple[tuple[str, ...], Rule]] = [
 
 
 PLAYER = Kind(
-    validators.PLAYER,
+    players.SHAPE,
     [
         *_NAMED,
         (("UserId",), rules.somebody("UserId")),
@@ -88,23 +89,23 @@ PLAYER = Kind(
     ("Inventory", "Bank"),
 )
 USER = Kind(
-    validators.USER,
+    users.SHAPE,
     [
         *_NAMED,
         (("Email",), rules.addressed),
         (("Email", "EmailKey"), rules.keyed("Email", "EmailKey", email_key)),
         (("PasswordHash",), rules.hashed),
         (("Power",), rules.powers),
-        ((), rules.known_fields(validators.USER)),
+        ((), rules.known_fields(users.SHAPE)),
     ],
 )
 BAG = Kind(
-    validators.BAG,
+    BAG_SHAPE,
     [
         (("_id",), rules.somebody("_id")),
         (("Journal",), rules.journal),
         (("SlotCount", "Slots"), rules.slots("Slots", lambda bag, _: int(bag["SlotCount"]))),
-        ((), rules.known_fields(validators.BAG)),
+        ((), rules.known_fields(BAG_SHAPE)),
     ],
     ("Slots",),
 )

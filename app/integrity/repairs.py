@@ -35,7 +35,7 @@ def mended_user(user: Document, version: int) -> Document:
     """Return an account with all set right that can be."""
     mended = _changed_by_swap({**USER_ABSENCES, **user}, version)
     # Of an account whose count of passwords is lost, no token may count.
-    mended["Credentials"] = _count(user.get("Credentials"), version)
+    mended["PasswordVersion"] = _count(user.get("PasswordVersion"), version)
     _derive_keys(mended)
     if isinstance(mended.get("Email"), str):
         mended["EmailKey"] = email_key(mended["Email"])

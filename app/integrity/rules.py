@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from marshmallow import ValidationError
-
+from app.errors import Invalid
 from app.items.domain import bag_of
 from app.keys import NIL
+from app.players.domain import check_name
 from app.storage.schema.explain_validator import Fault
-from app.transfer.fields import check_name
 from app.types import Document
 from app.users import domain as users
 
@@ -46,8 +45,8 @@ def keyed(name: str, key: str, derive: Callable[[str], Any]) -> Rule:
 def named(document: Document, _: Limits) -> Iterator[Fault]:
     try:
         check_name(document["Name"])
-    except ValidationError as error:
-        fault = str(error.messages[0])
+    except Invalid as error:
+        fault = str(error)
         yield Fault("Name", fault[0].lower() + fault[1:].rstrip("."))
 
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from app.database import COLLECTIONS
 from app.integrity import kinds, repairs
 from app.integrity.kinds import Kind
 from app.integrity.rules import Limits
@@ -13,7 +14,6 @@ from app.integrity.store import existing, misshapen, read, replace_fields
 from app.items.domain import bag_of
 from app.storage import bulk
 from app.storage.client import Storage
-from app.storage.schema import collections as schema
 from app.storage.schema.explain_validator import Fault
 from app.storage.swap import fresh_version
 from app.types import Document
@@ -65,7 +65,7 @@ def bags_in(document: Document, field: str) -> Iterator[Reference]:
 
 
 CHECKS = {
-    **{name: Check(Kind(plan.validator, [])) for name, plan in schema.COLLECTIONS.items()},
+    **{plan.name: Check(Kind(plan.shape, [])) for plan in COLLECTIONS},
     "users": Check(kinds.USER, repairs.mended_user),
     "players": Check(kinds.PLAYER, repairs.mended_player, references_of_player),
     "bags": Check(kinds.BAG, repairs.mended_bag, lambda bag: bags_in(bag, "Slots")),

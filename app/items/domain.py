@@ -16,9 +16,16 @@ from typing import Any, NamedTuple
 from app.changes import Change
 from app.errors import Conflict
 from app.keys import NIL
+from app.players.domain import SLOTS
+from app.storage.schema.shapes import COUNT, GUID, changeable
 from app.types import whole
 
 Slots = Mapping[str, Mapping[str, Any]]
+
+LARGEST_BAG = 10_000
+BAG_SHAPE = changeable(
+    {"_id": GUID, "SlotCount": {**COUNT, "maximum": LARGEST_BAG}, "Slots": SLOTS}
+)
 
 NO_BUFFS = [0, 0, 0, 0, 0]
 # The values of each field that say nothing.

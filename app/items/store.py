@@ -7,10 +7,12 @@ import time
 from typing import Any
 
 from app.errors import NotFound
-from app.items.domain import Limits, served
+from app.items.domain import BAG_SHAPE, Limits, served
 from app.storage.client import Storage
+from app.storage.schema.plan import CollectionPlan
 from app.types import Document, whole
 
+BAGS = CollectionPlan("bags", BAG_SHAPE)
 CATALOGUE_SECONDS = 60
 
 
@@ -18,7 +20,7 @@ class Bags:
     """The bags of one application."""
 
     def __init__(self, storage: Storage) -> None:
-        self._bags = storage.db["bags"]
+        self._bags = storage.db[BAGS.name]
 
     def get(self, bag_id: str) -> Document:
         """Return a bag with all its slots."""

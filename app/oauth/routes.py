@@ -131,7 +131,7 @@ def sign_in(args: dict[str, Any]) -> Issued:
     if Role.API not in roles_of(user["Power"]):
         raise no_access()
     # The count is of when the password was read: had it been changed since, this is worth nothing.
-    return refresh_tokens.issue(user["_id"], user["Credentials"])
+    return refresh_tokens.issue(user["_id"], user["PasswordVersion"])
 
 
 def refresh(args: dict[str, Any]) -> Issued:
@@ -142,11 +142,11 @@ def refresh(args: dict[str, Any]) -> Issued:
         with guess_from_here().counted():
             raise bad_refresh_token()
     try:
-        user = users.get(Lookup.parse(found["UserId"]), "Name", "Power", "Credentials")
+        user = users.get(Lookup.parse(found["UserId"]), "Name", "Power", "PasswordVersion")
     except NotFound:
         raise bad_refresh_token() from None
     tracing.note(user=user["Name"])
-    if user["Credentials"] != found["Credentials"]:
+    if user["PasswordVersion"] != found.get("PasswordVersion"):
         raise bad_refresh_token()
     if Role.API not in roles_of(user["Power"]):
         raise no_access()
@@ -159,7 +159,7 @@ def owner(key: Lookup) -> dict[str, Any]:
     caller = guard.caller()
     if caller.id != key.id and name_key(caller.name) != key.name_key:
         caller.require(Role.USERS_MANAGE)
-    return users.get(key, "Name", "Credentials")
+    return users.get(key, "Name", "PasswordVersion")
 
 
 @blp.errorhandler(TokenRefused)

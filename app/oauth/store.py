@@ -18,10 +18,30 @@ from app.errors import NotFound
 from app.oauth.domain import bad_refresh_token
 from app.storage import bulk
 from app.storage.client import Storage
+from app.storage.schema.plan import CollectionPlan, expiry, index
+from app.storage.schema.shapes import COUNT, FLAG, GUID, MOMENT, TEXT, object_shape
 from app.types import Document
 
 log = logging.getLogger("quartermaster")
 
+REFRESH_TOKENS = CollectionPlan(
+    "refresh_tokens",
+    object_shape(
+        {
+            "_id": TEXT,
+            "Chain": GUID,
+            "UserId": GUID,
+            "PasswordVersion": COUNT,
+            "Used": FLAG,
+            "ExpiresAt": MOMENT,
+        }
+    ),
+    (
+        index("chain", "Chain", "Used"),
+        index("user", "UserId", "Used", "-ExpiresAt", "_id"),
+        expiry(),
+    ),
+)
 # How many tokens beyond the limit one sign-in ends; it begins no more than one.
 TRIMMED = 100
 
@@ -38,25 +58,25 @@ class RefreshTokens:
     """The refresh tokens of one application."""
 
     def __init__(self, storage: Storage, lifetime: int, most: int) -> None:
-        self._tokens = storage.db["refresh_tokens"]
+        self._tokens = storage.db[REFRESH_TOKENS.name]
         self._clock = storage.clock
         self._lifetime = timedelta(seconds=lifetime)
         self._most = most
 
-    def issue(self, user_id: str, credentials: int) -> Issued:
-        """Begin a chain of tokens, for a password that was changed so many times."""
-        issued = self._add(user_id, credentials, str(uuid.uuid4()))
+    def issue(self, user_id: str, password_version: int) -> Issued:
+        """Begin a chain of tokens, for the password of this version."""
+        issued = self._add(user_id, password_version, str(uuid.uuid4()))
         self._trim(user_id)
         return issued
 
-    def _add(self, user_id: str, credentials: int, chain: str) -> Issued:
+    def _add(self, user_id: str, password_version: int, chain: str) -> Issued:
         issued = Issued(user_id, chain, str(uuid.uuid4()))
         self._tokens.insert_one(
             {
                 "_id": _hash(issued.token),
                 "Chain": issued.chain,
                 "UserId": user_id,
-                "Credentials": credentials,
+                "PasswordVersion": password_version,
                 "Used": False,
                 "ExpiresAt": self._clock.now() + self._lifetime,
             }
@@ -92,7 +112,7 @@ class RefreshTokens:
     def rotate(self, found: Document) -> Issued:
         """Exchange a token for the next of its chain."""
         # The new one comes first: if we die in between, the old one still works.
-        issued = self._add(found["UserId"], found["Credentials"], found["Chain"])
+        issued = self._add(found["UserId"], found["PasswordVersion"], found["Chain"])
         unused = {"_id": found["_id"], "Used": False}
         if not self._tokens.update_one(unused, {"$set": {"Used": True}}).matched_count:
             self.revoke_chain(found["Chain"])
@@ -110,7 +130,11 @@ class RefreshTokens:
 
     def revoke_token(self, user: Document, token: str) -> None:
         """End the chain that a user's token belongs to."""
-        mine = {"_id": _hash(token), "UserId": user["_id"], "Credentials": user["Credentials"]}
+        mine = {
+            "_id": _hash(token),
+            "UserId": user["_id"],
+            "PasswordVersion": user["PasswordVersion"],
+        }
         found = self._tokens.find_one(mine, ["Chain"])
         if found is None:
             raise NotFound("refresh token of that id", user["Name"])

@@ -9,15 +9,16 @@ from app.changes import Applied, Intent, Rule
 from app.errors import NotFound
 from app.keys import Lookup
 from app.paging import Page, Window
-from app.players.domain import RECORD, served, with_changeable_maps, with_maps
+from app.players.domain import RECORD, SHAPE, served, with_changeable_maps, with_maps
 from app.storage.client import Storage, by_key
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
 from app.storage.paging.totals import CachedNumber
+from app.storage.schema.plan import CollectionPlan, index
 from app.storage.swap import swap
 from app.types import Document
 
-# By what players are listed, and whether upwards. Equals in level go by name in both directions.
+# The orders of lists, by field and whether ascending, each with the index that holds it.
 ORDERS = {
     ("name", True): Order("name", [("NameKey", 1)]),
     ("name", False): Order("name", [("NameKey", -1)]),
@@ -27,13 +28,30 @@ ORDERS = {
     ("lastonline", False): Order("last_online", [("LastOnline", -1), ("NameKey", -1)]),
 }
 BY_CREATION = [("CreationDate", 1), ("_id", 1)]
+ONLINE_ONLY = {"partialFilterExpression": {"Online": True}}
+PLAYERS = CollectionPlan(
+    "players",
+    SHAPE,
+    (
+        index("name", "NameKey", unique=True),
+        index("name_tails", "NameTails", "NameKey"),
+        index("user", "UserId", "CreationDate", "_id"),
+        # Equals go by name in both directions, so neither order is the other read backwards.
+        index("rank", "-Level", "-Exp", "NameKey"),
+        index("rank_ascending", "Level", "Exp", "NameKey"),
+        index("last_online", "LastOnline", "NameKey"),
+        # Online, though always true here, is a key so that the index covers a count.
+        index("online_by_name", "Online", "NameKey", "LastSeen", **ONLINE_ONLY),
+        index("online_by_time", "Online", "LastSeen", **ONLINE_ONLY),
+    ),
+)
 
 
 class Players:
     """The player characters of one application."""
 
     def __init__(self, storage: Storage, online_ttl: int, total_seconds: float) -> None:
-        self._players = storage.db["players"]
+        self._players = storage.db[PLAYERS.name]
         self._pages = Pages(self._players, total_seconds)
         self._online_ttl = timedelta(seconds=online_ttl)
         self.count_online = CachedNumber(total_seconds, self._count_online).get

@@ -10,9 +10,11 @@ import re
 from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError
 
+from app.storage.schema.plan import CollectionPlan
+from app.storage.schema.shapes import TEXT, object_shape
 from app.types import Document
 
-COLLECTION = "password_costs"
+PASSWORD_COSTS = CollectionPlan("password_costs", object_shape({"_id": TEXT}))
 # Passes times KiB: a hundred times what is usual, some seconds. To hash at a cost beyond it, by
 # somebody's mistake, would hold a place for minutes or for ever.
 MOST_WORK = 4_000_000
@@ -40,7 +42,9 @@ def learn(db: Database[Document]) -> None:
 def note(db: Database[Document], *costs: str | None) -> None:
     for cost in filter(None, costs):
         try:
-            db[COLLECTION].update_one({"_id": cost}, {"$setOnInsert": {"_id": cost}}, upsert=True)
+            db[PASSWORD_COSTS.name].update_one(
+                {"_id": cost}, {"$setOnInsert": {"_id": cost}}, upsert=True
+            )
         except DuplicateKeyError:  # somebody else was just faster
             continue
 
@@ -59,5 +63,5 @@ class PasswordCosts:
             self._noted.add(cost)
 
     def in_use(self) -> set[str]:
-        found = self._db[COLLECTION].find({}, ["_id"])
+        found = self._db[PASSWORD_COSTS.name].find({}, ["_id"])
         return {cost["_id"] for cost in found if is_usable(cost["_id"])}

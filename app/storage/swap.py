@@ -24,7 +24,7 @@ from pymongo.collection import Collection
 from pymongo.errors import PyMongoError, WriteError
 
 from app import metrics
-from app.changes import Applied, Intent, Rule
+from app.changes import JOURNAL_LENGTH, Applied, Intent, Rule
 from app.errors import (
     Busy,
     Damaged,
@@ -41,7 +41,6 @@ from app.types import Document, whole
 
 log = logging.getLogger("quartermaster")
 
-JOURNAL_LENGTH = 64
 PATIENCE_SECONDS = 5.0
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.1

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import ValidationError, fields, validate
+from marshmallow import fields, validate
 
 from app.http.fields import INT64, MESSAGES, Integer, List
-from app.keys import NAME_LENGTH, NIL, is_seen, parse_guid
+from app.keys import NIL, parse_guid
 from app.users import domain as users
-
-
-def check_name(name: str) -> None:
-    """Refuse a name that could not be served or asked for."""
-    if not name.strip() or len(name) > NAME_LENGTH or not name.isprintable():
-        raise ValidationError(f"Must be 1 to {NAME_LENGTH} printable characters, not all blank.")
-    if "/" in name or name in (".", ".."):
-        raise ValidationError("Must not be a dot, two dots, or hold a slash: no path can hold it.")
-    if not is_seen(name):
-        raise ValidationError("Must hold a character that can be seen.")
-    if parse_guid(name):
-        raise ValidationError("Must not look like a guid: it would be taken for an id.")
 
 
 def is_somebodys_guid(value: Any) -> bool:

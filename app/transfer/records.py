@@ -8,7 +8,7 @@ from typing import Any
 
 from marshmallow import ValidationError, post_load, validate, validates, validates_schema
 
-from app.errors import Conflict
+from app.errors import Conflict, Invalid
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, Moment, PasswordHash, Text
 from app.http.json import encode
@@ -18,12 +18,10 @@ from app.players import domain as players
 from app.players.schemas import PlayerSchema
 from app.spells import domain as spells
 from app.storage.extended import from_json, to_json
-from app.transfer.fields import PowerField, SpellList, VariableList, check_name, integers
+from app.transfer.fields import PowerField, SpellList, VariableList, integers
 from app.types import Document
 from app.users import domain as users
 from app.variables import domain as variables
-
-LARGEST_BAG = 10_000
 
 
 class PlayerRecord(PlayerSchema):
@@ -44,7 +42,7 @@ class PlayerRecord(PlayerSchema):
 
     @validates("Name")
     def has_a_usable_name(self, value: str, data_key: str) -> None:
-        check_name(value)
+        _check_name(value)
 
     @validates_schema(pass_original=True)
     def leaves_internals_alone(self, _: Document, original: Document, **__: Any) -> None:
@@ -86,10 +84,10 @@ class BagRecord(Schema):
     """A bag and what is in it."""
 
     Id = Guid(required=True)
-    SlotCount = Integer(0, LARGEST_BAG, required=True)
+    SlotCount = Integer(0, items.LARGEST_BAG, required=True)
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
-        slots = SlotList(LARGEST_BAG, sizes["STACK_LIMIT"], load_default=list)
+        slots = SlotList(items.LARGEST_BAG, sizes["STACK_LIMIT"], load_default=list)
         self._declared_fields = {**self._declared_fields, "Slots": slots}
         super().__init__()
 
@@ -140,7 +138,7 @@ class UserRecord(Schema):
 
     @validates("Name")
     def has_a_usable_name(self, value: str, data_key: str) -> None:
-        check_name(value)
+        _check_name(value)
 
     @validates("Email")
     def has_a_plausible_email(self, value: str, data_key: str) -> None:
@@ -176,6 +174,13 @@ def export_line(kind: str, record: Record, document: Document) -> bytes:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         sentence = f"{id_} of the {kind} is damaged: quartermaster db check says how."
         raise Conflict(sentence) from error
+
+
+def _check_name(name: str) -> None:
+    try:
+        players.check_name(name)
+    except Invalid as error:
+        raise ValidationError(str(error)) from None
 
 
 def _slots(stored: Document) -> list[Document]:

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
-from app.changes import Change
+from app.changes import SWAP_FIELDS, Change
 from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials
 from app.keys import (
     composed,
@@ -18,17 +18,49 @@ from app.keys import (
     name_key,
     name_tails,
 )
+from app.storage.schema.shapes import (
+    COUNT,
+    FLAG,
+    MOMENT,
+    NAMED,
+    TEXT,
+    TEXT_OR_NULL,
+    changeable,
+    object_shape,
+)
 from app.types import Document
 
 POWER_FLAGS = (
-    *("Editor", "Ban", "Kick", "Mute"),
-    *("Api", "ApiPersonalInformation", "ApiUserManagement"),
+    "Editor",
+    "Ban",
+    "Kick",
+    "Mute",
+    "Api",
+    "ApiPersonalInformation",
+    "ApiUserManagement",
 )
-# These are nobody's business but ours.
-INTERNAL = (
-    *("NameKey", "NameTails", "EmailKey", "Credentials", "Reset"),
-    *("Version", "Stamp", "Journal", "JournalCount"),
+RESET_SHAPE: Document = {
+    **object_shape({"Code": TEXT, "ExpiresAt": MOMENT, "Failures": COUNT}),
+    "bsonType": ["object", "null"],
+}
+SHAPE = changeable(
+    {
+        **NAMED,
+        "Email": TEXT,
+        "EmailKey": TEXT,
+        "Power": object_shape(dict.fromkeys(POWER_FLAGS, FLAG)),
+        "PasswordHash": TEXT_OR_NULL,
+        # Counts changes of the password and revocations. A token holds the value of its issue, and
+        # is void when the account has another.
+        "PasswordVersion": COUNT,
+        "Reset": RESET_SHAPE,
+        "IsMuted": FLAG,
+        "MuteReason": TEXT_OR_NULL,
+        "CreationDate": MOMENT,
+    }
 )
+# Derived keys, secrets and bookkeeping, which are never served.
+INTERNAL = ("NameKey", "NameTails", "EmailKey", "PasswordVersion", "Reset", *SWAP_FIELDS)
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
 
 # The part before the @: what every mail server takes, and nothing that could end a header.
@@ -97,8 +129,7 @@ def stored(record: Document, version: int = 0) -> Document:
         "NameKey": key,
         "NameTails": name_tails(key),
         "EmailKey": email_key(record["Email"]),
-        # Counts changes of the password and revocations; tokens of an earlier count are void.
-        "Credentials": version,
+        "PasswordVersion": version,
         "Reset": None,
         "Version": version,
         "Journal": [],
@@ -164,7 +195,7 @@ def remember_code(
     user: Document, *, code: str, now: datetime, seconds: int, mailed: Document
 ) -> Change:
     """Make a code the one that is accepted, unless the account changed while it was mailed."""
-    if any(user[name] != mailed[name] for name in ("EmailKey", "Credentials")):
+    if any(user[name] != mailed[name] for name in ("EmailKey", "PasswordVersion")):
         raise Conflict("The account was changed while the mail was sent; please ask again.")
     reset = {"Code": code, "ExpiresAt": now + timedelta(seconds=seconds), "Failures": 0}
     return Change({"Reset": reset}, None)
@@ -185,7 +216,7 @@ def replace_password(user: Document, *, password_hash: str, checked: str | None 
 
 def revoke_tokens(user: Document) -> Change:
     """Make all tokens of an account void, and leave its password."""
-    return Change({"Credentials": user["Credentials"] + 1}, None)
+    return Change({"PasswordVersion": user["PasswordVersion"] + 1}, None)
 
 
 def redeem_code(
@@ -203,8 +234,8 @@ def redeem_code(
 
 
 def _with_password(user: Document, password_hash: str) -> Document:
-    count = user["Credentials"] + 1
-    return {"PasswordHash": password_hash, "Credentials": count, "Reset": None}
+    count = user["PasswordVersion"] + 1
+    return {"PasswordHash": password_hash, "PasswordVersion": count, "Reset": None}
 
 
 def _require_checked(user: Document, checked: str | None) -> None:

@@ -198,7 +198,7 @@ def send_reset_code(key: Lookup) -> Response:
     """
     if request.method == "HEAD":  # which Flask would let through as a GET, and which sends no mail
         raise MethodNotAllowed(["GET", "POST"])
-    user = known(key, "Name", "Email", "EmailKey", "Credentials")
+    user = known(key, "Name", "Email", "EmailKey", "PasswordVersion")
     code, now = new_code(), users.now()
     seconds = current_app.config["RESET_CODE_SECONDS"]
     rule = partial(remember_code, code=code, now=now, seconds=seconds, mailed=user)
@@ -207,7 +207,7 @@ def send_reset_code(key: Lookup) -> Response:
     with mailer.slot(), guess.counted():
         mailer.send_code(user["Name"], user["Email"], code)
         # Only now: a mail that was not sent leaves the former code as it was.
-        users.change(key, ("Reset", "EmailKey", "Credentials"), "reset", rule)
+        users.change(key, ("Reset", "EmailKey", "PasswordVersion"), "reset", rule)
     return json_response({"Message": "Password reset email sent."})
 
 

@@ -19,14 +19,24 @@ from app.storage.client import Storage, by_key
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
 from app.storage.password_costs import PasswordCosts, cost_of
+from app.storage.schema.plan import CollectionPlan, index
 from app.storage.swap import is_held, swap
 from app.types import Document
-from app.users.domain import change_email, new_account, revoke_tokens
+from app.users.domain import SHAPE, change_email, new_account, revoke_tokens
 
 log = logging.getLogger("quartermaster")
 
 RECORD = ("Name", "Email", "Power", "Reset", "IsMuted", "MuteReason")
-# By what accounts are listed, and whether upwards.
+USERS = CollectionPlan(
+    "users",
+    SHAPE,
+    (
+        index("name", "NameKey", unique=True),
+        index("name_tails", "NameTails", "NameKey"),
+        index("email", "EmailKey", unique=True),
+    ),
+)
+# The orders of lists, by field and whether ascending, each with the index that holds it.
 ORDERS = {
     ("name", True): Order("name", [("NameKey", 1)]),
     ("name", False): Order("name", [("NameKey", -1)]),
@@ -39,7 +49,7 @@ class Users:
     """The accounts of one application."""
 
     def __init__(self, storage: Storage, total_seconds: float = 0) -> None:
-        self._users = storage.db["users"]
+        self._users = storage.db[USERS.name]
         self._tokens = storage.db["refresh_tokens"]
         self._clock = storage.clock
         self._costs = PasswordCosts(storage.db)
@@ -68,7 +78,7 @@ class Users:
 
     def credentials(self, name_key: str) -> Document | None:
         """Return what signing in needs to know of an account, if there is one."""
-        fields = ["Name", "PasswordHash", "Power", "Credentials"]
+        fields = ["Name", "PasswordHash", "Power", "PasswordVersion"]
         return self._users.find_one({"NameKey": name_key}, fields)
 
     def create(self, name: str, email: str, password_hash: str | None) -> Document:
@@ -119,23 +129,26 @@ class Users:
 
     def change_password(self, key: Lookup, rule: Rule) -> Any:
         """Apply a rule that may set another password, and sweep what it made void."""
-        answer = self.change(key, ("PasswordHash", "Credentials", "Reset"), "password", rule)
+        answer = self.change(key, ("PasswordHash", "PasswordVersion", "Reset"), "password", rule)
         self._sweep_tokens(key)
         return answer
 
     def revoke_tokens(self, key: Lookup) -> None:
         """Make all tokens of an account void by one small write, however many there are."""
-        self.change(key, ("Credentials",), "revoke", revoke_tokens)
+        self.change(key, ("PasswordVersion",), "revoke", revoke_tokens)
         self._sweep_tokens(key)
 
     def _sweep_tokens(self, key: Lookup) -> None:
         """Delete what the count made void; should that fail, it is worth nothing all the same."""
         try:
-            user = self.get(key, "Credentials")
+            user = self.get(key, "PasswordVersion")
         except (PyMongoError, NotFound) as error:
             log.warning("Tokens that are void were not swept: %s", error)
             return
-        sweep(self._tokens, {"UserId": user["_id"], "Credentials": {"$lt": user["Credentials"]}})
+        sweep(
+            self._tokens,
+            {"UserId": user["_id"], "PasswordVersion": {"$lt": user["PasswordVersion"]}},
+        )
 
     def renew_hash(self, user_id: str, old: str, new: str) -> None:
         """Store the same password at today's cost, unless it was changed meanwhile."""

@@ -59,7 +59,7 @@ def refresh_token(owner, token):
     """Return what is stored of a refresh token that nobody has used."""
     expires = datetime.now(timezone.utc) + timedelta(hours=1)
     hashed = hashlib.sha256(token.encode()).hexdigest()
-    owned = {"Chain": guid(), "UserId": owner["_id"], "Credentials": owner["Credentials"]}
+    owned = {"Chain": guid(), "UserId": owner["_id"], "PasswordVersion": owner["PasswordVersion"]}
     return {"_id": hashed, **owned, "Used": False, "ExpiresAt": expires}
 
 

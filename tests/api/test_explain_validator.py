@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.storage.schema import validators
+from app.players.domain import SLOTS
+from app.storage.schema import shapes
 from app.storage.schema.explain_validator import faults
 from tests.domain.test_integrity_kinds import SHAPES, SOUND, spoilt_documents
 
@@ -62,11 +63,11 @@ def test_sound_documents_are_taken_and_those_without_a_required_field_are_not(sc
 @pytest.mark.parametrize(
     ("shape", "value", "what"),
     [
-        (validators.COUNT, "5", "is a text, not a whole number"),
-        (validators.MOMENT_OR_NULL, 5, "is a whole number, not a time or null"),
-        (validators.GUID, "A", "is no guid in lower case"),
-        (validators.SLOTS, {"x": {}}, "has no place there"),
-        (validators.SLOTS, {"0": {"ItemId": "x"}}, "is missing"),
+        (shapes.COUNT, "5", "is a text, not a whole number"),
+        (shapes.MOMENT_OR_NULL, 5, "is a whole number, not a time or null"),
+        (shapes.GUID, "A", "is no guid in lower case"),
+        (SLOTS, {"x": {}}, "has no place there"),
+        (SLOTS, {"0": {"ItemId": "x"}}, "is missing"),
     ],
 )
 def test_a_fault_is_said_in_words(shape, value, what):

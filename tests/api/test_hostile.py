@@ -9,11 +9,12 @@ import pytest
 import config
 from app import create_app
 from app.auth.roles import Role
+from app.database import COLLECTIONS
 from app.demo.world import World as DemoWorld
 from app.http.context import SERVICES
 from app.openapi import examples
 from app.storage.client import Storage
-from app.storage.schema import collections as schema
+from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
 from tests.factories import World
 from tests.hostile import FORGED, ROWS, count
@@ -35,7 +36,7 @@ def app(request, mongodb_uri):
     )
     app = create_app(settings)
     storage = app.extensions[SERVICES][Storage]
-    schema.init(storage.db)
+    init_database(storage.db, COLLECTIONS)
     fill(storage.db, app.extensions[SERVICES][Passwords])
     yield app
     storage.client.drop_database("hostile")

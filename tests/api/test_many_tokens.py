@@ -62,7 +62,7 @@ def status(client, tokens):
 def add_tokens(db, user, count, **fields):
     """Add tokens that are older than any that is issued from now on."""
     now = datetime.now(timezone.utc)
-    token = {"Chain": guid(), "UserId": user["_id"], "Credentials": 0, "Used": False}
+    token = {"Chain": guid(), "UserId": user["_id"], "PasswordVersion": 0, "Used": False}
     db.refresh_tokens.insert_many(
         {"_id": guid(), **token, "ExpiresAt": now + timedelta(seconds=60 + number), **fields}
         for number in range(count)

@@ -5,28 +5,36 @@ from __future__ import annotations
 import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from pymongo.errors import BulkWriteError
 
 import config
+from app.auth.roles import Role
+from app.auth.tokens import AccessTokens
+from app.database import COLLECTIONS
 from app.errors import Conflict
 from app.http.context import SERVICES
 from app.storage import bulk
-from app.storage.schema import collections as schema
+from app.storage.client import Storage
 from app.storage.schema import migrations
+from app.storage.schema.collections import init_database
 from app.storage.schema.preparation import Preparation
 from tests import older_databases
+from tests.collection_plans import NAMES, PLANS
 from tests.factories import guid
 from tests.system.programs import wait_until
 
 # The SchemaVersion, and the digest of all validators and indexes. Where the second changes,
 # a step belongs to the end of migrations.STEPS, and both numbers change here.
-PLANNED = (5, "a293f666ee13")
+PLANNED = (6, "0b9ba256aa20")
 
 # Collections that steps drop, and fields that they derive anew.
 GONE = {"page_starts"}
 DERIVED = {"NameParts", "EmailKey", "SchemaVersion"}
+# Fields that steps rename.
+RENAMED = {"Credentials": "PasswordVersion"}
 
 
 @pytest.fixture
@@ -39,7 +47,7 @@ def older_db(real_storage):
 @pytest.fixture
 def todays_db(real_storage):
     """A new database."""
-    schema.init(real_storage.client["todays"])
+    init_database(real_storage.client["todays"], COLLECTIONS)
     yield real_storage.client["todays"]
     real_storage.client.drop_database("todays")
 
@@ -62,13 +70,13 @@ def shape_of(db):
 
 
 def documents_of(db):
-    return {name: {d["_id"]: d for d in db[name].find()} for name in schema.COLLECTIONS}
+    return {name: {d["_id"]: d for d in db[name].find()} for name in NAMES}
 
 
 @pytest.mark.parametrize("name", older_databases.NAMES)
 def test_a_former_database_becomes_todays_and_nothing_is_lost(older_db, todays_db, name):
     before = older_databases.make(older_db, name)
-    schema.init(older_db)
+    init_database(older_db, COLLECTIONS)
     assert shape_of(older_db) == shape_of(todays_db)
     assert migrations.version_of(older_db) == migrations.CURRENT
     for kind, documents in before.items():
@@ -77,9 +85,9 @@ def test_a_former_database_becomes_todays_and_nothing_is_lost(older_db, todays_d
         after = {document["_id"]: document for document in older_db[kind].find()}
         assert after.keys() == {document["_id"] for document in documents}
         for document in documents:
-            kept = {k: v for k, v in document.items() if k not in DERIVED}
+            kept = {RENAMED.get(k, k): v for k, v in document.items() if k not in DERIVED}
             assert after[document["_id"]].items() >= kept.items()
-        is_not_valid = {"$nor": [{"$jsonSchema": schema.COLLECTIONS[kind].validator}]}
+        is_not_valid = {"$nor": [{"$jsonSchema": PLANS[kind].shape}]}
         assert older_db[kind].find_one(is_not_valid) is None
         assert older_db[kind].find_one({"NameParts": {"$exists": True}}) is None
     assert older_db.users.find_one({"Name": "Zoë"})["EmailKey"] == "zoe@xn--bcher-kva.example"
@@ -108,7 +116,7 @@ def test_the_service_works_on_what_was_a_former_database(older_db, service, name
 
 def test_a_key_of_a_former_database_is_remembered(older_db, service):
     before = older_databases.make(older_db, "journals_by_version")
-    schema.init(older_db)
+    init_database(older_db, COLLECTIONS)
     client = service.test_client()
     body = {"grant_type": "refresh_token", "refresh_token": older_databases.REFRESH_TOKEN}
     token = client.post("/api/oauth/token", json=body).json["access_token"]
@@ -130,21 +138,21 @@ def test_a_key_of_a_former_database_is_remembered(older_db, service):
 
 def test_a_mailbox_of_a_former_database_gets_the_key_that_it_is_sent_to(older_db):
     older_databases.make(older_db, "journals_by_version")
-    schema.init(older_db)
+    init_database(older_db, COLLECTIONS)
     assert older_db.users.find_one({"Name": "strasse"})["EmailKey"] == "x@xn--strae-oqa.example"
 
 
 def test_an_index_of_the_operators_own_is_left_alone(older_db):
     older_databases.make(older_db, "name_parts")
     older_db.players.create_index([("ClassName", 1)], name="by_class")
-    schema.init(older_db)
+    init_database(older_db, COLLECTIONS)
     assert "by_class" in older_db.players.index_information()
 
 
 def test_what_was_remembered_of_pages_is_dropped(older_db):
     older_databases.make(older_db, older_databases.NAMES[0])
     older_db.page_starts.insert_one({"_id": {"List": "players by name", "Start": 100}})
-    schema.init(older_db)
+    init_database(older_db, COLLECTIONS)
     assert "page_starts" not in older_db.list_collection_names()
 
 
@@ -153,7 +161,7 @@ def test_two_mailboxes_that_are_one_today_stay_two_accounts(older_db):
     zoe = older_db.users.find_one({"Name": "Zoë"})
     sent = {"Email": "zoe@xn--bcher-kva.example", "EmailKey": "zoe@xn--bcher-kva.example"}
     older_db.users.insert_one({**zoe, **sent, "_id": guid(), "NameKey": "other"})
-    schema.init(older_db)
+    init_database(older_db, COLLECTIONS)
     assert older_db.users.find_one({"_id": zoe["_id"]})["EmailKey"] == zoe["EmailKey"]
     assert migrations.version_of(older_db) == migrations.CURRENT
 
@@ -167,13 +175,13 @@ def add_with_email(db, email, key):
 def test_keys_of_addresses_are_those_of_the_domains_that_mail_goes_to(older_db):
     """IDNA 2003 made one domain of two: the mailbox at the other may be a stranger's."""
     older_databases.make(older_db, "users_without_credentials")
-    schema.init(older_db)
-    older_db.schema.update_one({}, {"$set": {"SchemaVersion": migrations.CURRENT - 1}})
+    init_database(older_db, COLLECTIONS)
+    older_db.schema.update_one({}, {"$set": {"SchemaVersion": 4}})
     sharp = add_with_email(older_db, "max@straße.de", "max@strasse.de")
     symbol = add_with_email(older_db, "max@☃.net", "max@xn--n3h.net")
     clashing = add_with_email(older_db, "eva@straße.de", "eva@strasse.de")
     plain = add_with_email(older_db, "eva@xn--strae-oqa.de", "eva@xn--strae-oqa.de")
-    schema.init(older_db)
+    init_database(older_db, COLLECTIONS)
     assert (sharp(), symbol()) == ("max@xn--strae-oqa.de", "max@☃.net")
     # Whose key is another's already keeps the one that it has, and db check says so.
     assert (clashing(), plain()) == ("eva@strasse.de", "eva@xn--strae-oqa.de")
@@ -184,7 +192,7 @@ def test_processes_that_start_together_bring_it_up_to_date_together(older_db, to
         older_db.client.drop_database(older_db.name)
         older_databases.make(older_db, "name_parts")
         with ThreadPoolExecutor(4) as pool:
-            for future in [pool.submit(schema.init, older_db) for _ in range(4)]:
+            for future in [pool.submit(init_database, older_db, COLLECTIONS) for _ in range(4)]:
                 future.result()
         assert migrations.version_of(older_db) == migrations.CURRENT
         assert shape_of(older_db) == shape_of(todays_db)
@@ -204,16 +212,16 @@ def test_a_step_that_was_cut_short_is_taken_again(older_db, monkeypatch, last):
     steps = [*migrations.STEPS[:last], dying, *migrations.STEPS[last + 1 :]]
     monkeypatch.setattr(migrations, "STEPS", steps)
     with pytest.raises(KeyboardInterrupt):
-        schema.init(older_db)
+        init_database(older_db, COLLECTIONS)
     assert migrations.version_of(older_db) == last
     monkeypatch.undo()
-    schema.init(older_db)
+    init_database(older_db, COLLECTIONS)
     assert migrations.version_of(older_db) == migrations.CURRENT
     assert older_db.bags.count_documents({"Journal": []}) == 1
 
 
 def test_whoever_was_slower_takes_no_version_back(older_db):
-    schema.init(older_db)
+    init_database(older_db, COLLECTIONS)
     migrations._note(older_db, 1)
     assert migrations.version_of(older_db) == migrations.CURRENT
 
@@ -232,7 +240,7 @@ SENTENCE = f"is at SchemaVersion {migrations.CURRENT + 1}, and this program know
 def test_a_newer_database_is_refused_and_left_as_it_is(newer_db):
     before = shape_of(newer_db), documents_of(newer_db)
     with pytest.raises(migrations.DatabaseTooNew, match=SENTENCE):
-        schema.init(newer_db)
+        init_database(newer_db, COLLECTIONS)
     assert (shape_of(newer_db), documents_of(newer_db)) == before
 
 
@@ -247,8 +255,8 @@ def test_a_worker_on_a_newer_database_is_not_ready_and_says_why(newer_db, servic
 
 def test_what_is_asked_of_a_database_changes_with_its_version():
     plans = {
-        name: [plan.validator, [index.document for index in plan.indexes]]
-        for name, plan in schema.COLLECTIONS.items()
+        name: [plan.shape, [index.document for index in plan.indexes]]
+        for name, plan in PLANS.items()
     }
     digest = hashlib.sha256(json.dumps(plans, sort_keys=True).encode()).hexdigest()
     assert (migrations.CURRENT, digest[:12]) == PLANNED
@@ -271,3 +279,23 @@ def test_an_import_that_no_majority_confirms_says_so(real_db):
 
     with pytest.raises(Conflict, match="waiting for replication timed out"):
         bulk._stored(unconfirmed, real_db.players, [{}])
+
+
+def test_a_token_of_a_program_before_the_password_version_had_its_name_is_void(app, world, db):
+    """While a release is replaced, the former program may still store Credentials."""
+    user = world.add_user(roles=[Role.API])
+    token = guid()
+    hashed = hashlib.sha256(token.encode()).hexdigest()
+    stored = {"_id": hashed, "Chain": guid(), "UserId": user["_id"], "Credentials": 0}
+    later = datetime.now(timezone.utc) + timedelta(days=1)
+    bypass = (
+        {} if app.extensions[SERVICES][Storage].is_mock else {"bypass_document_validation": True}
+    )
+    db.refresh_tokens.insert_one({**stored, "Used": False, "ExpiresAt": later}, **bypass)
+    body = {"grant_type": "refresh_token", "refresh_token": token}
+    answer = app.test_client().post("/api/oauth/token", json=body)
+    assert (answer.status_code, answer.json["error"]) == (400, "invalid_grant")
+    tokens = app.extensions[SERVICES][AccessTokens]
+    access = tokens.issue(user["_id"], stored["Chain"], int(tokens.now()))
+    headers = {"Authorization": f"Bearer {access}"}
+    assert app.test_client().get("/api/v1/players", headers=headers).status_code == 401

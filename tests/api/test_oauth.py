@@ -182,7 +182,7 @@ def test_a_token_id_that_is_no_guid_is_a_400_in_the_common_shape(client, alice, 
 
 def test_tokens_from_before_a_change_of_password_are_worth_nothing(client, alice, db):
     tokens = sign_in(client).json
-    db.users.update_one({"_id": alice["_id"]}, {"$inc": {"Credentials": 1}})
+    db.users.update_one({"_id": alice["_id"]}, {"$inc": {"PasswordVersion": 1}})
     assert call(client, tokens["access_token"]).status_code == 401
     assert refresh(client, tokens["refresh_token"]).json["error"] == "invalid_grant"
     assert call(client, sign_in(client).json["access_token"]).status_code == 200

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 import config
+from app.database import COLLECTIONS
 from app.errors import Unavailable
 from app.http.context import SERVICES
 from app.storage.client import Storage
-from app.storage.schema import collections as schema
 from app.storage.schema import preparation
+from app.storage.schema.collections import init_database
 from app.storage.schema.preparation import Preparation
 from tests.factories import make_user
 from tests.system.programs import wait_until
@@ -126,6 +127,6 @@ def test_four_preparations_at_once_do_not_get_in_each_others_way(real_storage):
     db = real_storage.client["together"]
     for _ in range(3):
         with ThreadPoolExecutor(4) as pool:
-            for future in [pool.submit(schema.init, db) for _ in range(4)]:
+            for future in [pool.submit(init_database, db, COLLECTIONS) for _ in range(4)]:
                 future.result()
         real_storage.client.drop_database("together")

@@ -7,24 +7,26 @@ from datetime import datetime, timezone
 import pytest
 from pymongo.errors import WriteError
 
-from app.storage.schema import collections as schema
+from app.database import COLLECTIONS
+from app.storage.schema.collections import init_database
+from tests.collection_plans import NAMES
 from tests.factories import guid, make_bag, make_player, make_user
 
 TOKEN = {
     "_id": "hash",
     "Chain": guid(),
     "UserId": guid(),
-    "Credentials": 0,
+    "PasswordVersion": 0,
     "Used": False,
     "ExpiresAt": datetime(2099, 1, 1, tzinfo=timezone.utc),
 }
 
 
 def test_db_init_can_be_repeated(real_db):
-    before = {name: real_db[name].index_information() for name in schema.COLLECTIONS}
-    schema.init(real_db)
-    schema.init(real_db)
-    assert {name: real_db[name].index_information() for name in schema.COLLECTIONS} == before
+    before = {name: real_db[name].index_information() for name in NAMES}
+    init_database(real_db, COLLECTIONS)
+    init_database(real_db, COLLECTIONS)
+    assert {name: real_db[name].index_information() for name in NAMES} == before
 
 
 def test_an_index_of_an_older_shape_is_replaced_and_no_document_is_lost(real_db):
@@ -33,7 +35,7 @@ def test_an_index_of_an_older_shape_is_replaced_and_no_document_is_lost(real_db)
     real_db.players.create_index([("Level", 1)], name="rank")
     real_db.players.drop_index("last_online")
     real_db.players.create_index([("LastOnline", 1), ("NameKey", 1)], name="former_name")
-    schema.init(real_db)
+    init_database(real_db, COLLECTIONS)
     keys = {name: index["key"] for name, index in real_db.players.index_information().items()}
     assert keys["rank"] == [("Level", -1), ("Exp", -1), ("NameKey", 1)]
     assert "former_name" not in keys

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
-from marshmallow import ValidationError
 
 import config
+from app.errors import Invalid
+from app.players.domain import check_name
 from app.storage import password_costs
 from app.storage.password_costs import cost_of
-from app.transfer.fields import check_name
 from app.users.domain import is_email, is_username
 from app.users.passwords import Passwords
 from tests.factories import sha256
@@ -108,7 +108,7 @@ def test_letters_that_nobody_sees_make_no_username(unseen):
 
 @pytest.mark.parametrize("name", [*UNSEEN, " \u3164 ", "\u0301\u0301", "\u3164\u0301"], ids=ascii)
 def test_a_name_in_which_nothing_is_seen_is_not_imported(name):
-    with pytest.raises(ValidationError):
+    with pytest.raises(Invalid):
         check_name(name * 2)
 
 

@@ -16,7 +16,7 @@ from tests.factories import NOW, make_player
 from tests.strategies import DOCUMENTS, FURTHER
 
 SIZES = {name: getattr(Testing, name) for name in dir(Testing) if name.isupper()}
-COUNTERS = ("Version", "Credentials")
+COUNTERS = ("Version", "PasswordVersion")
 
 
 def carried(kind, document):

@@ -51,7 +51,11 @@ def test_codes_are_long_and_without_look_alikes():
 def test_a_code_is_good_once():
     after, is_right = redeem(with_code(), CODE.lower())
     assert is_right
-    assert (after["PasswordHash"], after["Credentials"], after["Reset"]) == ("new hash", 1, None)
+    assert (after["PasswordHash"], after["PasswordVersion"], after["Reset"]) == (
+        "new hash",
+        1,
+        None,
+    )
     again, is_right = redeem(after, CODE)
     assert not is_right
     assert again == after
@@ -86,7 +90,7 @@ def test_the_password_is_hashed_only_for_a_right_code():
     redeem_code(with_code(), code="WRONGONE", now=NOW, make_hash=never)
 
 
-@pytest.mark.parametrize("changed", [{"EmailKey": "other@example.com"}, {"Credentials": 1}])
+@pytest.mark.parametrize("changed", [{"EmailKey": "other@example.com"}, {"PasswordVersion": 1}])
 def test_a_code_that_went_to_a_former_account_is_not_accepted(changed):
     user = make_user()
     with pytest.raises(Conflict):
@@ -113,7 +117,9 @@ def test_a_change_that_was_checked_against_another_password_is_refused():
         change_email(user, new="new@example.com", checked="another hash")
     with pytest.raises(InvalidCredentials):
         replace_password(user, password_hash="x", checked="another hash")
-    assert replace_password(user, password_hash="x", checked="old hash").fields["Credentials"] == 1
+    assert (
+        replace_password(user, password_hash="x", checked="old hash").fields["PasswordVersion"] == 1
+    )
 
 
 def test_the_two_sets_of_flags_are_those_of_the_contract():

@@ -11,8 +11,10 @@ import requests
 from aiosmtpd.smtp import AuthResult
 
 from app.auth.roles import Role
-from app.storage.schema import collections as schema
+from app.database import COLLECTIONS
+from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
+from tests.collection_plans import NAMES
 from tests.endpoint_table import BAG, ITEM, PLAYER, SELF, SPELL, USER, VARIABLE
 from tests.factories import make_bag, make_player, make_user
 from tests.system.leaks import Ask, Known, right_ask
@@ -75,7 +77,7 @@ class House:
 
     def furnish(self):
         """Put everything to where the right request of any door finds it."""
-        for name in schema.COLLECTIONS:
+        for name in NAMES:
             self.db[name].delete_many({})
         expires = datetime.now(timezone.utc) + timedelta(hours=1)
         reset = {"Code": self.known.code, "ExpiresAt": expires, "Failures": 0}
@@ -128,7 +130,7 @@ class House:
             # Strict, or what is broken already could be changed.
             self.db.command("collMod", name, validator=IMPOSSIBLE, validationLevel="strict")
         yield
-        schema.init(self.db)
+        init_database(self.db, COLLECTIONS)
 
     def send_raw(self, text):
         address = ("127.0.0.1", self.server.port)

@@ -207,6 +207,6 @@ def comparable(found):
     """Leave out what an import begins anew: the count of changes, and the journal of retries."""
     for documents, _, _ in found.values():
         for document in documents:
-            for field in ("Version", "Stamp", "Journal", "Credentials"):
+            for field in ("Version", "Stamp", "Journal", "PasswordVersion"):
                 document.pop(field, None)
     return found

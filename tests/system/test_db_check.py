@@ -13,13 +13,15 @@ from click.testing import CliRunner
 
 from app.__main__ import main
 from app.changes import Intent
+from app.database import COLLECTIONS
 from app.integrity import scan
 from app.integrity.store import replace_fields
 from app.items.domain import Limits, give
-from app.storage.schema import collections as schema
+from app.storage.schema.collections import differences, init_database
 from app.storage.schema.migrations import CURRENT, VERSIONS
 from app.storage.swap import swap
 from tests import broken_documents
+from tests.collection_plans import NAMES
 from tests.factories import guid, make_player, make_user
 from tests.system.programs import PROGRAM, environment
 
@@ -32,7 +34,7 @@ def check(mongodb_uri, real_db, monkeypatch):
     monkeypatch.setenv("QM_ENV", "testing")
     monkeypatch.setenv("QM_MONGODB_URI", mongodb_uri)
     # Another test may have left it without one of its validators.
-    schema.init(real_db)
+    init_database(real_db, COLLECTIONS)
 
     def run(*options):
         result = CliRunner().invoke(main, ["db", "check", *options])
@@ -120,9 +122,9 @@ def test_a_key_that_is_anothers_is_left_and_the_rest_is_repaired(check, real_db)
 def mistreated_db(real_db):
     """A database that may be left without its indexes and validators."""
     yield real_db
-    for name in schema.COLLECTIONS.keys() - {VERSIONS}:
+    for name in NAMES - {VERSIONS}:
         real_db[name].delete_many({})
-    schema.init(real_db)
+    init_database(real_db, COLLECTIONS)
 
 
 def test_indexes_and_validators_that_are_missing_are_faults(check, mistreated_db):
@@ -133,7 +135,7 @@ def test_indexes_and_validators_that_are_missing_are_faults(check, mistreated_db
     assert "players: the index 'rank' is missing or another (can be repaired)" in lines
     assert "users: the validator is missing or another (can be repaired)" in lines
     assert check("--repair")[0] == 0
-    assert list(schema.differences(mistreated_db)) == []
+    assert list(differences(mistreated_db, COLLECTIONS)) == []
 
 
 def test_a_database_that_is_older_is_a_fault_until_it_is_brought_up_to_date(check, mistreated_db):

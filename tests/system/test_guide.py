@@ -18,7 +18,7 @@ import pytest
 from pymongo import MongoClient
 
 from app.storage.embedded.mongod import find_mongod
-from app.storage.schema import collections as schema
+from tests.collection_plans import NAMES
 from tests.guide import blocks, chapters, shell_blocks
 from tests.system.programs import PROGRAM, answers, free_port, wait_until
 from tests.system.test_releases import ask, unit
@@ -128,7 +128,7 @@ def test_one_machine_gets_a_set_its_accounts_and_a_prepared_database(machine):
     with MongoClient(machine.settings()["MONGODB_URI"]) as client:
         assert client.admin.command("hello")["setName"] == "qm"
         names = client["quartermaster"].list_collection_names()
-        assert set(names) >= schema.COLLECTIONS.keys()
+        assert set(names) >= NAMES
     backup = (machine.home / "etc/quartermaster/backup.yaml").read_text().split(": ")[1].strip()
     with MongoClient(backup) as client:
         roles = client.admin.command("connectionStatus")["authInfo"]["authenticatedUserRoles"]

@@ -12,9 +12,10 @@ from click.testing import CliRunner
 from pymongo import MongoClient, UpdateOne
 
 from app.__main__ import main
+from app.database import COLLECTIONS
 from app.demo.world import World
-from app.storage.schema import collections as schema
 from app.storage.schema import migrations
+from app.storage.schema.collections import init_database
 from tests import older_databases
 from tests.factories import NOW
 from tests.system.programs import PROGRAM, environment
@@ -101,13 +102,15 @@ def test_db_init_is_killed_and_the_next_one_finishes(tmp_path, settings, quarter
 
 def as_of_old(document):
     """Return a document as it was before there were tails, credentials, and journals of bags."""
-    new = {"NameTails", "Credentials", "Reset"} | ({"Journal"} if "Slots" in document else set())
+    new = {"NameTails", "PasswordVersion", "Reset"} | (
+        {"Journal"} if "Slots" in document else set()
+    )
     old = {name: value for name, value in document.items() if name not in new}
     return {**old, "NameParts": []} if "Name" in document else old
 
 
 def test_a_repair_is_killed_and_the_next_one_finishes(tmp_path, settings, quartermaster, db):
-    schema.init(db)
+    init_database(db, COLLECTIONS)
     users, players, bags = world()
     for kind, documents in (("users", users), ("players", players), ("bags", bags)):
         db[kind].insert_many(documents)
@@ -124,11 +127,11 @@ def test_a_repair_is_killed_and_the_next_one_finishes(tmp_path, settings, quarte
 
 
 def test_an_import_is_killed_and_the_next_one_finishes(tmp_path, settings, quartermaster, db):
-    schema.init(db)
+    init_database(db, COLLECTIONS)
     users, players, bags = world()
     for kind, documents in (("users", users), ("players", players), ("bags", bags)):
         db[kind].insert_many(documents)
-    before = documents_of(db, without=["Version", "Stamp", "Journal", "Credentials"])
+    before = documents_of(db, without=["Version", "Stamp", "Journal", "PasswordVersion"])
     file = tmp_path / "players.jsonl"
     quartermaster("export", "players", file)
     assert len({json.loads(line)["Id"] for line in file.read_text().splitlines()}) == PLAYERS
@@ -136,4 +139,4 @@ def test_an_import_is_killed_and_the_next_one_finishes(tmp_path, settings, quart
     kill_in_the_middle(tmp_path, settings, ["import", "players", file], partial(count, db, {}))
     quartermaster("import", "players", file)
     quartermaster("db", "check")
-    assert documents_of(db, without=["Version", "Stamp", "Journal", "Credentials"]) == before
+    assert documents_of(db, without=["Version", "Stamp", "Journal", "PasswordVersion"]) == before

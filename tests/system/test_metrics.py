@@ -21,7 +21,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.storage.schema import collections as schema
+from app.database import COLLECTIONS
+from app.storage.schema.collections import init_database
 from app.storage.schema.migrations import CURRENT
 from tests.exposition import Exposition
 from tests.factories import guid, make_player
@@ -269,7 +270,7 @@ def test_dashboard_and_alerts_ask_for_nothing_that_is_not_shown(
     try:
         assert teach(player["_id"]) == 409
     finally:
-        schema.init(real_db)
+        init_database(real_db, COLLECTIONS)
     assert fetch(server, "/api/v1/users/racer/password/reset", headers)[0] == 200
     shown = exposition(server)
     assert shown.sum("mongodb_operation_failures_total", operation="update_one") > 0

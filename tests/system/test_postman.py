@@ -46,7 +46,11 @@ def test_the_document_is_written_without_a_database(tmp_path):
 
 
 def test_the_folders_hold_all_31_endpoints(collection):
-    assert [folder["name"] for folder in collection["item"]] == ["Players", "Users", "Credentials"]
+    assert [folder["name"] for folder in collection["item"]] == [
+        "Players",
+        "Users",
+        "PasswordVersion",
+    ]
     endpoints = {
         (item["request"]["method"], item["request"]["url"]["raw"])
         for item in requests_of(collection)

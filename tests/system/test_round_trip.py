@@ -9,14 +9,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from pymongo import MongoClient
 
 from app.__main__ import main
-from app.storage.schema import collections as schema
+from app.database import COLLECTIONS
+from app.storage.schema.collections import init_database
 from tests.factories import guid, make_bag, make_player, make_user
 from tests.strategies import worlds
 
 KINDS = ("users", "players", "bags")
 FROM, TO = "round_trip_from", "round_trip_to"
 # An import begins these anew.
-NEW = ("Version", "Stamp", "Journal", "Credentials", "Reset")
+NEW = ("Version", "Stamp", "Journal", "PasswordVersion", "Reset")
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def client(mongodb_uri):
     """Two databases of their own, empty and prepared."""
     with MongoClient(mongodb_uri, tz_aware=True) as client:
         for name in (FROM, TO):
-            schema.init(client[name])
+            init_database(client[name], COLLECTIONS)
         yield client
         for name in (FROM, TO):
             client.drop_database(name)
@@ -93,7 +94,7 @@ def test_a_world_that_was_played_in_is_the_same_in_another_database(client, carr
     inventory = {"30": slot(), "2": slot(BagId=bag["_id"]), "11": slot(StatBuffs=[-5, 0, 0, 0, 9])}
     player = make_player(Name="Ægir 👑", Inventory=inventory, Variables={guid(): True, guid(): 1})
     reset = {"Code": "ABCDEFGH", "ExpiresAt": player["CreationDate"], "Failures": 2}
-    user = make_user(Name="Ünal", Email="u@example.com", Reset=reset, Credentials=3, Version=9)
+    user = make_user(Name="Ünal", Email="u@example.com", Reset=reset, PasswordVersion=3, Version=9)
     documents = {
         "users": [user],
         "players": [{**player, "Version": 3, "Journal": [{"Key": "k", "Answer": {}}]}],

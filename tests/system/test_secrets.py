@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from app.__main__ import main
-from app.storage.schema import collections as schema
+from app.database import COLLECTIONS
+from app.storage.schema.collections import init_database
 from tests.endpoint_table import DOORS, FRONT_DOORS
 from tests.factories import NOW, guid
 from tests.system.leaks import Known, misframed, right_ask, wrong_asks
@@ -29,7 +30,7 @@ def house(request, tmp_path_factory, mongodb_uri, real_storage):
     # What is logged at INFO is logged at DEBUG as well, so a part of the wrong requests does.
     house.stride = 1 if level == "DEBUG" else 7
     db.command("createUser", "keeper", pwd=house.known.mongodb, roles=["dbOwner"])
-    schema.init(db)
+    init_database(db, COLLECTIONS)
     folder = tmp_path_factory.mktemp("secrets")
     with house.open(folder, mongodb_uri, LOG_LEVEL=level, LOG_FORMAT=form):
         yield house

@@ -12,10 +12,11 @@ from pymongo.errors import PyMongoError
 import config
 from app import create_app
 from app.auth.roles import Role
+from app.database import COLLECTIONS
 from app.http.context import SERVICES
 from app.storage.client import Storage
 from app.storage.embedded.mongod import find_mongod
-from app.storage.schema import collections as schema
+from app.storage.schema.collections import init_database
 from tests.factories import World, make_player
 from tests.system.programs import free_port, wait_until
 
@@ -69,7 +70,7 @@ def test_the_total_is_right_after_a_crash_although_the_address_is_the_same(app, 
         return [answer.json["Total"] for answer in answers]
 
     with mongod(tmp_path, app.port):
-        schema.init(world.db)
+        init_database(world.db, COLLECTIONS)
         headers = world.headers(*Role)
         world.db.players.insert_many([make_player() for _ in range(20)])
         world.db.client.admin.command("fsync")

@@ -25,10 +25,19 @@ from app.errors import QuartermasterError, RateLimited, Unavailable
 from app.storage.bulkhead import wait_deadline
 from app.storage.client import Storage
 from app.storage.clock import Clock
+from app.storage.schema.plan import CollectionPlan, expiry
+from app.storage.schema.shapes import ARRAY, COUNT, INTEGER, MOMENT, TEXT, object_shape
 from app.types import Document
 
 log = logging.getLogger("quartermaster")
 
+ATTEMPTS = CollectionPlan(
+    "attempts",
+    object_shape(
+        {"_id": TEXT, "Taken": INTEGER, "Failures": COUNT, "Places": ARRAY, "ExpiresAt": MOMENT}
+    ),
+    (expiry(),),
+)
 PATIENCE_SECONDS = 2.0
 PAUSE_SECONDS = 0.02
 # Longer than any attempt takes that is still alive.
@@ -59,7 +68,7 @@ class Attempts:
     def __init__(
         self, storage: Storage, limits: Mapping[str, int], seconds: int, clock: Clock | None = None
     ) -> None:
-        self._attempts = storage.db["attempts"]
+        self._attempts = storage.db[ATTEMPTS.name]
         # To take a place need not wait for a majority: what comes of it does, and comes after it.
         self._places = self._attempts.with_options(write_concern=WriteConcern(1))
         self._clock = clock or storage.clock

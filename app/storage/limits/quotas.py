@@ -11,9 +11,14 @@ from pymongo.errors import PyMongoError
 from app.errors import RateLimited
 from app.storage.client import Storage
 from app.storage.clock import Clock
+from app.storage.schema.plan import CollectionPlan, expiry
+from app.storage.schema.shapes import COUNT, MOMENT, TEXT, object_shape
 
 log = logging.getLogger("quartermaster")
 
+QUOTAS = CollectionPlan(
+    "quotas", object_shape({"_id": TEXT, "Used": COUNT, "ExpiresAt": MOMENT}), (expiry(),)
+)
 MINUTE = timedelta(minutes=1)
 
 
@@ -21,7 +26,7 @@ class Quotas:
     """Counts the requests of each caller, where a limit is set."""
 
     def __init__(self, storage: Storage, per_minute: int, clock: Clock | None = None) -> None:
-        self._quotas = storage.db["quotas"]
+        self._quotas = storage.db[QUOTAS.name]
         self._clock = clock or storage.clock
         self._per_minute = per_minute
 

@@ -1,130 +1,64 @@
-"""The collections: what their documents must look like, and their indexes."""
+"""Brings the collections of a database to their plans: validators, indexes and migrations."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pymongo
-from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo import IndexModel
 from pymongo.database import Database
 from pymongo.errors import CollectionInvalid, DuplicateKeyError, OperationFailure
 
-from app.storage import password_costs
 from app.storage.client import LONG_WORK_SECONDS
 from app.storage.schema import migrations
-from app.storage.schema.validators import (
-    ATTEMPTS,
-    BAG,
-    PASSWORD_COST,
-    PLAYER,
-    QUOTA,
-    REFRESH_TOKEN,
-    SCHEMA_VERSION,
-    USER,
-)
+from app.storage.schema.plan import CollectionPlan
 from app.types import Document
 
 NAMESPACE_EXISTS = 48
-# The same name with other keys or options, and the same keys with another name.
-CONFLICTS = (85, 86)
+# IndexOptionsConflict and IndexKeySpecsConflict: the same name with other keys or options, and the
+# same keys under another name.
+INDEX_CONFLICTS = (85, 86)
 INDEX_BUILD_ABORTED = 276
 
-
-class CollectionPlan(NamedTuple):
-    """What db init makes of one collection."""
-
-    validator: Document
-    indexes: list[IndexModel]
+Plans = Sequence[CollectionPlan]
 
 
-def _index(name: str, *keys: str, **options: Any) -> IndexModel:
-    """Name an index by its keys; a leading minus is descending."""
-    order = [
-        (key.removeprefix("-"), DESCENDING if key.startswith("-") else ASCENDING) for key in keys
-    ]
-    return IndexModel(order, name=name, **options)
-
-
-ONLINE = {"partialFilterExpression": {"Online": True}}
-
-COLLECTIONS = {
-    "players": CollectionPlan(
-        PLAYER,
-        [
-            _index("name", "NameKey", unique=True),
-            _index("name_tails", "NameTails", "NameKey"),
-            _index("user", "UserId", "CreationDate", "_id"),
-            # Ties go by name in both directions, so neither order is the other read backwards.
-            _index("rank", "-Level", "-Exp", "NameKey"),
-            _index("rank_ascending", "Level", "Exp", "NameKey"),
-            _index("last_online", "LastOnline", "NameKey"),
-            # Online is among the keys, though always true here, so that a count needs no document.
-            _index("online_by_name", "Online", "NameKey", "LastSeen", **ONLINE),
-            _index("online_by_time", "Online", "LastSeen", **ONLINE),
-        ],
-    ),
-    "bags": CollectionPlan(BAG, []),
-    "users": CollectionPlan(
-        USER,
-        [
-            _index("name", "NameKey", unique=True),
-            _index("name_tails", "NameTails", "NameKey"),
-            _index("email", "EmailKey", unique=True),
-        ],
-    ),
-    "refresh_tokens": CollectionPlan(
-        REFRESH_TOKEN,
-        [
-            _index("chain", "Chain", "Used"),
-            _index("user", "UserId", "Used", "-ExpiresAt", "_id"),
-            _index("expiry", "ExpiresAt", expireAfterSeconds=0),
-        ],
-    ),
-    "quotas": CollectionPlan(
-        QUOTA,
-        [_index("expiry", "ExpiresAt", expireAfterSeconds=0)],
-    ),
-    password_costs.COLLECTION: CollectionPlan(PASSWORD_COST, []),
-    "attempts": CollectionPlan(ATTEMPTS, [_index("expiry", "ExpiresAt", expireAfterSeconds=0)]),
-    migrations.VERSIONS: CollectionPlan(SCHEMA_VERSION, []),
-}
-
-
-def init(db: Database[Document]) -> None:
-    """Create what is missing and bring the rest up to date; safe to repeat, at any time."""
-    init_collections(db)
+def init_database(db: Database[Document], plans: Plans) -> None:
+    """Create what is missing and bring the rest up to date; idempotent, and safe at any time."""
+    init_collections(db, plans)
     with pymongo.timeout(LONG_WORK_SECONDS):
         migrations.migrate(db)
-        for name, plan in COLLECTIONS.items():
+        for plan in plans:
             if plan.indexes:
-                _create_indexes(db, name, plan.indexes)
+                _create_indexes(db, plan)
 
 
-def init_what_can_be(db: Database[Document]) -> None:
-    """Prepare a database in which documents may stand in the way of an index."""
+def init_despite_duplicates(db: Database[Document], plans: Plans) -> None:
+    """Prepare a database in which duplicates may prevent a unique index."""
     with contextlib.suppress(DuplicateKeyError):
-        init(db)
+        init_database(db, plans)
 
 
-def differences(db: Database[Document]) -> Iterator[tuple[str, str]]:
+def differences(db: Database[Document], plans: Plans) -> Iterator[tuple[str, str]]:
     """Yield by collection what db init would have to do."""
     version = migrations.refuse_newer(db)
     if version < migrations.CURRENT:
         yield migrations.VERSIONS, f"SchemaVersion is {version}, not {migrations.CURRENT}"
-    for name, plan in COLLECTIONS.items():
-        if not validation(plan).items() <= db[name].options().items():
-            yield name, "the validator is missing or another"
-        there = [_defined(index) for index in db[name].list_indexes()]
+    for plan in plans:
+        if not validation(plan).items() <= db[plan.name].options().items():
+            yield plan.name, "the validator is missing or another"
+        there = [_definition(index) for index in db[plan.name].list_indexes()]
         for index in plan.indexes:
-            if _defined(index.document) not in there:
-                yield name, f"the index '{index.document['name']}' is missing or another"
-                yield from ((name, fault) for fault in _duplicates(db, name, index.document))
+            if _definition(index.document) not in there:
+                yield plan.name, f"the index '{index.document['name']}' is missing or another"
+                duplicates = _duplicates(db, plan.name, index.document)
+                yield from ((plan.name, fault) for fault in duplicates)
 
 
 def _duplicates(db: Database[Document], name: str, index: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which documents stand in the way of an index of unique keys."""
+    """Yield which documents prevent a unique index."""
     if not index.get("unique"):
         return
     (field,) = index["key"]
@@ -135,20 +69,20 @@ def _duplicates(db: Database[Document], name: str, index: Mapping[str, Any]) -> 
             yield f"{field} {found['_id']!r} is the same on {', '.join(map(str, found['ids']))}"
 
 
-def init_collections(db: Database[Document]) -> None:
-    """Create the collections with their validators; documents in bulk come before indexes."""
+def init_collections(db: Database[Document], plans: Plans) -> None:
+    """Create the collections with their validators. A bulk load comes before the indexes."""
     migrations.refuse_newer(db)
-    for name, plan in COLLECTIONS.items():
-        _set_validator(db, name, validation(plan))
+    for plan in plans:
+        _set_validator(db, plan.name, validation(plan))
 
 
 def validation(plan: CollectionPlan) -> Document:
-    """Return a collection's options: what is sound must stay so, and what is not can be changed.
+    """Return the validation options of a collection.
 
-    Were a document older than its validator held to it as well, nothing of it could be changed
-    any more, not even for the better.
+    The level is moderate: a valid document must stay valid, an invalid one may be changed. With
+    strict, a document older than its validator could not be changed at all, not even repaired.
     """
-    validator = {"$jsonSchema": plan.validator}
+    validator = {"$jsonSchema": plan.shape}
     return {"validator": validator, "validationLevel": "moderate", "validationAction": "error"}
 
 
@@ -158,35 +92,33 @@ def _set_validator(db: Database[Document], name: str, wanted: Document) -> None:
     except CollectionInvalid:
         _update_validator(db, name, wanted)
     except OperationFailure as error:
-        if error.code != NAMESPACE_EXISTS:  # somebody else was just faster
+        if error.code != NAMESPACE_EXISTS:  # another process has just created it
             raise
         _update_validator(db, name, wanted)
-    except NotImplementedError:  # mongomock knows no validators
+    except NotImplementedError:  # mongomock has no validators
         db.get_collection(name)
 
 
 def _update_validator(db: Database[Document], name: str, wanted: Document) -> None:
-    """Change a validator that is another; for what is there already, nobody has to wait."""
+    """Change a validator only where it differs: collMod takes an exclusive lock."""
     if not wanted.items() <= db[name].options().items():
         db.command("collMod", name, **wanted)
 
 
-def _create_indexes(
-    db: Database[Document], name: str, indexes: list[IndexModel], more_tries: int = 3
-) -> None:
+def _create_indexes(db: Database[Document], plan: CollectionPlan, more_tries: int = 3) -> None:
     try:
-        db[name].create_indexes(indexes)
+        db[plan.name].create_indexes(list(plan.indexes))
     except OperationFailure as error:
-        # A process that is at the same work may drop what we make, before it makes the same.
-        if not more_tries or error.code not in (*CONFLICTS, INDEX_BUILD_ABORTED):
+        # A process that prepares the database at the same time may drop an index that we build.
+        if not more_tries or error.code not in (*INDEX_CONFLICTS, INDEX_BUILD_ABORTED):
             raise
-        for index in indexes:
-            _drop_conflicting(db, name, index)
-        _create_indexes(db, name, indexes, more_tries - 1)
+        for index in plan.indexes:
+            _drop_conflicting(db, plan.name, index)
+        _create_indexes(db, plan, more_tries - 1)
 
 
 def _drop_conflicting(db: Database[Document], name: str, index: IndexModel) -> None:
-    """Remove an older form of an index: the same name or the same keys, made otherwise."""
+    """Drop an older form of an index: the same name or the same keys, with other options."""
     wanted = index.document
     for existing in list(db[name].list_indexes()):
         has_name = existing["name"] == wanted["name"]
@@ -195,7 +127,7 @@ def _drop_conflicting(db: Database[Document], name: str, index: IndexModel) -> N
             migrations.drop_index(db[name], existing["name"])
 
 
-def _defined(index: Mapping[str, Any]) -> tuple[Any, ...]:
+def _definition(index: Mapping[str, Any]) -> tuple[Any, ...]:
     return index["name"], list(index["key"].items()), _options(index)
 
 

@@ -18,11 +18,14 @@ from app.errors import QuartermasterError
 from app.keys import email_key, name_key, name_tails
 from app.storage import password_costs
 from app.storage.bulk import batches, is_of_keys_alone
+from app.storage.schema.plan import CollectionPlan
+from app.storage.schema.shapes import COUNT, TEXT, object_shape
 from app.types import Document
 
 Step = Callable[[Database[Document]], None]
 
 VERSIONS = "schema"
+SCHEMA_VERSIONS = CollectionPlan(VERSIONS, object_shape({"_id": TEXT, "SchemaVersion": COUNT}))
 ONLY = {"_id": "schema"}
 INDEX_NOT_FOUND = 27
 
@@ -83,12 +86,21 @@ def answer_the_trials(db: Database[Document]) -> None:
     db.drop_collection("page_starts")
 
 
+def name_the_password_version(db: Database[Document]) -> None:
+    """The count of password changes was called Credentials. What still has that is void."""
+    for kind in ("users", "refresh_tokens"):
+        db[kind].update_many(
+            {"Credentials": {"$exists": True}}, {"$rename": {"Credentials": "PasswordVersion"}}
+        )
+
+
 STEPS: list[Step] = [
     search_names_by_their_tails,
     keep_journals,
     count_credentials,
     know_domains_as_they_are_sent,
     answer_the_trials,
+    name_the_password_version,
 ]
 # A change of a validator or an index is a step as well, even one that does nothing: by the number,
 # an older program knows that the database is no longer for it.

@@ -13,8 +13,8 @@ from app import metrics
 from app.errors import Unavailable
 from app.storage.client import Storage
 from app.storage.errors import explain
-from app.storage.schema import collections as schema
 from app.storage.schema import migrations
+from app.storage.schema.collections import Plans, init_database
 
 log = logging.getLogger("quartermaster")
 
@@ -58,8 +58,9 @@ def is_forbidden(error: PyMongoError) -> bool:
 class Preparation:
     """Whether a worker may serve: its database answers, and has its indexes and validators."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, plans: Plans) -> None:
         self._storage = storage
+        self._plans = plans
         self._fault: str | None = None
 
     def begin(self) -> None:
@@ -87,7 +88,7 @@ class Preparation:
         version = 0
         try:
             version = migrations.version_of(self._storage.db)
-            schema.init(self._storage.db)
+            init_database(self._storage.db, self._plans)
         except migrations.DatabaseTooNew as error:
             return self._outdated(error)
         except PyMongoError as error:

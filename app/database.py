@@ -1,0 +1,23 @@
+"""All collections of the database. Each is declared by the feature that stores it."""
+
+from __future__ import annotations
+
+from app.items.store import BAGS
+from app.oauth.store import REFRESH_TOKENS
+from app.players.store import PLAYERS
+from app.storage.limits.attempts import ATTEMPTS
+from app.storage.limits.quotas import QUOTAS
+from app.storage.password_costs import PASSWORD_COSTS
+from app.storage.schema.migrations import SCHEMA_VERSIONS
+from app.users.store import USERS
+
+COLLECTIONS = (
+    PLAYERS,
+    BAGS,
+    USERS,
+    REFRESH_TOKENS,
+    QUOTAS,
+    PASSWORD_COSTS,
+    ATTEMPTS,
+    SCHEMA_VERSIONS,
+)

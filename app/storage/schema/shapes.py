@@ -1,0 +1,57 @@
+"""Building blocks of validators: shapes of values, in MongoDB's dialect of JSON Schema. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.changes import JOURNAL_LENGTH
+from app.types import Document
+
+Shape = Mapping[str, Any]
+
+GUID: Document = {"bsonType": "string", "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"}
+INTEGER: Document = {"bsonType": ["int", "long"]}
+COUNT: Document = {"bsonType": ["int", "long"], "minimum": 0}
+TEXT: Document = {"bsonType": "string"}
+FLAG: Document = {"bsonType": "bool"}
+MOMENT: Document = {"bsonType": "date"}
+ARRAY: Document = {"bsonType": "array"}
+TEXT_OR_NULL: Document = {"bsonType": ["string", "null"]}
+MOMENT_OR_NULL: Document = {"bsonType": ["date", "null"]}
+SLOT_NUMBER = "^(0|[1-9][0-9]{0,3})$"
+
+
+def integers(length: int | None = None) -> Document:
+    size = {} if length is None else {"minItems": length, "maxItems": length}
+    return {"bsonType": "array", "items": INTEGER, **size}
+
+
+def map_of(key_pattern: str, value: Shape) -> Document:
+    return {
+        "bsonType": "object",
+        "patternProperties": {key_pattern: value},
+        "additionalProperties": False,
+    }
+
+
+def object_shape(
+    required: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None
+) -> Document:
+    """Return the shape of an object; it may hold further fields, such as a game's own."""
+    properties = {**required, **(optional or {})}
+    return {"bsonType": "object", "required": list(required), "properties": properties}
+
+
+def changeable(required: Mapping[str, Shape]) -> Document:
+    """Return the shape of a document that the compare-and-swap changes.
+
+    Stamp and JournalCount appear with the first change. Their type is left open: the next change
+    overwrites whatever is stored there.
+    """
+    kept = {"Version": COUNT, "Journal": {"bsonType": "array", "maxItems": JOURNAL_LENGTH}}
+    return object_shape({**required, **kept}, {"Stamp": {}, "JournalCount": {}})
+
+
+# The fields of a document that is found by its name.
+NAMED: Document = {"_id": GUID, "Name": TEXT, "NameKey": TEXT, "NameTails": ARRAY}
