@@ -8,8 +8,7 @@ from flask import Response, request
 
 from app.auth import guard
 from app.auth.callers import Callers
-from app.auth.guesses import guess_at, guess_at_nobody, guess_from_here
-from app.auth.roles import Role, roles_of
+from app.auth.roles import Role
 from app.auth.tokens import AccessTokens
 from app.errors import Invalid, NotFound, RateLimited, RoleMissing
 from app.http import tracing
@@ -28,6 +27,7 @@ from app.oauth.domain import (
     token_answer,
     unsupported_grant,
 )
+from app.oauth.grants import refresh, sign_in
 from app.oauth.schemas import (
     NEEDED,
     RevokedTokenSchema,
@@ -36,7 +36,7 @@ from app.oauth.schemas import (
     TokenFailureSchema,
     TokenSchema,
 )
-from app.oauth.store import Issued, RefreshTokens
+from app.oauth.store import RefreshTokens
 from app.openapi.guide import STATUSES
 from app.users.hashing import Hasher
 from app.users.store import Users
@@ -76,7 +76,10 @@ def create_token(args: dict[str, Any]) -> Response:
     if args["grant_type"] not in NEEDED:
         raise unsupported_grant()
     tracing.note(grant=args["grant_type"])
-    issued = sign_in(args) if args["grant_type"] == "password" else refresh(args)
+    if args["grant_type"] == "password":
+        issued = sign_in(args["username"], args["password"])
+    else:
+        issued = refresh(args["refresh_token"])
     now = int(access_tokens.now())
     access = access_tokens.issue(issued.user_id, issued.chain, now)
     body = token_answer(access, issued.token, now, access_tokens.lifetime)
@@ -114,44 +117,6 @@ def revoke_token(key: Lookup, token_id: str) -> Response:
     refresh_tokens.revoke_token(user, token)
     callers.forget()
     return json_response({"username": user["Name"], "tokenId": token})
-
-
-def sign_in(args: dict[str, Any]) -> Issued:
-    """Begin a chain of tokens with a password."""
-    tracing.note(user=tracing.shown(args["username"]))
-    name = name_key(args["username"])
-    user = users.credentials(name)
-    stored: str | None = user["PasswordHash"] if user else None
-    guess = guess_at(user["_id"]) if user else guess_at_nobody(name)
-    hasher.check(guess, stored, args["password"], bad_credentials())
-    if user is None or stored is None:  # which matches nothing
-        raise bad_credentials()
-    if renewed := hasher.renewed(stored, args["password"]):
-        users.renew_hash(user["_id"], stored, renewed)
-    if Role.API not in roles_of(user["Power"]):
-        raise no_access()
-    # The count is of when the password was read: had it been changed since, this is worth nothing.
-    return refresh_tokens.issue(user["_id"], user["PasswordVersion"])
-
-
-def refresh(args: dict[str, Any]) -> Issued:
-    """Continue a chain of tokens with its last refresh token."""
-    found = refresh_tokens.find(args["refresh_token"])
-    if found is None:
-        # Only now: a good token is not refused for what others did at the same address.
-        with guess_from_here().counted():
-            raise bad_refresh_token()
-    try:
-        user = users.get(Lookup.parse(found["UserId"]), "Name", "Power", "PasswordVersion")
-    except NotFound:
-        raise bad_refresh_token() from None
-    tracing.note(user=user["Name"])
-    if user["PasswordVersion"] != found.get("PasswordVersion"):
-        raise bad_refresh_token()
-    if Role.API not in roles_of(user["Power"]):
-        raise no_access()
-    # Last of all: a token that is used up without an answer would be lost.
-    return refresh_tokens.rotate(found)
 
 
 def owner(key: Lookup) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from flask import Response, current_app, request
@@ -10,14 +9,11 @@ from werkzeug.exceptions import MethodNotAllowed
 
 from app.auth import guard
 from app.auth.callers import Callers
-from app.auth.guesses import guess_of_caller, guess_of_caller_at_nobody
 from app.auth.roles import Role
 from app.errors import (
     EmailTaken,
     InvalidCredentials,
     NameTaken,
-    NotFound,
-    QuartermasterError,
     RateLimited,
 )
 from app.http.api import Blueprint
@@ -36,16 +32,13 @@ from app.keys import Lookup
 from app.paging import Page
 from app.players.schemas import PlayerSchema
 from app.players.store import Players
+from app.users import accounts
 from app.users.domain import (
     WrongCode,
     WrongPassword,
     changed_power,
     living_code,
-    new_code,
     queried_power,
-    redeem_code,
-    remember_code,
-    replace_password,
     require_email,
     require_username,
     served,
@@ -153,7 +146,7 @@ def validate_password(args: dict[str, Any], key: Lookup) -> Response:
 
     A wrong one is a 400. After some failures, no further attempt is looked at for a while.
     """
-    check_password(key, args["password"], WrongPassword())
+    accounts.check_password(key, args["password"], WrongPassword())
     return json_response({"Message": "Password Correct"})
 
 
@@ -168,7 +161,7 @@ def change_email(args: dict[str, Any], key: Lookup) -> Response:
     A code that was mailed to the former address no longer works.
     """
     require_email(args["new"], "new")
-    checked = check_password(key, args["authorization"], InvalidCredentials())
+    checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
     return json_response(shown(users.change_email(key, args["new"], checked), changed_power))
 
 
@@ -182,8 +175,8 @@ def change_password(args: dict[str, Any], key: Lookup) -> Response:
 
     All tokens of the user are revoked.
     """
-    checked = check_password(key, args["authorization"], InvalidCredentials())
-    set_password(key, args["new"], checked)
+    checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
+    accounts.set_password(key, args["new"], checked)
     return json_response({"Message": "Password Updated"})
 
 
@@ -198,16 +191,7 @@ def send_reset_code(key: Lookup) -> Response:
     """
     if request.method == "HEAD":  # which Flask would let through as a GET, and which sends no mail
         raise MethodNotAllowed(["GET", "POST"])
-    user = known(key, "Name", "Email", "EmailKey", "PasswordVersion")
-    code, now = new_code(), users.now()
-    seconds = current_app.config["RESET_CODE_SECONDS"]
-    rule = partial(remember_code, code=code, now=now, seconds=seconds, mailed=user)
-    guess = guess_of_caller(user["_id"])
-    guess.refuse_if_locked()
-    with mailer.slot(), guess.counted():
-        mailer.send_code(user["Name"], user["Email"], code)
-        # Only now: a mail that was not sent leaves the former code as it was.
-        users.change(key, ("Reset", "EmailKey", "PasswordVersion"), "reset", rule)
+    accounts.mail_reset_code(key, current_app.config["RESET_CODE_SECONDS"])
     return json_response({"Message": "Password reset email sent."})
 
 
@@ -221,18 +205,7 @@ def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
 
     Five wrong tries void the code. All tokens of the user are revoked.
     """
-    rule = partial(
-        redeem_code,
-        code=args["code"],
-        now=users.now(),
-        make_hash=partial(hasher.hash, args["new"]),
-    )
-    user = known(key, "_id")
-    guess = guess_of_caller(user["_id"])
-    with hasher.slot_for(guess), guess.counted():
-        if not users.change_password(key, rule):
-            raise WrongCode
-    callers.forget()
+    accounts.redeem_reset_code(key, args["code"], args["new"])
     return json_response({"Message": "Password Updated"})
 
 
@@ -281,37 +254,9 @@ def manage_password(args: dict[str, Any], key: Lookup) -> Response:
 
     For support staff. All tokens of the user are revoked.
     """
-    set_password(key, args["new"])
+    accounts.set_password(key, args["new"])
+    # Not "Password Updated": the contract words this answer like that of a check.
     return json_response({"Message": "Password Correct"})
-
-
-def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str:
-    """Raise the refusal unless this is the password; return the hash that is stored of it."""
-    user = known(key, "PasswordHash")
-    stored: str | None = user["PasswordHash"]
-    hasher.check(guess_of_caller(user["_id"]), stored, sha256, refusal)
-    if stored is None:  # which matches nothing
-        raise refusal
-    renewed = hasher.renewed(stored, sha256)
-    if renewed is None:
-        return stored
-    users.renew_hash(user["_id"], stored, renewed)
-    return renewed
-
-
-def known(key: Lookup, *fields: str) -> dict[str, Any]:
-    """Return an account that somebody is about to guess at; a name that does not exist counts."""
-    try:
-        return users.get(key, *fields)
-    except NotFound:
-        with guess_of_caller_at_nobody(str(key)).counted():
-            raise
-
-
-def set_password(key: Lookup, sha256: str, checked: str | None = None) -> None:
-    rule = partial(replace_password, password_hash=hasher.hash(sha256), checked=checked)
-    users.change_password(key, rule)
-    callers.forget()
 
 
 def shown(user: dict[str, Any], power: Any) -> dict[str, Any]:

@@ -1,0 +1,74 @@
+"""What happens to an account's password: checking, changing, resetting. Every guess is counted."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from app.auth.callers import Callers
+from app.auth.guesses import guess_of_caller, guess_of_caller_at_nobody
+from app.errors import NotFound, QuartermasterError
+from app.http.context import current
+from app.keys import Lookup
+from app.types import Document
+from app.users.domain import WrongCode, new_code, redeem_code, remember_code, replace_password
+from app.users.hashing import Hasher
+from app.users.mail import Mailer
+from app.users.store import Users
+
+callers = current(Callers)
+hasher = current(Hasher)
+mailer = current(Mailer)
+users = current(Users)
+
+
+def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str:
+    """Raise the refusal unless this is the password; return the stored hash of it."""
+    user = _guessed_at(key, "PasswordHash")
+    stored: str | None = user["PasswordHash"]
+    hasher.check(guess_of_caller(user["_id"]), stored, sha256, refusal)
+    if stored is None:  # hasher.check has refused it already
+        raise refusal
+    renewed = hasher.renewed(stored, sha256)
+    if renewed is None:
+        return stored
+    users.renew_hash(user["_id"], stored, renewed)
+    return renewed
+
+
+def set_password(key: Lookup, sha256: str, checked: str | None = None) -> None:
+    """Store a new password; if a former one was checked, it must still be the stored one."""
+    rule = partial(replace_password, password_hash=hasher.hash(sha256), checked=checked)
+    users.change_password(key, rule)
+    callers.forget()
+
+
+def mail_reset_code(key: Lookup, seconds: int) -> None:
+    """Mail a new code that resets the password and lives for so many seconds."""
+    user = _guessed_at(key, "Name", "Email", "EmailKey", "PasswordVersion")
+    code, now = new_code(), users.now()
+    rule = partial(remember_code, code=code, now=now, seconds=seconds, mailed=user)
+    guess = guess_of_caller(user["_id"])
+    guess.refuse_if_locked()
+    with mailer.slot(), guess.counted():
+        mailer.send_code(user["Name"], user["Email"], code)
+        # Stored after the mail: if the mail fails, the former code stays valid.
+        users.change(key, ("Reset", "EmailKey", "PasswordVersion"), "reset", rule)
+
+
+def redeem_reset_code(key: Lookup, code: str, sha256: str) -> None:
+    """Exchange a code for a new password, or raise WrongCode."""
+    rule = partial(redeem_code, code=code, now=users.now(), make_hash=partial(hasher.hash, sha256))
+    guess = guess_of_caller(_guessed_at(key, "_id")["_id"])
+    with hasher.slot_for(guess), guess.counted():
+        if not users.change_password(key, rule):
+            raise WrongCode
+    callers.forget()
+
+
+def _guessed_at(key: Lookup, *fields: str) -> Document:
+    """Return an account before a guess at it; a guess at a name that does not exist counts too."""
+    try:
+        return users.get(key, *fields)
+    except NotFound:
+        with guess_of_caller_at_nobody(str(key)).counted():
+            raise
