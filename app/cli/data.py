@@ -88,7 +88,7 @@ def import_records(kind: str, file: IO[bytes]) -> None:
             raise click.ClickException(f"{len(faults)} {noun}{more}; nothing was written.")
         if kind == "users":
             costs = {password_costs.cost_of(user["PasswordHash"]) for user in spool}
-            password_costs.note(storage.db, *costs)
+            password_costs.record(storage.db, *costs)
         init_collections(storage.db, COLLECTIONS)
         with progress(f"Writing {kind}", len(spool)) as advance:
             for count in bulk.write(storage.db[kind], spool):

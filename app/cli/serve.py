@@ -53,7 +53,7 @@ def serve(host: str | None, port: int | None, workers: int | None, demo: bool) -
             patience = LAST_WORKERS_SECONDS if lock.owner_was_killed else 0
         _refuse_busy_address(settings, patience)
         storage = stack.enter_context(closing(Storage(settings)))
-        preparation.remember_for_successors()
+        preparation.share_readiness()
         _prepare(storage, settings, demo)
         # A key that no worker could read is told of here, once and in a sentence.
         signing_keys(settings.SECRET_KEY, [], settings.DATA_DIR)

@@ -22,7 +22,7 @@ DEMO_PLAYERS, DEMO_USERS = 500, 100
 
 def seed_world(storage: Storage, passwords: Passwords, players: int, users: int) -> None:
     world = World(users, datetime.now(timezone.utc), passwords.hash(World.PASSWORD))
-    password_costs.note(storage.db, passwords.cost)
+    password_costs.record(storage.db, passwords.cost)
     bags = sum(map(carries_bag, range(players)))
     for kind, documents, length in (
         ("users", world.users(), users),

@@ -9,13 +9,13 @@ from pymongo import UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
-from app.storage.bulk import is_of_keys_alone
+from app.storage.bulk import has_only_duplicate_keys
 from app.storage.difference import as_read
-from app.storage.swap import KNOWN_BY, fresh_stamp
+from app.storage.swap import WRITE_IDENTITY, fresh_stamp
 from app.types import Document
 
 # What is derived from these is right only while they stay.
-SOURCES = (*KNOWN_BY, "Name", "Email")
+SOURCES = (*WRITE_IDENTITY, "Name", "Email")
 
 
 def replace_fields(
@@ -29,7 +29,7 @@ def replace_fields(
     try:
         collection.bulk_write([_update(*pair) for pair in pairs], ordered=False)
     except BulkWriteError as error:
-        if not is_of_keys_alone(error):
+        if not has_only_duplicate_keys(error):
             raise
         return [pairs[fault["index"]][0] for fault in error.details["writeErrors"]]
     return []
