@@ -153,5 +153,5 @@ class Settings:
     # The version of OpenAPI that the documentation is written in.
     OPENAPI_VERSION: str = "3.0.3"
 
-    # Flask answers OPTIONS by itself unless told not to; here it is a method like any other.
+    # Whether Flask answers OPTIONS itself, as CORS preflights need; otherwise it is a 405.
     PROVIDE_AUTOMATIC_OPTIONS: bool = False

@@ -8,6 +8,8 @@ class Testing(Settings):
 
     ENV: str = "testing"
     TESTING: bool = True
+    # Answer unexpected errors, as production does; Flask would raise them in the test client.
+    PROPAGATE_EXCEPTIONS: bool = False
     SECRET_KEY: str | None = "a secret that only the tests use: 32+ long"  # noqa: S105 (it guards nothing)
     MONGODB_URI: str | None = "mongomock://localhost"
     MONGODB_SELECTION_SECONDS: float = 2.0

@@ -64,8 +64,10 @@ def begin(environ: dict[str, Any]) -> None:
 
 
 def end(request: Request, response: Response) -> None:
-    """Mark, count and log the answer of a request."""
+    """Set the request id on a response, and count and log the request."""
     environ = request.environ
+    if _ID not in environ:
+        return  # Dispatched by hand in a test_request_context, without begin.
     response.headers[HEADER] = environ[_ID]
     seconds = time.perf_counter() - environ[_STARTED]
     method, rule, status = request.method, request.url_rule, response.status_code

@@ -58,7 +58,7 @@ class Storage:
         self.db: Database[Document] = self.client.get_default_database(settings.MONGODB_DATABASE)
         self.clock: Clock = LocalClock() if self.is_mock else DatabaseClock(self.client)
         if not self.is_mock:
-            self.db = TimedDatabase(self.client, self.db.name)
+            self.db = TimedDatabase.of(self.db)
 
     def request_budget(self, arrived_at: float) -> RequestBudget:
         """Return the time budget of a request that arrived at this monotonic time."""

@@ -107,7 +107,9 @@ def test_what_stands_in_the_way_of_preparing_is_said_once_and_tried_again(monkey
     monkeypatch.setattr(preparation, "PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(preparation.migrations, "version_of", lambda _: 0)
     monkeypatch.setattr(preparation.schema, "init", init)
-    prepared = Preparation(SimpleNamespace(db=None, ping=lambda: None, keep_out=lambda _: None))
+    prepared = Preparation(
+        SimpleNamespace(db=None, ping=lambda: None, refuse_requests=lambda _: None)
+    )
     prepared.begin()
     wait_until(lambda: len(tries) == 5, seconds=20)
     wait_until(lambda: is_ready(prepared), seconds=20)
