@@ -22,7 +22,7 @@ from app.http.errors import SENTENCES
 from app.http.json import json_response
 from app.openapi.spec import specification
 
-# Where the application keeps the document.
+# The key of the OpenAPI document in app.extensions.
 DOCUMENT = "openapi"
 OPENAPI = "/api/openapi.json"
 DOCS = "/api/docs"
