@@ -145,7 +145,8 @@ def _check_secrets(settings: Settings) -> None:
     if any(len(secret) < MIN_SECRET_LENGTH for secret in settings.SECRET_KEY_FALLBACKS):
         raise SettingsError(
             f"{PREFIX}SECRET_KEY_FALLBACKS must hold former secrets of {MIN_SECRET_LENGTH} "
-            "characters or more, separated by commas; one that has a comma in it cannot stand there."
+            "characters or more, separated by commas; one that has a comma in it cannot stand "
+            "there."
         )
 
 
