@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app.errors import QuartermasterError
-from config import SECRET_LENGTH
+from config import MIN_SECRET_LENGTH
 
 log = logging.getLogger("quartermaster")
 
@@ -42,9 +42,11 @@ def _read(path: Path) -> str | None:
         return None
     except UnicodeDecodeError:
         key = ""
-    if len(key.strip()) >= SECRET_LENGTH and key.strip().isprintable():
+    if len(key.strip()) >= MIN_SECRET_LENGTH and key.strip().isprintable():
         return key
-    log.warning("%s held no key of %s characters or more: a new one is made.", path, SECRET_LENGTH)
+    log.warning(
+        "%s held no key of %s characters or more: a new one is made.", path, MIN_SECRET_LENGTH
+    )
     return None
 
 

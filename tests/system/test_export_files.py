@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.__main__ import main
-from app.transfer.files import opened_output
+from app.transfer.files import open_output
 from tests.factories import make_user
 from tests.system.programs import PROGRAM, environment
 
@@ -66,9 +66,9 @@ def test_a_link_that_somebody_planted_is_not_followed(export, tmp_path, name):
 
 def test_two_exports_into_one_file_are_each_whole(tmp_path):
     path = tmp_path / "out"
-    with opened_output(str(path), True) as one:
+    with open_output(str(path), True) as one:
         one.write(b"one ")
-        with opened_output(str(path), True) as other:
+        with open_output(str(path), True) as other:
             other.write(b"the other")
         assert path.read_bytes() == b"the other"
         one.write(b"whole")

@@ -49,7 +49,7 @@ def test_the_folders_hold_all_31_endpoints(collection):
     assert [folder["name"] for folder in collection["item"]] == [
         "Players",
         "Users",
-        "PasswordVersion",
+        "Credentials",
     ]
     endpoints = {
         (item["request"]["method"], item["request"]["url"]["raw"])
