@@ -68,7 +68,7 @@ def test_it_has_the_31_endpoints_of_the_contract():
         for path, method, _ in OPERATIONS.values()
         if path.startswith("/api/v1")
     }
-    # Beyond the contract stands the redemption of a reset code.
+    # Redeeming a reset code has no number of its own: contract-reset.
     assert documented == {*contract, "post /users/{lookupKey}/password/reset"}
 
 
