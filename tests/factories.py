@@ -27,6 +27,11 @@ def guid():
     return str(uuid.uuid4())
 
 
+def numbered_guid(number):
+    """Return the same GUID in every process, for what becomes part of a test's id."""
+    return str(uuid.UUID(int=number, version=4))
+
+
 def make_player(**overrides):
     """Return a player document; overrides are fields of its record."""
     record = {"Id": guid(), "Name": f"Player {guid()[:8]}", "UserId": guid()}

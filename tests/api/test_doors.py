@@ -50,9 +50,9 @@ each_caller = pytest.mark.parametrize("caller", CALLERS, ids=str)
 
 
 @pytest.fixture
-def settings(tmp_path):
+def settings(data_dir):
     """Roles are no matter of the database, so the quick one does; mails go to a folder."""
-    return config.load({"QM_ENV": "testing"}, DATA_DIR=str(tmp_path))
+    return config.load({"QM_ENV": "testing"}, DATA_DIR=str(data_dir))
 
 
 def refresh_token(owner, token):

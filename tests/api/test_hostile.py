@@ -44,7 +44,7 @@ def app(request, mongodb_uri):
 
 
 def fill(db, passwords):
-    hashed = passwords.hash(examples.PASSWORD)
+    hashed = passwords.hash(DemoWorld.PASSWORD)
     demo = DemoWorld(100, datetime.now(timezone.utc), hashed)
     db.players.insert_one(next(p for p in demo.players(500) if p["_id"] == examples.PLAYER_ID))
     db.users.insert_one(next(u for u in demo.users() if u["_id"] == examples.USER_ID))

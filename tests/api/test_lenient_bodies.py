@@ -9,9 +9,9 @@ import pytest
 import config
 from app.auth.roles import Role
 from app.http import parser
-from tests.factories import World, guid, sha256
+from tests.factories import World, guid, numbered_guid, sha256
 
-ITEM, VARIABLE, SPELL = guid(), guid(), guid()
+ITEM, VARIABLE, SPELL = map(numbered_guid, range(3))
 GIVE = "/api/v1/players/Bob/items/give"
 SET = f"/api/v1/players/Bob/variables/{VARIABLE}"
 FORM = "application/x-www-form-urlencoded"

@@ -26,12 +26,6 @@ SALT = "quartermaster access token"
 
 
 @pytest.fixture
-def app(make_app, settings, tmp_path):
-    settings.DATA_DIR = str(tmp_path)  # where mails go
-    return make_app(settings)
-
-
-@pytest.fixture
 def alice(world):
     return world.add_user("secret", roles=Role, Name="Alice")
 

@@ -13,7 +13,7 @@ from app.storage.bulkhead import TooSlow
 from app.users.passwords import Passwords
 from app.users.schemas import ChangedUserSchema, UserSchema
 from app.users.store import Users
-from tests.factories import NOW, World, guid, sha256
+from tests.factories import NOW, World, numbered_guid, sha256
 
 USERS = "/api/v1/users"
 QUERY = (Role.API, Role.USERS_QUERY)
@@ -108,7 +108,7 @@ def test_a_user_is_found_by_name_or_id(get, alice, key):
     assert UserSchema().validate(record) == {}
 
 
-@pytest.mark.parametrize("key", ["nobody", guid()])
+@pytest.mark.parametrize("key", ["nobody", numbered_guid(1)])
 def test_every_endpoint_says_404_for_nobody(get, manage, key):
     for path in ("", "/password/reset", "/players", "/players/0"):
         assert get(f"/{key}{path}").json == {"Message": f"No user was found for '{key}'."}

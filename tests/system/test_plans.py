@@ -14,7 +14,7 @@ from app.http.cursors import Cursors
 from app.players.store import ORDERS as PLAYER_ORDERS
 from app.storage.client import Storage
 from app.users.passwords import Passwords
-from tests.factories import World, guid
+from tests.factories import World, guid, numbered_guid
 
 COUNT = 200_000
 
@@ -240,7 +240,7 @@ class Commands(monitoring.CommandListener):
     failed = succeeded
 
 
-ITEM, SPELL, VARIABLE = guid(), guid(), guid()
+ITEM, SPELL, VARIABLE = map(numbered_guid, range(3))
 
 
 @pytest.mark.parametrize(
