@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 from app import create_app
 from app.database import COLLECTIONS
@@ -55,6 +56,16 @@ def service(app, kind):
 def replace_service(app, replacement):
     """Let the application use this service instead of its own of the same kind."""
     app.extensions[SERVICES][type(replacement)] = replacement
+
+
+def storage_with(storage, **collections):
+    """Return a storage like this one in which some collections are replaced."""
+
+    class Replaced:
+        def __getitem__(self, name):
+            return collections[name] if name in collections else storage.db[name]
+
+    return SimpleNamespace(db=Replaced(), clock=storage.clock)
 
 
 def empty(db):

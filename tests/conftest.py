@@ -111,6 +111,7 @@ def app(applications, settings, extend_app):
     app = applications.shared(settings, extend_app)
     storage = service(app, Storage)
     # New services have empty caches, and undo whatever a test has replaced.
+    app.config.from_object(settings)
     add_parts(app, settings, storage)
     yield app
     if storage.is_mock:

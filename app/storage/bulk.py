@@ -138,12 +138,14 @@ def _replace(collection: Collection[Document], batch: list[Any]) -> None:
     collection.bulk_write(replacements, ordered=False)
 
 
-def sweep(collection: Collection[Document], where: Document) -> None:
+def sweep(
+    collection: Collection[Document], where: Document, seconds: float = SWEEP_SECONDS
+) -> None:
     """Delete documents that are worth nothing any more, as many as a moment allows.
 
     However many there are, and whatever fails: this only keeps the place tidy.
     """
-    end = time.monotonic() + SWEEP_SECONDS
+    end = time.monotonic() + seconds
     try:
         while time.monotonic() < end:
             some = collection.find(where, ["_id"], limit=BATCH).batch_size(BATCH)

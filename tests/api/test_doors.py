@@ -10,9 +10,9 @@ import pytest
 
 import config
 from app.auth.roles import Role
-from app.http.context import SERVICES
 from app.openapi.docs_page import DOCUMENT
 from app.users.passwords import Passwords
+from tests.applications import service
 from tests.endpoint_table import (
     BAG,
     CODE,
@@ -66,7 +66,7 @@ def refresh_token(owner, token):
 @pytest.fixture
 def scene(app, world):
     """Return a way to set the scene anew for a caller, which returns the caller's headers."""
-    stored = app.extensions[SERVICES][Passwords].hash(PASSWORD)
+    stored = service(app, Passwords).hash(PASSWORD)
     expires = datetime.now(timezone.utc) + timedelta(hours=1)
     user = make_user(stored, Name=USER, Reset={"Code": CODE, "ExpiresAt": expires, "Failures": 0})
     holdings = {"0": {"ItemId": ITEM, "Quantity": 5}}

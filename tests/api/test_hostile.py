@@ -11,11 +11,11 @@ from app import create_app
 from app.auth.roles import Role
 from app.database import COLLECTIONS
 from app.demo.world import World as DemoWorld
-from app.http.context import SERVICES
 from app.openapi import examples
 from app.storage.client import Storage
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
+from tests.applications import service
 from tests.factories import World
 from tests.hostile import FORGED, ROWS, count
 
@@ -35,9 +35,9 @@ def app(request, mongodb_uri):
         LENIENT_BODIES=request.param == "lenient",
     )
     app = create_app(settings)
-    storage = app.extensions[SERVICES][Storage]
+    storage = service(app, Storage)
     init_database(storage.db, COLLECTIONS)
-    fill(storage.db, app.extensions[SERVICES][Passwords])
+    fill(storage.db, service(app, Passwords))
     yield app
     storage.client.drop_database("hostile")
     storage.close()

@@ -8,9 +8,10 @@ from itertools import product
 import pytest
 
 from app.auth.roles import Role
-from app.http.context import SERVICES
 from app.players.schemas import PlayerSchema
 from app.players.store import Players
+from app.storage.client import Storage
+from tests.applications import replace_service, service
 
 PLAYERS = "/api/v1/players"
 
@@ -195,7 +196,7 @@ def test_only_the_fresh_are_online(get, post, crowd):
 
 
 def test_a_ttl_of_0_trusts_the_flag_alone(app, get, crowd):
-    app.extensions[SERVICES][Players]._online_ttl = timedelta(0)
+    replace_service(app, Players(service(app, Storage), 0, 0.0))
     assert get("/online/count").json == {"onlineCount": 4}
     assert get("/Stale").json["Online"] is True
 

@@ -12,8 +12,8 @@ from urllib.parse import quote
 import pytest
 
 from app.auth.roles import Role
-from app.http.context import SERVICES
 from app.users.mail import Mailer
+from tests.applications import service
 from tests.factories import sha256
 
 USERS = "/api/v1/users"
@@ -172,7 +172,7 @@ def test_production_without_a_mail_server_is_a_503_and_stores_no_code(ask, app, 
 def test_a_code_that_was_on_its_way_during_a_change_is_void(
     ask, redeem, outbox, alice, client, as_role, app, monkeypatch, change
 ):
-    mailer, headers = app.extensions[SERVICES][Mailer], as_role(*Role)
+    mailer, headers = service(app, Mailer), as_role(*Role)
     send = mailer.send_code
     body = {"new": "other@example.com" if change == "email" else sha256("x")}
 

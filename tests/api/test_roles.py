@@ -12,7 +12,7 @@ from app.auth import guard
 from app.auth.roles import Role
 from app.auth.tokens import AccessTokens
 from app.http.api import Blueprint, UnguardedView
-from app.http.context import SERVICES
+from tests.applications import service
 from tests.factories import World
 
 
@@ -63,8 +63,8 @@ def test_development_keeps_a_secret_of_its_own(make_app, tmp_path):
             config.load({}, DATA_DIR=str(tmp_path), MONGODB_URI="mongomock://localhost")
         )
 
-    token = app().extensions[SERVICES][AccessTokens].issue("u", "c", 10**10)
-    assert app().extensions[SERVICES][AccessTokens].check(token).user_id == "u"
+    token = service(app(), AccessTokens).issue("u", "c", 10**10)
+    assert service(app(), AccessTokens).check(token).user_id == "u"
     (kept,) = tmp_path.iterdir()
     assert kept.name == "secret_key"
     assert kept.stat().st_mode & 0o077 == 0

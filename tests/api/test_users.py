@@ -8,11 +8,12 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from app.auth.roles import Role
-from app.http.context import SERVICES
 from app.storage.bulkhead import TooSlow
+from app.storage.client import Storage
 from app.users.passwords import Passwords
 from app.users.schemas import ChangedUserSchema, UserSchema
 from app.users.store import Users
+from tests.applications import replace_service, service, storage_with
 from tests.factories import NOW, World, numbered_guid, sha256
 
 USERS = "/api/v1/users"
@@ -282,7 +283,7 @@ def test_a_worker_knows_at_once_of_a_password_that_it_changed_itself(make_app, s
 def test_a_password_that_changes_between_check_and_write_is_noticed(
     post, alice, db, app, monkeypatch, path, new
 ):
-    passwords = app.extensions[SERVICES][Passwords]
+    passwords = service(app, Passwords)
     real = passwords.matches
 
     def overtaken(*args):
@@ -298,16 +299,14 @@ def test_a_password_that_changes_between_check_and_write_is_noticed(
 
 
 @pytest.mark.parametrize("fault", [AutoReconnect("away"), TooSlow()])
-def test_a_sweep_that_fails_does_not_undo_a_change(post, alice, app, monkeypatch, caplog, fault):
-    users = app.extensions[SERVICES][Users]
-
+def test_a_sweep_that_fails_does_not_undo_a_change(post, alice, app, caplog, fault):
     class Away:
         name = "refresh_tokens"
 
         def find(self, *_, **__):
             raise fault
 
-    monkeypatch.setattr(users, "_tokens", Away())
+    replace_service(app, Users(storage_with(service(app, Storage), refresh_tokens=Away())))
     response = post("/Alice/password/change", new=NEW, authorization=OLD)
     assert response.status_code == 200
     assert "was swept" in caplog.text

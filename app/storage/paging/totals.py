@@ -28,15 +28,18 @@ class CachedNumber:
     stays; a read that fails is its caller's alone, and changes nothing.
     """
 
-    def __init__(self, seconds: float, read: Callable[[], int]) -> None:
+    def __init__(
+        self, seconds: float, read: Callable[[], int], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._seconds = seconds
         self._read = read
+        self._clock = clock
         self._keeping = threading.Lock()
         # One tuple, so that nobody sees the value of one read with the time of another.
         self._kept = (float("-inf"), 0)
 
     def get(self) -> int:
-        now = time.monotonic()
+        now = self._clock()
         read_at, value = self._kept
         if now - read_at < self._seconds:
             return value
@@ -62,12 +65,19 @@ class Total:
     is measured now and then by a true count, and subtracted.
     """
 
-    def __init__(self, collection: Collection[Document], seconds: float) -> None:
+    def __init__(
+        self,
+        collection: Collection[Document],
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._collection = collection
+        self._clock = clock
         self._measuring = threading.Lock()
         self._measured = Measured()
         can_estimate = seconds and isinstance(collection.database.client, MongoClient)
-        self.get = CachedNumber(seconds, self._estimate if can_estimate else self._count).get
+        read = self._estimate if can_estimate else self._count
+        self.get = CachedNumber(seconds, read, clock).get
 
     def _count(self) -> int:
         return self._collection.count_documents({})
@@ -99,7 +109,7 @@ class Total:
 
     def _is_measured(self, servers: frozenset[Any]) -> bool:
         measured = self._measured
-        return measured.servers == servers and time.monotonic() < measured.until
+        return measured.servers == servers and self._clock() < measured.until
 
     def _measure(self, servers: frozenset[Any]) -> Measured:
         """Compare the counter with a true count; a write between the two must not deceive us."""
@@ -119,7 +129,7 @@ class Total:
             if self._collection.estimated_document_count() == before:
                 seconds = DRIFT_SECONDS
                 break
-        return Measured(error, servers, time.monotonic() + seconds)
+        return Measured(error, servers, self._clock() + seconds)
 
 
 def writable_servers(client: MongoClient[Document]) -> frozenset[Any]:

@@ -6,7 +6,7 @@ to do. So it may be killed and begun again, and several processes may take it at
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pymongo import UpdateOne
@@ -121,10 +121,10 @@ def refuse_newer(db: Database[Document]) -> int:
     return version
 
 
-def migrate(db: Database[Document]) -> None:
+def migrate(db: Database[Document], steps: Sequence[Step] = STEPS) -> None:
     """Take the steps that a database has not behind it yet."""
     for number in range(refuse_newer(db), CURRENT):
-        STEPS[number](db)
+        steps[number](db)
         _note(db, number + 1)
 
 
