@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from app.auth.roles import Role, roles_of
@@ -28,15 +29,18 @@ class Caller(NamedTuple):
 class Callers:
     """Knows callers for a few seconds each, so that a change of roles or tokens soon counts."""
 
-    def __init__(self, storage: Storage, seconds: float) -> None:
+    def __init__(
+        self, storage: Storage, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._db = storage.db
         self._seconds = seconds
+        self._clock = clock
         self._known: dict[str, tuple[float, Caller]] = {}
 
     def get(self, claims: Claims) -> Caller:
         """Return the caller, or raise Unauthorized where its tokens or its account are gone."""
         known = self._known.get(claims.chain)
-        now = time.monotonic()
+        now = self._clock()
         if known and now < known[0]:
             return known[1]
         caller = self._read(claims)

@@ -98,7 +98,7 @@ def test_the_service_works_on_what_was_a_former_database(older_db, migrated_app,
     before = older_databases.make(older_db, name)
     service(migrated_app, Preparation).begin()
     client = migrated_app.test_client()
-    wait_until(lambda: client.get("/readyz").status_code == 200, seconds=20)
+    wait_until(lambda: client.get("/readyz").status_code == 200)
     body = {"grant_type": "refresh_token", "refresh_token": older_databases.REFRESH_TOKEN}
     token = client.post("/api/oauth/token", json=body).json["access_token"]
     headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "k"}
@@ -246,10 +246,10 @@ def test_a_newer_database_is_refused_and_left_as_it_is(newer_db):
 def test_a_worker_on_a_newer_database_is_not_ready_and_says_why(newer_db, migrated_app):
     service(migrated_app, Preparation).begin()
     client = migrated_app.test_client()
-    wait_until(lambda: SENTENCE in client.get("/readyz").json.get("Message", ""), seconds=20)
+    wait_until(lambda: SENTENCE in client.get("/readyz").json.get("Message", ""))
     assert client.get("/readyz").status_code == 503
     newer_db.schema.delete_many({})
-    wait_until(lambda: client.get("/readyz").status_code == 200, seconds=20)
+    wait_until(lambda: client.get("/readyz").status_code == 200)
 
 
 def test_what_is_asked_of_a_database_changes_with_its_version():

@@ -75,7 +75,7 @@ def test_whoever_leaves_last_turns_it_off(holder, tmp_path):
         assert client.admin.command("ping")
     lease.close()
     assert not is_running(tmp_path)
-    wait_until(lambda: not processes_with(str(tmp_path / "mongodb")), seconds=2)
+    wait_until(lambda: not processes_with(str(tmp_path / "mongodb")))
 
 
 def test_a_killed_program_leaves_no_orphan_and_its_data(holder, tmp_path):
@@ -143,7 +143,7 @@ def test_a_killed_supervisor_is_replaced_while_programs_still_use_its_server(hol
             assert client.test.things.find_one() == {"_id": 1}
     assert read_state(folder)["uri"] == holder.uri
     # However many noticed, there is one supervisor, and one server.
-    wait_until(lambda: len(processes_with(f"supervisor.py {folder} ")) == 1, seconds=10)
+    wait_until(lambda: len(processes_with(f"supervisor.py {folder} ")) == 1)
     assert len(processes_with(f"{folder}/data")) == 1
     lease.close()
 
@@ -156,14 +156,14 @@ def test_a_service_serves_again_by_itself_after_its_supervisor_was_killed(tmp_pa
         wait_until(lambda: (read_state(folder) or {}).get("supervisor", killed) != killed)
         wait_until(lambda: answers(service), service.output)
         assert "has lost its supervisor; another is started" in service.output.read_text()
-    wait_until(lambda: not processes_with(str(folder)), seconds=10)
+    wait_until(lambda: not processes_with(str(folder)))
 
 
 def test_nobody_brings_a_supervisor_back_that_has_done_its_work(tmp_path):
     lease = Lease(str(tmp_path))
     lease.close()
     assert not [thread for thread in threading.enumerate() if str(tmp_path) in thread.name]
-    wait_until(lambda: not processes_with(str(tmp_path / "mongodb")), seconds=10)
+    wait_until(lambda: not processes_with(str(tmp_path / "mongodb")))
 
 
 def test_a_forked_process_watches_nothing(tmp_path):
