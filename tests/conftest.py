@@ -15,6 +15,7 @@ from app.storage.client import Storage
 from app.storage.embedded.lease import Lease
 from app.storage.schema.collections import init_database
 from tests.applications import Applications, empty, service
+from tests.callers import Caller
 from tests.ci import pytest_sessionfinish  # noqa: F401 (a hook)
 from tests.factories import World
 
@@ -138,3 +139,9 @@ def world(app):
 def as_role(world):
     """Return request headers of a caller with these roles."""
     return world.headers
+
+
+@pytest.fixture
+def caller(client, as_role):
+    """Return a maker of callers of the paths below a prefix, with these roles."""
+    return lambda prefix="", *roles: Caller(client, as_role(*roles), prefix)

@@ -25,20 +25,13 @@ def bob(world):
 
 
 @pytest.fixture
-def get(client, as_role):
-    headers = as_role()
-    return lambda path: client.get(f"/api/v1/players{path}", headers=headers)
+def get(caller):
+    return caller("/api/v1/players").get
 
 
 @pytest.fixture
-def post(client, as_role):
-    credentials = as_role()
-
-    def post(path, key=None, **body):
-        headers = {**credentials, **({"Idempotency-Key": key} if key else {})}
-        return client.post(f"/api/v1/players/Bob/items/{path}", json=body, headers=headers)
-
-    return post
+def post(caller):
+    return caller("/api/v1/players/Bob/items/").post
 
 
 def test_all_slots_are_served_in_order_with_the_empty_ones(get, bob):

@@ -29,14 +29,8 @@ def bob(world):
 
 
 @pytest.fixture
-def post(client, as_role, bob):
-    headers = as_role(*Role)
-
-    def post(path, key=None, **options):
-        keyed = {**headers, "Idempotency-Key": key} if key else headers
-        return client.post(path, headers=keyed, **options)
-
-    return post
+def post(caller, bob):
+    return caller("", *Role).send
 
 
 def test_it_is_off_unless_set():

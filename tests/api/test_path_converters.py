@@ -18,9 +18,9 @@ PROMISED = {
 
 
 @pytest.fixture
-def get(client, as_role):
-    headers = as_role()
-    return lambda key: client.get(f"/api/v1/players/{quote(key, safe='')}", headers=headers)
+def get(caller):
+    send = caller("/api/v1/players/").get
+    return lambda key: send(quote(key, safe=""))
 
 
 @pytest.mark.parametrize(

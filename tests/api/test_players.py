@@ -17,15 +17,13 @@ PLAYERS = "/api/v1/players"
 
 
 @pytest.fixture
-def get(client, as_role):
-    headers = as_role()
-    return lambda path="", **query: client.get(PLAYERS + path, query_string=query, headers=headers)
+def get(caller):
+    return caller(PLAYERS).get
 
 
 @pytest.fixture
-def post(client, as_role):
-    headers = as_role()
-    return lambda path="", **kwargs: client.post(PLAYERS + path, headers=headers, **kwargs)
+def post(caller):
+    return caller(PLAYERS).send
 
 
 def names(response):

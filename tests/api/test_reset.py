@@ -39,9 +39,9 @@ def alice(world):
 
 
 @pytest.fixture
-def ask(client, as_role):
-    headers = as_role(*QUERY)
-    return lambda key="Alice": client.get(f"{USERS}/{key}/password/reset", headers=headers)
+def ask(caller):
+    get = caller(USERS, *QUERY).get
+    return lambda key="Alice": get(f"/{key}/password/reset")
 
 
 @pytest.fixture

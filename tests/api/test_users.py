@@ -22,21 +22,18 @@ OLD, NEW = sha256("old password"), sha256("new password")
 
 
 @pytest.fixture
-def get(client, as_role):
-    headers = as_role(*QUERY)
-    return lambda path="", **query: client.get(USERS + path, query_string=query, headers=headers)
+def get(caller):
+    return caller(USERS, *QUERY).get
 
 
 @pytest.fixture
-def post(client, as_role):
-    headers = as_role(*QUERY)
-    return lambda path="", **body: client.post(USERS + path, json=body, headers=headers)
+def post(caller):
+    return caller(USERS, *QUERY).post
 
 
 @pytest.fixture
-def manage(client, as_role):
-    headers = as_role(*Role)
-    return lambda path="", **body: client.post(USERS + path, json=body, headers=headers)
+def manage(caller):
+    return caller(USERS, *Role).post
 
 
 @pytest.fixture
