@@ -16,8 +16,9 @@ POST = b"POST /api/oauth/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("wire"), "--demo", LOG_FORMAT="json") as server:
+def server(tmp_path_factory, database):
+    folder = tmp_path_factory.mktemp("response")
+    with serving(folder, "--demo", LOG_FORMAT="json", **database) as server:
         yield server
 
 
