@@ -5,7 +5,7 @@
 
 PYTHON ?= python3
 PORT ?= 8000
-T ?= tests
+T ?=
 # make bench: seconds for each cell, rounds, players, and a part of the servers and cells.
 SECONDS ?= 10
 ROUNDS ?= 2
@@ -28,7 +28,7 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.10 --generate-ha
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --use-pep517
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types audit check coverage hooks lock locked release \
+.PHONY: help run test quick lint format types audit check coverage hooks lock locked release \
 	bench bench-growth chaos clean
 
 help: ## List the targets
@@ -38,8 +38,13 @@ help: ## List the targets
 run: .venv/run.stamp ## Serve a demo world at 127.0.0.1:8000 (PORT=8001 for another port)
 	@$(BIN)/quartermaster serve --demo --port $(PORT)
 
+# A file is run by one worker, so that what its tests share is made once. The files come in the order
+# of the collection, the long ones first; by itself, pytest-xdist would sort them by numbers of tests.
 test: .venv/test.stamp ## Run all tests (T=tests/domain for a part)
-	$(BIN)/python -m pytest $(T)
+	$(BIN)/python -m pytest $(or $(T),-n 3 --dist loadfile --no-loadscope-reorder tests)
+
+quick: .venv/test.stamp ## Run the tests that need neither MongoDB nor a running service
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not mongodb' tests/domain tests/api tests/test_architecture.py
 
 lint: .venv/dev.stamp ## Check format, style, documents and container files
 	$(BIN)/ruff format --check .

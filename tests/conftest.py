@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 import config
-from app import create_app
+from app import add_parts
 from app.database import COLLECTIONS
-from app.http.context import SERVICES
 from app.storage.client import Storage
 from app.storage.embedded.lease import Lease
-from app.storage.schema import migrations
 from app.storage.schema.collections import init_database
-from tests.collection_plans import NAMES
+from tests.applications import Applications, empty, service
+from tests.callers import Caller
+from tests.ci import pytest_sessionfinish  # noqa: F401 (a hook)
 from tests.factories import World
 
 # Time says nothing about a law: a busy machine must not fail a test.
@@ -26,9 +26,21 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("laws")
 
 
+def pytest_collection_modifyitems(items):
+    """Mark what needs a real MongoDB, and begin with tests/system: its files take longest.
+
+    Run in parallel, the long files would otherwise be what everybody waits for at the end.
+    """
+    for item in items:
+        backend = item.callspec.params.get("backend_uri") if hasattr(item, "callspec") else None
+        if backend == "mongodb" or "mongodb_uri" in item.fixturenames:
+            item.add_marker("mongodb")
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/system/"))
+
+
 @pytest.fixture(scope="session")
 def mongodb_uri(tmp_path_factory):
-    """A real MongoDB for the whole run. Without one, the tests fail; they do not look away."""
+    """A real MongoDB for the whole run, or for one of its workers."""
     lease = Lease(str(tmp_path_factory.mktemp("mongodb")), cache_gb=0.5)
     yield lease.uri
     lease.close()
@@ -36,7 +48,7 @@ def mongodb_uri(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def real_storage(mongodb_uri):
-    """The one real database, prepared once; each test that uses it finds it empty."""
+    """The real database, prepared once; each test that uses it finds it empty."""
     storage = Storage(config.load({"QM_ENV": "testing"}, MONGODB_URI=mongodb_uri))
     init_database(storage.db, COLLECTIONS)
     yield storage
@@ -46,49 +58,70 @@ def real_storage(mongodb_uri):
 @pytest.fixture
 def real_db(real_storage):
     yield real_storage.db
-    for name in NAMES - {migrations.VERSIONS}:
-        real_storage.db[name].delete_many({})
+    empty(real_storage.db)
 
 
 @pytest.fixture(params=["mongomock", "mongodb"])
 def backend_uri(request):
-    """Run a test twice: on the quick imitation and on the real thing."""
+    """Run a test twice: on the quick imitation and on the real database."""
     if request.param == "mongomock":
         return "mongomock://localhost"
     request.getfixturevalue("real_db")
     return request.getfixturevalue("mongodb_uri")
 
 
+@pytest.fixture(scope="session")
+def shared_data_dir(tmp_path_factory):
+    return tmp_path_factory.mktemp("data")
+
+
 @pytest.fixture
-def settings(backend_uri):
-    return config.load({"QM_ENV": "testing"}, MONGODB_URI=backend_uri)
+def data_dir(shared_data_dir):
+    """The folder of the application's files, empty. Its name is a setting, so it is always one."""
+    shutil.rmtree(shared_data_dir)
+    shared_data_dir.mkdir()
+    return shared_data_dir
+
+
+@pytest.fixture
+def settings(backend_uri, data_dir):
+    return config.load({"QM_ENV": "testing"}, MONGODB_URI=backend_uri, DATA_DIR=str(data_dir))
 
 
 @pytest.fixture
 def make_app():
-    """Return a maker of applications, whose connections end with the test."""
-    storages = []
+    """Return a maker of applications of a test's own, whose connections end with the test."""
+    with Applications() as applications:
+        yield applications.make
 
-    def make(settings):
-        app = create_app(settings)
-        storages.append(app.extensions[SERVICES][Storage])
-        if storages[-1].is_mock:
-            init_database(storages[-1].db, COLLECTIONS)
-        return app
 
-    yield make
-    for storage in storages:
-        storage.close()
+@pytest.fixture(scope="session")
+def applications():
+    with Applications() as applications:
+        yield applications
 
 
 @pytest.fixture
-def app(make_app, settings):
-    return make_app(settings)
+def extend_app():
+    """A function that adds to the application; a file with routes of its own overrides this."""
+
+
+@pytest.fixture
+def app(applications, settings, extend_app):
+    """The application with these settings: made once, with new services and no documents."""
+    app = applications.shared(settings, extend_app)
+    storage = service(app, Storage)
+    # New services have empty caches, and undo whatever a test has replaced.
+    app.config.from_object(settings)
+    add_parts(app, settings, storage)
+    yield app
+    if storage.is_mock:
+        empty(storage.db)
 
 
 @pytest.fixture
 def db(app):
-    return app.extensions[SERVICES][Storage].db
+    return service(app, Storage).db
 
 
 @pytest.fixture
@@ -108,8 +141,7 @@ def as_role(world):
     return world.headers
 
 
-def pytest_sessionfinish(session, exitstatus):
-    """In CI, a skipped test is a missing part, and a missing part is a failure."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if os.environ.get("CI") == "true" and reporter and reporter.stats.get("skipped"):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+@pytest.fixture
+def caller(client, as_role):
+    """Return a maker of callers of the paths below a prefix, with these roles."""
+    return lambda prefix="", *roles: Caller(client, as_role(*roles), prefix)

@@ -9,12 +9,12 @@ from datetime import datetime, timezone
 
 from app.auth.roles import FLAGS, Role
 from app.auth.tokens import AccessTokens
-from app.http.context import SERVICES
 from app.oauth.store import RefreshTokens
 from app.players import domain as players
 from app.storage.client import Storage
 from app.users import domain as users
 from app.users.passwords import Passwords
+from tests.applications import service
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 
@@ -25,6 +25,11 @@ def sha256(password):
 
 def guid():
     return str(uuid.uuid4())
+
+
+def numbered_guid(number):
+    """Return the same GUID in every process, for what becomes part of a test's id."""
+    return str(uuid.UUID(int=number, version=4))
 
 
 def make_player(**overrides):
@@ -51,8 +56,8 @@ class World:
     """Adds what a test needs to the application's database."""
 
     def __init__(self, app):
-        self._parts = app.extensions[SERVICES]
-        self.db = self._parts[Storage].db
+        self._app = app
+        self.db = service(self._app, Storage).db
 
     def add_player(self, **overrides):
         player = make_player(**overrides)
@@ -60,7 +65,7 @@ class World:
         return player
 
     def add_user(self, password=None, roles=(), **overrides):
-        stored = self._parts[Passwords].hash(sha256(password)) if password else None
+        stored = service(self._app, Passwords).hash(sha256(password)) if password else None
         user = make_user(stored, roles, **overrides)
         self.db.users.insert_one(user)
         return user
@@ -68,6 +73,6 @@ class World:
     def headers(self, *roles, user=None):
         """Sign in as somebody with these roles, in short."""
         user = user or self.add_user(roles=roles or (Role.API,))
-        issued = self._parts[RefreshTokens].issue(user["_id"], user["PasswordVersion"])
-        token = self._parts[AccessTokens].issue(user["_id"], issued.chain, int(time.time()))
+        issued = service(self._app, RefreshTokens).issue(user["_id"], user["PasswordVersion"])
+        token = service(self._app, AccessTokens).issue(user["_id"], issued.chain, int(time.time()))
         return {"Authorization": f"Bearer {token}"}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import config
 from app import create_app
-from app.http.context import SERVICES
 from app.openapi.docs_page import DOCUMENT
 from app.storage.client import Storage
+from tests.applications import service
 
 
 def make_app():
     """Return an application that knows its routes and no database."""
     app = create_app(config.load({"QM_ENV": "testing"}, MONGODB_URI="mongodb://localhost"))
-    app.extensions[SERVICES][Storage].close()
+    service(app, Storage).close()
     return app
 
 

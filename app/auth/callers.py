@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from app.auth.roles import Role, roles_of
@@ -28,15 +29,18 @@ class Caller(NamedTuple):
 class Callers:
     """Caches callers for a few seconds, so that a change of roles or tokens soon takes effect."""
 
-    def __init__(self, storage: Storage, seconds: float) -> None:
+    def __init__(
+        self, storage: Storage, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._db = storage.db
         self._seconds = seconds
+        self._clock = clock
         self._cache: dict[str, tuple[float, Caller]] = {}
 
     def get(self, claims: Claims) -> Caller:
         """Return the caller, or raise Unauthorized if its chain or its account is gone."""
         cached = self._cache.get(claims.chain)
-        now = time.monotonic()
+        now = self._clock()
         if cached and now < cached[0]:
             return cached[1]
         caller = self._read(claims)

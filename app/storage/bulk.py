@@ -138,9 +138,11 @@ def _replace(collection: Collection[Document], batch: list[Any]) -> None:
     collection.bulk_write(replacements, ordered=False)
 
 
-def sweep(collection: Collection[Document], where: Document) -> None:
+def sweep(
+    collection: Collection[Document], where: Document, seconds: float = SWEEP_SECONDS
+) -> None:
     """Delete obsolete documents for a moment. Best effort: errors are logged, the rest stays."""
-    end = time.monotonic() + SWEEP_SECONDS
+    end = time.monotonic() + seconds
     try:
         while time.monotonic() < end:
             some = collection.find(where, ["_id"], limit=BATCH).batch_size(BATCH)

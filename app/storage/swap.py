@@ -70,11 +70,12 @@ def swap(
     reads: tuple[str, ...],
     rule: Rule,
     intent: Intent,
+    patience: float = PATIENCE_SECONDS,
 ) -> Applied:
     """Apply a rule to one document, exactly once per Idempotency-Key."""
     kind = collection.name.removesuffix("s")
     tried: list[Document] = []
-    for pause in _pauses():
+    for pause in _pauses(patience):
         document = collection.find_one(where, _projection(reads, intent))
         if document is None:
             if majority_holds(collection, where):
@@ -171,9 +172,9 @@ def fresh_stamp() -> ObjectId:
     return ObjectId()
 
 
-def _pauses() -> Iterator[float]:
+def _pauses(patience: float) -> Iterator[float]:
     """Yield pauses of an exponential backoff with jitter, so that concurrent writers spread out."""
-    deadline = wait_deadline(PATIENCE_SECONDS)
+    deadline = wait_deadline(patience)
     pause = FIRST_PAUSE
     while True:
         yield random.uniform(0, pause)  # nosec B311 # noqa: S311 (nothing secret about a pause)

@@ -14,7 +14,7 @@ from app.changes import Change, Intent, Rule
 from app.errors import EmailTaken, NameTaken, NotFound, Unavailable
 from app.keys import Lookup, email_key
 from app.paging import Page, Window
-from app.storage.bulk import sweep
+from app.storage.bulk import SWEEP_SECONDS, sweep
 from app.storage.client import Storage, by_key
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
@@ -48,7 +48,10 @@ ORDERS = {
 class Users:
     """The accounts of one application."""
 
-    def __init__(self, storage: Storage, total_seconds: float = 0) -> None:
+    def __init__(
+        self, storage: Storage, total_seconds: float = 0, sweep_seconds: float = SWEEP_SECONDS
+    ) -> None:
+        self._sweep_seconds = sweep_seconds
         self._users = storage.db[USERS.name]
         self._tokens = storage.db["refresh_tokens"]
         self._clock = storage.clock
@@ -148,6 +151,7 @@ class Users:
         sweep(
             self._tokens,
             {"UserId": user["_id"], "PasswordVersion": {"$lt": user["PasswordVersion"]}},
+            self._sweep_seconds,
         )
 
     def renew_hash(self, user_id: str, old: str, new: str) -> None:

@@ -40,11 +40,11 @@ DIRECTIONS = ["Ascending", "Descending"]
 
 
 @pytest.fixture
-def get(client, as_role):
-    headers = as_role(*Role)
+def get(caller):
+    send = caller("", *Role).get
 
     def get(path, status=200, **query):
-        response = client.get(path, query_string=query, headers=headers)
+        response = send(path, **query)
         assert response.status_code == status, response.json
         return response.json
 

@@ -13,10 +13,11 @@ from pymongo.errors import ServerSelectionTimeoutError
 
 from app.auth.roles import Role
 from app.errors import Forbidden, RateLimited, Unavailable
-from app.http.context import SERVICES
 from app.storage.bulkhead import Bulkhead, RequestBudget
-from app.storage.limits.attempts import PATIENCE_SECONDS, Attempts
+from app.storage.client import Storage
+from app.storage.limits.attempts import Attempts
 from app.users.passwords import Passwords
+from tests.applications import replace_service, service, storage_with
 from tests.factories import sha256
 
 TOKEN = "/api/oauth/token"
@@ -24,11 +25,14 @@ QUERY = (Role.API, Role.USERS_QUERY)
 RIGHT, WRONG = sha256("right"), sha256("wrong")
 
 
+LIMITS = {"account": 3, "address": 6, "caller": 5}
+
+
 @pytest.fixture
 def settings(settings):
-    settings.ACCOUNT_FAILURES = 3
-    settings.ADDRESS_FAILURES = 6
-    settings.CALLER_FAILURES = 5
+    settings.ACCOUNT_FAILURES = LIMITS["account"]
+    settings.ADDRESS_FAILURES = LIMITS["address"]
+    settings.CALLER_FAILURES = LIMITS["caller"]
     return settings
 
 
@@ -176,9 +180,9 @@ def test_a_place_whose_worker_died_is_given_to_another(sign_in, alice, db):
     assert db.attempts.find_one(account)["Taken"] == 0
 
 
-def test_whoever_waits_in_vain_for_others_is_told_to_come_back(sign_in, alice, db, monkeypatch):
-    monkeypatch.setattr("app.storage.limits.attempts.PATIENCE_SECONDS", 0.1)
+def test_whoever_waits_in_vain_for_others_is_told_to_come_back(sign_in, alice, app, db):
     sign_in(password=RIGHT)
+    replace_service(app, Attempts(service(app, Storage), LIMITS, 600, patience=0.1))
     later = datetime.now(timezone.utc) + timedelta(seconds=60)
     places = [{"Id": str(number), "Until": later} for number in range(3)]
     account = {"_id": f"account {alice['_id']}"}
@@ -188,7 +192,7 @@ def test_whoever_waits_in_vain_for_others_is_told_to_come_back(sign_in, alice, d
 
 
 def test_a_failure_counts_in_the_window_in_which_it_began(app, db):
-    attempts = app.extensions[SERVICES][Attempts]
+    attempts = service(app, Attempts)
 
     def fail_after_a_new_window_began():
         end = datetime.now(timezone.utc).replace(microsecond=0) + timedelta(seconds=60)
@@ -201,7 +205,7 @@ def test_a_failure_counts_in_the_window_in_which_it_began(app, db):
 
 
 def test_a_database_that_is_away_is_nobodys_failure(app, db):
-    attempts = app.extensions[SERVICES][Attempts]
+    attempts = service(app, Attempts)
     for _ in range(10):
         with pytest.raises(Unavailable), attempts.one(account="x", address="y"):
             raise Unavailable("away")
@@ -269,14 +273,16 @@ def test_a_port_that_a_proxy_adds_is_not_part_of_an_address(sign_in, alice):
     assert sign_in(password=RIGHT, address="2001:db8:9::2").status_code == 429
 
 
-def test_no_guess_is_looked_at_that_cannot_be_counted(sign_in, alice, app, monkeypatch):
-    attempts = app.extensions[SERVICES][Attempts]
-
+def test_no_guess_is_looked_at_that_cannot_be_counted(sign_in, alice, app):
     class Away:
+        def with_options(self, **_):
+            return self
+
         def __getattr__(self, name):
             raise ServerSelectionTimeoutError("away")
 
-    monkeypatch.setattr(attempts, "_attempts", Away())
+    away = storage_with(service(app, Storage), attempts=Away())
+    replace_service(app, Attempts(away, LIMITS, 600))
     assert [sign_in(password=word).status_code for word in (RIGHT, WRONG)] == [503, 503]
 
 
@@ -309,11 +315,11 @@ def test_a_verdict_that_comes_when_its_place_is_anothers_is_withheld(app, db, ve
         db.attempts.update_one({"_id": "account x"}, {"$set": {"Places": [], "Taken": 0}})
 
     with pytest.raises(Unavailable):
-        judged(app.extensions[SERVICES][Attempts], verdict, give_the_place_away)
+        judged(service(app, Attempts), verdict, give_the_place_away)
 
 
 def test_waiting_for_a_place_counts_from_the_arrival_of_a_request(real_storage, real_db):
-    attempts = Attempts(real_storage, {"account": 1}, 600)
+    attempts = Attempts(real_storage, {"account": 1}, 600, patience=60.0)
     with attempts.one(account="x"):
         began = monotonic()
         with (
@@ -321,11 +327,11 @@ def test_waiting_for_a_place_counts_from_the_arrival_of_a_request(real_storage, 
             pytest.raises(Unavailable, match="under way"),
         ):
             judged(attempts, None, lambda: None)
-        assert monotonic() - began < PATIENCE_SECONDS
+        assert monotonic() - began < 60
 
 
 def test_a_fault_of_ours_is_not_the_callers(app, db):
-    attempts = app.extensions[SERVICES][Attempts]
+    attempts = service(app, Attempts)
     for _ in range(10):
         with pytest.raises(ZeroDivisionError), attempts.one(account="x", address="y"):
             raise ZeroDivisionError
@@ -370,7 +376,7 @@ def test_many_right_passwords_at_once_all_get_in(real_storage, real_db):
 
 def test_the_limit_stands_before_the_hash_function(sign_in, alice, app, monkeypatch):
     hashed = []
-    passwords = app.extensions[SERVICES][Passwords]
+    passwords = service(app, Passwords)
     real = passwords.matches
     monkeypatch.setattr(passwords, "matches", lambda *a: hashed.append(a) or real(*a))
     for _ in range(20):

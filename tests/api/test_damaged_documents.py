@@ -10,15 +10,11 @@ ITEM = guid()
 
 
 @pytest.fixture
-def give(client, as_role):
-    credentials = as_role()
-
-    def give(player, key=None):
-        headers = {**credentials, **({"Idempotency-Key": key} if key else {})}
-        path = f"/api/v1/players/{player['_id']}/items/give"
-        return client.post(path, json={"itemid": ITEM, "quantity": 1}, headers=headers)
-
-    return give
+def give(caller):
+    post = caller("/api/v1/players/").post
+    return lambda player, key=None: post(
+        f"{player['_id']}/items/give", key, itemid=ITEM, quantity=1
+    )
 
 
 def stored(db, without=(), **damage):

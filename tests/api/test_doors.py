@@ -10,9 +10,9 @@ import pytest
 
 import config
 from app.auth.roles import Role
-from app.http.context import SERVICES
 from app.openapi.docs_page import DOCUMENT
 from app.users.passwords import Passwords
+from tests.applications import service
 from tests.endpoint_table import (
     BAG,
     CODE,
@@ -50,9 +50,9 @@ each_caller = pytest.mark.parametrize("caller", CALLERS, ids=str)
 
 
 @pytest.fixture
-def settings(tmp_path):
+def settings(data_dir):
     """Roles are no matter of the database, so the quick one does; mails go to a folder."""
-    return config.load({"QM_ENV": "testing"}, DATA_DIR=str(tmp_path))
+    return config.load({"QM_ENV": "testing"}, DATA_DIR=str(data_dir))
 
 
 def refresh_token(owner, token):
@@ -66,7 +66,7 @@ def refresh_token(owner, token):
 @pytest.fixture
 def scene(app, world):
     """Return a way to set the scene anew for a caller, which returns the caller's headers."""
-    stored = app.extensions[SERVICES][Passwords].hash(PASSWORD)
+    stored = service(app, Passwords).hash(PASSWORD)
     expires = datetime.now(timezone.utc) + timedelta(hours=1)
     user = make_user(stored, Name=USER, Reset={"Code": CODE, "ExpiresAt": expires, "Failures": 0})
     holdings = {"0": {"ItemId": ITEM, "Quantity": 5}}

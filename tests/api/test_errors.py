@@ -38,9 +38,7 @@ FAILURES = {
 }
 
 
-@pytest.fixture
-def client(app):
-    """The application with a few more routes, which fail in every way there is."""
+def add_failing_routes(app):
     blp = Blueprint("Things", __name__, url_prefix="/things")
 
     @blp.route("/take", methods=["POST"])
@@ -55,7 +53,12 @@ def client(app):
         raise FAILURES[kind]
 
     app.register_blueprint(blp)
-    return app.test_client()
+
+
+@pytest.fixture
+def extend_app():
+    """Routes that fail in every way there is."""
+    return add_failing_routes
 
 
 def assert_error(response, status, message=None):

@@ -11,9 +11,9 @@ from app.errors import Damaged
 from app.items.domain import Limits, NotEnoughItems, give, take
 from app.players.domain import with_changeable_maps
 from app.storage.swap import JOURNAL_LENGTH, swap
-from tests.factories import guid, make_bag
+from tests.factories import guid, make_bag, numbered_guid
 
-ITEM, OTHER, SPELL, VARIABLE = guid(), guid(), guid(), guid()
+ITEM, OTHER, SPELL, VARIABLE, NEW_VARIABLE = map(numbered_guid, range(5))
 LIMITS = Limits(35, 100, 1000)
 READS = ("Inventory", "Bank")
 FIVE = {"ItemId": ITEM, "Quantity": 5}
@@ -234,7 +234,7 @@ CHANGES = [
     ("spells/teach", {"spellid": guid()}, 200),
     ("spells/forget", {"spellid": SPELL}, 200),
     (f"variables/{VARIABLE}", {"value": 1}, 200),
-    (f"variables/{guid()}", {"value": True}, 200),
+    (f"variables/{NEW_VARIABLE}", {"value": True}, 200),
 ]
 
 

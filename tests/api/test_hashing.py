@@ -13,15 +13,20 @@ from argon2 import PasswordHasher
 import config
 from app.auth.roles import Role
 from app.errors import Unavailable
-from app.http.context import SERVICES
 from app.storage.bulkhead import Bulkhead, RequestBudget
+from app.storage.client import Storage
+from app.storage.password_costs import PasswordCosts
 from app.users.concurrency import ConcurrencyLimit
 from app.users.hashing import Hasher
+from app.users.passwords import Passwords
+from tests.applications import replace_service, service
 from tests.factories import World, sha256
 
 TOKEN = "/api/oauth/token"
 USERS = "/api/v1/users"
 LONG = 60.0
+# How many passwords are checked at a time, and how many requests wait for that.
+PLACES, LINE = 2, 16
 
 
 @pytest.fixture
@@ -191,6 +196,14 @@ def test_commands_wait_for_nobody():
         assert not has_no_place(limit)
 
 
+def limit_hashing(app, remembered_seconds=0.0):
+    """Let the application hash within a limit of the test's, and return that."""
+    limit = ConcurrencyLimit("passwords are being checked", PLACES, LINE)
+    costs = PasswordCosts(service(app, Storage).db)
+    replace_service(app, Hasher(service(app, Passwords), costs, limit, remembered_seconds))
+    return limit
+
+
 @pytest.mark.parametrize(
     ("path", "more"),
     [
@@ -205,10 +218,9 @@ def test_commands_wait_for_nobody():
 )
 def test_all_hashing_is_done_in_the_places(app, client, world, db, path, more):
     headers = world.headers(user=world.add_user("secret", roles=Role, Name="Alice"))
-    hasher = app.extensions[SERVICES][Hasher]
-    crowd = app.config["HASH_PLACES"] + app.config["HASH_LINE"]
+    limit = limit_hashing(app)
     before = list(db.attempts.find())
-    with busy(hasher._concurrency, crowd):
+    with busy(limit, PLACES + LINE):
         began = monotonic()
         while (answer := client.post(path, json=more, headers=headers)).status_code != 503:
             assert monotonic() - began < LONG
@@ -233,11 +245,10 @@ def test_a_cost_that_somebody_stored_by_mistake_holds_nobody_up(db, world, sign_
 def test_who_is_locked_out_or_remembered_needs_no_place_that_others_need(remembering):
     """A flood from a locked address once kept everybody else out of the line."""
     client, world = remembering
+    limit = limit_hashing(client.application, LONG)
     world.add_user("secret", roles=Role, Name="Bob")
     assert client.post(TOKEN, json=body()).status_code == 200
     assert [client.post(TOKEN, json=body("Bob", "x")).status_code for _ in range(3)] == [400] * 3
-    app = client.application
-    crowd = app.config["HASH_PLACES"] + app.config["HASH_LINE"]
-    with busy(app.extensions[SERVICES][Hasher]._concurrency, crowd):
+    with busy(limit, PLACES + LINE):
         assert client.post(TOKEN, json=body("Bob")).status_code == 429
         assert client.post(TOKEN, json=body()).status_code == 200

@@ -11,11 +11,11 @@ from app import create_app
 from app.auth.roles import Role
 from app.database import COLLECTIONS
 from app.demo.world import World as DemoWorld
-from app.http.context import SERVICES
 from app.openapi import examples
 from app.storage.client import Storage
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
+from tests.applications import service
 from tests.factories import World
 from tests.hostile import FORGED, ROWS, count
 
@@ -35,16 +35,16 @@ def app(request, mongodb_uri):
         LENIENT_BODIES=request.param == "lenient",
     )
     app = create_app(settings)
-    storage = app.extensions[SERVICES][Storage]
+    storage = service(app, Storage)
     init_database(storage.db, COLLECTIONS)
-    fill(storage.db, app.extensions[SERVICES][Passwords])
+    fill(storage.db, service(app, Passwords))
     yield app
     storage.client.drop_database("hostile")
     storage.close()
 
 
 def fill(db, passwords):
-    hashed = passwords.hash(examples.PASSWORD)
+    hashed = passwords.hash(DemoWorld.PASSWORD)
     demo = DemoWorld(100, datetime.now(timezone.utc), hashed)
     db.players.insert_one(next(p for p in demo.players(500) if p["_id"] == examples.PLAYER_ID))
     db.users.insert_one(next(u for u in demo.users() if u["_id"] == examples.USER_ID))

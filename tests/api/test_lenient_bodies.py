@@ -9,9 +9,9 @@ import pytest
 import config
 from app.auth.roles import Role
 from app.http import parser
-from tests.factories import World, guid, sha256
+from tests.factories import World, guid, numbered_guid, sha256
 
-ITEM, VARIABLE, SPELL = guid(), guid(), guid()
+ITEM, VARIABLE, SPELL = map(numbered_guid, range(3))
 GIVE = "/api/v1/players/Bob/items/give"
 SET = f"/api/v1/players/Bob/variables/{VARIABLE}"
 FORM = "application/x-www-form-urlencoded"
@@ -29,14 +29,8 @@ def bob(world):
 
 
 @pytest.fixture
-def post(client, as_role, bob):
-    headers = as_role(*Role)
-
-    def post(path, key=None, **options):
-        keyed = {**headers, "Idempotency-Key": key} if key else headers
-        return client.post(path, headers=keyed, **options)
-
-    return post
+def post(caller, bob):
+    return caller("", *Role).send
 
 
 def test_it_is_off_unless_set():

@@ -10,10 +10,11 @@ from pymongo.errors import NetworkTimeout
 
 import config
 from app.auth.roles import Role
-from app.http.context import SERVICES
 from app.oauth.store import RefreshTokens
 from app.storage.client import Storage
 from app.storage.timing import TimedCollection
+from app.users.store import Users
+from tests.applications import replace_service, service
 from tests.factories import guid, sha256
 
 TOKEN = "/api/oauth/token"
@@ -100,10 +101,10 @@ def test_one_of_many_tokens_is_revoked(client, alice, db, big_deletes_fail):
     assert [status(client, tokens) for tokens in (own, lost)] == [200, 401]
 
 
-def test_what_a_sweep_has_no_time_for_is_void_all_the_same(client, alice, db, monkeypatch):
+def test_what_a_sweep_has_no_time_for_is_void_all_the_same(client, alice, app, db):
     tokens = sign_in(client)
     add_tokens(db, alice, MANY)
-    monkeypatch.setattr("app.storage.bulk.SWEEP_SECONDS", 0.0)
+    replace_service(app, Users(service(app, Storage), sweep_seconds=0.0))
     headers = {"Authorization": f"Bearer {tokens['access_token']}"}
     assert client.delete(f"{TOKEN}/Alice", headers=headers).status_code == 200
     assert db.refresh_tokens.count_documents({}) == MANY + 1
@@ -148,7 +149,7 @@ def test_by_default_who_signs_in_for_every_call_keeps_each_access_token():
 
 def test_the_surplus_is_found_in_the_index_alone(app, alice, db):
     add_tokens(db, alice, MANY)
-    tokens = app.extensions[SERVICES][Storage].client[db.name]["refresh_tokens"]
+    tokens = service(app, Storage).client[db.name]["refresh_tokens"]
     living = {"UserId": alice["_id"], "Used": False}
     cursor = tokens.find(living, ["_id"], skip=3, limit=9).sort([("ExpiresAt", -1), ("_id", 1)])
     done = cursor.explain()["executionStats"]

@@ -12,9 +12,9 @@ from pymongo import WriteConcern
 import config
 from app.auth.roles import Role
 from app.changes import Change, Intent
-from app.http.context import SERVICES
 from app.storage.client import Storage
 from app.storage.swap import swap
+from tests.applications import service
 from tests.collection_plans import NAMES
 from tests.exposition import Exposition
 from tests.factories import NOW, World, guid, sha256
@@ -136,7 +136,7 @@ def test_a_timed_cursor_reads_like_any_other(real_db):
 
 
 def test_retries_and_replays_of_a_compare_and_swap_are_counted(app, world, growth):
-    players, player = app.extensions[SERVICES][Storage].db["players"], world.add_player()
+    players, player = service(app, Storage).db["players"], world.add_player()
     swap_once = partial(swap, players, {"_id": player["_id"]}, ("Level",))
     overtaken = iter([True, True])
 

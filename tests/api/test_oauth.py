@@ -6,14 +6,15 @@ from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 
 import pytest
+from argon2 import PasswordHasher
 
 from app.auth.roles import Role, revoked
-from app.http.context import SERVICES
 from app.keys import Lookup
 from app.oauth.domain import TokenRefused
 from app.oauth.store import RefreshTokens
 from app.users.passwords import Passwords
 from app.users.store import Users
+from tests.applications import service
 from tests.factories import sha256
 
 TOKEN = "/api/oauth/token"
@@ -96,12 +97,13 @@ def test_an_unknown_user_and_a_wrong_password_look_the_same(client, alice, world
 
 @pytest.mark.parametrize("name", ["Alice", "Nobody"])
 def test_a_name_that_exists_and_one_that_does_not_cost_one_hash_each(
-    client, alice, app, monkeypatch, name
+    client, alice, monkeypatch, name
 ):
     """Hashing is what a sign-in's time is spent on; so time tells nothing of the name."""
-    hasher = type(app.extensions[SERVICES][Passwords]._hasher)
-    real, hashed = hasher.verify, []
-    monkeypatch.setattr(hasher, "verify", lambda self, *a: hashed.append(a) or real(self, *a))
+    real, hashed = PasswordHasher.verify, []
+    monkeypatch.setattr(
+        PasswordHasher, "verify", lambda self, *a: hashed.append(a) or real(self, *a)
+    )
     assert sign_in(client, name, "wrong").status_code == 400
     assert len(hashed) == 1
 
@@ -149,7 +151,7 @@ def test_a_refresh_token_is_not_stored_in_clear(client, alice, db):
 def test_a_demoted_or_deleted_user_cannot_refresh(client, alice, app, db):
     one, other = sign_in(client).json, sign_in(client).json
     power = revoked(alice["Power"], Role.API)
-    app.extensions[SERVICES][Users].change_power(Lookup.parse("Alice"), lambda _: power)
+    service(app, Users).change_power(Lookup.parse("Alice"), lambda _: power)
     assert refresh(client, one["refresh_token"]).json["error"] == "access_denied"
     db.users.delete_one({"_id": alice["_id"]})
     response = refresh(client, other["refresh_token"])
@@ -166,7 +168,7 @@ def test_a_refusal_for_want_of_a_role_does_not_use_the_token_up(client, alice, d
 
 def test_two_refreshes_at_once_end_the_chain(client, alice, app):
     token = sign_in(client).json["refresh_token"]
-    tokens = app.extensions[SERVICES][RefreshTokens]
+    tokens = service(app, RefreshTokens)
     one, other = tokens.find(token), tokens.find(token)
     issued = tokens.rotate(one)
     with pytest.raises(TokenRefused):
@@ -189,11 +191,11 @@ def test_tokens_from_before_a_change_of_password_are_worth_nothing(client, alice
 
 
 def test_a_password_at_an_old_cost_is_stored_anew(client, alice, db, app):
-    before = alice["PasswordHash"]
-    passwords = app.extensions[SERVICES][Passwords]
-    passwords._hasher = type(passwords._hasher)(2, 64, 1)
+    before = Passwords(2, 64, 1).hash(sha256("secret"))
+    db.users.update_one({"_id": alice["_id"]}, {"$set": {"PasswordHash": before}})
     assert sign_in(client).status_code == 200
-    assert db.users.find_one({"_id": alice["_id"]})["PasswordHash"] != before
+    after = db.users.find_one({"_id": alice["_id"]})["PasswordHash"]
+    assert not service(app, Passwords).is_outdated(after)
     assert sign_in(client).status_code == 200
 
 

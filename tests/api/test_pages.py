@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pymongo.errors import AutoReconnect
 
-from app.http.context import SERVICES
 from app.paging import Window
 from app.players.store import Players
 from app.storage.paging.totals import CachedNumber, Total
+from tests.applications import service
 from tests.factories import make_bag
 
 NAMES = ["anna", "Bert", "Çelik", "dora", "Émile", "françois", "Gert"]
@@ -21,7 +21,7 @@ NAMES = ["anna", "Bert", "Çelik", "dora", "Émile", "françois", "Gert"]
 def players(app, world):
     for name in reversed(NAMES):
         world.add_player(Name=name)
-    return app.extensions[SERVICES][Players]
+    return service(app, Players)
 
 
 def names(page):
@@ -62,20 +62,28 @@ def test_the_list_answers_in_the_paged_envelope(players, client, as_role):
     assert [player["Name"] for player in response.json["Values"]] == ["françois", "Gert"]
 
 
+class SetClock:
+    """A monotonic clock that a test moves on."""
+
+    def __init__(self):
+        self.seconds = 100.0
+
+    def __call__(self):
+        return self.seconds
+
+
 @pytest.fixture
-def clock(monkeypatch):
-    clock = [100.0]
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    return clock
+def clock():
+    return SetClock()
 
 
 def test_a_total_is_read_again_when_it_is_old(real_db, clock):
-    total = Total(real_db.bags, 1.0)
+    total = Total(real_db.bags, 1.0, clock)
     real_db.bags.insert_one(make_bag())
     assert total.get() == 1
     real_db.bags.insert_one(make_bag())
     assert total.get() == 1
-    clock[0] += 1.1
+    clock.seconds += 1.1
     assert total.get() == 2
 
 
@@ -120,7 +128,7 @@ def test_a_fault_during_the_measure_is_not_taken_for_one(real_db, clock):
     """Right after a crash a server may refuse; the error of the one before it is none of its."""
     real_db.bags.insert_many([make_bag() for _ in range(3)])
     counted = Counted(real_db.bags, 40)
-    total = Total(counted, 1.0)
+    total = Total(counted, 1.0, clock)
 
     def fail():
         raise AutoReconnect("not primary yet")
@@ -134,13 +142,13 @@ def test_a_fault_during_the_measure_is_not_taken_for_one(real_db, clock):
 
 def test_a_measure_that_writes_disturb_is_taken_again_soon(real_db, clock):
     counted = Counted(real_db.bags, 40)
-    total = Total(counted, 1.0)
+    total = Total(counted, 1.0, clock)
     counted.meanwhile = lambda: real_db.bags.insert_one(make_bag())
     assert abs(total.get() - 3) <= 1
     counted.meanwhile = lambda: None
-    clock[0] += 31
+    clock.seconds += 31
     assert total.get() == 3
-    clock[0] += 31
+    clock.seconds += 31
     assert total.get() == 3
     assert counted.counts == 4
 
@@ -152,14 +160,14 @@ def test_a_fresh_number_keeps_what_was_read_last(clock):
     def read():
         value = next(values)
         if value == 1:
-            clock[0] += 0.5
+            clock.seconds += 0.5
             assert fresh.get() == 2
         return value
 
-    fresh = CachedNumber(1.0, read)
+    fresh = CachedNumber(1.0, read, clock)
     assert fresh.get() == 1
     assert fresh.get() == 2
-    clock[0] += 1
+    clock.seconds += 1
     assert fresh.get() == 3
 
 
@@ -172,9 +180,9 @@ def test_a_read_that_fails_is_its_callers_alone(clock):
             raise outcome
         return outcome
 
-    fresh = CachedNumber(1.0, read)
+    fresh = CachedNumber(1.0, read, clock)
     assert fresh.get() == 5
-    clock[0] += 2
+    clock.seconds += 2
     with pytest.raises(TimeoutError):
         fresh.get()
     assert fresh.get() == 7

@@ -8,23 +8,22 @@ from itertools import product
 import pytest
 
 from app.auth.roles import Role
-from app.http.context import SERVICES
 from app.players.schemas import PlayerSchema
 from app.players.store import Players
+from app.storage.client import Storage
+from tests.applications import replace_service, service
 
 PLAYERS = "/api/v1/players"
 
 
 @pytest.fixture
-def get(client, as_role):
-    headers = as_role()
-    return lambda path="", **query: client.get(PLAYERS + path, query_string=query, headers=headers)
+def get(caller):
+    return caller(PLAYERS).get
 
 
 @pytest.fixture
-def post(client, as_role):
-    headers = as_role()
-    return lambda path="", **kwargs: client.post(PLAYERS + path, headers=headers, **kwargs)
+def post(caller):
+    return caller(PLAYERS).send
 
 
 def names(response):
@@ -195,7 +194,7 @@ def test_only_the_fresh_are_online(get, post, crowd):
 
 
 def test_a_ttl_of_0_trusts_the_flag_alone(app, get, crowd):
-    app.extensions[SERVICES][Players]._online_ttl = timedelta(0)
+    replace_service(app, Players(service(app, Storage), 0, 0.0))
     assert get("/online/count").json == {"onlineCount": 4}
     assert get("/Stale").json["Online"] is True
 

@@ -10,9 +10,9 @@ import pytest
 from pymongo.errors import ServerSelectionTimeoutError
 
 from app.errors import RateLimited
-from app.http.context import SERVICES
 from app.storage.client import Storage
 from app.storage.limits.quotas import Quotas
+from tests.applications import replace_service, service, storage_with
 
 PLAYERS = "/api/v1/players"
 
@@ -32,8 +32,7 @@ class HeldClock:
 
 @pytest.fixture
 def same_minute(app):
-    parts = app.extensions[SERVICES]
-    parts[Quotas] = Quotas(parts[Storage], 3, HeldClock())
+    replace_service(app, Quotas(service(app, Storage), 3, HeldClock()))
 
 
 def test_a_caller_has_its_requests_of_a_minute_and_no_more(client, as_role, same_minute):
@@ -48,19 +47,19 @@ def test_a_caller_has_its_requests_of_a_minute_and_no_more(client, as_role, same
 
 
 def test_by_default_nobody_is_counted(app, db):
-    quotas = app.extensions[SERVICES][Quotas]
-    quotas._per_minute = 0
+    quotas = Quotas(service(app, Storage), 0)
     for _ in range(20):
         quotas.use("somebody")
     assert db.quotas.count_documents({}) == 0
 
 
-def test_without_its_counts_requests_are_let_through(app, client, as_role, monkeypatch, caplog):
+def test_without_its_counts_requests_are_let_through(app, client, as_role, caplog):
     class Away:
         def find_one_and_update(self, *_, **__):
             raise ServerSelectionTimeoutError("away")
 
-    monkeypatch.setattr(app.extensions[SERVICES][Quotas], "_quotas", Away())
+    away = storage_with(service(app, Storage), quotas=Away())
+    replace_service(app, Quotas(away, 3))
     headers = as_role()
     assert [client.get(PLAYERS, headers=headers).status_code for _ in range(5)] == [200] * 5
     assert "cannot be counted" in caplog.text

@@ -12,8 +12,8 @@ from urllib.parse import quote
 import pytest
 
 from app.auth.roles import Role
-from app.http.context import SERVICES
 from app.users.mail import Mailer
+from tests.applications import service
 from tests.factories import sha256
 
 USERS = "/api/v1/users"
@@ -22,17 +22,11 @@ NEW = sha256("new password")
 
 
 @pytest.fixture
-def app(make_app, settings, tmp_path):
-    settings.DATA_DIR = str(tmp_path)
-    return make_app(settings)
-
-
-@pytest.fixture
-def outbox(tmp_path):
+def outbox(data_dir):
     """Return the mails that were written, oldest first."""
 
     def read():
-        files = sorted((tmp_path / "outbox").glob("*.eml"))
+        files = sorted((data_dir / "outbox").glob("*.eml"))
         policy = email.policy.default
         return [email.message_from_bytes(file.read_bytes(), policy=policy) for file in files]
 
@@ -45,9 +39,9 @@ def alice(world):
 
 
 @pytest.fixture
-def ask(client, as_role):
-    headers = as_role(*QUERY)
-    return lambda key="Alice": client.get(f"{USERS}/{key}/password/reset", headers=headers)
+def ask(caller):
+    get = caller(USERS, *QUERY).get
+    return lambda key="Alice": get(f"/{key}/password/reset")
 
 
 @pytest.fixture
@@ -84,14 +78,14 @@ def test_a_code_comes_by_mail_and_is_good_once(ask, redeem, outbox, alice, clien
     assert check.status_code == 200
 
 
-def test_a_code_in_the_outbox_is_its_owners_alone(ask, alice, tmp_path):
+def test_a_code_in_the_outbox_is_its_owners_alone(ask, alice, data_dir):
     former = os.umask(0o022)
     try:
-        (tmp_path / "outbox").mkdir()
+        (data_dir / "outbox").mkdir()
         assert ask().status_code == 200
     finally:
         os.umask(former)
-    (mail,) = (tmp_path / "outbox").iterdir()
+    (mail,) = (data_dir / "outbox").iterdir()
     assert mail.stat().st_mode & 0o077 == 0
 
 
@@ -178,7 +172,7 @@ def test_production_without_a_mail_server_is_a_503_and_stores_no_code(ask, app, 
 def test_a_code_that_was_on_its_way_during_a_change_is_void(
     ask, redeem, outbox, alice, client, as_role, app, monkeypatch, change
 ):
-    mailer, headers = app.extensions[SERVICES][Mailer], as_role(*Role)
+    mailer, headers = service(app, Mailer), as_role(*Role)
     send = mailer.send_code
     body = {"new": "other@example.com" if change == "email" else sha256("x")}
 
@@ -191,8 +185,8 @@ def test_a_code_that_was_on_its_way_during_a_change_is_void(
     assert redeem(code_in(outbox()[0])).status_code == 403
 
 
-def test_an_outbox_that_takes_nothing_is_a_503(ask, alice, tmp_path, db):
-    (tmp_path / "outbox").write_text("in the way")
+def test_an_outbox_that_takes_nothing_is_a_503(ask, alice, data_dir, db):
+    (data_dir / "outbox").write_text("in the way")
     assert ask().status_code == 503
     assert db.users.find_one({"_id": alice["_id"]})["Reset"] is None
 

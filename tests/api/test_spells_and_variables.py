@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from app.spells.schemas import KnownSpellSchema
@@ -23,17 +21,13 @@ def bob(world):
 
 
 @pytest.fixture
-def get(client, as_role):
-    headers = as_role()
-    return lambda path: client.get(f"/api/v1/players/Bob/{path}", headers=headers)
+def get(caller):
+    return caller("/api/v1/players/Bob/").get
 
 
 @pytest.fixture
-def post(client, as_role):
-    headers = {**as_role(), "Content-Type": "application/json"}
-    return lambda path, **body: client.post(
-        f"/api/v1/players/Bob/{path}", data=json.dumps(body), headers=headers
-    )
+def post(caller):
+    return caller("/api/v1/players/Bob/").post
 
 
 def test_variables_are_listed_by_id(get, bob):

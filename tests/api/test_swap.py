@@ -12,7 +12,6 @@ from pymongo.errors import ServerSelectionTimeoutError
 
 from app.changes import Change, Intent
 from app.errors import Busy, Conflict, KeyReused, NotFound, OutcomeUnknown
-from app.storage import swap as swap_module
 from app.storage.swap import JOURNAL_LENGTH, fresh_version, swap
 from tests.factories import guid, make_player
 
@@ -39,8 +38,8 @@ def player(world):
 
 @pytest.fixture
 def change(db, player):
-    def change(rule, intent=ADD):
-        return swap(db.players, {"_id": player["_id"]}, READS, rule, intent)
+    def change(rule, intent=ADD, **options):
+        return swap(db.players, {"_id": player["_id"]}, READS, rule, intent, **options)
 
     return change
 
@@ -121,15 +120,13 @@ def test_a_version_between_read_and_write_is_noticed(db, player, change):
     assert change(overtaken).answer == {"total": 17}
 
 
-def test_whoever_is_always_overtaken_is_told_to_come_back(db, player, change, monkeypatch):
-    monkeypatch.setattr(swap_module, "PATIENCE_SECONDS", 0.05)
-
+def test_whoever_is_always_overtaken_is_told_to_come_back(db, player, change):
     def always_overtaken(document):
         db.players.update_one({"_id": player["_id"]}, {"$inc": {"Version": 1}})
         return add(1, document)
 
     with pytest.raises(Busy):
-        change(always_overtaken)
+        change(always_overtaken, patience=0.05)
     assert db.players.find_one({"_id": player["_id"]})["Variables"] == {}
 
 

@@ -16,19 +16,13 @@ from itsdangerous import Signer, TimestampSigner, URLSafeSerializer
 from app.auth.roles import Role
 from app.auth.tokens import LONGEST, AccessTokens
 from app.errors import Unauthorized
-from app.http.context import SERVICES
+from tests.applications import service
 from tests.factories import guid, sha256
 
 KEY, OTHER_KEY = "k" * 32, "x" * 32
 FAR = 10**10
 DENIED = "Authorization has been denied for this request."
 SALT = "quartermaster access token"
-
-
-@pytest.fixture
-def app(make_app, settings, tmp_path):
-    settings.DATA_DIR = str(tmp_path)  # where mails go
-    return make_app(settings)
 
 
 @pytest.fixture
@@ -185,7 +179,7 @@ def test_an_expired_token_is_denied_though_it_was_known():
 
 def test_an_expired_token_is_denied_by_the_service(app, client, tokens, alice, db):
     chain = db.refresh_tokens.find_one({"UserId": alice["_id"]})["Chain"]
-    ours, now = app.extensions[SERVICES][AccessTokens], int(time.time())
+    ours, now = service(app, AccessTokens), int(time.time())
     assert call(client, ours.issue(alice["_id"], chain, now)).status_code == 200
     assert call(client, ours.issue(alice["_id"], chain, now - 300)).status_code == 401
 
@@ -217,14 +211,14 @@ def test_a_secret_that_was_removed_opens_nothing():
 
 
 def test_a_token_of_a_chain_that_was_never_begun_is_denied(client, alice, app):
-    token = app.extensions[SERVICES][AccessTokens].issue(alice["_id"], guid(), FAR)
+    token = service(app, AccessTokens).issue(alice["_id"], guid(), FAR)
     assert call(client, token).status_code == 401
 
 
 def test_a_token_for_one_user_by_the_chain_of_another_is_denied(client, tokens, alice, world, app):
     bob = world.add_user(roles=(Role.API,), Name="Bob")
     chain = world.db.refresh_tokens.find_one({"UserId": alice["_id"]})["Chain"]
-    token = app.extensions[SERVICES][AccessTokens].issue(bob["_id"], chain, FAR)
+    token = service(app, AccessTokens).issue(bob["_id"], chain, FAR)
     assert call(client, token).status_code == 401
 
 

@@ -8,12 +8,13 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from app.auth.roles import Role
-from app.http.context import SERVICES
 from app.storage.bulkhead import TooSlow
+from app.storage.client import Storage
 from app.users.passwords import Passwords
 from app.users.schemas import ChangedUserSchema, UserSchema
 from app.users.store import Users
-from tests.factories import NOW, World, guid, sha256
+from tests.applications import replace_service, service, storage_with
+from tests.factories import NOW, World, numbered_guid, sha256
 
 USERS = "/api/v1/users"
 QUERY = (Role.API, Role.USERS_QUERY)
@@ -21,21 +22,18 @@ OLD, NEW = sha256("old password"), sha256("new password")
 
 
 @pytest.fixture
-def get(client, as_role):
-    headers = as_role(*QUERY)
-    return lambda path="", **query: client.get(USERS + path, query_string=query, headers=headers)
+def get(caller):
+    return caller(USERS, *QUERY).get
 
 
 @pytest.fixture
-def post(client, as_role):
-    headers = as_role(*QUERY)
-    return lambda path="", **body: client.post(USERS + path, json=body, headers=headers)
+def post(caller):
+    return caller(USERS, *QUERY).post
 
 
 @pytest.fixture
-def manage(client, as_role):
-    headers = as_role(*Role)
-    return lambda path="", **body: client.post(USERS + path, json=body, headers=headers)
+def manage(caller):
+    return caller(USERS, *Role).post
 
 
 @pytest.fixture
@@ -108,7 +106,7 @@ def test_a_user_is_found_by_name_or_id(get, alice, key):
     assert UserSchema().validate(record) == {}
 
 
-@pytest.mark.parametrize("key", ["nobody", guid()])
+@pytest.mark.parametrize("key", ["nobody", numbered_guid(1)])
 def test_every_endpoint_says_404_for_nobody(get, manage, key):
     for path in ("", "/password/reset", "/players", "/players/0"):
         assert get(f"/{key}{path}").json == {"Message": f"No user was found for '{key}'."}
@@ -282,7 +280,7 @@ def test_a_worker_knows_at_once_of_a_password_that_it_changed_itself(make_app, s
 def test_a_password_that_changes_between_check_and_write_is_noticed(
     post, alice, db, app, monkeypatch, path, new
 ):
-    passwords = app.extensions[SERVICES][Passwords]
+    passwords = service(app, Passwords)
     real = passwords.matches
 
     def overtaken(*args):
@@ -298,16 +296,14 @@ def test_a_password_that_changes_between_check_and_write_is_noticed(
 
 
 @pytest.mark.parametrize("fault", [AutoReconnect("away"), TooSlow()])
-def test_a_sweep_that_fails_does_not_undo_a_change(post, alice, app, monkeypatch, caplog, fault):
-    users = app.extensions[SERVICES][Users]
-
+def test_a_sweep_that_fails_does_not_undo_a_change(post, alice, app, caplog, fault):
     class Away:
         name = "refresh_tokens"
 
         def find(self, *_, **__):
             raise fault
 
-    monkeypatch.setattr(users, "_tokens", Away())
+    replace_service(app, Users(storage_with(service(app, Storage), refresh_tokens=Away())))
     response = post("/Alice/password/change", new=NEW, authorization=OLD)
     assert response.status_code == 200
     assert "was swept" in caplog.text

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import os
+import random
 import resource
 import signal
 import socket
@@ -12,7 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -117,7 +119,8 @@ def socket_answers(path):
         connection.close()
 
 
-def wait_until(holds, output=None, seconds=60):
+def wait_until(holds, output=None, seconds=120):
+    """Wait for a condition; the limit is for what never happens, so it fits a busy machine."""
     deadline = time.monotonic() + seconds
     while not holds():
         said = output.read_text(errors="replace") if output else ""
@@ -125,10 +128,23 @@ def wait_until(holds, output=None, seconds=60):
         time.sleep(0.05)
 
 
+# Below the ports that the system gives to outgoing connections, which could take a free one before
+# the program that it is for. Each process begins elsewhere, so that parallel tests do not meet.
+PORTS = itertools.count(random.Random(os.getpid()).randrange(10_240, 30_000))
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    for port in PORTS:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("unreachable")
+
+
+def workers_of(server):
+    """Return the process ids of a server's workers."""
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text()
+    return {int(pid) for pid in children.split()}
 
 
 def processes_with(text):

@@ -19,7 +19,7 @@ from tests.endpoint_table import BAG, ITEM, PLAYER, SELF, SPELL, USER, VARIABLE
 from tests.factories import make_bag, make_player, make_user
 from tests.system.leaks import Ask, Known, right_ask
 from tests.system.programs import serving
-from tests.system.tcp_proxy import Cable
+from tests.system.tcp_proxy import TcpProxy
 from tests.system.test_mail import Mailbox, code_in, smtp_server
 
 DATABASE = "secrets"
@@ -60,10 +60,10 @@ class House:
         with ExitStack() as stack:
             login = {"authenticator": self.authenticate, "auth_require_tls": False}
             mail_port = stack.enter_context(smtp_server(self.mailbox, **login))
-            self.cable = Cable(urlsplit(mongodb_uri).port)
-            stack.callback(self.cable.close)
+            self.proxy = TcpProxy(urlsplit(mongodb_uri).port)
+            stack.callback(self.proxy.close)
             uri = (
-                f"mongodb://keeper:{self.known.mongodb}@127.0.0.1:{self.cable.port}/{DATABASE}"
+                f"mongodb://keeper:{self.known.mongodb}@127.0.0.1:{self.proxy.port}/{DATABASE}"
                 f"?directConnection=true&authSource={DATABASE}"
             )
             own = {"MONGODB_URI": uri, "MAIL_PORT": str(mail_port), "SECRET_KEY": self.known.key}

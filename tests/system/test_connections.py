@@ -22,11 +22,11 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(tmp_path_factory, database):
     folder = tmp_path_factory.mktemp("connections")
     few = {"WORKERS": "1", "THREADS": str(THREADS)}
     few |= {"HEAD_SECONDS": "1", "BODY_SECONDS": "1", "SEND_SECONDS": "1"}
-    with serving(folder, "--demo", **few) as server:
+    with serving(folder, "--demo", **few, **database) as server:
         yield server
 
 
@@ -149,10 +149,10 @@ def test_clients_that_are_told_to_close_and_do_not_hold_nobody_up(server):
     assert "WORKER TIMEOUT" not in server.output.read_text()
 
 
-def test_a_silent_connection_does_not_keep_a_worker_that_is_to_end(tmp_path):
+def test_a_silent_connection_does_not_keep_a_worker_that_is_to_end(tmp_path, database):
     patient = {"WORKERS": "1", "DRAIN_SECONDS": "1", "GRACEFUL_TIMEOUT_SECONDS": "120"}
     with (
-        serving(tmp_path, "--demo", **patient) as server,
+        serving(tmp_path, "--demo", **patient, **database) as server,
         socket.create_connection(("127.0.0.1", server.port)),
     ):
         with connect(server) as connection:
@@ -161,10 +161,10 @@ def test_a_silent_connection_does_not_keep_a_worker_that_is_to_end(tmp_path):
         assert server.wait(60) == 0
 
 
-def test_a_worker_that_is_to_end_serves_requests_that_have_begun(tmp_path):
+def test_a_worker_that_is_to_end_serves_requests_that_have_begun(tmp_path, database):
     parts = {HEALTH[:10]: HEALTH[10:], HEALTH[:-2] + b"Content-Length: 5\r\n\r\n12": b"345"}
     with (
-        serving(tmp_path, "--demo", WORKERS="1", DRAIN_SECONDS="0") as server,
+        serving(tmp_path, "--demo", WORKERS="1", DRAIN_SECONDS="0", **database) as server,
         ExitStack() as stack,
     ):
         address = ("127.0.0.1", server.port)

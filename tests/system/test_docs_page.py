@@ -26,8 +26,8 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    settings = {"AUTH_CACHE_SECONDS": "0"}
+def server(tmp_path_factory, database):
+    settings = {"AUTH_CACHE_SECONDS": "0", **database}
     folder = tmp_path_factory.mktemp("docs")
     with serving(folder, "--demo", "--workers", "1", **settings) as server:
         yield server
@@ -157,10 +157,11 @@ def revoke(server, name, token):
 
 
 def test_a_sign_in_outlives_its_access_token_and_a_reload_and_is_shared_by_twin_tabs(
-    browser, tmp_path_factory
+    browser, tmp_path_factory, database
 ):
     folder = tmp_path_factory.mktemp("hasty")
-    with serving(folder, "--demo", "--workers", "1", ACCESS_TOKEN_SECONDS="8") as server:
+    settings = {"ACCESS_TOKEN_SECONDS": "8", **database}
+    with serving(folder, "--demo", "--workers", "1", **settings) as server:
         page = Page(browser, server.base)
         page.sign_in("demo", "demo")
         page.wait_for_lock("locked")
@@ -198,8 +199,8 @@ def test_a_sign_in_that_was_revoked_is_said_to_have_ended(server, browser):
     assert_ended(page)
 
 
-def test_an_access_token_will_do_until_it_ends(server, browser):
-    token = run(server.output.parent, "token", "demo").stdout.strip()
+def test_an_access_token_will_do_until_it_ends(server, browser, database):
+    token = run(server.output.parent, "token", "demo", **database).stdout.strip()
     page = Page(browser, server.base)
     page.click("button.authorize")
     page.click("#sign-in summary")

@@ -18,7 +18,7 @@ from pymongo import MongoClient
 
 from app.storage.embedded import supervisor
 from app.storage.embedded.lease import Lease, read_state
-from app.storage.embedded.mongod import NoMongod, find_mongod
+from app.storage.embedded.mongod import NoMongod, find_mongod, first_that_runs
 from tests.system.programs import answers, processes_with, serving, wait_until
 
 HOLD = """
@@ -75,7 +75,7 @@ def test_whoever_leaves_last_turns_it_off(holder, tmp_path):
         assert client.admin.command("ping")
     lease.close()
     assert not is_running(tmp_path)
-    wait_until(lambda: not processes_with(str(tmp_path / "mongodb")), seconds=2)
+    wait_until(lambda: not processes_with(str(tmp_path / "mongodb")))
 
 
 def test_a_killed_program_leaves_no_orphan_and_its_data(holder, tmp_path):
@@ -143,7 +143,7 @@ def test_a_killed_supervisor_is_replaced_while_programs_still_use_its_server(hol
             assert client.test.things.find_one() == {"_id": 1}
     assert read_state(folder)["uri"] == holder.uri
     # However many noticed, there is one supervisor, and one server.
-    wait_until(lambda: len(processes_with(f"supervisor.py {folder} ")) == 1, seconds=10)
+    wait_until(lambda: len(processes_with(f"supervisor.py {folder} ")) == 1)
     assert len(processes_with(f"{folder}/data")) == 1
     lease.close()
 
@@ -156,14 +156,14 @@ def test_a_service_serves_again_by_itself_after_its_supervisor_was_killed(tmp_pa
         wait_until(lambda: (read_state(folder) or {}).get("supervisor", killed) != killed)
         wait_until(lambda: answers(service), service.output)
         assert "has lost its supervisor; another is started" in service.output.read_text()
-    wait_until(lambda: not processes_with(str(folder)), seconds=10)
+    wait_until(lambda: not processes_with(str(folder)))
 
 
 def test_nobody_brings_a_supervisor_back_that_has_done_its_work(tmp_path):
     lease = Lease(str(tmp_path))
     lease.close()
     assert not [thread for thread in threading.enumerate() if str(tmp_path) in thread.name]
-    wait_until(lambda: not processes_with(str(tmp_path / "mongodb")), seconds=10)
+    wait_until(lambda: not processes_with(str(tmp_path / "mongodb")))
 
 
 def test_a_forked_process_watches_nothing(tmp_path):
@@ -255,36 +255,46 @@ def test_a_hard_limit_that_is_too_low_is_told_of(limited, tmp_path):
         assert sentence in told.read_text()
 
 
-def test_a_server_that_ends_again_and_again_is_waited_for_longer_and_says_why(tmp_path, capsys):
-    """The program stands for a mongod that dies as soon as it works."""
-    server = supervisor.Server(tmp_path, "unused", "1", files=1024)
-    started_at, now = [], [1000.0]
-    server._clock = lambda: now[0]
-
-    def starts_and_dies(_):
-        server._started_at = now[0]
-        started_at.append(now[0])
-        return True
-
-    server._starts = starts_and_dies
-
-    class Dead:
-        returncode = -9
-
-        def poll(self):
-            return self.returncode
-
-    server._process = Dead()
-    (tmp_path / "mongod.log").write_text("accept() returns -1 Too many open files\n")
+def test_a_server_that_ends_again_and_again_is_started_later_each_time():
+    now, started_at = 1000.0, []
+    restarts = supervisor.Restarts(lambda: now)
+    restarts.begin()
     for _ in range(2000):
-        server.revive()
-        now[0] += 0.1
+        if restarts.are_due():
+            lived = restarts.lived()
+            restarts.begin()
+            started_at.append(now)
+            restarts.succeeded(lived)
+        now += 0.1
     pauses = [round(b - a) for a, b in itertools.pairwise(started_at)]
     assert started_at[0] == 1000.0
     assert pauses == [2, 4, 8, 16, 30, 30, 30, 30, 30]
-    said = capsys.readouterr().out.splitlines()
-    assert len(said) == len(started_at)
-    assert re.search(r"mongod ended with -9 after 2 s, .* may open only 1024 files", said[1])
+
+
+def test_a_server_that_lived_for_long_is_started_soon_again():
+    now = 1000.0
+    restarts = supervisor.Restarts(lambda: now)
+    for _ in range(5):
+        restarts.begin()
+        now += supervisor.STEADY_SECONDS
+        restarts.succeeded(restarts.lived())
+        assert not restarts.are_due()
+        now += supervisor.REVIVE_SECONDS
+        assert restarts.are_due()
+
+
+def test_why_a_server_ended_is_said_once_for_each_start(tmp_path, capsys):
+    """The program stands for a mongod that ends as soon as it is started."""
+    program = tmp_path / "mongod"
+    program.write_text("#!/bin/sh\necho 'accept() returns -1 Too many open files'\nexit 7\n")
+    program.chmod(0o755)
+    server = supervisor.Server(tmp_path, str(program), "1", files=1024)
+    with pytest.raises(SystemExit, match="may open only 1024 files"):
+        server.start()
+    for _ in range(3):
+        server.revive()
+    (said,) = capsys.readouterr().out.splitlines()
+    assert re.search(r"mongod ended with 7 after 0 s, .* may open only 1024 files", said)
     server._lock.close()
 
 
@@ -312,10 +322,9 @@ def test_a_program_that_does_not_run_here_says_what_it_lacks(tmp_path):
         find_mongod(str(broken), tmp_path)
 
 
-def test_without_any_program_the_way_out_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.storage.embedded.mongod._candidates", lambda _: [])
+def test_without_any_program_the_way_out_is_told(tmp_path):
     with pytest.raises(NoMongod, match=r"no wheel .* this platform.*QM_MONGODB_URI"):
-        find_mongod(None, tmp_path)
+        first_that_runs([], tmp_path)
 
 
 def test_a_file_without_its_run_bit_gets_one(tmp_path):

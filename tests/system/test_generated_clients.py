@@ -72,8 +72,9 @@ SAID = r"[1-9]\d* No player was found for 'Nobody'\.\n"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("clients"), "--demo", "--workers", "1") as server:
+def server(tmp_path_factory, database):
+    folder = tmp_path_factory.mktemp("clients")
+    with serving(folder, "--demo", "--workers", "1", **database) as server:
         yield server
 
 

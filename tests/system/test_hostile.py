@@ -9,11 +9,11 @@ import pytest
 from pymongo import MongoClient
 
 from tests.hostile_bytes import DOORS, ROWS, SMUGGLED
-from tests.system import proxy
+from tests.system import nginx
+from tests.system.nginx import parsed, proxying, read_all
 from tests.system.programs import serving
-from tests.system.proxy import parsed, proxying, read_all
 
-pytestmark = pytest.mark.skipif(not proxy.NGINX, reason=proxy.MISSING)
+pytestmark = pytest.mark.skipif(not nginx.NGINX, reason=nginx.MISSING)
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 

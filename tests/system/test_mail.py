@@ -9,7 +9,6 @@ import re
 import socket
 import ssl
 import threading
-import time
 
 import pytest
 import trustme
@@ -184,16 +183,14 @@ def test_a_wrong_login_or_certificate_is_a_503(start, authority, fault):
 
 
 def assert_refused(client, headers):
-    """A mail that is not sent is a 503, leaves the former code, and costs seconds."""
+    """A mail that is not sent is a 503, and leaves the former code."""
     before = client.get("/api/v1/users/Alice", headers=headers).json["PasswordResetCode"]
-    started = time.monotonic()
     response = client.get(RESET, headers=headers)
     assert response.status_code == 503
     assert response.headers["Retry-After"]
     assert response.json == {
         "Message": "Password reset email could not be sent: the mail server did not take it."
     }
-    assert time.monotonic() - started < 10
     after = client.get("/api/v1/users/Alice", headers=headers).json["PasswordResetCode"]
     assert after == before
 
@@ -242,6 +239,8 @@ def test_a_server_that_drips_costs_seconds(start):
 
 
 def test_a_server_that_hangs_in_the_middle_costs_seconds(start):
+    """It hangs until the request is answered, so that only a limit of time can answer it."""
+    is_over = threading.Event()
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -251,9 +250,11 @@ def test_a_server_that_hangs_in_the_middle_costs_seconds(start):
             with connection:
                 connection.sendall(b"220 hello\r\n")
                 connection.recv(100)
-                time.sleep(3)
+                is_over.wait(60)
 
         greeter = threading.Thread(target=greet)
         greeter.start()
         assert_refused(*start(listener.getsockname()[1]))
+        assert greeter.is_alive()
+        is_over.set()
         greeter.join()

@@ -26,7 +26,15 @@ from app.storage.schema.collections import init_database
 from app.storage.schema.migrations import CURRENT
 from tests.exposition import Exposition
 from tests.factories import guid, make_player
-from tests.system.programs import answers, environment, free_port, run, serving, wait_until
+from tests.system.programs import (
+    answers,
+    environment,
+    free_port,
+    run,
+    serving,
+    wait_until,
+    workers_of,
+)
 
 WORKERS = 3
 ROOT = Path(__file__).parents[2]
@@ -65,11 +73,6 @@ def counted(server):
 def send(server, times):
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda _: fetch(server, "/healthz")[0], range(times))) == {200}
-
-
-def workers_of(server):
-    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text()
-    return [int(pid) for pid in children.split()]
 
 
 def files_in(folder):
@@ -138,7 +141,7 @@ def test_every_worker_shows_what_all_have_counted(tmp_path, temporary, settings,
 
 def test_what_a_killed_worker_counted_stays(server):
     send(server, 100)
-    os.kill(workers_of(server)[0], signal.SIGKILL)
+    os.kill(next(iter(workers_of(server))), signal.SIGKILL)
     wait_until(lambda: exposition(server).sum("worker_starts_total") == WORKERS + 1)
     wait_until(lambda: exposition(server).sum("workers") == WORKERS)
     assert {counted(server) for _ in range(20)} == {100}
@@ -167,9 +170,9 @@ def test_a_reload_under_load_loses_no_count_and_never_counts_down(server):
     threads = [threading.Thread(target=target) for target in (ask, ask, watch)]
     for thread in threads:
         thread.start()
-    old = set(workers_of(server))
+    old = workers_of(server)
     server.send_signal(signal.SIGHUP)
-    wait_until(lambda: len(workers_of(server)) == WORKERS and not old & set(workers_of(server)))
+    wait_until(lambda: len(workers_of(server)) == WORKERS and not old & workers_of(server))
     is_over.set()
     for thread in threads:
         thread.join()
@@ -183,7 +186,7 @@ def test_a_reload_under_load_loses_no_count_and_never_counts_down(server):
 def test_files_do_not_pile_up_while_workers_come_and_go(server, temporary):
     for round_ in range(1, 11):
         send(server, 10)
-        os.kill(workers_of(server)[0], signal.SIGTERM)
+        os.kill(next(iter(workers_of(server))), signal.SIGTERM)
         wait_until(lambda n=round_: exposition(server).sum("worker_starts_total") == WORKERS + n)
     assert counted(server) == 100
     kinds = ("counter", "histogram", "gauge_livesum")

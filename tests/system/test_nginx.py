@@ -18,11 +18,11 @@ from pymongo import MongoClient
 
 from config.base import Settings
 from tests.factories import guid, make_player, sha256
-from tests.system import proxy
+from tests.system import nginx
+from tests.system.nginx import parsed, proxying
 from tests.system.programs import SocketConnection, serving, wait_until
-from tests.system.proxy import parsed, proxying
 
-pytestmark = pytest.mark.skipif(not proxy.NGINX, reason=proxy.MISSING)
+pytestmark = pytest.mark.skipif(not nginx.NGINX, reason=nginx.MISSING)
 
 SIGN_IN = {"grant_type": "password", "username": "demo", "password": sha256("demo")}
 ODD_NAMES = ["a b", "who?", "a#b", "50%", "a&b=c", "Ünï", "玩家", "a+b", "..", "a;b", "x%2Fy"]
@@ -51,7 +51,7 @@ def server(folder, mongodb_uri):
 
 @pytest.fixture(scope="module")
 def site(folder, server):
-    patience = {"client_body_timeout": "client_body_timeout 1s;"}
+    patience = {"client_body_timeout": "client_body_timeout 4s;"}
     with proxying(folder / "site", server.socket, **patience) as site:
         site.token = json.loads(site.ask("POST", "/api/oauth/token", SIGN_IN)[2])["access_token"]
         yield site
@@ -99,9 +99,9 @@ def test_the_health_check_of_the_container_asks_over_the_socket(server, folder):
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
 def test_http2_over_tls(site):
-    address = ("--resolve", f"{proxy.NAME}:{site.port}:127.0.0.1")
+    address = ("--resolve", f"{nginx.NAME}:{site.port}:127.0.0.1")
     trust = ("--cacert", str(site.folder / "ca.pem"))
-    url = f"https://{proxy.NAME}:{site.port}/healthz"
+    url = f"https://{nginx.NAME}:{site.port}/healthz"
     asked = subprocess.run(
         ["curl", "-sS", "--http2", *address, *trust, "-w", " %{http_version}", url],
         capture_output=True,
@@ -147,7 +147,7 @@ def test_the_pages_of_errors_are_no_paths(site):
 
 
 def last_line(server, request_id):
-    wait_until(lambda: request_id in server.output.read_text(), seconds=5)
+    wait_until(lambda: request_id in server.output.read_text())
     lines = [json.loads(t) for t in server.output.read_text().splitlines() if t.startswith("{")]
     return next(line for line in lines if line["request_id"] == request_id)
 
@@ -164,7 +164,7 @@ def test_a_sane_request_id_is_the_same_everywhere_and_any_other_is_replaced(site
         kept = headers["X-Request-ID"]
         assert (kept == given) == (given == "tool-42:a/b")
         assert last_line(server, kept)["path"] == "/healthz"
-        wait_until(lambda id=kept: id in [line["request_id"] for line in site.logged()], seconds=5)
+        wait_until(lambda id=kept: id in [line["request_id"] for line in site.logged()])
 
 
 HOST = b"Host: x\r\n"
@@ -176,7 +176,7 @@ def test_plain_http_is_refused_in_json_on_both_ports(site):
     secure = site.send(request, plain=True)
     with socket.create_connection(("127.0.0.1", site.plain_port), timeout=5) as stream:
         stream.sendall(request)
-        plain = proxy.read_all(stream)
+        plain = nginx.read_all(stream)
     for answer in (secure, plain):
         status, headers, body = parsed(answer)
         assert (status, json.loads(body)["Message"]) == (
@@ -212,7 +212,7 @@ def test_a_token_is_not_compressed(site):
 
 def open_stream(site):
     raw = socket.create_connection(("127.0.0.1", site.port), timeout=20)
-    return site.tls.wrap_socket(raw, server_hostname=proxy.NAME)
+    return site.tls.wrap_socket(raw, server_hostname=nginx.NAME)
 
 
 def test_slow_clients_hold_up_nobody_and_are_given_up(site):
@@ -220,15 +220,18 @@ def test_slow_clients_hold_up_nobody_and_are_given_up(site):
     streams = [open_stream(site) for _ in range(40)]
     for stream in streams:
         stream.sendall(POST + b"Content-Length: 100\r\n\r\nslow")
-    started = time.monotonic()
     assert site.ask("GET", "/readyz")[0] == 200
-    assert time.monotonic() - started < 1
-    answers = [proxy.read_all(stream) for stream in streams]
+    assert given_up(site) < len(streams)
+    answers = [nginx.read_all(stream) for stream in streams]
     for stream in streams:
         stream.close()
-    assert time.monotonic() - started < 10
     assert not any(answers)
-    assert [line["status"] for line in site.logged()].count(408) == len(streams)
+    assert given_up(site) == len(streams)
+
+
+def given_up(site):
+    """Return how many requests ended because their clients were too slow."""
+    return [line["status"] for line in site.logged()].count(408)
 
 
 def test_a_client_that_reads_slowly_gets_all_of_a_large_answer(site):
@@ -236,7 +239,7 @@ def test_a_client_that_reads_slowly_gets_all_of_a_large_answer(site):
     with open_stream(site) as stream:
         stream.sendall(request.encode() + HOST + b"Connection: close\r\n\r\n")
         first = b"".join(stream.recv(1000) for _ in range(5) if not time.sleep(0.1))
-        status, _, body = parsed(first + proxy.read_all(stream))
+        status, _, body = parsed(first + nginx.read_all(stream))
     assert status == 200
     assert json.loads(body)["Count"] == 100
 
@@ -251,7 +254,7 @@ def test_logs_are_json_and_hold_no_token_and_no_query(site):
     ):
         site.ask("DELETE", path, token=tokens["access_token"])
     site.ask("GET", "/api/v1/players", X_Request_ID="the-last-one")
-    wait_until(lambda: "the-last-one" in site.access_log.read_text(), seconds=5)
+    wait_until(lambda: "the-last-one" in site.access_log.read_text())
     line = site.logged()[-1]
     assert (line["method"], line["path"], line["status"]) == ("GET", "/api/v1/players", 401)
     written = site.access_log.read_text() + site.error_log.read_text()

@@ -9,12 +9,12 @@ import config
 from app import create_app
 from app.demo.seed import seed_world
 from app.demo.world import player_name
-from app.http.context import SERVICES
 from app.http.cursors import Cursors
 from app.players.store import ORDERS as PLAYER_ORDERS
 from app.storage.client import Storage
 from app.users.passwords import Passwords
-from tests.factories import World, guid
+from tests.applications import service
+from tests.factories import World, guid, numbered_guid
 
 COUNT = 200_000
 
@@ -31,8 +31,8 @@ def large_app(mongodb_uri):
         ACCESS_TOKEN_SECONDS=3600,
     )
     app = create_app(settings)
-    storage = app.extensions[SERVICES][Storage]
-    seed_world(storage, app.extensions[SERVICES][Passwords], COUNT, 1000)
+    storage = service(app, Storage)
+    seed_world(storage, service(app, Passwords), COUNT, 1000)
     yield app
     storage.client.drop_database("large")
     storage.close()
@@ -41,7 +41,7 @@ def large_app(mongodb_uri):
 @pytest.fixture(scope="module")
 def profiled(large_app):
     """Make a request, and return the commands that it cost on the server."""
-    db = large_app.extensions[SERVICES][Storage].db
+    db = service(large_app, Storage).db
     client, headers = large_app.test_client(), World(large_app).headers()
     client.get("/api/v1/players", headers=headers)  # what a worker learns once and keeps
 
@@ -116,8 +116,7 @@ def cursor_at(large_app):
     Nobody wants to wait for the walk itself: the page before is read by its number, and its last
     player stands where the walk would.
     """
-    parts = large_app.extensions[SERVICES]
-    db = parts[Storage].db
+    db = service(large_app, Storage).db
 
     def cursor_at(offset, order, ascending, text=""):
         wanted = PLAYER_ORDERS[order, ascending]
@@ -125,7 +124,7 @@ def cursor_at(large_app):
         keys = {**dict.fromkeys(wanted.names, 1), "_id": 0}
         found = db.players.find(where, keys, sort=list(wanted.sort)).hint(wanted.held_by)
         (last,) = found.skip(offset - 1).limit(1)
-        return parts[Cursors].write(wanted.place(f"players {text}", last))
+        return service(large_app, Cursors).write(wanted.place(f"players {text}", last))
 
     return cursor_at
 
@@ -201,7 +200,7 @@ def test_a_search_for_a_rare_text_reads_its_matches_alone(profiled, query):
 @pytest.mark.parametrize("key", [player_name(123_456), guid])
 def test_a_lookup_reads_one_document(profiled, large_app, key):
     if callable(key):
-        key = large_app.extensions[SERVICES][Storage].db.players.find_one({}, ["_id"])["_id"]
+        key = service(large_app, Storage).db.players.find_one({}, ["_id"])["_id"]
     _, (find,) = profiled(f"/{key}")
     assert find["docsExamined"] == 1
     assert find["keysExamined"] == 1
@@ -240,7 +239,7 @@ class Commands(monitoring.CommandListener):
     failed = succeeded
 
 
-ITEM, SPELL, VARIABLE = guid(), guid(), guid()
+ITEM, SPELL, VARIABLE = map(numbered_guid, range(3))
 
 
 @pytest.mark.parametrize(
@@ -286,4 +285,4 @@ def warm(mongodb_uri, large_app):
     give = {"itemid": guid(), "quantity": 1}
     client.post(f"/api/v1/players/{player_name(7)}/items/give", json=give, headers=headers)
     yield sent, client, headers
-    app.extensions[SERVICES][Storage].close()
+    service(app, Storage).close()

@@ -71,8 +71,8 @@ def test_every_request_has_saved_answers_and_tests(collection):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("postman"), "--demo") as server:
+def server(tmp_path_factory, database):
+    with serving(tmp_path_factory.mktemp("postman"), "--demo", **database) as server:
         yield server
 
 
@@ -93,10 +93,10 @@ with_newman = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def belongings(server):
+def belongings(server, database):
     """Read all that the collection's player owns, knows and has done."""
     folder = server.output.parent
-    token = run(folder, "token", "demo").stdout.strip()
+    token = run(folder, "token", "demo", **database).stdout.strip()
 
     def read():
         found = {}
@@ -136,7 +136,7 @@ def test_the_collection_fails_where_the_answers_are_others(server, tmp_path):
 
 
 @with_newman
-def test_the_token_is_refreshed_before_it_expires(tmp_path):
-    with serving(tmp_path, "--demo", ACCESS_TOKEN_SECONDS="5") as server:
+def test_the_token_is_refreshed_before_it_expires(tmp_path, database):
+    with serving(tmp_path, "--demo", ACCESS_TOKEN_SECONDS="5", **database) as server:
         _, result = newman(server, tmp_path, "--folder", "Players", "--delay-request", "350")
     assert result["failures"] == []

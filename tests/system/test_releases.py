@@ -19,7 +19,7 @@ from pymongo import MongoClient
 
 from app.storage.schema.migrations import CURRENT
 from tests.exposition import Exposition
-from tests.system.programs import environment, free_port, wait_until
+from tests.system.programs import environment, free_port, wait_until, workers_of
 
 ROOT = Path(__file__).parents[2]
 NAME = "releases"
@@ -125,11 +125,6 @@ def version_of(server):
     return Exposition(ask(server, "/metrics")[1]).values_of("version")
 
 
-def workers_of(server):
-    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text()
-    return {int(pid) for pid in children.split()}
-
-
 def replace_worker(server):
     former = workers_of(server)
     for pid in former:
@@ -147,7 +142,7 @@ def test_a_worker_that_is_replaced_during_an_upgrade_serves_the_code_of_its_mast
         assert call(releases, "db", "init", **settings).returncode == 0
         replace_worker(server)
         said = "A newer program has raised the database"
-        wait_until(lambda: said in server.output.read_text(), server.output, seconds=10)
+        wait_until(lambda: said in server.output.read_text(), server.output)
         assert status(server, "/readyz") == 200
         assert status(server, "/api/v1/players") == 401
         assert version_of(server) == {OLD}

@@ -13,12 +13,19 @@ import pytest
 from pymongo import MongoClient
 
 from tests.factories import sha256
-from tests.system import proxy
+from tests.system import nginx
 from tests.system.load import Load
-from tests.system.programs import PROGRAM, environment, serving, socket_answers, wait_until
-from tests.system.proxy import proxying
+from tests.system.nginx import proxying
+from tests.system.programs import (
+    PROGRAM,
+    environment,
+    serving,
+    socket_answers,
+    wait_until,
+    workers_of,
+)
 
-pytestmark = pytest.mark.skipif(not proxy.NGINX, reason=proxy.MISSING)
+pytestmark = pytest.mark.skipif(not nginx.NGINX, reason=nginx.MISSING)
 
 CLIENTS = 12
 UNLIMITED = {"limit_req_zone": "limit_req_zone $qm_client zone=qm_requests:1m rate=10000r/s;"}
@@ -56,11 +63,6 @@ def held(site, token, player, item):
     return sum(s["Quantity"] for kind in slots.values() for s in kind if s["ItemId"] == item)
 
 
-def workers_of(server):
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(server.pid)], capture_output=True)
-    return set(listed.stdout.split())
-
-
 def test_a_reload_under_load_fails_no_request(tmp_path, settings):
     path = str(tmp_path / "app.sock")
     with (
@@ -71,7 +73,7 @@ def test_a_reload_under_load_fails_no_request(tmp_path, settings):
         for _ in range(2):
             former = workers_of(server)
             server.send_signal(signal.SIGHUP)
-            wait_until(lambda former=former: not former & workers_of(server), seconds=30)
+            wait_until(lambda former=former: not former & workers_of(server))
 
 
 def test_workers_that_have_served_enough_are_replaced_and_fail_no_request(tmp_path, settings):
@@ -83,7 +85,7 @@ def test_workers_that_have_served_enough_are_replaced_and_fail_no_request(tmp_pa
     ):
         former = workers_of(server)
         with loaded(site):
-            wait_until(lambda: not former & workers_of(server), seconds=30)
+            wait_until(lambda: not former & workers_of(server))
 
 
 @contextmanager

@@ -16,8 +16,9 @@ POST = b"POST /api/oauth/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("wire"), "--demo", LOG_FORMAT="json") as server:
+def server(tmp_path_factory, database):
+    folder = tmp_path_factory.mktemp("response")
+    with serving(folder, "--demo", LOG_FORMAT="json", **database) as server:
         yield server
 
 
@@ -112,12 +113,12 @@ def test_two_long_names_of_another_script_fit_into_a_path(server):
 
 def test_what_gunicorn_refuses_is_logged_like_any_other_request(server):
     _, headers, _ = send(server, b"NONSENSE\r\n\r\n", half_close=True)
-    wait_until(lambda: headers["x-request-id"] in server.output.read_text(), seconds=5)
+    wait_until(lambda: headers["x-request-id"] in server.output.read_text())
     text = next(t for t in server.output.read_text().splitlines() if headers["x-request-id"] in t)
     line = json.loads(text)
     assert line["request_id"] == headers["x-request-id"]
     assert (line["message"], line["status"], line["address"]) == ("request", 400, "127.0.0.1")
     send(server, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Request-ID: usual\r\n\r\n")
-    wait_until(lambda: '"usual"' in server.output.read_text(), seconds=5)
+    wait_until(lambda: '"usual"' in server.output.read_text())
     usual = next(t for t in server.output.read_text().splitlines() if '"usual"' in t)
     assert list(json.loads(usual)) == list(line)

@@ -91,7 +91,7 @@ def test_a_bug_is_told_of_without_secrets(house):
 
 def test_a_database_that_is_away_is_told_of_without_secrets(house):
     prepared = house.prepared([door for door in DOORS if door.roles])
-    with house.cable.cut(), ThreadPoolExecutor(len(prepared)) as crowd:
+    with house.proxy.cut(), ThreadPoolExecutor(len(prepared)) as crowd:
         assert set(crowd.map(house.send, prepared)) <= {200, 503}
     assert house.leaks() == []
 

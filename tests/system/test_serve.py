@@ -9,7 +9,6 @@ import signal
 import socket
 import stat
 import subprocess
-import time
 import urllib.request
 
 import pytest
@@ -21,6 +20,7 @@ from tests.system.programs import (
     run,
     serving,
     wait_until,
+    workers_of,
 )
 
 
@@ -50,7 +50,7 @@ def test_the_demo_is_served_and_ctrl_c_leaves_nothing_behind(tmp_path):
         server.send_signal(signal.SIGINT)
         assert server.wait(60) == 0
     # The supervisor gives up its lock a moment before it is gone.
-    wait_until(lambda: not processes_with(str(tmp_path)), seconds=10)
+    wait_until(lambda: not processes_with(str(tmp_path)))
     assert not processes_with(f"--port {server.port}")
 
 
@@ -86,7 +86,7 @@ def test_commands_in_another_terminal_find_the_running_server(tmp_path):
         token = run(tmp_path, "token", "demo").stdout.strip()
         assert request(f"{server.base}/api/v1/players", token)["Total"] == 500
         assert run(tmp_path, "seed", "--players", "510").returncode == 0
-        wait_until(lambda: total(server) == 510, seconds=10)
+        wait_until(lambda: total(server) == 510)
 
 
 def test_a_second_server_on_the_same_data_is_refused_in_a_sentence(tmp_path):
@@ -100,15 +100,15 @@ def test_a_second_server_on_the_same_data_is_refused_in_a_sentence(tmp_path):
 
 
 def test_a_reload_leaves_it_able_to_stop(tmp_path):
-    with serving(tmp_path, "--demo") as server:
+    # Nothing is killed for being late: what ends within a minute has ended by itself.
+    with serving(tmp_path, "--demo", GRACEFUL_TIMEOUT_SECONDS="300") as server:
+        former = workers_of(server)
         server.send_signal(signal.SIGHUP)
-        time.sleep(2)  # no sign tells that the new workers have taken over
+        wait_until(lambda: (now := workers_of(server)) and not now & former, server.output)
         assert total(server) == 500
-        started = time.monotonic()
         server.send_signal(signal.SIGINT)
         assert server.wait(60) == 0
-        assert time.monotonic() - started < 15
-    wait_until(lambda: not processes_with(str(tmp_path)), seconds=5)
+    wait_until(lambda: not processes_with(str(tmp_path)))
 
 
 def test_a_database_that_cannot_be_prepared_ends_the_start(tmp_path, mongodb_uri, real_storage):
@@ -204,7 +204,7 @@ def test_production_logs_one_json_object_per_request(tmp_path, mongodb_uri):
     with serving(tmp_path, ENV="production", **settings) as server:
         asked = urllib.request.Request(f"{server.base}/healthz", headers={"X-Request-ID": "me-1"})
         urllib.request.urlopen(asked, timeout=5).close()
-        wait_until(lambda: '"me-1"' in server.output.read_text(), seconds=5)
+        wait_until(lambda: '"me-1"' in server.output.read_text())
         text = server.output.read_text().splitlines()
     lines = [json.loads(line) for line in text if line.startswith("{")]
     (line,) = [line for line in lines if line["request_id"] == "me-1"]

@@ -22,7 +22,7 @@ import trustme
 from pymongo import MongoClient
 
 from tests.factories import sha256
-from tests.system.programs import environment, free_port, serving, wait_until
+from tests.system.programs import environment, free_port, serving, wait_until, workers_of
 from tests.system.test_connections import busy, sign_in
 
 THREADS = 2
@@ -135,7 +135,7 @@ def test_bodies_that_stop_before_their_end_take_a_bounded_memory(server):
     part = POST + b"Content-Length: 1000000\r\n\r\n" + b" " * 999_000
     with connected(server, 80, part) as sockets:
         # A worker keeps 64 MiB; then who has been at it for longest makes room.
-        wait_until(lambda: len(ended(sockets)) >= 12, seconds=20)
+        wait_until(lambda: len(ended(sockets)) >= 12)
         ask_for_all(server)
         assert ended(sockets) == sockets[: len(ended(sockets))]
         assert len(ended(sockets)) < 20
@@ -157,11 +157,6 @@ def test_an_answer_that_is_read_slowly_comes_whole(server):
         assert answer.read().endswith(b"}")
 
 
-def workers_of(server):
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(server.pid)], capture_output=True)
-    return [int(pid) for pid in listed.stdout.split()]
-
-
 def test_silent_connections_beyond_the_limit_of_files_hold_nobody_up(tmp_path, database):
     limits = (64, 400)
     settings = {**SETTINGS, "MONGODB_URI": database}
@@ -175,10 +170,10 @@ def test_silent_connections_beyond_the_limit_of_files_hold_nobody_up(tmp_path, d
         with busy(server, THREADS, sign_in), connected(server, 300) as sockets:
             ask_for_all(server)
             # Who has been silent for longest has made room, and nobody else.
-            wait_until(lambda: len(ended(sockets)) > 60, seconds=10)
+            wait_until(lambda: len(ended(sockets)) > 60)
             assert ended(sockets) == sockets[: len(ended(sockets))]
             assert len(ended(sockets)) < 90
-        assert workers_of(server) == [worker]
+        assert workers_of(server) == {worker}
 
 
 def leave_free(pid, count):
@@ -204,9 +199,9 @@ def test_a_worker_without_files_lives_on_and_does_not_spin(tmp_path, database):
         with connected(server, 50):
             for _ in range(5):
                 ask(server)
-        wait_until(lambda: "could not be opened" in server.output.read_text(), seconds=10)
+        wait_until(lambda: "could not be opened" in server.output.read_text())
         # Nobody is there who could make room for the one that comes now.
-        wait_until(lambda: is_idle(server, worker), seconds=20)
+        wait_until(lambda: is_idle(server, worker))
         leave_free(worker, 0)
         with connected(server, 1, CLOSE) as [client]:
             before, began = processor_seconds(worker), time.monotonic()
@@ -216,7 +211,7 @@ def test_a_worker_without_files_lives_on_and_does_not_spin(tmp_path, database):
             resource.prlimit(worker, resource.RLIMIT_NOFILE, (400, 400))
             client.settimeout(20)
             assert client.recv(100).startswith(b"HTTP/1.1 200")
-        assert workers_of(server) == [worker]
+        assert workers_of(server) == {worker}
 
 
 def is_idle(server, worker):

@@ -13,14 +13,15 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from pymongo import MongoClient
 
 from tests.factories import guid, make_player
-from tests.system.faulty_http_proxy import relaying
 from tests.system.programs import serving
+from tests.system.tcp_proxy import DROP, LOSE, TcpProxy
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLE = DOCS / "examples" / "give_items.py"
@@ -73,6 +74,11 @@ def write(tmp_path):
     return write
 
 
+def proxied(server, faults=(), delay=0.0):
+    """Return a proxy in front of the server; after its faults, it only passes on."""
+    return closing(TcpProxy(server.port, delay, faults))
+
+
 def held(server, player, item):
     slots = server.players.find_one({"_id": player["_id"]})["Inventory"].values()
     return sum(slot["Quantity"] for slot in slots if slot["ItemId"] == item)
@@ -82,15 +88,15 @@ def assert_each_has(server, players, item, quantity):
     assert [held(server, player, item) for player in players] == [quantity] * len(players)
 
 
-def gives(relay):
+def gives(proxy):
     """Return how often each give was sent."""
-    return Counter(path for path, _, _ in relay.seen if path.endswith("/give"))
+    return Counter(path for path, _, _ in proxy.seen if path.endswith("/give"))
 
 
-def grants(relay):
+def grants(proxy):
     """Return by which grants tokens were asked for."""
     return [
-        re.search(rb"grant_type=(\w+)", body)[1] for path, body, _ in relay.seen if path == TOKEN
+        re.search(rb"grant_type=(\w+)", body)[1] for path, body, _ in proxy.seen if path == TOKEN
     ]
 
 
@@ -162,8 +168,8 @@ def test_what_is_refused_is_told_and_not_repeated_and_the_rest_is_given(server, 
     server.players.update_one({"_id": full["_id"]}, {"$set": {"Inventory": slots}})
     names = ["Nobody", *(player["Name"] for player in crowd)]
     file = write(*((name, item, 1) for name in names), (crowd[0]["Name"], "sword", 1))
-    with relaying(server) as relay:
-        result = tool(relay, "give", file)
+    with proxied(server) as proxy:
+        result = tool(proxy, "give", file)
     assert result.returncode == 1
     assert result.stdout.splitlines() == [
         "line 2, Nobody: No player was found for 'Nobody'.",
@@ -171,7 +177,7 @@ def test_what_is_refused_is_told_and_not_repeated_and_the_rest_is_given(server, 
         f"line 15, {crowd[0]['Name']}: The field 'itemid' must be a guid.",
         "11 given, 0 given before, 3 refused.",
     ]
-    assert max(gives(relay).values()) == 2  # once for each row; the first player has two
+    assert max(gives(proxy).values()) == 2  # once for each row; the first player has two
     others = [player for player in crowd if player is not full]
     assert_each_has(server, others, item, 1)
     server.players.update_one({"_id": full["_id"]}, {"$unset": {"Inventory.5": 1}})
@@ -195,10 +201,10 @@ def refusal(server, player, item):
 
 def test_a_token_that_grows_old_is_refreshed_on_the_way(server, crowd, write):
     item = guid()
-    with relaying(server, delay=0.16) as relay:
-        result = tool(relay, "give", write(*((player["_id"], item, 1) for player in crowd)))
+    with proxied(server, delay=0.16) as proxy:
+        result = tool(proxy, "give", write(*((player["_id"], item, 1) for player in crowd)))
     assert result.returncode == 0
-    first, *others = grants(relay)
+    first, *others = grants(proxy)
     assert (first, set(others)) == (b"password", {b"refresh_token"})
     assert_each_has(server, crowd, item, 1)
 
@@ -206,19 +212,19 @@ def test_a_token_that_grows_old_is_refreshed_on_the_way(server, crowd, write):
 def test_a_401_gets_a_new_token_and_one_more_try(server, crowd, write):
     item = guid()
     file = write(*((player["_id"], item, 1) for player in crowd[:3]))
-    with relaying(server, [None, None, 401]) as relay:
-        assert tool(relay, "give", file).returncode == 0
-    assert grants(relay)[:2] == [b"password", b"refresh_token"]
+    with proxied(server, [None, None, 401]) as proxy:
+        assert tool(proxy, "give", file).returncode == 0
+    assert grants(proxy)[:2] == [b"password", b"refresh_token"]
     assert_each_has(server, crowd[:3], item, 1)
-    with relaying(server, [None, *[None] * 3, 401, None, 401]) as relay:
-        assert "Not now." in tool(relay, "give", file).stdout
+    with proxied(server, [None, *[None] * 3, 401, None, 401]) as proxy:
+        assert "Not now." in tool(proxy, "give", file).stdout
 
 
 def test_a_refresh_whose_answer_is_lost_ends_in_a_new_sign_in(server, crowd, write):
     item = guid()
-    with relaying(server, [None, 401, "lose"]) as relay:
-        assert tool(relay, "give", write((crowd[0]["_id"], item, 1))).returncode == 0
-    assert grants(relay) == [b"password", b"refresh_token", b"refresh_token", b"password"]
+    with proxied(server, [None, 401, LOSE]) as proxy:
+        assert tool(proxy, "give", write((crowd[0]["_id"], item, 1))).returncode == 0
+    assert grants(proxy) == [b"password", b"refresh_token", b"refresh_token", b"password"]
     assert_each_has(server, crowd[:1], item, 1)
 
 
@@ -226,7 +232,7 @@ def faults(seed):
     """Yield what goes wrong: often, but never so often in a row that a tool should give up."""
     rng, row = random.Random(seed), 0
     while True:
-        fault = rng.choice((503, 429, "drop", "lose", "lose", None, None, None, None))
+        fault = rng.choice((503, 429, DROP, LOSE, LOSE, None, None, None, None))
         row = row + 1 if fault else 0
         yield fault if row < 3 else None
 
@@ -234,12 +240,12 @@ def faults(seed):
 def test_whatever_happens_on_the_way_everything_is_given_once(server, crowd, write):
     item = guid()
     file = write(*((player["Name"], item, 2) for player in crowd))
-    with relaying(server, faults(seed=1)) as relay:
-        result = tool(relay, "give", file)
-        listed = tool(relay, "list")
+    with proxied(server, faults(seed=1)) as proxy:
+        result = tool(proxy, "give", file)
+        listed = tool(proxy, "list")
     assert result.returncode == listed.returncode == 0, result.stdout + result.stderr
-    assert {503, 429, "drop", "lose"} <= {fault for _, _, fault in relay.seen}
-    assert max(gives(relay).values()) > 1
+    assert {503, 429, DROP, LOSE} <= {fault for _, _, fault in proxy.seen}
+    assert max(gives(proxy).values()) > 1
     assert_each_has(server, crowd, item, 2)
     assert len(listed.stdout.splitlines()) == 513
 
@@ -247,8 +253,8 @@ def test_whatever_happens_on_the_way_everything_is_given_once(server, crowd, wri
 def test_a_service_that_stays_away_is_given_up_on_in_a_sentence(server, crowd, write):
     impatient = EXAMPLE.read_text().replace("Retry(8,", "Retry(1,")
     file = write(*((player["_id"], guid(), 1) for player in crowd))
-    with relaying(server, [None, *[None] * len(crowd), None, *[503] * 99]) as relay:
-        arguments = ["--url", relay.base, "--user", "demo", "give", file]
+    with proxied(server, [None, *[None] * len(crowd), None, *[503] * 99]) as proxy:
+        arguments = ["--url", proxy.base, "--user", "demo", "give", file]
         result = subprocess.run(
             [sys.executable, "-", *arguments],
             input=impatient,
@@ -266,7 +272,7 @@ def test_a_service_that_stays_away_is_given_up_on_in_a_sentence(server, crowd, w
 
 def test_a_bad_file_is_refused_before_anything_is_sent(server, write, tmp_path):
     good = ("Bob", guid(), 1)
-    with relaying(server) as relay:
+    with proxied(server) as proxy:
         for bad in [
             ("Bob", guid(), "1.5"),
             ("Bob", guid()),
@@ -274,14 +280,14 @@ def test_a_bad_file_is_refused_before_anything_is_sent(server, write, tmp_path):
             ("Bob", guid(), "-1"),
             ("Bob", guid(), "9" * 5000),
         ]:
-            result = tool(relay, "give", write(good, bad))
+            result = tool(proxy, "give", write(good, bad))
             assert (result.returncode, result.stdout) == (1, "")
             assert result.stderr.startswith("Line 3 needs player, item and a whole quantity.\n")
-        vast = tool(relay, "give", write(("x" * 200_000, guid(), 1)))
+        vast = tool(proxy, "give", write(("x" * 200_000, guid(), 1)))
         assert "field larger than field limit" in vast.stderr
         assert "Traceback" not in vast.stderr
-        assert "No such file" in tool(relay, "give", str(tmp_path / "missing.csv")).stderr
-    assert relay.seen == []
+        assert "No such file" in tool(proxy, "give", str(tmp_path / "missing.csv")).stderr
+    assert proxy.seen == []
 
 
 def test_a_wrong_password_is_told_in_a_sentence(server):

@@ -13,10 +13,10 @@ import config
 from app import create_app
 from app.auth.roles import Role
 from app.database import COLLECTIONS
-from app.http.context import SERVICES
 from app.storage.client import Storage
 from app.storage.embedded.mongod import find_mongod
 from app.storage.schema.collections import init_database
+from tests.applications import service
 from tests.factories import World, make_player
 from tests.system.programs import free_port, wait_until
 
@@ -59,7 +59,7 @@ def app(tmp_path):
     )
     app.port = port
     yield app
-    app.extensions[SERVICES][Storage].close()
+    service(app, Storage).close()
 
 
 def test_the_total_is_right_after_a_crash_although_the_address_is_the_same(app, tmp_path):

@@ -24,21 +24,22 @@ class NoMongod(QuartermasterError):
 
 def find_mongod(chosen: str | None, folder: Path) -> Path:
     """Return the chosen program, else that of the wheel or of the PATH, whichever runs."""
+    return first_that_runs([Path(chosen)] if chosen else _installed(), folder)
+
+
+def first_that_runs(candidates: list[Path], folder: Path) -> Path:
+    """Return the first program that runs here, made executable in a folder where necessary."""
     tried: list[str] = []
-    for candidate in _candidates(chosen):
+    for candidate in candidates:
         program = _executable(candidate, folder)
         fault = _fault_of(program)
         if fault is None:
             return program
         tried.append(f"{candidate}: {fault}")
-        if chosen:
-            break
     raise NoMongod(tried)
 
 
-def _candidates(chosen: str | None) -> list[Path]:
-    if chosen:
-        return [Path(chosen)]
+def _installed() -> list[Path]:
     wheel = _wheel_program()
     on_path = shutil.which("mongod")
     return [path for path in (wheel, Path(on_path) if on_path else None) if path]

@@ -68,6 +68,33 @@ def main(folder: Path, mongod: str, cache_gb: str) -> int:
     return 0
 
 
+class Restarts:
+    """When a server that ended may be started again: later each time if it soon ends again."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._started_at = self._not_before = 0.0
+        self._pause = REVIVE_SECONDS / 2
+
+    def are_due(self) -> bool:
+        return self._clock() >= self._not_before
+
+    def lived(self) -> float:
+        """Return how many seconds ago the server was started."""
+        return self._clock() - self._started_at
+
+    def begin(self) -> None:
+        self._started_at = self._clock()
+
+    def succeeded(self, lived: float) -> None:
+        """Note that the server works again, after one that lived for so many seconds."""
+        self._pause = 2 * self._pause if lived < STEADY_SECONDS else REVIVE_SECONDS
+        self._not_before = self._clock() + min(self._pause, LONGEST_REVIVE_SECONDS)
+
+    def failed(self) -> None:
+        self._not_before = self._clock() + REVIVE_SECONDS
+
+
 class Server:
     """One mongod process, and the state file that tells other programs of it."""
 
@@ -80,9 +107,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
         self._files = files
-        self._clock = time.monotonic
-        self._started_at = self._not_before = 0.0
-        self._pause = REVIVE_SECONDS / 2
+        self._restarts = Restarts()
 
     def outlast(self, former: int | None) -> None:
         """Wait for the mongod of a killed supervisor: it still has the port and the data."""
@@ -107,18 +132,17 @@ class Server:
 
     def revive(self) -> None:
         """Restart a server that has died, on the same port."""
-        if not self._process or self._process.poll() is None or self._clock() < self._not_before:
+        if not self._process or self._process.poll() is None or not self._restarts.are_due():
             return
         self.retract()
-        lived, code = self._clock() - self._started_at, self._process.returncode
+        lived, code = self._restarts.lived(), self._process.returncode
         _log(f"mongod ended with {code} after {lived:.0f} s, and is started again: {self._fault()}")
         # The cause may pass, as a full disk does, so an error is not the end.
         with contextlib.suppress(OSError):
-            if self._starts(self._clock() + START_SECONDS):
-                self._pause = 2 * self._pause if lived < STEADY_SECONDS else REVIVE_SECONDS
-                self._not_before = self._clock() + min(self._pause, LONGEST_REVIVE_SECONDS)
+            if self._starts(time.monotonic() + START_SECONDS):
+                self._restarts.succeeded(lived)
                 return
-        self._not_before = self._clock() + REVIVE_SECONDS
+        self._restarts.failed()
 
     def stop(self) -> None:
         self.retract()
@@ -129,7 +153,7 @@ class Server:
         self._state.unlink(missing_ok=True)
 
     def _starts(self, deadline: float) -> bool:
-        self._started_at = self._clock()
+        self._restarts.begin()
         self._process = self._run(self._port)
         if self._becomes_primary(self._port, deadline):
             self._publish(self._port)
@@ -149,23 +173,24 @@ class Server:
     def _run(self, port: int) -> subprocess.Popen[bytes]:
         data = self._folder / "data"
         data.mkdir(exist_ok=True)
-        return subprocess.Popen(  # nosec B603 # noqa: S603 (the program that find_mongod chose)
-            [
-                *self._command,
-                f"--dbpath={data}",
-                f"--replSet={REPLICA_SET}",
-                "--bind_ip=127.0.0.1",
-                f"--port={port}",
-                "--nounixsocket",
-                "--oplogSize=256",
-                "--quiet",
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=_fresh_log(self._folder / "mongod.log"),
-            stderr=subprocess.STDOUT,
-            preexec_fn=_die_with_parent,
-            pass_fds=[self._lock.fileno()],
-        )
+        with _fresh_log(self._folder / "mongod.log") as log:
+            return subprocess.Popen(  # nosec B603 # noqa: S603 (the program that find_mongod chose)
+                [
+                    *self._command,
+                    f"--dbpath={data}",
+                    f"--replSet={REPLICA_SET}",
+                    "--bind_ip=127.0.0.1",
+                    f"--port={port}",
+                    "--nounixsocket",
+                    "--oplogSize=256",
+                    "--quiet",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=_die_with_parent,
+                pass_fds=[self._lock.fileno()],
+            )
 
     def _becomes_primary(self, port: int, deadline: float) -> bool:
         client: MongoClient[dict[str, Any]] = MongoClient(

@@ -66,13 +66,19 @@ class Attempts:
     """Counts failures by account, by client address and by caller."""
 
     def __init__(
-        self, storage: Storage, limits: Mapping[str, int], seconds: int, clock: Clock | None = None
+        self,
+        storage: Storage,
+        limits: Mapping[str, int],
+        seconds: int,
+        clock: Clock | None = None,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._attempts = storage.db[ATTEMPTS.name]
         # A reservation needs no majority: the outcome is written later, with a majority.
         self._unconfirmed = self._attempts.with_options(write_concern=WriteConcern(1))
         self._clock = clock or storage.clock
         self._limits = limits
+        self._patience = patience
         self._window = timedelta(seconds=seconds)
 
     @contextmanager
@@ -118,7 +124,7 @@ class Attempts:
     def _reserve(self, kind: str, name: str) -> Reservation:
         """Reserve, or wait while others are under way that may return their reservations."""
         key, limit = f"{kind} {name}", self._limits[kind]
-        deadline = wait_deadline(PATIENCE_SECONDS)
+        deadline = wait_deadline(self._patience)
         while True:
             now = self._clock.now()
             entry: Document = {

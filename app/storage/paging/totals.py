@@ -29,15 +29,18 @@ class CachedNumber:
     that fails raises in its own thread, and the cached value stays.
     """
 
-    def __init__(self, seconds: float, read: Callable[[], int]) -> None:
+    def __init__(
+        self, seconds: float, read: Callable[[], int], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._seconds = seconds
         self._read = read
+        self._clock = clock
         self._writing = threading.Lock()
         # One tuple, so that value and time are replaced atomically.
         self._cached = (float("-inf"), 0)
 
     def get(self) -> int:
-        now = time.monotonic()
+        now = self._clock()
         read_at, value = self._cached
         if now - read_at < self._seconds:
             return value
@@ -63,12 +66,19 @@ class Total:
     count, and subtracted.
     """
 
-    def __init__(self, collection: Collection[Document], seconds: float) -> None:
+    def __init__(
+        self,
+        collection: Collection[Document],
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._collection = collection
+        self._clock = clock
         self._measuring = threading.Lock()
         self._measured = Measured()
         can_estimate = seconds and isinstance(collection.database.client, MongoClient)
-        self.get = CachedNumber(seconds, self._estimate if can_estimate else self._count).get
+        read = self._estimate if can_estimate else self._count
+        self.get = CachedNumber(seconds, read, clock).get
 
     def _count(self) -> int:
         return self._collection.count_documents({})
@@ -100,7 +110,7 @@ class Total:
 
     def _is_measured(self, servers: frozenset[Any]) -> bool:
         measured = self._measured
-        return measured.servers == servers and time.monotonic() < measured.until
+        return measured.servers == servers and self._clock() < measured.until
 
     def _measure(self, servers: frozenset[Any]) -> Measured:
         """Compare the counter with a real count; retry if a concurrent write disturbed it."""
@@ -120,7 +130,7 @@ class Total:
             if self._collection.estimated_document_count() == before:
                 seconds = DRIFT_SECONDS
                 break
-        return Measured(error, servers, time.monotonic() + seconds)
+        return Measured(error, servers, self._clock() + seconds)
 
 
 def writable_servers(client: MongoClient[Document]) -> frozenset[Any]:

@@ -7,7 +7,7 @@ take it at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pymongo import UpdateOne
@@ -122,10 +122,10 @@ def refuse_newer(db: Database[Document]) -> int:
     return version
 
 
-def migrate(db: Database[Document]) -> None:
+def migrate(db: Database[Document], steps: Sequence[Step] = STEPS) -> None:
     """Take the steps that a database has not taken yet."""
     for number in range(refuse_newer(db), CURRENT):
-        STEPS[number](db)
+        steps[number](db)
         _record_version(db, number + 1)
 
 

@@ -58,9 +58,10 @@ def is_forbidden(error: PyMongoError) -> bool:
 class Preparation:
     """The readiness of a worker: its database answers, and has its indexes and validators."""
 
-    def __init__(self, storage: Storage, plans: Plans) -> None:
+    def __init__(self, storage: Storage, plans: Plans, pause: float = PAUSE_SECONDS) -> None:
         self._storage = storage
         self._plans = plans
+        self._pause = pause
         self._fault: str | None = None
 
     def begin(self) -> None:
@@ -81,7 +82,7 @@ class Preparation:
             if self._fault:
                 if self._fault != before:
                     log.error("This worker is not ready: %s", self._fault)
-                time.sleep(PAUSE_SECONDS)
+                time.sleep(self._pause)
 
     def _try_to_prepare(self) -> str | None:
         """Prepare the database once; return why the worker is not ready, or None."""

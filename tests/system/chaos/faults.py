@@ -20,7 +20,7 @@ from tests.system.chaos.disk import small_disk
 from tests.system.chaos.service import service
 from tests.system.chaos.storm import Storm
 from tests.system.programs import wait_until
-from tests.system.tcp_proxy import Cable
+from tests.system.tcp_proxy import TcpProxy
 
 EMBEDDED = {"ENV": "development", "EMBEDDED_CACHE_GB": "0.25"}
 DAY = 24 * 3600
@@ -28,8 +28,8 @@ JUMPS = (DAY, -DAY, 30 * DAY, 0)
 # MongoDB makes its journal in files of 100 MB, of which it keeps three in stock.
 DISK = "800m"
 HANG_SECONDS = 30.0
-# What a probe may wait while the database hangs: two seconds, and as much again on a busy machine.
-PROBE_SECONDS = 5.0
+# What a probe may wait on a busy machine, while the database hangs for far longer.
+PROBE_SECONDS = 10.0
 # Beside what its threads use, a worker has connections that watch the server.
 CONNECTIONS_OF_A_WORKER = 8 + 4
 
@@ -168,29 +168,29 @@ def _fill_and_free(storm, disk):
 def slow_database(uri, folder, rounds, clients=32):
     """MongoDB's answers come too late: requests end in time, and others do not wait for them."""
     with (
-        closing(Cable(urlsplit(uri).port)) as road,
-        service(folder, workers=2, MONGODB_URI=led_by(road, uri)) as served,
+        closing(TcpProxy(urlsplit(uri).port)) as proxy,
+        service(folder, workers=2, MONGODB_URI=reached_through(proxy, uri)) as served,
     ):
         storm = Storm("slow database", [served], uri, clients)
         with storm.raging():
             for _ in range(rounds):
-                storm.inject("database hung", _hang, storm, road, served)
+                storm.inject("database hung", _hang, storm, proxy, served)
         most = CONNECTIONS_OF_A_WORKER * 2
-        if road.most > most:
-            storm.outcome.complaints.append(f"{road.most} connections, more than {most}")
-        storm.outcome.notes.append(f"at most {road.most} connections to MongoDB")
+        if proxy.most > most:
+            storm.outcome.complaints.append(f"{proxy.most} connections, more than {most}")
+        storm.outcome.notes.append(f"at most {proxy.most} connections to MongoDB")
     return storm.outcome
 
 
-def led_by(road, uri):
-    """Return the address by which a server is reached on that road."""
-    return urlsplit(uri)._replace(netloc=f"127.0.0.1:{road.port}").geturl()
+def reached_through(proxy, uri):
+    """Return the URI of a server behind a proxy."""
+    return urlsplit(uri)._replace(netloc=f"127.0.0.1:{proxy.port}").geturl()
 
 
-def _hang(storm, road, served):
+def _hang(storm, proxy, served):
     """Let the database hang until every client has been refused, and ask for other things."""
     refused = storm.count(503)
-    road.delay = HANG_SECONDS
+    proxy.delay = HANG_SECONDS
     try:
         while storm.count(503) < refused + len(storm.clients):
             for path in ("/healthz", "/api/docs"):
@@ -201,4 +201,4 @@ def _hang(storm, road, served):
                     storm.outcome.complaints.append(f"{path}: {status} after {waited:.1f} seconds")
             time.sleep(0.1)
     finally:
-        road.delay = 0.0
+        proxy.delay = 0.0

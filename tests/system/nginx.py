@@ -132,7 +132,7 @@ def proxying(folder, upstream, **changes):
     with output.open("wb") as log:
         site.process = subprocess.Popen(arguments, stdout=log, stderr=log)
     try:
-        wait_until(lambda: is_open(site.port), output, seconds=10)
+        wait_until(lambda: is_open(site.port), output)
         yield site
     finally:
         site.process.terminate()

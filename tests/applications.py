@@ -1,0 +1,75 @@
+"""Applications for tests: one of a test's own, or one that tests with the same settings share."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from types import SimpleNamespace
+
+from app import create_app
+from app.database import COLLECTIONS
+from app.http.context import SERVICES
+from app.storage.client import Storage
+from app.storage.schema import migrations
+from app.storage.schema.collections import init_database
+
+
+class Applications:
+    """Makes applications, and closes their connections in the end."""
+
+    def __init__(self):
+        self._shared = {}
+        self._made = ExitStack()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._made.close()
+
+    def make(self, settings):
+        app = create_app(settings)
+        storage = service(app, Storage)
+        self._made.callback(storage.close)
+        if storage.is_mock:
+            init_database(storage.db, COLLECTIONS)
+        return app
+
+    def shared(self, settings, extend=None):
+        """Return the one application with these settings: making one takes longer than a test.
+
+        The function that extends it, with routes for example, is called once.
+        """
+        values = [(name, getattr(settings, name)) for name in dir(settings) if name.isupper()]
+        key = (str(values), extend)
+        if key not in self._shared:
+            self._shared[key] = self.make(settings)
+            if extend:
+                extend(self._shared[key])
+        return self._shared[key]
+
+
+def service(app, kind):
+    """Return the application's service of a kind, such as its Players."""
+    return app.extensions[SERVICES][kind]
+
+
+def replace_service(app, replacement):
+    """Let the application use this service instead of its own of the same kind."""
+    app.extensions[SERVICES][type(replacement)] = replacement
+
+
+def storage_with(storage, **collections):
+    """Return a storage like this one in which some collections are replaced."""
+
+    class Replaced:
+        def __getitem__(self, name):
+            return collections[name] if name in collections else storage.db[name]
+
+    return SimpleNamespace(db=Replaced(), clock=storage.clock)
+
+
+def empty(db):
+    """Delete all documents; the collections and their indexes stay."""
+    for name in db.list_collection_names():
+        if name != migrations.VERSIONS:
+            db[name].delete_many({})
