@@ -282,4 +282,4 @@ def test_the_examples_are_of_the_demo_world():
     assert examples.SPELL not in player["Spells"].values()
     assert player["Spells"]["0"] == examples.KNOWN_SPELL
     assert examples.VARIABLE in player["Variables"]
-    assert World.PASSWORD == fields.EXAMPLE
+    assert World.PASSWORD == fields.DEMO_PASSWORD_HASH
