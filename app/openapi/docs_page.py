@@ -55,21 +55,6 @@ def register(app: Flask, api: Api, public: Callable[..., object]) -> None:
         }
         return Response(page, headers=headers, mimetype="text/html")
 
-    def docs_file(name: str) -> Response:
-        try:
-            # Revalidated each time: a cached file of an older release would not fit the page.
-            return send_from_directory(OWN_FILES, name, max_age=0)
-        except NotFound:
-            return send_from_directory(swagger_ui_path, name, max_age=DAY_SECONDS)
-
-    def root() -> BaseResponse:
-        if request.accept_mimetypes.best_match((JSON, HTML)) == HTML:
-            response = redirect(DOCS)
-        else:
-            response = json_response({"Message": SENTENCES[404]}, 404)
-        response.headers["Vary"] = "Accept"
-        return response
-
     for path, view in (
         ("/", root),
         ("/api", root),
@@ -79,3 +64,20 @@ def register(app: Flask, api: Api, public: Callable[..., object]) -> None:
     ):
         public(view)
         app.add_url_rule(path, view_func=view)
+
+
+def docs_file(name: str) -> Response:
+    try:
+        # Revalidated each time: a cached file of an older release would not fit the page.
+        return send_from_directory(OWN_FILES, name, max_age=0)
+    except NotFound:
+        return send_from_directory(swagger_ui_path, name, max_age=DAY_SECONDS)
+
+
+def root() -> BaseResponse:
+    if request.accept_mimetypes.best_match((JSON, HTML)) == HTML:
+        response = redirect(DOCS)
+    else:
+        response = json_response({"Message": SENTENCES[404]}, 404)
+    response.headers["Vary"] = "Accept"
+    return response

@@ -16,7 +16,7 @@ from app.errors import Conflict
 
 @contextmanager
 def open_output(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
-    """Open a temporary file, and rename it to path once everything is written.
+    """Open a file that takes its name once everything is written; - is standard output.
 
     A symlink at path is replaced, not followed: another user may have planted it.
     """
@@ -26,19 +26,20 @@ def open_output(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.flush()
         return
-    if (
-        Path(path).exists() and not Path(path).is_file()
-    ):  # a device or a FIFO: a rename would replace it
-        with Path(path).open("wb") as file:
-            yield file
-        return
+    is_special = Path(path).exists() and not Path(path).is_file()
+    # A device or a FIFO is written to: a rename would replace it.
+    with Path(path).open("wb") if is_special else _renamed_when_complete(path, is_secret) as file:
+        yield file
+
+
+@contextmanager
+def _renamed_when_complete(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
     if not Path(path).parent.is_dir():
         raise Conflict(f"There is no folder {Path(path).parent}.")
     # O_EXCL fails on an existing file and follows no symlink, so there is no TOCTOU race.
     temporary = Path(f"{path}.{secrets.token_hex(8)}.part")
-    descriptor = os.open(
-        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if is_secret else 0o666
-    )
+    mode = 0o600 if is_secret else 0o666
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
