@@ -51,7 +51,7 @@ def make_release(folder, version):
 def releases(tmp_path):
     """Two releases, of which the newer one asks for a newer schema."""
     make_release(tmp_path, OLD)
-    migrations = make_release(tmp_path, NEW) / "app" / "storage" / "migrations.py"
+    migrations = make_release(tmp_path, NEW) / "app" / "storage" / "schema" / "migrations.py"
     migrations.write_text(migrations.read_text() + ONE_MORE_STEP)
     switch(tmp_path, OLD)
     return tmp_path
