@@ -73,9 +73,10 @@ lock: .venv/dev.stamp ## Renew the lock files from the ranges in setup.cfg
 	UV_CUSTOM_COMPILE_COMMAND='make lock' $(COMPILE) --extra build --output-file requirements.lock setup.cfg
 	UV_CUSTOM_COMPILE_COMMAND='make lock' $(COMPILE) --all-extras --output-file requirements-dev.lock setup.cfg
 
-# The stamps say that all extras are there, so that the other targets install nothing from ranges.
+# A lock file is complete, so pip need not resolve anything. The stamps say that all extras are there, so
+# that the other targets install nothing from ranges.
 locked: | .venv/bin/python ## Install exactly what requirements-dev.lock names, as CI does
-	$(BIN)/python -m pip install --disable-pip-version-check --require-hashes --requirement requirements-dev.lock
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-compile --require-hashes --requirement requirements-dev.lock
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@for name in run bench test dev; do touch .venv/$$name.stamp; done
 
