@@ -12,7 +12,7 @@ from openapi_schema_validator import OAS30Validator
 from openapi_spec_validator import validate
 
 from app.demo.world import World
-from app.http import fields
+from app.http.fields import DEMO_PASSWORD_HASH
 from app.openapi import examples
 from app.users.domain import is_username
 from tests.openapi_document import APP, OPERATIONS, SPEC
@@ -69,7 +69,7 @@ def test_it_has_the_31_endpoints_of_the_contract():
         for path, method, _ in OPERATIONS.values()
         if path.startswith("/api/v1")
     }
-    # Redeeming a reset code has no number of its own: contract-reset.
+    # Beyond the contract stands the redemption of a reset code.
     assert documented == {*contract, "post /users/{lookupKey}/password/reset"}
 
 
@@ -282,4 +282,4 @@ def test_the_examples_are_of_the_demo_world():
     assert examples.SPELL not in player["Spells"].values()
     assert player["Spells"]["0"] == examples.KNOWN_SPELL
     assert examples.VARIABLE in player["Variables"]
-    assert World.PASSWORD == fields.DEMO_PASSWORD_HASH
+    assert World.PASSWORD == DEMO_PASSWORD_HASH
