@@ -1,17 +1,23 @@
-# Quartermaster in a container: nothing but Python, the program and its dependencies; no compiler,
-# no secret, no superuser. Its root file system may be read-only, with a tmpfs at /tmp and a volume
-# for the socket at /run/quartermaster. compose.yaml shows it at work.
+# Quartermaster in a container: Python, the program and its dependencies, without a compiler, secrets or
+# root. The root file system may be read-only, with a tmpfs at /tmp and a volume for the socket at
+# /run/quartermaster, as in compose.yaml.
 
 FROM python:3.13-slim-bookworm AS build
 WORKDIR /src
+ENV PIP_NO_CACHE_DIR=1 \
+    PIP_DISABLE_PIP_VERSION_CHECK=1
+# Dependencies first: this layer stays in the cache until the lock file changes.
+COPY requirements.lock ./
+RUN python -m venv /opt/quartermaster \
+    && /opt/quartermaster/bin/pip install --require-hashes -r requirements.lock
 COPY setup.cfg setup.py wsgi.py README.rst LICENSE ./
 COPY app app
 COPY config config
-RUN python -m venv /opt/quartermaster \
-    && /opt/quartermaster/bin/pip install --no-cache-dir --disable-pip-version-check .
+# The lock file has setuptools as well, so nothing else is downloaded to build the package.
+RUN /opt/quartermaster/bin/pip install --no-deps --no-build-isolation .
 
 FROM python:3.13-slim-bookworm
-# A number, so that whoever runs it can see that it is not the superuser's.
+# A numeric id: Kubernetes' runAsNonRoot cannot check a name.
 RUN groupadd --gid 10001 quartermaster \
     && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin quartermaster \
     && install --directory --owner=10001 --group=10001 --mode=0750 /run/quartermaster
@@ -25,7 +31,7 @@ ENV PATH=/opt/quartermaster/bin:$PATH \
     QM_TRUSTED_PROXIES=1
 WORKDIR /tmp
 USER 10001:10001
-# gunicorn ends in peace on SIGTERM; on SIGINT it would leave at once.
+# gunicorn stops gracefully on SIGTERM; on SIGINT it would drop running requests.
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
     CMD ["python", "/opt/quartermaster/healthcheck.py"]

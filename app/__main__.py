@@ -1,4 +1,4 @@
-"""The program: quartermaster."""
+"""The command-line program, quartermaster."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from config import SettingsError
 from config.base import Settings
 
 
-class Program(AppGroup):
-    """Tells what went wrong in a sentence, where Python would show its stack."""
+class ErrorReportingGroup(AppGroup):
+    """Reports expected errors as one sentence instead of a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -37,7 +37,7 @@ class Program(AppGroup):
             raise click.ClickException(
                 f"{explain(error) or 'MongoDB refused'} ({reason})"
             ) from error
-        except BrokenPipeError:
+        except BrokenPipeError:  # an OSError that click itself handles, as in `export | head`
             raise
         except OSError as error:
             raise click.ClickException(f"{error.strerror}: {error.filename or 'output'}") from error
@@ -45,7 +45,7 @@ class Program(AppGroup):
             raise click.ClickException(str(error)) from error
 
 
-@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=ErrorReportingGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="quartermaster", prog_name="quartermaster")
 @click.pass_context
 def main(ctx: click.Context) -> None:
@@ -57,19 +57,19 @@ def main(ctx: click.Context) -> None:
 
 
 def _create_app(ctx: click.Context) -> Flask:
-    """Make the application for a command, and give its database up when the command ends."""
-    documents = ctx.invoked_subcommand in ("openapi", "postman")
-    app = create_app(_without_database() if documents else None)
+    """Make the application for a command, and close its database when the command ends."""
+    is_offline = ctx.invoked_subcommand in ("openapi", "postman")
+    app = create_app(_offline_settings() if is_offline else None)
     storage = app.extensions[SERVICES][Storage]
     ctx.call_on_close(storage.close)
-    # The commands of db look at the version themselves.
-    if not documents and ctx.invoked_subcommand != "db":
+    # The db commands check the version themselves: db version has to report a newer one.
+    if not is_offline and ctx.invoked_subcommand != "db":
         refuse_newer(storage.db)
     return app
 
 
-def _without_database() -> Settings:
-    """Return settings that name a database which nobody will ask."""
+def _offline_settings() -> Settings:
+    """Return settings for commands that use no database: pymongo connects lazily."""
     return config.load({**os.environ, "QM_ENV": "testing"}, MONGODB_URI="mongodb://localhost")
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions that carry data. How each is told is decided in app.http."""
+"""Exceptions that carry data. app/http/errors.py decides the status and the body of each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KeyReused(Conflict):
 
 
 class Damaged(Conflict):
-    """What is stored is not what a change needs, and nobody is just changing it."""
+    """The stored document has not the shape that a change needs."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(
@@ -63,21 +63,21 @@ class Invalid(QuartermasterError):
 
 
 class InvalidCursor(Invalid):
-    """A list cannot go on after this place; why is a predicate."""
+    """A cursor that this list cannot continue from; why is a predicate."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"The field 'after' {why[:1].lower()}{why[1:]}", {"after": [why]})
 
 
 class Unauthorized(QuartermasterError):
-    """The caller did not show who it is."""
+    """The caller is not authenticated."""
 
     def __init__(self) -> None:
         super().__init__("Authorization has been denied for this request.")
 
 
 class Forbidden(QuartermasterError):
-    """The caller is known and may not do this."""
+    """The caller is authenticated, and not allowed to do this."""
 
 
 class RoleMissing(Forbidden):
@@ -89,14 +89,14 @@ class RoleMissing(Forbidden):
 
 
 class InvalidCredentials(Forbidden):
-    """The current password, or the code in its place, is wrong."""
+    """The current password, or the code sent instead of it, is wrong."""
 
     def __init__(self) -> None:
         super().__init__("Invalid credentials.")
 
 
 class RateLimited(QuartermasterError):
-    """Too much of something; the next is not even looked at."""
+    """A limit is used up; the request was not examined."""
 
     def __init__(self, limit: str, retry_after: int, of: str = "failed attempts") -> None:
         super().__init__(f"Too many {of}; please try again in {retry_after} seconds.")
@@ -105,7 +105,7 @@ class RateLimited(QuartermasterError):
 
 
 class Unavailable(QuartermasterError):
-    """Something this program stands on is away; trying again later is safe."""
+    """A dependency, such as the database, is unavailable; a retry later is safe."""
 
     def __init__(self, message: str, retry_after: int = 2) -> None:
         super().__init__(message)
@@ -113,7 +113,7 @@ class Unavailable(QuartermasterError):
 
 
 class OutcomeUnknown(Unavailable):
-    """A change was sent and not confirmed, and nothing would tell its repetition from another."""
+    """A change was sent and not confirmed, and without a key a retry may apply it twice."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -123,7 +123,7 @@ class OutcomeUnknown(Unavailable):
 
 
 class Busy(Unavailable):
-    """Too many others were changing the same document; nothing was written."""
+    """Too many concurrent changes of the same document; nothing was written."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(f"Too many changes to this {kind} at once; please try again.", 1)

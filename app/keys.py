@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 import idna
 
-# The fewest letters that a search takes.
+# The shortest search text.
 SEARCH_LENGTH = 3
-# The longest name, and the longest text that may be one with its accents written apart.
+# The longest name, and the longest text that NFC may compose into one.
 NAME_LENGTH = 255
 SPELLED_LENGTH = 4 * NAME_LENGTH
 LONGEST_DOMAIN = 253
 NIL = "00000000-0000-0000-0000-000000000000"
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
-# What shows nothing where it stands: the Default_Ignorable_Code_Points of Unicode's
-# DerivedCoreProperties.txt (14.0, unchanged in 16.0), and the blanks that it leaves out: the empty
-# Braille cell, the blank hieroglyphs, the null notehead and the Khitan filler.
-_UNSEEN = re.compile(
+# Invisible characters: Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties.txt (14.0,
+# unchanged in 16.0), and blanks that are not among them: the empty Braille cell, the blank
+# hieroglyphs, the null notehead and the Khitan filler.
+_INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
@@ -33,47 +33,47 @@ def parse_guid(text: str) -> str | None:
 
 
 def composed(text: str) -> str:
-    """Return a text with its accents joined to their letters, unless it is too long for a name.
+    """Return a text in Unicode's normal form C, unless it is too long for a name.
 
-    That takes time by the square of how many there are, and a stranger may send a million.
+    Composing is quadratic in the number of combining marks, and a client may send a million.
     """
     return unicodedata.normalize("NFC", text) if len(text) <= SPELLED_LENGTH else text
 
 
-def holds_unseen(text: str) -> bool:
-    """Tell whether a text holds a character that nobody can see."""
-    return _UNSEEN.search(text) is not None
+def holds_invisible(text: str) -> bool:
+    """Tell whether a text holds an invisible character."""
+    return _INVISIBLE.search(text) is not None
 
 
-def is_seen(text: str) -> bool:
-    """Tell whether a text shows anything; accents without a letter do not count."""
-    rest = _UNSEEN.sub("", text)
+def is_visible(text: str) -> bool:
+    """Tell whether a text shows anything; combining marks alone do not."""
+    rest = _INVISIBLE.sub("", text)
     return any(not c.isspace() and not unicodedata.category(c).startswith("M") for c in rest)
 
 
 def name_key(name: str) -> str:
-    """Return what two spellings of the same name have in common."""
+    """Return the key by which names are unique: composed and case-folded."""
     return composed(name).casefold()
 
 
 def email_key(email: str) -> str:
-    """Return what two spellings of the same mailbox have in common."""
+    """Return the key by which addresses are unique."""
     local, _, domain = email.rpartition("@")
     return f"{name_key(local)}@{domain_as_sent(domain) or name_key(domain)}"
 
 
 def email_as_sent(email: str) -> str:
-    """Return an address as mail servers spell it; none where no mail could go there."""
+    """Return an address with its domain in ASCII, as SMTP needs it; empty if it has none."""
     local, _, domain = email.rpartition("@")
     sent = domain_as_sent(domain)
     return f"{local}@{sent}" if local and sent else ""
 
 
 def domain_as_sent(domain: str) -> str:
-    """Return a domain as mail servers spell it; none where it cannot be spelled so.
+    """Return a domain in ASCII (punycode), as SMTP needs it; empty if it cannot be encoded.
 
-    By IDNA 2008, with the mapping of case and width that browsers make before. Python's own codec
-    is IDNA 2003, to which straße.de is strasse.de: another domain today, of another owner.
+    IDNA 2008 with the UTS 46 mapping of case and width, as browsers do it. Python's own codec is
+    IDNA 2003, which turns straße.de into strasse.de: another domain today, of another owner.
     """
     if len(domain) > LONGEST_DOMAIN:
         return ""
@@ -87,7 +87,7 @@ def domain_as_sent(domain: str) -> str:
 
 
 class Lookup(NamedTuple):
-    """What a path says about whom it means: an id, or else a name."""
+    """The lookup key of a path: an id if it is a guid, else a name."""
 
     text: str
     id: str | None
@@ -103,8 +103,8 @@ class Lookup(NamedTuple):
 
 
 def name_tails(key: str) -> list[str]:
-    """Return the ends of a name key, from its first letter on, its second, and so on.
+    """Return the suffixes of a name key that are long enough to be searched for.
 
-    Whoever searches for some letters of a name searches for the beginning of one of these.
+    A substring of the name is a prefix of one of them, and an index finds prefixes.
     """
     return [key[start:] for start in range(len(key) - SEARCH_LENGTH + 1)]

@@ -1,7 +1,7 @@
-"""What is counted and timed, for Prometheus.
+"""Prometheus metrics.
 
-Labels hold words of this program and numbers only: routes, never paths, and nothing that a client
-wrote. So there is a bounded number of them, and none tells of a person.
+Labels never hold input of a client: routes instead of paths, known methods, statuses. That bounds
+their cardinality, and keeps personal data out of the metrics.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 NONE, OTHER, REFUSED = "(none)", "(other)", "(refused)"
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 FILE_KINDS = ("counter", "histogram", "gauge_livesum")
-# Several times what all labels need. Files that had to grow on a full disk would kill the worker.
+# Several times what all label sets need: growing a memory-mapped file on a full disk is a SIGBUS.
 FILE_SIZE = 1 << 20
 
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 MONGODB_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
-# Only the workers of a run write files, whatever the environment of a command says.
+# In memory, even if PROMETHEUS_MULTIPROC_DIR is set: only share(), in a worker, uses files.
 values.ValueClass = values.MutexValue
 disable_created_metrics()
 
@@ -47,15 +47,15 @@ disable_created_metrics()
 def _version() -> str:
     try:
         return version("quartermaster")
-    except PackageNotFoundError:  # run from its folder, without an installation
+    except PackageNotFoundError:  # run from a checkout that is not installed
         return "unknown"
 
 
 class Build(Collector):
-    """What runs. It is the same in all workers, so it is in none of their files."""
+    """The build info, which is equal in all workers and so in none of their files."""
 
     def __init__(self) -> None:
-        # Read once, with the code: what is on the disk later may be another release.
+        # Read at import: the files on disk may be those of a newer release later.
         self.labels = {"version": _version(), "python": platform.python_version()}
 
     def collect(self) -> Iterator[InfoMetricFamily]:
@@ -63,131 +63,138 @@ class Build(Collector):
 
 
 BUILD = Build()
-OWN = CollectorRegistry()
-OWN.register(BUILD)
+REGISTRY = CollectorRegistry()
+REGISTRY.register(BUILD)
 REQUESTS = Counter(
-    "quartermaster_http_requests", "Answers.", ["route", "method", "status"], registry=OWN
+    "quartermaster_http_requests", "Answers.", ["route", "method", "status"], registry=REGISTRY
 )
 REQUEST_SECONDS = Histogram(
     "quartermaster_http_request_duration_seconds",
     "From a request to its answer.",
     ["route", "method"],
     buckets=REQUEST_BUCKETS,
-    registry=OWN,
+    registry=REGISTRY,
 )
 MONGODB_SECONDS = Histogram(
     "quartermaster_mongodb_operation_duration_seconds",
     "MongoDB operations, failed ones included.",
     ["operation", "collection"],
     buckets=MONGODB_BUCKETS,
-    registry=OWN,
+    registry=REGISTRY,
 )
 MONGODB_FAILURES = Counter(
     "quartermaster_mongodb_operation_failures",
     "MongoDB operations that failed.",
     ["operation", "collection"],
-    registry=OWN,
+    registry=REGISTRY,
 )
 SWAP_RETRIES = Counter(
     "quartermaster_swap_retries",
     "Compare-and-swaps that another was faster than.",
     ["collection"],
-    registry=OWN,
+    registry=REGISTRY,
 )
 SWAP_REPLAYS = Counter(
     "quartermaster_swap_replays",
     "Repeated requests that got their first answer again.",
     ["collection"],
-    registry=OWN,
+    registry=REGISTRY,
 )
-MAILS = Counter("quartermaster_mails", "Mails, sent or failed.", ["outcome"], registry=OWN)
+MAILS = Counter("quartermaster_mails", "Mails, sent or failed.", ["outcome"], registry=REGISTRY)
 RATE_LIMITED = Counter(
-    "quartermaster_rate_limited", "Requests refused by a limit.", ["limit"], registry=OWN
+    "quartermaster_rate_limited", "Requests refused by a limit.", ["limit"], registry=REGISTRY
 )
 LABELLED = (
-    *(REQUESTS, REQUEST_SECONDS, MONGODB_SECONDS, MONGODB_FAILURES),
-    *(SWAP_RETRIES, SWAP_REPLAYS, MAILS, RATE_LIMITED),
+    REQUESTS,
+    REQUEST_SECONDS,
+    MONGODB_SECONDS,
+    MONGODB_FAILURES,
+    SWAP_RETRIES,
+    SWAP_REPLAYS,
+    MAILS,
+    RATE_LIMITED,
 )
 
-_shown = OWN
-# Finding what to count costs more than counting it, so it is found once for each set of labels.
-_of_requests: dict[tuple[str, str, int], tuple[Callable[[], None], Callable[[float], None]]] = {}
-_of_operations: dict[tuple[str, str], Callable[[float], None]] = {}
+_exposed = REGISTRY
+# Caches: looking up a labelled child costs more than incrementing it.
+_request_meters: dict[tuple[str, str, int], tuple[Callable[[], None], Callable[[float], None]]] = {}
+_operation_observers: dict[tuple[str, str], Callable[[float], None]] = {}
 
 
 def request_ended(route: str | None, method: str, status: int, seconds: float) -> None:
     key = (route or NONE, method if method in METHODS else OTHER, status)
-    meters = _of_requests.get(key)
+    meters = _request_meters.get(key)
     if meters is None:
         count, observe = REQUESTS.labels(*key).inc, REQUEST_SECONDS.labels(*key[:2]).observe
-        meters = _of_requests[key] = (count, observe)
+        meters = _request_meters[key] = (count, observe)
     meters[0]()
     meters[1](seconds)
 
 
 def operation_ended(operation: str, collection: str, seconds: float) -> None:
     key = (operation, collection)
-    observe = _of_operations.get(key)
+    observe = _operation_observers.get(key)
     if observe is None:
-        observe = _of_operations[key] = MONGODB_SECONDS.labels(*key).observe
+        observe = _operation_observers[key] = MONGODB_SECONDS.labels(*key).observe
     observe(seconds)
 
 
 def exposition() -> bytes:
-    """Return all that was counted, in Prometheus' text format."""
-    return generate_latest(_shown)
+    """Return the metrics of all workers in Prometheus' text format."""
+    return generate_latest(_exposed)
 
 
-def share(folder: str, place: int) -> None:
-    """Count in files beside those of the other workers, so that any of them can show all.
+def share(folder: str, worker_number: int) -> None:
+    """Keep the metrics of this worker in files, so that any worker can expose those of all.
 
-    A worker takes the place of one that ended, and counts on in its files: nothing that was
-    counted is lost, and there are never more files than workers that lived at a time.
+    A worker takes over the number, and so the files, of one that ended: counters never go back, and
+    the number of files is bounded by the number of concurrent workers.
     """
-    global _shown
+    global _exposed
     os.environ.pop(FOLDER_VARIABLE, None)
-    _forget()
+    _clear()
     try:
-        _make_files(Path(folder), place)
-    except OSError as error:  # a full disk is no reason not to serve
+        _make_files(Path(folder), worker_number)
+    except OSError as error:  # serve without shared metrics if the disk is full
         log.warning("This worker shows its own metrics alone: %s", error)
-        _start_at_zero()
+        _initialize_to_zero()
         return
     os.environ[FOLDER_VARIABLE] = folder
-    values.ValueClass = values.MultiProcessValue(lambda: place)
-    _shown = CollectorRegistry()
-    _shown.register(BUILD)
-    MultiProcessCollector(_shown, folder)
+    values.ValueClass = values.MultiProcessValue(lambda: worker_number)
+    _exposed = CollectorRegistry()
+    _exposed.register(BUILD)
+    MultiProcessCollector(_exposed, folder)
     Gauge(
         "quartermaster_workers", "Living workers.", registry=None, multiprocess_mode="livesum"
     ).set(1)
     Counter("quartermaster_worker_starts", "Workers that were started.", registry=None).inc()
-    _start_at_zero()
+    _initialize_to_zero()
 
 
-def _forget() -> None:
-    """Drop what the master counted before it made this worker, and did so in its own memory."""
+def _clear() -> None:
+    """Drop the values that were inherited from the master by the fork."""
     for metric in LABELLED:
         metric.clear()
-    _of_requests.clear()
-    _of_operations.clear()
+    _request_meters.clear()
+    _operation_observers.clear()
 
 
-def _make_files(folder: Path, place: int) -> None:
-    """Make the files whole before they are seen; the library's, still empty, fail who reads them.
+def _make_files(folder: Path, worker_number: int) -> None:
+    """Create the files at full size and rename them into place.
 
-    It opens a file first and gives it a size then, and another worker may look in between.
+    prometheus_client opens a file before it sets its size: another worker that reads it in between
+    fails on an empty file.
     """
     for kind in FILE_KINDS:
-        file = folder / f"{kind}_{place}.db"
+        file = folder / f"{kind}_{worker_number}.db"
         if not file.exists():
-            unseen = file.with_suffix(".new")
-            unseen.write_bytes(bytes(FILE_SIZE))
-            unseen.rename(file)
+            temporary = file.with_suffix(".new")
+            temporary.write_bytes(bytes(FILE_SIZE))
+            temporary.rename(file)
 
 
-def _start_at_zero() -> None:
-    """Show the few that may never happen as 0: a rate needs to see the first."""
+def _initialize_to_zero() -> None:
+    """Expose rare counters as 0: rate() misses the first increment of a new series."""
     for collection in ("players", "users"):
         SWAP_RETRIES.labels(collection)
         SWAP_REPLAYS.labels(collection)
@@ -197,4 +204,4 @@ def _start_at_zero() -> None:
         RATE_LIMITED.labels(limit)
 
 
-_start_at_zero()
+_initialize_to_zero()

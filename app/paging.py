@@ -1,14 +1,16 @@
-"""What a part of a list is, to those who ask for it and those who read it. Pure."""
+"""The requested window of a list, and the page that answers it. Pure."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from app.types import Document
 
 
 class Window(NamedTuple):
-    """Which part of a list is wanted: page * size records are skipped, limit are served.
+    """The requested part of a list: page * size records are skipped, limit are served.
 
-    A walk goes on after the place where the part before ended, and begins after none (b"").
+    With after, the part begins behind that position instead; b"" is the beginning of the list.
     """
 
     page: int
@@ -18,13 +20,13 @@ class Window(NamedTuple):
 
     @property
     def start(self) -> int:
-        """How many records come before."""
+        """The number of records to skip."""
         return self.page * self.size
 
 
 class Page(NamedTuple):
-    """Some records of a list, how many there are in all, and in a walk where more of them begin."""
+    """Some records of a list, the total, and with after the position to continue from."""
 
     total: int
-    values: list[dict[str, Any]]
+    values: list[Document]
     next: bytes | None = None

@@ -1,4 +1,4 @@
-"""A bar for long work: on a terminal, and nowhere else."""
+"""A progress bar for long commands, shown on a terminal only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 @contextmanager
 def progress(label: str, length: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function that moves the bar on."""
+    """Yield a function that advances the bar by a number of steps."""
     hidden = not sys.stderr.isatty()
     with click.progressbar(
         length=length, label=label, file=sys.stderr, hidden=hidden, update_min_steps=100

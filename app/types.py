@@ -8,7 +8,7 @@ Document = dict[str, Any]
 
 
 def whole(value: Any) -> int | None:
-    """Return a number that is whole, however it is stored: a game may write 5 as the double 5.0."""
+    """Return an integral number as an int: a game may store 5 as the double 5.0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if isinstance(value, int) or value.is_integer() else None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import click
 
-from benchmarks import load, worlds
+from benchmarks import load, themes, worlds
 from benchmarks.cells import CELLS, Cell
 from benchmarks.checks import WrongAnswer, check_answers, check_load
 from benchmarks.meters import Meter, memory_of
@@ -22,7 +23,7 @@ from benchmarks.worlds import World
 
 WORKERS = 2
 WARM_UP_SECONDS = 2
-# How long requests that were under way when wrk stopped may still take.
+# How long requests that were running when wrk stopped may still take.
 SETTLE_SECONDS = 0.3
 LEAST_SECONDS = 5
 FULL = {"seconds": 10, "rounds": 2, "players": 200_000}
@@ -45,7 +46,7 @@ def main(
     data: Path,
     output: Path | None,
 ) -> None:
-    """Measure Quartermaster and its peers, and write results.md and results.svg."""
+    """Measure Quartermaster and its peers, and write results.md and its pictures."""
     load.require_wrk()
     chosen = [server for server in SERVERS if not servers or server.name in servers.split(",")]
     asked = [cell for cell in CELLS if not cells or cell.key in cells.split(",")]
@@ -61,16 +62,16 @@ def main(
             run.samples += measured(run, world, chosen, asked, data)
     except WrongAnswer as wrong:
         raise click.ClickException(f"{wrong} Nothing was written.") from wrong
-    # A quick look must not take the place of results that somebody relies on.
+    # A partial run must not overwrite the committed results.
     write(run, output or (Path(__file__).parent if is_full else data))
 
 
 def write(run: Run, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.md").write_text(markdown(run))
-    (folder / "results.svg").write_text(draw(run))
+    themes.write(partial(draw, run), folder, "results")
     click.echo(table(run))
-    click.echo(f"Written: {folder / 'results.md'} and {folder / 'results.svg'}")
+    click.echo(f"Written: {folder / 'results.md'}, with results.svg and results-dark.svg")
 
 
 def measured(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import click
 
-from benchmarks import load, worlds
+from benchmarks import load, themes, worlds
 from benchmarks.checks import WrongAnswer
 from benchmarks.crowd import crowds
 from benchmarks.growth_picture import draw
@@ -35,7 +36,7 @@ WALK_SECONDS = 900
 def main(
     sizes: str, requests: int, seconds: int, walk_seconds: int, data: Path, output: Path | None
 ) -> None:
-    """Measure Quartermaster on growing worlds, and write growth.md and growth.svg."""
+    """Measure Quartermaster on growing worlds, and write growth.md and its pictures."""
     load.require_wrk()
     data.mkdir(parents=True, exist_ok=True)
     growth = Growth(
@@ -54,9 +55,9 @@ def main(
 def write(growth: Growth, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "growth.md").write_text(markdown(growth))
-    (folder / "growth.svg").write_text(draw(growth))
+    themes.write(partial(draw, growth), folder, "growth")
     click.echo(table(growth))
-    click.echo(f"Written: {folder / 'growth.md'} and {folder / 'growth.svg'}")
+    click.echo(f"Written: {folder / 'growth.md'}, with growth.svg and growth-dark.svg")
 
 
 def measure_sizes(

@@ -1,114 +1,111 @@
-"""Growth as a picture: what stays flat, the walk, and the crowd."""
+"""Growth as a picture: what stays flat, the walk through all pages, and many clients at once."""
 
 from __future__ import annotations
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
 from benchmarks.crowd import CLIENTS
 from benchmarks.growth_report import FLAT, WALK, Growth, is_flat
-from benchmarks.svg import Drawing
+from benchmarks.themes import Theme, bare, bars
 
-WIDTH = 960
-LEFT, SPAN = 190, 380
-RIGHT = 660
-BAR, STEP = 12, 15
-CURVE_WIDTH, CURVE_HEIGHT = 260, 170
-# Bars longer than this many times the smallest world's are cut, and say so in their figure.
+# Bars longer than this, relative to the smallest world, are cut; the figure beside has the length.
 LONGEST = 3.0
+# All in inches.
+BAR, GAP, HEAD, FOOT, WIDTH = 0.17, 0.12, 1.4, 0.25, 10.0
+# Where the bars begin and end, and where the other half begins, of the width.
+LEFT, SPLIT, RIGHT = 0.165, 0.56, 0.725
 
 
-def draw(growth: Growth) -> str:
+def draw(growth: Growth, theme: Theme) -> Figure:
     """Return the picture of a run."""
-    drawing = Drawing(WIDTH, "What a request costs as the world grows")
-    sizes = ", ".join(f"{size:,}" for size in growth.sizes)
-    drawing.text(24, 36, "As the world grows", "title")
-    drawing.text(24, 56, f"Worlds of {sizes} players, the smallest is 1.", "faint")
-    _legend(drawing, growth.sizes)
-    drawing.text(LEFT, 92, "Time per request", "head")
-    drawing.text(LEFT, 109, "to that in the smallest world. Shorter is better", "faint small")
-    drawing.text(_place(FLAT) + 4, 124, f"target: at most {FLAT}", "goal-text small")
-    y = 132.0
-    for cell in growth.cells:
-        y = _group(drawing, growth, cell, y)
-    bottom = _walk(drawing, growth, 92)
-    return drawing.finish(max(y, _crowds(drawing, growth, bottom)) + 20)
+    cells, each = growth.cells, len(growth.sizes) * BAR
+    height = HEAD + FOOT + len(cells) * (each + GAP)
+    figure = Figure(figsize=(WIDTH, height))
+    _head(figure, growth.sizes, theme)
+    space = {"left": LEFT, "right": SPLIT, "top": 1 - HEAD / height, "bottom": FOOT / height}
+    grid = figure.add_gridspec(len(cells), hspace=GAP / each, **space)
+    for row, cell in enumerate(cells):
+        axes = figure.add_subplot(grid[row, 0])
+        _group(axes, growth, cell, theme)
+        if row == 0:
+            axes.text(FLAT, -0.7, f" target: at most {FLAT}", **theme.goal_text)
+    _walk(figure.add_axes((RIGHT, 0.45, 0.25, 0.55 - HEAD / height)), growth, theme)
+    _crowds(figure, growth, theme)
+    return figure
 
 
-def _legend(drawing: Drawing, sizes: list[int]) -> None:
-    for place, size in enumerate(sizes):
-        x = LEFT + 215 + 90.0 * place
-        drawing.bar(x, 82, BAR, BAR, _kind(place, len(sizes)))
-        drawing.text(x + 18, 92, f"{size:,}", "faint small")
+def _colours(count: int, theme: Theme) -> list[str]:
+    """Return the colour of each size; the largest has ours."""
+    return [*[theme.other, *[theme.floor] * count][: count - 1], theme.ours]
 
 
-def _kind(place: int, count: int) -> str:
-    """Return the colour of a size; the largest has ours."""
-    return "ours" if place == count - 1 else ("other", "floor")[min(place, 1)]
+def _head(figure: Figure, sizes: list[int], theme: Theme) -> None:
+    inch = 1 / figure.get_figheight()
+    figure.text(0.02, 1 - 0.38 * inch, "As the world grows", **theme.title)
+    told = f"Worlds of {', '.join(f'{size:,}' for size in sizes)} players, the smallest is 1."
+    figure.text(0.02, 1 - 0.6 * inch, told, size=9.5, color=theme.faint)
+    y = 1 - 0.95 * inch
+    figure.text(LEFT, y, "Time per request", **theme.head)
+    told = "relative to the smallest world. Shorter is better"
+    figure.text(LEFT, y - 0.18 * inch, told, **theme.hint)
+    for place, (size, colour) in enumerate(zip(sizes, _colours(len(sizes), theme), strict=True)):
+        x = LEFT + 0.19 + 0.085 * place
+        figure.text(x, y, "\u25a0", color=colour, size=11)
+        figure.text(x + 0.016, y, f"{size:,}", **theme.hint)
 
 
-def _group(drawing: Drawing, growth: Growth, cell: str, y: float) -> float:
-    """Draw a bar for each size, and return where the next group may begin."""
+def _group(axes: Axes, growth: Growth, cell: str, theme: Theme) -> None:
+    """Draw a bar for each size."""
     found = growth.of(cell)
-    bottom = y + STEP * len(found)
-    drawing.text(LEFT - 12, y + STEP * len(found) / 2 + 3, cell, "strong", "end")
-    for place, timing in enumerate(found):
-        top = y + STEP * place
-        ratio = timing.median_ms / found[0].median_ms
-        drawing.bar(LEFT, top, SPAN, BAR, "track")
-        drawing.bar(LEFT, top, _place(ratio) - LEFT, BAR, _kind(place, len(found)))
-        drawing.text(LEFT + SPAN + 42, top + 10, f"{ratio:.2f}", "strong small", "end")
-        drawing.text(
-            LEFT + SPAN + 108, top + 10, f"{timing.median_ms:.2f} ms", "faint small", "end"
-        )
+    ratios = [timing.median_ms / found[0].median_ms for timing in found]
+    bars(axes, theme, ratios, _colours(len(found), theme), LONGEST)
+    axes.set_yticks([(len(found) - 1) / 2], [cell], weight="bold", color=theme.text)
+    right = {"va": "center", "ha": "right", "size": 8}
+    for row, (ratio, timing) in enumerate(zip(ratios, found, strict=True)):
+        told = f"{timing.median_ms:.2f} ms"
+        axes.text(LONGEST * 1.1, row, f"{ratio:.2f}", color=theme.text, weight="bold", **right)
+        axes.text(LONGEST * 1.28, row, told, color=theme.faint, **right)
     if is_flat(cell):
-        drawing.line(_place(FLAT), y - 3, _place(FLAT), bottom, "goal")
-    return bottom + 14
+        axes.axvline(FLAT, color=theme.goal, linewidth=1.6)
 
 
-def _place(ratio: float) -> float:
-    return LEFT + SPAN * min(ratio / LONGEST, 1)
-
-
-def _walk(drawing: Drawing, growth: Growth, y: float) -> float:
+def _walk(axes: Axes, growth: Growth, theme: Theme) -> None:
     """Draw what a page costs along the walk through all players."""
+    bare(axes, theme)
+    axes.set_yticks([])
+    beside = {"transform": axes.transAxes}
+    axes.text(0, 1.165, "Walking all players", **beside, **theme.head)
     walked = growth.walk
-    left = RIGHT + 60
-    drawing.text(left, y, "Walking all players", "head")
     if not walked or not walked.seconds:
-        return y
+        return
+    axes.text(0, 1.05, "ms per page of 100, first page to last", **beside, **theme.hint)
     parts = walked.parts_ms
-    drawing.text(left, y + 17, "ms per page of 100, first page to last", "faint small")
-    bottom = y + 34 + CURVE_HEIGHT
-    highest = max([*parts, WALK * parts[0]]) * 1.1
+    goal = WALK * parts[0]
     reach = max(1, -(-walked.pages // walked.part) - 1)
-
-    def at(place: float, ms: float) -> tuple[float, float]:
-        return left + CURVE_WIDTH * 0.85 * place / reach, bottom - CURVE_HEIGHT * ms / highest
-
-    drawing.line(left, bottom, left + CURVE_WIDTH * 0.85, bottom, "rule")
-    drawing.line(*at(0, WALK * parts[0]), *at(reach, WALK * parts[0]), "goal")
-    drawing.text(
-        left, at(0, WALK * parts[0])[1] - 5, f"target: at most {WALK:g} times", "goal-text small"
-    )
-    drawing.curve([at(place, ms) for place, ms in enumerate(parts)])
-    drawing.text(left, at(0, parts[0])[1] + 16, f"{parts[0]:.1f} ms", "small")
-    if len(parts) > 1:
-        drawing.text(
-            at(len(parts) - 1, 0)[0], at(0, parts[-1])[1] - 6, f"{parts[-1]:.1f} ms", "small", "end"
-        )
+    axes.set(xlim=(0, reach), ylim=(0, 1.15 * max([*parts, goal])))
+    axes.spines["bottom"].set(visible=True, color=theme.faint)
+    axes.axhline(goal, color=theme.goal, linewidth=1.6)
+    axes.text(0, goal * 1.02, f"target: at most {WALK:g} times", **theme.goal_text)
+    axes.plot(range(len(parts)), parts, color=theme.ours, linewidth=2.2)
+    ends = {0: "left", len(parts) - 1: "right"} if len(parts) > 1 else {0: "left"}
+    for part, side in ends.items():
+        told = f"{parts[part]:.1f} ms"
+        axes.text(part, parts[part] * 0.93, told, color=theme.text, size=8.5, va="top", ha=side)
     told = f"{len(walked.seconds):,} pages, {sum(walked.seconds):.0f} s"
-    drawing.text(left, bottom + 17, told if walked.is_whole else f"{told}: given up", "faint small")
-    return bottom + 50
+    told += "" if walked.is_whole else ": given up"
+    axes.text(0, -0.1, told, **beside, **theme.hint)
 
 
-def _crowds(drawing: Drawing, growth: Growth, y: float) -> float:
-    """Name what came of gives by many clients at once."""
-    left = RIGHT + 60
-    drawing.text(left, y, f"{CLIENTS} clients give at once", "head")
+def _crowds(figure: Figure, growth: Growth, theme: Theme) -> None:
+    """Say what came of gives by many clients at once."""
+    y, line = 0.31, 0.19 / figure.get_figheight()
+    figure.text(RIGHT, y, f"{CLIENTS} clients give at once", **theme.head)
     for crowd in growth.crowds:
-        y += 24
         noun = "player" if crowd.players == 1 else "players"
-        drawing.text(left, y, f"to {crowd.players:,} {noun}", "strong")
-        y += 16
         told = f"{crowd.load.per_second:,.0f} per second, {crowd.retries_each:.2f} retries each"
         told += f", {crowd.load.refused} refused" if crowd.load.refused else ""
-        drawing.text(left, y, told, "faint small")
-    return y
+        y -= 1.35 * line
+        figure.text(RIGHT, y, f"to {crowd.players:,} {noun}", **{**theme.head, "size": 9.5})
+        y -= line
+        figure.text(RIGHT, y, told, **theme.hint)

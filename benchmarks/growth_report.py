@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from benchmarks.crowd import CLIENTS, GROUPS, Crowd
 from benchmarks.tables import Row, aligned, markdown_table
 from benchmarks.targets import Target
+from benchmarks.themes import embedded
 from benchmarks.timing import COMMON_TEXT, Timing
 from benchmarks.walk import PAGE_SIZE, Walk
 
@@ -101,7 +102,7 @@ def markdown(growth: Growth) -> str:
         [
             "# As the world grows\n",
             f"{quick}{growth.machine}. Made by `make bench-growth`.\n",
-            "![Time per request in worlds of several sizes](growth.svg)\n",
+            embedded("growth", "Time per request in worlds of several sizes"),
             f"## Targets\n\n{_targets(growth, markdown_table)}\n",
             "## Time per request\n\nThe median of requests one after another to one worker, in "
             "milliseconds, and MongoDB's CPU for one.\n",

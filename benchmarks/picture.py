@@ -1,58 +1,55 @@
-"""The results as a picture: bars beside LIMIT's, which is 1."""
+"""The results as a picture: bars relative to LIMIT's, which is 1."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from benchmarks.cells import CELLS
+from benchmarks.cells import CELLS, Cell
 from benchmarks.samples import Run
-from benchmarks.svg import Drawing
 from benchmarks.targets import FLOOR, MEMORY_MB, OURS, SHARED_CELLS
+from benchmarks.themes import Theme, bars
 
-WIDTH = 960
-LABELS = 140
-PANEL = 370
-GAP = 40
-BAR, STEP = 16, 21
 NAMES = {
-    **{OURS: "Quartermaster", FLOOR: "LIMIT", "fastapi": "FastAPI", "eve": "Eve"},
-    **{"limit-our-worker": "LIMIT, our worker", "limit-whole-give": "LIMIT, whole give"},
+    OURS: "Quartermaster",
+    FLOOR: "LIMIT",
+    "fastapi": "FastAPI",
+    "eve": "Eve",
+    "limit-our-worker": "LIMIT, our worker",
+    "limit-whole-give": "LIMIT, whole give",
 }
-
-
-class Panel(NamedTuple):
-    """One column of bars: a figure of every server and cell, as a ratio to LIMIT's."""
-
-    left: float
-    largest: float
-    goals: dict[str, float]
-
-    def place(self, ratio: float) -> float:
-        return self.left + PANEL * min(ratio / self.largest, 1)
-
-
-def draw(run: Run) -> str:
-    """Return the picture of a run."""
-    drawing = Drawing(WIDTH, "Quartermaster beside its peers")
-    drawing.text(24, 36, "Quartermaster beside its peers", "title")
-    subtitle = f"{run.players:,} players, 2 workers each, the same data and the same run."
-    drawing.text(24, 56, f"{subtitle} LIMIT, the bare floor of this stack, is 1.", "faint")
-    columns = _columns(run)
-    y = 92.0
-    for panel, (title, hint) in zip(columns.values(), HEADS, strict=True):
-        drawing.text(panel.left, y, title, "head")
-        drawing.text(panel.left, y + 17, hint, "faint small")
-    y += 40
-    for cell in CELLS:
-        if cell.key in SHARED_CELLS and run.of(OURS, cell.key):
-            y = _group(drawing, run, columns, cell.key, cell.name, y)
-    return drawing.finish(_footer(drawing, run, y))
-
-
-HEADS = (
+GOALS = {"a": 1.2, "b": 1.0, "c": 1.2, "d": 1.0}
+COLUMNS = (
     ("CPU per request", "workers; for give, workers and MongoDB. Shorter is better"),
     ("Requests per second", "longer is better"),
 )
+# All in inches.
+BAR, GAP, HEAD, FOOT, WIDTH = 0.2, 0.34, 1.5, 0.72, 10.0
+
+
+def draw(run: Run, theme: Theme) -> Figure:
+    """Return the picture of a run."""
+    cells = [cell for cell in CELLS if cell.key in SHARED_CELLS and run.of(OURS, cell.key)]
+    counts = [len(_servers(run, cell)) for cell in cells] or [1]
+    height = HEAD + FOOT + sum(count * BAR + GAP for count in counts)
+    figure = Figure(figsize=(WIDTH, height))
+    figure.text(0.02, 1 - 0.4 / height, "Quartermaster beside its peers", **theme.title)
+    told = f"{run.players:,} players, 2 workers each, the same data and the same run. "
+    told += "LIMIT, the bare floor of this stack, is 1."
+    figure.text(0.02, 1 - 0.63 / height, told, size=9.5, color=theme.faint)
+    space = {"left": 0.145, "right": 0.975, "top": 1 - HEAD / height, "bottom": FOOT / height}
+    gap = GAP * len(counts) / (sum(counts) * BAR)
+    grid = figure.add_gridspec(
+        len(counts), len(COLUMNS), wspace=0.06, hspace=gap, height_ratios=counts, **space
+    )
+    for row, cell in enumerate(cells):
+        for column in range(len(COLUMNS)):
+            axes = figure.add_subplot(grid[row, column])
+            _panel(axes, run, cell, column, theme)
+            if row == 0:
+                _column_head(axes, column, theme)
+    _foot(figure, run, theme)
+    return figure
 
 
 def cost_of(cell: str) -> str:
@@ -60,72 +57,55 @@ def cost_of(cell: str) -> str:
     return "all_ms" if cell == "d" else "worker_ms"
 
 
-def _columns(run: Run) -> dict[str, Panel]:
-    """Return the panels, wide enough for the largest of their bars."""
-    cells = [cell for cell in SHARED_CELLS if run.of(OURS, cell)]
-
-    def largest(figure: str) -> float:
-        named = [
-            (s, c, cost_of(c) if figure == "cost" else figure) for s in run.servers for c in cells
-        ]
-        return 1.05 * max((run.ratio(s, FLOOR, c, f) or 0 for s, c, f in named), default=1.3)
-
-    goals = {"a": 1.2, "b": 1.0, "c": 1.2, "d": 1.0}
-    right = LABELS + PANEL + GAP
-    return {
-        "cost": Panel(LABELS, max(1.3, largest("cost")), goals),
-        "per_second": Panel(right, max(1.3, largest("per_second")), {}),
-    }
+def _servers(run: Run, cell: Cell) -> list[str]:
+    return [server for server in run.servers if run.of(server, cell.key)]
 
 
-def _group(
-    drawing: Drawing, run: Run, columns: dict[str, Panel], cell: str, name: str, y: float
-) -> float:
-    """Draw the bars of one cell, and return where the next may begin."""
-    drawing.text(24, y + 12, name.capitalize(), "head")
-    y += 22
-    servers = [server for server in run.servers if run.of(server, cell)]
-    bottom = y + STEP * len(servers)
-    for place, server in enumerate(servers):
-        top = y + STEP * place
-        drawing.text(LABELS - 8, top + 12.5, NAMES.get(server, server), _text_class(server), "end")
-        for figure, panel in columns.items():
-            chosen = cost_of(cell) if figure == "cost" else figure
-            _bar(drawing, panel, run.ratio(server, FLOOR, cell, chosen), server, top)
-    for panel in columns.values():
-        drawing.line(panel.place(1), y - 4, panel.place(1), bottom, "rule")
-        if goal := panel.goals.get(cell):
-            drawing.line(panel.place(goal), y - 4, panel.place(goal), bottom, "goal")
-            drawing.text(panel.place(goal) + 4, y - 6, f"target {goal:.2f}", "goal-text small")
-    return bottom + 14
+def _ratio(run: Run, server: str, cell: str, column: int) -> float:
+    return run.ratio(server, FLOOR, cell, "per_second" if column else cost_of(cell)) or 0.0
 
 
-def _bar(drawing: Drawing, panel: Panel, ratio: float | None, server: str, top: float) -> None:
-    if ratio is None:
-        return
-    kind = {OURS: "ours", FLOOR: "floor"}.get(server, "other")
-    drawing.bar(panel.left, top, PANEL, BAR, "track")
-    drawing.bar(panel.left, top, panel.place(ratio) - panel.left, BAR, kind)
-    text = f"{ratio:.2f}"
-    inside = "inside small" if kind != "other" else "strong small"
-    drawing.text(panel.left + 8, top + 12, text, inside)
+def _panel(axes: Axes, run: Run, cell: Cell, column: int, theme: Theme) -> None:
+    """Draw the bars of one cell in one column."""
+    servers = _servers(run, cell)
+    ratios = [_ratio(run, server, cell.key, column) for server in servers]
+    every = [_ratio(run, s, c, column) for s in run.servers for c in SHARED_CELLS if run.of(s, c)]
+    reach = max(1.3, 1.05 * max(every))
+    kinds = {OURS: theme.ours, FLOOR: theme.floor}
+    bars(axes, theme, ratios, [kinds.get(server, theme.other) for server in servers], reach)
+    for row, (server, ratio) in enumerate(zip(servers, ratios, strict=True)):
+        colour = "#ffffff" if server in kinds else theme.text
+        told = f"{ratio:.2f}" if ratio else "-"
+        axes.text(0.015 * reach, row, told, color=colour, weight="bold", size=8.5, va="center")
+    axes.axvline(1, color=theme.faint, linewidth=1)
+    names = [NAMES.get(server, server) for server in servers]
+    axes.set_yticks(range(len(servers)), [""] * len(servers) if column else names)
+    if column == 0:
+        axes.get_yticklabels()[0].set(color=theme.text, weight="bold")
+        title = cell.name.capitalize()
+        axes.text(-0.31, 1.03, title, transform=axes.transAxes, **{**theme.head, "size": 9.5})
+        axes.axvline(GOALS[cell.key], color=theme.goal, linewidth=1.6)
+        axes.text(GOALS[cell.key], -0.62, f" target {GOALS[cell.key]:.2f}", **theme.goal_text)
 
 
-def _text_class(server: str) -> str:
-    return "strong" if server == OURS else "faint"
+def _column_head(axes: Axes, column: int, theme: Theme) -> None:
+    title, hint = COLUMNS[column]
+    above = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    axes.annotate(title, (0, 1), (0, 34), **above, **theme.head)
+    axes.annotate(hint, (0, 1), (0, 21), **above, **theme.hint)
 
 
-def _footer(drawing: Drawing, run: Run, y: float) -> float:
+def _foot(figure: Figure, run: Run, theme: Theme) -> None:
     """Name what has no peer: memory, and the cells that only the service serves."""
+    told = []
     if OURS in run.servers:
         resident, _ = run.memory(OURS)
-        drawing.text(24, y + 12, f"{resident:.0f} MB per worker", "head")
-        drawing.text(24, y + 29, f"target: at most {MEMORY_MB} MB", "faint small")
-    x = LABELS + 90.0
+        told.append((f"{resident:.0f} MB per worker", f"target: at most {MEMORY_MB} MB"))
     for cell in CELLS:
         rate = run.mean(OURS, cell.key, "per_second")
         if rate and cell.key not in SHARED_CELLS:
-            drawing.text(x, y + 12, f"{rate:,.0f} per second", "head")
-            drawing.text(x, y + 29, cell.name, "faint small")
-            x += 150
-    return y + 50
+            told.append((f"{rate:,.0f} per second", cell.name))
+    for place, (text, hint) in enumerate(told):
+        x = 0.02 + 0.19 * place
+        figure.text(x, 0.33 / figure.get_figheight(), text, **theme.head)
+        figure.text(x, 0.15 / figure.get_figheight(), hint, **theme.hint)

@@ -9,6 +9,7 @@ from benchmarks.load import CONNECTIONS
 from benchmarks.samples import Run
 from benchmarks.tables import Row, aligned, markdown_table
 from benchmarks.targets import FLOOR, targets
+from benchmarks.themes import embedded
 
 Table = Callable[[Row, list[Row]], str]
 
@@ -31,7 +32,7 @@ def markdown(run: Run) -> str:
     parts = [
         "# Quartermaster beside its peers\n",
         _preface(run),
-        "![CPU and requests, as ratios to LIMIT](results.svg)\n",
+        embedded("results", "CPU and requests, as ratios to LIMIT"),
         f"## Targets\n\n{_targets(run, markdown_table)}\n",
         *cells,
         f"## Memory\n\n{_memory(run, markdown_table)}\n",

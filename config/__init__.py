@@ -16,7 +16,7 @@ from config.production import Production
 from config.testing import Testing
 
 PREFIX = "QM_"
-SECRET_LENGTH = 32
+MIN_SECRET_LENGTH = 32
 ENVIRONMENTS: dict[str, type[Settings]] = {
     "development": Development,
     "production": Production,
@@ -25,11 +25,11 @@ ENVIRONMENTS: dict[str, type[Settings]] = {
 
 
 class SettingsError(Exception):
-    """The settings do not allow a start; the text says which and why."""
+    """The settings are invalid; the text names the setting and the reason."""
 
 
 def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-    """Return the settings that the environment asks for, overrides last."""
+    """Return the settings of an environment; overrides take precedence over its variables."""
     environ = os.environ if environ is None else environ
     settings = _environment(environ.get(f"{PREFIX}ENV") or "development")()
     for name, value in {**_from_environ(settings, environ), **overrides}.items():
@@ -45,7 +45,7 @@ def _environment(name: str) -> type[Settings]:
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
-    """Return a sentence for each variable that looks like a setting and is none."""
+    """Return a sentence for each QM_ variable that is not a setting, such as a misspelt one."""
     environ = os.environ if environ is None else environ
     kinds = typing.get_type_hints(Settings)
     sentences = []
@@ -67,7 +67,7 @@ def _from_environ(settings: Settings, environ: Mapping[str, str]) -> dict[str, A
 
 
 def _parse(variable: str, text: str, hint: Any) -> Any:
-    """Read a variable as the type that its setting is annotated with."""
+    """Convert a variable to the annotated type of its setting."""
     kind = typing.get_origin(hint)
     if kind is not list:
         kind = next((kind for kind in typing.get_args(hint) if kind is not type(None)), hint)
@@ -127,34 +127,35 @@ def _check_argon2(settings: Settings) -> None:
         raise SettingsError(
             f"{PREFIX}ARGON2_MEMORY_KIB is {memory}; argon2 needs 8 for each lane, {8 * lanes}."
         )
-    if settings.ARGON2_TIME_COST * memory > MOST_ARGON2_WORK:
+    if settings.ARGON2_TIME_COST * memory > MAX_ARGON2_WORK:
         raise SettingsError(
             f"{PREFIX}ARGON2_TIME_COST times {PREFIX}ARGON2_MEMORY_KIB must be at most "
-            f"{MOST_ARGON2_WORK}: a sign-in would take longer than a request may."
+            f"{MAX_ARGON2_WORK}: a sign-in would take longer than a request may."
         )
 
 
 def _check_secrets(settings: Settings) -> None:
-    if settings.SECRET_KEY and len(settings.SECRET_KEY) < SECRET_LENGTH:
-        raise SettingsError(f"{PREFIX}SECRET_KEY must have {SECRET_LENGTH} characters or more.")
+    if settings.SECRET_KEY and len(settings.SECRET_KEY) < MIN_SECRET_LENGTH:
+        raise SettingsError(f"{PREFIX}SECRET_KEY must have {MIN_SECRET_LENGTH} characters or more.")
     if "," in (settings.SECRET_KEY or ""):
         raise SettingsError(
             f"{PREFIX}SECRET_KEY must hold no comma: as a former one, it could not stand in "
             f"{PREFIX}SECRET_KEY_FALLBACKS."
         )
-    if any(len(secret) < SECRET_LENGTH for secret in settings.SECRET_KEY_FALLBACKS):
+    if any(len(secret) < MIN_SECRET_LENGTH for secret in settings.SECRET_KEY_FALLBACKS):
         raise SettingsError(
-            f"{PREFIX}SECRET_KEY_FALLBACKS must hold former secrets of {SECRET_LENGTH} characters "
-            "or more, separated by commas; one that has a comma in it cannot stand there."
+            f"{PREFIX}SECRET_KEY_FALLBACKS must hold former secrets of {MIN_SECRET_LENGTH} "
+            "characters or more, separated by commas; one that has a comma in it cannot stand "
+            "there."
         )
 
 
 def _check_number(name: str, value: float) -> None:
-    least = 0 if name in MAY_BE_0 else sys.float_info.min
-    most = MOST.get(name, LARGEST)
-    if not least <= value <= most:  # which nan is not
+    minimum = 0 if name in MAY_BE_0 else sys.float_info.min
+    maximum = MAXIMA.get(name, LARGEST_NUMBER)
+    if not minimum <= value <= maximum:  # also refuses NaN: its comparisons are all false
         span = "at least 0" if name in MAY_BE_0 else "greater than 0"
-        raise SettingsError(f"{PREFIX}{name} is {value}; it must be {span} and at most {most}.")
+        raise SettingsError(f"{PREFIX}{name} is {value}; it must be {span} and at most {maximum}.")
 
 
 REQUIRED = {"production": ("SECRET_KEY", "MONGODB_URI")}
@@ -163,13 +164,20 @@ CHOICES = {
     "LOG_LEVEL": ("DEBUG", "INFO", "WARNING", "ERROR"),
     "OPENAPI_VERSION": ("3.0.2", "3.0.3"),
 }
-# As app.storage.password_costs has it.
-MOST_ARGON2_WORK = 4_000_000
+# Equal to the limit in app.storage.password_costs, which config cannot import.
+MAX_ARGON2_WORK = 4_000_000
 MAY_BE_0 = (
-    *("AUTH_CACHE_SECONDS", "TOTAL_CACHE_SECONDS", "ONLINE_TTL_SECONDS"),
-    *("PASSWORD_CACHE_SECONDS", "HASH_LINE", "MAIL_LINE"),
-    *("TRUSTED_PROXIES", "REQUESTS_PER_MINUTE"),
-    *("DRAIN_SECONDS", "MAX_REQUESTS", "MAX_REQUESTS_JITTER"),
+    "AUTH_CACHE_SECONDS",
+    "TOTAL_CACHE_SECONDS",
+    "ONLINE_TTL_SECONDS",
+    "PASSWORD_CACHE_SECONDS",
+    "HASH_LINE",
+    "MAIL_LINE",
+    "TRUSTED_PROXIES",
+    "REQUESTS_PER_MINUTE",
+    "DRAIN_SECONDS",
+    "MAX_REQUESTS",
+    "MAX_REQUESTS_JITTER",
 )
-LARGEST = 2**31 - 1
-MOST = {"PORT": 65535, "MAIL_PORT": 65535, "ARGON2_PARALLELISM": 255}
+LARGEST_NUMBER = 2**31 - 1
+MAXIMA = {"PORT": 65535, "MAIL_PORT": 65535, "ARGON2_PARALLELISM": 255}

@@ -2,4 +2,4 @@ from config.base import Settings
 
 
 class Development(Settings):
-    """Runs out of the box: an embedded MongoDB and a secret of its own."""
+    """Runs without configuration: with an embedded MongoDB and a generated secret."""

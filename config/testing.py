@@ -8,7 +8,9 @@ class Testing(Settings):
 
     ENV: str = "testing"
     TESTING: bool = True
-    SECRET_KEY: str | None = "a secret that only the tests use: 32+ long"  # noqa: S105 (it guards nothing)
+    # Answer unexpected errors, as production does; Flask would raise them in the test client.
+    PROPAGATE_EXCEPTIONS: bool = False
+    SECRET_KEY: str | None = "a secret that only the tests use: 32+ long"  # noqa: S105 (not a real secret)
     MONGODB_URI: str | None = "mongomock://localhost"
     MONGODB_SELECTION_SECONDS: float = 2.0
     AUTH_CACHE_SECONDS: float = 0.0

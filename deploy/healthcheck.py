@@ -1,4 +1,4 @@
-"""Ends well if the process in this container answers; for Docker's HEALTHCHECK."""
+"""Exits with 0 if the process in this container answers; for Docker's HEALTHCHECK."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 import socket
 import sys
 
-SECONDS = 4
+TIMEOUT_SECONDS = 4
 
 
 def is_healthy(path: str) -> bool:
-    """Ask over the Unix socket, which needs neither a proxy nor a port."""
+    """Request /healthz over the Unix socket, independently of nginx."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(SECONDS)
+        connection.settimeout(TIMEOUT_SECONDS)
         try:
             connection.connect(path)
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")

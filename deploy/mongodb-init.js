@@ -1,28 +1,28 @@
-// Makes a replica set and the accounts:  mongosh --quiet --nodb mongodb-init.js
+// Creates the replica set and the accounts:  mongosh --quiet --nodb mongodb-init.js
 //
-// MONGODB_HOST              the server to ask; while nobody has an account, this machine's own
-// MONGODB_MEMBERS           all servers of the set, with commas; that one alone, if not given
-// MONGODB_ROOT_PASSWORD     for root, who may do everything
-// MONGODB_PASSWORD          for quartermaster, the application
-// MONGODB_BACKUP_PASSWORD   for backup, if there is to be one
+// MONGODB_HOST              the server to connect to; localhost until there is an account
+// MONGODB_MEMBERS           all members of the replica set, comma-separated; default: MONGODB_HOST
+// MONGODB_ROOT_PASSWORD     of the account root
+// MONGODB_PASSWORD          of the account quartermaster, for the application
+// MONGODB_BACKUP_PASSWORD   of the account backup, optional
 //
-// Safe to repeat: what is there stays, and the two lesser passwords become those that are given.
+// Idempotent: an existing replica set and root are kept; the other two passwords are updated.
 
 const host = process.env.MONGODB_HOST || "localhost:27017";
 const members = (process.env.MONGODB_MEMBERS || host).split(",");
-const PATIENCE = 120;
+const TIMEOUT_SECONDS = 120;
 const AUTHENTICATION_FAILED = 18;
 const NOT_YET_INITIALIZED = 94;
 const UNAUTHORIZED = 13;
 
-// Until a member is elected, which takes a dozen seconds, nobody can write.
-function wait_for(what, holds) {
-  for (let tries = 0; tries < PATIENCE * 5; tries++) {
-    const found = holds();
+// The election of a primary, before which there are no writes, takes about a dozen seconds.
+function wait_for(failure, condition) {
+  for (let tries = 0; tries < TIMEOUT_SECONDS * 5; tries++) {
+    const found = condition();
     if (found) return found;
     sleep(200);
   }
-  throw new Error(`${what} in ${PATIENCE} seconds.`);
+  throw new Error(`${failure} in ${TIMEOUT_SECONDS} seconds.`);
 }
 
 function connect_as(credentials) {
@@ -48,15 +48,16 @@ function initiate(admin) {
     admin.runCommand({ replSetGetStatus: 1 });
   } catch (error) {
     if (error.code !== NOT_YET_INITIALIZED) throw error;
-    // The first goes before the others, for accounts can only be made where one can write.
+    // The first member, to which this script connects, has the highest priority: only the primary
+    // accepts the writes that create accounts.
     const list = members.map((host, _id) => ({ _id, host, priority: _id === 0 ? 2 : 1 }));
     admin.runCommand({ replSetInitiate: { _id: "qm", members: list } });
   }
   wait_for(`${host} did not become the primary`, () => admin.hello().isWritablePrimary);
 }
 
-// Whoever asks from the machine itself may make the first account, and no more than that.
-function begin() {
+// MongoDB's localhost exception: without any account, a local client may create the first one.
+function create_root() {
   const admin = connect_as("");
   try {
     initiate(admin);
@@ -67,7 +68,7 @@ function begin() {
   admin.createUser({ user: "root", pwd: process.env.MONGODB_ROOT_PASSWORD, roles: ["root"] });
 }
 
-function keep_account(database, user, pwd, roles) {
+function create_or_update_account(database, user, pwd, roles) {
   if (database.getUser(user)) database.updateUser(user, { pwd, roles });
   else database.createUser({ user, pwd, roles });
 }
@@ -77,16 +78,16 @@ try {
   admin = connect_as_root();
 } catch (error) {
   if (error.code !== AUTHENTICATION_FAILED) throw error;
-  begin();
+  create_root();
   admin = connect_as_root();
 }
 initiate(admin);
 
-// dbAdmin is for "quartermaster db init", which makes indexes and validators.
-keep_account(admin.getSiblingDB("quartermaster"), "quartermaster", process.env.MONGODB_PASSWORD, [
+// dbAdmin is for "quartermaster db init", which creates indexes and validators.
+create_or_update_account(admin.getSiblingDB("quartermaster"), "quartermaster", process.env.MONGODB_PASSWORD, [
   { role: "readWrite", db: "quartermaster" },
   { role: "dbAdmin", db: "quartermaster" },
 ]);
 if (process.env.MONGODB_BACKUP_PASSWORD)
-  keep_account(admin, "backup", process.env.MONGODB_BACKUP_PASSWORD, ["backup", "restore"]);
+  create_or_update_account(admin, "backup", process.env.MONGODB_BACKUP_PASSWORD, ["backup", "restore"]);
 print("The replica set and the accounts are ready.");

@@ -1,4 +1,4 @@
-"""Documents with one thing wrong on each, and what db check says of it."""
+"""Documents with one fault each, and the line that db check prints for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EMPTY = {"ItemId": NIL, "Quantity": 0}
 APPLE = {"ItemId": ITEM, "Quantity": 1}
 ENTRY = {"Operation": "give", "Key": "k", "Answer": {}, "Fingerprint": "f", "At": NOW}
 
-# A name, what is wrong with it, what is said of that, and whether it can be repaired.
+# Name: the fields that are broken, the fault that is reported, and whether it can be repaired.
 PLAYERS = {
     "no journal": ({"Journal": ABSENT}, "Journal is missing", True),
     "journal map": ({"Journal": {"3": ENTRY}}, "Journal is a map, not a list", True),
@@ -130,21 +130,21 @@ BAGS = {
 }
 
 
-def spoil(db):
-    """Store one document with each damage, and yield a name in the report, a fault and its hope."""
+def store_broken(db):
+    """Store every document; yields its name in the report, its fault and if that is repairable."""
     owner = make_user(Name="Owner")
     db.users.insert_one(owner)
-    for name, (damage, fault, hope) in PLAYERS.items():
+    for name, (changes, fault, is_repairable) in PLAYERS.items():
         player = make_player(Name=name, **{"UserId": owner["_id"]})
-        yield _stored(db.players, player, damage, name), fault, hope
-    for name, (damage, fault, hope) in USERS.items():
-        yield _stored(db.users, make_user(Name=name), damage, name), fault, hope
-    for damage, fault, hope in BAGS.values():
-        yield _stored(db.bags, make_bag(), damage, None), fault, hope
+        yield _stored(db.players, player, changes, name), fault, is_repairable
+    for name, (changes, fault, is_repairable) in USERS.items():
+        yield _stored(db.users, make_user(Name=name), changes, name), fault, is_repairable
+    for changes, fault, is_repairable in BAGS.values():
+        yield _stored(db.bags, make_bag(), changes, None), fault, is_repairable
 
 
-def _stored(collection, document, damage, name):
-    spoilt = {k: v for k, v in {**document, **damage}.items() if v is not ABSENT}
-    collection.insert_one(spoilt, bypass_document_validation=True)
+def _stored(collection, document, changes, name):
+    broken = {k: v for k, v in {**document, **changes}.items() if v is not ABSENT}
+    collection.insert_one(broken, bypass_document_validation=True)
     shown = f" ({name if name.isprintable() else repr(name)})" if name else ""
     return f"{collection.name} {document['_id']}{shown}"

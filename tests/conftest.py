@@ -9,7 +9,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 import config
-from app import add_parts
+from app import add_services
 from app.database import COLLECTIONS
 from app.storage.client import Storage
 from app.storage.embedded.lease import Lease
@@ -113,7 +113,7 @@ def app(applications, settings, extend_app):
     storage = service(app, Storage)
     # New services have empty caches, and undo whatever a test has replaced.
     app.config.from_object(settings)
-    add_parts(app, settings, storage)
+    add_services(app, settings, storage)
     yield app
     if storage.is_mock:
         empty(storage.db)

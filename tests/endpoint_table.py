@@ -1,8 +1,8 @@
-"""Every door of the service and who may pass it, as the API document and the decisions say.
+"""Every route of the service and the roles that it needs, as docs/contract.rst has them.
 
-Written down by hand and not asked of the code, which would only agree with itself. Section 5 of
-the document: all endpoints are guarded; 20 to 31 need users.query; 29 and 30 Users.Manage as well.
-For 1 to 19 it is enough to be allowed to use the API at all. A plus marks what was decided beyond.
+Written by hand, because a table made from the code would only agree with itself. See the sections
+contract-player-endpoints, contract-user-endpoints and contract-roles; a plus marks what is not one
+of the 31 numbered endpoints.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Worlds for laws: users, players and bags with everything that can be stored on them."""
+"""Hypothesis strategies for users, players and bags with everything that can be stored on them."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ NAMES = st.one_of(
         ["Ünïcode Ægir", "名前", "e\u0301lan", "STRASSE", "straße", "👑 King", "a" * 255]
     ),
 ).filter(is_usable)
-# MongoDB keeps milliseconds.
-# One NaN of the many: text does not tell them apart.
+# One of the many NaNs: their payload bits do not survive as text.
 FLOATS = st.floats().map(lambda value: math.nan if math.isnan(value) else value)
+# MongoDB stores milliseconds.
 MOMENTS = st.datetimes(
     datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(timezone.utc)
 ).map(lambda moment: moment.replace(microsecond=moment.microsecond // 1000 * 1000))
@@ -52,18 +52,30 @@ def slot_maps(size):
     return st.dictionaries(st.integers(0, size - 1).map(str), SLOTS, max_size=4)
 
 
-# What a game may store of its own, beyond what JSON knows.
-FOREIGN = st.one_of(
-    *(st.none(), st.booleans(), INT64, FLOATS, TEXTS, MOMENTS, st.binary(max_size=9)),
+# Values that a game may store in fields of its own, BSON types without a JSON form included.
+BSON_VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    INT64,
+    FLOATS,
+    TEXTS,
+    MOMENTS,
+    st.binary(max_size=9),
     st.sampled_from(
         [
-            *(ObjectId("6af9680f8ea5d5fe7c22fa48"), Decimal128("1.50"), Int64(7), Timestamp(1, 2)),
-            *(Binary(b"x", 5), Binary(uuid.UUID(int=7).bytes, 4), Regex("a.b", "i"), -0.0),
+            ObjectId("6af9680f8ea5d5fe7c22fa48"),
+            Decimal128("1.50"),
+            Int64(7),
+            Timestamp(1, 2),
+            Binary(b"x", 5),
+            Binary(uuid.UUID(int=7).bytes, 4),
+            Regex("a.b", "i"),
+            -0.0,
         ]
     ),
 )
-FURTHER = st.recursive(
-    FOREIGN,
+GAME_FIELDS = st.recursive(
+    BSON_VALUES,
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
         st.dictionaries(st.sampled_from(["a", "Rank", "ä ö", "x-y"]), inner, max_size=3),
@@ -78,7 +90,9 @@ def player_documents(draw):
     counts = ("Level", "Exp", "PlayTimeSeconds")
     record = {
         **players.defaults(NOW),
-        **{"Id": draw(GUIDS), "Name": draw(NAMES), "UserId": draw(GUIDS)},
+        "Id": draw(GUIDS),
+        "Name": draw(NAMES),
+        "UserId": draw(GUIDS),
         **{name: draw(INT64) for name in numbers},
         **{name: draw(COUNTS) for name in counts},
         **{name: draw(TEXTS) for name in ("ClassName", "MapName", "Sprite", "Face")},
@@ -87,16 +101,20 @@ def player_documents(draw):
         "CreationDate": draw(MOMENTS),
         **{name: draw(st.lists(INT64, max_size=3)) for name in ("Vitals", "Equipment")},
         "BaseStats": draw(st.lists(INT64, min_size=5, max_size=5)),
-        **{"ClassId": draw(GUIDS | st.just(NIL)), "MapId": draw(GUIDS | st.just(NIL))},
-        **{"Inventory": draw(slot_maps(35)), "Bank": draw(slot_maps(100))},
-        "Spells": _numbered(draw(st.lists(GUIDS, max_size=4, unique=True))),
+        "ClassId": draw(GUIDS | st.just(NIL)),
+        "MapId": draw(GUIDS | st.just(NIL)),
+        "Inventory": draw(slot_maps(35)),
+        "Bank": draw(slot_maps(100)),
+        "Spells": _by_slot(draw(st.lists(GUIDS, max_size=4, unique=True))),
         "Variables": draw(st.dictionaries(GUIDS, INT64 | st.booleans(), max_size=4)),
     }
-    further = st.dictionaries(st.sampled_from(["Guild", "Title", "Ünïcode", "a b"]), FURTHER)
-    return players.stored({**record, **draw(further)})
+    game_fields = st.dictionaries(
+        st.sampled_from(["Guild", "Title", "Ünïcode", "a b"]), GAME_FIELDS
+    )
+    return players.stored({**record, **draw(game_fields)})
 
 
-def _numbered(spells):
+def _by_slot(spells):
     return {str(slot): spell for slot, spell in enumerate(spells)}
 
 
@@ -121,15 +139,17 @@ def bag_documents(draw):
 DOCUMENTS = {"players": player_documents(), "users": user_documents(), "bags": bag_documents()}
 
 
-def worlds(least=2, most=5):
-    """Some documents of each kind, of which none is in another's way."""
+def worlds(min_size=2, max_size=5):
+    """Lists of documents of each kind, without duplicate keys."""
 
-    def different(kind):
+    def unique(kind):
         keys = [lambda document: document["_id"]]
         if kind != "bags":
             keys.append(lambda document: name_key(document["Name"]))
         if kind == "users":
             keys.append(lambda document: email_key(document["Email"]))
-        return st.lists(DOCUMENTS[kind], min_size=least, max_size=most, unique_by=tuple(keys))
+        return st.lists(
+            DOCUMENTS[kind], min_size=min_size, max_size=max_size, unique_by=tuple(keys)
+        )
 
-    return st.fixed_dictionaries({kind: different(kind) for kind in DOCUMENTS})
+    return st.fixed_dictionaries({kind: unique(kind) for kind in DOCUMENTS})

@@ -1,4 +1,4 @@
-"""Who calls: the account behind an access token, with its current roles."""
+"""Callers: the account behind an access token, with its current roles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.auth.tokens import Claims
 from app.errors import RoleMissing, Unauthorized
 from app.storage.client import Storage
 
-REMEMBERED = 10_000
+CACHE_SIZE = 10_000
 
 
 class Caller(NamedTuple):
@@ -27,7 +27,7 @@ class Caller(NamedTuple):
 
 
 class Callers:
-    """Knows callers for a few seconds each, so that a change of roles or tokens soon counts."""
+    """Caches callers for a few seconds, so that a change of roles or tokens soon takes effect."""
 
     def __init__(
         self, storage: Storage, seconds: float, clock: Callable[[], float] = time.monotonic
@@ -35,26 +35,26 @@ class Callers:
         self._db = storage.db
         self._seconds = seconds
         self._clock = clock
-        self._known: dict[str, tuple[float, Caller]] = {}
+        self._cache: dict[str, tuple[float, Caller]] = {}
 
     def get(self, claims: Claims) -> Caller:
-        """Return the caller, or raise Unauthorized where its tokens or its account are gone."""
-        known = self._known.get(claims.chain)
+        """Return the caller, or raise Unauthorized if its chain or its account is gone."""
+        cached = self._cache.get(claims.chain)
         now = self._clock()
-        if known and now < known[0]:
-            return known[1]
+        if cached and now < cached[0]:
+            return cached[1]
         caller = self._read(claims)
-        if len(self._known) >= REMEMBERED:
-            self._known.clear()
-        self._known[claims.chain] = (now + self._seconds, caller)
+        if len(self._cache) >= CACHE_SIZE:
+            self._cache.clear()
+        self._cache[claims.chain] = (now + self._seconds, caller)
         return caller
 
     def forget(self) -> None:
-        """Ask the storage again about everyone, after a change that this worker made itself."""
-        self._known.clear()
+        """Empty the cache, after a change that this worker made itself."""
+        self._cache.clear()
 
     def _read(self, claims: Claims) -> Caller:
-        # A chain lives while a token of it may still be used.
+        # A chain is valid while one of its refresh tokens is unused.
         chain = {"Chain": claims.chain, "Used": False, "UserId": claims.user_id}
         fields = {"Name": 1, "Power": 1, "PasswordVersion": 1}
         user = self._db["users"].find_one({"_id": claims.user_id}, fields)

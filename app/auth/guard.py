@@ -1,4 +1,4 @@
-"""The guard at the door: the decorator that every view carries."""
+"""The decorator that checks the roles of a caller; every view has one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ quotas = current(Quotas)
 
 
 def required(*roles: Role) -> Callable[[View], View]:
-    """Let only callers in who have these roles; the role to use the API at all is among them."""
+    """Require these roles of a caller, and always the role api."""
     needed = tuple(dict.fromkeys((Role.API, *roles)))
 
     def decorator(view: View) -> View:
@@ -44,13 +44,13 @@ def required(*roles: Role) -> Callable[[View], View]:
 
 
 def public(view: View) -> View:
-    """Let everybody in, on purpose."""
+    """Declare that a view needs no role."""
     view.access = ()  # type: ignore[attr-defined] # what the Blueprint looks for
     return view
 
 
 def identify() -> Caller:
-    """Return who calls, or raise Unauthorized."""
+    """Return the caller of this request, or raise Unauthorized."""
     environ = current_environ.get()
     scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "bearer":
@@ -61,13 +61,13 @@ def identify() -> Caller:
 
 
 def caller() -> Caller:
-    """Return who was let in to this view."""
+    """Return the caller that the decorator admitted to this view."""
     known: Caller = current_environ.get()[CALLER]
     return known
 
 
 def check_every_view(app: Flask) -> None:
-    """Refuse an application with a view that says neither whom it lets in nor that it is open."""
+    """Refuse an application with a view that has neither a role nor is declared public."""
     for endpoint, view in app.view_functions.items():
         if not hasattr(view, "access"):
             raise UnguardedView(f"The view '{endpoint}' has no role decorator.")

@@ -1,4 +1,4 @@
-"""Making guesses expensive: attempts at passwords, codes and tokens are counted."""
+"""Rate limits on guessing passwords, codes and tokens."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ attempts = current(Attempts)
 
 
 class Guess:
-    """An attempt that is about to be made, and whose failures it counts among."""
+    """An attempt to be made, with the account and the client under which a failure counts."""
 
     def __init__(self, **of: str) -> None:
         self._of = of
 
     def refuse_if_locked(self) -> None:
-        """Raise RateLimited where the attempt would not be looked at; this costs one read."""
+        """Raise RateLimited if the attempt would be refused; this costs one read."""
         attempts.refuse_if_locked(**self._of)
 
     def counted(self) -> AbstractContextManager[None]:
-        """Allow the attempt, unless there were too many failures; a refusal within is one."""
+        """Allow the attempt unless the limit is used up; an error within counts as a failure."""
         return attempts.one(**self._of)
 
 
@@ -33,21 +33,21 @@ def guess_at(user_id: str) -> Guess:
     return Guess(account=user_id, address=client_address())
 
 
-def guess_at_nobody(name: str) -> Guess:
-    """Return an attempt at a name that no account has, which nobody can tell from one that has."""
-    return Guess(account=_nobody(name), address=client_address())
+def guess_at_unknown_name(name: str) -> Guess:
+    """Return an attempt at a name without an account, limited alike so that it reveals nothing."""
+    return Guess(account=_unknown_name_key(name), address=client_address())
 
 
 def guess_of_caller(user_id: str) -> Guess:
-    """Return a caller's attempt at an account.
+    """Return an attempt at an account through a caller of the API.
 
-    Behind a web site's one address are all of its visitors, and what the site itself does.
+    It counts by caller and not by address: all visitors of a web site share the site's address.
     """
     return Guess(account=user_id, caller=guard.caller().id)
 
 
-def guess_of_caller_at_nobody(name: str) -> Guess:
-    return Guess(account=_nobody(name), caller=guard.caller().id)
+def guess_of_caller_at_unknown_name(name: str) -> Guess:
+    return Guess(account=_unknown_name_key(name), caller=guard.caller().id)
 
 
 def guess_from_here() -> Guess:
@@ -55,6 +55,6 @@ def guess_from_here() -> Guess:
     return Guess(address=client_address())
 
 
-def _nobody(name: str) -> str:
-    # A digest, because a stranger chooses the name, and its length.
+def _unknown_name_key(name: str) -> str:
+    # A digest: the client chooses the name, and its length.
     return f"name {hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"

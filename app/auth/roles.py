@@ -1,4 +1,4 @@
-"""Roles, and the Power flags of an account that they are. Pure."""
+"""Roles, and the Power flags of an account that stand for them. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.errors import Conflict, Invalid
 
 
 class Role(Enum):
-    """What an account may be allowed to do through the API."""
+    """The roles of the API."""
 
     API = "api"
     USERS_QUERY = "users.query"
@@ -30,33 +30,33 @@ FLAGS = {
     Role.USERS_QUERY: "ApiPersonalInformation",
     Role.USERS_MANAGE: "ApiUserManagement",
 }
-# Each role rests on the one before it.
-NEEDS = {Role.USERS_QUERY: Role.API, Role.USERS_MANAGE: Role.USERS_QUERY}
+# Each role requires the one before it.
+REQUIRES = {Role.USERS_QUERY: Role.API, Role.USERS_MANAGE: Role.USERS_QUERY}
 
 Power = Mapping[str, bool]
 
 
 def roles_of(power: Power) -> frozenset[Role]:
-    """Return the roles that a Power amounts to; one without what it rests on does not count."""
+    """Return the roles of a Power; a role without the one that it requires does not count."""
     held: set[Role] = set()
     for role, flag in FLAGS.items():
-        if power.get(flag) and (role not in NEEDS or NEEDS[role] in held):
+        if power.get(flag) and (role not in REQUIRES or REQUIRES[role] in held):
             held.add(role)
     return frozenset(held)
 
 
 def granted(power: Power, role: Role) -> dict[str, bool]:
     """Return the Power with one role more."""
-    needed = NEEDS.get(role)
+    needed = REQUIRES.get(role)
     if needed and needed not in roles_of(power):
         raise Conflict(f"The role '{role.value}' needs '{needed.value}': grant that first.")
     return {**power, FLAGS[role]: True}
 
 
 def revoked(power: Power, role: Role) -> dict[str, bool]:
-    """Return the Power without a role, and without those that rest on it."""
+    """Return the Power without a role, and without those that require it."""
     gone = {role}
-    for other, needed in NEEDS.items():
+    for other, needed in REQUIRES.items():
         if needed in gone:
             gone.add(other)
     return {**power, **{FLAGS[role]: False for role in gone}}

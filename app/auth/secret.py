@@ -11,44 +11,46 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app.errors import QuartermasterError
-from config import SECRET_LENGTH
+from config import MIN_SECRET_LENGTH
 
 log = logging.getLogger("quartermaster")
 
 
 def signing_keys(chosen: str | None, fallbacks: list[str], data_dir: str) -> list[str]:
-    """Return the key that signs, then those still accepted; a key of our own where none is set."""
-    return [chosen or _kept_key(Path(data_dir)), *fallbacks]
+    """Return the signing key, generated if none is set, then former keys still accepted."""
+    return [chosen or _key_from_file(Path(data_dir)), *fallbacks]
 
 
-def _kept_key(folder: Path) -> str:
-    """Make a key once and keep it, so that tokens outlive a restart and all workers agree."""
+def _key_from_file(folder: Path) -> str:
+    """Generate a key once and keep it in a file, so that tokens survive a restart."""
     path = folder / "secret_key"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Of several workers that find no key, the first makes one, and the others read it.
+        # Under a lock: of several workers that start together, one generates the key.
         with _locked(folder):
-            return _read(path) or _make(path)
+            return _read(path) or _generate(path)
     except OSError as error:
         way_out = "Remove it, or choose a key with QM_SECRET_KEY."
         raise QuartermasterError(f"{path} cannot be used: {error.strerror}. {way_out}") from error
 
 
 def _read(path: Path) -> str | None:
-    """Return the kept key; what a full disk or a crash leaves of one (nothing, zeros) is none."""
+    """Return the key in the file; None for what a full disk or a crash leaves (nothing, zeros)."""
     try:
         key = path.read_bytes().decode()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
         key = ""
-    if len(key.strip()) >= SECRET_LENGTH and key.strip().isprintable():
+    if len(key.strip()) >= MIN_SECRET_LENGTH and key.strip().isprintable():
         return key
-    log.warning("%s held no key of %s characters or more: a new one is made.", path, SECRET_LENGTH)
+    log.warning(
+        "%s held no key of %s characters or more: a new one is made.", path, MIN_SECRET_LENGTH
+    )
     return None
 
 
-def _make(path: Path) -> str:
+def _generate(path: Path) -> str:
     key = secrets.token_urlsafe(48)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:

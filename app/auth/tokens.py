@@ -1,4 +1,4 @@
-"""Access tokens: signed, so that checking one costs no look-up."""
+"""Access tokens: signed, so that verifying one needs no database."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from itsdangerous.encoding import base64_decode, base64_encode
 
 from app.errors import Unauthorized
 
-REMEMBERED = 4096
+CACHE_SIZE = 4096
 LONGEST = 512
 
 
 class Claims(NamedTuple):
-    """What an access token says: whose it is, of which chain of refresh tokens, and until when."""
+    """The content of an access token: the user, the chain of refresh tokens, and the expiry."""
 
     user_id: str
     chain: str
@@ -33,7 +33,7 @@ class AccessTokens:
         self, keys: list[str], lifetime: int, clock: Callable[[], float] | None = None
     ) -> None:
         self.lifetime = lifetime
-        # One that all machines share: what one of them issues, another checks.
+        # The database's clock: one machine may check what another has issued.
         self.now = clock or time.time
         newest_last = list(reversed(keys))
         self._signer = Signer(
@@ -42,16 +42,16 @@ class AccessTokens:
             key_derivation="hmac",
             digest_method=hashlib.sha256,
         )
-        # A caller shows the same token many times. Only good ones are remembered.
-        self._verified = functools.lru_cache(REMEMBERED)(self._verify)
+        # A caller sends the same token many times. lru_cache caches no exceptions.
+        self._verified = functools.lru_cache(CACHE_SIZE)(self._verify)
 
     def issue(self, user_id: str, chain: str, now: int) -> str:
-        """Return a token that lives from now on."""
+        """Return a token whose lifetime begins now."""
         payload = orjson.dumps([user_id, chain, now + self.lifetime])
         return self._signer.sign(base64_encode(payload)).decode()
 
     def check(self, token: str) -> Claims:
-        """Return what a token says, or raise Unauthorized."""
+        """Return the claims of a valid token, or raise Unauthorized."""
         if len(token) > LONGEST:
             raise Unauthorized
         claims = self._verified(token)
@@ -62,17 +62,18 @@ class AccessTokens:
     def _verify(self, token: str) -> Claims:
         try:
             payload = self._signer.unsign(token)
-            if not _is_ours(token.rpartition(".")[2]):
+            if not _is_canonical(token.rpartition(".")[2]):
                 raise Unauthorized
             return Claims(*orjson.loads(base64_decode(payload)))
         except (BadData, ValueError, TypeError):
-            # A token of ours that says something else is of another version of this program.
+            # TypeError: a token with other claims, issued by another version of this program.
             raise Unauthorized from None
 
 
-def _is_ours(signature: str) -> bool:
-    """Tell whether a signature is spelled as we spell it; a reader of base64 takes many spellings.
+def _is_canonical(signature: str) -> bool:
+    """Tell whether a signature is canonical base64.
 
-    It passes over padding, signs of other alphabets and the last bits. One token would be many.
+    The decoder ignores padding, foreign characters and trailing bits, so that one token could be
+    spelled in many ways, each with a cache entry of its own.
     """
     return base64_encode(base64_decode(signature)).decode() == signature

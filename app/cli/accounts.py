@@ -47,10 +47,10 @@ def create_user(name: str, email: str, password_stdin: bool) -> None:
     password = sys.stdin.buffer.readline().rstrip(b"\r\n")
     if not password:
         raise Invalid("Standard input holds no password.")
-    # Hashed first as a client would do it.
+    # Clients never send a password, but its SHA-256: that is what is stored as an argon2 hash.
     sha256 = hashlib.sha256(password).hexdigest()
     account = users.create(name, email, passwords.hash(sha256))
-    leave_a_line("created the user %s (%s)", account["Name"], account["_id"])
+    audit_log("created the user %s (%s)", account["Name"], account["_id"])
     click.echo(f"Created the user {account['Name']} ({account['_id']}).")
 
 
@@ -61,7 +61,7 @@ def grant_role(name: str, role: str) -> None:
     """Give a user a role: api, users.query or users.manage."""
     chosen = Role.parse(role)
     power = users.change_power(Lookup.parse(name), partial(granted, role=chosen))
-    leave_a_line("granted the role %s to %s", chosen.value, name)
+    audit_log("granted the role %s to %s", chosen.value, name)
     show_roles(name, power)
 
 
@@ -72,7 +72,7 @@ def revoke_role(name: str, role: str) -> None:
     """Take a role from a user, and those that rest on it."""
     chosen = Role.parse(role)
     power = users.change_power(Lookup.parse(name), partial(revoked, role=chosen))
-    leave_a_line("revoked the role %s of %s", chosen.value, name)
+    audit_log("revoked the role %s of %s", chosen.value, name)
     show_roles(name, power)
 
 
@@ -83,16 +83,16 @@ def list_roles(name: str) -> None:
     show_roles(name, users.get(Lookup.parse(name), "Power")["Power"])
 
 
-def leave_a_line(what: str, *names: str) -> None:
-    """Log who did what at the command line, where no request is logged."""
-    log.info(f"The system user %s {what} at the command line.", system_user(), *names)
+def audit_log(action: str, *names: str) -> None:
+    """Log an administrative action, which no request log would show."""
+    log.info(f"The system user %s {action} at the command line.", system_user(), *names)
 
 
 def system_user() -> str:
-    """Return who runs this, by the system's word and not by a variable's."""
+    """Return the name of the real user id; $USER and $LOGNAME can be forged."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # as in a container
+    except KeyError:  # no passwd entry, as in a container
         return str(os.getuid())
 
 
@@ -110,6 +110,6 @@ def token(name: str) -> None:
     if Role.API not in roles_of(account["Power"]):
         raise Invalid(f"{name} lacks the role 'api'; quartermaster api grant {name} api gives it.")
     issued = current(RefreshTokens).issue(account["_id"], account["PasswordVersion"])
-    leave_a_line("made an access token of %s", name)
+    audit_log("made an access token of %s", name)
     tokens = current(AccessTokens)
     click.echo(tokens.issue(issued.user_id, issued.chain, int(tokens.now())))

@@ -1,4 +1,4 @@
-"""quartermaster openapi, postman: the API described for machines."""
+"""quartermaster openapi and postman."""
 
 from __future__ import annotations
 

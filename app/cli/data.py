@@ -10,18 +10,15 @@ import click
 from flask import current_app
 from flask.cli import with_appcontext
 
-from app.database import COLLECTIONS
-from app.demo.seed import seed_world
-from app.demo.world import guid
+from app.demo.seed import holds_other_players, seed_world
 from app.errors import Conflict
 from app.http.context import current
-from app.progress import progress
-from app.storage import bulk, password_costs
+from app.storage import bulk
 from app.storage.client import Storage
-from app.storage.schema.collections import init_collections, init_database
-from app.transfer.files import opened_output
-from app.transfer.records import RECORDS, export_line
-from app.transfer.validate import check
+from app.transfer.files import open_output
+from app.transfer.records import RECORDS
+from app.transfer.store import export_documents, write_documents
+from app.transfer.validate import validate_file
 from app.users.passwords import Passwords
 
 FAULTS_SHOWN = 20
@@ -48,21 +45,14 @@ def seed(players: int, users: int, yes: bool, into_production: bool) -> None:
             "seed is not for production: the password of its accounts is public. "
             "--into-production does it all the same."
         )
-    if not yes and _holds_others(players):
-        _ask_to_mix()
+    if not yes and holds_other_players(storage, players):
+        _confirm_adding_to_other_players()
     seed_world(storage, passwords, players, users)
     click.echo(f"Seeded {players} players and {users} users.")
 
 
-def _holds_others(players: int) -> bool:
-    """Tell whether there are players that no seed has made."""
-    stored = storage.db["players"]
-    ours = {guid("player", index) for index in range(max(players, stored.count_documents({})))}
-    return any(document["_id"] not in ours for document in stored.find({}, ["_id"]))
-
-
-def _ask_to_mix() -> None:
-    """Ask whoever sits at a terminal; a script has to say so itself."""
+def _confirm_adding_to_other_players() -> None:
+    """Ask on a terminal; a script cannot answer, and has to pass --yes."""
     sentence = f"The database '{storage.db.name}' holds players that seed has not made."
     if not sys.stdin.isatty():
         raise Conflict(f"{sentence} --yes adds to them.")
@@ -79,22 +69,18 @@ def import_records(kind: str, file: IO[bytes]) -> None:
     Every line is checked before anything is written. A record replaces the one with its Id.
     """
     with closing(bulk.Spool()) as spool:
-        faults = list(check(kind, file, spool))
-        for fault in faults[:FAULTS_SHOWN]:
-            click.echo(fault, err=True)
-        if faults:
-            more = f", of which {FAULTS_SHOWN} are shown" if len(faults) > FAULTS_SHOWN else ""
-            noun = "fault" if len(faults) == 1 else "faults"
-            raise click.ClickException(f"{len(faults)} {noun}{more}; nothing was written.")
-        if kind == "users":
-            costs = {password_costs.cost_of(user["PasswordHash"]) for user in spool}
-            password_costs.note(storage.db, *costs)
-        init_collections(storage.db, COLLECTIONS)
-        with progress(f"Writing {kind}", len(spool)) as advance:
-            for count in bulk.write(storage.db[kind], spool):
-                advance(count)
-        init_database(storage.db, COLLECTIONS)
+        _refuse_faults(list(validate_file(kind, file, spool)))
+        write_documents(storage, kind, spool)
         click.echo(f"Imported {len(spool)} {kind}.")
+
+
+def _refuse_faults(faults: list[str]) -> None:
+    for fault in faults[:FAULTS_SHOWN]:
+        click.echo(fault, err=True)
+    if faults:
+        more = f", of which {FAULTS_SHOWN} are shown" if len(faults) > FAULTS_SHOWN else ""
+        noun = "fault" if len(faults) == 1 else "faults"
+        raise click.ClickException(f"{len(faults)} {noun}{more}; nothing was written.")
 
 
 @click.command()
@@ -110,12 +96,5 @@ def export(kind: str, path: str) -> None:
     readable by its owner alone, and to be kept as safe as the database. Standard output that is a
     file which others can read is refused for them.
     """
-    record = RECORDS[kind](current_app.config)
-    order = "_id" if kind == "bags" else "NameKey"
-    with (
-        opened_output(path, is_secret=kind == "users") as file,
-        progress(f"Writing {kind}", storage.db[kind].estimated_document_count()) as advance,
-    ):
-        for document in bulk.read_all(storage.db[kind], order, ["Journal"]):
-            file.write(export_line(kind, record, document))
-            advance(1)
+    with open_output(path, is_secret=kind == "users") as file:
+        export_documents(storage, kind, current_app.config, file)

@@ -10,7 +10,7 @@ from app.database import COLLECTIONS
 from app.http.context import current
 from app.integrity.report import Report
 from app.integrity.rules import Limits
-from app.integrity.scan import CHECKS, Checkup
+from app.integrity.scan import CHECKS, Scan
 from app.items.store import Catalogue
 from app.progress import progress
 from app.storage.client import Storage
@@ -64,16 +64,16 @@ def check_database(ctx: click.Context, repair: bool) -> None:
         init_despite_duplicates(storage.db, COLLECTIONS)
     report = Report(repair)
     for name, fault in differences(storage.db, COLLECTIONS):
-        report.add_of_database(name, fault)
-    checkup = Checkup(storage, _limits(), repair)
+        report.add_collection_fault(name, fault)
+    scan = Scan(storage, _limits(), repair)
     for name in CHECKS:
         with progress(f"Checking {name}", storage.db[name].estimated_document_count()) as advance:
-            for count, findings in checkup.run(name):
-                report.add(name, count, findings)
+            for count, findings in scan.run(name):
+                report.add_findings(name, count, findings)
                 advance(count)
     version = _version(migrations.version_of(storage.db))
     click.echo(report.summary(f"The database '{storage.db.name}' ({version})"))
-    ctx.exit(1 if report.left else 0)
+    ctx.exit(1 if report.unrepaired else 0)
 
 
 def _limits() -> Limits:

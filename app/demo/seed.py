@@ -1,4 +1,4 @@
-"""Fills a database with the demo world, and makes the demo account."""
+"""Writes the demo world into a database, and creates the demo account."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 
 from app.auth.roles import Role, granted
 from app.database import COLLECTIONS
-from app.demo.world import World, carries_bag
+from app.demo.world import World, carries_bag, guid
 from app.keys import Lookup
 from app.progress import progress
 from app.storage import bulk, password_costs
@@ -22,7 +22,7 @@ DEMO_PLAYERS, DEMO_USERS = 500, 100
 
 def seed_world(storage: Storage, passwords: Passwords, players: int, users: int) -> None:
     world = World(users, datetime.now(timezone.utc), passwords.hash(World.PASSWORD))
-    password_costs.note(storage.db, passwords.cost)
+    password_costs.record(storage.db, passwords.cost)
     bags = sum(map(carries_bag, range(players)))
     for kind, documents, length in (
         ("users", world.users(), users),
@@ -36,8 +36,15 @@ def seed_world(storage: Storage, passwords: Passwords, players: int, users: int)
     init_database(storage.db, COLLECTIONS)
 
 
-def make_demo(storage: Storage, passwords: Passwords) -> None:
-    """Fill an empty database; one that holds something is left as it is."""
+def holds_other_players(storage: Storage, players: int) -> bool:
+    """Tell whether the database holds players that do not come from a seed."""
+    stored = storage.db["players"]
+    seeded = {guid("player", index) for index in range(max(players, stored.count_documents({})))}
+    return any(document["_id"] not in seeded for document in stored.find({}, ["_id"]))
+
+
+def prepare_demo(storage: Storage, passwords: Passwords) -> None:
+    """Seed a database without players, and create the demo account with every role."""
     if storage.db["players"].find_one({}, ["_id"]) is None:
         seed_world(storage, passwords, DEMO_PLAYERS, DEMO_USERS)
     users = Users(storage)

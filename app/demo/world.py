@@ -1,4 +1,4 @@
-"""A believable world to try things on. The same numbers always make the same world."""
+"""Generates the demo world, deterministically: equal arguments make equal documents."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ VARIABLES = (
 
 DAY = 24 * 3600
 EPOCH = datetime(2024, 1, 1, tzinfo=timezone.utc)
-GIVEN = len(FIRST) * len(MIDDLE) * len(LAST)
-# Steps through all given names in an order that looks like none; coprime to their number.
+GIVEN_NAMES = len(FIRST) * len(MIDDLE) * len(LAST)
+# Coprime to GIVEN_NAMES, so that its multiples visit every given name in a scattered order.
 STRIDE = 9973
 
 
 def guid(kind: str, name: object) -> str:
-    """Return the id that something of this world always has."""
+    """Return the same id for the same name in every world."""
     digest = hashlib.sha256(f"{kind} {name}".encode()).digest()
     return str(uuid.UUID(bytes=digest[:16], version=4))
 
@@ -67,22 +67,22 @@ FLAGS = {"Tutorial Done", "Boss Defeated", "House Owned"}
 
 
 def given_name(index: int) -> str:
-    index = index * STRIDE % GIVEN
+    index = index * STRIDE % GIVEN_NAMES
     index, first = divmod(index, len(FIRST))
     last, middle = divmod(index, len(MIDDLE))
     return FIRST[first] + MIDDLE[middle] + LAST[last]
 
 
 def player_name(index: int) -> str:
-    """Return a name that no other index has: a given name, then a place, then a number."""
-    generation, place = divmod(index // GIVEN, len(PLACES) + 1)
+    """Return a name unique to the index: given names first, then with a place, then a number."""
+    generation, place = divmod(index // GIVEN_NAMES, len(PLACES) + 1)
     name = given_name(index)
     name += f" of {PLACES[place - 1]}" if place else ""
     return f"{name} {generation + 1}" if generation else name
 
 
 def user_name(index: int) -> str:
-    generation = index // GIVEN
+    generation = index // GIVEN_NAMES
     name = given_name(index).lower()
     return f"{name}{generation}" if generation else name
 
@@ -90,7 +90,7 @@ def user_name(index: int) -> str:
 class World:
     """Users, their players, and the players' bags."""
 
-    # SHA-256 of the word demo: the password of every user of this world.
+    # What a client sends for the password demo, which every user of this world has.
     PASSWORD = hashlib.sha256(b"demo").hexdigest()
 
     def __init__(self, user_count: int, now: datetime, password_hash: str) -> None:
@@ -108,7 +108,7 @@ class World:
 
     def bags(self, count: int) -> Iterator[Document]:
         for index in filter(carries_bag, range(count)):
-            rng = random.Random(f"bag {index}")  # nosec B311 # noqa: S311 (a world, no secret)
+            rng = random.Random(f"bag {index}")  # nosec B311 # noqa: S311 (demo data, no secret)
             size = rng.choice((8, 12, 16))
             slots = _slots(rng, size, rng.randint(0, size))
             bag = {"_id": guid("bag", index), "SlotCount": size, "Slots": slots}
@@ -125,7 +125,7 @@ class World:
         return user
 
     def _player(self, index: int) -> Document:
-        rng = random.Random(index)  # nosec B311 # noqa: S311 (a world, no secret)
+        rng = random.Random(index)  # nosec B311 # noqa: S311 (demo data, no secret)
         level = min(100, 1 + int(rng.expovariate(1 / 18)))
         created = EPOCH + timedelta(seconds=_below(rng, 600 * DAY))
         return players.stored(
@@ -195,7 +195,7 @@ def carries_bag(index: int) -> bool:
 
 
 def _below(rng: random.Random, end: int) -> int:
-    """Return a number from 0 to end - 1, faster than randrange and as good for a world."""
+    """Return a number below the exclusive bound; faster than randrange, and uniform enough here."""
     return int(rng.random() * end)
 
 
@@ -204,15 +204,15 @@ def _pick(rng: random.Random, choices: Sequence[Any]) -> Any:
 
 
 def _slots(rng: random.Random, size: int, count: int) -> Document:
-    return {str(slot): _held(rng) for slot in sorted(rng.sample(range(size), count))}
+    return {str(slot): _slot(rng) for slot in sorted(rng.sample(range(size), count))}
 
 
-def _held(rng: random.Random) -> Document:
+def _slot(rng: random.Random) -> Document:
     if rng.random() < 0.7:
         return {"ItemId": ITEM_IDS[rng.choice(STACKS)], "Quantity": rng.randint(1, 250)}
     buffs = [rng.randrange(10) if rng.random() < 0.4 else 0 for _ in range(5)]
-    held: Document = {"ItemId": ITEM_IDS[rng.choice(GEAR)], "Quantity": 1}
-    return {**held, "StatBuffs": buffs} if any(buffs) else held
+    slot: Document = {"ItemId": ITEM_IDS[rng.choice(GEAR)], "Quantity": 1}
+    return {**slot, "StatBuffs": buffs} if any(buffs) else slot
 
 
 def _spells(rng: random.Random, most: int) -> Document:
@@ -228,9 +228,9 @@ def _variables(rng: random.Random) -> Document:
     }
 
 
-# What players own is drawn from these: hundreds of thousands of players are made in seconds so,
-# and no two whom one looks at own the same.
-_rng = random.Random("belongings")  # nosec B311 # noqa: S311 (a world, no secret)
+# Players share these precomputed belongings, so that hundreds of thousands are made in seconds;
+# there are enough combinations that no two players look alike.
+_rng = random.Random("belongings")  # nosec B311 # noqa: S311 (demo data, no secret)
 INVENTORIES = [_slots(_rng, 35, _rng.randint(3, 14)) for _ in range(499)]
 BANKS = [_slots(_rng, 100, _rng.randrange(12)) for _ in range(503)]
 SPELL_BOOKS = [[_spells(_rng, 2 + 2 * tier) for _ in range(101)] for tier in range(5)]

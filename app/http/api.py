@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -24,7 +25,7 @@ class Schema(marshmallow.Schema):
 
 
 class FailureSchema(Schema):
-    """What every failure looks like."""
+    """The body of every error response."""
 
     Message = Text(required=True, description="One sentence for a person.")
     Errors = marshmallow.fields.Dict(
@@ -37,25 +38,29 @@ class FailureSchema(Schema):
 class Api(flask_smorest.Api):
     """The API with our error shape; app.http.errors makes the answers."""
 
-    # Not called Error, which clients in JavaScript need themselves.
+    # Not called ErrorSchema: generated JavaScript clients would get a class Error.
     ERROR_SCHEMA = FailureSchema
 
     def _register_error_handlers(self) -> None:
-        """Leave the handlers to app.http.errors, which serves every path, not the API's alone."""
+        """Register none: the handlers of app.http.errors serve every path, not only the API."""
 
 
 class UnguardedView(Exception):
     """A view that says neither which roles it needs nor that it is open to all."""
 
 
+class AsyncView(Exception):
+    """A coroutine function as a view: the decorators for roles and arguments would not await it."""
+
+
 class Blueprint(flask_smorest.Blueprint):
-    """A blueprint that refuses views without a role, and knows what its views refuse."""
+    """A blueprint that refuses views without a role, and documents which errors views raise."""
 
     ARGUMENTS_PARSER = RequestParser()
 
     def __init__(self, *args: Any, group: str | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Several rooms of the code may be one group to those who read the documentation.
+        # Several packages may share one group (tag) in the OpenAPI document.
         self._group = group or self.name
 
     def add_url_rule(
@@ -71,16 +76,18 @@ class Blueprint(flask_smorest.Blueprint):
             raise UnguardedView(
                 f"{self.name}: the view of {rule} needs a role decorator below its route."
             )
+        if inspect.iscoroutinefunction(inspect.unwrap(view_func)):
+            raise AsyncView(f"{self.name}: the view of {rule} must not be a coroutine function.")
         if is_documented:
             options["tags"] = [self._group]
             super().add_url_rule(rule, endpoint, view_func, **options)
         else:
-            # A second spelling of a path; documented, it would be a second operation.
-            also = f"{view_func.__name__}_also"
-            flask.Blueprint.add_url_rule(self, rule, also, view_func, methods=options["methods"])
+            # An alias of a path; documented, it would be a second operation.
+            alias = f"{view_func.__name__}_alias"
+            flask.Blueprint.add_url_rule(self, rule, alias, view_func, methods=options["methods"])
 
     def documents_response(self, *args: Any, **kwargs: Any) -> Callable[[View], View]:
-        """Document an answer. Views return theirs ready made, so none is made here of a value."""
+        """Document a response. Views return ready responses, so nothing is serialised here."""
         documented = self.response(*args, **kwargs)
 
         def decorator(view: View) -> View:
@@ -90,20 +97,20 @@ class Blueprint(flask_smorest.Blueprint):
         return decorator
 
     def arguments(self, schema: Schema, **kwargs: Any) -> Callable[[View], View]:
-        """Document arguments, and hand them to the view."""
+        """Document arguments, parse them, and pass them to the view."""
         location = kwargs.get("location", "json")
         documented = super().arguments(schema, **kwargs)
 
         def decorator(view: View) -> View:
             parsed = self.ARGUMENTS_PARSER.use_args(schema, location=location)(view)
-            parsed._apidoc = documented(view)._apidoc
+            parsed._apidoc = documented(view)._apidoc  # type: ignore[attr-defined]
             return cast(View, parsed)
 
         return decorator
 
     @staticmethod
     def refuses(*errors: QuartermasterError) -> Callable[[View], View]:
-        """Document refusals of a view, beyond those that its arguments and its role make plain."""
+        """Document errors of a view, beyond those that its arguments and its role imply."""
 
         def decorator(view: View) -> View:
             view.refusals = (*errors, *getattr(view, "refusals", ()))  # type: ignore[attr-defined]

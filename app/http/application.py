@@ -1,82 +1,164 @@
-"""Flask without what this service does not use: every request would pay for it."""
+"""Flask, with a shorter way for requests that no hook and no signal receiver waits for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from time import monotonic
 from typing import Any
 
 from flask import Flask, Request, Response
+from flask.ctx import RequestContext
 from flask.globals import request_ctx
 from flask.sessions import NullSession, SessionInterface
-from werkzeug.routing import MapAdapter
+from flask.signals import (
+    appcontext_tearing_down,
+    request_finished,
+    request_started,
+    request_tearing_down,
+)
+from werkzeug.routing import MapAdapter, RequestRedirect
 
 from app.http import tracing
 from app.http.context import SERVICES, current_environ
 
-# When the request that is being answered came, where the server says so.
+log = logging.getLogger("quartermaster")
+
+# The monotonic time at which the current request arrived, where the server sets it.
 arrived_at: ContextVar[float | None] = ContextVar("arrived_at", default=None)
 
 
-class NoSessions(SessionInterface):
-    """Callers show a token each time; nothing is kept in cookies."""
+class UnavailableSession(NullSession):
+    """Can be read, as Flask's own null session, and is always empty; a change raises."""
 
-    _none = NullSession()
+    def _fail(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError(
+            "This application keeps no sessions. To have Flask's, set app.session_interface to "
+            "flask.sessions.SecureCookieSessionInterface(), or to another interface."
+        )
+
+    __setitem__ = __delitem__ = clear = pop = popitem = update = setdefault = _fail
+
+
+class NoSessions(SessionInterface):
+    """Opens no session: callers send a token with every request, and no cookies."""
+
+    null_session_class = UnavailableSession
+    _session = UnavailableSession()
 
     def open_session(self, app: Flask, request: Request) -> NullSession:
-        return self._none
+        return self._session
 
-    def save_session(self, *_: Any) -> None:
-        """There is nothing to save."""
+
+class PathAdapter(MapAdapter):
+    """Matches by path and method alone, and leaves to Flask's own adapter whatever needs a host.
+
+    To find out the host would cost every request, and only redirects and built URLs need it.
+    """
+
+    def __init__(self, app: Flask, request: Request) -> None:
+        super().__init__(app.url_map, "", "/", "", "http", request.path, request.method)
+        self._app = app
+        self._request = request
+
+    def _with_host(self) -> MapAdapter:
+        adapter = Flask.create_url_adapter(self._app, self._request)
+        assert adapter is not None  # noqa: S101 # nosec B101 (it is None without a request only)
+        return adapter
+
+    def match(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().match(*args, **options)
+        except RequestRedirect:
+            return self._with_host().match(*args, **options)
+
+    def build(self, *args: Any, **options: Any) -> str:
+        return self._with_host().build(*args, **options)
+
+    def get_host(self, domain_part: str | None) -> str:
+        return self._with_host().get_host(domain_part)
+
+
+# Flask's own proxy would look it up again for each attribute.
+_context: Callable[[], RequestContext] = request_ctx._get_current_object  # type: ignore[attr-defined]
 
 
 class Application(Flask):
-    """Takes a request to its view, and its answer back, with nothing in between but the trace.
+    """Flask with a request id, a log line and a request scope for every request.
 
-    Signals, hooks around requests, teardowns and coroutine views are not served: nobody here has
-    any. Host names do not matter to routes.
+    Each step of Flask's dispatch (preprocessing, postprocessing, teardown) is skipped where no
+    hook and no receiver is registered for it. This is decided per request, because extensions and
+    tests may register some at any time. Where one is registered, Flask's own code runs.
     """
 
-    session_interface = NoSessions()
+    session_interface: SessionInterface = NoSessions()
     # A context manager around every request, set by create_app; it gets the time of arrival.
     request_scope: Callable[[float], AbstractContextManager[Any]] = nullcontext
 
-    def full_dispatch_request(self) -> Response:
-        request = request_ctx.request
-        environ = request.environ
+    def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         environ[SERVICES] = self.extensions[SERVICES]
         tracing.begin(environ)
-        outside = current_environ.set(environ)
+        outer = current_environ.set(environ)
         try:
+            # Around all of it, so that handlers of errors and teardown functions have it too.
             with self.request_scope(arrived_at.get() or monotonic()):
-                response = self._answer(request)
-            tracing.end(request, response)
-            return response
+                return super().wsgi_app(environ, start_response)
         finally:
-            current_environ.reset(outside)
+            current_environ.reset(outer)
 
-    def _answer(self, request: Request) -> Response:
+    def full_dispatch_request(self) -> Response:
+        if self.before_request_funcs or self.url_value_preprocessors or request_started.receivers:
+            return super().full_dispatch_request()
         try:
-            if request.routing_exception is not None:
-                self.raise_routing_exception(request)
-            view = self.view_functions[request.url_rule.endpoint]  # type: ignore[union-attr]
-            answer: Any = view(**request.view_args)  # type: ignore[arg-type]
+            answer = self._call_view(_context().request)
         except Exception as error:
             answer = self.handle_user_exception(error)
-        return answer
+        return self.finalize_request(answer)
+
+    def _call_view(self, request: Request) -> Any:
+        if request.routing_exception is not None or request.method == "OPTIONS":
+            return self.dispatch_request()
+        view = self.view_functions[request.url_rule.endpoint]  # type: ignore[union-attr]
+        return self.ensure_sync(view)(**request.view_args)  # type: ignore[arg-type]
+
+    def finalize_request(self, rv: Any, from_error_handler: bool = False) -> Response:
+        context = _context()
+        if (
+            self.after_request_funcs
+            or request_finished.receivers
+            or context._after_request_functions
+            or context._session.__class__ is not UnavailableSession
+        ):
+            response = super().finalize_request(rv, from_error_handler)
+        else:
+            response = rv if isinstance(rv, self.response_class) else self.make_response(rv)
+        # After the hooks, so that what is logged and counted is what the client gets.
+        tracing.end(context.request, response)
+        return response
+
+    def log_exception(self, exc_info: Any) -> None:
+        """Log an unexpected error by its route: the path may hold a token."""
+        request = _context().request
+        log.error("%s %s failed", request.method, request.url_rule, exc_info=exc_info)
 
     def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
-        if request is None:
-            return None
-        return MapAdapter(self.url_map, "", "/", "", "http", request.path, request.method)
+        if request is None or self._needs_host():
+            return super().create_url_adapter(request)
+        return PathAdapter(self, request)
 
-    def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        return func
+    def _needs_host(self) -> bool:
+        return (
+            self.url_map.host_matching
+            or self.subdomain_matching
+            or self.config["TRUSTED_HOSTS"] is not None
+        )
 
-    def do_teardown_request(self, *_: Any) -> None:
-        """Nothing is to be torn down."""
+    def do_teardown_request(self, *error: Any) -> None:
+        if self.teardown_request_funcs or request_tearing_down.receivers:
+            super().do_teardown_request(*error)
 
-    def do_teardown_appcontext(self, *_: Any) -> None:
-        """Nothing is to be torn down."""
+    def do_teardown_appcontext(self, *error: Any) -> None:
+        if self.teardown_appcontext_funcs or appcontext_tearing_down.receivers:
+            super().do_teardown_appcontext(*error)

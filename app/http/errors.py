@@ -1,4 +1,4 @@
-"""The table of errors: which status and which sentence each one becomes."""
+"""Maps errors to statuses and messages."""
 
 from __future__ import annotations
 
@@ -45,16 +45,20 @@ Translation = Callable[[Any], QuartermasterError | None]
 
 
 def register(app: Flask, translations: Mapping[type[Exception], Translation]) -> None:
-    """Answer every error in one shape; translations name those of the layers below."""
+    """Answer every error in one shape; translations are for the errors of the layers below.
+
+    There is no handler for Exception: Flask signals and logs only what no handler takes, and
+    extensions that report errors listen to that signal. It then hands over an
+    InternalServerError, which is an HTTPException.
+    """
     app.register_error_handler(QuartermasterError, answer)
     app.register_error_handler(HTTPException, _answer_http)
-    app.register_error_handler(Exception, _answer_bug)
     for kind, translate in translations.items():
         app.register_error_handler(kind, _translated(translate))
 
 
 def answer(error: QuartermasterError) -> Response:
-    """Return the answer that a known error stands for."""
+    """Return the response to an error of this program."""
     if isinstance(error, Unavailable):
         log.warning("%s (%s)", error, error.__cause__ or "no other cause")
     if isinstance(error, RateLimited):
@@ -63,7 +67,7 @@ def answer(error: QuartermasterError) -> Response:
 
 
 def body_of(error: QuartermasterError) -> dict[str, Any]:
-    """Say it to the caller, whose secrets may have come where a name or a field should be."""
+    """Return the body of an answer; a secret that was sent as a name or a field is masked."""
     message = masked(str(error))
     if isinstance(error, Invalid) and error.fields:
         return {"Message": message, "Errors": {masked(k): v for k, v in error.fields.items()}}
@@ -83,9 +87,11 @@ def headers_of(error: QuartermasterError) -> dict[str, str]:
 
 
 def _answer_http(error: HTTPException) -> Response:
-    """Answer what Flask and Werkzeug raise of their own accord."""
+    """Answer the errors of Flask and Werkzeug, and those that Flask made of an unexpected one."""
     status = error.code or 500
-    if status == 405:
+    if getattr(error, "original_exception", None) is not None:
+        message = BUG
+    elif status == 405:
         message = f"The method {request.method} is not allowed here."
     else:
         message = SENTENCES.get(status) or error.description or error.name
@@ -100,13 +106,8 @@ def _translated(translate: Translation) -> Callable[[Exception], Response]:
     def handler(error: Exception) -> Response:
         known = translate(error)
         if known is None:
-            return _answer_bug(error)
+            raise error
         known.__cause__ = error
         return answer(known)
 
     return handler
-
-
-def _answer_bug(error: Exception) -> Response:
-    log.error("%s %s failed", request.method, request.url_rule, exc_info=error)
-    return json_response({"Message": BUG}, 500)

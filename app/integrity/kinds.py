@@ -1,4 +1,4 @@
-"""What a sound document is: what its validator asks for, and the rules of app.integrity.rules."""
+"""What makes a document valid: the shape of its validator, and the rules of app.integrity.rules."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ from app.users import domain as users
 
 
 class Kind(NamedTuple):
-    """What the documents of a collection are held to: a shape, and rules on fields that have it."""
+    """The shape of a collection's documents, and the rules with the fields that each one reads."""
 
     shape: Mapping[str, Any]
     rules: list[tuple[tuple[str, ...], Rule]]
     slot_maps: tuple[str, ...] = ()
 
 
-def findings(
-    kind: Kind, document: Document, limits: Limits, is_shaped: bool = False
+def document_faults(
+    kind: Kind, document: Document, limits: Limits, is_shape_valid: bool = False
 ) -> list[Fault]:
-    """Return all that is wrong with a document as far as it alone can tell."""
-    found = [] if is_shaped else _misshapen(kind, document)
-    sound = _without(document, found) if found else document
+    """Return the faults that can be seen without reading other documents."""
+    found = [] if is_shape_valid else _shape_faults(kind, document)
+    valid = _without_faults(document, found) if found else document
     for needs, rule in kind.rules:
-        if all(field in sound for field in needs):
-            found += rule(sound, limits)
+        if all(field in valid for field in needs):
+            found += rule(valid, limits)
     return found
 
 
-def _misshapen(kind: Kind, document: Document) -> list[Fault]:
-    empty = [f"{field}.{slot}" for field in kind.slot_maps for slot in _empty(document, field)]
+def _shape_faults(kind: Kind, document: Document) -> list[Fault]:
+    empty = [
+        f"{field}.{slot}" for field in kind.slot_maps for slot in _empty_slots(document, field)
+    ]
     found = [Fault(where, "is an empty slot, and those are not stored") for where in empty]
     for fault in faults(kind.shape, document):
         if not any(fault.where.startswith(f"{where}.") for where in empty):
@@ -44,31 +46,33 @@ def _misshapen(kind: Kind, document: Document) -> list[Fault]:
     return found
 
 
-def _empty(document: Document, field: str) -> list[str]:
-    held = document.get(field)
-    return [slot for slot, item in held.items() if is_empty(item)] if isinstance(held, dict) else []
+def _empty_slots(document: Document, field: str) -> list[str]:
+    slots = document.get(field)
+    if not isinstance(slots, dict):
+        return []
+    return [number for number, slot in slots.items() if is_empty(slot)]
 
 
-def _without(document: Document, found: list[Fault]) -> Document:
-    """Return a document without what has not its shape, so that rules can look at the rest."""
-    sound = {name: dict(v) if isinstance(v, dict) else v for name, v in document.items()}
+def _without_faults(document: Document, found: list[Fault]) -> Document:
+    """Drop what violates the shape, so that the rules can check the rest."""
+    valid = {name: dict(v) if isinstance(v, dict) else v for name, v in document.items()}
     for fault in found:
         field, *inner = fault.where.split(".")
-        entries = sound.get(field)
+        entries = valid.get(field)
         if isinstance(entries, dict) and inner and inner[0] in document[field]:
             entries.pop(inner[0], None)
         elif fault.what != MISSING:
-            sound.pop(field, None)
-    return sound
+            valid.pop(field, None)
+    return valid
 
 
 _NAMED: list[tuple[tuple[str, ...], Rule]] = [
-    (("_id",), rules.somebody("_id")),
-    (("Name",), rules.named),
-    (("Name", "NameKey"), rules.keyed("Name", "NameKey", name_key)),
+    (("_id",), rules.not_nil("_id")),
+    (("Name",), rules.valid_name),
+    (("Name", "NameKey"), rules.derived("Name", "NameKey", name_key)),
     (
         ("Name", "NameTails"),
-        rules.keyed("Name", "NameTails", lambda name: name_tails(name_key(name))),
+        rules.derived("Name", "NameTails", lambda name: name_tails(name_key(name))),
     ),
     (("Journal",), rules.journal),
 ]
@@ -78,13 +82,13 @@ PLAYER = Kind(
     players.SHAPE,
     [
         *_NAMED,
-        (("UserId",), rules.somebody("UserId")),
+        (("UserId",), rules.not_nil("UserId")),
         (("Inventory",), rules.slots("Inventory", lambda _, limits: limits.inventory)),
         (("Bank",), rules.slots("Bank", lambda _, limits: limits.bank)),
         (("Spells",), rules.spells),
         (("Variables",), rules.variables),
-        (("Equipment",), rules.worn),
-        ((), rules.storable),
+        (("Equipment",), rules.equipment),
+        ((), rules.exportable_field_names),
     ],
     ("Inventory", "Bank"),
 )
@@ -92,17 +96,17 @@ USER = Kind(
     users.SHAPE,
     [
         *_NAMED,
-        (("Email",), rules.addressed),
-        (("Email", "EmailKey"), rules.keyed("Email", "EmailKey", email_key)),
-        (("PasswordHash",), rules.hashed),
-        (("Power",), rules.powers),
+        (("Email",), rules.valid_email),
+        (("Email", "EmailKey"), rules.derived("Email", "EmailKey", email_key)),
+        (("PasswordHash",), rules.argon2_hash),
+        (("Power",), rules.known_powers),
         ((), rules.known_fields(users.SHAPE)),
     ],
 )
 BAG = Kind(
     BAG_SHAPE,
     [
-        (("_id",), rules.somebody("_id")),
+        (("_id",), rules.not_nil("_id")),
         (("Journal",), rules.journal),
         (("SlotCount", "Slots"), rules.slots("Slots", lambda bag, _: int(bag["SlotCount"]))),
         ((), rules.known_fields(BAG_SHAPE)),

@@ -1,7 +1,7 @@
-"""What of an unsound document can be set right without a guess. Pure.
+"""Repairs that need no guess. Pure.
 
-What is derived is derived again, what is missing gets the value that its absence is read as, and
-slots that hold nothing go. Nothing else is touched: no item is ever lost or made.
+Derived fields are derived again, missing fields get the value that readers assume for them, and
+empty slots are removed. Nothing else changes: no item is ever lost or created.
 """
 
 from __future__ import annotations
@@ -13,56 +13,60 @@ from app.keys import email_key, name_key, name_tails
 from app.types import Document
 from app.users.domain import NO_POWER
 
-# Where these are missing, that is what everybody takes them for.
-PLAYER_ABSENCES: Document = {
-    **{"Inventory": {}, "Bank": {}, "Spells": {}, "Variables": {}},
-    **{"Online": False, "LastOnline": None, "LastSeen": None},
+# The values that readers assume where a field is missing.
+PLAYER_IF_MISSING: Document = {
+    "Inventory": {},
+    "Bank": {},
+    "Spells": {},
+    "Variables": {},
+    "Online": False,
+    "LastOnline": None,
+    "LastSeen": None,
 }
-USER_ABSENCES: Document = {"PasswordHash": None, "MuteReason": None, "Reset": None}
-BAG_ABSENCES: Document = {"Slots": {}}
+USER_IF_MISSING: Document = {"PasswordHash": None, "MuteReason": None, "Reset": None}
+BAG_IF_MISSING: Document = {"Slots": {}}
 
 
-def mended_player(player: Document, version: int) -> Document:
-    """Return a player with all set right that can be; version is one that no document has had."""
-    mended = _changed_by_swap({**PLAYER_ABSENCES, **player}, version)
-    _derive_keys(mended)
-    mended["Inventory"] = _without_nothing(mended["Inventory"])
-    mended["Bank"] = _without_nothing(mended["Bank"])
-    return mended
+def repaired_player(player: Document, version: int) -> Document:
+    """Return a repaired copy; version is one that no document has had before."""
+    repaired = _with_swap_fields({**PLAYER_IF_MISSING, **player}, version)
+    _derive_keys(repaired)
+    repaired["Inventory"] = _without_empty_slots(repaired["Inventory"])
+    repaired["Bank"] = _without_empty_slots(repaired["Bank"])
+    return repaired
 
 
-def mended_user(user: Document, version: int) -> Document:
-    """Return an account with all set right that can be."""
-    mended = _changed_by_swap({**USER_ABSENCES, **user}, version)
-    # Of an account whose count of passwords is lost, no token may count.
-    mended["PasswordVersion"] = _count(user.get("PasswordVersion"), version)
-    _derive_keys(mended)
-    if isinstance(mended.get("Email"), str):
-        mended["EmailKey"] = email_key(mended["Email"])
-    if isinstance(mended.get("Power"), dict):
-        mended["Power"] = {**NO_POWER, **mended["Power"]}
-    return mended
+def repaired_user(user: Document, version: int) -> Document:
+    repaired = _with_swap_fields({**USER_IF_MISSING, **user}, version)
+    # Without its PasswordVersion nobody knows which tokens are valid: an unused one revokes all.
+    repaired["PasswordVersion"] = _count_or(user.get("PasswordVersion"), version)
+    _derive_keys(repaired)
+    if isinstance(repaired.get("Email"), str):
+        repaired["EmailKey"] = email_key(repaired["Email"])
+    if isinstance(repaired.get("Power"), dict):
+        repaired["Power"] = {**NO_POWER, **repaired["Power"]}
+    return repaired
 
 
-def mended_bag(bag: Document, version: int) -> Document:
-    """Return a bag with all set right that can be."""
-    mended = _changed_by_swap({**BAG_ABSENCES, **bag}, version)
-    return {**mended, "Slots": _without_nothing(mended["Slots"])}
+def repaired_bag(bag: Document, version: int) -> Document:
+    repaired = _with_swap_fields({**BAG_IF_MISSING, **bag}, version)
+    return {**repaired, "Slots": _without_empty_slots(repaired["Slots"])}
 
 
-def _changed_by_swap(document: Document, version: int) -> Document:
-    """Return a document with what the compare-and-swap keeps on it.
+def _with_swap_fields(document: Document, version: int) -> Document:
+    """Add the Journal and Version that compare-and-swap relies on.
 
-    In a journal that is no list no entry was ever found, so none is forgotten with it.
+    The swap finds entries in a list only, so replacing any other type forgets no idempotency key.
     """
     journal = document.get("Journal")
     kept = {"Journal": journal if isinstance(journal, list) else []}
-    return {**document, **kept, "Version": _count(document.get("Version"), version)}
+    return {**document, **kept, "Version": _count_or(document.get("Version"), version)}
 
 
-def _count(count: Any, lost: int) -> Any:
+def _count_or(count: Any, default: int) -> Any:
+    # bool is a subclass of int.
     is_count = isinstance(count, int) and not isinstance(count, bool) and count >= 0
-    return count if is_count else lost
+    return count if is_count else default
 
 
 def _derive_keys(document: Document) -> None:
@@ -71,18 +75,18 @@ def _derive_keys(document: Document) -> None:
         document |= {"NameKey": key, "NameTails": name_tails(key)}
 
 
-def _without_nothing(slots: Any) -> Any:
-    """Return slots without the empty ones, and without fields that say nothing by a null."""
+def _without_empty_slots(slots: Any) -> Any:
     if not isinstance(slots, dict):
         return slots
-    return {number: _held(held) for number, held in slots.items() if not is_empty(held)}
+    return {number: _without_nulls(slot) for number, slot in slots.items() if not is_empty(slot)}
 
 
-def _held(held: Any) -> Any:
-    if not isinstance(held, dict):
-        return held
+def _without_nulls(slot: Any) -> Any:
+    """Drop the optional fields that are null: the validator wants them absent instead."""
+    if not isinstance(slot, dict):
+        return slot
     return {
         name: value
-        for name, value in held.items()
+        for name, value in slot.items()
         if value is not None or name not in ("BagId", "StatBuffs")
     }

@@ -1,6 +1,6 @@
-"""The rules of a sound document, beyond the shape that its validator asks for.
+"""The rules of a valid document that a JSON schema cannot express.
 
-Each looks at fields that have their shape, and yields what else is wrong with them.
+Each reads fields whose shape is valid, and yields the faults of their values.
 """
 
 from __future__ import annotations
@@ -16,41 +16,39 @@ from app.storage.schema.explain_validator import Fault
 from app.types import Document
 from app.users import domain as users
 
-JOURNAL_ENTRY = {"Operation", "Key", "Answer", "Fingerprint", "At"}
-ARGON2 = "$argon2id$"
+JOURNAL_ENTRY_FIELDS = {"Operation", "Key", "Answer", "Fingerprint", "At"}
+ARGON2_PREFIX = "$argon2id$"
 
 
 class Limits(NamedTuple):
-    """How many slots there are, and how high an item stacks."""
+    """The sizes of slot maps, and the stack limit of each item."""
 
     inventory: int
     bank: int
     spells: int
-    stack_of: Callable[[str], int]
+    stack_limit: Callable[[str], int]
 
 
 Rule = Callable[[Document, Limits], Iterator[Fault]]
 
 
-def keyed(name: str, key: str, derive: Callable[[str], Any]) -> Rule:
-    """Demand that a field is what is derived from another."""
-
+def derived(source: str, field: str, derive: Callable[[str], Any]) -> Rule:
     def rule(document: Document, _: Limits) -> Iterator[Fault]:
-        if document[key] != derive(document[name]):
-            yield Fault(key, f"is not what the {name} makes it")
+        if document[field] != derive(document[source]):
+            yield Fault(field, f"is not what the {source} makes it")
 
     return rule
 
 
-def named(document: Document, _: Limits) -> Iterator[Fault]:
+def valid_name(document: Document, _: Limits) -> Iterator[Fault]:
     try:
         check_name(document["Name"])
     except Invalid as error:
-        fault = str(error)
-        yield Fault("Name", fault[0].lower() + fault[1:].rstrip("."))
+        sentence = str(error)
+        yield Fault("Name", sentence[0].lower() + sentence[1:].rstrip("."))
 
 
-def somebody(field: str) -> Rule:
+def not_nil(field: str) -> Rule:
     def rule(document: Document, _: Limits) -> Iterator[Fault]:
         if document[field] == NIL:
             yield Fault(field, "is the all-zero guid, which is nobody's")
@@ -59,19 +57,17 @@ def somebody(field: str) -> Rule:
 
 
 def slots(field: str, size: Callable[[Document, Limits], int]) -> Rule:
-    """Demand that slots are within the size, and hold as much as stacks and no more."""
-
     def rule(document: Document, limits: Limits) -> Iterator[Fault]:
         last = size(document, limits) - 1
-        for number, held in document[field].items():
+        for number, slot in document[field].items():
             where = f"{field}.{number}"
             if int(number) > last:
                 yield Fault(where, f"lies beyond the last slot, {last}")
-            if held["ItemId"] == NIL:
-                yield Fault(where, f"holds {held['Quantity']} of no item")
-            elif held["Quantity"] > (most := limits.stack_of(held["ItemId"])):
-                yield Fault(where, f"holds {held['Quantity']} of an item that stacks to {most}")
-            if "_id" in document and bag_of(held) == document["_id"]:
+            if slot["ItemId"] == NIL:
+                yield Fault(where, f"holds {slot['Quantity']} of no item")
+            elif slot["Quantity"] > (limit := limits.stack_limit(slot["ItemId"])):
+                yield Fault(where, f"holds {slot['Quantity']} of an item that stacks to {limit}")
+            if "_id" in document and bag_of(slot) == document["_id"]:
                 yield Fault(where, "holds the bag that it is in")
 
     return rule
@@ -94,13 +90,13 @@ def variables(player: Document, _: Limits) -> Iterator[Fault]:
         yield Fault(f"Variables.{NIL}", "is the all-zero guid, which is no variable")
 
 
-def worn(player: Document, _: Limits) -> Iterator[Fault]:
-    if any(type(slot) is bool or not isinstance(slot, int) for slot in player["Equipment"]):
+def equipment(player: Document, _: Limits) -> Iterator[Fault]:
+    if any(type(item) is bool or not isinstance(item, int) for item in player["Equipment"]):
         yield Fault("Equipment", "holds something that is not a whole number")
 
 
-def storable(player: Document, _: Limits) -> Iterator[Fault]:
-    """Demand names of further fields that an export can carry."""
+def exportable_field_names(player: Document, _: Limits) -> Iterator[Fault]:
+    """Refuse names that an export could not write or an import would not read."""
     for name in player:
         if name in ("Id", "NameParts") or name.startswith("$") or "." in name or not name:
             yield Fault(name, "is a name that no field of a player may have")
@@ -117,8 +113,10 @@ def known_fields(shape: Mapping[str, Any]) -> Rule:
 def journal(document: Document, _: Limits) -> Iterator[Fault]:
     keys = []
     for number, entry in enumerate(document["Journal"]):
-        # A place in the ring that no change with a key has come to yet is null.
-        if entry is not None and not (isinstance(entry, dict) and entry.keys() >= JOURNAL_ENTRY):
+        # The journal is a ring buffer: entries that were never written are null.
+        if entry is not None and not (
+            isinstance(entry, dict) and entry.keys() >= JOURNAL_ENTRY_FIELDS
+        ):
             yield Fault(f"Journal.{number}", "is no entry of a journal")
         elif entry:
             keys.append(entry["Key"])
@@ -126,16 +124,16 @@ def journal(document: Document, _: Limits) -> Iterator[Fault]:
         yield Fault("Journal", "holds an Idempotency-Key twice")
 
 
-def addressed(user: Document, _: Limits) -> Iterator[Fault]:
+def valid_email(user: Document, _: Limits) -> Iterator[Fault]:
     if not users.is_email(user["Email"]):
         yield Fault("Email", "is not an email address")
 
 
-def hashed(user: Document, _: Limits) -> Iterator[Fault]:
-    if user["PasswordHash"] is not None and not user["PasswordHash"].startswith(ARGON2):
+def argon2_hash(user: Document, _: Limits) -> Iterator[Fault]:
+    if user["PasswordHash"] is not None and not user["PasswordHash"].startswith(ARGON2_PREFIX):
         yield Fault("PasswordHash", "is not an argon2id hash")
 
 
-def powers(user: Document, _: Limits) -> Iterator[Fault]:
+def known_powers(user: Document, _: Limits) -> Iterator[Fault]:
     for name in user["Power"].keys() - users.NO_POWER.keys():
         yield Fault(f"Power.{name}", "is unknown")

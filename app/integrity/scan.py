@@ -1,4 +1,4 @@
-"""Goes through all documents of a database, batch by batch, and finds and mends what is unsound."""
+"""Finds invalid documents of a database, batch by batch, and repairs them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.database import COLLECTIONS
 from app.integrity import kinds, repairs
 from app.integrity.kinds import Kind
 from app.integrity.rules import Limits
-from app.integrity.store import existing, misshapen, read, replace_fields
+from app.integrity.store import existing_ids, ids_with_invalid_shape, read, replace_fields
 from app.items.domain import bag_of
 from app.storage import bulk
 from app.storage.client import Storage
@@ -18,14 +18,14 @@ from app.storage.schema.explain_validator import Fault
 from app.storage.swap import fresh_version
 from app.types import Document
 
-BATCH = 500
-# Whoever changes a document just when it is to be mended is waited for so many times.
-ROUNDS = 5
+BATCH_SIZE = 500
+# How often a repair is tried on a document that others keep changing.
+REPAIR_ATTEMPTS = 5
 UNIQUE = ("NameKey", "EmailKey")
 
 
 class Reference(NamedTuple):
-    """What a document says exists."""
+    """The id of another document that a field of a document holds."""
 
     collection: str
     id: str
@@ -33,7 +33,7 @@ class Reference(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A fault of a document, and what came of it."""
+    """A fault of a document, and whether it can be and was repaired."""
 
     collection: str
     document: Document
@@ -43,37 +43,37 @@ class Finding(NamedTuple):
 
 
 class Check(NamedTuple):
-    """How the documents of a collection are checked, and how they are mended if they can be."""
+    """How the documents of a collection are checked and repaired."""
 
     kind: Kind
-    mend: Callable[[Document, int], Document] = lambda document, _: document
+    repair: Callable[[Document, int], Document] = lambda document, _: document
     references: Callable[[Document], Iterator[Reference]] = lambda _: iter(())
 
 
-def references_of_player(player: Document) -> Iterator[Reference]:
+def player_references(player: Document) -> Iterator[Reference]:
     if isinstance(player.get("UserId"), str):
         yield Reference("users", player["UserId"], "UserId")
     for field in ("Inventory", "Bank"):
-        yield from bags_in(player, field)
+        yield from bag_references(player, field)
 
 
-def bags_in(document: Document, field: str) -> Iterator[Reference]:
+def bag_references(document: Document, field: str) -> Iterator[Reference]:
     slots = document.get(field)
-    for number, held in slots.items() if isinstance(slots, dict) else ():
-        if isinstance(held, dict) and isinstance(bag := bag_of(held), str):
+    for number, slot in slots.items() if isinstance(slots, dict) else ():
+        if isinstance(slot, dict) and isinstance(bag := bag_of(slot), str):
             yield Reference("bags", bag, f"{field}.{number}")
 
 
 CHECKS = {
     **{plan.name: Check(Kind(plan.shape, [])) for plan in COLLECTIONS},
-    "users": Check(kinds.USER, repairs.mended_user),
-    "players": Check(kinds.PLAYER, repairs.mended_player, references_of_player),
-    "bags": Check(kinds.BAG, repairs.mended_bag, lambda bag: bags_in(bag, "Slots")),
+    "users": Check(kinds.USER, repairs.repaired_user),
+    "players": Check(kinds.PLAYER, repairs.repaired_player, player_references),
+    "bags": Check(kinds.BAG, repairs.repaired_bag, lambda bag: bag_references(bag, "Slots")),
 }
 
 
-class Checkup:
-    """Looks at the documents of a database, and mends them if that is wanted."""
+class Scan:
+    """Checks the documents of a database, and repairs them if asked to."""
 
     def __init__(self, storage: Storage, limits: Limits, repair: bool) -> None:
         self._db = storage.db
@@ -81,78 +81,81 @@ class Checkup:
         self._repair = repair
 
     def run(self, name: str) -> Iterator[tuple[int, list[Finding]]]:
-        """Yield of a collection how many documents were looked at, and what was found on them."""
-        for batch in bulk.batches(bulk.read_all(self._db[name], "_id", []), BATCH):
-            # The server judges shapes far faster; only what it refuses is looked at more closely.
+        """Check a collection in batches; yields the size and the findings of each."""
+        for batch in bulk.batches(bulk.read_all(self._db[name], "_id", []), BATCH_SIZE):
+            # The server checks shapes far faster than Python: only what it refuses is explained.
             ids = [document["_id"] for document in batch]
-            unsound = misshapen(self._db[name], ids, CHECKS[name].kind.shape)
-            shaped = [document for document in batch if document["_id"] not in unsound]
-            unsound += [document["_id"] for document, _ in self._unsound(name, shaped, True)]
-            yield len(batch), self._settled(name, unsound) if unsound else []
+            invalid = ids_with_invalid_shape(self._db[name], ids, CHECKS[name].kind.shape)
+            shaped = [document for document in batch if document["_id"] not in invalid]
+            invalid += [document["_id"] for document, _ in self._invalid(name, shaped, True)]
+            yield len(batch), self._findings(name, invalid) if invalid else []
 
-    def _unsound(
-        self, name: str, documents: Iterable[Document], are_shaped: bool = False
+    def _invalid(
+        self, name: str, documents: Iterable[Document], are_shapes_valid: bool = False
     ) -> Iterator[tuple[Document, list[Fault]]]:
-        """Yield the documents that something is wrong with, and what."""
+        """Yield each invalid document with its faults."""
         documents = list(documents)
         check = CHECKS[name]
-        stray = self._stray([r for document in documents for r in check.references(document)])
+        dangling = self._dangling([r for document in documents for r in check.references(document)])
         for document in documents:
-            found = kinds.findings(check.kind, document, self._limits, are_shaped)
+            found = kinds.document_faults(check.kind, document, self._limits, are_shapes_valid)
             for reference in check.references(document):
-                if reference[:2] in stray:
+                if reference[:2] in dangling:
                     kind = reference.collection.removesuffix("s")
                     found.append(Fault(reference.where, f"refers to a {kind} that is not there"))
             if found:
                 yield document, found
 
-    def _stray(self, references: list[Reference]) -> set[tuple[str, str]]:
-        """Return the references that lead nowhere."""
+    def _dangling(self, references: list[Reference]) -> set[tuple[str, str]]:
+        """Return the collection and id of each reference to a document that does not exist."""
         wanted: dict[str, set[str]] = defaultdict(set)
         for reference in references:
             wanted[reference.collection].add(reference.id)
         return {
             (name, id_)
             for name, ids in wanted.items()
-            for id_ in ids - existing(self._db[name], ids)
+            for id_ in ids - existing_ids(self._db[name], ids)
         }
 
-    def _settled(self, name: str, ids: list[Any]) -> list[Finding]:
-        """Look again at documents, which may have changed since, and mend them if wanted."""
-        before = list(self._unsound(name, read(self._db[name], ids)))
-        mended = [self._mended(name, document, set()) for document, _ in before]
-        hopeless = _by_id(self._unsound(name, mended))
-        left = _by_id(before)
+    def _findings(self, name: str, ids: list[Any]) -> list[Finding]:
+        """Read the documents again, as they may have changed since, and repair them if asked to."""
+        before = list(self._invalid(name, read(self._db[name], ids)))
+        repaired = [self._repaired(name, document, set()) for document, _ in before]
+        unrepairable = _faults_by_id(self._invalid(name, repaired))
+        remaining = _faults_by_id(before)
         if self._repair:
-            self._mend(name, ids)
-            left = _by_id(self._unsound(name, read(self._db[name], ids)))
+            self._write_repairs(name, ids)
+            remaining = _faults_by_id(self._invalid(name, read(self._db[name], ids)))
         return [
-            Finding(name, document, fault, fault not in hopeless[key], fault not in left[key])
+            Finding(
+                name, document, fault, fault not in unrepairable[key], fault not in remaining[key]
+            )
             for document, found in before
             for key in [repr(document["_id"])]
             for fault in found
         ]
 
-    def _mend(self, name: str, ids: list[Any]) -> None:
-        """Mend documents; those that somebody changed meanwhile are read and mended anew."""
+    def _write_repairs(self, name: str, ids: list[Any]) -> None:
+        """Repair documents; those that changed in between are read and repaired again."""
         clashing: set[str] = set()
-        for _ in range(ROUNDS):
+        for _ in range(REPAIR_ATTEMPTS):
             documents = list(read(self._db[name], ids))
-            mended = [self._mended(name, document, clashing) for document in documents]
-            pairs = [pair for pair in zip(documents, mended, strict=True) if pair[0] != pair[1]]
+            repaired = [self._repaired(name, document, clashing) for document in documents]
+            pairs = [pair for pair in zip(documents, repaired, strict=True) if pair[0] != pair[1]]
             if not pairs:
                 break
             clashes = replace_fields(self._db[name], pairs)
             clashing |= {repr(document["_id"]) for document in clashes}
 
-    def _mended(self, name: str, document: Document, clashing: set[str]) -> Document:
-        mended = CHECKS[name].mend(document, fresh_version())
+    def _repaired(self, name: str, document: Document, clashing: set[str]) -> Document:
+        repaired = CHECKS[name].repair(document, fresh_version())
         if repr(document["_id"]) not in clashing:
-            return mended
-        # Its key is another's, so that the rest is mended without it.
-        return {**mended, **{key: document[key] for key in UNIQUE if key in document}}
+            return repaired
+        # The derived key belongs to another document: keep the stored one, and repair the rest.
+        return {**repaired, **{key: document[key] for key in UNIQUE if key in document}}
 
 
-def _by_id(unsound: Iterable[tuple[Document, list[Fault]]]) -> dict[str, list[Fault]]:
+def _faults_by_id(invalid: Iterable[tuple[Document, list[Fault]]]) -> dict[str, list[Fault]]:
     found: dict[str, list[Fault]] = defaultdict(list)
-    return found | {repr(document["_id"]): faults for document, faults in unsound}
+    # repr: the id of a broken document may be of a type that is not hashable.
+    return found | {repr(document["_id"]): faults for document, faults in invalid}

@@ -1,4 +1,4 @@
-"""Setting documents right while others change them."""
+"""Database access of db check: reads documents, and writes repairs without losing other changes."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from pymongo import UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
-from app.storage.bulk import is_of_keys_alone
+from app.storage.bulk import has_only_duplicate_keys
 from app.storage.difference import as_read
-from app.storage.swap import KNOWN_BY, fresh_stamp
+from app.storage.swap import WRITE_IDENTITY, fresh_stamp
 from app.types import Document
 
-# What is derived from these is right only while they stay.
-SOURCES = (*KNOWN_BY, "Name", "Email")
+# A repair is derived from these fields, so it is written only if they are unchanged.
+SOURCES = (*WRITE_IDENTITY, "Name", "Email")
 
 
 def replace_fields(
     collection: Collection[Document], pairs: list[tuple[Document, Document]]
 ) -> list[Document]:
-    """Write what differs between each document as read and as it should be.
+    """Write the difference between each document as read and as repaired.
 
-    One that somebody changed meanwhile stays as it is. The version counts up, so that whoever read
-    the document before reads it again. Returns those whose new keys are another document's.
+    The filter is optimistic locking: a document that changed since it was read is not written. The
+    version counts up, so that concurrent compare-and-swaps read again. Returns the documents whose
+    new keys belong to another document.
     """
     try:
         collection.bulk_write([_update(*pair) for pair in pairs], ordered=False)
     except BulkWriteError as error:
-        if not is_of_keys_alone(error):
+        if not has_only_duplicate_keys(error):
             raise
         return [pairs[fault["index"]][0] for fault in error.details["writeErrors"]]
     return []
@@ -37,9 +38,11 @@ def replace_fields(
 
 def _update(before: Document, after: Document) -> UpdateOne:
     changed = {name: value for name, value in after.items() if _differs(before, name, value)}
-    seen = {name: as_read(before, name) for name in {*SOURCES, *changed}}
+    unchanged = {name: as_read(before, name) for name in {*SOURCES, *changed}}
     changed.setdefault("Version", after["Version"] + 1)
-    return UpdateOne({"_id": before["_id"], **seen}, {"$set": {**changed, "Stamp": fresh_stamp()}})
+    return UpdateOne(
+        {"_id": before["_id"], **unchanged}, {"$set": {**changed, "Stamp": fresh_stamp()}}
+    )
 
 
 def _differs(before: Document, name: str, value: Any) -> bool:
@@ -47,19 +50,17 @@ def _differs(before: Document, name: str, value: Any) -> bool:
     return name not in before or (before[name] is not value and before[name] != value)
 
 
-def existing(collection: Collection[Document], ids: Iterable[str]) -> set[str]:
-    """Return which of these ids documents have."""
+def existing_ids(collection: Collection[Document], ids: Iterable[str]) -> set[str]:
     return {found["_id"] for found in collection.find({"_id": {"$in": list(ids)}}, ["_id"])}
 
 
-def misshapen(
+def ids_with_invalid_shape(
     collection: Collection[Document], ids: list[Any], shape: Mapping[str, Any]
 ) -> list[Any]:
-    """Return the ids of those documents that do not fit a validator."""
+    """Return the ids of the documents that the server's validator would refuse."""
     refused = {"_id": {"$in": ids}, "$nor": [{"$jsonSchema": shape}]}
     return [found["_id"] for found in collection.find(refused, ["_id"])]
 
 
 def read(collection: Collection[Document], ids: list[Any]) -> Iterator[Document]:
-    """Yield documents as they are now."""
     yield from collection.find({"_id": {"$in": ids}})

@@ -1,10 +1,10 @@
 """Items: how slots are stored and served, and the rules of giving and taking. Pure.
 
-Stored is a map from slot number to what the slot holds, without the empty ones and without
-defaults. Served is a list of full slot records in slot order, the empty ones included.
+Stored is a sparse map from slot number to its content, without defaults. Served is a list of full
+slot records in slot order, empty slots included.
 
-The game writes these maps too. A slot that is not to be understood is taken, by nobody knows what:
-it is served as empty, never given to, taken from or counted, and db check reports it.
+The game writes these maps, too. A slot that cannot be read is occupied by something unknown: it is
+served as empty, never given to, taken from or counted, and db check reports it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ BAG_SHAPE = changeable(
 )
 
 NO_BUFFS = [0, 0, 0, 0, 0]
-# The values of each field that say nothing.
+# The values of each field in a slot that holds nothing.
 NOTHING = {"ItemId": (NIL,), "Quantity": (0,), "BagId": (None, NIL), "StatBuffs": (None, NO_BUFFS)}
-# A slot with more than this is somebody's mistake; all slots together would not fit into an int64.
+# A larger quantity is a mistake; the sum of all slots must fit into an int64.
 LARGEST_QUANTITY = 2**53
 
 
@@ -48,7 +48,7 @@ def served_slot(number: int, held: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def served(slots: Slots, size: int) -> list[dict[str, Any]]:
-    """Return all slots in order; a filled one beyond the size is shown too, not hidden."""
+    """Return all slots in order; a filled one beyond the size is appended, not hidden."""
     records = list(_empty_slots(size))
     for record in filled(slots):
         if record["Slot"] < size:
@@ -60,7 +60,7 @@ def served(slots: Slots, size: int) -> list[dict[str, Any]]:
 
 @functools.lru_cache(8)
 def _empty_slots(size: int) -> tuple[dict[str, Any], ...]:
-    """Return the records of so many empty slots, to be shared and not changed."""
+    """Return the records of so many empty slots. They are cached: callers must not change them."""
     return tuple(served_slot(number, EMPTY) for number in range(size))
 
 
@@ -71,7 +71,7 @@ def filled(slots: Slots) -> list[dict[str, Any]]:
 
 
 def is_readable(slot: str, held: Any) -> bool:
-    """Tell whether a slot is as we store it: a plain number, an item, how many, perhaps a bag."""
+    """Tell whether a slot can be read: a canonical number, an item, a quantity, maybe a bag."""
     return (
         slot.isdecimal()
         and str(int(slot)) == slot
@@ -83,7 +83,7 @@ def is_readable(slot: str, held: Any) -> bool:
 
 
 def is_empty(held: Any) -> bool:
-    """Tell whether a stored slot is one that should not be stored: it holds nothing at all."""
+    """Tell whether a stored slot holds nothing, and so should not be stored."""
     return (
         isinstance(held, dict)
         and held.keys() >= {"ItemId", "Quantity"}
@@ -92,7 +92,7 @@ def is_empty(held: Any) -> bool:
 
 
 def quantity_of(held: Mapping[str, Any]) -> int:
-    """Return how many a slot holds; a negative number where that is not to be understood."""
+    """Return the quantity of a slot; -1 if it cannot be read."""
     quantity = held.get("Quantity")
     if type(quantity) is not int:
         quantity = whole(quantity)
@@ -100,7 +100,7 @@ def quantity_of(held: Mapping[str, Any]) -> int:
 
 
 def stored(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Turn slot records into what is stored of them."""
+    """Turn slot records into the stored map."""
     slots = {}
     for record in sorted(records, key=lambda record: int(record["Slot"])):
         if record["Quantity"] == 0:
@@ -115,7 +115,7 @@ def stored(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 class Limits(NamedTuple):
-    """How much fits: the slots of an inventory and of a bank, and the items of one slot."""
+    """The numbers of inventory and bank slots, and the quantity of one slot."""
 
     inventory: int
     bank: int
@@ -123,7 +123,7 @@ class Limits(NamedTuple):
 
 
 class NoRoom(Conflict):
-    """What is given does not all have a place."""
+    """The given quantity does not fit."""
 
     def __init__(self, item: str, quantity: int, left: int, bank: bool) -> None:
         place = "inventory and the bank have" if bank else "inventory has"
@@ -155,11 +155,11 @@ def give(
     limits: Limits,
     bankoverflow: bool = False,
 ) -> Change:
-    """Put items into the inventory, and what does not fit into the bank if that is wanted."""
-    inventory, left = _placed(player["Inventory"], limits.inventory, itemid, quantity, limits.stack)
+    """Put items into the inventory, with bankoverflow the rest into the bank; all or nothing."""
+    inventory, left = _merged(player["Inventory"], limits.inventory, itemid, quantity, limits.stack)
     bank = player["Bank"]
     if left and bankoverflow:
-        bank, left = _placed(bank, limits.bank, itemid, left, limits.stack)
+        bank, left = _merged(bank, limits.bank, itemid, left, limits.stack)
     if left:
         raise NoRoom(itemid, quantity, left, bankoverflow)
     counts = {"bank": count(bank, itemid), "inventory": count(inventory, itemid)}
@@ -198,10 +198,10 @@ def count(slots: Slots, item: str) -> int:
     return sum(quantity_of(slots[slot]) for slot in _slots_of(slots, item))
 
 
-def _placed(
+def _merged(
     slots: Slots, size: int, item: str, quantity: int, stack: int
 ) -> tuple[dict[str, Mapping[str, Any]], int]:
-    """Fill up plain stacks, then empty slots, in slot order; return what is left as well."""
+    """Merge into plain stacks, then fill empty slots, in slot order; return the rest as well."""
     after = dict(slots)
     for slot in _slots_of(slots, item):
         if quantity and is_plain(slots[slot]):
@@ -219,13 +219,13 @@ def _placed(
 
 
 def is_plain(held: Mapping[str, Any]) -> bool:
-    """Tell whether a slot holds a stack that may grow: neither improved gear nor a bag."""
+    """Tell whether a slot may be merged into: neither gear with StatBuffs nor a bag."""
     buffs = held.get("StatBuffs") or []
     return isinstance(buffs, list) and not any(buffs) and bag_of(held) is None
 
 
 def bag_of(held: Mapping[str, Any]) -> str | None:
-    """Return the bag that a slot holds; the all-zero guid, as games write it, is none."""
+    """Return the bag in a slot; games write the all-zero guid for none."""
     bag: str | None = held.get("BagId")
     return None if bag == NIL else bag
 

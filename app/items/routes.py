@@ -116,7 +116,7 @@ def take_item(args: dict[str, Any], key: Lookup) -> Response:
 
     From the inventory alone, in slot order, all or nothing. A bag that holds something stays.
     """
-    # A bag that the game fills between this look and the write is taken all the same: it is a
-    # document of its own, and only the game fills bags.
+    # Check-then-act: a bag that the game fills between this read and the write is taken anyway.
+    # A bag is a document of its own, and only the game fills bags.
     rule = partial(take, **args, is_filled=bags.is_filled)
     return answer(players.change(key, ("Inventory",), rule, intent("take", args)))

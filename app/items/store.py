@@ -39,7 +39,7 @@ class Bags:
 
 
 class Catalogue:
-    """How much of each item fits where. The game may keep lower stack limits in ``items``."""
+    """The limits of each item. The game may keep lower stack limits in ``items``."""
 
     def __init__(self, storage: Storage, inventory: int, bank: int, stack: int) -> None:
         self._items = storage.db["items"]
@@ -62,9 +62,9 @@ class Catalogue:
 
 
 def _whole(limit: Any) -> int:
-    """Return a stack limit as whole items; 0 where it is none, for the game owns the collection.
+    """Return a stack limit as an int; 0 if it is unusable, because the game owns the collection.
 
-    Many languages store every number as a double: 20.0 is 20, and of 20.5 there fit 20.
+    Many languages store every number as a double: 20.0 is 20, and 20.5 is rounded down.
     """
     is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
     return int(limit) if is_number and 1 <= limit < math.inf else 0

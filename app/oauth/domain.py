@@ -1,4 +1,4 @@
-"""Why a token is refused, and what is answered when it is not. Pure."""
+"""Token answers and refusals, as RFC 6749 has them. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.errors import QuartermasterError
 
 
 class TokenRefused(QuartermasterError):
-    """A request for a token that gets none, with its code from RFC 6749."""
+    """A refused request for a token, with its error code of RFC 6749."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ def no_access() -> TokenRefused:
 
 
 def refusal(code: str, message: str) -> dict[str, Any]:
-    """Say it as RFC 6749 does, and as every other failure is said."""
+    """Return the body of a refusal, with the fields of RFC 6749 and our own Message."""
     return {"error": code, "error_description": message, "Message": message}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.auth.guesses import guess_at, guess_at_nobody, guess_from_here
+from app.auth.guesses import guess_at, guess_at_unknown_name, guess_from_here
 from app.auth.roles import Role, roles_of
 from app.errors import NotFound
 from app.http import tracing
@@ -25,7 +25,7 @@ def sign_in(username: str, password: str) -> Issued:
     name = name_key(username)
     user = users.credentials(name)
     stored: str | None = user["PasswordHash"] if user else None
-    guess = guess_at(user["_id"]) if user else guess_at_nobody(name)
+    guess = guess_at(user["_id"]) if user else guess_at_unknown_name(name)
     hasher.check(guess, stored, password, bad_credentials())
     if user is None or stored is None:  # hasher.check has refused it already
         raise bad_credentials()

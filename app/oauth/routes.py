@@ -120,7 +120,7 @@ def revoke_token(key: Lookup, token_id: str) -> Response:
 
 
 def owner(key: Lookup) -> dict[str, Any]:
-    """Return whose tokens are meant: the caller's own, or with the role for it anyone's."""
+    """Return the user of a lookup key: the caller itself, or with users.manage anybody."""
     caller = guard.caller()
     if caller.id != key.id and name_key(caller.name) != key.name_key:
         caller.require(Role.USERS_MANAGE)

@@ -1,7 +1,7 @@
-"""Refresh tokens in MongoDB: stored hashed, each good for one use, linked in chains.
+"""Refresh tokens in MongoDB: hashed, single-use, linked in chains.
 
-A chain begins with a password and grows with every refresh. A token that comes back after it was
-used has been stolen, by whoever came first or second, so the whole chain ends.
+A chain begins with a sign-in and grows with every refresh. A token that is presented a second time
+has been stolen, by the first or by the second client, so the whole chain is revoked.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ REFRESH_TOKENS = CollectionPlan(
         expiry(),
     ),
 )
-# How many tokens beyond the limit one sign-in ends; it begins no more than one.
+# How many surplus tokens one sign-in deletes at most.
 TRIMMED = 100
 
 
 class Issued(NamedTuple):
-    """A refresh token, which is never seen in clear again."""
+    """A new refresh token; only its hash is stored."""
 
     user_id: str
     chain: str
@@ -84,14 +84,14 @@ class RefreshTokens:
         return issued
 
     def _trim(self, user_id: str) -> None:
-        """End the oldest living tokens of an account beyond the most that it may have.
+        """Delete the oldest unused tokens of an account beyond the limit.
 
-        Everybody looks after its own token is there, so whoever looks last sees them all.
+        Each sign-in counts after its own insert, so of concurrent ones the last sees all.
         """
-        living = {"UserId": user_id, "Used": False}
+        unused = {"UserId": user_id, "Used": False}
         newest_first = [("ExpiresAt", -1), ("_id", 1)]
-        # The index "user" has all of this: a thousand keys are passed over in a millisecond.
-        surplus = self._tokens.find(living, ["_id"], skip=self._most, limit=TRIMMED)
+        # Covered by the index "user": skipping a thousand keys takes a millisecond.
+        surplus = self._tokens.find(unused, ["_id"], skip=self._most, limit=TRIMMED)
         try:
             ids = [token["_id"] for token in surplus.sort(newest_first).batch_size(TRIMMED)]
             if ids:
@@ -100,7 +100,7 @@ class RefreshTokens:
             log.warning("Tokens beyond the limit are left to the next sign-in: %s", error)
 
     def find(self, token: str) -> Document | None:
-        """Return what is known of a token that may still be used."""
+        """Return the document of a token that is valid; revoke the chain of a used one."""
         found = self._tokens.find_one({"_id": _hash(token)})
         if found is None or found["ExpiresAt"] <= self._clock.now():
             return None
@@ -111,7 +111,7 @@ class RefreshTokens:
 
     def rotate(self, found: Document) -> Issued:
         """Exchange a token for the next of its chain."""
-        # The new one comes first: if we die in between, the old one still works.
+        # Inserted first: after a crash in between, the old token still works.
         issued = self._add(found["UserId"], found["PasswordVersion"], found["Chain"])
         unused = {"_id": found["_id"], "Used": False}
         if not self._tokens.update_one(unused, {"$set": {"Used": True}}).matched_count:
@@ -120,16 +120,15 @@ class RefreshTokens:
         return issued
 
     def revoke_chain(self, chain: str) -> None:
-        """End a chain: without a token that may still be used, nothing of it is worth anything.
+        """Revoke a chain by deleting its unused tokens; without one, all of it is void.
 
-        There is one such token, or a few if somebody died amid a refresh. How many were used
-        before, and are swept here, does not matter.
+        There is one, or a few after crashes during a refresh. The used ones are swept.
         """
         self._tokens.delete_many({"Chain": chain, "Used": False})
         bulk.sweep(self._tokens, {"Chain": chain})
 
     def revoke_token(self, user: Document, token: str) -> None:
-        """End the chain that a user's token belongs to."""
+        """Revoke the chain of one of a user's tokens."""
         mine = {
             "_id": _hash(token),
             "UserId": user["_id"],

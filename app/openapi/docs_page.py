@@ -1,4 +1,4 @@
-"""The documentation, with its files served from here rather than by a stranger."""
+"""The documentation page: Swagger UI, self-hosted instead of loaded from a CDN."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from app.http.errors import SENTENCES
 from app.http.json import json_response
 from app.openapi.spec import specification
 
-# Where the application keeps the document.
+# The key of the OpenAPI document in app.extensions.
 DOCUMENT = "openapi"
 OPENAPI = "/api/openapi.json"
 DOCS = "/api/docs"
 FILES = "/api/docs/files/"
-OURS = Path(__file__).with_name("swagger")
-DAY = 86400
+OWN_FILES = Path(__file__).with_name("swagger")
+DAY_SECONDS = 86400
 JSON, HTML = "application/json", "text/html"
-# Nothing on the page comes from elsewhere, or goes there. Swagger UI draws its icons inline.
-POLICY = (
+# Same origin only. Swagger UI needs inline styles, and data: URLs for its icons.
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
 
 
-def register(app: Flask, api: Api, open_to_all: Callable[..., object]) -> None:
-    """Serve the specification and Swagger UI, open to all, and lead browsers there."""
+def register(app: Flask, api: Api, public: Callable[..., object]) -> None:
+    """Add the public routes of the document and of Swagger UI, and redirect browsers there."""
     document = app.extensions[DOCUMENT] = specification(app, api)
     template = Path(__file__).with_name("docs_page.html").read_text()
 
@@ -49,30 +49,33 @@ def register(app: Flask, api: Api, open_to_all: Callable[..., object]) -> None:
     def docs_page() -> Response:
         title = app.config["API_TITLE"]
         page = render_template_string(template, title=title, files=FILES, specification=OPENAPI)
-        headers = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"}
+        headers = {
+            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+            "X-Content-Type-Options": "nosniff",
+        }
         return Response(page, headers=headers, mimetype="text/html")
 
     def docs_file(name: str) -> Response:
         try:
-            # Asked for again each time: these must fit the page, and so each other.
-            return send_from_directory(OURS, name, max_age=0)
+            # Revalidated each time: a cached file of an older release would not fit the page.
+            return send_from_directory(OWN_FILES, name, max_age=0)
         except NotFound:
-            return send_from_directory(swagger_ui_path, name, max_age=DAY)
+            return send_from_directory(swagger_ui_path, name, max_age=DAY_SECONDS)
 
-    def front_door() -> BaseResponse:
+    def root() -> BaseResponse:
         if request.accept_mimetypes.best_match((JSON, HTML)) == HTML:
-            answer = redirect(DOCS)
+            response = redirect(DOCS)
         else:
-            answer = json_response({"Message": SENTENCES[404]}, 404)
-        answer.headers["Vary"] = "Accept"
-        return answer
+            response = json_response({"Message": SENTENCES[404]}, 404)
+        response.headers["Vary"] = "Accept"
+        return response
 
     for path, view in (
-        ("/", front_door),
-        ("/api", front_door),
+        ("/", root),
+        ("/api", root),
         (OPENAPI, openapi_json),
         (DOCS, docs_page),
         (f"{FILES}<path:name>", docs_file),
     ):
-        open_to_all(view)
+        public(view)
         app.add_url_rule(path, view_func=view)

@@ -1,4 +1,4 @@
-"""What the examples of the documentation are about: a character of the demo world. Pure."""
+"""The values of the documentation's examples: a character of the demo world. Pure."""
 
 PLAYER = "Ebrensha"
 PLAYER_ID = "18e4d157-7c05-4e6e-97e0-1c81530fc97b"
@@ -12,7 +12,7 @@ BAG = "c33730dc-ad41-4f5a-8922-f85454c314b1"
 # A spell that the character does not know, and one that it does.
 SPELL = "72d9e6ad-da4c-4bfd-8e0f-f24f2a55a4b4"
 KNOWN_SPELL = "bc51ac87-d8c1-424e-93ab-061befeb8765"
-# How far a quest has come.
+# The step of a quest.
 VARIABLE = "f14ee207-5a73-49e7-9346-a4fc9622a8c3"
 CLASS = "b2216dc2-92d9-40b8-be84-4105a5a0526c"
 MAP = "21412805-2bec-4483-a89a-ad60590638ff"

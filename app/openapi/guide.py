@@ -1,4 +1,4 @@
-"""What the OpenAPI document says about all operations at once."""
+"""The parts of the OpenAPI document that concern all operations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ is not made twice. Without a key, a 503 does not tell whether the change was mad
 too. A request may bring its own.
 """
 
-# Relative, so that it is right behind every proxy: the service is where the document was read.
+# A relative server URL is right behind any proxy: it resolves against the document's own address.
 ABOUT: dict[str, Any] = {
     "info": {"description": GUIDE},
     "version": version("quartermaster"),

@@ -1,4 +1,4 @@
-"""The Postman collection and its environment, made from the OpenAPI document. Pure."""
+"""Makes the Postman collection and its environment from the OpenAPI document. Pure."""
 
 from __future__ import annotations
 
@@ -8,88 +8,21 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
-from app.openapi import examples
 from app.openapi import postman_scripts as scripts
+from app.openapi.postman_values import (
+    BODY_VALUES,
+    ENVIRONMENT,
+    FOLDERS,
+    ORDER,
+    PATH_VALUES,
+    READ_DEMO_USER,
+)
 from app.types import Document
 
 SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
 JSON = "application/json"
-# Saved are the answers that tell something of their request; the others look alike everywhere.
-SAVED = (200, 400, 401, 403, 404, 409)
-FOLDERS = ("Players", "Users", "Credentials")
-ENVIRONMENT = {
-    "baseUrl": "http://127.0.0.1:8000",
-    "username": "demo",
-    "password": "demo",
-    "player": examples.PLAYER,
-    "user": examples.USER,
-    "itemId": examples.ITEM,
-    "spellId": examples.SPELL,
-    "variableId": examples.VARIABLE,
-    "bagId": examples.BAG,
-}
-# In what order the requests stand: reads, then changes that undo each other, as far as they can.
-ORDER = [
-    "listPlayers",
-    "rankPlayers",
-    "listOnlinePlayers",
-    "countOnlinePlayers",
-    "getPlayer",
-    "listVariables",
-    "getVariable",
-    "getVariableValue",
-    "setVariable",
-    "getItems",
-    "getInventory",
-    "getBank",
-    "getBag",
-    "giveItem",
-    "takeItem",
-    "listSpells",
-    "teachSpell",
-    "forgetSpell",
-    "listPlayersByBody",
-    "listUsers",
-    "getUser",
-    "registerUser",
-    "validatePassword",
-    "changeEmail",
-    "changePassword",
-    "sendResetCode",
-    "redeemResetCode",
-    "listCharacters",
-    "getCharacter",
-    "manageEmail",
-    "managePassword",
-    "listUsersByBody",
-    "createToken",
-    "revokeToken",
-    "revokeTokens",
-]
-PATH_VALUES = {
-    ("Players", "lookupKey"): "{{player}}",
-    ("Players", "variableId"): "{{variableId}}",
-    ("Players", "bagId"): "{{bagId}}",
-    ("Users", "lookupKey"): "{{newUser}}",
-    ("Users", "lookupKey1"): "{{user}}",
-    ("Users", "lookupKey2"): "0",
-    ("Credentials", "username"): "{{username}}",
-    ("Credentials", "tokenId"): "{{spareToken}}",
-}
-# Where reading somebody who is there says more than reading the account that was just made.
-OF_THE_WORLD = {"getUser", "listCharacters"}
-BODY_VALUES: dict[str, Document] = {
-    "setVariable": {"value": "{{value}}"},
-    "giveItem": {"itemid": "{{itemId}}"},
-    "takeItem": {"itemid": "{{itemId}}"},
-    "teachSpell": {"spellid": "{{spellId}}"},
-    "forgetSpell": {"spellid": "{{spellId}}"},
-    "registerUser": {"username": "{{newUser}}", "email": "{{newUser}}@example.com"},
-    "changeEmail": {"new": "{{newUser}}.moved@example.com"},
-    "manageEmail": {"new": "{{newUser}}.managed@example.com"},
-    "redeemResetCode": {"code": "{{resetCode}}"},
-    "createToken": {"username": "{{username}}", "password": "{{passwordHash}}"},
-}
+# The statuses whose examples depend on the operation; the others are the same for each.
+SAVED_STATUSES = (200, 400, 401, 403, 404, 409)
 
 
 def environment() -> Document:
@@ -97,19 +30,19 @@ def environment() -> Document:
     return {
         "name": "Quartermaster (demo world)",
         "values": [
-            {"key": key, "value": value, "type": _kind(key), "enabled": True}
+            {"key": key, "value": value, "type": _variable_type(key), "enabled": True}
             for key, value in ENVIRONMENT.items()
         ],
         "_postman_variable_scope": "environment",
     }
 
 
-def _kind(key: str) -> str:
+def _variable_type(key: str) -> str:
     return "secret" if key == "password" else "default"
 
 
 def collection(document: Document) -> Document:
-    """Return the collection of all operations that the document and the order name."""
+    """Return the collection of the operations in ORDER."""
     requests = {
         operation["operationId"]: Request(document, path, method, operation)
         for path, item in document["paths"].items()
@@ -144,7 +77,7 @@ def _event(listen: str, script: str) -> Document:
 
 
 class Request:
-    """One operation, as Postman has it."""
+    """One operation as an item of a Postman collection."""
 
     def __init__(self, document: Document, path: str, method: str, operation: Document) -> None:
         self._schemas: Document = document["components"]["schemas"]
@@ -155,23 +88,23 @@ class Request:
         self.folder: str = operation["tags"][0]
 
     def items(self) -> list[Document]:
-        """Return the request; of the one that gets a token, both ways to do so."""
+        """Return the item of the operation; createToken has one for each of its two grants."""
         item = self._item(self._operation["summary"], self._request(self._body()))
         if self._name != "createToken":
             return [item]
         refresh = {"grant_type": "refresh_token", "refresh_token": "{{refreshToken}}"}
-        again = self._item("Refresh an access token", self._request(_form(refresh)))
-        return [item, {**again, "response": []}]
+        refresh_item = self._item("Refresh an access token", self._request(_form(refresh)))
+        return [item, {**refresh_item, "response": []}]
 
     def _item(self, name: str, request: Document) -> Document:
-        events = [_event("test", scripts.tests(self._shape(), self._name))]
+        events = [_event("test", scripts.tests(self._response_schema(), self._name))]
         if self._name in scripts.BEFORE:
             events.insert(0, _event("prerequest", scripts.BEFORE[self._name]))
         return {
             "name": name,
             "event": events,
             "request": request,
-            "response": list(self._answers(request)),
+            "response": list(self._saved_responses(request)),
         }
 
     def _request(self, body: Document | None) -> Document:
@@ -218,7 +151,7 @@ class Request:
         ]
 
     def _path_value(self, name: str) -> str:
-        if self._name in OF_THE_WORLD:
+        if self._name in READ_DEMO_USER:
             return "{{user}}"
         if self._name == "revokeTokens":
             return "{{newUser}}"
@@ -232,39 +165,39 @@ class Request:
         body = {**media["example"], **BODY_VALUES.get(self._name, {})}
         if kind != JSON:
             return _form(body)
-        # A number or a flag stands in a body without quotes.
+        # Postman substitutes text: without the quotes, the body holds a number or a boolean.
         text = json.dumps(body, indent=2).replace('"{{value}}"', "{{value}}")
         return {"mode": "raw", "raw": text, "options": {"raw": {"language": "json"}}}
 
-    def _shape(self) -> Document:
-        answer = self._operation["responses"]["200"]["content"][JSON]
-        return self._draft_7(answer["schema"])
+    def _response_schema(self) -> Document:
+        media = self._operation["responses"]["200"]["content"][JSON]
+        return self._json_schema(media["schema"])
 
-    def _draft_7(self, schema: Any) -> Any:
-        """Return a schema as JSON Schema has it: without references, nullable or examples."""
+    def _json_schema(self, schema: Any) -> Any:
+        """Convert an OpenAPI schema to JSON Schema draft 7: no references, nullable or examples."""
         if isinstance(schema, list):
-            return [self._draft_7(part) for part in schema]
+            return [self._json_schema(part) for part in schema]
         if not isinstance(schema, dict):
             return schema
         if "$ref" in schema:
-            return self._draft_7(self._schemas[schema["$ref"].rpartition("/")[2]])
-        plain = {
-            name: self._draft_7(part)
+            return self._json_schema(self._schemas[schema["$ref"].rpartition("/")[2]])
+        converted = {
+            name: self._json_schema(part)
             for name, part in schema.items()
             if name not in ("example", "description", "nullable")
             and (name, part) != ("format", "int64")
         }
         if schema.get("nullable"):
-            plain["type"] = [plain["type"], "null"]
-        return plain
+            converted["type"] = [converted["type"], "null"]
+        return converted
 
-    def _answers(self, request: Document) -> Iterator[Document]:
+    def _saved_responses(self, request: Document) -> Iterator[Document]:
         original = {name: part for name, part in request.items() if name != "description"}
         original["url"] = {**request["url"], "query": [], "variable": self._path_values()}
-        for status, answer in self._operation["responses"].items():
-            if int(status) not in SAVED:
+        for status, response in self._operation["responses"].items():
+            if int(status) not in SAVED_STATUSES:
                 continue
-            media = answer["content"][JSON]
+            media = response["content"][JSON]
             bodies = [media["example"]] if "example" in media else []
             bodies += [example["value"] for example in media.get("examples", {}).values()]
             for body in bodies:

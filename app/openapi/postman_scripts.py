@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-# Before every request: a token, or the next one where the last is about to expire.
+# Runs before every request: signs in, or refreshes an access token that is about to expire.
 SIGN_IN = """\
 const { SHA256 } = require("crypto-js");
 const vars = pm.collectionVariables;
@@ -14,13 +14,13 @@ const account = `${pm.variables.get("username")} at ${baseUrl}`;
 const passwordHash = SHA256(pm.variables.get("password")).toString();
 vars.set("passwordHash", passwordHash);
 
-function ask(fields, then) {
+function requestToken(fields, then) {
   const urlencoded = Object.entries(fields).map(([key, value]) => ({ key, value }));
   const body = { mode: "urlencoded", urlencoded };
   pm.sendRequest({ url: `${baseUrl}/api/oauth/token`, method: "POST", body }, then);
 }
 
-function keep(error, response) {
+function storeTokens(error, response) {
   if (error || response.code !== 200) {
     throw new Error(`No token for ${account}: ${error || response.text()}`);
   }
@@ -33,14 +33,14 @@ function keep(error, response) {
 
 function signIn() {
   const username = pm.variables.get("username");
-  ask({ grant_type: "password", username, password: passwordHash }, keep);
+  requestToken({ grant_type: "password", username, password: passwordHash }, storeTokens);
 }
 
 function refresh() {
   const refresh_token = vars.get("refreshToken");
-  ask({ grant_type: "refresh_token", refresh_token }, (error, response) => {
+  requestToken({ grant_type: "refresh_token", refresh_token }, (error, response) => {
     if (error || response.code !== 200) signIn();
-    else keep(error, response);
+    else storeTokens(error, response);
   });
 }
 
@@ -49,14 +49,14 @@ if (vars.get("account") !== account) signIn();
 else if (secondsLeft < 30) refresh();
 """
 
-# Before some requests: what they are about.
+# Run before single requests, to set the variables that they send.
 BEFORE = {
     "registerUser": """\
-// A name that nobody has yet, so that the collection can be run again.
+// A unique name, so that the collection can be run repeatedly.
 pm.collectionVariables.set("newUser", "pm" + Date.now().toString(36));
 """,
     "redeemResetCode": """\
-// The code is in the mail; who may manage users finds it in the user's record as well.
+// The code is mailed to the user; with users.manage, it can also be read from the user's record.
 pm.sendRequest({
   url: `${pm.variables.get("baseUrl")}/api/v1/users/${pm.variables.get("newUser")}`,
   header: { Authorization: `Bearer ${pm.collectionVariables.get("accessToken")}` },
@@ -65,7 +65,7 @@ pm.sendRequest({
 });
 """,
     "revokeToken": """\
-// A token to revoke, other than the one that this collection goes on with.
+// Revokes a token of its own, so that the one that this collection uses stays valid.
 pm.sendRequest({
   url: `${pm.variables.get("baseUrl")}/api/oauth/token`,
   method: "POST",
@@ -80,8 +80,8 @@ pm.sendRequest({
 """,
 }
 
-# After a token was fetched by a request of its own: the collection goes on with it.
-KEEP = """\
+# Runs after createToken: the collection uses the new token from then on.
+STORE_TOKENS = """\
 
 const { access_token, refresh_token, expires_in } = pm.response.json();
 pm.collectionVariables.set("accessToken", access_token);
@@ -90,10 +90,10 @@ pm.collectionVariables.set("expiresAt", Date.now() + expires_in * 1000);
 """
 
 
-# After some answers: what later requests go on with.
+# Run after single responses, to set variables that later requests send.
 AFTER = {
-    "createToken": KEEP,
-    # It is set to what it is, so that a run changes nothing.
+    "createToken": STORE_TOKENS,
+    # setVariable writes the value that was read, so that a run changes nothing.
     "getVariableValue": """\
 
 pm.collectionVariables.set("value", pm.response.json().value);
@@ -101,8 +101,8 @@ pm.collectionVariables.set("value", pm.response.json().value);
 }
 
 
-def tests(shape: dict[str, Any], operation: str) -> str:
-    """Return what is checked of an answer: its status, its type, its shape."""
+def tests(schema: dict[str, Any], operation: str) -> str:
+    """Return the script that checks the status, the content type and the schema of a response."""
     after = AFTER.get(operation, "")
     return f"""\
 pm.test("answers 200 in JSON", () => {{
@@ -111,6 +111,6 @@ pm.test("answers 200 in JSON", () => {{
   pm.expect(pm.response.headers.get("X-Request-ID")).to.be.a("string");
 }});
 pm.test("has the documented shape", () => {{
-  pm.response.to.have.jsonSchema({json.dumps(shape)});
+  pm.response.to.have.jsonSchema({json.dumps(schema)});
 }});
 {after}"""

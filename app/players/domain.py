@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from app.changes import SWAP_FIELDS
 from app.errors import Damaged, Invalid
-from app.keys import NAME_LENGTH, NIL, is_seen, name_key, name_tails, parse_guid
+from app.keys import NAME_LENGTH, NIL, is_visible, name_key, name_tails, parse_guid
 from app.storage.schema.shapes import (
     ARRAY,
     COUNT,
@@ -39,7 +39,7 @@ VARIABLE: Document = {"bsonType": ["int", "long", "bool"]}
 
 
 class Field(NamedTuple):
-    """The shape of a stored field, and its value where nobody says otherwise."""
+    """The shape of a stored field, and its default."""
 
     shape: Document
     default: Any
@@ -97,7 +97,7 @@ def check_name(name: str) -> None:
         raise Invalid(f"Must be 1 to {NAME_LENGTH} printable characters, not all blank.")
     if "/" in name or name in (".", ".."):
         raise Invalid("Must not be a dot, two dots, or hold a slash: no path can hold it.")
-    if not is_seen(name):
+    if not is_visible(name):
         raise Invalid("Must hold a character that can be seen.")
     if parse_guid(name):
         raise Invalid("Must not look like a guid: it would be taken for an id.")

@@ -61,7 +61,7 @@ class Players:
         return served(self._read(key, RECORD), self._online_since())
 
     def read(self, key: Lookup, *fields: str) -> Document:
-        """Return these maps of a player, empty where there are none, and nothing else."""
+        """Return these maps of a player only, empty if they are missing."""
         return with_maps(self._read(key, dict.fromkeys(fields, 1)))
 
     def list(
@@ -121,7 +121,7 @@ class Players:
         return player
 
     def _online_since(self) -> datetime | None:
-        """Return when a player must have been seen to count as online; None: at any time."""
+        """Return since when a player must have been seen to count as online; None: no limit."""
         return datetime.now(timezone.utc) - self._online_ttl if self._online_ttl else None
 
 

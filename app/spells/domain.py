@@ -34,7 +34,7 @@ class NoSpellSlot(Conflict):
 
 
 def served(spells: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the known spells in slot order; what a game wrote that is no spell is left out."""
+    """Return the known spells in slot order, without entries that are no spells."""
     known = (
         (int(slot), spell)
         for slot, spell in spells.items()

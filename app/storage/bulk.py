@@ -1,4 +1,4 @@
-"""Many documents at once: checked first, then written, in bounded memory."""
+"""Bulk reads and writes, in bounded memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from app.types import Document
 log = logging.getLogger("quartermaster")
 
 BATCH = 1000
-# What is left then goes when it runs out, or when the next one sweeps.
+# How long a sweep may take. The TTL index or the next sweep deletes the rest.
 SWEEP_SECONDS = 0.5
 DUPLICATE_KEY = 11000
 LARGEST = 16 * 1024 * 1024 - 16 * 1024
@@ -34,7 +34,7 @@ _RAW = CodecOptions(document_class=RawBSONDocument)
 
 
 class Spool:
-    """Documents that wait on disk until all of them are known to be good."""
+    """Documents kept in a temporary file until all of them are checked."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (close ends it)
@@ -79,7 +79,7 @@ def write(collection: Collection[Document], documents: Iterable[Any]) -> Iterato
 
 
 def add_missing(collection: Collection[Document], documents: Iterable[Any]) -> Iterator[int]:
-    """Insert documents that are known to be valid, and leave those of the same id as they are."""
+    """Insert documents that are known to be valid, and skip those whose id exists."""
     is_empty = collection.find_one({}, ["_id"]) is None
     return _pipelined(collection, documents, _insert_trusted if is_empty else _insert_missing)
 
@@ -87,7 +87,7 @@ def add_missing(collection: Collection[Document], documents: Iterable[Any]) -> I
 def _pipelined(
     collection: Collection[Document], documents: Iterable[Any], store: Callable[..., object]
 ) -> Iterator[int]:
-    """Make the next batch ready while the server stores the last one."""
+    """Prepare the next batch while the server stores the last one."""
     with ThreadPoolExecutor(1) as pool:
         pending: Future[int] | None = None
         for batch in batches(documents):
@@ -105,15 +105,15 @@ def _stored(
         with pymongo.timeout(LONG_WORK_SECONDS):
             store(collection, batch)
     except BulkWriteError as error:
-        # Where nothing else is wrong, no majority has confirmed what was written.
+        # Without write errors, it is the write concern that failed: no majority acknowledged.
         faults = error.details["writeErrors"] or error.details["writeConcernErrors"]
         first = faults[0]["errmsg"]
         raise Conflict(f"Not all {collection.name} could be written: {first}.") from None
     return len(batch)
 
 
-def is_of_keys_alone(error: BulkWriteError) -> bool:
-    """Tell whether all was written, and by a majority, but for keys that are another's."""
+def has_only_duplicate_keys(error: BulkWriteError) -> bool:
+    """Tell whether duplicate keys are the only errors, and a majority acknowledged the rest."""
     faults = error.details["writeErrors"]
     return not error.details["writeConcernErrors"] and all(
         fault["code"] == DUPLICATE_KEY for fault in faults
@@ -141,10 +141,7 @@ def _replace(collection: Collection[Document], batch: list[Any]) -> None:
 def sweep(
     collection: Collection[Document], where: Document, seconds: float = SWEEP_SECONDS
 ) -> None:
-    """Delete documents that are worth nothing any more, as many as a moment allows.
-
-    However many there are, and whatever fails: this only keeps the place tidy.
-    """
+    """Delete obsolete documents for a moment. Best effort: errors are logged, the rest stays."""
     end = time.monotonic() + seconds
     try:
         while time.monotonic() < end:
@@ -159,7 +156,7 @@ def sweep(
 
 
 def values_of(collection: Collection[Document], field: str, ids: list[str]) -> dict[str, Any]:
-    """Return what a field of these documents holds, by id."""
+    """Return the values of a field by document id."""
     found = collection.find({"_id": {"$in": ids}}, [field])
     return {document["_id"]: document[field] for document in found}
 
@@ -170,7 +167,7 @@ def read_all(
     """Yield every document of a collection in order."""
     with pymongo.timeout(LONG_WORK_SECONDS):
         found = collection.find({}, dict.fromkeys(leave_out, 0), sort=[(sort, 1)])
-        # By itself, the server would fill every answer up to 16 MB.
+        # The default batch is up to 16 MB.
         yield from found.batch_size(BATCH)
 
 

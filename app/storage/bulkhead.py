@@ -71,6 +71,7 @@ class RequestBudget:
         self._bulkhead = bulkhead
         self._left = seconds
         self._deadline = arrived_at + bulkhead.patience
+        self._is_running = False
 
     def __enter__(self) -> None:
         self._outer = _current.set(self)
@@ -79,8 +80,12 @@ class RequestBudget:
         _current.reset(self._outer)
 
     def run(self, operation: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        if self._is_running:
+            # pymongo calls one operation from another; to wait for a second slot would deadlock.
+            return operation(*args, **options)
         began = monotonic()
         self._bulkhead.acquire(self._deadline)
+        self._is_running = True
         try:
             left = self._left - (monotonic() - began)
             if left <= 0:
@@ -88,6 +93,7 @@ class RequestBudget:
             with pymongo.timeout(left):
                 return operation(*args, **options)
         finally:
+            self._is_running = False
             self._bulkhead.release()
             now = monotonic()
             self._left -= now - began

@@ -19,7 +19,7 @@ from app.storage.timing import TimedDatabase
 from app.types import Document
 
 MOCK_SCHEME = "mongomock://"
-# The limit of a single operation does not suit those that walk a whole collection.
+# The timeout of operations that scan a whole collection.
 LONG_WORK_SECONDS = 24 * 3600
 
 
@@ -38,9 +38,9 @@ class StorageSettings(Protocol):
 
 
 class Storage:
-    """A database, the client behind it, and the embedded server where there is one.
+    """A database, its client, and the lease of the embedded server if there is one.
 
-    Made in the process that uses it: a MongoDB client does not survive a fork.
+    Created in the process that uses it: a MongoClient is not fork-safe.
     """
 
     def __init__(self, settings: StorageSettings) -> None:
@@ -58,7 +58,7 @@ class Storage:
         self.db: Database[Document] = self.client.get_default_database(settings.MONGODB_DATABASE)
         self.clock: Clock = LocalClock() if self.is_mock else DatabaseClock(self.client)
         if not self.is_mock:
-            self.db = TimedDatabase(self.client, self.db.name)
+            self.db = TimedDatabase.of(self.db)
 
     def request_budget(self, arrived_at: float) -> RequestBudget:
         """Return the time budget of a request that arrived at this monotonic time."""
@@ -88,10 +88,10 @@ def by_key(key: Lookup) -> Document:
 
 
 class UnusableUri(QuartermasterError):
-    """The URI of the database is none, or its password is not spelled as one has it."""
+    """QM_MONGODB_URI is malformed, for example by a password that is not percent-encoded."""
 
     def __init__(self, reason: Exception) -> None:
-        # A password that is misread is taken for a name, and quoted.
+        # pymongo may quote a part of the password.
         told = re.sub(r"[\"'].*[\"']", "...", str(reason))
         super().__init__(
             f"QM_MONGODB_URI cannot be used: {told}. In a password, signs such as / : @ ? # % are "
@@ -112,7 +112,7 @@ def _connected(uri: str, settings: StorageSettings) -> MongoClient[Document]:
         uri,
         appname="quartermaster",
         tz_aware=True,
-        # A date beyond year 9999 that somebody stored is served as the last that there is.
+        # A stored date beyond year 9999 is clamped to datetime.max.
         datetime_conversion="DATETIME_CLAMP",
         w="majority",
         retryWrites=True,
@@ -120,7 +120,7 @@ def _connected(uri: str, settings: StorageSettings) -> MongoClient[Document]:
         connectTimeoutMS=selection_ms,
         timeoutMS=int(settings.MONGODB_OPERATION_SECONDS * 1000),
         maxPoolSize=settings.MONGODB_POOL_SIZE,
-        # The first operation connects; some programs make none.
+        # Connect with the first operation; some commands need none.
         connect=False,
     )
 

@@ -1,8 +1,9 @@
-"""The clock of the database, by which all machines count and expire alike.
+"""The clock of the database, which all machines share for counting and expiry.
 
-Clocks of two machines may differ by more than a window in which guesses are counted, or than an
-access token lives. What is stored for others to judge by time is judged by the one clock that all
-of them can ask: ``hello`` tells the primary's. Between two readings, monotonic time goes on.
+The clocks of two machines may differ by more than the window in which failed sign-ins are counted,
+or by more than the lifetime of an access token. Timestamps that several machines compare therefore
+come from the primary's clock, which the ``hello`` command returns. Between two readings, the
+monotonic clock of this machine advances the time.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from pymongo.errors import PyMongoError
 from app import metrics
 from app.storage.bulkhead import run_within_budget
 
-# Two clocks drift apart by far less than a millisecond in this time.
+# The drift between two clocks in this time is far below a millisecond.
 READ_EVERY_SECONDS = 5.0
 
 
 class DatabaseClock:
-    """The time of day at the primary, as one application knows it."""
+    """The time at the primary, cached for a few seconds."""
 
     def __init__(
         self, client: MongoClient[Any], monotonic: Callable[[], float] = time.monotonic
@@ -32,7 +33,7 @@ class DatabaseClock:
         self._client = client
         self._monotonic = monotonic
         self._reading = threading.Lock()
-        # What is added to monotonic time, when to ask again, and whom it was asked of.
+        # The offset to monotonic time, when to read again, and which primary was read.
         self._offset: float | None = None
         self._until = 0.0
         self._primary: tuple[str, int] | None = None
@@ -41,12 +42,12 @@ class DatabaseClock:
         return datetime.fromtimestamp(self.time(), timezone.utc)
 
     def time(self) -> float:
-        """Return the seconds since 1970; raise where the database was never reached."""
+        """Return the Unix time; raise if the database has never been reached."""
         is_stale = self._monotonic() >= self._until or self._client.primary != self._primary
         if self._offset is None:
             self._read()
         elif is_stale and self._reading.acquire(blocking=False):
-            # One asks; whoever comes meanwhile uses what was known before.
+            # One thread reads; the others meanwhile use the previous offset.
             try:
                 self._read()
             except PyMongoError:
@@ -69,7 +70,7 @@ class DatabaseClock:
 
 
 class LocalClock:
-    """The machine's own clock, where the database is an imitation in its memory."""
+    """The clock of this machine, for mongomock."""
 
     def now(self) -> datetime:
         return datetime.now(timezone.utc)

@@ -1,4 +1,4 @@
-"""What an update changes of a document, and what it is based on. Pure."""
+"""The smallest update between two versions of a document, and the values it is based on. Pure."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ _ABSENT = object()
 
 
 def difference(old: Document, new: Mapping[str, Any]) -> tuple[Document, Document]:
-    """Return the smallest update that makes these fields the new ones, and what it is based on.
+    """Return the smallest update that sets these fields, and the filter of what it is based on.
 
-    It is based on the fields that it replaces, and of maps on the whole entries that it changes: a
+    It is based on the fields that it replaces, and in maps on the whole entries that it changes: a
     slot's quantity may grow only while the slot holds the same item.
     """
     update: Document = {}
     values: Document = {}
     for field, value in new.items():
         before = old.get(field, _ABSENT)
-        if value is before:  # what a rule leaves alone, it hands back as it was
+        if value is before:  # a rule returns what it leaves alone as the same object
             continue
         if isinstance(value, dict) and isinstance(before, dict):
             _compare(update, f"{field}.", before, value)
             _base_on_entries(values, field, before, value)
-        elif not _same(before, value):
+        elif not _is_same_value(before, value):
             update.setdefault("$set", {})[field] = value
             values[field] = as_read(old, field)
     return update, values
@@ -37,7 +37,7 @@ def _base_on_entries(values: Document, field: str, old: Document, new: Document)
             continue
         values[f"{field}.{name}"] = as_read(old, name)
         if name not in old:
-            # The absent entry of a null would match too, and could not be set.
+            # An absent entry of a null field would match too, and could not be set.
             values[field] = {"$type": "object"}
 
 
@@ -48,20 +48,20 @@ def _compare(update: Document, path: str, old: Mapping[str, Any], new: Mapping[s
             continue
         if isinstance(value, dict) and isinstance(before, dict):
             _compare(update, f"{path}{name}.", before, value)
-        elif not _same(before, value):
+        elif not _is_same_value(before, value):
             update.setdefault("$set", {})[path + name] = value
     for name in old.keys() - new.keys():
         update.setdefault("$unset", {})[path + name] = ""
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Tell whether two values are stored alike; True equals 1 and 1.0 in Python, but not here."""
+def _is_same_value(one: Any, other: Any) -> bool:
+    """Tell whether two values are stored alike: in BSON, unlike Python, True, 1 and 1.0 differ."""
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(_is_same_value, one, other))
     kinds = [(isinstance(value, bool), isinstance(value, float)) for value in (one, other)]
     return bool(one == other) and kinds[0] == kinds[1]
 
 
 def as_read(document: Mapping[str, Any], name: str) -> Document:
-    """Return the condition that a field is what was read of it, be that nothing."""
+    """Return the condition that a field still has the value that was read, or is still absent."""
     return {"$eq": document[name]} if name in document else {"$exists": False}

@@ -1,6 +1,7 @@
-"""Values that JSON does not know, as MongoDB writes them: ``{"$date": "2026-01-31T12:00:00Z"}``.
+"""MongoDB's Extended JSON: ``{"$date": "2026-01-31T12:00:00Z"}``.
 
-A game may store anything on its players. Written as plain text, a time would come back as a text.
+A game may store any BSON type on its players. Exported as a plain string, a date would be imported
+as a string.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ PLAIN = (str, bool, int, type(None))
 
 
 def to_json(value: Any) -> Any:
-    """Return a value as JSON can hold it."""
+    """Return a value as Extended JSON."""
     if isinstance(value, PLAIN) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, dict):
@@ -27,7 +28,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """Return the value that JSON holds so; raise ValueError where it holds none."""
+    """Return the value of Extended JSON; raise ValueError if it is malformed."""
     if isinstance(value, list):
         return [from_json(inner) for inner in value]
     if not isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""At which costs the stored passwords were hashed: a document for each, so that all workers know.
+"""The argon2 costs of all stored password hashes, one document each, shared by all workers.
 
-Learned where a hash is stored or met, and kept, since accounts that nobody uses keep theirs too.
+A cost is recorded before a hash is stored, and never removed: an unused account keeps its hash.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from app.storage.schema.shapes import TEXT, object_shape
 from app.types import Document
 
 PASSWORD_COSTS = CollectionPlan("password_costs", object_shape({"_id": TEXT}))
-# Passes times KiB: a hundred times what is usual, some seconds. To hash at a cost beyond it, by
-# somebody's mistake, would hold a place for minutes or for ever.
+# Passes times KiB: a hundred times the usual, some seconds. Hashing at a higher cost, stored by
+# mistake, would block a thread for minutes.
 MOST_WORK = 4_000_000
 _COST = re.compile(r"\$argon2(?:id?|d)\$v=\d+\$m=(\d{1,10}),t=(\d{1,10}),p=\d{1,3}", re.ASCII)
 
 
 def cost_of(stored: str | None) -> str | None:
-    """Return the beginning of a hash that tells its cost: all but the salt and the digest."""
+    """Return the part of a hash that encodes its cost: all but the salt and the digest."""
     cost, _, rest = (stored or "").rpartition("$")[0].rpartition("$")
     return cost if rest and is_usable(cost) else None
 
@@ -33,34 +33,34 @@ def is_usable(cost: str) -> bool:
     return found is not None and int(found[1]) * int(found[2]) <= MOST_WORK
 
 
-def learn(db: Database[Document]) -> None:
-    """Note the costs of all accounts, which takes a look at each."""
+def record_all(db: Database[Document]) -> None:
+    """Record the costs of all accounts by a scan."""
     found = db["users"].find({"PasswordHash": {"$type": "string"}}, ["PasswordHash"])
-    note(db, *{cost_of(user["PasswordHash"]) for user in found})
+    record(db, *{cost_of(user["PasswordHash"]) for user in found})
 
 
-def note(db: Database[Document], *costs: str | None) -> None:
+def record(db: Database[Document], *costs: str | None) -> None:
     for cost in filter(None, costs):
         try:
             db[PASSWORD_COSTS.name].update_one(
                 {"_id": cost}, {"$setOnInsert": {"_id": cost}}, upsert=True
             )
-        except DuplicateKeyError:  # somebody else was just faster
+        except DuplicateKeyError:  # a concurrent upsert has just inserted it
             continue
 
 
 class PasswordCosts:
-    """The costs that one application knows of."""
+    """The recorded costs, with a cache of those that this process has recorded."""
 
     def __init__(self, db: Database[Document]) -> None:
         self._db = db
-        self._noted: set[str] = set()
+        self._recorded: set[str] = set()
 
-    def note(self, cost: str | None) -> None:
-        """Remember a cost for all workers and for ever, before anything is stored at it."""
-        if cost and cost not in self._noted:
-            note(self._db, cost)
-            self._noted.add(cost)
+    def record(self, cost: str | None) -> None:
+        """Record a cost for all workers, before a hash is stored at it."""
+        if cost and cost not in self._recorded:
+            record(self._db, cost)
+            self._recorded.add(cost)
 
     def in_use(self) -> set[str]:
         found = self._db[PASSWORD_COSTS.name].find({}, ["_id"])

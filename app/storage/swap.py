@@ -1,13 +1,13 @@
-"""The compare-and-swap: how every change to a stored document is made.
+"""The compare-and-swap by which every change to a stored document is made.
 
-A change is read once, decided by a pure rule, and written in one atomic update. Its filter holds
-the stamp that was read, which no other write can have had, and the values of what it changes, for
-those who write beside us and stamp nothing. Whoever was slower reads again and tries again. The
-same update notes the change in the document's journal, from which a repeated request gets its
-first answer.
+The document is read once, a pure rule decides, and one atomic update writes. Its filter holds the
+stamp that was read, which is unique to the last write, and the values that the change is based on,
+against writers such as a game that do not stamp. If the filter no longer matches, the change is
+read and decided again. The same update adds an entry to the document's journal, from which a
+request repeated with the same Idempotency-Key gets its first answer.
 
-What is answered, yes or no, rests on what a majority holds. A primary that is cut off shows changes
-that will be rolled back, so a refusal is confirmed by a write as well, one that changes nothing.
+Answers rest on majority-committed data. A primary that is cut off by a network split still serves
+writes that will be rolled back, so a refusal, too, is confirmed by a majority write: a no-op.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ log = logging.getLogger("quartermaster")
 PATIENCE_SECONDS = 5.0
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.1
-# What a write is known by: Version counts the changes, Stamp is unique. A counter alone is not: two
-# primaries, one of them cut off, count up to the same numbers.
-KNOWN_BY = ("Version", "Stamp")
-# Nothing is inserted without upsert, so this is a no-op, whatever is stored. MongoDB confirms a
-# no-op as it does any write: when a majority holds all that the primary had applied before it.
+# What identifies a write: Version counts the changes, and Stamp is unique. A counter alone would
+# not do: in a network split, two primaries count up to the same number.
+WRITE_IDENTITY = ("Version", "Stamp")
+# Without upsert, $setOnInsert is a no-op whatever is stored. With write concern majority, MongoDB
+# acknowledges a no-op once a majority holds all that the primary had applied before it.
 NO_CHANGE: Document = {"$setOnInsert": {"Version": 0}}
-# Counts beyond this are somebody's mistake, and the next ones would not fit into an int64.
+# A larger count was not made by counting, and would soon overflow an int64.
 LARGEST_COUNT = 2**62
-# PathNotViable and DocumentValidationFailure: what is stored is not what it was when it was read.
+# PathNotViable and DocumentValidationFailure: the document was changed since it was read.
 NOT_APPLICABLE = (28, 121)
 
 
 class Decision(NamedTuple):
-    """What came of a rule: a filter of what it is based on, an update, and what to tell."""
+    """The result of a rule: the filter of what it is based on, the update, and the outcome."""
 
     based_on: Document
     update: Document
@@ -78,29 +78,29 @@ def swap(
     for pause in _pauses(patience):
         document = collection.find_one(where, _projection(reads, intent))
         if document is None:
-            if is_held(collection, where):
+            if majority_holds(collection, where):
                 continue
             raise NotFound(kind, next(iter(where.values())))
-        _complete(document, reads)
+        _add_empty_maps(document, reads)
         decision = _decide(document, rule, intent)
-        if _written(collection, decision, intent):
-            return _told(collection, decision.outcome)
+        if _try_to_write(collection, decision, intent):
+            return _outcome_of(collection, decision.outcome)
         if tried.count(decision.based_on) > 1:
             raise Damaged(kind)
         if decision.based_on in tried:
-            _complete_stored(collection, document["_id"], reads)
+            _add_missing_parts(collection, document["_id"], reads)
         tried.append(decision.based_on)
         metrics.SWAP_RETRIES.labels(collection.name).inc()
         time.sleep(pause)
     raise Busy(kind)
 
 
-def is_held(collection: Collection[Document], where: Document) -> bool:
-    """Tell whether there is such a document, by what a majority holds."""
+def majority_holds(collection: Collection[Document], where: Document) -> bool:
+    """Tell whether a majority holds such a document."""
     return bool(collection.update_one(where, NO_CHANGE).matched_count)
 
 
-def _told(collection: Collection[Document], outcome: Applied | QuartermasterError) -> Applied:
+def _outcome_of(collection: Collection[Document], outcome: Applied | QuartermasterError) -> Applied:
     if isinstance(outcome, QuartermasterError):
         raise outcome
     if outcome.replayed:
@@ -109,12 +109,15 @@ def _told(collection: Collection[Document], outcome: Applied | QuartermasterErro
 
 
 def _decide(document: Document, rule: Rule, intent: Intent) -> Decision:
-    """Apply the rule to what was read, and say what must still be so when that is written."""
-    unchanged = {"_id": document["_id"], **{name: as_read(document, name) for name in KNOWN_BY}}
+    """Apply the rule to the document as read, and collect the filter that the write must match."""
+    unchanged = {
+        "_id": document["_id"],
+        **{name: as_read(document, name) for name in WRITE_IDENTITY},
+    }
     try:
         if entry := _journalled(document, intent):
-            noted = {"_id": document["_id"], "Journal.Key": intent.key}
-            return Decision(noted, NO_CHANGE, Applied(entry.get("Answer"), replayed=True))
+            with_entry = {"_id": document["_id"], "Journal.Key": intent.key}
+            return Decision(with_entry, NO_CHANGE, Applied(entry.get("Answer"), replayed=True))
         change = rule(document)
     except Unavailable:
         raise
@@ -124,13 +127,13 @@ def _decide(document: Document, rule: Rule, intent: Intent) -> Decision:
     if not update and intent.key is None:
         return Decision(unchanged, NO_CHANGE, Applied(change.answer))
     if intent.key is not None:
-        # An entry set into a journal that is missing would begin a map, in which none is found.
+        # Setting Journal.0 where there is no array would create a map, and no entry would be found.
         values["Journal"] = {"$type": "array"}
-    _note(update, document, intent, change.answer)
+    _add_bookkeeping(update, document, intent, change.answer)
     return Decision({**unchanged, **values}, update, Applied(change.answer))
 
 
-def _written(collection: Collection[Document], decision: Decision, intent: Intent) -> bool:
+def _try_to_write(collection: Collection[Document], decision: Decision, intent: Intent) -> bool:
     try:
         return bool(collection.update_one(decision.based_on, decision.update).matched_count)
     except WriteError as error:
@@ -144,11 +147,11 @@ def _written(collection: Collection[Document], decision: Decision, intent: Inten
         raise
 
 
-def _complete_stored(collection: Collection[Document], id_: Any, reads: tuple[str, ...]) -> None:
-    """Add what is missing of a document that nobody changed, and that could not be written to.
+def _add_missing_parts(collection: Collection[Document], id_: Any, reads: tuple[str, ...]) -> None:
+    """Add the missing parts of a document whose filter fails without a concurrent write.
 
-    Older programs made documents without a journal, and a game may have removed a map or set it to
-    null. Where that is not the reason, the document is damaged.
+    Older programs stored no journal, and a game may have removed a map or set it to null. If that
+    does not help, the document is damaged.
     """
     has_none = {"_id": id_, "Journal": {"$not": {"$type": "array"}}}
     collection.update_one(has_none, {"$set": {"Journal": []}})
@@ -157,7 +160,7 @@ def _complete_stored(collection: Collection[Document], id_: Any, reads: tuple[st
 
 
 def fresh_version() -> int:
-    """Return a version that no living document has had, for one that is replaced as a whole.
+    """Return a version for a document that is replaced as a whole: later than any it has had.
 
     It is a multiple of the journal's length, so that the new journal fills from its start.
     """
@@ -165,12 +168,12 @@ def fresh_version() -> int:
 
 
 def fresh_stamp() -> ObjectId:
-    """Return a stamp that no other write has."""
+    """Return a stamp that is unique to one write."""
     return ObjectId()
 
 
 def _pauses(patience: float) -> Iterator[float]:
-    """Yield growing pauses, each of random length so that rivals do not meet again."""
+    """Yield pauses of an exponential backoff with jitter, so that concurrent writers spread out."""
     deadline = wait_deadline(patience)
     pause = FIRST_PAUSE
     while True:
@@ -181,25 +184,25 @@ def _pauses(patience: float) -> Iterator[float]:
 
 
 def _projection(reads: tuple[str, ...], intent: Intent) -> Document:
-    projection: Document = dict.fromkeys((*reads, *KNOWN_BY), 1)
+    projection: Document = dict.fromkeys((*reads, *WRITE_IDENTITY), 1)
     if intent.key is not None:
         projection["JournalCount"] = 1
-        # The server picks the one entry that matters out of the journal.
+        # The server returns only the journal entry of this key.
         projection["Journal"] = {"$elemMatch": {"Key": intent.key}}
     return projection
 
 
-def _complete(document: Document, reads: tuple[str, ...]) -> None:
-    """Show a map of which one key was read as a map, though the key be absent.
+def _add_empty_maps(document: Document, reads: tuple[str, ...]) -> None:
+    """Add an empty map for each path that was projected into a map and found nothing.
 
-    Otherwise a rule that adds the key would seem to replace a missing map, and all else in it.
+    Otherwise a rule that adds a key would seem to replace the whole map.
     """
     for parent in filter(None, map(_parent, reads)):
         document.setdefault(parent, {})
 
 
 def _parent(path: str) -> str:
-    """Return the map that a path leads into; none of a whole field."""
+    """Return the map that a path such as Variables.x leads into; empty for a whole field."""
     return path.rpartition(".")[0]
 
 
@@ -213,11 +216,11 @@ def _journalled(document: Document, intent: Intent) -> Document | None:
     return entries[0]
 
 
-def _note(update: Document, document: Document, intent: Intent, answer: Any) -> None:
-    """Add the next version, a stamp and a journal entry.
+def _add_bookkeeping(update: Document, document: Document, intent: Intent, answer: Any) -> None:
+    """Add the next version, a stamp and, for a change with a key, a journal entry.
 
-    The journal is a ring, the oldest entry overwritten, with a count of its own: what a game or
-    somebody without a key changes makes nobody forget a key.
+    The journal is a ring buffer with a count of its own, so that only changes with a key overwrite
+    the entries of others.
     """
     version = _count(document.get("Version"))
     if version is None:
@@ -225,7 +228,7 @@ def _note(update: Document, document: Document, intent: Intent, answer: Any) -> 
     fields = update.setdefault("$set", {})
     fields |= {"Version": version + 1, "Stamp": fresh_stamp()}
     if intent.key is not None:
-        # A ring from before there was a count has its entries at the places of their versions.
+        # Before there was a JournalCount, an entry's index was its version.
         count = _count(document.get("JournalCount", version)) or 0
         entry = {"Operation": intent.operation, "Key": intent.key, "Answer": answer}
         entry |= {"Fingerprint": intent.fingerprint, "At": datetime.now(timezone.utc)}
@@ -233,6 +236,6 @@ def _note(update: Document, document: Document, intent: Intent, answer: Any) -> 
 
 
 def _count(value: Any) -> int | None:
-    """Return a count; a missing one is 0, and one that cannot be counted on is None."""
+    """Return a stored count; 0 if it is missing, None if it is not a usable number."""
     count = 0 if value is None else whole(value)
     return count if count is not None and 0 <= count < LARGEST_COUNT else None

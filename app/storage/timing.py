@@ -1,14 +1,17 @@
-"""A database whose operations are timed.
+"""A database whose operations are timed, and run within the budget of their request.
 
-pymongo's own listeners would see every command, at more than twice the price: it makes two events
-and an id for each. What is timed here is a whole operation as its caller waits for it: choosing a
-server, waiting for a connection and trying again belong to it.
+pymongo's own command listeners would see every command, at more than twice the price: it makes two
+events and an id for each. What is timed here is a whole operation as its caller waits for it,
+including server selection, waiting for a connection, and retries.
+
+Operations that requests need are timed. All others, also those that a later pymongo may add, are
+refused within a request, so that none bypasses the bulkhead and the time budget.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -23,10 +26,37 @@ from pymongo.errors import (
 )
 
 from app import metrics
-from app.storage.bulkhead import run_within_budget
+from app.storage.bulkhead import arrival, run_within_budget
 from app.types import Document
 
 Sort = Sequence[tuple[str, int]]
+
+TIMED = {
+    "bulk_write",
+    "count_documents",
+    "delete_many",
+    "delete_one",
+    "distinct",
+    "estimated_document_count",
+    "find_one_and_delete",
+    "find_one_and_replace",
+    "find_one_and_update",
+    "insert_many",
+    "insert_one",
+    "replace_one",
+    "update_many",
+    "update_one",
+}
+
+
+class NotWithinRequest(RuntimeError):
+    """An operation that neither waits for a slot of the bulkhead nor has a time budget."""
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(
+            f"{operation} is not available within a request: app/storage/timing.py does not run "
+            "it within the time budget."
+        )
 
 
 def _timed(
@@ -35,7 +65,7 @@ def _timed(
     started = perf_counter()
     try:
         return run_within_budget(act, *args, **kw)
-    except DuplicateKeyError:  # an answer like any other: this name is taken
+    except DuplicateKeyError:  # The database works; the caller asked for a name that is taken.
         raise
     except PyMongoError:
         metrics.MONGODB_FAILURES.labels(operation, collection.name).inc()
@@ -44,8 +74,8 @@ def _timed(
         metrics.operation_ended(operation, collection.name, perf_counter() - started)
 
 
-def _timed_method(name: str) -> Any:
-    plain = getattr(Collection, name)
+def _timed_method(plain: Callable[..., Any]) -> Any:
+    name = plain.__name__
 
     @functools.wraps(plain)
     def method(self: Collection[Document], *args: Any, **kw: Any) -> Any:
@@ -54,23 +84,57 @@ def _timed_method(name: str) -> Any:
     return method
 
 
+def _refused_method(plain: Callable[..., Any]) -> Any:
+    @functools.wraps(plain)
+    def method(self: Any, *args: Any, **kw: Any) -> Any:
+        if arrival() is not None:
+            raise NotWithinRequest(plain.__qualname__)
+        return plain(self, *args, **kw)
+
+    return method
+
+
+def _covers_every_operation(kind: type) -> type:
+    """Time or refuse each public method of pymongo's class that the class does not define."""
+    base = kind.__mro__[1]
+    for name in dir(base):
+        plain = getattr(base, name)
+        if name.startswith("_") or not callable(plain) or name in vars(kind):
+            continue
+        is_timed = name in TIMED and base is Collection
+        setattr(kind, name, _timed_method(plain) if is_timed else _refused_method(plain))
+    return kind
+
+
 class TimedCursor(Cursor[Document]):
-    """Times every batch, however its reader asks for it: by a loop, next() or to_list()."""
+    """Times every batch, whether its reader uses a loop, next() or to_list()."""
 
     def _refresh(self) -> int:
-        # The one place where pymongo fetches a batch; where there is none to fetch, none is timed.
+        # The only place where pymongo fetches a batch.
         if self._data or self._killed:
             return super()._refresh()
         size: int = _timed("find", self.collection, super()._refresh)
         return size
 
+    def close(self) -> None:
+        if self.cursor_id:  # It is open on the server, and pymongo sends killCursors.
+            run_within_budget(super().close)
+        else:
+            super().close()
 
+
+@_covers_every_operation
 class TimedCollection(Collection[Document]):
-    """Times whatever this program does to documents."""
+    """Times the operations on documents."""
 
     def find_one(
-        self, filter: Any = None, projection: Any = None, sort: Sort = ()
+        self, filter: Any = None, projection: Any = None, *args: Any, sort: Any = (), **options: Any
     ) -> Document | None:
+        if filter is not None and not isinstance(filter, (dict, Mapping)):
+            filter = {"_id": filter}
+        if args or options:
+            by = list(sort) if sort else None
+            return next(self.find(filter, projection, *args, sort=by, **options).limit(-1), None)
         found = self.find_all(filter or {}, projection or {}, sort, 0, 1)
         return found[0] if found else None
 
@@ -87,19 +151,34 @@ class TimedCollection(Collection[Document]):
             command["skip"] = skip
         if hint:
             command["hint"] = hint
+        if self.read_concern.level:
+            command["readConcern"] = self.read_concern.document
         return _timed("find", self, self._run, command)
 
     def _run(self, command: Document) -> list[Document]:
         try:
-            cursor = self.database.command(command, codec_options=self.codec_options)["cursor"]
+            answer = Database.command(
+                self.database,
+                command,
+                read_preference=self.read_preference,
+                codec_options=self.codec_options,
+            )
+            cursor = answer["cursor"]
             if not cursor["id"]:
                 return cursor["firstBatch"]
-            # They are too large for one answer.
-            self.database.command("killCursors", self.name, cursors=[cursor["id"]])
+            # The documents are too large for one batch. If another secondary gets this command,
+            # the cursor stays open until the server times it out.
+            Database.command(
+                self.database,
+                "killCursors",
+                self.name,
+                read_preference=self.read_preference,
+                cursors=[cursor["id"]],
+            )
         except AutoReconnect as error:
             if error.timeout or isinstance(error, ServerSelectionTimeoutError):
                 raise
-        # The long way reads on, or chooses the server anew and tries once more.
+        # A cursor reads the further batches, and retries once after a failover.
         plain = Cursor(
             self,
             command["filter"],
@@ -114,23 +193,34 @@ class TimedCollection(Collection[Document]):
         return TimedCursor(self, *args, **kw)
 
     def with_options(self, *args: Any, **kw: Any) -> Any:
-        plain = super().with_options(*args, **kw)
-        options = plain.codec_options, plain.read_preference, plain.write_concern
-        return TimedCollection(self.database, self.name, False, *options, plain.read_concern)
+        return _timed_collection(super().with_options(*args, **kw), self.database)
 
-    count_documents = _timed_method("count_documents")
-    estimated_document_count = _timed_method("estimated_document_count")
-    insert_one = _timed_method("insert_one")
-    insert_many = _timed_method("insert_many")
-    update_one = _timed_method("update_one")
-    replace_one = _timed_method("replace_one")
-    find_one_and_update = _timed_method("find_one_and_update")
-    delete_many = _timed_method("delete_many")
-    bulk_write = _timed_method("bulk_write")
+    def __getitem__(self, name: str) -> Collection[Document]:
+        return _timed_collection(super().__getitem__(name), self.database)
 
 
+def _timed_collection(plain: Collection[Document], database: Database[Document]) -> TimedCollection:
+    options = plain.codec_options, plain.read_preference, plain.write_concern, plain.read_concern
+    return TimedCollection(database, plain.name, False, *options)
+
+
+@_covers_every_operation
 class TimedDatabase(Database[Document]):
-    """Gives out timed collections."""
+    """Hands out timed collections."""
+
+    @classmethod
+    def of(cls, plain: Database[Document]) -> TimedDatabase:
+        options = plain.codec_options, plain.read_preference
+        return cls(plain.client, plain.name, *options, plain.write_concern, plain.read_concern)
 
     def __getitem__(self, name: str) -> Collection[Document]:
         return TimedCollection(self, name)
+
+    def get_collection(self, *args: Any, **kw: Any) -> Collection[Document]:
+        return _timed_collection(super().get_collection(*args, **kw), self)
+
+    def with_options(self, *args: Any, **kw: Any) -> Any:
+        return TimedDatabase.of(super().with_options(*args, **kw))
+
+    def command(self, *args: Any, **kw: Any) -> Any:
+        return run_within_budget(super().command, *args, **kw)

@@ -1,4 +1,4 @@
-"""Fields of records as import reads them."""
+"""The marshmallow fields of records that only import has."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from app.keys import NIL, parse_guid
 from app.users import domain as users
 
 
-def is_somebodys_guid(value: Any) -> bool:
+def is_assigned_guid(value: Any) -> bool:
+    """Tell whether a value is a guid other than the nil guid, which refers to nothing."""
     return isinstance(value, str) and parse_guid(value) not in (None, NIL)
 
 
 def integers(length: int) -> List:
-    exactly = validate.Length(equal=length, error=f"Must hold {length} numbers.")
-    return List(Integer(), validate=exactly)
+    length_check = validate.Length(equal=length, error=f"Must hold {length} numbers.")
+    return List(Integer(), validate=length_check)
 
 
 class SpellList(fields.Field[dict[str, str]]):
-    """Known spells, each in a slot of its own."""
+    """A list of known spells, loaded into the stored map from slot to spell."""
 
     default_error_messages = {
         **MESSAGES,
@@ -47,12 +48,12 @@ class SpellList(fields.Field[dict[str, str]]):
             and spell.keys() == {"Slot", "SpellId"}
             and type(spell["Slot"]) is int
             and 0 <= spell["Slot"] < self._size
-            and is_somebodys_guid(spell["SpellId"])
+            and is_assigned_guid(spell["SpellId"])
         )
 
 
 class VariableList(fields.Field[dict[str, int | bool]]):
-    """Player variables: each an integer or a boolean, and staying what it is."""
+    """A list of player variables, loaded into the stored map; 1 stays distinct from true."""
 
     default_error_messages = {
         **MESSAGES,
@@ -73,18 +74,18 @@ class VariableList(fields.Field[dict[str, int | bool]]):
         return (
             isinstance(record, dict)
             and record.keys() == {"VariableId", "Value"}
-            and is_somebodys_guid(record["VariableId"])
+            and is_assigned_guid(record["VariableId"])
             and type(record["Value"]) in (int, bool)
             and -INT64 <= record["Value"] < INT64
         )
 
 
-# The flags of the one set of Power names that the other calls otherwise.
+# There are two sets of names for the Power flags; this is where they differ.
 ALIASES = {"PersonalInformation": "ApiPersonalInformation"}
 
 
 class PowerField(fields.Field[dict[str, bool]]):
-    """Power flags under either set of names."""
+    """Power flags, in either set of names."""
 
     default_error_messages = {
         **MESSAGES,

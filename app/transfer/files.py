@@ -1,4 +1,4 @@
-"""The files that export writes: complete or absent, and not readable by others if secret."""
+"""The files that export writes: atomically, and with mode 600 if they hold secrets."""
 
 from __future__ import annotations
 
@@ -15,47 +15,51 @@ from app.errors import Conflict
 
 
 @contextmanager
-def opened_output(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
-    """Open a file that takes its name when all is written, and leaves the former one until then.
+def open_output(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
+    """Open a temporary file, and rename it to path once everything is written.
 
-    A link of that name is replaced and not followed: somebody else may have put it there.
+    A symlink at path is replaced, not followed: another user may have planted it.
     """
     if path == "-" or _is_stdout(path):
         if is_secret:
-            _refuse_open_stdout()
+            _refuse_readable_stdout()
         yield sys.stdout.buffer
         sys.stdout.flush()
         return
-    if Path(path).exists() and not Path(path).is_file():  # a device or a pipe keeps its name
+    if (
+        Path(path).exists() and not Path(path).is_file()
+    ):  # a device or a FIFO: a rename would replace it
         with Path(path).open("wb") as file:
             yield file
         return
     if not Path(path).parent.is_dir():
         raise Conflict(f"There is no folder {Path(path).parent}.")
-    # A draft for each export, and never one that is there already: O_EXCL follows no link.
-    draft = Path(f"{path}.{secrets.token_hex(8)}.part")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if is_secret else 0o666)
+    # O_EXCL fails on an existing file and follows no symlink, so there is no TOCTOU race.
+    temporary = Path(f"{path}.{secrets.token_hex(8)}.part")
+    descriptor = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if is_secret else 0o666
+    )
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
-        draft.replace(path)
+        temporary.replace(path)
     finally:
-        draft.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _is_stdout(path: str) -> bool:
-    """Tell whether a path such as /dev/stdout leads to standard output, wherever that goes."""
+    """Tell whether a path, such as /dev/stdout, is the file that standard output is."""
     try:
         return os.path.samestat(Path(path).stat(), os.fstat(sys.stdout.fileno()))
-    except OSError:  # there is no such file, or a caller in this process reads what we print
+    except OSError:  # no such file, or sys.stdout has no descriptor (as under click's CliRunner)
         return False
 
 
-def _refuse_open_stdout() -> None:
-    """Refuse to fill a file that the shell has made for everybody to read."""
+def _refuse_readable_stdout() -> None:
+    """Refuse a redirection into a file whose mode, set by the shell, lets others read it."""
     with suppress(OSError):
-        found = os.fstat(sys.stdout.fileno()).st_mode
-        if stat.S_ISREG(found) and found & (stat.S_IRWXG | stat.S_IRWXO):
+        mode = os.fstat(sys.stdout.fileno()).st_mode
+        if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise Conflict(
                 "Standard output is a file that others can read, and accounts come with their "
                 "password hashes: name the FILE, or set umask 077 before."

@@ -1,4 +1,4 @@
-"""Records as import reads and export writes them: the document's field names, a record a line."""
+"""The records of import and export: JSON lines with the field names of the documents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from app.variables import domain as variables
 
 
 class PlayerRecord(PlayerSchema):
-    """A player with everything embedded in it. Fields that we do not know are kept."""
+    """A player with everything embedded in it. Unknown fields, which games may add, are kept."""
 
     BaseStats = integers(5)
     StatPointAllocations = integers(5)
@@ -45,13 +45,13 @@ class PlayerRecord(PlayerSchema):
         _check_name(value)
 
     @validates_schema(pass_original=True)
-    def leaves_internals_alone(self, _: Document, original: Document, **__: Any) -> None:
+    def sets_no_internal_field(self, _: Document, original: Document, **__: Any) -> None:
         for name in original:
             if name in players.INTERNAL or name == "_id" or name.startswith("$") or "." in name:
                 raise ValidationError("Is a name that cannot be stored on a player.", name)
 
     @post_load
-    def reads_further_fields(self, data: Document, **_: Any) -> Document:
+    def loads_unknown_fields(self, data: Document, **_: Any) -> Document:
         for name in data.keys() - self.fields.keys():
             try:
                 data[name] = from_json(data[name])
@@ -67,21 +67,20 @@ class PlayerRecord(PlayerSchema):
         return players.stored(complete, version)
 
     def record(self, document: Document) -> Document:
-        """Return what export writes of a document."""
         record = {name: value for name, value in document.items() if name not in players.INTERNAL}
-        # A game may have stored a field of that name; the Id that counts is another.
+        # Overwrites a field 'Id' that a game may have added: the id is _id.
         record["Id"] = record.pop("_id")
         for name in record.keys() - self.fields.keys():
             record[name] = to_json(record[name])
         for name in ("Inventory", "Bank"):
-            record[name] = _slots(record.get(name, {}))
+            record[name] = _slot_list(record.get(name, {}))
         record["Spells"] = spells.served(record.get("Spells", {}))
         record["Variables"] = variables.served(record.get("Variables", {}))
         return _ordered(self, record)
 
 
 class BagRecord(Schema):
-    """A bag and what is in it."""
+    """A bag with its slots."""
 
     Id = Guid(required=True)
     SlotCount = Integer(0, items.LARGEST_BAG, required=True)
@@ -110,12 +109,12 @@ class BagRecord(Schema):
         return {
             "Id": document["_id"],
             "SlotCount": document["SlotCount"],
-            "Slots": _slots(document["Slots"]),
+            "Slots": _slot_list(document["Slots"]),
         }
 
 
 class UserRecord(Schema):
-    """An account. Password is the SHA-256; PasswordHash is what export writes in its stead."""
+    """An account. Password is the SHA-256 of the password; export writes PasswordHash instead."""
 
     Id = Guid(required=True)
     Name = Text(required=True)
@@ -130,7 +129,7 @@ class UserRecord(Schema):
     IsMuted = Flag(load_default=False)
     MuteReason = Text(allow_none=True, load_default=None)
     CreationDate = Moment()
-    # Codes live for minutes; a file outlives them.
+    # Accepted and ignored: a code expires within minutes, long before the file is imported.
     PasswordResetCode = Text(allow_none=True)
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
@@ -146,8 +145,8 @@ class UserRecord(Schema):
             raise ValidationError("Must be an email address.")
 
     def document(self, record: Document, now: datetime, version: int) -> Document:
-        kept = {k: v for k, v in record.items() if k not in ("Password", "PasswordResetCode")}
-        return users.stored({"CreationDate": now, **kept}, version)
+        fields = {k: v for k, v in record.items() if k not in ("Password", "PasswordResetCode")}
+        return users.stored({"CreationDate": now, **fields}, version)
 
     def record(self, document: Document) -> Document:
         record = {name: value for name, value in document.items() if name not in users.INTERNAL}
@@ -167,13 +166,13 @@ RECORDS: dict[str, type[Record]] = {
 
 
 def export_line(kind: str, record: Record, document: Document) -> bytes:
-    """Return a document as a line of JSON, or raise Conflict where it cannot be exported whole."""
+    """Return a document as a line of JSON, or raise Conflict where a part could not be written."""
     id_ = document["_id"]
     try:
         return encode(record.record(document)) + b"\n"
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        sentence = f"{id_} of the {kind} is damaged: quartermaster db check says how."
-        raise Conflict(sentence) from error
+        message = f"{id_} of the {kind} is damaged: quartermaster db check says how."
+        raise Conflict(message) from error
 
 
 def _check_name(name: str) -> None:
@@ -183,14 +182,14 @@ def _check_name(name: str) -> None:
         raise ValidationError(str(error)) from None
 
 
-def _slots(stored: Document) -> list[Document]:
-    """Return slots as export writes them; what cannot be read must not be left behind silently."""
-    if not all(items.is_readable(slot, held) for slot, held in stored.items()):
+def _slot_list(slots: Document) -> list[Document]:
+    """Return stored slots as a list; raises ValueError rather than drop an unreadable slot."""
+    if not all(items.is_readable(number, slot) for number, slot in slots.items()):
         raise ValueError("a slot cannot be read")
-    return items.filled(stored)
+    return items.filled(slots)
 
 
 def _ordered(schema: Schema, record: Document) -> Document:
-    """Return a record with its fields in one order, in whichever they were stored."""
+    """Order the fields, so that equal documents make equal lines whatever order MongoDB keeps."""
     known = [name for name in schema.fields if name in record]
     return {name: record[name] for name in (*known, *sorted(record.keys() - known))}

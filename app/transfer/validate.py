@@ -1,4 +1,4 @@
-"""Checks a whole file of records before anything of it is written."""
+"""Validates a whole file of records before import writes any of it."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from app.transfer.records import RECORDS, Record
 from app.types import Document
 from app.users.passwords import Passwords
 
-# What must differ from record to record beside the Id, by the field that holds it in the file.
+# The unique keys beside the id, each with the field of the record that it is derived from.
 UNIQUE = {
     "users": {"NameKey": "Name", "EmailKey": "Email"},
     "players": {"NameKey": "Name"},
     "bags": {},
 }
-HASHED_AT_ONCE = 64
+HASH_BATCH_SIZE = 64
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 storage = current(Storage)
 passwords = current(Passwords)
 
 
-def check(kind: str, file: IO[bytes], spool: bulk.Spool) -> Iterator[str]:
-    """Put the documents of good lines into the spool, and yield what is wrong with the others."""
-    lines: dict[str, dict[str, int]] = {field: {} for field in ("_id", *UNIQUE[kind])}
+def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool) -> Iterator[str]:
+    """Add the documents of valid lines to the spool; yields a sentence for each fault."""
+    line_numbers: dict[str, dict[str, int]] = {field: {} for field in ("_id", *UNIQUE[kind])}
     owners: dict[str, dict[str, str]] = {field: {} for field in UNIQUE[kind]}
     for number, document in _documents(kind, file):
         if isinstance(document, str):
             yield f"Line {number}: {document}"
             continue
-        for field, seen in lines.items():
+        for field, seen in line_numbers.items():
             value = document[field]
             if value in seen:
                 name = {"_id": "Id", **UNIQUE[kind]}[field]
@@ -57,17 +57,17 @@ def check(kind: str, file: IO[bytes], spool: bulk.Spool) -> Iterator[str]:
             yield f"Line {number}: {error}"
     for field, name in UNIQUE[kind].items():
         for value in bulk.clashes(storage.db[kind], field, owners[field]):
-            number = lines[field][value]
+            number = line_numbers[field][value]
             yield f"Line {number}: the field '{name}' belongs to another of the {kind}."
 
 
 def _documents(kind: str, file: IO[bytes]) -> Iterator[tuple[int, Document | str]]:
-    """Yield each line's number with its document, or with a sentence on what is wrong with it."""
+    """Yield the number of each line with its document, or with a sentence that names its fault."""
     record = RECORDS[kind](current_app.config)
     now, version = datetime.now(timezone.utc), fresh_version()
     with progress(f"Checking {kind}", _size(file)) as advance:
         numbered = ((n, line) for n, line in enumerate(file, 1) if line.strip())
-        for batch in bulk.batches(numbered, HASHED_AT_ONCE):
+        for batch in bulk.batches(numbered, HASH_BATCH_SIZE):
             values = [_parsed(line, record) for _, line in batch]
             if kind == "users":
                 _add_password_hashes([value for value in values if isinstance(value, dict)])
@@ -80,21 +80,23 @@ def _documents(kind: str, file: IO[bytes]) -> Iterator[tuple[int, Document | str
 
 
 def _add_password_hashes(users: list[Document]) -> None:
-    """Hash the passwords that a file brings; an account without one keeps what it has."""
-    # Hashing is slow and runs outside of Python, on as many cores as there are.
+    """Hash the passwords of a file; an account without one keeps its stored hash."""
+    # argon2 releases the GIL, so threads use all cores.
     with ThreadPoolExecutor() as pool:
-        brought = [user for user in users if "Password" in user]
-        hashes = pool.map(passwords.hash, [user["Password"] for user in brought])
-        for user, password_hash in zip(brought, hashes, strict=True):
+        with_password = [user for user in users if "Password" in user]
+        hashes = pool.map(passwords.hash, [user["Password"] for user in with_password])
+        for user, password_hash in zip(with_password, hashes, strict=True):
             user["PasswordHash"] = password_hash
-    silent = [user for user in users if user["PasswordHash"] is None]
-    kept = bulk.values_of(storage.db["users"], "PasswordHash", [user["Id"] for user in silent])
-    for user in silent:
-        user["PasswordHash"] = kept.get(user["Id"])
+    without_hash = [user for user in users if user["PasswordHash"] is None]
+    stored = bulk.values_of(
+        storage.db["users"], "PasswordHash", [user["Id"] for user in without_hash]
+    )
+    for user in without_hash:
+        user["PasswordHash"] = stored.get(user["Id"])
 
 
 def _parsed(line: bytes, record: Record) -> Document | str:
-    """Return the checked values of a line, or a sentence on what is wrong with it."""
+    """Return the loaded values of a line, or a sentence that names its fault."""
     try:
         values = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
     except ValueError as error:
@@ -109,7 +111,7 @@ def _parsed(line: bytes, record: Record) -> Document | str:
 
 
 def _size(file: IO[bytes]) -> int:
-    """Return how much there is to read; a pipe does not say."""
+    """Return the size of a file, 0 for a pipe."""
     try:
         return os.fstat(file.fileno()).st_size
     except OSError:

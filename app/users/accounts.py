@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from app.auth.callers import Callers
-from app.auth.guesses import guess_of_caller, guess_of_caller_at_nobody
+from app.auth.guesses import guess_of_caller, guess_of_caller_at_unknown_name
 from app.errors import NotFound, QuartermasterError
 from app.http.context import current
 from app.keys import Lookup
@@ -70,5 +70,5 @@ def _guessed_at(key: Lookup, *fields: str) -> Document:
     try:
         return users.get(key, *fields)
     except NotFound:
-        with guess_of_caller_at_nobody(str(key)).counted():
+        with guess_of_caller_at_unknown_name(str(key)).counted():
             raise

@@ -1,4 +1,4 @@
-"""What an account is, and what may become of it. Pure."""
+"""Accounts: their fields, and the rules of names, addresses, passwords and codes. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.keys import (
     composed,
     domain_as_sent,
     email_key,
-    holds_unseen,
+    holds_invisible,
     name_key,
     name_tails,
 )
@@ -63,26 +63,26 @@ SHAPE = changeable(
 INTERNAL = ("NameKey", "NameTails", "EmailKey", "PasswordVersion", "Reset", *SWAP_FIELDS)
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
 
-# The part before the @: what every mail server takes, and nothing that could end a header.
+# The part before the @: what every mail server accepts, and nothing that could end a header.
 _LOCAL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}")
 _DOMAIN = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z0-9-]{2,63}")
 LONGEST_EMAIL = 254
 
-# Without I, O, 0 and 1, which people mistake for each other.
+# Without I, O, 0 and 1, which are easily confused.
 CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 CODE_LENGTH = 8
 CODE_FAILURES = 5
 
 
 class WrongPassword(Invalid):
-    """The password to be checked is another."""
+    """The password to be checked is wrong."""
 
     def __init__(self) -> None:
         super().__init__("The password is wrong.")
 
 
 class WrongCode(Forbidden):
-    """The reset code is another, or none any more."""
+    """The reset code is wrong, expired or used."""
 
     def __init__(self) -> None:
         super().__init__("The code is wrong or no longer valid.")
@@ -91,9 +91,9 @@ class WrongCode(Forbidden):
 def is_username(name: str) -> bool:
     """Tell whether a name can be registered: 2 to 20 letters or digits, of any script."""
     name = composed(name)
-    # Some letters are blank; with one of them, two names would look the same.
-    is_short = 2 <= len(name) <= 20 and not holds_unseen(name)
-    return is_short and all(c.isalpha() or c.isdecimal() for c in name)
+    # Some letters are invisible: two names that differ in one of them would look the same.
+    is_allowed = 2 <= len(name) <= 20 and not holds_invisible(name)
+    return is_allowed and all(c.isalpha() or c.isdecimal() for c in name)
 
 
 def is_email(email: str) -> bool:
@@ -139,7 +139,7 @@ def stored(record: Document, version: int = 0) -> Document:
 def new_account(
     guid: str, name: str, email: str, password_hash: str | None, now: datetime
 ) -> Document:
-    """Return the document of an account that was just made."""
+    """Return the document of a new account."""
     return stored(
         {
             "Id": guid,
@@ -155,21 +155,21 @@ def new_account(
 
 
 def queried_power(power: Mapping[str, bool]) -> dict[str, bool]:
-    """Return the flags under the names that lists and lookups have."""
+    """Return the flags under the names that lists and lookups use."""
     names = ("Editor", "Ban", "Kick", "Mute", "Api")
     flags = {name: power.get(name, False) for name in names}
     return {**flags, "PersonalInformation": power.get("ApiPersonalInformation", False)}
 
 
 def changed_power(power: Mapping[str, bool]) -> dict[str, bool]:
-    """Return the flags under the names that a change of email answers with."""
+    """Return the flags under the names that the contract has for a change of email."""
     return {name: power.get(name, False) for name in POWER_FLAGS}
 
 
 def served(
     user: Document, power: Callable[[Mapping[str, bool]], dict[str, bool]], code: str | None
 ) -> Document:
-    """Return the record that callers see; the code is shown only to those who may use it."""
+    """Return the record that callers see, with the reset code if they may see it."""
     return {
         "Id": user["_id"],
         "Name": user["Name"],
@@ -181,8 +181,8 @@ def served(
     }
 
 
-def living_code(user: Document, now: datetime) -> str | None:
-    """Return the reset code that would be accepted now."""
+def valid_code(user: Document, now: datetime) -> str | None:
+    """Return the reset code if it has not expired."""
     reset = user["Reset"]
     return reset["Code"] if reset and reset["ExpiresAt"] > now else None
 
@@ -194,7 +194,7 @@ def new_code() -> str:
 def remember_code(
     user: Document, *, code: str, now: datetime, seconds: int, mailed: Document
 ) -> Change:
-    """Make a code the one that is accepted, unless the account changed while it was mailed."""
+    """Store a mailed code, unless the address or the password changed meanwhile."""
     if any(user[name] != mailed[name] for name in ("EmailKey", "PasswordVersion")):
         raise Conflict("The account was changed while the mail was sent; please ask again.")
     reset = {"Code": code, "ExpiresAt": now + timedelta(seconds=seconds), "Failures": 0}
@@ -202,31 +202,31 @@ def remember_code(
 
 
 def change_email(user: Document, *, new: str, checked: str | None = None) -> Change:
-    """Give an account another address; a code that went to the former one is void."""
+    """Change the address; a code that was mailed to the former one becomes void."""
     _require_checked(user, checked)
     fields = {"Email": new, "EmailKey": email_key(new), "Reset": None}
     return Change(fields, {**user, **fields})
 
 
 def replace_password(user: Document, *, password_hash: str, checked: str | None = None) -> Change:
-    """Give an account another password; tokens and codes from before are void."""
+    """Change the password; earlier tokens and codes become void."""
     _require_checked(user, checked)
     return Change(_with_password(user, password_hash), None)
 
 
 def revoke_tokens(user: Document) -> Change:
-    """Make all tokens of an account void, and leave its password."""
+    """Make all tokens of an account void, without changing its password."""
     return Change({"PasswordVersion": user["PasswordVersion"] + 1}, None)
 
 
 def redeem_code(
     user: Document, *, code: str, now: datetime, make_hash: Callable[[], str]
 ) -> Change:
-    """Exchange a code for another password; answers whether it was right, and counts if not."""
-    living = living_code(user, now)
-    if living is None:
+    """Exchange a code for a new password; the answer is whether it was right. Failures count."""
+    valid = valid_code(user, now)
+    if valid is None:
         return Change({}, False)
-    if hmac.compare_digest(living.encode(), code.upper().encode()):
+    if hmac.compare_digest(valid.encode(), code.upper().encode()):
         return Change(_with_password(user, make_hash()), True)
     failures = user["Reset"]["Failures"] + 1
     left = None if failures >= CODE_FAILURES else {**user["Reset"], "Failures": failures}
@@ -239,6 +239,6 @@ def _with_password(user: Document, password_hash: str) -> Document:
 
 
 def _require_checked(user: Document, checked: str | None) -> None:
-    """Refuse a change whose password was checked against one that is no longer there."""
+    """Refuse a change if the password was changed since it was checked."""
     if checked is not None and user["PasswordHash"] != checked:
         raise InvalidCredentials

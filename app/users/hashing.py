@@ -1,4 +1,4 @@
-"""Hashing and checking passwords within a request: in few places, and no longer than needed."""
+"""Hashing and checking passwords within requests: few at a time, in constant time, cached."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from app.storage.password_costs import PasswordCosts, cost_of
 from app.users.concurrency import ConcurrencyLimit
 from app.users.passwords import Passwords
 
-REMEMBERED = 10_000
+CACHE_SIZE = 10_000
 
 
 class Guess(Protocol):
-    """An attempt that is counted, and refused after too many failures."""
+    """An attempt that is counted, and refused after too many failures (see app/auth/guesses.py)."""
 
     def refuse_if_locked(self) -> None: ...
 
@@ -25,7 +25,7 @@ class Guess(Protocol):
 
 
 class Hasher:
-    """What hashes passwords for one worker."""
+    """Hashes and checks the passwords of one worker."""
 
     def __init__(
         self,
@@ -37,12 +37,12 @@ class Hasher:
         self._passwords = passwords
         self._costs = costs
         self._concurrency = concurrency
-        self._verified = Verified(seconds)
+        self._verified = VerifiedCache(seconds)
 
     def check(
         self, guess: Guess, stored: str | None, sha256: str, refusal: QuartermasterError
     ) -> None:
-        """Raise the refusal unless this is the password, and count it among the failures."""
+        """Raise the refusal, counted as a failure, unless this is the password."""
         with self.slot_for(guess, stored, sha256), guess.counted():
             if not self.matches(stored, sha256):
                 raise refusal
@@ -52,8 +52,8 @@ class Hasher:
     ) -> AbstractContextManager[None]:
         """Return the slot that an attempt needs, to be taken before the attempt is counted.
 
-        Nobody waits here while others wait for its outcome. Whoever is locked out does not wait at
-        all, and neither does who needs no place: both would keep others from theirs.
+        In this order no attempt waits for a slot while others wait for its outcome. A locked-out
+        client and a cached password take no slot.
         """
         if stored and self._verified.has(stored, sha256):
             return nullcontext()
@@ -62,11 +62,11 @@ class Hasher:
 
     def hash(self, sha256: str) -> str:
         with self._concurrency.slot():
-            self._costs.note(self._passwords.cost)
+            self._costs.record(self._passwords.cost)
             return self._passwords.hash(sha256)
 
     def renewed(self, stored: str, sha256: str) -> str | None:
-        """Return a hash at today's cost in the place of one that is not; another time will do."""
+        """Return a hash at today's cost if the stored one has another; None if there is no slot."""
         if not self._passwords.is_outdated(stored):
             return None
         try:
@@ -75,30 +75,30 @@ class Hasher:
             return None
 
     def matches(self, stored: str | None, sha256: str) -> bool:
-        """Tell whether this is the password; that it is not takes as long whoever is asked for.
+        """Tell whether this is the password. A wrong one takes as long for every account, or none.
 
-        Hashes may have been made at several costs. A wrong password is hashed at each of them, be
-        it nobody's: otherwise the time would tell who has an account, and since when.
+        Stored hashes may have several costs. A wrong password is hashed at each of them, also for
+        a name without an account: otherwise the time would tell who has one, and since when.
         """
         if stored and self._verified.has(stored, sha256):
             return True
         with self._concurrency.slot():
             own = cost_of(stored)
-            self._costs.note(own)
-            # A hash that nobody can compute in time is nobody's password.
+            self._costs.record(own)
+            # A hash whose cost is out of bounds (own is None) matches no password.
             if stored and own and self._passwords.matches(stored, sha256):
                 self._verified.add(stored, sha256)
                 return True
             for cost in ({*self._costs.in_use(), self._passwords.cost}) - {own}:
-                self._passwords.hash_in_vain(cost, sha256)
+                self._passwords.spend_time(cost, sha256)
         return False
 
 
-class Verified:
-    """Passwords that were right a moment ago; clients that sign in for every call are normal.
+class VerifiedCache:
+    """Remembers verified passwords for seconds: some clients sign in for every call.
 
-    Nothing of them is kept but a digest, under a key that this process alone has. The stored hash
-    is part of it: when the password changes, it changes.
+    It keeps a keyed digest only, with a key of this process. The stored hash is part of the digest,
+    so that a changed password is not found.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -110,10 +110,10 @@ class Verified:
         return monotonic() < self._until.get(self._digest(stored, sha256), 0.0)
 
     def add(self, stored: str, sha256: str) -> None:
-        if len(self._until) >= REMEMBERED:
+        if len(self._until) >= CACHE_SIZE:
             self._until.clear()
         self._until[self._digest(stored, sha256)] = monotonic() + self._seconds
 
     def _digest(self, stored: str, sha256: str) -> bytes:
-        said = f"{sha256.upper()} {stored}".encode()
-        return hashlib.blake2b(said, key=self._key, digest_size=32).digest()
+        identity = f"{sha256.upper()} {stored}".encode()
+        return hashlib.blake2b(identity, key=self._key, digest_size=32).digest()

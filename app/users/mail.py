@@ -1,4 +1,4 @@
-"""The mail with a code to reset a password."""
+"""Mails with a code to reset a password."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ FAILED = "Password reset email could not be sent"
 
 
 class MailNotConfigured(Unavailable):
-    """In production, somebody has yet to say which server sends mails."""
+    """In production without MAIL_SERVER."""
 
     def __init__(self) -> None:
         super().__init__(f"{FAILED}: mail is not configured.", retry_after=60)
 
 
 class TimedConnection(Connection):
-    """A connection that ends in time whatever the server does, and that checks certificates."""
+    """An SMTP connection with a deadline for the whole dialogue, and verified certificates."""
 
     def __init__(self, mail: Any, seconds: float, ca_file: str | None) -> None:
         super().__init__(mail)
         self._seconds = seconds
         self._ca_file = ca_file
-        # A server that answers a little at a time would outlast any limit on one answer.
-        self._alarm = threading.Timer(seconds, self._hang_up)
-        self._alarm.daemon = True
+        # A socket timeout is not enough: a server that trickles its answers never exceeds it.
+        self._deadline = threading.Timer(seconds, self._abort)
+        self._deadline.daemon = True
 
     def configure_host(self) -> smtplib.SMTP:
         self.host = self._unconnected()
-        self._alarm.start()
+        self._deadline.start()
         try:
             self.host.connect(self.mail.server, self.mail.port)
             if self.mail.use_tls:
@@ -53,7 +53,7 @@ class TimedConnection(Connection):
             if self.mail.username and self.mail.password:
                 self.host.login(self.mail.username, self.mail.password)
         except BaseException:
-            self._leave()
+            self._close()
             raise
         return self.host
 
@@ -62,34 +62,34 @@ class TimedConnection(Connection):
             host: smtplib.SMTP = smtplib.SMTP_SSL(timeout=self._seconds, context=self._trust())
         else:
             host = smtplib.SMTP(timeout=self._seconds)
-        # What certificates are checked for; smtplib takes it only where it connects at once.
+        # The hostname that certificates are verified for; smtplib sets it only in its constructor.
         host._host = self.mail.server  # type: ignore[attr-defined]
         return host
 
     def _trust(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=self._ca_file)
 
-    def _hang_up(self) -> None:
+    def _abort(self) -> None:
         sock = getattr(self.host, "sock", None)
         with contextlib.suppress(OSError):
             if sock is not None:
                 sock.shutdown(socket.SHUT_RDWR)
 
-    def _leave(self) -> None:
-        self._alarm.cancel()
+    def _close(self) -> None:
+        self._deadline.cancel()
         if self.host is not None:
             self.host.close()
 
     def __exit__(self, *_: object) -> None:
-        # The server has the message or has refused it; how we part changes nothing.
+        # The message was accepted or refused already: an error of QUIT changes nothing.
         with contextlib.suppress(smtplib.SMTPException, OSError):
             if self.host is not None:
                 self.host.quit()
-        self._leave()
+        self._close()
 
 
 class Mailer:
-    """Sends codes by the mail server, or writes them to the outbox where there is none."""
+    """Sends codes by SMTP, or writes them to the outbox if no server is configured."""
 
     def __init__(self, app: Flask, concurrency: ConcurrencyLimit) -> None:
         self._mail = Mail(app)
@@ -102,12 +102,12 @@ class Mailer:
 
     def send_code(self, name: str, email: str, code: str) -> None:
         """Hand a code over to the mail server, or raise Unavailable."""
-        # Flask-Mail would spell domains of other scripts by rules that lead to other domains.
+        # Flask-Mail would encode the domain by IDNA 2003, which may lead to another domain.
         recipient = email_as_sent(email)
         if not recipient:
             raise Conflict(f"{FAILED}: the account's address is none.")
         minutes = max(1, self._config["RESET_CODE_SECONDS"] // 60)
-        # A name that the game made may hold anything; it gets no line of its own in our words.
+        # A name from the game may hold line breaks, which could forge lines of our text.
         printable = "".join(filter(str.isprintable, name))
         facts = {"name": printable, "code": code, "minutes": minutes}
         message = Message(
@@ -141,7 +141,7 @@ class Mailer:
         try:
             outbox.mkdir(parents=True, exist_ok=True, mode=0o700)
             path = outbox / f"{time.time_ns()}-{safe_name}.eml"
-            # A code is as good as a password, and the folder may have been made by somebody else.
+            # A code is as good as a password, and an existing folder may be open to others.
             path.touch(mode=0o600, exist_ok=False)
             path.write_bytes(message.as_bytes())
         except (OSError, ValueError) as error:
@@ -149,6 +149,6 @@ class Mailer:
 
 
 def _sender(text: str) -> str:
-    """Return whom mails come from, with the address as mail servers spell it."""
+    """Return the sender with the domain of its address in ASCII."""
     _, address = parseaddr(text)
     return text.replace(address, email_as_sent(address) or address)

@@ -13,10 +13,10 @@ class Passwords:
 
     def __init__(self, time_cost: int, memory_kib: int, parallelism: int) -> None:
         self._hasher = PasswordHasher(time_cost, memory_kib, parallelism)
-        # How a stored hash begins that is made today.
+        # The prefix of hashes at today's cost.
         self.cost = f"$argon2id$v=19$m={memory_kib},t={time_cost},p={parallelism}"
-        # A salt and a digest, in letters of base64, which belong to no password.
-        self._nobodys = f"{secrets.token_hex(12)}${secrets.token_hex(22)}"
+        # A salt and a digest that belong to no password.
+        self._dummy = f"{secrets.token_hex(12)}${secrets.token_hex(22)}"
 
     def hash(self, sha256: str) -> str:
         return self._hasher.hash(sha256.upper())
@@ -28,10 +28,10 @@ class Passwords:
         except (VerificationError, InvalidHashError):
             return False
 
-    def hash_in_vain(self, cost: str, sha256: str) -> None:
-        """Take as long as a wrong password does where the stored one was made at this cost."""
-        self.matches(f"{cost}${self._nobodys}", sha256)
+    def spend_time(self, cost: str, sha256: str) -> None:
+        """Take as long as checking a password against a hash of this cost."""
+        self.matches(f"{cost}${self._dummy}", sha256)
 
     def is_outdated(self, stored: str) -> bool:
-        """Tell whether a hash was made at another cost than today's."""
+        """Tell whether a hash has another cost than today's."""
         return self._hasher.check_needs_rehash(stored)

@@ -37,11 +37,11 @@ from app.users.domain import (
     WrongCode,
     WrongPassword,
     changed_power,
-    living_code,
     queried_power,
     require_email,
     require_username,
     served,
+    valid_code,
 )
 from app.users.hashing import Hasher
 from app.users.mail import Mailer, MailNotConfigured
@@ -189,7 +189,7 @@ def send_reset_code(key: Lookup) -> Response:
 
     The code works once, for half an hour, and replaces any former one.
     """
-    if request.method == "HEAD":  # which Flask would let through as a GET, and which sends no mail
+    if request.method == "HEAD":  # Flask routes HEAD to GET views, and HEAD must have no effect
         raise MethodNotAllowed(["GET", "POST"])
     accounts.mail_reset_code(key, current_app.config["RESET_CODE_SECONDS"])
     return json_response({"Message": "Password reset email sent."})
@@ -262,7 +262,7 @@ def manage_password(args: dict[str, Any], key: Lookup) -> Response:
 def shown(user: dict[str, Any], power: Any) -> dict[str, Any]:
     """Return a user's record, with the reset code for those who manage users."""
     may_see = Role.USERS_MANAGE in guard.caller().roles
-    code = living_code(user, users.now()) if may_see else None
+    code = valid_code(user, users.now()) if may_see else None
     return served(user, power, code)
 
 

@@ -16,14 +16,14 @@ from app.http.lists import (
 from app.openapi.examples import EMAIL, USER, USER_ID
 
 CODE = "A code that still works, to callers with the role users.manage; else null."
-# Not all that read patterns know the letters of other scripts; of ASCII this is the whole rule.
+# Not all regex dialects of clients know \p{L}; for ASCII this is the whole rule.
 ALPHANUMERIC_ASCII = r"^[^\u0000-/:-@\[-`{-\u007f]*$"
 ADDRESS = {"format": "email", "maxLength": 254}
 CURRENT = "The SHA-256 of the user's current password in hex."
 
 
 class PowerSchema(Schema):
-    """What both sets of flags share."""
+    """The flags that both sets of names share."""
 
     Editor = Flag(example=False)
     Ban = Flag(example=False)

@@ -20,7 +20,7 @@ from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
 from app.storage.password_costs import PasswordCosts, cost_of
 from app.storage.schema.plan import CollectionPlan, index
-from app.storage.swap import is_held, swap
+from app.storage.swap import majority_holds, swap
 from app.types import Document
 from app.users.domain import SHAPE, change_email, new_account, revoke_tokens
 
@@ -59,7 +59,7 @@ class Users:
         self._pages = Pages(self._users, total_seconds)
 
     def now(self) -> datetime:
-        """Return the time by which codes are made and run out."""
+        """Return the database's time, by which codes expire."""
         return self._clock.now()
 
     def get(self, key: Lookup, *fields: str) -> Document:
@@ -80,18 +80,18 @@ class Users:
         return self._pages.read(window, wanted, fields)
 
     def credentials(self, name_key: str) -> Document | None:
-        """Return what signing in needs to know of an account, if there is one."""
+        """Return what signing in needs of an account, or None."""
         fields = ["Name", "PasswordHash", "Power", "PasswordVersion"]
         return self._users.find_one({"NameKey": name_key}, fields)
 
     def create(self, name: str, email: str, password_hash: str | None) -> Document:
-        """Add an account without any power; the indexes hold names and addresses unique."""
-        self._costs.note(cost_of(password_hash))
+        """Add an account without any power; unique indexes refuse duplicates."""
+        self._costs.record(cost_of(password_hash))
         user = new_account(str(uuid.uuid4()), name, email, password_hash, self.now())
         try:
             self._users.insert_one(user)
         except DuplicateKeyError:
-            if is_held(self._users, {"NameKey": user["NameKey"]}):
+            if majority_holds(self._users, {"NameKey": user["NameKey"]}):
                 raise NameTaken(name) from None
             raise self._email_taken(email) from None
         return user
@@ -125,24 +125,24 @@ class Users:
         return user
 
     def _email_taken(self, email: str) -> EmailTaken | Unavailable:
-        """Return why an address could not be had; who had it may have been rolled back since."""
-        if is_held(self._users, {"EmailKey": email_key(email)}):
+        """Return why an address was refused; the account that held it may have been rolled back."""
+        if majority_holds(self._users, {"EmailKey": email_key(email)}):
             return EmailTaken(email)
         return Unavailable("Another account was just being changed; please try again.", 1)
 
     def change_password(self, key: Lookup, rule: Rule) -> Any:
-        """Apply a rule that may set another password, and sweep what it made void."""
+        """Apply a rule that may change the password, and sweep tokens that it made void."""
         answer = self.change(key, ("PasswordHash", "PasswordVersion", "Reset"), "password", rule)
         self._sweep_tokens(key)
         return answer
 
     def revoke_tokens(self, key: Lookup) -> None:
-        """Make all tokens of an account void by one small write, however many there are."""
+        """Make all tokens of an account void by one write, however many there are."""
         self.change(key, ("PasswordVersion",), "revoke", revoke_tokens)
         self._sweep_tokens(key)
 
     def _sweep_tokens(self, key: Lookup) -> None:
-        """Delete what the count made void; should that fail, it is worth nothing all the same."""
+        """Delete tokens of earlier password versions. Best effort: they are void anyway."""
         try:
             user = self.get(key, "PasswordVersion")
         except (PyMongoError, NotFound) as error:
@@ -155,6 +155,6 @@ class Users:
         )
 
     def renew_hash(self, user_id: str, old: str, new: str) -> None:
-        """Store the same password at today's cost, unless it was changed meanwhile."""
+        """Replace the hash of the same password, unless it was changed meanwhile."""
         same = {"_id": user_id, "PasswordHash": old}
         self._users.update_one(same, {"$set": {"PasswordHash": new}})

@@ -10,7 +10,7 @@ from app.openapi.examples import VARIABLE
 
 
 class VariableValue(fields.Field[int | bool]):
-    """An integer or a boolean, which are never mistaken for each other."""
+    """An integer or a boolean; bool is a subclass of int in Python, but not here."""
 
     default_error_messages = {
         **MESSAGES,

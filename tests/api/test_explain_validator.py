@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.players.domain import SLOTS
 from app.storage.schema import shapes
 from app.storage.schema.explain_validator import faults
-from tests.domain.test_integrity_kinds import SHAPES, SOUND, spoilt_documents
+from tests.domain.test_integrity_kinds import SHAPES, VALID, altered_documents
 
 
 @pytest.fixture(scope="module")
@@ -37,27 +37,27 @@ def refused_of(scratch, documents):
 
 def test_faults_are_found_exactly_where_mongodb_refuses(scratch):
     @settings(max_examples=40)
-    @given(st.lists(spoilt_documents(), min_size=5, max_size=25))
-    def agrees(spoilt):
-        refused = refused_of(scratch, spoilt)
-        for number, (kind, document) in enumerate(spoilt):
+    @given(st.lists(altered_documents(), min_size=5, max_size=25))
+    def agrees(altered):
+        refused = refused_of(scratch, altered)
+        for number, (kind, document) in enumerate(altered):
             found = list(faults(SHAPES[kind], document))
             assert bool(found) == (number in refused), (document, found)
 
     agrees()
 
 
-def test_sound_documents_are_taken_and_those_without_a_required_field_are_not(scratch):
-    """What chance makes may all be sound, or all be not; of these, every one is known."""
-    unsound = [
+def test_valid_documents_are_taken_and_those_without_a_required_field_are_not(scratch):
+    """Random documents may all be valid, or all invalid; of these, the verdict is known."""
+    invalid = [
         (kind, {name: value for name, value in document.items() if name != missing})
-        for kind, document in dict(SOUND).items()
+        for kind, document in dict(VALID).items()
         for missing in SHAPES[kind]["required"]
     ]
-    assert refused_of(scratch, SOUND) == set()
-    assert refused_of(scratch, unsound) == set(range(len(unsound)))
-    assert not any(list(faults(SHAPES[kind], document)) for kind, document in SOUND)
-    assert all(list(faults(SHAPES[kind], document)) for kind, document in unsound)
+    assert refused_of(scratch, VALID) == set()
+    assert refused_of(scratch, invalid) == set(range(len(invalid)))
+    assert not any(list(faults(SHAPES[kind], document)) for kind, document in VALID)
+    assert all(list(faults(SHAPES[kind], document)) for kind, document in invalid)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Endpoints 10 to 15: inventory, bank and bag, give and take."""
+"""Endpoints 10 to 15: slots, giving, taking (contract-slots, contract-give, contract-take)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.factories import guid, sha256
 
 TOKEN = "/api/oauth/token"
 MANY = 50
-# decisions.md: a client that signs in for every call is normal.
+# A client may sign in for every call (docs/contract.rst, contract-tokens).
 SIGN_INS_PER_SECOND = 4.6
 
 

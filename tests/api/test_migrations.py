@@ -221,7 +221,7 @@ def test_a_step_that_was_cut_short_is_taken_again(older_db, last):
 
 def test_whoever_was_slower_takes_no_version_back(older_db):
     init_database(older_db, COLLECTIONS)
-    migrations._note(older_db, 1)
+    migrations._record_version(older_db, 1)
     assert migrations.version_of(older_db) == migrations.CURRENT
 
 
@@ -268,7 +268,7 @@ def test_what_is_asked_of_a_database_changes_with_its_version():
 def test_a_write_counts_as_made_only_where_a_majority_has_it(codes, unconfirmed, is_fine):
     faults = [{"code": code} for code in codes]
     error = BulkWriteError({"writeErrors": faults, "writeConcernErrors": unconfirmed})
-    assert bulk.is_of_keys_alone(error) is is_fine
+    assert bulk.has_only_duplicate_keys(error) is is_fine
 
 
 def test_an_import_that_no_majority_confirms_says_so(real_db):

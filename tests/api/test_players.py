@@ -1,4 +1,4 @@
-"""Endpoints 1 to 5 and 19: lists, rank, presence."""
+"""Endpoints 1 to 5 and 19: lists, rank, who is online (contract-lists, contract-online)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoint 26 and its counterpart: a code by mail, and what it is good for."""
+"""Endpoints 26 and a: sending and redeeming reset codes (contract-reset)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints 6 to 9 and 16 to 18."""
+"""Endpoints 6 to 9 and 16 to 18 (contract-variables, contract-spells)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints 20 to 25 and 27 to 31."""
+"""Endpoints 20 to 25 and 27 to 31 (contract-users)."""
 
 from __future__ import annotations
 

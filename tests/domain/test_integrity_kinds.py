@@ -1,4 +1,4 @@
-"""What is unsound is found, and what is mended stays what it was."""
+"""Invalid documents are found, and a repair is idempotent and changes nothing else."""
 
 from __future__ import annotations
 
@@ -22,117 +22,138 @@ from tests.factories import NOW
 LIMITS = Limits(35, 100, 35, lambda _: 1_000_000)
 VERSION = 64_000
 KINDS = {
-    "players": (kinds.PLAYER, repairs.mended_player),
-    "users": (kinds.USER, repairs.mended_user),
-    "bags": (kinds.BAG, repairs.mended_bag),
+    "players": (kinds.PLAYER, repairs.repaired_player),
+    "users": (kinds.USER, repairs.repaired_user),
+    "bags": (kinds.BAG, repairs.repaired_bag),
 }
-ODD = [
-    *(None, "", "x", "A" * 8, -1, 0, 2**31, 2**40, 1.5, 5.0, float("nan"), True, [], [1], ["x"]),
-    *(
-        {},
-        {"a": 1},
-        {"0": 1},
-        broken_documents.EMPTY,
-        broken_documents.APPLE,
-        {"0": broken_documents.EMPTY},
-        broken_documents.NIL,
-        NOW,
-    ),
-    *(ObjectId(), Int64(3), Decimal128("1.5"), b"bytes"),
+UNEXPECTED_VALUES = [
+    None,
+    "",
+    "x",
+    "A" * 8,
+    -1,
+    0,
+    2**31,
+    2**40,
+    1.5,
+    5.0,
+    float("nan"),
+    True,
+    [],
+    [1],
+    ["x"],
+    {},
+    {"a": 1},
+    {"0": 1},
+    broken_documents.EMPTY,
+    broken_documents.APPLE,
+    {"0": broken_documents.EMPTY},
+    broken_documents.NIL,
+    NOW,
+    ObjectId(),
+    Int64(3),
+    Decimal128("1.5"),
+    b"bytes",
 ]
 
 
-def sound_documents():
+def valid_documents():
     world = World(3, datetime(2026, 1, 1, tzinfo=timezone.utc), None)
     found = {"players": world.players(14), "users": world.users(), "bags": world.bags(14)}
     return [(kind, document) for kind, documents in found.items() for document in documents]
 
 
-SOUND = sound_documents()
+VALID = valid_documents()
 
 
 def paths_of(value, path=()):
-    """Yield the ways to everything in a document."""
+    """Yield the path of every value in a document, the document itself included."""
     yield path
     for name, inner in value.items() if isinstance(value, dict) else ():
         yield from paths_of(inner, (*path, name))
 
 
 @st.composite
-def spoilt_documents(draw):
-    """A sound document in which a few things were replaced, removed or added."""
-    kind, document = draw(st.sampled_from(SOUND))
+def altered_documents(draw):
+    """A valid document in which up to three values were replaced, removed or added."""
+    kind, document = draw(st.sampled_from(VALID))
     document = deepcopy(document)
     for _ in range(draw(st.integers(1, 3))):
-        *way, last = draw(st.sampled_from([path for path in paths_of(document) if path]))
-        place = document
-        for name in way:
-            place = place[name]
+        *parents, last = draw(st.sampled_from([path for path in paths_of(document) if path]))
+        parent = document
+        for name in parents:
+            parent = parent[name]
         action = draw(st.sampled_from(["replace", "remove", "add"]))
         if action == "remove":
-            del place[last]
+            del parent[last]
         else:
             name = last if action == "replace" else draw(st.sampled_from(["0", "36", "x", "a.b"]))
-            place[name] = deepcopy(draw(st.sampled_from(ODD)))
+            parent[name] = deepcopy(draw(st.sampled_from(UNEXPECTED_VALUES)))
     document.setdefault("_id", "x")
     return kind, document
 
 
-@pytest.mark.parametrize(("kind", "document"), SOUND)
-def test_a_sound_document_has_no_fault_and_is_left_as_it_is(kind, document):
-    held_to, mend = KINDS[kind]
-    assert kinds.findings(held_to, document, LIMITS) == []
-    assert mend(document, VERSION) == document
+@pytest.mark.parametrize(("kind", "document"), VALID)
+def test_a_valid_document_has_no_fault_and_its_repair_changes_nothing(kind, document):
+    rules, repair = KINDS[kind]
+    assert kinds.document_faults(rules, document, LIMITS) == []
+    assert repair(document, VERSION) == document
 
 
-@given(spoilt_documents())
-def test_mending_makes_no_fault_and_once_is_enough(spoilt):
-    kind, document = spoilt
-    held_to, mend = KINDS[kind]
-    mended = mend(deepcopy(document), VERSION)
-    assert repr(mend(deepcopy(mended), VERSION)) == repr(mended)
-    before = kinds.findings(held_to, document, LIMITS)
-    about = {fault.where.split(".")[0] for fault in before}
-    for fault in kinds.findings(held_to, mended, LIMITS):
-        assert fault.where.split(".")[0] in about
+@given(altered_documents())
+def test_a_repair_adds_no_fault_and_is_idempotent(kind_and_document):
+    kind, document = kind_and_document
+    rules, repair = KINDS[kind]
+    repaired = repair(deepcopy(document), VERSION)
+    assert repr(repair(deepcopy(repaired), VERSION)) == repr(repaired)
+    before = kinds.document_faults(rules, document, LIMITS)
+    faulty_fields = {fault.where.split(".")[0] for fault in before}
+    for fault in kinds.document_faults(rules, repaired, LIMITS):
+        assert fault.where.split(".")[0] in faulty_fields
 
 
-@given(spoilt_documents())
-def test_mending_keeps_every_item_and_all_that_it_does_not_derive(spoilt):
-    kind, document = spoilt
-    mended = KINDS[kind][1](deepcopy(document), VERSION)
+@given(altered_documents())
+def test_a_repair_keeps_every_item_and_every_field_that_is_not_derived(kind_and_document):
+    kind, document = kind_and_document
+    repaired = KINDS[kind][1](deepcopy(document), VERSION)
     for field in ("Inventory", "Bank", "Slots"):
         if isinstance(document.get(field), dict):
-            assert repr(held_in(mended[field])) == repr(held_in(document[field]))
+            assert repr(filled_slots(repaired[field])) == repr(filled_slots(document[field]))
     derived = {
-        *("NameKey", "NameTails", "EmailKey", "Journal", "Version", "PasswordVersion", "Power")
+        "NameKey",
+        "NameTails",
+        "EmailKey",
+        "Journal",
+        "Version",
+        "PasswordVersion",
+        "Power",
     }
     for name in document.keys() - derived - {"Inventory", "Bank", "Slots"}:
-        assert repr(mended[name]) == repr(document[name])
+        assert repr(repaired[name]) == repr(document[name])
 
 
-def held_in(slots):
-    """Return all that lies in slots, but for nulls, which say nothing."""
+def filled_slots(slots):
+    """Return the slots that are not empty, without fields that are null: null means absent."""
     return {
-        number: {k: v for k, v in held.items() if v is not None} if isinstance(held, dict) else held
-        for number, held in slots.items()
-        if not (isinstance(held, dict) and held.items() >= broken_documents.EMPTY.items())
+        number: {k: v for k, v in slot.items() if v is not None} if isinstance(slot, dict) else slot
+        for number, slot in slots.items()
+        if not (isinstance(slot, dict) and slot.items() >= broken_documents.EMPTY.items())
     }
 
 
 @pytest.mark.parametrize(
-    "more", [{"BagId": broken_documents.ITEM}, {"StatBuffs": [1, 0, 0, 0, 0]}, {"Colour": "red"}]
+    "further", [{"BagId": broken_documents.ITEM}, {"StatBuffs": [1, 0, 0, 0, 0]}, {"Colour": "red"}]
 )
-def test_a_slot_of_which_anything_can_be_said_is_not_empty(more):
+def test_a_slot_with_any_further_value_is_not_empty(further):
     assert is_empty({**broken_documents.EMPTY, "BagId": broken_documents.NIL, "StatBuffs": [0] * 5})
-    assert not is_empty({**broken_documents.EMPTY, **more})
+    assert not is_empty({**broken_documents.EMPTY, **further})
 
 
 SHAPES = {kind: PLANS[kind].shape for kind in ("players", "users", "bags")}
 
 
 @pytest.mark.parametrize("name", sorted(SHAPES))
-def test_what_cannot_be_judged_is_a_fault_and_no_accident(name):
-    for odd in ODD:
-        if not isinstance(odd, dict):
-            assert list(faults(SHAPES[name], odd))
+def test_a_value_of_an_unexpected_type_is_a_fault_and_not_an_exception(name):
+    for value in UNEXPECTED_VALUES:
+        if not isinstance(value, dict):
+            assert list(faults(SHAPES[name], value))

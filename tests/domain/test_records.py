@@ -1,4 +1,4 @@
-"""What export writes of a document, import makes the same document of."""
+"""An export followed by an import yields the same document."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from app.storage.extended import from_json, to_json
 from app.transfer.validate import RECORDS, _parsed
 from config.testing import Testing
 from tests.factories import NOW, make_player
-from tests.strategies import DOCUMENTS, FURTHER
+from tests.strategies import DOCUMENTS, GAME_FIELDS
 
 SIZES = {name: getattr(Testing, name) for name in dir(Testing) if name.isupper()}
 COUNTERS = ("Version", "PasswordVersion")
 
 
-def carried(kind, document):
-    """Return the document that an import makes of an export."""
+def round_trip(kind, document):
+    """Export a document and import it again."""
     record = RECORDS[kind](SIZES)
     values = _parsed(encode(record.record(dict(document))), record)
     assert isinstance(values, dict), values
@@ -28,14 +28,14 @@ def carried(kind, document):
 
 
 def exact(value):
-    """Return a value in a form that is equal for the same values of the same types alone."""
+    """Convert a value so that equality also compares types, and NaN equals NaN."""
     if isinstance(value, dict):
         return {name: exact(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [exact(inner) for inner in value]
     if isinstance(value, float) and math.isnan(value):
         return "nan"
-    # How wide an integer is stored is decided by its size.
+    # int and Int64 are the same: BSON chooses the width by the value.
     kind = int if isinstance(value, int) and not isinstance(value, bool) else type(value)
     return kind.__name__, repr(value) if isinstance(value, float) else value
 
@@ -44,13 +44,13 @@ def exact(value):
 @given(st.data())
 def test_a_document_is_the_same_after_an_export_and_an_import(kind, data):
     document = data.draw(DOCUMENTS[kind])
-    after = carried(kind, document)
+    after = round_trip(kind, document)
     for counter in COUNTERS:
         after.pop(counter, None), document.pop(counter, None)
     assert exact(after) == exact(document)
 
 
-def test_an_export_is_in_one_order_whatever_was_stored_first():
+def test_the_order_of_fields_does_not_depend_on_the_stored_order():
     player = make_player(b=1, a=2)
     lines = [
         encode(RECORDS["players"](SIZES).record(dict(items)))
@@ -60,8 +60,8 @@ def test_an_export_is_in_one_order_whatever_was_stored_first():
     assert lines[0].startswith(b'{"Id":')
 
 
-@given(FURTHER)
-def test_what_json_does_not_know_is_carried_by_it(value):
+@given(GAME_FIELDS)
+def test_values_without_a_json_form_survive_the_round_trip(value):
     assert exact(from_json(to_json(value))) == exact(value)
 
 

@@ -14,12 +14,12 @@ from app.users.domain import (
     change_email,
     changed_power,
     email_key,
-    living_code,
     new_code,
     queried_power,
     redeem_code,
     remember_code,
     replace_password,
+    valid_code,
 )
 from tests.factories import NOW, make_user
 
@@ -74,7 +74,7 @@ def test_five_wrong_tries_void_a_code(wrong):
         user, is_right = redeem(user, "WRONGONE")
         assert not is_right
         assert user["PasswordHash"] == "old hash"
-    assert (living_code(user, NOW) == CODE) == (wrong < 5)
+    assert (valid_code(user, NOW) == CODE) == (wrong < 5)
     assert redeem(user, CODE)[1] == (wrong < 5)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from itertools import islice
 
-from app.demo.world import GIVEN, STRIDE, World, player_name, user_name
+from app.demo.world import GIVEN_NAMES, STRIDE, World, player_name, user_name
 from app.http.parser import load
 from app.keys import name_key
 from app.transfer.records import PlayerRecord, UserRecord
@@ -26,7 +26,7 @@ def test_more_players_are_added_to_the_same_ones():
 
 
 def test_no_two_names_are_the_same():
-    assert GIVEN % STRIDE != 0
+    assert GIVEN_NAMES % STRIDE != 0
     assert len({name_key(player_name(index)) for index in range(200_000)}) == 200_000
     names = [user_name(index) for index in range(50_000)]
     assert len(set(names)) == 50_000

@@ -52,7 +52,8 @@ def test_a_short_run_writes_a_table_and_a_picture(world, data):
     assert "A quick look, not a result" in written
     assert "| limit |" in written
     assert "(d) CPU of workers and MongoDB together to LIMIT" in result.output
-    assert ElementTree.parse(data / "results.svg").getroot().tag.endswith("svg")
+    for name in ("results.svg", "results-dark.svg"):
+        assert ElementTree.parse(data / name).getroot().tag.endswith("svg")
 
 
 def test_every_server_answers_its_cells_rightly(world, data):
@@ -110,4 +111,5 @@ def test_a_small_growth_is_measured(world, data):
     assert result.exit_code == 0, result.output
     assert f"{PLAYERS // 100} of {PLAYERS // 100} pages" in result.output
     assert "retries per give" in (data / "growth.md").read_text()
-    assert ElementTree.parse(data / "growth.svg").getroot().tag.endswith("svg")
+    for name in ("growth.svg", "growth-dark.svg"):
+        assert ElementTree.parse(data / name).getroot().tag.endswith("svg")

@@ -112,8 +112,15 @@ def test_db_version_tells_where_a_database_stands(quartermaster, monkeypatch, re
 @pytest.mark.parametrize(
     "command",
     [
-        *("db init", "db check", "db check --repair", "db version", "seed", "export players"),
-        *("import players -", "api roles Ann", "token Ann"),
+        "db init",
+        "db check",
+        "db check --repair",
+        "db version",
+        "seed",
+        "export players",
+        "import players -",
+        "api roles Ann",
+        "token Ann",
     ],
 )
 def test_every_command_refuses_the_database_of_a_newer_program(
@@ -159,7 +166,7 @@ def test_export_and_import_round_trip_to_the_same_documents(quartermaster, real_
     assert (result.exit_code, result.output) == (0, f"Imported {len(before)} {kind}.\n")
     after = list(real_db[kind].find(sort=[("_id", 1)]))
     assert without_version(after) == without_version(before)
-    # And once more, over the documents that are there now.
+    # Again, now replacing existing documents.
     assert quartermaster("import", kind, file).exit_code == 0
     again = list(real_db[kind].find(sort=[("_id", 1)]))
     assert without_version(again) == without_version(before)
@@ -167,7 +174,7 @@ def test_export_and_import_round_trip_to_the_same_documents(quartermaster, real_
 
 
 def without_version(documents):
-    """Leave out what every import counts up, on purpose."""
+    """Drop the counters that every import increments on purpose."""
     counters = ("Version", "Stamp", "PasswordVersion")
     return [{k: v for k, v in document.items() if k not in counters} for document in documents]
 
@@ -370,10 +377,10 @@ def test_seeding_among_the_players_of_others_takes_a_yes(quartermaster, real_db,
 
 
 def on_terminal(uri, typed, *words):
-    """Return how a command ends at whose terminal somebody types."""
-    ours, theirs = pty.openpty()
-    os.write(ours, typed.encode())
-    with os.fdopen(ours, "rb"), os.fdopen(theirs, "rb") as stdin:
+    """Run a command with a terminal as standard input; returns its exit code."""
+    master, slave = pty.openpty()
+    os.write(master, typed.encode())
+    with os.fdopen(master, "rb"), os.fdopen(slave, "rb") as stdin:
         env = environment("/nowhere", ENV="testing", MONGODB_URI=uri)
         command = [PROGRAM, *words]
         return subprocess.run(command, env=env, stdin=stdin, capture_output=True).returncode
@@ -517,11 +524,11 @@ def test_progress_is_shown_on_a_terminal_and_nowhere_else(tmp_path, mongodb_uri,
     env = environment(tmp_path, ENV="testing", MONGODB_URI=mongodb_uri)
     piped = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     assert (piped.stdout, piped.stderr) == ("Seeded 300 players and 100 users.\n", "")
-    terminal, ours = pty.openpty()
-    subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=ours, check=True)
-    os.close(ours)
-    shown = os.read(terminal, 65536).decode()
-    os.close(terminal)
+    master, slave = pty.openpty()
+    subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=slave, check=True)
+    os.close(slave)
+    shown = os.read(master, 65536).decode()
+    os.close(master)
     assert "Writing players" in shown
     assert "100%" in shown
 
@@ -529,9 +536,15 @@ def test_progress_is_shown_on_a_terminal_and_nowhere_else(tmp_path, mongodb_uri,
 @pytest.mark.parametrize(
     "uri",
     [
-        *("mongodb://keeper:12/{}@db/qm", "mongodb://keeper:{}/x@db/qm", "keeper:{}@db:27017"),
-        *("mongodb://keeper:{}@x@db/qm", "mongodb://keeper:x?{}@db/qm", "mongodb://k:{}%@db/qm"),
-        *("mongodb://keeper:{}@db:port/qm", "mongodb:/keeper:{}@db", "mongodb+srv://k:{}@db:1/"),
+        "mongodb://keeper:12/{}@db/qm",
+        "mongodb://keeper:{}/x@db/qm",
+        "keeper:{}@db:27017",
+        "mongodb://keeper:{}@x@db/qm",
+        "mongodb://keeper:x?{}@db/qm",
+        "mongodb://k:{}%@db/qm",
+        "mongodb://keeper:{}@db:port/qm",
+        "mongodb:/keeper:{}@db",
+        "mongodb+srv://k:{}@db:1/",
     ],
 )
 def test_an_unusable_uri_is_told_of_without_its_password(monkeypatch, uri):

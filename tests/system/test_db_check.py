@@ -26,6 +26,15 @@ from tests.factories import guid, make_player, make_user
 from tests.system.programs import PROGRAM, environment
 
 LIMITS = Limits(35, 100, 1_000_000)
+REPAIRED_FIELDS = {
+    "Inventory",
+    "Bank",
+    "Slots",
+    "Journal",
+    "Version",
+    "NameKey",
+    "NameTails",
+}
 
 
 @pytest.fixture
@@ -33,7 +42,7 @@ def check(mongodb_uri, real_db, monkeypatch):
     """Run db check in this process; returns its exit code and its lines."""
     monkeypatch.setenv("QM_ENV", "testing")
     monkeypatch.setenv("QM_MONGODB_URI", mongodb_uri)
-    # Another test may have left it without one of its validators.
+    # Tests that share this database may have dropped a validator.
     init_database(real_db, COLLECTIONS)
 
     def run(*options):
@@ -44,7 +53,7 @@ def check(mongodb_uri, real_db, monkeypatch):
     return run
 
 
-def test_a_sound_database_is_said_to_be_sound(check, real_db):
+def test_a_valid_database_has_no_faults(check, real_db):
     owner = make_user()
     real_db.users.insert_one(owner)
     real_db.players.insert_one(make_player(UserId=owner["_id"], Guild={"Rank": 1}))
@@ -55,24 +64,24 @@ def test_a_sound_database_is_said_to_be_sound(check, real_db):
 
 
 def test_every_fault_is_a_line_and_what_can_be_repaired_is(check, real_db):
-    spoilt = list(broken_documents.spoil(real_db))
+    broken = list(broken_documents.store_broken(real_db))
     before = documents_of(real_db)
     code, lines = check()
     assert (code, documents_of(real_db)) == (1, before)
-    hopes = {True: "can be repaired", False: "left to you"}
-    for name, fault, is_repairable in spoilt:
-        assert f"{name}: {fault} ({hopes[is_repairable]})" in lines
+    outcomes = {True: "can be repaired", False: "left to you"}
+    for name, fault, is_repairable in broken:
+        assert f"{name}: {fault} ({outcomes[is_repairable]})" in lines
 
     code, lines = check("--repair")
     assert code == 1
-    hopes[True] = "repaired"
-    for name, fault, is_repairable in spoilt:
-        assert f"{name}: {fault} ({hopes[is_repairable]})" in lines
+    outcomes[True] = "repaired"
+    for name, fault, is_repairable in broken:
+        assert f"{name}: {fault} ({outcomes[is_repairable]})" in lines
 
     code, lines = check()
     assert code == 1
     assert not [line for line in lines[:-1] if not line.endswith("(left to you)")]
-    for name, fault, is_repairable in spoilt:
+    for name, fault, is_repairable in broken:
         assert (f"{name}: {fault} (left to you)" in lines) is not is_repairable
 
 
@@ -81,7 +90,7 @@ def documents_of(db, kinds=("players", "users", "bags")):
 
 
 def test_a_repair_loses_no_item_and_touches_nothing_else(check, real_db):
-    list(broken_documents.spoil(real_db))
+    list(broken_documents.store_broken(real_db))
     before = documents_of(real_db)
     check("--repair")
     for kind in ("players", "bags"):
@@ -89,8 +98,7 @@ def test_a_repair_loses_no_item_and_touches_nothing_else(check, real_db):
             was = before[document["_id"]]
             for field in ("Inventory", "Bank", "Slots"):
                 assert items_of(document, field) == items_of(was, field)
-            kept = was.keys() - {*("Inventory", "Bank", "Slots", "Journal", "Version")}
-            kept -= {"NameKey", "NameTails"}
+            kept = was.keys() - REPAIRED_FIELDS
             if document != was:
                 assert document["Version"] not in (was.get("Version"), 0)
             assert {name: document[name] for name in kept} == {name: was[name] for name in kept}
@@ -105,11 +113,11 @@ def items_of(document, field):
 
 
 def test_a_key_that_is_anothers_is_left_and_the_rest_is_repaired(check, real_db):
-    """Two names that are the same today, each of a time when they were not."""
+    """Two names with the same key, stored before names were compared without case."""
     real_db.players.insert_many([make_player(Name="Bob"), make_player(Name="Ann")])
     ann = real_db.players.find_one({"Name": "Ann"})
-    spoilt = {"$set": {"Name": "BOB"}, "$unset": {"Journal": ""}}
-    real_db.players.update_one({"_id": ann["_id"]}, spoilt, bypass_document_validation=True)
+    break_name = {"$set": {"Name": "BOB"}, "$unset": {"Journal": ""}}
+    real_db.players.update_one({"_id": ann["_id"]}, break_name, bypass_document_validation=True)
     code, lines = check("--repair")
     why = "not repaired: another has the same key, or it was being changed"
     line = f"players {ann['_id']} (BOB): NameKey is not what the Name makes it ({why})"
@@ -119,7 +127,7 @@ def test_a_key_that_is_anothers_is_left_and_the_rest_is_repaired(check, real_db)
 
 
 @pytest.fixture
-def mistreated_db(real_db):
+def unprepared_db(real_db):
     """A database that may be left without its indexes and validators."""
     yield real_db
     for name in NAMES - {VERSIONS}:
@@ -127,19 +135,19 @@ def mistreated_db(real_db):
     init_database(real_db, COLLECTIONS)
 
 
-def test_indexes_and_validators_that_are_missing_are_faults(check, mistreated_db):
-    mistreated_db.players.drop_index("rank")
-    mistreated_db.command("collMod", "users", validationLevel="off")
+def test_indexes_and_validators_that_are_missing_are_faults(check, unprepared_db):
+    unprepared_db.players.drop_index("rank")
+    unprepared_db.command("collMod", "users", validationLevel="off")
     code, lines = check()
     assert code == 1
     assert "players: the index 'rank' is missing or another (can be repaired)" in lines
     assert "users: the validator is missing or another (can be repaired)" in lines
     assert check("--repair")[0] == 0
-    assert list(differences(mistreated_db, COLLECTIONS)) == []
+    assert list(differences(unprepared_db, COLLECTIONS)) == []
 
 
-def test_a_database_that_is_older_is_a_fault_until_it_is_brought_up_to_date(check, mistreated_db):
-    mistreated_db.schema.delete_many({})
+def test_a_database_that_is_older_is_a_fault_until_it_is_brought_up_to_date(check, unprepared_db):
+    unprepared_db.schema.delete_many({})
     code, lines = check()
     assert code == 1
     assert lines[0] == f"schema: SchemaVersion is 0, not {CURRENT} (can be repaired)"
@@ -147,15 +155,15 @@ def test_a_database_that_is_older_is_a_fault_until_it_is_brought_up_to_date(chec
     assert check("--repair")[0] == 0
 
 
-def test_twins_that_no_index_kept_apart_are_named(check, mistreated_db):
-    mistreated_db.users.drop_index("name")
-    twins = [make_user(Name="Bob"), make_user(Name="BOB", Email="other@example.com")]
-    mistreated_db.users.insert_many(twins)
+def test_duplicates_without_a_unique_index_are_named(check, unprepared_db):
+    unprepared_db.users.drop_index("name")
+    duplicates = [make_user(Name="Bob"), make_user(Name="BOB", Email="other@example.com")]
+    unprepared_db.users.insert_many(duplicates)
     for options in ([], ["--repair"]):
         code, lines = check(*options)
         assert code == 1
         (line,) = [line for line in lines if "NameKey 'bob' is the same on" in line]
-        assert all(twin["_id"] in line for twin in twins)
+        assert all(user["_id"] in line for user in duplicates)
 
 
 def test_no_line_holds_a_secret(check, real_db):
@@ -176,14 +184,14 @@ def test_a_change_while_it_repairs_is_not_lost(check, real_db, monkeypatch, time
     real_db.players.insert_one(player, bypass_document_validation=True)
     gifts = iter(range(times))
 
-    def overtaken(collection, pairs):
+    def replace_after_a_change(collection, pairs):
         if next(gifts, None) is not None:
             rule = partial(give, itemid=broken_documents.ITEM, quantity=1, limits=LIMITS)
             reads = ("Inventory", "Bank")
             swap(collection, {"_id": player["_id"]}, reads, rule, Intent("give", guid(), "f"))
         return replace_fields(collection, pairs)
 
-    monkeypatch.setattr(scan, "replace_fields", overtaken)
+    monkeypatch.setattr(scan, "replace_fields", replace_after_a_change)
     check("--repair")
     after = real_db.players.find_one({"_id": player["_id"]})
     assert after["NameKey"] == "bob"
@@ -196,12 +204,12 @@ def test_a_game_that_counts_no_version_loses_nothing_either(check, real_db, monk
     real_db.players.insert_one(player, bypass_document_validation=True)
     writes = iter([{"Inventory.6": broken_documents.APPLE}])
 
-    def overtaken(collection, pairs):
+    def replace_after_a_change(collection, pairs):
         if write := next(writes, None):
             collection.update_one({"_id": player["_id"]}, {"$set": write})
         return replace_fields(collection, pairs)
 
-    monkeypatch.setattr(scan, "replace_fields", overtaken)
+    monkeypatch.setattr(scan, "replace_fields", replace_after_a_change)
     check("--repair")
     after = real_db.players.find_one({"_id": player["_id"]})
     assert after["Inventory"] == {"6": broken_documents.APPLE}
@@ -217,21 +225,21 @@ def test_what_was_read_before_a_change_is_not_written_after_it(real_db, change):
 
 
 def test_many_gifts_while_it_repairs_again_and_again(check, real_db):
-    """Somebody spoils players while others give, and the repair runs beside them."""
+    """Gifts, broken writes and repairs run concurrently."""
     players = [make_player() for _ in range(20)]
     real_db.players.insert_many(players)
 
-    def give_and_spoil(player):
+    def give_and_break(player):
         rule = partial(give, itemid=broken_documents.ITEM, quantity=1, limits=LIMITS)
         for number in range(25):
             where = {"_id": player["_id"]}
             swap(real_db.players, where, ("Inventory", "Bank"), rule, Intent("give", guid(), "f"))
             if number % 5 == 0:
-                spoilt = {"$set": {"NameKey": guid(), "Inventory.30": broken_documents.EMPTY}}
-                real_db.players.update_one(where, spoilt, bypass_document_validation=True)
+                broken = {"$set": {"NameKey": guid(), "Inventory.30": broken_documents.EMPTY}}
+                real_db.players.update_one(where, broken, bypass_document_validation=True)
 
     with ThreadPoolExecutor(4) as pool:
-        under_way = [pool.submit(give_and_spoil, player) for player in players]
+        under_way = [pool.submit(give_and_break, player) for player in players]
         while not all(future.done() for future in under_way):
             check("--repair")
         for future in under_way:
@@ -245,10 +253,10 @@ def test_many_gifts_while_it_repairs_again_and_again(check, real_db):
 def test_a_bar_shows_how_far_it_is_on_a_terminal(tmp_path, mongodb_uri, real_db):
     real_db.players.insert_many([make_player() for _ in range(600)])
     env = environment(tmp_path, ENV="testing", MONGODB_URI=mongodb_uri)
-    terminal, ours = pty.openpty()
+    master, slave = pty.openpty()
     command = [PROGRAM, "db", "check"]
-    subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=ours)
-    os.close(ours)
-    shown = os.read(terminal, 65536).decode()
-    os.close(terminal)
+    subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=slave)
+    os.close(slave)
+    shown = os.read(master, 65536).decode()
+    os.close(master)
     assert "Checking players" in shown

@@ -1,4 +1,4 @@
-"""The files that export writes: whose they are, what they replace, and what they leave alone."""
+"""The files that export writes: their mode, atomic replacement, and symlinks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from app.__main__ import main
-from app.transfer.files import opened_output
+from app.transfer.files import open_output
 from tests.factories import make_user
 from tests.system.programs import PROGRAM, environment
 
 
 @pytest.fixture(autouse=True)
 def usual_umask():
-    """Files are everybody's to read unless something says otherwise."""
+    """With umask 022, files are readable by others unless their mode is set."""
     former = os.umask(0o022)
     yield
     os.umask(former)
@@ -26,7 +26,7 @@ def usual_umask():
 
 @pytest.fixture
 def export(mongodb_uri, real_db, monkeypatch):
-    """Export the one account or the players of the real database into a file."""
+    """Run export in this process, on a real database with one account."""
     monkeypatch.setenv("QM_ENV", "testing")
     monkeypatch.setenv("QM_MONGODB_URI", mongodb_uri)
     real_db.users.insert_one(make_user("$argon2id$secret"))
@@ -66,9 +66,9 @@ def test_a_link_that_somebody_planted_is_not_followed(export, tmp_path, name):
 
 def test_two_exports_into_one_file_are_each_whole(tmp_path):
     path = tmp_path / "out"
-    with opened_output(str(path), True) as one:
+    with open_output(str(path), True) as one:
         one.write(b"one ")
-        with opened_output(str(path), True) as other:
+        with open_output(str(path), True) as other:
             other.write(b"the other")
         assert path.read_bytes() == b"the other"
         one.write(b"whole")
@@ -90,7 +90,7 @@ def test_an_export_into_a_pipe_leaves_it_a_pipe(export, tmp_path):
 
 @pytest.fixture
 def redirected(export, mongodb_uri, tmp_path):
-    """Export as a shell does with >, into a file of a given mode."""
+    """Run export with standard output redirected to a file of a given mode."""
 
     def run(kind, path, file_mode):
         file = tmp_path / "out"
@@ -111,7 +111,7 @@ def redirected(export, mongodb_uri, tmp_path):
 
 @pytest.mark.parametrize("is_linked", [False, True])
 def test_hashes_are_not_written_into_a_file_that_others_can_read(redirected, tmp_path, is_linked):
-    # As /dev/stdout is one; that one itself would be lost if this failed as root.
+    # A copy of the symlink /dev/stdout: a failure as root would replace the real one.
     link = tmp_path / "stdout"
     link.symlink_to("/proc/self/fd/1")
     done, file = redirected("users", link if is_linked else "-", 0o644)

@@ -56,7 +56,7 @@ def test_the_folders_hold_all_31_endpoints(collection):
         for item in requests_of(collection)
     }
     players, users, _ = (len(folder["item"]) for folder in collection["item"])
-    # The redemption of a reset code stands beyond the contract.
+    # Redeeming a reset code has no number of its own: contract-reset.
     assert (players, users) == (19, 12 + 1)
     assert len(endpoints) == 19 + 13 + 3
 

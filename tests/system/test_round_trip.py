@@ -1,4 +1,4 @@
-"""What export writes of one database, import makes the same of in another: on the real MongoDB."""
+"""Export from one database and import into another yield the same documents, on real MongoDB."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.strategies import worlds
 
 KINDS = ("users", "players", "bags")
 FROM, TO = "round_trip_from", "round_trip_to"
-# An import begins these anew.
-NEW = ("Version", "Stamp", "Journal", "PasswordVersion", "Reset")
+# An import initializes these.
+INITIALIZED = ("Version", "Stamp", "Journal", "PasswordVersion", "Reset")
 
 
 @pytest.fixture(scope="module")
 def client(mongodb_uri):
-    """Two databases of their own, empty and prepared."""
+    """A client with two empty databases that have their validators and indexes."""
     with MongoClient(mongodb_uri, tz_aware=True) as client:
         for name in (FROM, TO):
             init_database(client[name], COLLECTIONS)
@@ -32,8 +32,8 @@ def client(mongodb_uri):
 
 
 @pytest.fixture(scope="module")
-def carry(client, mongodb_uri, tmp_path_factory):
-    """Carry documents from one database to the other, and back out of that; return both files."""
+def round_trip(client, mongodb_uri, tmp_path_factory):
+    """Export documents, import them into the other database, export again; yield both files."""
     folder = tmp_path_factory.mktemp("files")
 
     def quartermaster(database, *arguments):
@@ -41,7 +41,7 @@ def carry(client, mongodb_uri, tmp_path_factory):
         result = CliRunner().invoke(main, [str(argument) for argument in arguments], env=env)
         assert result.exit_code == 0, result.output
 
-    def carry(documents):
+    def run(documents):
         for database in (FROM, TO):
             for kind in KINDS:
                 client[database][kind].delete_many({})
@@ -53,43 +53,43 @@ def carry(client, mongodb_uri, tmp_path_factory):
             quartermaster(TO, "export", kind, folder / f"{kind}.again")
             yield (folder / kind).read_bytes(), (folder / f"{kind}.again").read_bytes()
 
-    return carry
+    return run
 
 
 def stored(db, kind):
-    """Return the bytes of all documents, but for what is new by nature."""
+    """Return the BSON of all documents without the fields that an import initializes."""
     return [
-        bson.encode(_ordered({k: v for k, v in document.items() if k not in NEW}))
+        bson.encode(_normalized({k: v for k, v in document.items() if k not in INITIALIZED}))
         for document in db[kind].find(sort=[("_id", 1)])
     ]
 
 
-def _ordered(value):
-    """Order the names in maps, and make integers as wide as need be: neither means anything."""
+def _normalized(value):
+    """Sort the names of maps and drop the width of integers: neither carries meaning."""
     if isinstance(value, dict):
-        return {name: _ordered(value[name]) for name in sorted(value)}
+        return {name: _normalized(value[name]) for name in sorted(value)}
     if isinstance(value, list):
-        return [_ordered(inner) for inner in value]
+        return [_normalized(inner) for inner in value]
     return int(value) if isinstance(value, bson.Int64) else value
 
 
-# The pure law in tests/domain finds the smallest example; here each one takes seconds.
+# tests/domain/test_records.py finds and shrinks counterexamples; here each example takes seconds.
 @settings(max_examples=3, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(worlds())
-def assert_the_same(client, carry, documents):
-    for file, again in carry(documents):
+def assert_the_same(client, round_trip, documents):
+    for file, again in round_trip(documents):
         assert again == file
     for kind in KINDS:
         assert stored(client[TO], kind) == stored(client[FROM], kind)
         assert len(stored(client[TO], kind)) == len(documents[kind])
 
 
-def test_any_world_is_the_same_in_another_database(client, carry):
-    assert_the_same(client, carry)
+def test_any_world_is_the_same_in_another_database(client, round_trip):
+    assert_the_same(client, round_trip)
 
 
-def test_a_world_that_was_played_in_is_the_same_in_another_database(client, carry):
-    """Slots in the order in which they were filled, journals, codes, and keys of old changes."""
+def test_a_world_that_was_played_in_is_the_same_in_another_database(client, round_trip):
+    """With slots out of order, journals and a reset code, as a game leaves them."""
     bag = make_bag({"7": slot(), "1": slot()}, size=9, Version=70, Journal=[None, {"Key": "k"}])
     inventory = {"30": slot(), "2": slot(BagId=bag["_id"]), "11": slot(StatBuffs=[-5, 0, 0, 0, 9])}
     player = make_player(Name="Ægir 👑", Inventory=inventory, Variables={guid(): True, guid(): 1})
@@ -100,7 +100,7 @@ def test_a_world_that_was_played_in_is_the_same_in_another_database(client, carr
         "players": [{**player, "Version": 3, "Journal": [{"Key": "k", "Answer": {}}]}],
         "bags": [bag],
     }
-    files = [file for file, again in carry(documents) if file == again]
+    files = [file for file, again in round_trip(documents) if file == again]
     assert len(files) == 3
     assert b"ABCDEFGH" not in b"".join(files)
     for kind in KINDS:

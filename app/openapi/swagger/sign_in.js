@@ -1,56 +1,57 @@
-// The sign-in of this tab: renewed before its access token ends, kept until the tab is closed.
+// The session of this tab: its access token is renewed before it expires, and it ends with the tab.
 
-const TOKEN = "/api/oauth/token";
-const KEPT = "quartermaster.sign-in";
-const HASHED = /^[0-9a-f]{64}$/i;
-// The part of its life after which an access token is exchanged for the next.
-const DUE = 0.5;
+const TOKEN_URL = "/api/oauth/token";
+const STORAGE_KEY = "quartermaster.sign-in";
+const SHA256_HEX = /^[0-9a-f]{64}$/i;
+// The fraction of its lifetime after which an access token is renewed.
+const RENEWAL_FRACTION = 0.5;
 
-// What is known of it: name, accessToken, refreshToken, dueAt; nothing while nobody is signed in.
-let kept = JSON.parse(sessionStorage.getItem(KEPT));
+// name, accessToken, refreshToken and dueAt; null while nobody is signed in.
+let session = JSON.parse(sessionStorage.getItem(STORAGE_KEY));
 let renewing = null;
-let tell = () => {};
-// A tab that was duplicated has the same refresh token, which works once: the tabs share the next.
-const twins = new BroadcastChannel(KEPT);
-twins.onmessage = ({ data }) => {
-  if (kept?.refreshToken === data.former) keep(data.next);
+let notify = () => {};
+// A duplicated tab copies sessionStorage, and with it the refresh token, which works only once: the
+// tab that uses it sends the new tokens to the others.
+const channel = new BroadcastChannel(STORAGE_KEY);
+channel.onmessage = ({ data }) => {
+  if (session?.refreshToken === data.former) store(data.next);
 };
 
-class Refused extends Error {}
+class RefusedError extends Error {}
 
-/** Call back at every change, with whether somebody is signed in and whether that was ended. */
-export function watch(callback) {
-  tell = callback;
-  tell({ isSignedIn: Boolean(kept), isEnded: false });
+/** Call back now and at every change: is somebody signed in, and did the server end the session? */
+export function subscribe(callback) {
+  notify = callback;
+  notify({ isSignedIn: Boolean(session), isEnded: false });
 }
 
-export const name = () => kept?.name;
-export const accessToken = () => kept?.accessToken;
+export const name = () => session?.name;
+export const accessToken = () => session?.accessToken;
 
-function keep(next, isEnded = false) {
-  kept = next;
-  if (kept) sessionStorage.setItem(KEPT, JSON.stringify(kept));
-  else sessionStorage.removeItem(KEPT);
-  tell({ isSignedIn: Boolean(kept), isEnded });
+function store(next, isEnded = false) {
+  session = next;
+  if (session) sessionStorage.setItem(STORAGE_KEY, JSON.stringify(session));
+  else sessionStorage.removeItem(STORAGE_KEY);
+  notify({ isSignedIn: Boolean(session), isEnded });
 }
 
-async function ask(name, fields) {
-  const response = await fetch(TOKEN, { method: "POST", body: new URLSearchParams(fields) });
-  const answer = await response.json();
-  // 400 and 403 are final; 429 and 503 will pass.
-  if (!response.ok) throw new (response.status < 429 ? Refused : Error)(answer.Message);
+async function requestTokens(name, fields) {
+  const response = await fetch(TOKEN_URL, { method: "POST", body: new URLSearchParams(fields) });
+  const body = await response.json();
+  // 400 and 403 are final; 429 and 503 are worth a retry.
+  if (!response.ok) throw new (response.status < 429 ? RefusedError : Error)(body.Message);
   return {
     name,
-    accessToken: answer.access_token,
-    refreshToken: answer.refresh_token,
-    dueAt: Date.now() + answer.expires_in * 1000 * DUE,
+    accessToken: body.access_token,
+    refreshToken: body.refresh_token,
+    dueAt: Date.now() + body.expires_in * 1000 * RENEWAL_FRACTION,
   };
 }
 
-// People type a password; the API takes its hash. Browsers hash on https and on localhost only:
-// elsewhere the hash itself has to be typed, and nothing else leaves the page.
-export async function hashed(password) {
-  if (HASHED.test(password)) return password;
+// The API takes the SHA-256 of a password. crypto.subtle exists in secure contexts only (https and
+// localhost): elsewhere the user has to enter the hash, so that no password is ever sent.
+export async function sha256(password) {
+  if (SHA256_HEX.test(password)) return password;
   if (!globalThis.crypto?.subtle) {
     throw new Error("This page is not served over https: type the SHA-256 of the password in hex.");
   }
@@ -58,50 +59,51 @@ export async function hashed(password) {
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-export async function withPassword(username, password) {
-  const fields = { grant_type: "password", username, password: await hashed(password) };
-  keep(await ask(username, fields));
+export async function signInWithPassword(username, password) {
+  const fields = { grant_type: "password", username, password: await sha256(password) };
+  store(await requestTokens(username, fields));
 }
 
-export function withToken(accessToken) {
-  keep({ name: "the owner of an access token", accessToken, dueAt: Infinity });
+export function signInWithToken(accessToken) {
+  store({ name: "the owner of an access token", accessToken, dueAt: Infinity });
 }
 
-/** Forget the sign-in, and end it for whoever may have seen its tokens. */
-export function out() {
-  const { name, accessToken, refreshToken } = kept;
-  keep(null);
+/** Forget the tokens, and revoke them on the server, in case somebody else has seen them. */
+export function signOut() {
+  const { name, accessToken, refreshToken } = session;
+  store(null);
   if (!refreshToken) return;
-  const url = `${TOKEN}/${encodeURIComponent(name)}/${refreshToken}`;
+  const url = `${TOKEN_URL}/${encodeURIComponent(name)}/${refreshToken}`;
   fetch(url, { method: "DELETE", headers: { Authorization: `Bearer ${accessToken}` } }).catch(() => {});
 }
 
 /**
- * Renew the access token where it is about to end. Done for a call and never while the page loads:
- * a reload amid it would lose the new refresh token, and the former one works no more.
+ * Renew an access token that is about to expire. Called before a request and never while the page
+ * loads: a reload during the renewal would lose the new refresh token after the old one was used.
  */
-export function renewed() {
-  return kept && Date.now() >= kept.dueAt ? renew() : undefined;
+export function renewIfDue() {
+  return session && Date.now() >= session.dueAt ? renew() : undefined;
 }
 
-/** Look whether the sign-in was ended, when its access token was refused. */
-export function denied() {
-  if (kept) return kept.refreshToken ? renew() : keep(null, true);
+/** After a 401, find out by a renewal whether the session was ended. */
+export function handleUnauthorized() {
+  if (session) return session.refreshToken ? renew() : store(null, true);
 }
 
 function renew() {
-  renewing ??= exchange().finally(() => (renewing = null));
+  renewing ??= exchangeRefreshToken().finally(() => (renewing = null));
   return renewing;
 }
 
-async function exchange() {
-  const { name, refreshToken } = kept;
+async function exchangeRefreshToken() {
+  const { name, refreshToken } = session;
   try {
-    const next = await ask(name, { grant_type: "refresh_token", refresh_token: refreshToken });
-    twins.postMessage({ former: refreshToken, next });
-    keep(next);
+    const fields = { grant_type: "refresh_token", refresh_token: refreshToken };
+    const next = await requestTokens(name, fields);
+    channel.postMessage({ former: refreshToken, next });
+    store(next);
   } catch (error) {
-    // Whatever else went wrong tells nothing about the sign-in: the next call tries again.
-    if (error instanceof Refused) keep(null, true);
+    // Any other error, such as a lost connection, does not end the session: the next request retries.
+    if (error instanceof RefusedError) store(null, true);
   }
 }

@@ -1,10 +1,10 @@
-"""A real MongoDB of one's own for development, shared by all programs with the same data folder.
+"""The lease of the embedded MongoDB, which all programs with the same data folder share.
 
-Every program holds a shared lock on ``users.lock`` while it lives. The supervisor (its own process,
-see app.storage.embedded.supervisor) waits for the exclusive lock, which can be had when the last
-program is gone, however it went, and then shuts MongoDB down. So nothing is left behind by a
-``kill -9``, and no stale lock can stop the next start. Every program looks after the supervisor in
-turn: where it was killed, and MongoDB with it, whoever notices first starts another.
+Every program holds a shared flock on ``users.lock`` while it lives. The supervisor, a process of
+its own (see supervisor.py), waits for the exclusive lock, which it gets when the last program has
+ended, by ``kill -9`` or otherwise, and then shuts MongoDB down. The kernel releases the locks, so
+none can be stale. Every program watches the supervisor: if it was killed, and MongoDB with it, the
+first program that notices starts another.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ STOP_SECONDS = 60
 WATCH_SECONDS = 1.0
 LONGEST_WATCH_SECONDS = 30.0
 LARGEST_LOG = 1024 * 1024
-# A process must not fork while the watch holds what the child would find locked for ever, such as
-# the lock of a log. (Starting the supervisor does not count as a fork here.)
-_quiet = threading.Lock()
+# Held by the watching thread while it may hold another lock, such as that of a log handler, and
+# before a fork: the child would inherit that lock as locked for ever. (Starting the supervisor by
+# subprocess does not run these hooks.)
+_no_fork = threading.Lock()
 os.register_at_fork(
-    before=_quiet.acquire, after_in_parent=_quiet.release, after_in_child=_quiet.release
+    before=_no_fork.acquire, after_in_parent=_no_fork.release, after_in_child=_no_fork.release
 )
 
 
@@ -51,12 +52,12 @@ class Lease:
         self._mongod = mongod
         self._cache_gb = cache_gb
         self._users = (self.folder / "users.lock").open("w")
-        # This waits while a former server is still shutting down.
+        # Blocks while a former supervisor shuts its server down.
         fcntl.flock(self._users, fcntl.LOCK_SH)
         self._is_over = threading.Event()
-        # It watches in this process alone: no thread outlives a fork.
+        # Threads do not survive a fork: only this process watches.
         self._watch = threading.Thread(
-            target=self._keep, name=f"lease of {self.folder}", daemon=True
+            target=self._watch_supervisor, name=f"lease of {self.folder}", daemon=True
         )
         try:
             self.uri: str = self._find_or_start()["uri"]
@@ -66,7 +67,7 @@ class Lease:
         self._watch.start()
 
     def close(self) -> None:
-        """Give the server up, and wait for its end where nobody else uses it."""
+        """Release the server, and wait for its shutdown if no other program uses it."""
         self._is_over.set()
         self._watch.join()
         self._users.close()
@@ -87,29 +88,29 @@ class Lease:
                     log.warning("The embedded MongoDB: %s", state["warning"])
                 return state
             time.sleep(0.02)
-        raise EmbeddedError(f"The embedded MongoDB did not start: {self._last_words()}")
+        raise EmbeddedError(f"The embedded MongoDB did not start: {self._last_log_line()}")
 
-    def _keep(self) -> None:
-        """Bring a supervisor that was killed back, at longer and longer intervals if it fails."""
+    def _watch_supervisor(self) -> None:
+        """Restart a supervisor that was killed, with an exponential backoff."""
         pause, was_up = WATCH_SECONDS, True
         while not self._is_over.wait(pause):
             try:
-                with _quiet:
-                    was_up = self._look_after(was_up)
+                with _no_fork:
+                    was_up = self._check_supervisor(was_up)
             except (QuartermasterError, OSError) as error:
                 log.warning("The embedded MongoDB could not be looked after: %s", error)
                 was_up = False
             pause = WATCH_SECONDS if was_up else min(2 * pause, LONGEST_WATCH_SECONDS)
 
-    def _look_after(self, was_up: bool) -> bool:
-        """Tell whether the server is there, and see to a supervisor where there is none."""
+    def _check_supervisor(self, was_up: bool) -> bool:
+        """Tell whether the server is up, and start a supervisor if there is none."""
         if not is_locked(self.folder / "supervisor.lock"):
             log.warning("The embedded MongoDB has lost its supervisor; another is started.")
             self._start_supervisor()
             return False
         state = read_state(self.folder)
         if state is None and was_up:
-            log.warning("The embedded MongoDB is away: %s", self._last_words())
+            log.warning("The embedded MongoDB is away: %s", self._last_log_line())
         elif state and not was_up and state["uri"] != self.uri:
             log.error(
                 "The embedded MongoDB is at another port now; this program must be restarted."
@@ -124,24 +125,24 @@ class Lease:
         is_long = path.exists() and path.stat().st_size > LARGEST_LOG
         with path.open("wb" if is_long else "ab") as words:
             subprocess.run(  # nosec B603 # noqa: S603 (our own module with our own arguments)
-                # Isolated mode keeps this folder's module names out of the program's way.
+                # Isolated mode (-I): this folder's modules must not shadow others.
                 [sys.executable, "-I", str(Path(__file__).with_name("supervisor.py")), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=words,
                 stderr=subprocess.STDOUT,
-                # Out of the terminal's process group: Ctrl-C must not stop MongoDB first.
+                # A session of its own: Ctrl-C in the terminal must not stop MongoDB first.
                 start_new_session=True,
                 check=False,
             )
 
-    def _last_words(self) -> str:
-        """Return what the supervisor said last."""
+    def _last_log_line(self) -> str:
+        """Return the last line of the supervisor's log."""
         lines = (self.folder / "supervisor.log").read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it gave no reason."
 
 
 class ServeLock:
-    """Held by the one program that serves a data folder, and freed by its death at the latest."""
+    """A lock of the one program that serves a data folder; its death releases it."""
 
     def __init__(self, data_dir: str) -> None:
         folder = Path(data_dir).resolve()
@@ -154,12 +155,12 @@ class ServeLock:
                 f"Another quartermaster (process {owner}) already serves {folder}; "
                 "stop it, or choose another folder with QM_DATA_DIR."
             )
-        # A program that ends in peace takes its number back.
+        # A program that ends normally removes its process id.
         self.owner_was_killed = bool(owner)
         self._file.truncate(0)
         self._file.write(str(os.getpid()))
         self._file.flush()
-        # The lock is this program's alone, not also that of the workers who outlive it briefly.
+        # Forked workers, which may outlive this program briefly, must not hold the lock.
         os.register_at_fork(after_in_child=self._file.close)
 
     def close(self) -> None:
@@ -168,7 +169,7 @@ class ServeLock:
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:
-    """Return what the supervisor of a folder says of its running server."""
+    """Return the state that the supervisor has published of its running server."""
     try:
         state = json.loads((folder / "server.json").read_text())
     except (OSError, ValueError):
@@ -177,13 +178,13 @@ def read_state(folder: Path) -> dict[str, Any] | None:
 
 
 def is_locked(path: Path) -> bool:
-    """Tell whether somebody has a file for himself."""
+    """Tell whether a file is locked exclusively."""
     with path.open("a") as file:
         return not _try_lock(file, fcntl.LOCK_SH)
 
 
 def is_shared(path: Path) -> bool:
-    """Tell whether somebody holds a file together with others."""
+    """Tell whether a file has a shared lock."""
     with path.open("a") as file:
         return not _try_lock(file, fcntl.LOCK_EX) and _try_lock(file, fcntl.LOCK_SH)
 

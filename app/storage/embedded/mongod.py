@@ -23,12 +23,12 @@ class NoMongod(QuartermasterError):
 
 
 def find_mongod(chosen: str | None, folder: Path) -> Path:
-    """Return the chosen program, else the first that runs of the wheel's and the PATH's."""
+    """Return the chosen program, else that of the wheel or of the PATH, whichever runs."""
     return first_that_runs([Path(chosen)] if chosen else _installed(), folder)
 
 
 def first_that_runs(candidates: list[Path], folder: Path) -> Path:
-    """Return the first program that runs here, made executable in a folder where necessary."""
+    """Return the first program that runs here, from a copy in the folder if it must be."""
     tried: list[str] = []
     for candidate in candidates:
         program = _executable(candidate, folder)
@@ -46,7 +46,7 @@ def _installed() -> list[Path]:
 
 
 def _wheel_program() -> Path | None:
-    # The package is looked up, not imported: importing it runs code that we have no use for.
+    # Looked up without importing it: the package runs code at import.
     spec = importlib.util.find_spec("fiftyone")
     for location in (spec.submodule_search_locations or []) if spec else []:
         program = Path(location) / "db" / "bin" / "mongod"
@@ -56,7 +56,7 @@ def _wheel_program() -> Path | None:
 
 
 def _executable(program: Path, folder: Path) -> Path:
-    """Give a file its run bit, on a copy where the original belongs to somebody else."""
+    """Set the executable bit, on a copy if the file belongs to another user."""
     if not program.exists() or os.access(program, os.X_OK):
         return program
     try:

@@ -1,4 +1,4 @@
-"""Runs the embedded MongoDB for as long as somebody uses it.
+"""Runs the embedded MongoDB while at least one program has a lease on it.
 
 Started as a program by lease.py beside it. It imports nothing of this project, to start fast.
 """
@@ -31,15 +31,15 @@ START_SECONDS = 45
 STOP_SECONDS = 45
 ATTEMPTS = 3
 POLL_SECONDS = 0.1
-# How long to wait with another start; each time twice as long where a server soon ends again.
+# The pause before a restart; doubled each time if the server soon ends again.
 REVIVE_SECONDS = 2.0
 LONGEST_REVIVE_SECONDS = 30.0
 STEADY_SECONDS = 60.0
 NO_SPACE = b"No space left on device"
 TOO_MANY_FILES = b"Too many open files"
-# Every connection, collection and index is an open file to MongoDB.
+# For MongoDB every connection, collection and index is an open file.
 FEW_FILES = 4096
-LAST_WORDS = 64 * 1024
+LOG_END_BYTES = 64 * 1024
 # MongoDB makes its journal in files of 100 MB, and its log may have no room to say so.
 LITTLE_SPACE = 300 * 1024 * 1024
 
@@ -48,18 +48,18 @@ def main(folder: Path, mongod: str, cache_gb: str) -> int:
     supervisor_lock = (folder / "supervisor.lock").open("a")
     users_lock = (folder / "users.lock").open("a")
     if not _lock_within(supervisor_lock, LOCK_SECONDS):
-        return 0  # somebody else's supervisor was faster, and serves us as well
+        return 0  # another supervisor was faster, and serves this program as well
     server = Server(folder, mongod, cache_gb, files=_raise_file_limit())
     former = _state_of(folder).get("pid")
     # Before the lock shows that there is a supervisor: a killed one left a stale server.json.
     server.retract()
     if os.fork():
-        return 0  # the lock is taken; whoever started us need not wait for the rest
-    _say(f"The supervisor, process {os.getpid()}, begins.")
+        return 0  # the lock is held; the parent need not wait for the start
+    _log(f"The supervisor, process {os.getpid()}, begins.")
     try:
         server.outlast(former)
         server.start()
-        # Granted when the last user is gone, and kept to the end: newcomers wait for ours.
+        # Granted when the last lease ended, and held to the end: new leases wait for the shutdown.
         while not _try_lock(users_lock):
             time.sleep(POLL_SECONDS)
             server.revive()
@@ -96,13 +96,13 @@ class Restarts:
 
 
 class Server:
-    """One MongoDB server, and what other programs are told of it."""
+    """One mongod process, and the state file that tells other programs of it."""
 
     def __init__(self, folder: Path, mongod: str, cache_gb: str, files: int) -> None:
         self._folder = folder
         self._command = [mongod, "--wiredTigerCacheSizeGB", cache_gb]
         self._state = folder / "server.json"
-        # MongoDB inherits it, and so holds the lock until it is gone, be we killed before.
+        # mongod inherits the file, and so holds the lock until it ends, even if we are killed.
         self._lock = (folder / "server.lock").open("a")
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
@@ -114,14 +114,14 @@ class Server:
         for signal_ in (signal.SIGTERM, signal.SIGKILL):
             if _lock_within(self._lock, 0):
                 return
-            # Linux has told it to end; elsewhere it would never.
+            # On Linux, the parent death signal has told it to end; elsewhere nothing has.
             if former:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(former, signal_)
             _lock_within(self._lock, STOP_SECONDS)
 
     def start(self) -> None:
-        """Start on the former port, where programs that outlived a crash still look, or another."""
+        """Start on the former port, which the clients of a crashed server still use, or another."""
         self.retract()
         deadline = time.monotonic() + START_SECONDS
         for attempt in range(ATTEMPTS):
@@ -131,13 +131,13 @@ class Server:
         raise SystemExit(self._fault())
 
     def revive(self) -> None:
-        """Start again what has died on its own, in the place where programs look for it."""
+        """Restart a server that has died, on the same port."""
         if not self._process or self._process.poll() is None or not self._restarts.are_due():
             return
         self.retract()
         lived, code = self._restarts.lived(), self._process.returncode
-        _say(f"mongod ended with {code} after {lived:.0f} s, and is started again: {self._fault()}")
-        # A full disk, above all, is made room on some time: whoever still uses us wants to go on.
+        _log(f"mongod ended with {code} after {lived:.0f} s, and is started again: {self._fault()}")
+        # The cause may pass, as a full disk does, so an error is not the end.
         with contextlib.suppress(OSError):
             if self._starts(time.monotonic() + START_SECONDS):
                 self._restarts.succeeded(lived)
@@ -149,7 +149,7 @@ class Server:
         self._end()
 
     def retract(self) -> None:
-        """Tell nobody of a server any more."""
+        """Remove the state file: there is no usable server."""
         self._state.unlink(missing_ok=True)
 
     def _starts(self, deadline: float) -> bool:
@@ -162,12 +162,12 @@ class Server:
         return False
 
     def _fault(self) -> str:
-        """Return why mongod does not run, as far as can be seen."""
+        """Return why mongod does not run, as far as its log and the disk tell."""
         said = _end_of(self._folder / "mongod.log")
         if shutil.disk_usage(self._folder).free < LITTLE_SPACE or NO_SPACE in said:
             return f"the disk that holds {self._folder} is full, or nearly so."
         if TOO_MANY_FILES in said:
-            return _too_few(self._files)
+            return _few_files_warning(self._files)
         return "mongod ends or does not become usable; its words are in mongod.log."
 
     def _run(self, port: int) -> subprocess.Popen[bytes]:
@@ -177,17 +177,12 @@ class Server:
             return subprocess.Popen(  # nosec B603 # noqa: S603 (the program that find_mongod chose)
                 [
                     *self._command,
-                    "--dbpath",
-                    str(data),
-                    "--replSet",
-                    REPLICA_SET,
-                    "--bind_ip",
-                    "127.0.0.1",
-                    "--port",
-                    str(port),
+                    f"--dbpath={data}",
+                    f"--replSet={REPLICA_SET}",
+                    "--bind_ip=127.0.0.1",
+                    f"--port={port}",
                     "--nounixsocket",
-                    "--oplogSize",
-                    "256",
+                    "--oplogSize=256",
                     "--quiet",
                 ],
                 stdin=subprocess.DEVNULL,
@@ -215,16 +210,16 @@ class Server:
         return False
 
     def _publish(self, port: int) -> None:
-        """Tell other programs where the server is, in one step."""
+        """Write the state file atomically."""
         uri = f"mongodb://127.0.0.1:{port}/?directConnection=true"
         pid = self._process.pid if self._process else 0
         draft = self._state.with_suffix(".new")
-        warning = _too_few(self._files) if self._files < FEW_FILES else None
+        warning = _few_files_warning(self._files) if self._files < FEW_FILES else None
         state = {"uri": uri, "pid": pid, "supervisor": os.getpid(), "warning": warning}
         draft.write_text(json.dumps(state))
         draft.replace(self._state)
         if warning:
-            _say(warning)
+            _log(warning)
 
     def _end(self) -> None:
         if self._process is None:
@@ -238,7 +233,7 @@ class Server:
 
 
 def _configured(client: MongoClient[dict[str, Any]], port: int) -> bool:
-    """Make this server the only member of its set, under the port that it has today."""
+    """Make this server the only member of its replica set, under its current port."""
     host = f"127.0.0.1:{port}"
     try:
         config = client.admin.command("replSetGetConfig")["config"]
@@ -256,24 +251,24 @@ def _configured(client: MongoClient[dict[str, Any]], port: int) -> bool:
 
 
 def _usable_port(note: Path, other: bool) -> int:
-    """Return the port that was used last, if it is free and not a different one that is wanted."""
+    """Return the port that was used last if it is free and wanted, else any free port."""
     former = 0 if other else _noted_port(note)
     with socket.socket() as probe:
-        # As MongoDB does it: connections that have just ended do not count.
+        # Like mongod: connections in TIME_WAIT do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", former))
         except OSError:
             probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
-    # Without a note, the next start is on another port, and no more.
+    # If it cannot be noted, the next start uses another port, which is harmless.
     with contextlib.suppress(OSError):
         note.write_text(str(port))
     return port
 
 
 def _noted_port(note: Path) -> int:
-    """Return the port of a note, or 0 for any where it holds none."""
+    """Return the noted port, or 0 if there is none."""
     try:
         port = int(note.read_text())
     except (OSError, ValueError):
@@ -282,7 +277,7 @@ def _noted_port(note: Path) -> int:
 
 
 def _state_of(folder: Path) -> dict[str, Any]:
-    """Return what a former supervisor said of its server, if it had no time to take it back."""
+    """Return the state file that a killed supervisor left."""
     try:
         state = json.loads((folder / "server.json").read_text())
     except (OSError, ValueError):
@@ -291,9 +286,9 @@ def _state_of(folder: Path) -> dict[str, Any]:
 
 
 def _raise_file_limit() -> int:
-    """Let MongoDB open as many files as we may allow; return how many."""
+    """Raise the soft limit of open files, which mongod inherits; return it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Where there is no hard limit, macOS has one all the same.
+    # macOS refuses an unlimited value, and allows OPEN_MAX.
     for wanted in (hard, 10240):
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
@@ -302,44 +297,44 @@ def _raise_file_limit() -> int:
     return soft if soft != resource.RLIM_INFINITY else sys.maxsize
 
 
-def _too_few(files: int) -> str:
+def _few_files_warning(files: int) -> str:
     return (
         f"mongod may open only {files} files, connections included, and may end for want of more: "
         f"raise the hard limit (ulimit -Hn) to {FEW_FILES} or more."
     )
 
 
-def _say(sentence: str) -> None:
-    """Add to supervisor.log."""
+def _log(sentence: str) -> None:
+    """Write a line to supervisor.log, which is standard output."""
     print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {sentence}", flush=True)
 
 
 def _end_of(log: Path) -> bytes:
-    """Return the last words in a log, which may be long."""
+    """Return the end of a log, which may be long."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_WORDS))
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_END_BYTES))
             return file.read()
     except OSError:
         return b""
 
 
 def _fresh_log(log: Path) -> IO[bytes]:
-    """Start a new log and keep the one before it, which may tell of a crash."""
+    """Start a new log and keep the previous one, which may tell of a crash."""
     with contextlib.suppress(FileNotFoundError):
         log.replace(log.with_suffix(".log.1"))
     return log.open("wb")
 
 
 def _die_with_parent() -> None:
-    """Ask Linux to stop MongoDB should even the supervisor be killed."""
+    """Ask Linux to terminate mongod if the supervisor is killed."""
     if sys.platform == "linux":
         set_parent_death_signal = 1
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
 
 
 def _lock_within(file: IO[str], seconds: float) -> bool:
-    """Take a lock that somebody may look at, and so hold, for an instant."""
+    """Take a lock that another program may probe, and so hold, for an instant."""
     deadline = time.monotonic() + seconds
     while not _try_lock(file):
         if time.monotonic() > deadline:

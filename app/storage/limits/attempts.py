@@ -1,9 +1,9 @@
-"""Limits on guessing, exact across all workers and machines.
+"""Limits on failed attempts, exact across all workers and machines.
 
-An attempt takes a place before it is looked at and gives it back unless it fails. So there are
-never more attempts under way than failures are still allowed, however many come at once. A place
-whose holder died is given to another after a while; should it live after all, its outcome is not
-told. All times are the database's.
+An attempt makes a reservation before it is examined, and returns it unless it fails. So the
+attempts under way never exceed the failures that are still allowed, however many arrive at once.
+The reservation of a worker that died expires; if that worker is alive after all, it must not tell
+the outcome. All times are the database's.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ ATTEMPTS = CollectionPlan(
 )
 PATIENCE_SECONDS = 2.0
 PAUSE_SECONDS = 0.02
-# Longer than any attempt takes that is still alive.
-PLACE_SECONDS = 15
+# Longer than any attempt takes.
+RESERVATION_SECONDS = 15
 
 
-class Place(NamedTuple):
-    """A place that an attempt took, in one window of time of one account or address."""
+class Reservation(NamedTuple):
+    """A reservation in one time window of an account, an address or a caller."""
 
     key: str
     id: str
@@ -53,9 +53,9 @@ class Place(NamedTuple):
 
 
 class NotCounted(Unavailable):
-    """An attempt was looked at, and its outcome could not be counted: it is told to nobody.
+    """The outcome of an attempt could not be counted, and so must not be told.
 
-    Whether it was right or wrong: one that is told alone if it is right tells of the wrong ones.
+    Neither success nor failure: if only successes were told, silence would tell of a failure.
     """
 
     def __init__(self) -> None:
@@ -74,8 +74,8 @@ class Attempts:
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._attempts = storage.db[ATTEMPTS.name]
-        # To take a place need not wait for a majority: what comes of it does, and comes after it.
-        self._places = self._attempts.with_options(write_concern=WriteConcern(1))
+        # A reservation needs no majority: the outcome is written later, with a majority.
+        self._unconfirmed = self._attempts.with_options(write_concern=WriteConcern(1))
         self._clock = clock or storage.clock
         self._limits = limits
         self._patience = patience
@@ -83,27 +83,27 @@ class Attempts:
 
     @contextmanager
     def one(self, **of: str) -> Iterator[None]:
-        """Allow one attempt, of an account and an address; a refusal within counts as failed."""
-        places = self._take_all(of)
+        """Allow one attempt; an error within counts as a failure, unavailability does not."""
+        reservations = self._reserve_all(of)
         try:
             yield
         except Unavailable:
-            self._give_back(places)
+            self._return(reservations)
             raise
         except QuartermasterError:
-            self._settle(places, failed=True)
+            self._settle(reservations, failed=True)
             raise
         except BaseException:
-            self._give_back(places)
+            self._return(reservations)
             raise
-        self._settle(places, failed=False)
+        self._settle(reservations, failed=False)
 
     def refuse_if_locked(self, **of: str) -> None:
-        """Raise RateLimited where an attempt would be refused, without a place or a wait."""
+        """Raise RateLimited if an attempt would be refused, without a reservation or a wait."""
         now = self._clock.now()
         kinds = {f"{kind} {name}": kind for kind, name in of.items()}
-        living = {"_id": {"$in": list(kinds)}, "ExpiresAt": self._living(now)}
-        for found in self._attempts.find(living):
+        still_open = {"_id": {"$in": list(kinds)}, "ExpiresAt": self._open_until(now)}
+        for found in self._attempts.find(still_open):
             self._refuse_full(kinds[found["_id"]], found, now)
 
     def _refuse_full(self, kind: str, window: Document, now: datetime) -> None:
@@ -111,101 +111,107 @@ class Attempts:
             wait = math.ceil((window["ExpiresAt"] - now).total_seconds())
             raise RateLimited(kind, max(1, wait))
 
-    def _take_all(self, of: dict[str, str]) -> list[Place]:
-        places: list[Place] = []
+    def _reserve_all(self, of: dict[str, str]) -> list[Reservation]:
+        reservations: list[Reservation] = []
         try:
             for kind, name in of.items():
-                places.append(self._take(kind, name))
+                reservations.append(self._reserve(kind, name))
         except BaseException:
-            self._give_back(places)
+            self._return(reservations)
             raise
-        return places
+        return reservations
 
-    def _take(self, kind: str, name: str) -> Place:
-        """Take a place, or wait for one while others are under way that may give theirs back."""
+    def _reserve(self, kind: str, name: str) -> Reservation:
+        """Reserve, or wait while others are under way that may return their reservations."""
         key, limit = f"{kind} {name}", self._limits[kind]
         deadline = wait_deadline(self._patience)
         while True:
             now = self._clock.now()
-            place: Document = {
+            entry: Document = {
                 "Id": uuid.uuid4().hex,
-                "Until": now + timedelta(seconds=PLACE_SECONDS),
+                "Until": now + timedelta(seconds=RESERVATION_SECONDS),
             }
-            found = self._join(key, limit, place, now) or self._open(key, place, now)
+            found = self._join(key, limit, entry, now) or self._open(key, entry, now)
             if found:
-                return Place(key, place["Id"], found["ExpiresAt"])
+                return Reservation(key, entry["Id"], found["ExpiresAt"])
             full = self._attempts.find_one({"_id": key})
             if full:
                 self._refuse_full(kind, full, now)
             if time.monotonic() > deadline:
                 raise Unavailable("Too many attempts are under way; please try again.", 1)
-            if not (full and self._free_abandoned(full, now)):
+            if not (full and self._free_expired(full, now)):
                 time.sleep(PAUSE_SECONDS)
 
-    def _join(self, key: str, limit: int, place: Document, now: datetime) -> Document | None:
+    def _join(self, key: str, limit: int, entry: Document, now: datetime) -> Document | None:
         free = {"_id": key, "ExpiresAt": {"$gt": now}, "Taken": {"$lt": limit}}
-        joined = {"$inc": {"Taken": 1}, "$push": {"Places": place}}
-        return self._places.find_one_and_update(free, joined, ["ExpiresAt"])
+        joined = {"$inc": {"Taken": 1}, "$push": {"Places": entry}}
+        return self._unconfirmed.find_one_and_update(free, joined, ["ExpiresAt"])
 
-    def _open(self, key: str, place: Document, now: datetime) -> Document | None:
-        """Begin a window where there is none or the last one is over; its opener has a place."""
-        over = {"_id": key, "ExpiresAt": {"$not": self._living(now)}}
-        window = {"Taken": 1, "Failures": 0, "Places": [place], "ExpiresAt": now + self._window}
+    def _open(self, key: str, entry: Document, now: datetime) -> Document | None:
+        """Begin a time window with a first reservation, unless one is open."""
+        over = {"_id": key, "ExpiresAt": {"$not": self._open_until(now)}}
+        window = {"Taken": 1, "Failures": 0, "Places": [entry], "ExpiresAt": now + self._window}
         try:
-            # Read back as it was stored: the window is known again by its end.
-            return self._places.find_one_and_update(
+            # Read back as stored, in milliseconds: its end identifies the window.
+            return self._unconfirmed.find_one_and_update(
                 over,
                 {"$set": window},
                 ["ExpiresAt"],
                 upsert=True,
                 return_document=ReturnDocument.AFTER,
             )
-        except DuplicateKeyError:  # one is open, and full
+        except DuplicateKeyError:  # a window is open, and full
             return None
 
-    def _living(self, now: datetime) -> Document:
-        """Return when a window ends that is not over.
+    def _open_until(self, now: datetime) -> Document:
+        """Return the condition on the end of a window that is open.
 
-        One that would end long after any that began today was begun by a clock that was wrong.
+        An end too far in the future was written by a wrong clock, and does not count.
         """
         return {"$gt": now, "$lt": now + 2 * self._window}
 
-    def _free_abandoned(self, full: Document, now: datetime) -> bool:
-        """Give back the places of attempts whose workers died; tell whether there were any."""
-        living = [place for place in full["Places"] if place["Until"] > now]
-        abandoned = len(full["Places"]) - len(living)
-        if abandoned:
+    def _free_expired(self, full: Document, now: datetime) -> bool:
+        """Free expired reservations, whose workers died; tell whether there were any."""
+        valid = [entry for entry in full["Places"] if entry["Until"] > now]
+        expired = len(full["Places"]) - len(valid)
+        if expired:
             unchanged = {"_id": full["_id"], "Places": full["Places"], "Taken": full["Taken"]}
-            fewer = {"Places": living, "Taken": full["Taken"] - abandoned}
+            fewer = {"Places": valid, "Taken": full["Taken"] - expired}
             self._attempts.update_one(unchanged, {"$set": fewer})
-        return bool(abandoned)
+        return bool(expired)
 
-    def _give_back(self, places: list[Place]) -> None:
-        """Give places back of an attempt that has no outcome; those that cannot be, run out."""
+    def _return(self, reservations: list[Reservation]) -> None:
+        """Return the reservations of an attempt without an outcome; on an error, they expire."""
         try:
-            self._settle(places, failed=False)
+            self._settle(reservations, failed=False)
         except (PyMongoError, NotCounted) as error:
-            log.warning("The place of an attempt was not given back: %s", error)
+            log.warning("The reservation of an attempt was not returned: %s", error)
 
-    def _settle(self, places: list[Place], failed: bool) -> None:
-        """Count the outcome of an attempt, or raise: what is not counted must not be told."""
+    def _settle(self, reservations: list[Reservation], failed: bool) -> None:
+        """Count the outcome of an attempt, or raise NotCounted."""
         count = {"Failures": 1} if failed else {"Taken": -1}
-        # The account's is last. A majority that holds it holds what was written before it too.
-        written_to = [self._places] * (len(places) - 1) + [self._attempts]
+        # The account comes last, with a majority, which then holds the earlier writes, too.
+        written_to = [self._unconfirmed] * (len(reservations) - 1) + [self._attempts]
         settled = [
-            self._leave(collection, place, count)
-            for collection, place in zip(written_to, reversed(places), strict=False)
+            self._settle_one(collection, reservation, count)
+            for collection, reservation in zip(written_to, reversed(reservations), strict=False)
         ]
         if not all(settled):
             raise NotCounted
 
-    def _leave(self, collection: Collection[Document], place: Place, count: Document) -> bool:
-        """Leave a place; tell whether it was still there, or its whole window is over."""
-        held = {"_id": place.key, "ExpiresAt": place.window, "Places.Id": place.id}
-        left = {"$pull": {"Places": {"Id": place.id}}, "$inc": count}
+    def _settle_one(
+        self, collection: Collection[Document], reservation: Reservation, count: Document
+    ) -> bool:
+        """Settle one reservation; tell whether it was still held, or its whole window is over."""
+        held = {
+            "_id": reservation.key,
+            "ExpiresAt": reservation.window,
+            "Places.Id": reservation.id,
+        }
+        left = {"$pull": {"Places": {"Id": reservation.id}}, "$inc": count}
         if collection.update_one(held, left).matched_count:
             return True
-        found = self._attempts.find_one({"_id": place.key}, ["ExpiresAt"])
+        found = self._attempts.find_one({"_id": reservation.key}, ["ExpiresAt"])
         if found is None:
-            return self._clock.now() >= place.window
-        return bool(found["ExpiresAt"] != place.window)
+            return self._clock.now() >= reservation.window
+        return bool(found["ExpiresAt"] != reservation.window)

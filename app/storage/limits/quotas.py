@@ -1,4 +1,4 @@
-"""How many requests a caller may make in a minute, shared by all workers and machines."""
+"""The quota of requests per caller and minute, shared by all workers and machines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Quotas:
         self._per_minute = per_minute
 
     def use(self, caller_id: str) -> None:
-        """Count one request, or raise RateLimited where the minute's are used up."""
+        """Count one request, or raise RateLimited if the quota of this minute is used up."""
         if not self._per_minute:
             return
         try:
@@ -45,7 +45,7 @@ class Quotas:
             raise RateLimited("caller", max(1, (end - now).seconds), "requests")
 
     def _count(self, key: str, end: datetime) -> int:
-        # Kept a little longer than it matters, so that no sweep meets a minute that still counts.
+        # Expires a minute late, so that the TTL monitor never deletes a minute that still counts.
         expiry = {"$setOnInsert": {"ExpiresAt": end + MINUTE}, "$inc": {"Used": 1}}
         counted = self._quotas.find_one_and_update(
             {"_id": key}, expiry, upsert=True, return_document=ReturnDocument.AFTER

@@ -1,4 +1,4 @@
-"""Total orders of documents, and places in them from which a list goes on."""
+"""Total orders of documents, and positions in them from which a list continues."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from app.errors import InvalidCursor
 from app.types import Document
 
 DIGEST_BYTES = 8
-# A date beyond year 9999 is a place like any other, though it is served as the last there is.
+# Positions keep dates beyond year 9999 as stored; the client of the storage clamps them.
 AS_STORED: CodecOptions[Document] = CodecOptions(
     tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO
 )
-# The least value of each kind that a field may hold, in the order in which MongoDB sorts kinds.
-# Before all of them comes null, which is also where a field is missing.
+# The least value of each BSON type that a field may hold, in MongoDB's sort order of types. Null,
+# which includes missing fields, sorts before all of them.
 LEAST = (float("-inf"), "", False, datetime(1, 1, 1, tzinfo=timezone.utc))
-# What Python calls the same kinds; True is an int as well, so the last one that fits counts.
+# The Python types of the same; bool is a subclass of int, so the last match counts.
 KINDS = ((int, float, Decimal128), (str,), (bool,), (datetime, DatetimeMS))
 
 
 class Order(NamedTuple):
-    """A total order, since its last field is unique, and the index that holds it."""
+    """A sort order and the index that holds it. It is total: its last field is unique."""
 
     held_by: str
     sort: Sequence[tuple[str, int]]
@@ -42,54 +42,55 @@ class Order(NamedTuple):
     def unique(self) -> str:
         return self.names[-1]
 
-    def place(self, list_name: str, document: Document) -> bytes:
-        """Return where a document stands in a list of this order."""
+    def position(self, list_name: str, document: Document) -> bytes:
+        """Return the position of a document in a list of this order."""
         return self._digest(list_name) + bson.encode({n: document.get(n) for n in self.names})
 
-    def is_sound(self, keys: Document) -> bool:
-        """Tell whether keys stand in one place: a list stands in many, and the last must be a text.
+    def has_one_position(self, keys: Document) -> bool:
+        """Tell whether sort keys have one position: no arrays, and the last key is a string.
 
-        What db check would report is left out of walks, so that it does not lead the others astray.
+        Damaged documents, which db check reports, are left out of walks: the position after one of
+        them could skip or repeat others.
         """
         if any(isinstance(value, list) for value in keys.values()):
             return False
         return isinstance(keys.get(self.unique), str | None)
 
-    def after(self, place: bytes, list_name: str) -> list[Document]:
-        """Return the filters, one of which takes any document beyond a place; each is a range.
+    def after(self, position: bytes, list_name: str) -> list[Document]:
+        """Return filters, each an index range, that together match what follows a position.
 
-        A comparison in MongoDB takes values of its own kind alone, so the other kinds that are
-        sorted beyond have ranges of their own.
+        A comparison in MongoDB matches values of the same BSON type only, so the types that sort
+        behind it have ranges of their own.
         """
-        if place[:DIGEST_BYTES] != self._digest(list_name):
+        if position[:DIGEST_BYTES] != self._digest(list_name):
             raise InvalidCursor("Belongs to another list, order or search.")
-        keys = bson.decode(place[DIGEST_BYTES:], AS_STORED)
+        keys = bson.decode(position[DIGEST_BYTES:], AS_STORED)
         ranges: list[Document] = []
         equal: Document = {}
         for name, direction in self.sort:
-            split = _beyond if name != self.unique else _beyond_text
-            beyond = split(keys[name], is_upwards=direction > 0)
-            ranges += [{**equal, name: condition} for condition in beyond]
+            split = _following if name != self.unique else _following_string
+            following = split(keys[name], is_upwards=direction > 0)
+            ranges += [{**equal, name: condition} for condition in following]
             equal[name] = {"$eq": keys[name]}
         return ranges
 
     def _digest(self, list_name: str) -> bytes:
-        """Return what a place says of its list; the text of a search may be long, and this is not.
+        """Return a digest of the list and its sort fields, by which foreign positions are refused.
 
-        The fields are in it: a place of another version of this program has others.
+        A digest, because the text of a search may be long.
         """
-        told = repr((list_name, list(self.sort))).encode()
-        return hashlib.blake2b(told, digest_size=DIGEST_BYTES).digest()
+        identity = repr((list_name, list(self.sort))).encode()
+        return hashlib.blake2b(identity, digest_size=DIGEST_BYTES).digest()
 
 
-def _beyond(value: Any, is_upwards: bool) -> list[Document]:
-    """Return the conditions of the ranges beyond a value."""
+def _following(value: Any, is_upwards: bool) -> list[Document]:
+    """Return the conditions of the ranges that follow a value."""
     if value is None:
         return [{"$ne": None}] if is_upwards else []
-    if _is_nan(value):  # which MongoDB sorts before all other numbers, and compares to none
+    if _is_nan(value):  # MongoDB sorts NaN before all numbers, and $gt and $lt never match it
         return [{"$gte": least} for least in LEAST] if is_upwards else [{"$eq": None}]
     fitting = [number for number, kind in enumerate(KINDS) if isinstance(value, kind)]
-    # Kinds that nobody stores there (maps, ids) stand between texts and flags.
+    # Other types (objects, ObjectIds) sort between strings and booleans.
     below, above = (fitting[-1], fitting[-1] + 1) if fitting else (2, 2)
     if is_upwards:
         return [{"$gt": value}, *({"$gte": least} for least in LEAST[above:])]
@@ -103,11 +104,12 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _beyond_text(value: str | None, is_upwards: bool) -> list[Document]:
-    """Return the condition beyond a text of ours, which one document may lack at most.
+def _following_string(value: str | None, is_upwards: bool) -> list[Document]:
+    """Return the condition that follows a unique string, which at most one document lacks.
 
-    One range must do: MongoDB merges ranges by their documents, in which null and missing differ.
+    It must be one range: MongoDB merges the sorted ranges of an $or by the fetched documents, in
+    which null and missing differ.
     """
     if value is None:
-        return _beyond(value, is_upwards)
+        return _following(value, is_upwards)
     return [{"$gt": value} if is_upwards else {"$not": {"$gte": value}}]

@@ -17,15 +17,15 @@ from app.types import Document
 Fields = Mapping[str, Any]
 
 NAME_TAILS = "name_tails"
-# How often a page is read anew that somebody changed under our hands.
+# How often a page is read again after a concurrent change.
 TRIES = 3
 
 
 class Pages:
     """Reads one collection page by page.
 
-    A page by its number is counted from the beginning, in the index of its order: MongoDB reads no
-    document that it skips. A page after a place costs the same at any depth.
+    A page by number skips keys in the index of its order, and fetches no document that it skips. A
+    page after a position costs the same at any depth.
     """
 
     def __init__(self, collection: Collection[Document], total_seconds: float) -> None:
@@ -43,22 +43,22 @@ class Pages:
         return self._chosen(total, window, order, fields, {}, order.held_by)
 
     def filtered(self, window: Window, order: Order, fields: Fields, where: Document) -> Page:
-        """Return one page of the documents that a filter takes."""
+        """Return one page of the documents that match a filter."""
         values = self._part(window, order, fields, where)
         return Page(self._collection.count_documents(where), values)
 
     def search(self, window: Window, order: Order, fields: Fields, text: str) -> Page:
         """Return one page of the documents whose name holds a text, both as name keys."""
-        ends = {"NameTails": {"$regex": f"^{re.escape(text)}"}}
-        matching = self._collection.count_documents(ends)
+        by_tail = {"NameTails": {"$regex": f"^{re.escape(text)}"}}
+        matching = self._collection.count_documents(by_tail)
         if order.names[0] != "NameKey" and self._is_common(matching, window):
-            # The first says nothing, but without a word on its leading field MongoDB would use
-            # the index of that order to walk by, and look for the name in each document.
+            # The first condition always holds. Without a condition on the leading field, MongoDB
+            # would scan the index for its order and fetch each document to test the name.
             like = {order.names[0]: {"$ne": ""}, "NameKey": {"$regex": re.escape(text)}}
             return self._chosen(matching, window, order, fields, like, order.held_by, text)
         if order.names[0] == "NameKey" or window.after is not None:
-            return self._chosen(matching, window, order, fields, ends, NAME_TAILS, text)
-        return Page(matching, self._part(window, order, fields, ends, NAME_TAILS))
+            return self._chosen(matching, window, order, fields, by_tail, NAME_TAILS, text)
+        return Page(matching, self._part(window, order, fields, by_tail, NAME_TAILS))
 
     def _part(
         self,
@@ -68,9 +68,10 @@ class Pages:
         where: Document,
         index: str | None = None,
     ) -> list[Document]:
-        """Read a page by its number at once.
+        """Read a page by its number in one query.
 
-        A document that is moved on during the read may be met again; then we read anew.
+        The index scan may meet a document twice that is moved meanwhile; then the page is read
+        again.
         """
         for _ in range(TRIES):
             limits = window.start, window.limit
@@ -92,25 +93,26 @@ class Pages:
         index: str,
         text: str = "",
     ) -> Page:
-        """Choose the documents of a page in an index, and read no others.
+        """Choose the keys of a page in an index, then fetch these documents only.
 
-        What is moved meanwhile is served as it is then, in order, and once. What is gone leaves a
-        gap, and a short page looks like the last one; then we choose anew.
+        A document that is moved meanwhile is served as it is then, in order, and once. One that is
+        deleted leaves a gap, and a short page looks like the last one, so the keys are chosen
+        again.
         """
         list_name = f"{self._collection.name} {text}"
         for _ in range(TRIES):
             keys = self._choose(window, order, where, index, list_name)
             chosen = keys[: window.limit]
-            values = self._named(chosen, order, fields)
+            values = self._fetch(chosen, order, fields)
             if len(values) == len(chosen):
                 break
         is_last = len(keys) <= window.limit
-        return Page(total, values, None if is_last else order.place(list_name, chosen[-1]))
+        return Page(total, values, None if is_last else order.position(list_name, chosen[-1]))
 
     def _choose(
         self, window: Window, order: Order, where: Document, index: str, list_name: str
     ) -> list[Document]:
-        """Return the keys of the page, and after a place those of one more, if there is one."""
+        """Return the keys of the page; in a walk one more, to see whether there is a next."""
         fields = {**dict.fromkeys(order.names, 1), "_id": 0}
         limits = (window.start, window.limit) if window.after is None else (0, window.limit + 1)
         if window.after:
@@ -118,22 +120,22 @@ class Pages:
             if not ranges:
                 return []
             where = _within(where, ranges, index)
-        return self._sound(where, fields, order, *limits, index)
+        return self._find_keys(where, fields, order, *limits, index)
 
-    def _sound(
+    def _find_keys(
         self, where: Document, fields: Fields, order: Order, skip: int, limit: int, index: str
     ) -> list[Document]:
-        """Find so many keys that stand in one place, passing over those that do not."""
-        odd = 0
+        """Find so many keys that have one position, skipping those of damaged documents."""
+        skipped = 0
         while True:
-            keys = self._find(self._keys, where, fields, order, skip, limit + odd, index)
-            sound = [key for key in keys if order.is_sound(key)]
-            if len(sound) >= limit or len(keys) < limit + odd:
-                return sound[:limit]
-            odd = len(keys) - len(sound)
+            keys = self._find(self._keys, where, fields, order, skip, limit + skipped, index)
+            usable = [key for key in keys if order.has_one_position(key)]
+            if len(usable) >= limit or len(keys) < limit + skipped:
+                return usable[:limit]
+            skipped = len(keys) - len(usable)
 
-    def _named(self, keys: list[Document], order: Order, fields: Fields) -> list[Document]:
-        """Read the documents that have these keys, in order."""
+    def _fetch(self, keys: list[Document], order: Order, fields: Fields) -> list[Document]:
+        """Fetch the documents that have these keys, in order."""
         unique = order.unique
         where = {unique: {"$in": [key.get(unique) for key in keys]}}
         return self._find(self._collection, where, fields, order, 0, len(keys), {unique: 1})
@@ -156,18 +158,17 @@ class Pages:
         return list(cursor.skip(skip).limit(limit))
 
     def _is_common(self, matching: int, window: Window) -> bool:
-        """Whether to walk an order until enough names match, or to sort all that match.
+        """Tell whether scanning the order until enough names match is cheaper than sorting matches.
 
-        Every so many-th name matches, so the walk meets about all / matching names for each one
-        that it finds; sorting reads each that matches.
+        The scan meets about total / matching names for each match; the sort fetches every match.
         """
         return matching**2 > self._total.get() * (window.start + window.limit)
 
 
 def _within(where: Document, ranges: list[Document], index: str) -> Document:
-    """Return a filter for what it takes in these ranges."""
+    """Return a filter that is limited to these ranges."""
     if index == NAME_TAILS:
-        # Its keys are in the order of their ends, so each range would be read from all of them.
+        # This index is sorted by tails, so that each range of an $or would scan all matches.
         return {"$and": [where, {"$or": ranges}]}
     return {"$or": [_both(where, part) for part in ranges]}
 

@@ -1,4 +1,4 @@
-"""How many documents a collection has, in all or of a kind."""
+"""Totals of collections, cached for seconds."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from pymongo.errors import PyMongoError
 
 from app.types import Document
 
+# For how long a measurement counts.
 DRIFT_SECONDS = 600
-# A measure that writes disturbed is off by as many as they were, and is soon taken again.
+# For how long a measurement counts that concurrent writes disturbed.
 ROUGH_SECONDS = 30
 TRIES = 3
-# Who needs a measure waits so long for the one that another thread takes.
+# How long to wait for the measurement of another thread.
 PATIENCE_SECONDS = 2.0
 
 
 class CachedNumber:
     """A number that is read again when it is some seconds old.
 
-    Threads that find it old at the same time all read. What the one that began last has read
-    stays; a read that fails is its caller's alone, and changes nothing.
+    Threads that find it stale at the same time all read, and the read that began last wins. A read
+    that fails raises in its own thread, and the cached value stays.
     """
 
     def __init__(
@@ -34,23 +35,23 @@ class CachedNumber:
         self._seconds = seconds
         self._read = read
         self._clock = clock
-        self._keeping = threading.Lock()
-        # One tuple, so that nobody sees the value of one read with the time of another.
-        self._kept = (float("-inf"), 0)
+        self._writing = threading.Lock()
+        # One tuple, so that value and time are replaced atomically.
+        self._cached = (float("-inf"), 0)
 
     def get(self) -> int:
         now = self._clock()
-        read_at, value = self._kept
+        read_at, value = self._cached
         if now - read_at < self._seconds:
             return value
         value = self._read()
-        with self._keeping:
-            self._kept = max(self._kept, (now, value))
+        with self._writing:
+            self._cached = max(self._cached, (now, value))
         return value
 
 
 class Measured(NamedTuple):
-    """By how much a counter is off, of which servers, and until when that may be believed."""
+    """The error of MongoDB's counter, the servers it was measured on, and until when it counts."""
 
     error: int = 0
     servers: frozenset[Any] = frozenset()
@@ -58,11 +59,11 @@ class Measured(NamedTuple):
 
 
 class Total:
-    """How many documents a collection has, at most some seconds ago.
+    """The number of documents in a collection, some seconds old at most.
 
-    MongoDB's own counter answers at once, whatever the size, but a server that died without a
-    shutdown may have left it wrong. That error stays the same while the same process leads, so it
-    is measured now and then by a true count, and subtracted.
+    MongoDB's own counter answers at once at any size, but is wrong after an unclean shutdown. The
+    error stays the same while the same process is primary, so it is measured now and then by a real
+    count, and subtracted.
     """
 
     def __init__(
@@ -89,16 +90,16 @@ class Total:
             if servers:
                 self._correct(servers)
             count = self._collection.estimated_document_count()
-            # The first operation connects; and another server may have taken over meanwhile.
+            # The first operation connects, and an election may have taken place meanwhile.
             if servers == writable_servers(client):
                 break
         return count - self._measured.error
 
     def _correct(self, servers: frozenset[Any]) -> None:
-        """Measure the counter's error again where it is old or of other servers."""
+        """Measure the counter's error again if it is stale or of other servers."""
         if self._is_measured(servers):
             return
-        # The error of the same servers can be used while somebody measures it; another cannot.
+        # While another thread measures, a stale error of the same servers can still be used.
         is_other = self._measured.servers != servers
         if self._measuring.acquire(timeout=PATIENCE_SECONDS if is_other else 0):
             try:
@@ -112,7 +113,7 @@ class Total:
         return measured.servers == servers and self._clock() < measured.until
 
     def _measure(self, servers: frozenset[Any]) -> Measured:
-        """Compare the counter with a true count; a write between the two must not deceive us."""
+        """Compare the counter with a real count; retry if a concurrent write disturbed it."""
         is_known = self._measured.servers == servers
         error, seconds = self._measured.error, ROUGH_SECONDS
         for _ in range(TRIES):
@@ -122,7 +123,7 @@ class Total:
             except PyMongoError as fault:
                 if not fault.timeout:
                     raise
-                # They are too many to count in time, or it was the first count after a start.
+                # Too many to count in time, or the cache of a just started server is cold.
                 seconds = DRIFT_SECONDS if is_known else ROUGH_SECONDS
                 break
             error = before - count
@@ -133,10 +134,10 @@ class Total:
 
 
 def writable_servers(client: MongoClient[Document]) -> frozenset[Any]:
-    """Return who counts our documents: which processes, each since its last election.
+    """Return the processes that hold the counters, each with its last election.
 
-    An address is the same after a crash, and so is the process after a rollback. Behind a mongos,
-    only the mongos is seen.
+    The address is the same after a crash, and the process after a rollback. Behind a mongos, only
+    the mongos is visible.
     """
     return frozenset(
         (server.address, (server.topology_version or {}).get("processId"), server.election_id)

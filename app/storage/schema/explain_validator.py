@@ -1,4 +1,4 @@
-"""What of a document does not fit its validator, in words. MongoDB only tells that it does not."""
+"""Explains why a document fails its validator; MongoDB only says that it does. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,26 @@ from typing import Any, NamedTuple
 
 Shape = Mapping[str, Any]
 
-# MongoDB's names of what values are. How wide an integer is makes no difference to us.
+# MongoDB's names of the Python types. int and long are not told apart.
 KINDS: dict[type, str] = {
-    **{str: "string", bool: "bool", int: "int", float: "double", type(None): "null"},
-    **{datetime: "date", dict: "object", list: "array"},
+    str: "string",
+    bool: "bool",
+    int: "int",
+    float: "double",
+    type(None): "null",
+    datetime: "date",
+    dict: "object",
+    list: "array",
 }
 WORDS = {
-    **{"string": "a text", "bool": "true or false", "int": "a whole number", "null": "null"},
-    **{"double": "a fraction", "date": "a time", "object": "a map", "array": "a list"},
+    "string": "a text",
+    "bool": "true or false",
+    "int": "a whole number",
+    "null": "null",
+    "double": "a fraction",
+    "date": "a time",
+    "object": "a map",
+    "array": "a list",
 }
 MISSING = "is missing"
 
@@ -47,7 +59,7 @@ def faults(shape: Shape, value: Any, where: str = "") -> Iterator[Fault]:
 
 
 def kind_of(value: Any) -> str:
-    """Return what MongoDB calls a value; another name of ours where it is of no kind we store."""
+    """Return MongoDB's name of a value's type; the name of its class for other types."""
     kind = KINDS.get(type(value))
     if kind is None:
         kind = next((k for t, k in KINDS.items() if isinstance(value, t)), type(value).__name__)

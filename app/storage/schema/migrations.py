@@ -1,7 +1,8 @@
-"""From a database that an older program made to today's: a few steps, in order.
+"""Migrations: ordered steps from the database of any former release to today's.
 
-How many of them a database has behind it is its SchemaVersion. A step finds by itself what is left
-to do. So it may be killed and begun again, and several processes may take it at once.
+The SchemaVersion of a database is the number of steps that it has taken. Each step is idempotent
+and finds by itself what is left to do: it may be killed and repeated, and several processes may
+take it at the same time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 from app.errors import QuartermasterError
 from app.keys import email_key, name_key, name_tails
 from app.storage import password_costs
-from app.storage.bulk import batches, is_of_keys_alone
+from app.storage.bulk import batches, has_only_duplicate_keys
 from app.storage.schema.plan import CollectionPlan
 from app.storage.schema.shapes import COUNT, TEXT, object_shape
 from app.types import Document
@@ -31,7 +32,7 @@ INDEX_NOT_FOUND = 27
 
 
 class DatabaseTooNew(QuartermasterError):
-    """A newer program has been here; what it made is not ours to judge."""
+    """A newer release has migrated the database; this one does not know its schema."""
 
     def __init__(self, name: str, version: int) -> None:
         super().__init__(
@@ -41,8 +42,8 @@ class DatabaseTooNew(QuartermasterError):
         self.version = version
 
 
-def search_names_by_their_tails(db: Database[Document]) -> None:
-    """Names were searched by pieces of three letters once."""
+def search_names_by_tails(db: Database[Document]) -> None:
+    """Search by name tails instead of pieces of three letters."""
     for kind in ("players", "users"):
         for batch in batches(db[kind].find({"NameTails": {"$exists": False}}, ["Name"])):
             named = [document for document in batch if isinstance(document.get("Name"), str)]
@@ -51,43 +52,43 @@ def search_names_by_their_tails(db: Database[Document]) -> None:
         drop_index(db[kind], "name_parts")
 
 
-def keep_journals(db: Database[Document]) -> None:
-    """Bags had no journal at first, and nor had documents that others stored."""
+def add_journals(db: Database[Document]) -> None:
+    """Add the journal to bags, and to documents of other programs."""
     for kind in ("players", "users", "bags"):
         _complete(db[kind], "Journal", [])
 
 
-def count_credentials(db: Database[Document]) -> None:
-    """Changes of passwords were not counted at first, and places of attempts had no holder."""
+def count_password_changes(db: Database[Document]) -> None:
+    """Count changes of passwords, and give reservations of attempts an owner."""
     _complete(db["users"], "Credentials", 0)
     _complete(db["users"], "Reset", None)
     _complete(db["refresh_tokens"], "Credentials", 0)
     _complete(db["attempts"], "Places", [])
 
 
-def know_domains_as_they_are_sent(db: Database[Document]) -> None:
-    """Two spellings of a domain in another script were two mailboxes once."""
+def key_addresses_by_punycode(db: Database[Document]) -> None:
+    """Key addresses by the punycode of their domain, so that two spellings are one mailbox."""
     in_another_script = {"EmailKey": {"$regex": "[^\\x00-\\x7f]"}}
     for batch in batches(db["users"].find(in_another_script, ["Email"])):
         addressed = [document for document in batch if isinstance(document.get("Email"), str)]
         _write(db["users"], [_with_email_key(document) for document in addressed])
 
 
-def answer_the_trials(db: Database[Document]) -> None:
-    """What independent trials of the service found wanting in its documents."""
-    # Keys of addresses were made by IDNA 2003, to which straße.de and strasse.de are one domain.
+def key_addresses_by_idna_2008(db: Database[Document]) -> None:
+    """Key addresses by IDNA 2008, record argon2 costs, drop the cached starts of pages."""
+    # IDNA 2003 made one domain of straße.de and strasse.de.
     in_another_script = {"Email": {"$regex": "[^\\x00-\\x7f]"}}
     for batch in batches(db["users"].find(in_another_script, ["Email", "EmailKey"])):
         addressed = [document for document in batch if isinstance(document.get("Email"), str)]
         stale = [d for d in addressed if d.get("EmailKey") != email_key(d["Email"])]
         _write(db["users"], [_with_email_key(document) for document in stale])
-    password_costs.learn(db)
-    # Where pages start was kept once, and was not true any more when others had moved.
+    password_costs.record_all(db)
+    # The cache of page starts was stale after every change.
     db.drop_collection("page_starts")
 
 
-def name_the_password_version(db: Database[Document]) -> None:
-    """The count of password changes was called Credentials. What still has that is void."""
+def rename_credentials_to_password_version(db: Database[Document]) -> None:
+    """Rename the count of password changes, which was called Credentials."""
     for kind in ("users", "refresh_tokens"):
         db[kind].update_many(
             {"Credentials": {"$exists": True}}, {"$rename": {"Credentials": "PasswordVersion"}}
@@ -95,12 +96,12 @@ def name_the_password_version(db: Database[Document]) -> None:
 
 
 STEPS: list[Step] = [
-    search_names_by_their_tails,
-    keep_journals,
-    count_credentials,
-    know_domains_as_they_are_sent,
-    answer_the_trials,
-    name_the_password_version,
+    search_names_by_tails,
+    add_journals,
+    count_password_changes,
+    key_addresses_by_punycode,
+    key_addresses_by_idna_2008,
+    rename_credentials_to_password_version,
 ]
 # A change of a validator or an index is a step as well, even one that does nothing: by the number,
 # an older program knows that the database is no longer for it.
@@ -108,13 +109,13 @@ CURRENT = len(STEPS)
 
 
 def version_of(db: Database[Document]) -> int:
-    """Return the SchemaVersion of a database; one from before there were any has 0."""
+    """Return the SchemaVersion of a database; 0 if it has none."""
     found = db[VERSIONS].find_one(ONLY)
     return int(found["SchemaVersion"]) if found else 0
 
 
 def refuse_newer(db: Database[Document]) -> int:
-    """Return the SchemaVersion of a database, or raise where this program does not know it."""
+    """Return the SchemaVersion of a database, or raise DatabaseTooNew."""
     version = version_of(db)
     if version > CURRENT:
         raise DatabaseTooNew(db.name, version)
@@ -122,14 +123,14 @@ def refuse_newer(db: Database[Document]) -> int:
 
 
 def migrate(db: Database[Document], steps: Sequence[Step] = STEPS) -> None:
-    """Take the steps that a database has not behind it yet."""
+    """Take the steps that a database has not taken yet."""
     for number in range(refuse_newer(db), CURRENT):
         steps[number](db)
-        _note(db, number + 1)
+        _record_version(db, number + 1)
 
 
-def _note(db: Database[Document], version: int) -> None:
-    """Say how far a database is; whoever was slower must not take it back."""
+def _record_version(db: Database[Document], version: int) -> None:
+    """Record the SchemaVersion with $max: a slower process must not lower it."""
     further = {"$max": {"SchemaVersion": version}}
     try:
         db[VERSIONS].update_one(ONLY, further, upsert=True)
@@ -138,12 +139,12 @@ def _note(db: Database[Document], version: int) -> None:
 
 
 def _write(collection: Collection[Document], updates: list[UpdateOne]) -> None:
-    """Write updates; a key that is another's already stays as it is, and db check reports it."""
+    """Write updates; one that would duplicate a key is skipped, and db check reports it."""
     try:
         if updates:
             collection.bulk_write(updates, ordered=False)
     except BulkWriteError as error:
-        if not is_of_keys_alone(error):
+        if not has_only_duplicate_keys(error):
             raise
 
 

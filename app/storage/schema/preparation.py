@@ -1,4 +1,4 @@
-"""Making the database ready, now or as soon as it can be reached."""
+"""Prepares the database in the background of a worker, and decides whether the worker is ready."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("quartermaster")
 UNAUTHORIZED = 13
 PAUSE_SECONDS = 1.0
 NOT_PREPARED = "The database could not be prepared; the log says why."
-LEFT_TO_ANOTHER = (
+NEEDS_DB_INIT = (
     "The database is older than this program, whose account may not change that: "
     "quartermaster db init by another must."
 )
@@ -30,33 +30,33 @@ SERVES_ON = (
     "which serves on until it is replaced."
 )
 
-# One byte that all workers of a master share, not 0 since one of them was ready; None elsewhere.
-_run_was_ready: mmap.mmap | None = None
+# A byte of shared memory, set once a worker of this master was ready; None in other programs.
+_was_ready: mmap.mmap | None = None
 
 
-def remember_for_successors() -> None:
-    """Let the workers that this process will fork know whether the run was ready before them.
+def share_readiness() -> None:
+    """Share with the workers that this process will fork whether one of them was ever ready.
 
-    While a release is replaced, the new one prepares the database and the old one serves on. So
-    must a worker of the old one that takes the place of another at that time: it runs the same
-    code as the others. A run that begins on a newer database has no such excuse.
+    During a rolling upgrade the new release migrates the database while the old one keeps serving.
+    A worker that the old master forks meanwhile must serve, too: it runs the same code as the
+    others. A master that starts on a newer database must not.
     """
-    global _run_was_ready
-    _run_was_ready = mmap.mmap(-1, 1)
+    global _was_ready
+    _was_ready = mmap.mmap(-1, 1)
 
 
 def note_ready() -> None:
-    if _run_was_ready is not None:
-        _run_was_ready[0] = 1
+    if _was_ready is not None:
+        _was_ready[0] = 1
 
 
 def is_forbidden(error: PyMongoError) -> bool:
-    """Tell whether MongoDB refused because of the account, which may still read and write."""
+    """Tell whether the MongoDB account lacks a privilege; it may still read and write."""
     return isinstance(error, OperationFailure) and error.code == UNAUTHORIZED
 
 
 class Preparation:
-    """Whether a worker may serve: its database answers, and has its indexes and validators."""
+    """The readiness of a worker: its database answers, and has its indexes and validators."""
 
     def __init__(self, storage: Storage, plans: Plans, pause: float = PAUSE_SECONDS) -> None:
         self._storage = storage
@@ -65,10 +65,10 @@ class Preparation:
         self._fault: str | None = None
 
     def begin(self) -> None:
-        """Prepare the database in the background; until then, the worker is not ready."""
+        """Prepare the database in the background; the worker is not ready until that is done."""
         self._fault = "The database is not prepared yet."
         metrics.BUILD.labels["schema"] = str(migrations.CURRENT)
-        threading.Thread(target=self._until_done, name="preparation", daemon=True).start()
+        threading.Thread(target=self._retry_until_ready, name="preparation", daemon=True).start()
 
     def check(self) -> None:
         """Raise Unavailable unless the worker is ready."""
@@ -76,26 +76,26 @@ class Preparation:
             raise Unavailable(self._fault)
         self._storage.ping()
 
-    def _until_done(self) -> None:
+    def _retry_until_ready(self) -> None:
         while self._fault:
-            before, self._fault = self._fault, self._tried()
+            before, self._fault = self._fault, self._try_to_prepare()
             if self._fault:
                 if self._fault != before:
                     log.error("This worker is not ready: %s", self._fault)
                 time.sleep(self._pause)
 
-    def _tried(self) -> str | None:
-        """Prepare the database, or return why it cannot be served."""
+    def _try_to_prepare(self) -> str | None:
+        """Prepare the database once; return why the worker is not ready, or None."""
         version = 0
         try:
             version = migrations.version_of(self._storage.db)
             init_database(self._storage.db, self._plans)
         except migrations.DatabaseTooNew as error:
-            return self._outdated(error)
+            return self._on_newer_schema(error)
         except PyMongoError as error:
-            return self._judged(error, version)
-        except Exception as error:  # whatever it is, the next try may do better
-            return self._puzzled(error)
+            return self._on_database_error(error, version)
+        except Exception as error:  # the thread must survive: the next try may succeed
+            return self._unexpected(error)
         self._ready()
         return None
 
@@ -103,28 +103,28 @@ class Preparation:
         self._storage.refuse_requests(False)
         note_ready()
 
-    def _unfit(self, reason: str) -> str:
-        """Keep requests from a database that is not for this program, and return why."""
+    def _refuse(self, reason: str) -> str:
+        """Refuse requests on a database of another schema version, and return why."""
         self._storage.refuse_requests(True)
         return reason
 
-    def _outdated(self, error: migrations.DatabaseTooNew) -> str | None:
-        if _run_was_ready is None or not _run_was_ready[0]:
-            return self._unfit(str(error))
+    def _on_newer_schema(self, error: migrations.DatabaseTooNew) -> str | None:
+        if _was_ready is None or not _was_ready[0]:
+            return self._refuse(str(error))
         log.warning(SERVES_ON, error.version, migrations.CURRENT)
         return None
 
-    def _judged(self, error: PyMongoError, version: int) -> str | None:
+    def _on_database_error(self, error: PyMongoError, version: int) -> str | None:
         if is_forbidden(error):
             if version < migrations.CURRENT:
-                return self._unfit(LEFT_TO_ANOTHER)
+                return self._refuse(NEEDS_DB_INIT)
             log.warning("This account may not prepare the database; db init by another must.")
             self._ready()
             return None
-        return self._fault if explain(error) else self._puzzled(error)
+        return self._fault if explain(error) else self._unexpected(error)
 
-    def _puzzled(self, error: Exception) -> str:
-        """Say once what is wrong; the same is tried again every second."""
+    def _unexpected(self, error: Exception) -> str:
+        """Log an unexpected error once; the preparation is retried every second."""
         if self._fault != NOT_PREPARED:
             log.error("The database could not be prepared: %r", error, exc_info=error)
         return NOT_PREPARED

@@ -1,0 +1,198 @@
+"""Completes an operation of the OpenAPI document with what follows from its view and its path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from flask import Flask
+from werkzeug.routing import Rule
+
+from app.errors import (
+    Invalid,
+    NotFound,
+    QuartermasterError,
+    RateLimited,
+    RoleMissing,
+    Unauthorized,
+    Unavailable,
+)
+from app.http.errors import BUG, SENTENCES, body_of, headers_of, status_of
+from app.openapi.guide import STATUSES
+from app.openapi.path_parameters import parameters_of
+from app.types import Document
+
+JSON = "application/json"
+IDEMPOTENCY_KEY = {
+    "in": "header",
+    "name": "Idempotency-Key",
+    "description": (
+        "Makes a retry safe: the same key with the same request again changes nothing and gets "
+        "the first answer, while the player has had fewer than 64 other changes with a key since. "
+        "Printable ASCII characters."
+    ),
+    "required": False,
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*$"},
+}
+
+
+class Operation:
+    """One operation as flask-smorest documents it, completed in place."""
+
+    def __init__(self, operation: Document, rule: Rule, app: Flask, schemas: Document) -> None:
+        self._operation = operation
+        view: Any = app.view_functions[rule.endpoint]
+        self._view = view
+        self._schemas = schemas
+        self._path_parameters = parameters_of(rule, operation)
+        self._roles = [role.value for role in view.access]
+
+    def complete(self) -> None:
+        operation = self._operation
+        operation["operationId"] = _camel_case(self._view.__name__)
+        paragraphs = [operation.get("description", ""), self._access()]
+        operation["description"] = "\n\n".join(filter(None, paragraphs))
+        operation["security"] = [{"password": self._roles}, {"bearer": []}] if self._roles else []
+        operation["parameters"] = [
+            *self._documented_path_parameters(),
+            *operation.get("parameters", []),
+        ]
+        if hasattr(self._view, "is_idempotent"):
+            operation["parameters"].append(IDEMPOTENCY_KEY)
+        self._complete_body()
+        self._complete_success()
+        self._add_failures()
+
+    def _access(self) -> str:
+        if not self._roles:
+            return "Open to everybody."
+        roles = ", ".join(f"`{role}`" for role in self._roles)
+        return f"Roles: {roles}."
+
+    def _documented_path_parameters(self) -> list[Document]:
+        return [
+            {
+                "in": "path",
+                "name": parameter.name,
+                "required": True,
+                "description": parameter.description,
+                "example": parameter.example,
+                "schema": {"type": "string", **({} if parameter.kind else {"format": "uuid"})},
+            }
+            for parameter in self._path_parameters.values()
+        ]
+
+    def _complete_body(self) -> None:
+        for media in self._operation.get("requestBody", {}).get("content", {}).values():
+            media.setdefault("example", self._example(media["schema"]))
+
+    def _complete_success(self) -> None:
+        success = self._operation["responses"]["200"]
+        success["description"] = "Done."
+        media = success["content"][JSON]
+        media.setdefault("example", self._example(media["schema"]))
+        self._require_all(media["schema"])
+        names = ["X-Request-ID"]
+        if hasattr(self._view, "is_idempotent"):
+            names.append("Idempotency-Replayed")
+        if self._operation.get("deprecated"):
+            names += ["Deprecation", "Link"]
+        success["headers"] = _headers(names)
+
+    def _example(self, schema: Document) -> Any:
+        """Compose the example of a schema from those of its properties."""
+        schema = self._resolved(schema)
+        if "example" in schema:
+            return schema["example"]
+        if schema.get("type") == "array":
+            return [self._example(schema["items"])]
+        properties = schema.get("properties", {})
+        return {
+            name: self._example(inner)
+            for name, inner in properties.items()
+            if "example" in inner or "$ref" in inner or inner.get("type") == "array"
+        }
+
+    def _require_all(self, schema: Document) -> None:
+        """Mark every property of a response as required, except Next, which only a walk has."""
+        schema = self._resolved(schema)
+        if schema.get("type") == "array":
+            self._require_all(schema["items"])
+        elif "properties" in schema:
+            schema["required"] = [name for name in schema["properties"] if name != "Next"]
+            for inner in schema["properties"].values():
+                self._require_all(inner)
+
+    def _resolved(self, schema: Document) -> Document:
+        name = schema.get("$ref", "").rpartition("/")[2]
+        resolved: Document = self._schemas[name] if name else schema
+        return resolved
+
+    def _add_failures(self) -> None:
+        responses = self._operation["responses"]
+        documented = {status: body for status, body in responses.items() if "content" in body}
+        for answer in documented.values():
+            answer.setdefault("headers", _headers(["X-Request-ID"]))
+        failures: dict[int, list[tuple[Document, dict[str, str]]]] = {}
+        for error in self._failures():
+            answer = (body_of(error), headers_of(error))
+            failures.setdefault(status_of(error), []).append(answer)
+        for status in (413, 415) if "requestBody" in self._operation else ():
+            failures[status] = [({"Message": SENTENCES[status]}, {})]
+        failures[500] = [({"Message": BUG}, {})]
+        described = {str(status): _failure(status, failures[status]) for status in sorted(failures)}
+        self._operation["responses"] = dict(sorted({**described, **documented}.items()))
+
+    def _failures(self) -> Iterator[QuartermasterError]:
+        """Yield the errors that arguments, path and roles imply, then those that a view adds."""
+        operation = self._operation
+        for parameter in operation["parameters"]:
+            if parameter["schema"].get("format") == "uuid":
+                fault = {parameter["name"]: ["Must be a guid."]}
+                yield Invalid(f"The {parameter['name']} '42' must be a guid.", fault)
+            elif parameter["schema"].get("type") == "integer":
+                fault = {parameter["name"]: ["Must be a whole number."]}
+                yield Invalid(f"The field '{parameter['name']}' must be a whole number.", fault)
+        if "requestBody" in operation:
+            yield self._bad_body()
+        if self._roles:
+            yield Unauthorized()
+        for role in self._roles:
+            yield RoleMissing(role)
+        for path_parameter in self._path_parameters.values():
+            if path_parameter.kind:
+                yield NotFound(path_parameter.kind, "nobody")
+        yield from getattr(self._view, "refusals", ())
+        yield RateLimited("caller", 17, "requests")
+        yield Unavailable("The database is not available at the moment; please try again.")
+
+    def _bad_body(self) -> Invalid:
+        media = next(iter(self._operation["requestBody"]["content"].values()))
+        schema = self._resolved(media["schema"])
+        name, fault = next(iter(schema["properties"])), "must be a whole number."
+        if "required" in schema:
+            name, fault = schema["required"][0], "is required."
+        return Invalid(f"The field '{name}' {fault}", {name: [fault.capitalize()]})
+
+
+def _camel_case(name: str) -> str:
+    """Return a name in camelCase, which client generators convert to their language's style."""
+    return re.sub(r"_(.)", lambda match: match[1].upper(), name)
+
+
+def _headers(names: list[str]) -> Document:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _failure(status: int, answers: list[tuple[Document, dict[str, str]]]) -> Document:
+    """Describe one error status of an operation, with an example for each cause."""
+    names = dict.fromkeys(name for _, headers in answers for name in headers)
+    bodies = list({body["Message"]: body for body, _ in answers}.values())
+    examples = {str(number): {"value": body} for number, body in enumerate(bodies, start=1)}
+    example = {"examples": examples} if len(bodies) > 1 else {"example": bodies[0]}
+    return {
+        "description": STATUSES[status],
+        "headers": _headers(["X-Request-ID", *names]),
+        "content": {JSON: {"schema": {"$ref": "#/components/schemas/Failure"}, **example}},
+    }

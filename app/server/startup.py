@@ -1,0 +1,63 @@
+"""What happens once before gunicorn starts: the database is prepared, and a banner is made."""
+
+from __future__ import annotations
+
+import logging
+
+from app.database import COLLECTIONS
+from app.demo.seed import prepare_demo
+from app.demo.world import World
+from app.storage.client import Storage
+from app.storage.errors import DatabaseError, explain
+from app.storage.schema import migrations, preparation
+from app.storage.schema.collections import init_database
+from app.users.passwords import Passwords
+from config.base import Settings
+
+log = logging.getLogger("quartermaster")
+
+
+def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
+    """Prepare the database, or leave that to the workers, which answer 503 until it is ready.
+
+    Exiting instead would be a restart loop: systemd starts the program again each time.
+    """
+    try:
+        init_database(storage.db, COLLECTIONS)
+    except migrations.DatabaseTooNew as error:
+        log.error("The workers answer 503 until this is mended: %s", error)
+        return
+    except DatabaseError as error:
+        if preparation.is_forbidden(error):
+            log.warning("The workers see whether they can serve it as it is: %s", error)
+        elif explain(error):
+            log.warning("The database is away; the workers prepare it when it comes: %s", error)
+        else:
+            raise
+        return
+    preparation.note_ready()
+    if demo:
+        passwords = Passwords(
+            settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM
+        )
+        prepare_demo(storage, passwords)
+
+
+def banner(settings: Settings, demo: bool) -> str:
+    """Return what a person at the terminal reads: where the API is, and how to try it."""
+    if settings.SOCKET:
+        return f"Quartermaster serves the Unix socket {settings.SOCKET}\nCtrl-C stops it."
+    host = f"[{settings.HOST}]" if ":" in settings.HOST else settings.HOST
+    base = f"http://{host}:{settings.PORT}"
+    lines = [f"Quartermaster serves {base}", f"The API is explained at {base}/api/docs"]
+    if demo:
+        lines += [
+            "Sign in as demo with the password demo, or paste this:",
+            "",
+            f"  TOKEN=$(curl -s {base}/api/oauth/token -d grant_type=password -d username=demo \\",
+            f"    -d password={World.PASSWORD} \\",
+            """    | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/')""",
+            f'  curl -s -H "Authorization: Bearer $TOKEN" "{base}/api/v1/players?pageSize=1"',
+            "",
+        ]
+    return "\n".join([*lines, "Ctrl-C stops it."])

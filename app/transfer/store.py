@@ -1,0 +1,38 @@
+"""Writes imported documents to the database, and exports those that are in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import IO
+
+from app.database import COLLECTIONS
+from app.progress import progress
+from app.storage import bulk, password_costs
+from app.storage.client import Storage
+from app.storage.schema.collections import init_collections, init_database
+from app.transfer.records import RECORDS, export_line
+
+
+def write_documents(storage: Storage, kind: str, spool: bulk.Spool) -> None:
+    """Insert or replace the validated documents of a file."""
+    if kind == "users":
+        costs = {password_costs.cost_of(user["PasswordHash"]) for user in spool}
+        password_costs.record(storage.db, *costs)
+    init_collections(storage.db, COLLECTIONS)
+    with progress(f"Writing {kind}", len(spool)) as advance:
+        for count in bulk.write(storage.db[kind], spool):
+            advance(count)
+    init_database(storage.db, COLLECTIONS)
+
+
+def export_documents(
+    storage: Storage, kind: str, sizes: Mapping[str, int], file: IO[bytes]
+) -> None:
+    """Write all documents of a kind as lines of JSON, in the order of their names or ids."""
+    record = RECORDS[kind](sizes)
+    order = "_id" if kind == "bags" else "NameKey"
+    count = storage.db[kind].estimated_document_count()
+    with progress(f"Writing {kind}", count) as advance:
+        for document in bulk.read_all(storage.db[kind], order, ["Journal"]):
+            file.write(export_line(kind, record, document))
+            advance(1)

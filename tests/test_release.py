@@ -1,0 +1,113 @@
+"""make release, in a repository of its own."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SETUP = "[metadata]\nname = quartermaster\nversion = 0.1.0\n"
+CHANGELOG = """Changelog
+=========
+
+Unreleased
+----------
+
+- Something new.
+
+0.1.0 (2026-01-02)
+------------------
+
+- The beginning.
+"""
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A repository on main with a version, a changelog and the Makefile, all committed."""
+    (tmp_path / ".ci").mkdir()
+    for name in ("Makefile", ".ci/release.py"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "setup.cfg").write_text(SETUP)
+    (tmp_path / "CHANGELOG.rst").write_text(CHANGELOG)
+    git(tmp_path, "init", "--quiet", "--initial-branch=main")
+    git(tmp_path, "config", "user.name", "Somebody")
+    git(tmp_path, "config", "user.email", "somebody@example.com")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--quiet", "--message", "begin")
+    return tmp_path
+
+
+def git(folder, *words):
+    done = subprocess.run(
+        ["git", *words], cwd=folder, capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout.strip()
+
+
+def release(folder, version):
+    words = ["make", "release", *([f"VERSION={version}"] if version else [])]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+def test_a_release_is_a_commit_and_a_tag(repository):
+    done = release(repository, "0.2.0")
+    assert done.returncode == 0, done.stderr
+    assert "git push origin main v0.2.0" in done.stdout
+    today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    assert (repository / "setup.cfg").read_text() == SETUP.replace("0.1.0", "0.2.0")
+    changelog = (repository / "CHANGELOG.rst").read_text()
+    section = f"Unreleased\n----------\n\n0.2.0 ({today})\n------------------\n\n- Something new.\n"
+    assert section in changelog
+    assert changelog.count("- Something new.") == 1
+    assert git(repository, "status", "--porcelain") == ""
+    assert git(repository, "log", "-1", "--format=%s") == "release: 0.2.0"
+    assert git(repository, "rev-list", "-1", "v0.2.0") == git(repository, "rev-parse", "HEAD")
+    again = release(repository, "0.3.0")
+    assert again.returncode != 0
+    assert "nothing to release" in again.stderr
+
+
+@pytest.mark.parametrize("version", ["", "2", "0.2", "v0.2.0", "0.2.0rc1", "0.02.0"])
+def test_a_version_has_three_numbers(repository, version):
+    refused(repository, version, "Say which version")
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.0.9"])
+def test_a_version_comes_after_the_one_before(repository, version):
+    refused(repository, version, "does not come after 0.1.0")
+
+
+def test_a_tag_is_made_once(repository):
+    git(repository, "tag", "v0.2.0")
+    refused(repository, "0.2.0", "There is a tag v0.2.0 already")
+
+
+def test_uncommitted_work_is_not_released(repository):
+    (repository / "new.py").touch()
+    refused(repository, "0.2.0", "The tree is not clean")
+
+
+def test_a_branch_is_not_released(repository):
+    git(repository, "switch", "--quiet", "--create", "feature")
+    refused(repository, "0.2.0", "Releases are made on main, not on 'feature'")
+
+
+def refused(folder, version, sentence):
+    head, tags = git(folder, "rev-parse", "HEAD"), git(folder, "tag")
+    done = release(folder, version)
+    assert done.returncode != 0
+    assert sentence in done.stderr
+    assert (git(folder, "rev-parse", "HEAD"), git(folder, "tag")) == (head, tags)
+    assert (folder / "setup.cfg").read_text() == SETUP
+
+
+def test_the_version_stands_in_one_place():
+    version = re.search(r"^version = (.*)$", (ROOT / "setup.cfg").read_text(), re.MULTILINE)[1]
+    files = [path for folder in ("app", "config") for path in (ROOT / folder).rglob("*.py")]
+    assert [path for path in files if f'"{version}"' in path.read_text()] == []
