@@ -13,7 +13,7 @@ from argon2 import PasswordHasher
 import config
 from app.auth.roles import Role
 from app.errors import Unavailable
-from app.storage.bulkhead import Bulkhead, RequestBudget
+from app.storage.bulkhead import PATIENCE_SECONDS, Bulkhead, RequestBudget
 from app.storage.client import Storage
 from app.storage.password_costs import PasswordCosts
 from app.users.concurrency import ConcurrencyLimit
@@ -21,6 +21,7 @@ from app.users.hashing import Hasher
 from app.users.passwords import Passwords
 from tests.applications import replace_service, service
 from tests.factories import World, sha256
+from tests.system.programs import wait_until
 
 TOKEN = "/api/oauth/token"
 USERS = "/api/v1/users"
@@ -166,12 +167,17 @@ def busy(limit, count):
 
 def test_a_full_line_refuses_at_once_and_a_free_place_does_not():
     limit = ConcurrencyLimit("trials", 1, 2)
-    with busy(limit, 3), RequestBudget(Bulkhead(1), LONG, monotonic() + LONG):
-        began = monotonic()
-        while not has_no_place(limit):
-            assert monotonic() - began < LONG
+    with busy(limit, 3):
+        wait_until(lambda: is_refused_at_once(limit))
     with RequestBudget(Bulkhead(1), LONG, monotonic()), limit.slot():
         assert not has_no_place(limit), "a request needs one place"
+
+
+def is_refused_at_once(limit):
+    """Tell whether a request is refused sooner than one that waits for a slot in vain."""
+    began = monotonic()
+    with RequestBudget(Bulkhead(1), LONG, began):
+        return has_no_place(limit) and monotonic() - began < PATIENCE_SECONDS
 
 
 def has_no_place(limit):

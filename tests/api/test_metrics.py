@@ -104,7 +104,10 @@ def test_operations_are_timed_by_what_they_do_and_to_which_collection(
 def test_a_failed_operation_is_counted_as_one(make_app, as_role):
     headers = as_role()
     settings = config.load(
-        {"QM_ENV": "testing"}, MONGODB_URI="mongodb://127.0.0.1:1/", MONGODB_SELECTION_SECONDS=0.1
+        {"QM_ENV": "testing"},
+        MONGODB_URI="mongodb://127.0.0.1:1/",
+        MONGODB_SELECTION_SECONDS=0.1,
+        MONGODB_OPERATION_SECONDS=0.5,
     )
     client = make_app(settings).test_client()
     before = Exposition(client.get("/metrics").text)

@@ -221,7 +221,7 @@ def test_a_step_that_was_cut_short_is_taken_again(older_db, last):
 
 def test_whoever_was_slower_takes_no_version_back(older_db):
     init_database(older_db, COLLECTIONS)
-    migrations._note(older_db, 1)
+    migrations._record_version(older_db, 1)
     assert migrations.version_of(older_db) == migrations.CURRENT
 
 

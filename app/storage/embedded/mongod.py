@@ -28,7 +28,7 @@ def find_mongod(chosen: str | None, folder: Path) -> Path:
 
 
 def first_that_runs(candidates: list[Path], folder: Path) -> Path:
-    """Return the first program that runs here, made executable in a folder where necessary."""
+    """Return the first program that runs here, from a copy in the folder if it must be."""
     tried: list[str] = []
     for candidate in candidates:
         program = _executable(candidate, folder)
