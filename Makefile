@@ -20,7 +20,7 @@ EXAMPLES ?= 300
 
 # What coverage is measured with: rules and API on mongomock. Measuring nearly doubles the CPU time of tests,
 # and the others add little: they start programs, or repeat the same on MongoDB.
-COVERED ?= tests/domain tests/api -k 'not hostile and not mongodb'
+COVERED ?= -n 2 --dist loadfile -m 'not mongodb' tests/domain tests/api
 
 BIN := .venv/bin
 # One lock for every Python that is supported and every platform, with hashes and without an index.
