@@ -1,4 +1,4 @@
-"""A client's connection, on which nobody waits: what it is about, and what is kept for it."""
+"""A client's connection with a non-blocking socket, its parser and its buffers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 
 from app.server.request_reader import PIECE_BYTES, RequestReader
 
-# How much is read or sent at once of what may be long.
-MOST_BYTES = 64 * 1024
-# What a client that was told to close may still send without being cut off.
-FAREWELL_BYTES = 1024 * 1024
+# The largest piece to receive or send by one system call.
+MAX_PIECE_BYTES = 64 * 1024
+# How much a client may still send while we wait for it to close.
+MAX_CLOSING_BYTES = 1024 * 1024
 
+# SO_LINGER with a timeout of zero: close() resets the connection.
 _RESET = struct.pack("ii", 1, 0)
 _BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -31,20 +32,20 @@ class Phase(Enum):
 
 
 class NonBlockingSocket:
-    """A socket as gunicorn writes to it; what the client does not take at once is kept."""
+    """The socket that gunicorn writes to; what cannot be sent at once is buffered."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._sock = sock
-        # Of its file, by which the loop knows it.
-        self.number = sock.fileno()
+        # Kept, because the poller needs it after the socket was wrapped or closed.
+        self.file_descriptor = sock.fileno()
         self.unsent = bytearray()
 
     def getpeername(self) -> Any:
         return self._sock.getpeername()
 
-    def encrypt(self, context: ssl.SSLContext, suppress_ragged_eofs: bool) -> None:
-        """Speak TLS; reading makes the handshake, as far as it gets without waiting."""
+    def start_tls(self, context: ssl.SSLContext, suppress_ragged_eofs: bool) -> None:
+        """Wrap the socket in TLS; the handshake happens in receive, without blocking."""
         self._sock = context.wrap_socket(
             self._sock,
             server_side=True,
@@ -53,13 +54,13 @@ class NonBlockingSocket:
         )
 
     def setblocking(self, flag: bool) -> None:
-        """Stay as it is; gunicorn would wait."""
+        """Do nothing: gunicorn would make the socket block."""
 
     def settimeout(self, seconds: float | None) -> None:
-        """Stay as it is; gunicorn would wait."""
+        """Do nothing: gunicorn would make the socket block."""
 
     def receive(self, size: int) -> bytes | None:
-        """Return what has come; nothing at the end, and None where there is nothing yet."""
+        """Return what has arrived; empty at the end, None if there is nothing yet."""
         try:
             return self._sock.recv(size)
         except _BLOCKED:
@@ -68,11 +69,11 @@ class NonBlockingSocket:
             return b""
 
     def recv(self, size: int) -> bytes:
-        """Return nothing, as at the end; gunicorn reads here only to close."""
+        """Return nothing, as at the end: gunicorn reads here only before it closes."""
         return b""
 
     def pending(self) -> int:
-        """Return how much has been decrypted and not been read, which wakes no loop."""
+        """Return how many decrypted bytes are unread: the poller does not report them."""
         return self._sock.pending() if isinstance(self._sock, ssl.SSLSocket) else 0
 
     def sendall(self, data: bytes) -> None:
@@ -82,16 +83,16 @@ class NonBlockingSocket:
             self.flush()
 
     def flush(self) -> None:
-        """Send what the client takes of what was kept."""
+        """Send as much of the buffer as the client takes."""
         while self.unsent and (sent := self._send(self.unsent)):
             del self.unsent[:sent]
 
     def _send(self, data: bytes | bytearray) -> int:
         try:
-            if len(data) <= MOST_BYTES:
+            if len(data) <= MAX_PIECE_BYTES:
                 return self._sock.send(data)
-            # TLS wants to be offered the same bytes again where it could not send them.
-            with memoryview(data) as view, view[:MOST_BYTES] as part:
+            # After a partial write, TLS requires the same bytes again.
+            with memoryview(data) as view, view[:MAX_PIECE_BYTES] as part:
                 return self._sock.send(part)
         except _BLOCKED:
             return 0
@@ -101,43 +102,41 @@ class NonBlockingSocket:
 
     def close(self) -> None:
         if self.unsent:
-            # A client that does not read would keep the system waiting in our place.
+            # Otherwise the kernel would keep the data for a client that does not read it.
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self.unsent.clear()
         self._sock.close()
 
 
 class Connection:
-    """What the loop and gunicorn's threads know of a client; only one of them has it at a time."""
+    """A connection as the loop and gunicorn's threads use it; one of them owns it at a time."""
 
-    # What gunicorn asks of a connection: there is nothing to set up, and no HTTP/2.
+    # Attributes that gunicorn reads: the connection is set up, and is not HTTP/2.
     initialized = data_ready = True
     is_http2 = False
 
-    def __init__(self, cfg: Any, sock: Any, client: Any, server: Any, most_body: int) -> None:
+    def __init__(self, cfg: Any, sock: Any, client: Any, server: Any, max_body: int) -> None:
         self.sock = NonBlockingSocket(sock)
         self.client = client
         self.server = server
-        self.parser = RequestReader(cfg, client, most_body)
-        # When the last request was complete.
+        self.parser = RequestReader(cfg, client, max_body)
+        # The monotonic time at which the last request was complete.
         self.arrived_at = 0.0
-        # What it waits for in the loop, and until when.
+        # What the loop waits for, and until when.
         self.phase: Phase | None = None
         self.deadline = 0.0
-        # How many bytes of it are counted among those of the worker.
-        self.counted = 0
-        # Whether another request may come, and whether the client has been told so.
-        self.is_kept = True
+        # How many of its buffered bytes the worker's total includes.
+        self.counted_bytes = 0
+        self.is_keep_alive = True
         self.was_answered = False
         self._is_closing = False
-        self._farewell = FAREWELL_BYTES
+        self._closing_bytes_left = MAX_CLOSING_BYTES
 
     def init(self) -> None:
-        """Do nothing: it is ready from the beginning."""
+        """Do nothing: gunicorn would set up the socket here."""
 
     @property
-    def buffered(self) -> int:
-        """The bytes that are kept for it."""
+    def buffered_bytes(self) -> int:
         return len(self.parser.received) + len(self.sock.unsent)
 
     @property
@@ -145,7 +144,7 @@ class Connection:
         """Whether the client will send nothing more."""
         return self.parser.received.has_ended
 
-    def waits_for(self) -> Phase:
+    def find_phase(self) -> Phase:
         if self.sock.unsent:
             return Phase.SENDING
         if self._is_closing:
@@ -155,32 +154,32 @@ class Connection:
         return Phase.HEAD if self.parser.received else Phase.IDLE
 
     def receive(self) -> bool:
-        """Take what has come, and tell whether a thread can go on with it."""
+        """Receive what has arrived; return whether a thread can handle the request now."""
         is_body = self.parser.request is not None
-        piece = self.sock.receive(MOST_BYTES if is_body else PIECE_BYTES)
+        piece = self.sock.receive(MAX_PIECE_BYTES if is_body else PIECE_BYTES)
         while piece:
             self.parser.received.feed(piece)
-            piece = self.sock.receive(MOST_BYTES) if self.sock.pending() else None
+            piece = self.sock.receive(MAX_PIECE_BYTES) if self.sock.pending() else None
         if piece is not None:
             self.parser.received.has_ended = True
         if self.parser.is_ready():
             return True
         if self.parser.expects_continue():
-            # Whether the client is still there, the next read tells.
+            # If the client has gone, the next read reports it.
             with contextlib.suppress(OSError):
                 self.sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         return False
 
     def begin_closing(self) -> None:
-        """Say that nothing more comes; to close before the client does would take answers back."""
+        """Send FIN, and wait for the client's: a close now may destroy unread answers."""
         self._is_closing = True
         self.sock.shutdown(socket.SHUT_WR)
 
-    def hear_out(self) -> bool:
-        """Take no notice of what a client still says; tell whether that is over."""
-        while piece := self.sock.receive(MOST_BYTES):
-            self._farewell -= len(piece)
-            if self._farewell < 0:
+    def discard_input(self) -> bool:
+        """Discard what a client still sends; return whether the connection can be closed."""
+        while piece := self.sock.receive(MAX_PIECE_BYTES):
+            self._closing_bytes_left -= len(piece)
+            if self._closing_bytes_left < 0:
                 return True
         return piece is not None
 

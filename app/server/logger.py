@@ -1,4 +1,4 @@
-"""gunicorn's log of itself."""
+"""The logger of gunicorn's own messages."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 
 import gunicorn.glogging
 
-# What gunicorn says of a request that it refuses: the reason, and then the part at fault.
+# gunicorn's warning about an invalid request: the reason, followed by the invalid part.
 _REFUSED = re.compile(r"(Invalid request from ip=\S*: [^:]*).*", re.DOTALL)
 
 
 class GunicornLogger(gunicorn.glogging.Logger):
-    """gunicorn's account of itself, without a word on requests: the application has logged them."""
+    """gunicorn's logger without an access log: the application logs requests itself."""
 
     access_log_enabled = False
 
     def warning(self, msg: str, *args: Any, **kwargs: Any) -> None:
-        """Tell of a request that was refused, but not what stood in it: it may be a password."""
+        """Log an invalid request without its content, which may be a password."""
         super().warning(_REFUSED.sub(r"\1", msg), *args, **kwargs)
 
     def exception(self, msg: str, *args: Any, **kwargs: Any) -> None:
-        """Tell of a request that failed, by its path alone."""
+        """Log a failed request by its path, without the query string."""
         if isinstance(sys.exc_info()[1], BlockingIOError):
             self.info("A client stopped amid a request, and its connection was closed.")
         else:

@@ -1,4 +1,4 @@
-"""gunicorn's threaded worker, with a loop that waits for clients so that no thread has to."""
+"""gunicorn's threaded worker, with an event loop that waits for clients instead of threads."""
 
 from __future__ import annotations
 
@@ -17,34 +17,31 @@ import config
 from app.server import open_files, response
 from app.server.connection import Connection, Phase
 from app.server.request_reader import HEAD_BYTES
-from app.server.waiting import Waiting
+from app.server.waiting import WaitingConnections
 
-# By how much a worker lets others go first, for each connection that it holds already.
-COURTESY_SECONDS = 0.0003
-MOST_COURTESIES = 10
-# From here on it lets nobody go first: a flood of connections would keep all workers asleep.
-MANY_CONNECTIONS = 100
-# How long a client is listened to that was told to close.
-FAREWELL_SECONDS = 1.0
-# How often to look for clients that are too late.
+# How long to wait for a client to close after we have sent FIN.
+CLOSING_SECONDS = 1.0
+# How often to look for connections whose deadline has passed.
 SWEEP_SECONDS = 0.5
-# How many of the largest bodies fit into what a worker keeps for slow clients.
-MOST_BODIES = 64
-# For how long to accept nobody where no connection can be opened, and how often to say so.
-PAUSE_SECONDS = 0.5
-COMPLAINT_SECONDS = 60
-OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-NOBODY = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED)
+# The buffers of a worker may hold this many bodies of the maximum size.
+MAX_BUFFERED_BODIES = 64
+# How long not to accept after the system has run out of files, and how often to log that.
+ACCEPT_PAUSE_SECONDS = 0.5
+WARNING_INTERVAL_SECONDS = 60
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+# Another worker was faster, or the client has gone.
+NO_CONNECTION = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED)
 
 
 class LoopWorker(ThreadWorker):
     """Waits for clients in its loop, and answers in threads.
 
-    A client may be as slow as it likes, or mean to be. So the loop reads requests, and a thread
-    gets one when all of it is here. What a client does not take of its answer at once, the loop
-    sends on, and it is the loop that waits until a client has closed.
+    A client may be slow, or slow on purpose. So the loop reads requests, and a thread gets one
+    only when it is complete. The loop also sends what the client does not take of its answer at
+    once, and waits for the client to close.
 
-    Only the loop touches what is here; a connection that is with a thread is nowhere in it.
+    Only the loop's thread uses this state. While a thread answers on a connection, the connection
+    is not among the waiting ones.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -53,164 +50,156 @@ class LoopWorker(ThreadWorker):
         self.worker_connections: int = open_files.connections(
             self.cfg.worker_connections, settings.MONGODB_POOL_SIZE
         )
-        # Whoever is idle gives way to a newcomer, and so need not be sent away before.
+        # gunicorn need not limit idle connections: a new connection replaces an idle one.
         self.max_keepalived: int = sys.maxsize
-        self._most_bytes = MOST_BODIES * settings.MAX_CONTENT_LENGTH
-        # Those that may send another request once they have their answer.
-        self._promised: set[Connection] = set()
-        self._sweep_at = self._accept_at = self._complain_at = 0.0
+        self._max_buffered_bytes = MAX_BUFFERED_BODIES * settings.MAX_CONTENT_LENGTH
+        # Connections whose answer says, or will say, that another request may follow.
+        self._promised_keep_alive: set[Connection] = set()
+        self._sweep_at = self._accept_at = self._warn_at = 0.0
 
     def run(self) -> None:
-        patience = {
+        timeouts = {
             Phase.IDLE: self.cfg.keepalive,
             Phase.HEAD: self._settings.HEAD_SECONDS,
             Phase.BODY: self._settings.BODY_SECONDS,
             Phase.SENDING: self._settings.SEND_SECONDS,
-            Phase.CLOSING: FAREWELL_SECONDS,
+            Phase.CLOSING: CLOSING_SECONDS,
         }
-        self._waiting = Waiting(self.poller, patience)
+        self._waiting = WaitingConnections(self.poller, timeouts)
         self.keepalived_conns = self._waiting.idle
         self._tls = tls.ssl_context(self.cfg) if self.cfg.is_ssl else None
         super().run()
 
     def accept(self, listener: Any) -> None:
-        """Take a new connection, unless a worker that holds fewer is there first."""
-        is_polite = self.cfg.workers > 1 and self.nr_conns < MANY_CONNECTIONS
-        held = min(self.nr_conns, MOST_COURTESIES) if is_polite else 0
-        time.sleep(COURTESY_SECONDS * held)
-        # After a longer wait there may be several.
-        for _ in range(1 + held // 3):
-            if self.nr_conns >= self.worker_connections or not self._accept_one(listener):
-                break
+        if self.nr_conns < self.worker_connections and self._accept_one(listener):
             self._make_room()
 
     def _accept_one(self, listener: Any) -> bool:
         try:
             sock, client = listener.accept()
         except OSError as error:
-            if error.errno in OUT_OF_FILES:
-                self._go_short(error)
-            elif error.errno not in NOBODY:
+            if error.errno in EXHAUSTED:
+                self._handle_exhaustion(error)
+            elif error.errno not in NO_CONNECTION:
                 raise
             return False
         self.nr_conns += 1
-        server, most_body = listener.getsockname(), self._settings.MAX_CONTENT_LENGTH
-        conn = Connection(self.cfg, sock, client, server, most_body)
+        server, max_body = listener.getsockname(), self._settings.MAX_CONTENT_LENGTH
+        conn = Connection(self.cfg, sock, client, server, max_body)
         try:
             if self._tls:
-                conn.sock.encrypt(self._tls, self.cfg.suppress_ragged_eofs)
-            self._settle(conn)
-        except OSError:  # it has gone already
+                conn.sock.start_tls(self._tls, self.cfg.suppress_ragged_eofs)
+            self._proceed(conn)
+        except OSError:  # The client has gone already.
             self._drop(conn)
         return True
 
     def _make_room(self) -> None:
-        """Let who has been silent for longest give way, so that a newcomer finds a place."""
+        """Close the least recently active connections, so that a new one can be accepted."""
         while self.nr_conns >= self.worker_connections:
-            silent = self._waiting.longest_silent()
-            if silent is None:
-                break  # all are being answered; gunicorn accepts nobody until one is done
-            self._drop(silent)
+            conn = self._waiting.least_recently_active()
+            if conn is None:
+                break  # Threads have all of them; gunicorn accepts none until one is answered.
+            self._drop(conn)
 
-    def _go_short(self, error: OSError) -> None:
-        """Give up a connection for the one that could not be opened, or accept nobody for a while.
+    def _handle_exhaustion(self, error: OSError) -> None:
+        """Close a connection in exchange for the one that failed, or stop accepting for a while.
 
-        To try again at once would take all of a processor.
+        To try again at once would be a busy loop.
         """
         now = time.monotonic()
-        if now >= self._complain_at:
-            self._complain_at = now + COMPLAINT_SECONDS
+        if now >= self._warn_at:
+            self._warn_at = now + WARNING_INTERVAL_SECONDS
             self.log.warning("A connection could not be opened: %s.", error.strerror)
-        silent = self._waiting.longest_silent()
-        if silent is not None:
-            self._drop(silent)
+        conn = self._waiting.least_recently_active()
+        if conn is not None:
+            self._drop(conn)
         else:
-            self._accept_at = now + PAUSE_SECONDS
+            self._accept_at = now + ACCEPT_PAUSE_SECONDS
             self.set_accept_enabled(False)
 
     def set_accept_enabled(self, enabled: bool) -> None:
         super().set_accept_enabled(enabled and time.monotonic() >= self._accept_at)
 
-    def _settle(self, conn: Connection) -> None:
-        """Find out what a connection needs next: its client, a thread, or an end."""
+    def _proceed(self, conn: Connection) -> None:
+        """Do what a connection needs next: wait for its client, give it a thread, or close it."""
         if conn.sock.unsent:
-            self._hold(conn)
+            self._wait(conn)
             return
-        self._promised.discard(conn)
-        if conn.is_kept and conn.parser.is_ready():
+        self._promised_keep_alive.discard(conn)
+        if conn.is_keep_alive and conn.parser.is_ready():
             self._dispatch(conn)
-        elif conn.is_kept:
-            self._hold(conn)
+        elif conn.is_keep_alive:
+            self._wait(conn)
         elif conn.has_ended:
             self._drop(conn)
         else:
             conn.begin_closing()
-            self._hold(conn)
+            self._wait(conn)
 
-    def _hold(self, conn: Connection) -> None:
-        self._waiting.hold(conn, partial(self._on_event, conn))
-        self._relieve()
+    def _wait(self, conn: Connection) -> None:
+        self._waiting.add(conn, partial(self._on_event, conn))
+        self._limit_buffered_bytes()
 
     def _dispatch(self, conn: Connection) -> None:
-        if conn.parser.is_over:
+        if conn.parser.ended_without_request:
             self._drop(conn)
         else:
             self.enqueue_req(conn)
 
     def _on_event(self, conn: Connection, _: Any) -> None:
-        # It may have been dropped for another that came at the same moment.
+        # An event of the same poll may have closed it to make room.
         if conn in self._waiting:
             try:
-                self._move(conn)
+                self._on_activity(conn)
             except OSError:
                 self._drop(conn)
 
-    def _move(self, conn: Connection) -> None:
-        """Go on with a connection whose client has moved."""
+    def _on_activity(self, conn: Connection) -> None:
         if conn.phase is Phase.CLOSING:
-            if conn.hear_out():
+            if conn.discard_input():
                 self._drop(conn)
             return
         if conn.phase is Phase.SENDING:
             conn.sock.flush()
-            is_done, go_on = not conn.sock.unsent, self._settle
+            is_done, go_on = not conn.sock.unsent, self._proceed
         else:
             is_done, go_on = conn.receive(), self._dispatch
         if is_done:
-            self._waiting.release(conn)
+            self._waiting.remove(conn)
             go_on(conn)
         else:
-            self._waiting.note(conn)
-            self._relieve()
+            self._waiting.note_activity(conn)
+            self._limit_buffered_bytes()
 
-    def _relieve(self) -> None:
-        """Close what has been in memory for longest, where that is too much; never a small one."""
-        while self._waiting.bytes > self._most_bytes:
-            conn = self._waiting.oldest_over(HEAD_BYTES)
+    def _limit_buffered_bytes(self) -> None:
+        """Close connections with large buffers, the earliest deadline first, above the limit."""
+        while self._waiting.buffered_bytes > self._max_buffered_bytes:
+            conn = self._waiting.first_to_expire(over_bytes=HEAD_BYTES)
             if conn is None:
                 break
             self._drop(conn)
 
     def _drop(self, conn: Connection) -> None:
         if conn in self._waiting:
-            self._waiting.release(conn)
-        self._waiting.forget(conn)
-        self._promised.discard(conn)
+            self._waiting.remove(conn)
+        self._waiting.forget_bytes(conn)
+        self._promised_keep_alive.discard(conn)
         self.nr_conns -= 1
         conn.close()
 
     def finish_request(self, conn: Connection, fs: Any) -> None:
         """Take a connection back from its thread."""
         try:
-            conn.is_kept = fs.result() and self.alive
+            conn.is_keep_alive = fs.result() and self.alive
             conn.was_answered = True
             conn.phase = None
-            self._settle(conn)
+            self._proceed(conn)
         except (OSError, CancelledError):
             self._drop(conn)
 
     def murder_keepalived(self, force: bool = False) -> None:
-        """Close who is too late, or everybody; gunicorn's loop asks at each of its turns."""
+        """Close connections whose deadline has passed, or all; gunicorn calls it in each loop."""
         now = time.monotonic()
         if now >= self._sweep_at or force:
             self._sweep_at = now + SWEEP_SECONDS
@@ -218,18 +207,18 @@ class LoopWorker(ThreadWorker):
                 if force:
                     self._drop(conn)
                 elif conn.deadline <= now:
-                    self._end(conn)
+                    self._time_out(conn)
         self._make_room()
 
-    def _end(self, conn: Connection) -> None:
-        """Close a connection whose time is over; who has begun a request is told so."""
+    def _time_out(self, conn: Connection) -> None:
+        """Close a connection; if the client has begun a request, answer 408 before."""
         if conn.phase not in (Phase.HEAD, Phase.BODY):
             self._drop(conn)
             return
-        self._waiting.release(conn)
-        conn.is_kept = False
+        self._waiting.remove(conn)
+        conn.is_keep_alive = False
         try:
             response.write_error(conn.sock, HTTPStatus.REQUEST_TIMEOUT.value, "", "")
-            self._settle(conn)
+            self._proceed(conn)
         except OSError:
             self._drop(conn)

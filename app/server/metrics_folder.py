@@ -1,8 +1,8 @@
-"""What gunicorn's master does for all workers: it opens the way for many files, and for counting.
+"""gunicorn's hooks in the master: the limit of open files, and the folder of the metrics files.
 
-Each worker counts in a place of its own in the folder of the run, and a new worker takes the place
-of one that ended. The folder is locked by every process of the run, so that whoever starts later
-can tell the folder of a run that was killed, and remove it.
+Each worker counts in files of its own in the folder of the run, under a slot number. A new worker
+takes the slot of one that ended. Every process of the run holds a lock on the folder, so that a
+later run recognises the folder of a run that was killed, and removes it.
 """
 
 from __future__ import annotations
@@ -35,26 +35,27 @@ def on_starting(server: Any) -> None:
 
 def _make_folder(server: Any) -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        # A folder that is locked, or somebody else's, is none of ours.
+        # A locked folder belongs to a living run; another user's cannot be opened.
         with contextlib.suppress(OSError):
             os.close(_locked(folder))
             shutil.rmtree(folder)
-    # It gets its name when it is locked, or another that starts at this moment might remove it.
+    # Renamed only when it is locked: a run that starts at the same time would remove it.
     unnamed = Path(tempfile.mkdtemp())
     server.metrics_lock = _locked(unnamed)
     server.metrics_folder = unnamed.rename(unnamed.with_name(PREFIX + unnamed.name))
 
 
 def pre_fork(server: Any, worker: Any) -> None:
-    taken = {living.place for living in server.WORKERS.values()}
-    worker.place = next(place for place in count() if place not in taken)
+    taken = {living.metrics_slot for living in server.WORKERS.values()}
+    worker.metrics_slot = next(slot for slot in count() if slot not in taken)
     worker.metrics_folder = str(server.metrics_folder)
-    # Workers share what the master has made; the collector, looking at it, would make copies.
+    # The garbage collector writes to each object that it visits: copy-on-write would copy the
+    # memory that workers share with the master.
     gc.freeze()
 
 
 def child_exit(server: Any, worker: Any) -> None:
-    mark_process_dead(worker.place, worker.metrics_folder)
+    mark_process_dead(worker.metrics_slot, worker.metrics_folder)
 
 
 def on_exit(server: Any) -> None:
@@ -62,11 +63,11 @@ def on_exit(server: Any) -> None:
 
 
 def _locked(folder: Path) -> int:
-    """Return a handle that locks a folder while this process or one that it forks has it open."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    """Return a descriptor that locks a folder while this process or a fork of it has it open."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        os.close(handle)
+        os.close(descriptor)
         raise
-    return handle
+    return descriptor

@@ -1,38 +1,38 @@
-"""How many connections the limit of open files leaves room for; beyond it, nothing opens at all."""
+"""How many connections fit below the limit of open files (RLIMIT_NOFILE)."""
 
 from __future__ import annotations
 
 import contextlib
 import resource
 
-# What a worker has open beside connections: logs, counters, libraries, mail that is being sent.
+# Files of a worker that are not connections: logs, metrics, libraries, mail being sent.
 OWN_FILES = 64
-# The servers of a replica set, each with its pool and what watches it.
+# The servers of a replica set, each with a connection pool and pymongo's monitors.
 SERVERS = 3
-WATCHERS = 2
-# With fewer connections nobody could be served.
+MONITORS = 2
+# The minimum, also where the limit is too low for it.
 LEAST_CONNECTIONS = 16
 
 
 def raise_limit() -> None:
-    """Let this process, and those that it forks, open as many files as it may."""
+    """Raise the soft limit of this process, and of those that it forks, to the hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Some systems name a limit here that they do not allow.
+    # Some systems report a hard limit that they do not allow.
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def connections(wanted: int, pool_size: int) -> int:
-    """Return how many connections a worker may hold, of those that are wanted."""
+    """Return how many of the wanted connections a worker may hold."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return wanted
-    room = limit - OWN_FILES - SERVERS * (pool_size + WATCHERS)
+    room = limit - OWN_FILES - SERVERS * (pool_size + MONITORS)
     return max(LEAST_CONNECTIONS, min(wanted, room))
 
 
 def shortage(wanted: int, pool_size: int) -> str | None:
-    """Return a sentence where the limit is too low."""
+    """Return a warning if the limit is too low."""
     allowed = connections(wanted, pool_size)
     if allowed >= wanted:
         return None

@@ -1,4 +1,4 @@
-"""gunicorn as a part of this program, rather than a command of its own."""
+"""gunicorn, started by this program instead of by its own command."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Server(Application):
         super().__init__()
 
     def init(self, parser: Any, opts: Any, args: Any) -> None:
-        """Take no options from the command line; serve has read them."""
+        """Read no command line: the serve command has read it."""
 
     def load_config(self) -> None:
-        """Read the settings, at the start and at every reload."""
+        """Load the settings; gunicorn calls it at the start and at every reload."""
         self.load_config_from_file("python:config.gunicorn")
         self.cfg.set("post_fork", lambda _, __: self._on_fork())
         if self._banner:

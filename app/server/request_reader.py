@@ -1,9 +1,9 @@
-"""Tells from the bytes of a client whether its request is complete, before a thread reads it.
+"""Decides from the received bytes whether a request is complete, before a thread parses it.
 
-Where a request begins and ends is for gunicorn's own parser alone to say: it reads the head and the
-body out of memory, and what stands behind them is the next request. What is found out here only
-decides when it may begin, so that it never has to wait. A second parser that cut the bytes into
-requests might cut them elsewhere, and let one request hide in another.
+gunicorn's own parser alone decides where a request begins and ends: it reads head and body from
+memory, and the bytes behind them are the next request. This module only decides when that parser
+can run without waiting for more bytes. A second parser that split the bytes into requests might
+split them differently, which would allow request smuggling.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from gunicorn.http.body import DEFAULT_MAX_CHUNK_SIZE_LINE, LengthReader
 from gunicorn.http.errors import InvalidChunkSize, LimitRequestHeaders, NoMoreData
 from gunicorn.http.parser import RequestParser
 
-# The longest head, all headers together.
+# The longest request line and headers together.
 HEAD_BYTES = 64 * 1024
-# What a chunked body may hold beside its content: sizes, extensions, ends of lines and trailers.
+# The framing of a chunked body: sizes, extensions, line ends and trailers.
 FRAMING_BYTES = 64 * 1024
-# gunicorn searches and copies what it has read at once, for every chunk: so it gets a little.
+# gunicorn searches and copies its buffer for every chunk, so it gets small pieces.
 PIECE_BYTES = 8192
-# By how much gunicorn may read ahead of what the application asks of a chunked body.
+# How far gunicorn reads a chunked body ahead of the application.
 READ_AHEAD_BYTES = 1024
 
 _CRLF = b"\r\n"
@@ -31,20 +31,20 @@ _HEX = re.compile(rb"[0-9a-fA-F]+")
 
 
 class IncompleteError(Exception):
-    """gunicorn's parser asks for more than has come."""
+    """gunicorn's parser needs more bytes than have been received."""
 
 
 class TooFragmentedError(InvalidChunkSize):
-    """A body of tiny chunks costs us more than its sender."""
+    """Too much framing: a body of tiny chunks costs the server more than its sender."""
 
     def __str__(self) -> str:
         return f"More than {FRAMING_BYTES} bytes around the chunks of a body."
 
 
-class Received:
-    """What has come and is not read yet, in the place of gunicorn's reader of sockets.
+class ReceiveBuffer:
+    """The received bytes that are not parsed yet, in place of gunicorn's unreader of a socket.
 
-    Places in it are counted from the first byte that is not read.
+    Offsets count from the first unread byte.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Received:
         if self._at == len(self._data):
             self._data, self._at = piece, 0
             return
-        # It grows without being copied for each piece, of which there may be one per byte.
+        # A bytearray grows without a copy for each piece, which may be a single byte.
         if isinstance(self._data, bytes):
             self._data = bytearray(self._data)
         del self._data[: self._at]
@@ -67,7 +67,7 @@ class Received:
         self._data += piece
 
     def read(self, size: int | None = None, read_ahead: int | None = None) -> bytes:
-        """Return so many bytes or, asked for none, some; fewer only where the client has ended."""
+        """Return size bytes, or some if size is None; fewer only at the end of the stream."""
         least = 1 if size is None else size
         if len(self) < least and not self.has_ended:
             raise IncompleteError
@@ -77,10 +77,10 @@ class Received:
         return piece
 
     def unread(self, data: bytes) -> None:
-        """Take back the end of what was read."""
+        """Put back the end of what was read."""
         self._at -= len(data)
         if not self._data.startswith(data, max(0, self._at)):
-            raise ValueError("What is given back was not read last.")
+            raise ValueError("Only the bytes that were read last can be put back.")
 
     def skip(self, count: int) -> None:
         self._at += count
@@ -97,27 +97,27 @@ class Received:
 
 
 class Chunks:
-    """Follows a chunked body to its end, and looks at each byte once."""
+    """Finds the end of a chunked body as it arrives, and looks at each byte once."""
 
-    def __init__(self, received: Received, most_content: int) -> None:
+    def __init__(self, received: ReceiveBuffer, max_content: int) -> None:
         self._received = received
-        self._most_content = most_content
+        self._max_content = max_content
         self.are_whole = False
-        # Where the content of a chunk ends; before the first, as if there had been one.
+        # Where the content of the current chunk ends; as if one had ended before the first.
         self._end = -len(_CRLF)
         self._framing = 0
         self._searched = 0
         self._trailers: int | None = None
 
     def are_decided(self) -> bool:
-        """Tell whether they are all here, or are wrong, or more than is allowed."""
+        """Return whether the chunks are complete, malformed, or larger than allowed."""
         while self._trailers is None:
             if len(self._received) < self._end + len(_CRLF):
-                return len(self._received) - self._framing > self._most_content
+                return len(self._received) - self._framing > self._max_content
             if self._end >= 0 and self._received.peek(self._end, 2) != _CRLF:
                 return True
             start = self._end + len(_CRLF)
-            if start - self._framing > self._most_content:
+            if start - self._framing > self._max_content:
                 return True
             end = self._received.find(_CRLF, max(start, self._searched))
             if end < 0:
@@ -128,7 +128,7 @@ class Chunks:
         return self._trailers_are_decided(self._trailers)
 
     def _begin_chunk(self, line: bytes, start: int) -> bool:
-        """Take the line before a chunk, which starts there; False where that tells no size."""
+        """Read the size line of a chunk that begins at start; return False if it is malformed."""
         self._framing += len(line) + 2 * len(_CRLF)
         if self._framing > FRAMING_BYTES:
             raise TooFragmentedError(b"")
@@ -156,39 +156,39 @@ class Chunks:
 
 
 class RequestReader(RequestParser):
-    """gunicorn's parser, fed as bytes come, and asked when it has all that it needs."""
+    """gunicorn's parser on a buffer, with a check that the buffer holds a complete request."""
 
-    def __init__(self, cfg: Any, client: Any, most_body: int) -> None:
+    def __init__(self, cfg: Any, client: Any, max_body: int) -> None:
         super().__init__(cfg, (), client)
-        self.unreader = self.received = Received()
-        self._most_body = most_body
+        self.unreader = self.received = ReceiveBuffer()
+        self._max_body = max_body
         self._begin()
 
     def _begin(self) -> None:
         self.request: Any = None
-        self._fault: Exception | None = None
+        self._error: Exception | None = None
         self._chunks: Chunks | None = None
         self._searched = 0
 
     def is_ready(self) -> bool:
-        """Tell whether a request can be read to its end, or be refused, without waiting."""
-        if self._fault is not None:
+        """Return whether a request can be parsed to its end, or refused, without more bytes."""
+        if self._error is not None:
             return True
         try:
             if self.request is None and self._head_is_decided():
                 self._read_head()
             return self.request is not None and self._body_is_decided()
-        except Exception as fault:  # whoever asks for the request gets it
-            self._fault = fault
+        except Exception as error:  # __next__ raises it in the thread.
+            self._error = error
             return True
 
     @property
-    def is_over(self) -> bool:
-        """Whether the client has ended before it made a request, and gets no answer."""
-        return isinstance(self._fault, (StopIteration, NoMoreData))
+    def ended_without_request(self) -> bool:
+        """Whether the client has closed without sending a request, and gets no answer."""
+        return isinstance(self._error, (StopIteration, NoMoreData))
 
     def expects_continue(self) -> bool:
-        """Tell once whether the client waits for a word before it sends its body."""
+        """Return, once per request, whether the client waits for 100 Continue."""
         if self.request is None or not self.request._expected_100_continue:
             return False
         self.request._expected_100_continue = False
@@ -196,14 +196,14 @@ class RequestReader(RequestParser):
 
     def __next__(self) -> Any:
         """Return the request that is ready."""
-        if self._fault is not None:
-            raise self._fault
-        # Its body is here: gunicorn need not ask for it.
+        if self._error is not None:
+            raise self._error
+        # The body has been received: gunicorn must not send 100 Continue.
         self.request._expected_100_continue = False
         return self.request
 
     def finish_body(self, deadline: float | None = None, max_bytes: int | None = None) -> bool:
-        """Leave behind what nobody read of the body; False where the connection must close."""
+        """Skip the unread rest of the body; return False if the connection must close."""
         body = self.request.body
         if body.failed or self.request.must_close:
             return False
@@ -213,7 +213,7 @@ class RequestReader(RequestParser):
             try:
                 while body.read(PIECE_BYTES):
                     pass
-            except Exception:  # as gunicorn itself, which raises many kinds
+            except Exception:  # gunicorn raises many kinds here.
                 return False
         self._begin()
         return True
@@ -238,13 +238,13 @@ class RequestReader(RequestParser):
         reader, received = self.request.body.reader, self.received
         if isinstance(reader, LengthReader):
             is_whole = len(received) >= reader.length
-            is_decided = is_whole or received.has_ended or reader.length > self._most_body
+            is_decided = is_whole or received.has_ended or reader.length > self._max_body
         else:
             if self._chunks is None:
-                self._chunks = Chunks(received, self._most_body + READ_AHEAD_BYTES)
+                self._chunks = Chunks(received, self._max_body + READ_AHEAD_BYTES)
             is_decided = self._chunks.are_decided() or received.has_ended
             is_whole = self._chunks.are_whole
         if is_decided and not is_whole:
-            # Nobody knows where the next request would begin.
+            # The start of the next request is unknown.
             self.request.force_close()
         return is_decided

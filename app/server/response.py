@@ -1,4 +1,4 @@
-"""What gunicorn writes to clients, put right: its own errors, and answers in one piece."""
+"""What gunicorn writes to clients: answers in one piece, and its own errors as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import uuid
 from http import HTTPStatus
 from typing import Any
 
-from gunicorn import util
 from gunicorn.http import wsgi
 
 from app import metrics
@@ -17,15 +16,8 @@ from app.http.tracing import HEADER
 log = logging.getLogger("quartermaster.access")
 
 
-def install() -> None:
-    """Take the place of gunicorn's own, in the process that serves."""
-    # The one function by which gunicorn writes errors of its own.
-    util.write_error = write_error
-    wsgi.Response = OnePieceResponse
-
-
 class OnePieceResponse(wsgi.Response):
-    """Sends head and body together: two pieces would cost us and the client a system call each."""
+    """Sends head and body by one system call, which also saves the client one."""
 
     _head = b""
     headers_sent: bool
@@ -48,7 +40,7 @@ class OnePieceResponse(wsgi.Response):
             self.sock.sendall(head + data)
 
     def can_sendfile(self) -> bool:
-        """Files go the way of all bodies, behind the head."""
+        """Return False: sendfile would send the head in a piece of its own."""
         return False
 
     def close(self) -> None:
@@ -63,10 +55,10 @@ class OnePieceResponse(wsgi.Response):
 
 
 def write_error(sock: Any, status: int, reason: str, message: str) -> None:
-    """Answer what never became a request in the shape of all other errors."""
+    """Answer what could not be parsed as a request, in the shape of all other errors."""
     request_id = uuid.uuid4().hex
     if status == HTTPStatus.NOT_IMPLEMENTED:
-        # A coding of the body that is not known is for the client to mend, as the others are.
+        # gunicorn's status for an unknown transfer coding, which is the client's error.
         status = HTTPStatus.BAD_REQUEST.value
     phrase = HTTPStatus(status).phrase
     sentence = f"The request was refused before it was read: {phrase.lower()}."
@@ -75,10 +67,15 @@ def write_error(sock: Any, status: int, reason: str, message: str) -> None:
         f"HTTP/1.1 {status} {phrase}\r\nConnection: close\r\nContent-Type: {CONTENT_TYPE}\r\n"
         f"Content-Length: {len(body)}\r\n{HEADER}: {request_id}\r\n\r\n"
     )
-    # The line that every request gets; what gunicorn logs beside it holds the reason.
+    # The log line that every request gets; gunicorn logs the reason in another line.
     details = {
-        **{"request_id": request_id, "method": "-", "path": "-", "status": status},
-        **{"ms": 0.0, "address": _address_of(sock), "caller": None},
+        "request_id": request_id,
+        "method": "-",
+        "path": "-",
+        "status": status,
+        "ms": 0.0,
+        "address": _address_of(sock),
+        "caller": None,
     }
     log.warning("request", extra={"details": details})
     metrics.REQUESTS.labels(metrics.REFUSED, metrics.NONE, status).inc()
@@ -86,7 +83,7 @@ def write_error(sock: Any, status: int, reason: str, message: str) -> None:
 
 
 def _address_of(sock: Any) -> str | None:
-    """Return the client's address, which a Unix socket and a closed connection do not have."""
+    """Return the client's address; None for a Unix socket and for a closed connection."""
     try:
         name = sock.getpeername()
     except OSError:

@@ -1,4 +1,4 @@
-"""The connections that wait for their clients: in which order, until when, with how many bytes."""
+"""The connections that wait for their clients: order, deadlines and buffered bytes."""
 
 from __future__ import annotations
 
@@ -11,69 +11,69 @@ from typing import Any
 from app.server.connection import Connection, Phase
 
 
-class Waiting:
-    """What the loop of a worker watches; no thread touches it."""
+class WaitingConnections:
+    """The connections that the loop of a worker polls. Only the loop's thread uses it."""
 
-    def __init__(self, poller: selectors.BaseSelector, patience: Mapping[Phase, float]) -> None:
+    def __init__(self, poller: selectors.BaseSelector, timeouts: Mapping[Phase, float]) -> None:
         self._poller = poller
-        self._patience = patience
-        # The one that has been silent for longest comes first.
-        self._order: OrderedDict[Connection, None] = OrderedDict()
-        # Those that have been answered, and may be used again at any time.
+        self._timeouts = timeouts
+        # The least recently active connection comes first.
+        self._by_activity: OrderedDict[Connection, None] = OrderedDict()
+        # Keep-alive connections between two requests.
         self.idle: set[Connection] = set()
-        # The bytes that are kept, those of requests that wait for a thread among them.
-        self.bytes = 0
+        # The bytes in all buffers, including those of requests that wait for a thread.
+        self.buffered_bytes = 0
 
     def __contains__(self, conn: Connection) -> bool:
-        return conn in self._order
+        return conn in self._by_activity
 
     def __iter__(self) -> Iterator[Connection]:
-        return iter(list(self._order))
+        return iter(list(self._by_activity))
 
-    def hold(self, conn: Connection, on_event: Callable[[Any], None]) -> None:
-        """Wait until something comes from a client, or can be sent to it."""
-        self._order[conn] = None
-        self._look(conn)
+    def add(self, conn: Connection, on_event: Callable[[Any], None]) -> None:
+        """Poll a connection until the client sends something, or can be sent something."""
+        self._by_activity[conn] = None
+        self._update(conn)
         is_sending = conn.phase is Phase.SENDING
         events = selectors.EVENT_WRITE if is_sending else selectors.EVENT_READ
-        self._poller.register(conn.sock.number, events, on_event)
+        self._poller.register(conn.sock.file_descriptor, events, on_event)
 
-    def note(self, conn: Connection) -> None:
-        """See that a client has moved."""
-        self._order.move_to_end(conn)
-        self._look(conn)
+    def note_activity(self, conn: Connection) -> None:
+        self._by_activity.move_to_end(conn)
+        self._update(conn)
 
-    def _look(self, conn: Connection) -> None:
-        """See what a client is at; the time that it has begins anew with each phase only."""
-        phase = conn.waits_for()
+    def _update(self, conn: Connection) -> None:
+        """Update the phase of a connection; only a new phase sets a new deadline."""
+        phase = conn.find_phase()
         if phase is not conn.phase:
             conn.phase = phase
-            conn.deadline = time.monotonic() + self._patience[phase]
+            conn.deadline = time.monotonic() + self._timeouts[phase]
             if phase is Phase.IDLE and conn.was_answered:
                 self.idle.add(conn)
             else:
                 self.idle.discard(conn)
-        self._count(conn)
+        self._count_bytes(conn)
 
-    def release(self, conn: Connection) -> None:
-        self._poller.unregister(conn.sock.number)
-        del self._order[conn]
+    def remove(self, conn: Connection) -> None:
+        """Stop polling a connection; its buffered bytes still count."""
+        self._poller.unregister(conn.sock.file_descriptor)
+        del self._by_activity[conn]
         self.idle.discard(conn)
-        self._count(conn)
+        self._count_bytes(conn)
 
-    def _count(self, conn: Connection) -> None:
-        size = conn.buffered
-        self.bytes += size - conn.counted
-        conn.counted = size
+    def _count_bytes(self, conn: Connection) -> None:
+        size = conn.buffered_bytes
+        self.buffered_bytes += size - conn.counted_bytes
+        conn.counted_bytes = size
 
-    def forget(self, conn: Connection) -> None:
-        self.bytes -= conn.counted
-        conn.counted = 0
+    def forget_bytes(self, conn: Connection) -> None:
+        self.buffered_bytes -= conn.counted_bytes
+        conn.counted_bytes = 0
 
-    def longest_silent(self) -> Connection | None:
-        return next(iter(self._order), None)
+    def least_recently_active(self) -> Connection | None:
+        return next(iter(self._by_activity), None)
 
-    def oldest_over(self, size: int) -> Connection | None:
-        """Return, of those for which more bytes are kept, the one whose time is over first."""
-        large = [conn for conn in self._order if conn.counted > size]
+    def first_to_expire(self, over_bytes: int) -> Connection | None:
+        """Return the connection with the earliest deadline among those that buffer more bytes."""
+        large = [conn for conn in self._by_activity if conn.counted_bytes > over_bytes]
         return min(large, key=lambda conn: conn.deadline, default=None)
