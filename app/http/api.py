@@ -103,7 +103,7 @@ class Blueprint(flask_smorest.Blueprint):
 
         def decorator(view: View) -> View:
             parsed = self.ARGUMENTS_PARSER.use_args(schema, location=location)(view)
-            parsed._apidoc = documented(view)._apidoc
+            parsed._apidoc = documented(view)._apidoc  # type: ignore[attr-defined]
             return cast(View, parsed)
 
         return decorator

@@ -1,4 +1,4 @@
-"""Reads what a request carries, by its schema. The one place where input becomes values."""
+"""Parses bodies, forms and query strings by their schemas. No other module reads input."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 from urllib.parse import parse_qsl
 
 import orjson
-from flask import current_app, request
-from marshmallow import Schema, ValidationError
+from flask import Request, current_app, request
+from marshmallow import EXCLUDE, RAISE, Schema, ValidationError
 from marshmallow.fields import Boolean, Field, Integer, String
+from webargs.flaskparser import FlaskParser
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 
 from app.errors import Invalid
 
+# marshmallow's message.
 UNKNOWN = "Unknown field."
 ONCE = "Must be given once."
 FORM = "application/x-www-form-urlencoded"
-MOST_FIELDS = 100
-MOST_FAULTS = 20
-REMEMBERED = 1024
-USUAL_QUERY = 200
-LONGEST_NAME = 100
-# How lenient bodies spell numbers and flags.
+MAX_FIELDS = 100
+MAX_ERRORS = 20
+MAX_NAME_LENGTH = 100
+CACHED_QUERIES = 4096
+CACHED_QUERY_LENGTH = 200
+# How lenient bodies spell numbers and booleans.
 DIGITS = re.compile(r"-?[0-9]{1,100}", re.ASCII)
 WORDS = {"true": True, "false": False}
 BITS = {"1": True, "0": False}
@@ -35,61 +36,69 @@ BITS = {"1": True, "0": False}
 Unknown = Literal["raise", "exclude", "include"]
 
 
-class RequestParser:
-    """What flask-smorest's ``arguments`` decorator parses with."""
+class RequestParser(FlaskParser):
+    """webargs' parser with our limits, our lenient bodies and our errors."""
 
     DEFAULT_VALIDATION_STATUS = 400
+    DEFAULT_UNKNOWN_BY_LOCATION = {
+        **FlaskParser.DEFAULT_UNKNOWN_BY_LOCATION,
+        "json": RAISE,
+        # RFC 6749 tells servers to ignore unknown parameters.
+        "form": EXCLUDE,
+    }
 
-    def use_args(self, schema: Schema, *, location: str) -> Callable[..., Any]:
-        """Hand the view what its schema makes of a body, a form or a query string."""
-        if location == "query":
-            return _with_query(schema)
-        read, unknown = READERS[location]
+    def parse(self, argmap: Any, req: Any = None, *, location: Any = None, **options: Any) -> Any:
+        if location != "query":
+            return super().parse(argmap, req, location=location, **options)
+        query = request.environ.get("QUERY_STRING", "")
+        # A longer query string is hardly ever repeated, and would fill the cache.
+        is_cached = len(query) <= CACHED_QUERY_LENGTH
+        read = _parse_query if is_cached else _parse_query.__wrapped__
+        return dict(read(self, argmap, query, **options))
 
-        def decorator(view: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(view)
-            def wrapper(*args: Any, **kwargs: Any) -> Any:
-                if current_app.config["LENIENT_BODIES"]:
-                    return view(*args, load(schema, respelled(schema, read_form(schema))), **kwargs)
-                return view(*args, load(schema, read(), unknown), **kwargs)
+    def load_json(self, req: Request, schema: Schema) -> dict[str, Any]:
+        return _lenient_body(schema) if _is_lenient() else read_json()
 
-            return wrapper
+    def load_form(self, req: Request, schema: Schema) -> dict[str, Any]:
+        return _lenient_body(schema) if _is_lenient() else read_form()
 
-        return decorator
+    def load_querystring(self, req: Request, schema: Schema) -> dict[str, Any]:
+        return req.args.to_dict()
+
+    def handle_error(self, error: ValidationError, req: Any, schema: Schema, **_: Any) -> NoReturn:
+        (messages,) = error.messages.values()  # type: ignore[union-attr] # by location
+        raise _invalid(schema, messages) from None
 
 
-def _with_query(schema: Schema) -> Callable[..., Any]:
-    """Hand the view what its schema makes of a query string; few differ, so they are remembered."""
+@functools.lru_cache(CACHED_QUERIES)
+def _parse_query(parser: RequestParser, schema: Schema, query: str, **options: Any) -> Any:
+    """Parse the query string of the current request; it is an argument only for the cache."""
+    return FlaskParser.parse(parser, schema, location="query", **options)
 
-    @functools.lru_cache(REMEMBERED)
-    def remembered(_: str) -> dict[str, Any]:
-        values: dict[str, Any] = load(schema, request.args.to_dict(), "exclude")
-        return values
 
-    def decorator(view: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(view)
-        def wrapper(**path: Any) -> Any:
-            query = request.environ.get("QUERY_STRING", "")
-            # What is too long to be usual is read without being remembered.
-            read = remembered if len(query) <= USUAL_QUERY else remembered.__wrapped__
-            return view(dict(read(query)), **path)
+def _is_lenient() -> bool:
+    return bool(current_app.config["LENIENT_BODIES"])
 
-        return wrapper
 
-    return decorator
+def _lenient_body(schema: Schema) -> dict[str, Any]:
+    return respelled(schema, read_form(schema))
 
 
 def load(schema: Schema, values: Any, unknown: Unknown = "raise") -> Any:
-    """Return the values that the schema makes of the input, or raise what is wrong with it."""
+    """Deserialise values by a schema, or raise Invalid."""
     try:
         return schema.load(values, unknown=unknown)
     except ValidationError as error:
-        fields = _explained(schema, error.normalized_messages())
-        raise Invalid(_sentence(fields), fields) from None
+        raise _invalid(schema, error.normalized_messages()) from None
+
+
+def _invalid(schema: Schema, messages: dict[str, Any]) -> Invalid:
+    fields = _explained(schema, messages)
+    return Invalid(_sentence(fields), fields)
 
 
 def respelled(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
-    """Return a lenient body as a strict one: known fields alone, by their names, in their types."""
+    """Return a lenient body as a strict one: only known fields, by their names, in their types."""
     fields = _named(schema)
     names = {name.lower(): name for name in fields}
     strict: dict[str, Any] = {}
@@ -97,7 +106,7 @@ def respelled(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
     for spelling, value in values.items():
         name = names.get(spelling.lower())
         if name in strict:
-            # Which of the two is meant, only the caller knows.
+            # Two spellings of one name: which one is meant is unknown.
             repeated[name] = [ONCE]
         elif name:
             strict[name] = _typed(fields[name], value) if isinstance(value, str) else value
@@ -107,14 +116,14 @@ def respelled(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _typed(field: Field[Any], text: str) -> Any:
-    """Return the number or the flag that a text spells, where the field takes no text."""
+    """Return the number or the boolean that a text spells, unless the field is a string."""
     if isinstance(field, String):
         return text
     if isinstance(field, Boolean):
         return (WORDS | BITS).get(text.lower(), text)
     if DIGITS.fullmatch(text):
         return int(text)
-    # A field that takes both numbers and flags has "1" for a number and "true" for a flag.
+    # For a field that takes numbers and booleans, "1" is a number and "true" a boolean.
     return text if isinstance(field, Integer) else WORDS.get(text.lower(), text)
 
 
@@ -123,7 +132,7 @@ def _named(schema: Schema) -> dict[str, Field[Any]]:
 
 
 def read_body() -> bytes:
-    """Return the whole body, or say why it cannot be had; part of one is never taken for all."""
+    """Return the whole body, or raise; a truncated body is never taken for a whole one."""
     limit: int = current_app.config["MAX_CONTENT_LENGTH"]
     declared = request.content_length
     if declared is not None and declared > limit:
@@ -131,7 +140,7 @@ def read_body() -> bytes:
     stream = request.environ["wsgi.input"]
     try:
         body: bytes = stream.read(limit + 1 if declared is None else declared)
-    except Exception as error:  # each server raises its own where a client breaks off or misframes
+    except Exception as error:  # Each server raises its own for a malformed or broken-off body.
         raise Invalid("The request body could not be read.") from error
     if len(body) > limit:
         raise RequestEntityTooLarge
@@ -141,7 +150,7 @@ def read_body() -> bytes:
 
 
 def read_json() -> dict[str, Any]:
-    """Return the body as an object; no body at all is an empty one."""
+    """Return the JSON object in the body; no body is an empty object."""
     body = read_body()
     if not body:
         return {}
@@ -154,21 +163,21 @@ def read_json() -> dict[str, Any]:
         raise Invalid(f"The request body is not valid JSON: {error}.") from None
     if not isinstance(value, dict):
         raise Invalid("The request body must be a JSON object.")
-    if len(value) > MOST_FIELDS:
-        # To look at each of a hundred thousand would cost us more than their sender.
-        raise Invalid(f"The request body has more than {MOST_FIELDS} fields.")
+    if len(value) > MAX_FIELDS:
+        # To check a hundred thousand fields would cost the server more than the sender.
+        raise Invalid(f"The request body has more than {MAX_FIELDS} fields.")
     return value
 
 
 def read_form(known: Schema | None = None) -> dict[str, Any]:
-    """Return a form, or a JSON body where the caller prefers that.
+    """Return the fields of a form, or of a JSON body.
 
-    Each field must be given once; of fields that are known not to matter, any number may be.
+    Each field must be given once. With a schema, fields that are not in it are ignored.
     """
     if request.mimetype != FORM:
         return read_json()
     try:
-        pairs = parse_qsl(read_body().decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        pairs = parse_qsl(read_body().decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError:
         raise Invalid("The request body is not a valid form.") from None
     if known:
@@ -182,20 +191,13 @@ def read_form(known: Schema | None = None) -> dict[str, Any]:
     return fields
 
 
-READERS: dict[str, tuple[Callable[[], dict[str, Any]], Unknown]] = {
-    "json": (read_json, "raise"),
-    # OAuth tells servers to ignore what they do not know.
-    "form": (read_form, "exclude"),
-}
-
-
 def _explained(schema: Schema, errors: dict[str, Any]) -> dict[str, list[str]]:
     known = list(_named(schema))
     explained = {}
-    # A few tell what is wrong with the rest; thousands would cost us more than their sender.
-    for name, messages in itertools.islice(errors.items(), MOST_FAULTS):
+    # Thousands of messages would cost the server more than the sender.
+    for name, messages in itertools.islice(errors.items(), MAX_ERRORS):
         messages = messages if isinstance(messages, list) else [str(messages)]
-        name = name[:LONGEST_NAME]
+        name = name[:MAX_NAME_LENGTH]
         explained[name] = [_unknown(name, known) if m == UNKNOWN else m for m in messages]
     return explained
 
@@ -207,7 +209,7 @@ def _unknown(name: str, known: list[str]) -> str:
 
 
 def _sentence(fields: dict[str, list[str]]) -> str:
-    """Tell all faults in one sentence: The field 'a' is required; the field 'b' must be true."""
+    """Join all errors to one sentence: The field 'a' is required; the field 'b' must be true."""
     parts = [
         f"the field '{name}' {messages[0][:1].lower()}{messages[0][1:].rstrip('.')}"
         for name, messages in fields.items()
