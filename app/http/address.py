@@ -1,4 +1,4 @@
-"""Where a request comes from, as far as it can be trusted."""
+"""The address of the client, as far as the proxies are trusted."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import re
 from flask import Flask, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-# Whoever has one address of IPv6 has as many as he likes, all within this.
+# A client with one IPv6 address has a whole /64 network of them.
 NETWORK_BITS = 64
-# Some proxies add the client's port: 192.0.2.1:5000, [2001:db8::1]:5000.
+# Some proxies append the client's port: 192.0.2.1:5000, [2001:db8::1]:5000.
 _PORT = re.compile(r"^(?:([0-9.]+):[0-9]+|\[([^\]]*)\](?::[0-9]+)?)$")
 
 
 def register(app: Flask, proxies: int) -> None:
-    """Believe what this many proxies say of the client, and nothing that the client says itself."""
+    """Trust the X-Forwarded headers of this many proxies, and none that the client sends."""
     if proxies:
         app.wsgi_app = ProxyFix(  # type: ignore[method-assign] # as Flask documents it
             app.wsgi_app, x_for=proxies, x_proto=proxies
@@ -23,7 +23,7 @@ def register(app: Flask, proxies: int) -> None:
 
 
 def client_address() -> str:
-    """Return the address to count a client by."""
+    """Return the address, or the IPv6 network, that identifies a client in rate limits."""
     text = _PORT.sub(r"\1\2", request.remote_addr or "")
     try:
         address = ipaddress.ip_address(text)

@@ -1,4 +1,4 @@
-"""How a view reaches what belongs to its request and to its application."""
+"""Access to the current request's environment and to the services of its application."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import Any, TypeVar, cast
 
 from flask import current_app
 
-# Under this name an application keeps its stores, and hands them to its requests.
+# The key of the services in app.extensions and in the environment of each request.
 SERVICES = "quartermaster"
-Store = TypeVar("Store")
+Service = TypeVar("Service")
 
-# The environment of the request that is being answered, empty outside of any. Flask's own stand-ins
-# would find it too, at several times the price.
+# The WSGI environment of the current request, empty outside of a request. Flask's own proxies would
+# cost several times as much.
 current_environ: ContextVar[dict[str, Any]] = ContextVar(
     "current_environ",
-    default={},  # noqa: B039 (nobody writes into it)
+    default={},  # noqa: B039 (it is never changed)
 )
 
 
 class Proxy:
-    """Stands for the store of a kind that the current application has."""
+    """A proxy for the service of a type in the current application."""
 
     def __init__(self, kind: type) -> None:
         self._kind = kind
 
     def __getattr__(self, name: str) -> Any:
         environ = current_environ.get()
-        parts = environ[SERVICES] if environ else current_app.extensions[SERVICES]
-        return getattr(parts[self._kind], name)
+        services = environ[SERVICES] if environ else current_app.extensions[SERVICES]
+        return getattr(services[self._kind], name)
 
 
-def current(kind: type[Store]) -> Store:
-    """Return a stand-in for the application's store of a kind, for use at module level."""
-    return cast(Store, Proxy(kind))
+def current(kind: type[Service]) -> Service:
+    """Return a proxy for the application's service of a type, for use at module level."""
+    return cast(Service, Proxy(kind))

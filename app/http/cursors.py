@@ -1,4 +1,4 @@
-"""The cursors of lists: places in an order, signed, so that none but ours comes back to us."""
+"""The cursors of lists: positions in an order, signed so that clients cannot forge them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.errors import InvalidCursor
 
 
 class Cursors:
-    """Writes and reads cursors. The first key signs; the others are still accepted."""
+    """Encodes and decodes cursors. The first key signs; the others are still accepted."""
 
     def __init__(self, keys: list[str]) -> None:
         self._signer = Signer(
@@ -21,12 +21,12 @@ class Cursors:
             digest_method=hashlib.sha256,
         )
 
-    def write(self, place: bytes | None) -> str | None:
-        """Return the Next of a page; none where there is no more."""
-        return None if place is None else self._signer.sign(base64_encode(place)).decode()
+    def write(self, position: bytes | None) -> str | None:
+        """Return the Next of a page; None on the last page."""
+        return None if position is None else self._signer.sign(base64_encode(position)).decode()
 
     def read(self, text: str) -> bytes:
-        """Return the place that a Next of ours means; no text is the beginning."""
+        """Return the position that a Next stands for; an empty text is the beginning."""
         try:
             return base64_decode(self._signer.unsign(text)) if text else b""
         except (BadData, ValueError):

@@ -1,4 +1,4 @@
-"""The table of errors: which status and which sentence each one becomes."""
+"""Maps errors to statuses and messages."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def register(app: Flask, translations: Mapping[type[Exception], Translation]) ->
 
 
 def answer(error: QuartermasterError) -> Response:
-    """Return the answer that a known error stands for."""
+    """Return the response to an error of this program."""
     if isinstance(error, Unavailable):
         log.warning("%s (%s)", error, error.__cause__ or "no other cause")
     if isinstance(error, RateLimited):

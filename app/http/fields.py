@@ -1,4 +1,4 @@
-"""Fields that take JSON at its word: a string is not a number, and a number is not a flag."""
+"""Strict fields: a string is not accepted as a number, nor a number as a boolean."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from marshmallow.validate import Range
 from app.keys import NIL, parse_guid
 
 INT64 = 2**63
-# The SHA-256 of the word demo, the password of everybody in the demo world.
-EXAMPLE = "2a97516c354b68848cdbd8f54a226a0a55b21ed138e207ad6c5cbb9c00aa5aea"
-# Errors are predicates, so that "The field 'x' " can stand before them.
+# The SHA-256 of demo, the password of every account in the demo world.
+DEMO_PASSWORD_HASH = "2a97516c354b68848cdbd8f54a226a0a55b21ed138e207ad6c5cbb9c00aa5aea"  # noqa: S105 (public)
 STATS = "Attack, ability power, defense, magic resist, speed."
+# Messages are predicates: "The field 'x' " is put before them.
 MESSAGES = {"required": "Is required.", "null": "Must not be null."}
 
 
 class Described:
-    """A field that tells readers of the documentation what it is and how it looks."""
+    """A field with a description and an example for the OpenAPI document."""
 
     def __init__(
         self, *args: Any, description: str | None = None, example: Any = None, **kwargs: Any
@@ -33,7 +33,7 @@ class Described:
 
 
 class Integer(Described, fields.Integer):
-    """A JSON integer: neither "5" nor 5.0 nor true."""
+    """A JSON integer; "5", 5.0 and true are refused."""
 
     default_error_messages = {**MESSAGES, "invalid": "Must be a whole number."}
 
@@ -48,7 +48,7 @@ class Integer(Described, fields.Integer):
 
 
 class QueryInteger(Integer):
-    """An integer as a query string holds it: as plain decimal digits."""
+    """An integer in a query string, in decimal digits."""
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> int:
         if not re.fullmatch(r"-?[0-9]{1,100}", value, re.ASCII):
@@ -57,7 +57,7 @@ class QueryInteger(Integer):
 
 
 class Flag(Described, fields.Boolean):
-    """A JSON boolean: neither "true" nor 1."""
+    """A JSON boolean; "true" and 1 are refused."""
 
     default_error_messages = {**MESSAGES, "invalid": "Must be true or false."}
 
@@ -74,7 +74,7 @@ class Text(Described, fields.String):
 
 
 class Guid(Described, fields.String):
-    """A guid with hyphens, in any case; the all-zero one only where nobody is a fine answer."""
+    """A guid with hyphens, in any case; the all-zero guid only where nil is set."""
 
     default_error_messages = {
         **MESSAGES,
@@ -113,7 +113,7 @@ class List(Described, fields.List[Any]):
 
 
 class PasswordHash(Described, fields.String):
-    """The SHA-256 of a password in hex, which is all that we ever see of it."""
+    """The SHA-256 of a password in hex: clients never send the password itself."""
 
     default_error_messages = {
         **MESSAGES,
@@ -121,7 +121,7 @@ class PasswordHash(Described, fields.String):
     }
 
     def __init__(self, **kwargs: Any) -> None:
-        about = {"pattern": "^[0-9a-fA-F]{64}$", "example": EXAMPLE}
+        about = {"pattern": "^[0-9a-fA-F]{64}$", "example": DEMO_PASSWORD_HASH}
         kwargs.setdefault("description", "The SHA-256 of the password in hex.")
         super().__init__(metadata=about, **kwargs)
 

@@ -1,4 +1,4 @@
-"""JSON by orjson, for every answer and every body."""
+"""JSON by orjson, for every response and every request body."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from flask.json.provider import JSONProvider
 from werkzeug.datastructures import Headers
 
 CONTENT_TYPE = "application/json; charset=utf-8"
-# A number stays a number for every client that can read int64; times end in Z.
+# UTC times end in Z, and keys need not be strings.
 OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
 
 
 class OrjsonProvider(JSONProvider):
-    """What Flask and flask-smorest turn values into answers with."""
+    """The provider that Flask and flask-smorest serialise with."""
 
     def dumps(self, obj: Any, **_: Any) -> str:
         return encode(obj).decode()
@@ -29,7 +29,7 @@ class OrjsonProvider(JSONProvider):
 
 
 def encode(value: Any) -> bytes:
-    """Return JSON; what a game stored that JSON does not know is served as its text."""
+    """Return JSON; a value of a type that JSON does not have is served as its text."""
     return orjson.dumps(value, default=str, option=OPTIONS)
 
 
@@ -37,14 +37,14 @@ STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HT
 
 
 class ReadyHeaders(Headers):
-    """Headers that are text already, and need not be looked at one by one."""
+    """Headers from strings that are known to be valid: Werkzeug would check each one."""
 
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
         self._list = pairs
 
 
 class JsonResponse(Response):
-    """A ready answer: a body of known length, a status and a few headers, passed on as they are."""
+    """A response with a complete body, made without the checks of Werkzeug's constructor."""
 
     def __init__(self, body: bytes, status: int, headers: dict[str, str] | None) -> None:
         pairs = [("Content-Type", CONTENT_TYPE), ("Content-Length", str(len(body)))]
@@ -62,5 +62,5 @@ class JsonResponse(Response):
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return a ready answer."""
+    """Return a complete JSON response."""
     return JsonResponse(encode(value), status, headers)

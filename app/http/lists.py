@@ -1,4 +1,4 @@
-"""The arguments of lists, and the two envelopes that their answers come in."""
+"""The arguments of lists, and the two envelopes of their responses."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from app.http.fields import Integer, QueryInteger, Text
 from app.keys import NAME_LENGTH, SEARCH_LENGTH, name_key
 from app.paging import Page, Window
 
-# As far as a page number still makes a number of records to skip.
+# The largest page number whose offset still fits into MongoDB's skip.
 PAGE_MAX = 2**53
 PAGE_SIZE = 5
-# No name holds one of these, and MongoDB takes no pattern with the first of them.
+# Names contain no control characters, and MongoDB refuses a pattern with NUL.
 NO_CONTROLS = re.compile(r"[^\u0000-\u001f\u007f-\u009f]*")
-# Base64 for paths, a dot, and a signature in the same alphabet.
+# URL-safe base64, a dot, and a signature in the same alphabet.
 CURSOR = r"^([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$"
 ASCENDING, DESCENDING = "Ascending", "Descending"
-DEPRECATED_SINCE = "@1767225600"  # the first day of 2026, as RFC 9745 writes it
+DEPRECATED_SINCE = "@1767225600"  # 2026-01-01 in the format of RFC 9745.
 
 cursors = current(Cursors)
 
@@ -76,7 +76,7 @@ class PagedListArgs(Schema):
 
 
 class OneOf(Text):
-    """One of a few words, in any case."""
+    """One of a few words; case does not matter."""
 
     default_error_messages = {"choice": "Must be one of {words}."}
 
@@ -92,7 +92,7 @@ class OneOf(Text):
 
 
 class SearchText(Text):
-    """A part of a name, long enough to look it up."""
+    """A substring of a name, long enough for the index."""
 
     default_error_messages = {
         "short": f"Must hold {SEARCH_LENGTH} or more characters.",
@@ -140,7 +140,7 @@ class LegacyListArgs(Schema):
 
 
 def paged_window(args: dict[str, Any], largest: int) -> Window:
-    """Return the part that a paged list asks for; limit cuts the page, not the offset."""
+    """Return the window of a paged list; limit shortens the page and not the offset."""
     size = min(args["pageSize"], largest)
     after = cursors.read(args["after"]) if "after" in args else None
     return Window(args["page"], size, min(args.get("limit", size), size), after)
@@ -173,7 +173,7 @@ def legacy_envelope(window: Window, page: Page) -> dict[str, Any]:
 
 
 def deprecated_headers(successor: str) -> dict[str, str]:
-    """Return the headers by which a deprecated list points to the one that replaces it."""
+    """Return the headers that mark a list as deprecated, with a link to its successor."""
     return {
         "Deprecation": DEPRECATED_SINCE,
         "Link": f'<{successor}>; rel="successor-version"',

@@ -1,4 +1,4 @@
-"""How log lines look: readable in development, one JSON object each in production."""
+"""The format of log lines: text in development, one JSON object each in production."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ HANDLER = "quartermaster"
 
 
 def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> None:
-    """Send everything to standard error in the chosen form, warnings first; safe to repeat."""
-    # Nobody reads these of a log line, and each costs time to find out.
+    """Log to standard error in the chosen format, the warnings first; may be repeated."""
+    # These fields of a record are not used, and cost time.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    logging._srcfile = None  # as the logging HOWTO advises
+    logging._srcfile = None  # As the logging HOWTO advises.
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if handler.name == HANDLER]:
         root.removeHandler(handler)
@@ -28,14 +28,14 @@ def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> None
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root.addHandler(handler)
     root.setLevel(level)
-    # At DEBUG it would write out every command, with the hashes and codes that are stored.
+    # At DEBUG pymongo logs every command, with the stored hashes and codes.
     logging.getLogger("pymongo").setLevel(max(root.level, logging.INFO))
     for warning in warnings:
         logging.getLogger("quartermaster").warning(warning)
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object to a line."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         details = getattr(record, "details", {})
@@ -44,7 +44,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "request_id": request_id(),
-            # Where there are details, they say it all, and are masked already.
+            # The message of a record with details is constant.
             "message": record.getMessage() if details else masked(record.getMessage()),
             **details,
         }
@@ -54,7 +54,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """A line for a person; what a client sent cannot break out of it."""
+    """A readable line; control characters that a client sent are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")

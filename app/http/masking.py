@@ -1,4 +1,4 @@
-"""Secrets are not repeated: what looks like one is left out of log lines and of answers."""
+"""Masks everything that looks like a secret in log lines and responses."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 
 MASK = "***"
 _SECRET = re.compile(
-    # A SHA-256, as passwords travel and as refresh tokens are stored.
+    # A SHA-256: a password as it is sent, or a refresh token as it is stored.
     r"[0-9a-f]{64,}"
-    # What MongoDB would not store, as its refusal quotes it.
+    # A document that MongoDB refused, in its error message.
     r"|(?<=, full error: )\{.*\}"
-    # A password as it is stored.
+    # A stored password hash.
     r"|\$argon2[\w$=,+/.-]*"
-    # An access token, or the beginning of one: all of them are base64 of [" and a guid.
+    # An access token, or its beginning: each is base64 of [" and a guid.
     r"|(?-i:Wy[IJ])[\w-]{20,}[\w.-]*",
     re.ASCII | re.IGNORECASE,
 )
 
 
 def masked(text: str) -> str:
-    """Return a text without what can be nothing but a secret."""
+    """Return a text with all secrets replaced."""
     return _SECRET.sub(MASK, text)

@@ -1,4 +1,4 @@
-"""Lookup keys in paths: ``<lookup:key>`` hands a view the id or the name that is meant."""
+"""Converters for lookup keys in paths: ``<lookup:key>`` is an id or a name."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class LookupConverter(BaseConverter):
 
 
 class PlayerConverter(LookupConverter):
-    """The key of a player; rank, online and bag are paths before they are names."""
+    """The key of a player; rank, online and bag are paths of their own, and not names."""
 
     regex = r"(?!(?:rank|online|bag)\Z)[^/]+"
-    # Werkzeug guesses this from the regex; guessed wrong, a trailing slash would be refused.
+    # Werkzeug derives this from the regex, wrongly here: a trailing slash would be a 404.
     part_isolating = True
 
 
 def path_guid(name: str, text: str, *, nil: bool = True) -> str:
-    """Return a guid from a path, or say which part of the path is not one."""
+    """Return the guid in a part of a path, or raise Invalid with the name of that part."""
     guid = parse_guid(text)
     if guid is None:
         raise Invalid(f"The {name} '{text}' must be a guid.", {name: ["Must be a guid."]})

@@ -1,4 +1,4 @@
-"""What an operator's machines ask: does the process live, can it serve, and how has it been?"""
+"""The endpoints for monitoring: liveness, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.http.json import json_response
 
 
 def register(app: Flask, open_to_all: Callable[..., object], is_ready: Callable[[], None]) -> None:
-    """Add the probes; is_ready raises where the service is not."""
+    """Add the probes; is_ready raises if the service is not ready."""
 
     @app.get("/healthz")
     def healthz() -> Response:

@@ -1,4 +1,4 @@
-"""A request id on every answer, and one log line and one count for every request."""
+"""A request id in every response, and one log line and one count for every request."""
 
 from __future__ import annotations
 
@@ -17,48 +17,49 @@ from app.http.masking import MASK, masked
 log = logging.getLogger("quartermaster.access")
 
 HEADER = "X-Request-ID"
-# What is known of a request stands in its environment under these names.
+# Keys in the WSGI environment of a request.
 CALLER = "quartermaster.caller"
 _ID = "quartermaster.request_id"
-_NOTED = "quartermaster.noted"
+_DETAILS = "quartermaster.details"
 _STARTED = "quartermaster.started"
-_SANE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}", re.ASCII)
-# The paths that revoke a token hold it, and so may those that were meant to.
+_VALID_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}", re.ASCII)
+# The paths that revoke a token contain it, and so may misspelled ones.
 _CREDENTIALS_PATH = re.compile(r"/+api/+oauth/", re.IGNORECASE)
 _GUID_LIKE = re.compile(r"[0-9a-f-]{32,}", re.IGNORECASE)
-LONGEST_NAME = 40
+MAX_NAME_LENGTH = 40
 
 
-_BLANK = vars(logging.LogRecord(log.name, logging.INFO, __file__, 0, "request", (), None, "end"))
+_TEMPLATE = vars(logging.LogRecord(log.name, logging.INFO, __file__, 0, "request", (), None, "end"))
 
 
 class AccessRecord(logging.LogRecord):
-    """A log record made in one step: all that is new in it are the time and the details."""
+    """A log record copied from a template, which is cheaper than to make one."""
 
     def __init__(self, details: dict[str, Any]) -> None:
-        self.__dict__ = {**_BLANK, "created": time.time(), "details": details}
+        self.__dict__ = {**_TEMPLATE, "created": time.time(), "details": details}
 
 
 def request_id() -> str:
-    """Return the id of this request, or a dash outside of any."""
+    """Return the id of the current request, or a dash outside of a request."""
     return current_environ.get().get(_ID, "-")
 
 
 def note(**details: str) -> None:
-    """Add words of this program, or what ``shown`` made of a client's, to the line of a request."""
-    current_environ.get().setdefault(_NOTED, {}).update(details)
+    """Add details to the log line of the current request; a client's words only by ``shown``."""
+    current_environ.get().setdefault(_DETAILS, {}).update(details)
 
 
 def shown(name: str) -> str:
-    """Return a name as a client wrote it, short, and without what may be a secret in its place."""
+    """Return a name that a client sent, shortened, and with everything like a secret masked."""
     plain = masked(_GUID_LIKE.sub(MASK, name))
-    return plain if len(plain) <= LONGEST_NAME else plain[:LONGEST_NAME] + "..."
+    return plain if len(plain) <= MAX_NAME_LENGTH else plain[:MAX_NAME_LENGTH] + "..."
 
 
 def begin(environ: dict[str, Any]) -> None:
+    """Set the request id and the start time."""
     given: str | None = environ.get("HTTP_X_REQUEST_ID")
-    if given is None or not _SANE.fullmatch(given) or masked(given) != given:
-        given = f"{random.getrandbits(128):032x}"  # nosec B311 # a name, and no secret
+    if given is None or not _VALID_ID.fullmatch(given) or masked(given) != given:
+        given = f"{random.getrandbits(128):032x}"  # nosec B311 # It is no secret.
     environ[_ID] = given
     environ[_STARTED] = time.perf_counter()
 
@@ -80,7 +81,7 @@ def end(request: Request, response: Response) -> None:
             "ms": round(seconds * 1000, 1),
             "address": request.remote_addr,
             "caller": getattr(environ.get(CALLER), "name", None),
-            **environ.get(_NOTED, {}),
+            **environ.get(_DETAILS, {}),
         }
         log.handle(AccessRecord(details))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.http.fields import EXAMPLE as PASSWORD
+from app.http.fields import DEMO_PASSWORD_HASH as PASSWORD
 from app.openapi.examples import ITEM, PLAYER
 from tests.openapi_document import OPERATIONS
 from tests.system.programs import serving
