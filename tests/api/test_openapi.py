@@ -12,6 +12,7 @@ from openapi_schema_validator import OAS30Validator
 from openapi_spec_validator import validate
 
 from app.demo.world import World
+from app.http.fields import DEMO_PASSWORD_HASH
 from app.openapi import examples
 from app.users.domain import is_username
 from tests.openapi_document import APP, OPERATIONS, SPEC
@@ -281,4 +282,4 @@ def test_the_examples_are_of_the_demo_world():
     assert examples.SPELL not in player["Spells"].values()
     assert player["Spells"]["0"] == examples.KNOWN_SPELL
     assert examples.VARIABLE in player["Variables"]
-    assert World.PASSWORD == examples.PASSWORD
+    assert World.PASSWORD == DEMO_PASSWORD_HASH
