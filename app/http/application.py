@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 from flask import Flask, Request, Response
 from flask.ctx import RequestContext
@@ -64,9 +64,7 @@ class PathAdapter(MapAdapter):
         self._request = request
 
     def _with_host(self) -> MapAdapter:
-        adapter = Flask.create_url_adapter(self._app, self._request)
-        assert adapter is not None  # noqa: S101 # nosec B101 (it is None without a request only)
-        return adapter
+        return cast(MapAdapter, Flask.create_url_adapter(self._app, self._request))
 
     def match(self, *args: Any, **options: Any) -> Any:
         try:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from gunicorn import util
+from gunicorn.config import Config
+from gunicorn.http import wsgi
 
-from app.server.response import OnePieceResponse
+import app.server.worker  # noqa: F401 (it must change nothing of gunicorn)
+from app.server.patches import patch_gunicorn
+from app.server.response import OnePieceResponse, write_error
 
 
 class Wire:
-    """Remembers what was sent, and in which pieces."""
+    """Keeps the pieces that were sent."""
 
     def __init__(self):
         self.pieces = []
@@ -62,3 +67,15 @@ def test_a_body_of_unknown_length_is_sent_in_chunks(wire):
     head, body = respond(wire, [b"hello", b"", b"you"])
     assert "Transfer-Encoding: chunked" in head
     assert body == b"5\r\nhello\r\n3\r\nyou\r\n0\r\n\r\n"
+
+
+def test_gunicorn_is_patched_by_a_call_and_not_by_an_import(monkeypatch):
+    assert wsgi.Response.__module__ == "gunicorn.http.wsgi"
+    assert util.write_error.__module__ == "gunicorn.util"
+    monkeypatch.setattr(wsgi, "Response", wsgi.Response)
+    monkeypatch.setattr(util, "write_error", util.write_error)
+    cfg = Config()
+    patch_gunicorn(cfg)
+    assert wsgi.Response is OnePieceResponse
+    assert util.write_error is write_error
+    assert vars(cfg)["keepalive"] == Config().keepalive
