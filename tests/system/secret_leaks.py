@@ -43,7 +43,7 @@ def received(connection):
         return b""
 
 
-class House:
+class WatchedService:
     """Serves, and keeps every answer, log line and mail."""
 
     def __init__(self, db):
@@ -75,7 +75,7 @@ class House:
         right = data.password.decode() == self.known.mail
         return AuthResult(success=right and self.knows_postman)
 
-    def furnish(self):
+    def reset(self):
         """Put everything to where the right request of any door finds it."""
         for name in NAMES:
             self.db[name].delete_many({})
@@ -102,7 +102,7 @@ class House:
 
     def prepared(self, doors):
         """Return the right requests of doors, of callers whom the service knows already."""
-        self.furnish()
+        self.reset()
         prepared = []
         for door in doors:
             self.sign_in(door)

@@ -91,11 +91,11 @@ def check_that_gives_are_gives(world, served):
         ("forgotten_gives", "d", "but the database holds the effects of 0"),
     ],
 )
-def test_a_lie_ends_the_bench(world, data, app, cell, complaint):
-    liar = Server("liar", under_gunicorn(f"tests.system.wrong_peers:{app}"), "abcd")
+def test_a_wrong_answer_ends_the_bench(world, data, app, cell, complaint):
+    wrong_peer = Server("wrong_peer", under_gunicorn(f"tests.system.wrong_peers:{app}"), "abcd")
     run = Run(1, 1, PLAYERS, is_full=False)
     with pytest.raises(WrongAnswer, match=complaint):
-        list(bench.measured(run, world, [liar], [CELL[cell]], data))
+        list(bench.measured(run, world, [wrong_peer], [CELL[cell]], data))
 
 
 @pytest.mark.parametrize(("refused", "broken"), [(1, 0), (0, 1)])

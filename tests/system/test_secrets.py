@@ -16,84 +16,84 @@ from app.storage.schema.collections import init_database
 from tests.endpoint_table import DOORS, FRONT_DOORS
 from tests.factories import NOW, guid
 from tests.system.leaks import Known, misframed, right_ask, wrong_asks
-from tests.system.secret_leaks import DATABASE, House
+from tests.system.secret_leaks import DATABASE, WatchedService
 from tests.system.test_mail import code_in
 
 RESET = next(door for door in DOORS if door.number == "26")
 
 
 @pytest.fixture(scope="module", params=[("DEBUG", "json"), ("INFO", "text")], ids="-".join)
-def house(request, tmp_path_factory, mongodb_uri, real_storage):
+def service(request, tmp_path_factory, mongodb_uri, real_storage):
     level, form = request.param
     db = real_storage.client[DATABASE]
-    house = House(db)
+    service = WatchedService(db)
     # What is logged at INFO is logged at DEBUG as well, so a part of the wrong requests does.
-    house.stride = 1 if level == "DEBUG" else 7
-    db.command("createUser", "keeper", pwd=house.known.mongodb, roles=["dbOwner"])
+    service.stride = 1 if level == "DEBUG" else 7
+    db.command("createUser", "keeper", pwd=service.known.mongodb, roles=["dbOwner"])
     init_database(db, COLLECTIONS)
     folder = tmp_path_factory.mktemp("secrets")
-    with house.open(folder, mongodb_uri, LOG_LEVEL=level, LOG_FORMAT=form):
-        yield house
+    with service.open(folder, mongodb_uri, LOG_LEVEL=level, LOG_FORMAT=form):
+        yield service
     db.command("dropUser", "keeper")
     real_storage.client.drop_database(DATABASE)
 
 
-def test_nothing_that_is_fed_to_any_door_comes_out(house):
+def test_nothing_that_is_fed_to_any_door_comes_out(service):
     """The doors are all there are: another test holds their table against the routes."""
     for door in DOORS:
-        house.furnish()
-        house.sign_in(door)
+        service.reset()
+        service.sign_in(door)
         # Nobody has the token of this user, so there is none to be found; and we are no browser.
         is_found = "[token]" not in door.route and door.route not in FRONT_DOORS
-        assert house.send(right_ask(door, house.known)) == (200 if is_found else 404)
-        house.sign_in(door)
-        for ask in itertools.islice(wrong_asks(door, house.known), 0, None, house.stride):
-            assert house.send(ask) < 500, ask
-        house.learn()
-    for text in misframed(house.known):
-        house.send_raw(text)
-    assert house.leaks() == []
+        assert service.send(right_ask(door, service.known)) == (200 if is_found else 404)
+        service.sign_in(door)
+        for ask in itertools.islice(wrong_asks(door, service.known), 0, None, service.stride):
+            assert service.send(ask) < 500, ask
+        service.learn()
+    for text in misframed(service.known):
+        service.send_raw(text)
+    assert service.leaks() == []
 
 
-def test_a_mail_holds_its_code_and_no_other_secret(house):
-    house.furnish()
-    house.sign_in(RESET)
-    house.mailbox.messages.clear()
-    assert house.send(right_ask(RESET, house.known)) == 200
-    (message,) = house.mailbox.messages
+def test_a_mail_holds_its_code_and_no_other_secret(service):
+    service.reset()
+    service.sign_in(RESET)
+    service.mailbox.messages.clear()
+    assert service.send(right_ask(RESET, service.known)) == 200
+    (message,) = service.mailbox.messages
     code = code_in(message)
     assert message.as_string().count(code) == 2  # as text and as HTML
-    assert house.known.found_in(message.as_string(), allowed=[code]) == set()
-    assert house.leaks() == []
+    assert service.known.found_in(message.as_string(), allowed=[code]) == set()
+    assert service.leaks() == []
 
 
-def test_a_mail_server_that_refuses_us_is_told_of_without_secrets(house):
-    house.furnish()
-    house.sign_in(RESET)
-    house.knows_postman = False
-    assert house.send(right_ask(RESET, house.known)) == 503
-    house.knows_postman = True
-    assert house.leaks() == []
-    assert "did not take it" in house.server.output.read_text()
+def test_a_mail_server_that_refuses_us_is_told_of_without_secrets(service):
+    service.reset()
+    service.sign_in(RESET)
+    service.knows_postman = False
+    assert service.send(right_ask(RESET, service.known)) == 503
+    service.knows_postman = True
+    assert service.leaks() == []
+    assert "did not take it" in service.server.output.read_text()
 
 
-def test_a_bug_is_told_of_without_secrets(house):
+def test_a_bug_is_told_of_without_secrets(service):
     """A write that the database refuses is one, and its refusal quotes what was to be written."""
-    prepared = house.prepared(DOORS)
-    with house.refusing_writes():
-        statuses = [house.send(ask) for ask in prepared]
+    prepared = service.prepared(DOORS)
+    with service.refusing_writes():
+        statuses = [service.send(ask) for ask in prepared]
     # A change that does not fit what is stored is a 409; what else is refused, nobody expected.
     assert statuses.count(409) >= 8
     assert statuses.count(500) >= 2
-    assert house.leaks() == []
-    assert "Traceback" in house.server.output.read_text()
+    assert service.leaks() == []
+    assert "Traceback" in service.server.output.read_text()
 
 
-def test_a_database_that_is_away_is_told_of_without_secrets(house):
-    prepared = house.prepared([door for door in DOORS if door.roles])
-    with house.proxy.cut(), ThreadPoolExecutor(len(prepared)) as crowd:
-        assert set(crowd.map(house.send, prepared)) <= {200, 503}
-    assert house.leaks() == []
+def test_a_database_that_is_away_is_told_of_without_secrets(service):
+    prepared = service.prepared([door for door in DOORS if door.roles])
+    with service.proxy.cut(), ThreadPoolExecutor(len(prepared)) as crowd:
+        assert set(crowd.map(service.send, prepared)) <= {200, 503}
+    assert service.leaks() == []
 
 
 def test_a_command_prints_no_secret_but_what_it_is_for(tmp_path, monkeypatch, mongodb_uri, real_db):
