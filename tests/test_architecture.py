@@ -56,7 +56,14 @@ PURE_STANDARD = {
     "typing",
     "unicodedata",
 }
-CLOCKS = {"now", "utcnow", "today"}
+CLOCKS = {"now", "utcnow", "today", "localtime"}
+# Ways to import that hide where they lead.
+DYNAMIC = {"import_module", "__import__", "import_string", "resolve_name", "exec", "eval"}
+# Of these, pure modules may use what needs no input and no output.
+PURE_PARTS = {"http": {"HTTPStatus"}, "email": {"utils.formatdate"}}
+# Programs above the application; nothing in it may lean on them.
+OUTSIDE = {"wsgi", "tests", "benchmarks"}
+KNOW_MARSHMALLOW = {"http", "openapi", "transfer"}
 FLASK = {"flask", "werkzeug", "flask_smorest", "flask_mail"}
 MONGODB = {"pymongo", "bson", "gridfs", "mongomock"}
 # Rooms that may know Flask, and layers that may in any room.
@@ -81,13 +88,17 @@ def imports_of(source):
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-def reads_a_clock(source):
-    return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in CLOCKS
-        for node in ast.walk(ast.parse(source))
-    )
+def names_in(source):
+    """Yield every name and attribute that a source mentions."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Name):
+            yield node.id
+
+
+def attributes_in(source):
+    return {node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
 
 
 def says_pure(source):
@@ -120,18 +131,27 @@ def violations(path, source):
     room, layer = parts[0], parts[-1]
     pure = is_pure(path, source)
     found = []
-    if pure and reads_a_clock(source):
+    if pure and attributes_in(source) & CLOCKS:
         found.append("a pure module reads a clock")
+    names = set(names_in(source))
+    found += [f"{name} hides what is imported" for name in names & DYNAMIC]
+    if pure and "open" in names:
+        found.append("a pure module opens a file")
     for name in imports_of(source):
         top, *rest = name.split(".")
         if top == "app":
             found += internal_violations(room, layer, rest or ["__init__"])
+            if rest and rest[-1] in MONGODB | FLASK | {"gunicorn"}:
+                # A library, imported from a module that has imported it.
+                found += external_violations(room, layer, rest[-1])
             if pure and not is_pure_import(rest or ["__init__"]):
                 found.append(f"a pure module imports {name}")
         else:
             found += external_violations(room, layer, top)
             if pure and top not in PURE_LIBRARIES | PURE_STANDARD:
                 found.append(f"{top} in a pure module")
+            if pure and ".".join(rest) not in PURE_PARTS.get(top, {".".join(rest)}):
+                found.append(f"{name} in a pure module")
     return found
 
 
@@ -142,6 +162,10 @@ def external_violations(room, layer, library):
         yield f"{library} in {room}/{layer}"
     if library == "gunicorn" and room != "server":
         yield "gunicorn outside of server"
+    if library == "marshmallow" and room not in KNOW_MARSHMALLOW and layer != "schemas":
+        yield "marshmallow outside of schemas"
+    if library in OUTSIDE:
+        yield f"{library} stands above the application"
     if not library:
         yield "a relative import"
     if layer == "schemas" and library not in {"marshmallow", *sys.stdlib_module_names}:
@@ -160,7 +184,7 @@ def internal_violations(room, layer, target):
         yield "http knows no MongoDB"
     if room not in FEATURES:
         return
-    if layer == "store" and other in {"http", "auth", "openapi"}:
+    if layer == "store" and (other in {"http", "auth", "openapi"} or other_layer == "schemas"):
         yield "a store knows no HTTP"
     if layer == "schemas" and other not in {"http", "openapi", *GROUND}:
         yield f"schemas import {other}"
@@ -221,6 +245,20 @@ def test_every_room_has_a_floor():
         ("transfer/records.py", "from app.cli.data import seed"),
         ("server/worker.py", "from app.cli.serve import serve"),
         ("cli/serve.py", "from app import create_app"),
+        ("cli/serve.py", "import wsgi"),
+        ("players/store.py", "from tests.factories import World"),
+        ("players/store.py", "from app.players.schemas import PlayerSchema"),
+        ("players/store.py", "import marshmallow"),
+        ("errors.py", "import marshmallow"),
+        ("items/routes.py", "from app.players.store import pymongo"),
+        ("http/json.py", "from importlib import import_module\nimport_module('app.storage')"),
+        ("http/json.py", "from werkzeug.utils import import_string\nimport_string('app.storage')"),
+        ("items/domain.py", "__import__('pymongo')"),
+        ("items/domain.py", "exec('import pymongo')"),
+        ("items/domain.py", "from datetime import datetime\nclock = datetime.now"),
+        ("items/domain.py", "from email.utils import localtime"),
+        ("items/domain.py", "from http import client"),
+        ("items/domain.py", "text = open('/etc/hosts').read()"),
         ("errors.py", "from app.keys import NIL\nfrom app.storage import swap"),
     ],
 )

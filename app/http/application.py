@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from time import monotonic
@@ -83,12 +83,59 @@ class PathAdapter(MapAdapter):
 _context: Callable[[], RequestContext] = request_ctx._get_current_object  # type: ignore[attr-defined]
 
 
+class RequestScope:
+    """Makes an environment the current one, within the request scope of the application."""
+
+    def __init__(self, app: Application, environ: dict[str, Any]) -> None:
+        self._app = app
+        self._environ = environ
+
+    def __enter__(self) -> None:
+        self._outer = current_environ.set(self._environ)
+        self._inner = self._app.request_scope(arrived_at.get() or monotonic())
+        self._inner.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        try:
+            self._inner.__exit__(*error)
+        finally:
+            current_environ.reset(self._outer)
+
+
+class ScopedBody:
+    """A streamed body: its pieces are produced and it is closed in the scope of its request."""
+
+    def __init__(self, body: Iterable[bytes], scope: RequestScope) -> None:
+        self._body = body
+        self._pieces = iter(body)
+        self._scope = scope
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        with self._scope:
+            return next(self._pieces)
+
+    def close(self) -> None:
+        with self._scope:
+            if hasattr(self._body, "close"):
+                self._body.close()
+
+
+# The steps of Flask's dispatch that the short way leaves out, as Flask has them.
+_STEPS = {
+    name: getattr(Flask, name)
+    for name in ("preprocess_request", "dispatch_request", "process_response")
+}
+
+
 class Application(Flask):
     """Flask with a request id, a log line and a request scope for every request.
 
     Each step of Flask's dispatch (preprocessing, postprocessing, teardown) is skipped where no
-    hook and no receiver is registered for it. This is decided per request, because extensions and
-    tests may register some at any time. Where one is registered, Flask's own code runs.
+    hook and no receiver is registered for it, and no tool has wrapped it. This is decided per
+    request, because extensions and tests may do so at any time. Otherwise Flask's own code runs.
     """
 
     session_interface: SessionInterface = NoSessions()
@@ -98,22 +145,39 @@ class Application(Flask):
     def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         environ[SERVICES] = self.extensions[SERVICES]
         tracing.begin(environ)
-        outer = current_environ.set(environ)
-        try:
-            # Around all of it, so that handlers of errors and teardown functions have it too.
-            with self.request_scope(arrived_at.get() or monotonic()):
-                return super().wsgi_app(environ, start_response)
-        finally:
-            current_environ.reset(outer)
+        # Around all of it, so that handlers of errors and teardown functions have it too.
+        with RequestScope(self, environ):
+            body = super().wsgi_app(environ, start_response)
+        # A list is complete; everything else is produced while the server sends it.
+        return body if isinstance(body, list) else ScopedBody(body, RequestScope(self, environ))
 
     def full_dispatch_request(self) -> Response:
-        if self.before_request_funcs or self.url_value_preprocessors or request_started.receivers:
+        environ = _context().request.environ
+        if current_environ.get() is not environ:
+            # A request context that did not come through wsgi_app, such as test_request_context.
+            environ[SERVICES] = self.extensions[SERVICES]
+            tracing.begin(environ)
+            with RequestScope(self, environ):
+                return self.full_dispatch_request()
+        if (
+            self.before_request_funcs
+            or self.url_value_preprocessors
+            or request_started.receivers
+            or self._is_wrapped()
+        ):
             return super().full_dispatch_request()
         try:
             answer = self._call_view(_context().request)
         except Exception as error:
             answer = self.handle_user_exception(error)
         return self.finalize_request(answer)
+
+    def _is_wrapped(self) -> bool:
+        """Tell whether a tool has replaced a step of Flask, on its class or on the application."""
+        return any(
+            name in self.__dict__ or getattr(type(self), name) is not step
+            for name, step in _STEPS.items()
+        )
 
     def _call_view(self, request: Request) -> Any:
         if request.routing_exception is not None or request.method == "OPTIONS":
@@ -128,6 +192,7 @@ class Application(Flask):
             or request_finished.receivers
             or context._after_request_functions
             or context._session.__class__ is not UnavailableSession
+            or self._is_wrapped()
         ):
             response = super().finalize_request(rv, from_error_handler)
         else:

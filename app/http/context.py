@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from flask import current_app
@@ -15,7 +16,7 @@ Service = TypeVar("Service")
 # cost several times as much.
 current_environ: ContextVar[dict[str, Any]] = ContextVar(
     "current_environ",
-    default={},  # noqa: B039 (it is never changed)
+    default=MappingProxyType({}),  # type: ignore[arg-type] # read-only, because it is shared
 )
 
 

@@ -46,7 +46,8 @@ def request_id() -> str:
 
 def note(**details: str) -> None:
     """Add details to the log line of the current request; a client's words only by ``shown``."""
-    current_environ.get().setdefault(_DETAILS, {}).update(details)
+    if environ := current_environ.get():
+        environ.setdefault(_DETAILS, {}).update(details)
 
 
 def shown(name: str) -> str:

@@ -19,6 +19,7 @@ from app.http.context import SERVICES, current
 from app.http.fields import Integer
 from app.http.json import json_response
 from app.http.tracing import request_id
+from app.players.store import Players
 from app.storage.client import Storage
 
 BUG = ZeroDivisionError("a bug")
@@ -170,8 +171,8 @@ def test_the_short_way_and_flasks_own_dispatch_answer_alike(pair, method, path, 
 
 def test_without_hooks_the_short_way_is_taken(app, client, monkeypatch):
     called = []
-    for step in ("preprocess_request", "process_response"):
-        monkeypatch.setattr(app, step, lambda *_, step=step: called.append(step))
+    for step in ("full_dispatch_request", "finalize_request"):
+        monkeypatch.setattr(flask.Flask, step, lambda *_, step=step: called.append(step))
     assert client.get("/healthz").status_code == 200
     assert called == []
 
@@ -347,3 +348,55 @@ def test_a_coroutine_behind_our_decorators_is_refused_at_the_start():
 
     with pytest.raises(AsyncView, match="/later"):
         things.add_url_rule("/later", None, view)
+
+
+def test_a_request_context_of_its_own_is_dispatched_as_a_request_is(app, world, as_role):
+    player = world.add_player()
+    path, headers = f"/api/v1/players/{player['_id']}", as_role()
+    with app.test_request_context(path, headers=headers):
+        answer = app.full_dispatch_request()
+        assert (answer.status_code, answer.json["Id"]) == (200, player["_id"])
+        assert answer.headers["X-Request-ID"]
+    with app.test_request_context("/api/oauth/token", method="POST", data={"grant_type": "x"}):
+        assert app.full_dispatch_request().status_code == 400
+    with app.app_context():
+        assert current(Players).count_online() == 0
+
+
+def test_an_inner_request_has_the_rights_of_its_own_token(app, client, world, as_role):
+    player = world.add_player()
+
+    @app.get("/nested")
+    @guard.public
+    def nested():
+        with app.test_request_context(f"/api/v1/players/{player['_id']}"):
+            inner = app.full_dispatch_request()
+        return {"inner": inner.status_code, "outer": flask.request.path}
+
+    assert client.get("/nested", headers=as_role()).json == {"inner": 401, "outer": "/nested"}
+
+
+def test_a_streamed_body_has_the_id_of_its_request(app, client):
+    @app.get("/streamed")
+    @guard.public
+    def streamed():
+        return app.response_class(flask.stream_with_context(request_id() for _ in range(2)))
+
+    given = "a-request-of-ours"
+    answer = client.get("/streamed", headers={"X-Request-ID": given})
+    assert (answer.status_code, answer.text) == (200, 2 * given)
+    assert request_id() == "-"
+
+
+@pytest.mark.parametrize("step", ["preprocess_request", "dispatch_request", "process_response"])
+def test_a_step_that_a_tool_has_wrapped_is_called(app, client, monkeypatch, step):
+    calls = []
+    plain = getattr(app, step)
+
+    def wrapped(*args):
+        calls.append(step)
+        return plain(*args)
+
+    monkeypatch.setattr(app, step, wrapped)
+    assert client.get("/healthz").status_code == 200
+    assert calls == [step]

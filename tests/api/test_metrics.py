@@ -98,7 +98,9 @@ def test_operations_are_timed_by_what_they_do_and_to_which_collection(
     assert grown("find", "players") == 2
     assert grown("update_one", "players") == 1
     assert grown("find", "users") == 2
-    assert after.values_of("collection") <= {*NAMES, "items", "admin"}
+    # Other tests of the process may have used other collections before.
+    used = {name for name in after.values_of("collection") if grown("find", name)}
+    assert used <= {*NAMES, "items"}
 
 
 def test_a_failed_operation_is_counted_as_one(make_app, as_role):

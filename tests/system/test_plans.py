@@ -126,7 +126,7 @@ def cursor_at(large_app):
         keys = {**dict.fromkeys(wanted.names, 1), "_id": 0}
         found = db.players.find(where, keys, sort=list(wanted.sort)).hint(wanted.held_by)
         (last,) = found.skip(offset - 1).limit(1)
-        return service(large_app, Cursors).write(wanted.place(f"players {text}", last))
+        return service(large_app, Cursors).write(wanted.position(f"players {text}", last))
 
     return cursor_at
 

@@ -30,6 +30,8 @@ STOP_SECONDS = 60
 WATCH_SECONDS = 1.0
 LONGEST_WATCH_SECONDS = 30.0
 LARGEST_LOG = 1024 * 1024
+# Releases before 0.2.0 call it so; with another name, two of them would run two supervisors.
+SUPERVISOR_LOCK = "guardian.lock"
 # Held by the watching thread while it may hold another lock, such as that of a log handler, and
 # before a fork: the child would inherit that lock as locked for ever. (Starting the supervisor by
 # subprocess does not run these hooks.)
@@ -72,17 +74,17 @@ class Lease:
         self._watch.join()
         self._users.close()
         deadline = time.monotonic() + STOP_SECONDS
-        while is_locked(self.folder / "supervisor.lock") and time.monotonic() < deadline:
+        while is_locked(self.folder / SUPERVISOR_LOCK) and time.monotonic() < deadline:
             if is_shared(self.folder / "users.lock"):
                 return
             time.sleep(0.02)
 
     def _find_or_start(self) -> dict[str, Any]:
-        is_ours = not is_locked(self.folder / "supervisor.lock")
+        is_ours = not is_locked(self.folder / SUPERVISOR_LOCK)
         if is_ours:
             self._start_supervisor()
         deadline = time.monotonic() + START_SECONDS
-        while is_locked(self.folder / "supervisor.lock") and time.monotonic() < deadline:
+        while is_locked(self.folder / SUPERVISOR_LOCK) and time.monotonic() < deadline:
             if state := read_state(self.folder):
                 if is_ours and state.get("warning"):
                     log.warning("The embedded MongoDB: %s", state["warning"])
@@ -104,7 +106,7 @@ class Lease:
 
     def _check_supervisor(self, was_up: bool) -> bool:
         """Tell whether the server is up, and start a supervisor if there is none."""
-        if not is_locked(self.folder / "supervisor.lock"):
+        if not is_locked(self.folder / SUPERVISOR_LOCK):
             log.warning("The embedded MongoDB has lost its supervisor; another is started.")
             self._start_supervisor()
             return False

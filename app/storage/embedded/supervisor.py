@@ -25,6 +25,8 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
 REPLICA_SET = "quartermaster"
+# As lease.py has it.
+SUPERVISOR_LOCK = "guardian.lock"
 NOT_YET_INITIALIZED = 94
 LOCK_SECONDS = 0.5
 START_SECONDS = 45
@@ -45,7 +47,7 @@ LITTLE_SPACE = 300 * 1024 * 1024
 
 
 def main(folder: Path, mongod: str, cache_gb: str) -> int:
-    supervisor_lock = (folder / "supervisor.lock").open("a")
+    supervisor_lock = (folder / SUPERVISOR_LOCK).open("a")
     users_lock = (folder / "users.lock").open("a")
     if not _lock_within(supervisor_lock, LOCK_SECONDS):
         return 0  # another supervisor was faster, and serves this program as well
@@ -118,7 +120,9 @@ class Server:
             if former:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(former, signal_)
-            _lock_within(self._lock, STOP_SECONDS)
+            if _lock_within(self._lock, STOP_SECONDS):
+                return
+        raise SystemExit("the mongod of a killed supervisor does not end, and has the data.")
 
     def start(self) -> None:
         """Start on the former port, which the clients of a crashed server still use, or another."""
