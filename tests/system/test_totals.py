@@ -58,8 +58,7 @@ def app(tmp_path):
         )
     )
     app.port = port
-    yield app
-    service(app, Storage).close()
+    return app
 
 
 def test_the_total_is_right_after_a_crash_although_the_address_is_the_same(app, tmp_path):
@@ -86,3 +85,5 @@ def test_the_total_is_right_after_a_crash_although_the_address_is_the_same(app, 
         assert totals(headers) == [27, 1]
         world.db.players.delete_one({})
         wait_until(lambda: totals(headers) == [26, 1])
+        # While the server is there: without one, the client would look for it for a minute.
+        service(app, Storage).close()
