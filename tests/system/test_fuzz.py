@@ -24,7 +24,7 @@ def summary(tmp_path_factory, mongodb_uri):
     folder = tmp_path_factory.mktemp("fuzz")
     database = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": "fuzz"}
     with fuzzable(folder, **database) as server:
-        yield fuzz(server, 10, folder)
+        yield fuzz(server, 20, folder)
     with MongoClient(mongodb_uri) as client:
         client.drop_database("fuzz")
 
