@@ -329,7 +329,7 @@ def change_others(db, rng):
         )
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 10**6),
     order=st.sampled_from(list(ORDERS)),

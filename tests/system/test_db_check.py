@@ -148,9 +148,12 @@ def test_indexes_and_validators_that_are_missing_are_faults(check, unprepared_db
 
 def test_a_database_that_is_older_is_a_fault_until_it_is_brought_up_to_date(check, unprepared_db):
     unprepared_db.schema.delete_many({})
+    older = {"_id": guid(), "SlotCount": 1, "Slots": {}}
+    unprepared_db.bags.insert_one(older, bypass_document_validation=True)
     code, lines = check()
     assert code == 1
     assert lines[0] == f"schema: SchemaVersion is 0, not {CURRENT} (can be repaired)"
+    assert not any(older["_id"] in line for line in lines), "db init would bring it up to date"
     assert lines[-1].startswith("The database 'quartermaster' (SchemaVersion 0): ")
     assert check("--repair")[0] == 0
 

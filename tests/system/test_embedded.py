@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
-from app.storage.embedded import supervisor
+from app.storage.embedded import lease, supervisor
 from app.storage.embedded.lease import Lease, read_state
 from app.storage.embedded.mongod import NoMongod, find_mongod, first_that_runs
 from tests.system.programs import answers, processes_with, serving, wait_until
@@ -349,3 +349,8 @@ def test_a_file_of_somebody_else_is_copied_to_get_one(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "chmod", chmod)
     assert find_mongod(str(program), folder) == folder / "mongod"
+
+
+def test_the_lock_of_the_supervisor_has_the_name_that_former_releases_know():
+    """By another name, a newer command would stop the MongoDB of an older program."""
+    assert lease.SUPERVISOR_LOCK == supervisor.SUPERVISOR_LOCK == "guardian.lock"
