@@ -122,9 +122,11 @@ def shut_down(*sockets):
 
 def read_request(stream):
     """Return the path, the head and the body of the next HTTP request, or None at the end."""
-    lines = list(iter(stream.readline, b"\r\n"))
-    if not lines or not lines[0]:
-        return None
+    lines = []
+    while (line := stream.readline()) != b"\r\n":
+        if not line:  # the client has closed the connection
+            return None
+        lines.append(line)
     length = next((int(v) for n, _, v in fields(lines) if n.lower() == b"content-length"), 0)
     return lines[0].split()[1].decode(), b"".join(lines) + b"\r\n", stream.read(length)
 
