@@ -151,6 +151,7 @@ OVERRIDDEN = {
         "gunicorn.workers.gthread.ThreadWorker.enqueue_req": "self, conn",
         "gunicorn.workers.gthread.ThreadWorker.handle": "self, conn",
         "gunicorn.workers.gthread.ThreadWorker.handle_exit": "self, sig, frame",
+        "gunicorn.workers.gthread.ThreadWorker.handle_quit": "self, sig, frame",
         "gunicorn.workers.gthread.ThreadWorker.handle_request": "self, req, conn",
         "gunicorn.workers.gthread.ThreadWorker.init_process": "self",
         "gunicorn.workers.gthread.ThreadWorker.murder_keepalived": "self, force",

@@ -9,6 +9,8 @@ import time
 from collections import deque
 from typing import Any
 
+from gunicorn.workers.gthread import ThreadWorker
+
 from app import metrics
 from app.http.application import arrived_at
 from app.server.connection import Connection, Phase
@@ -95,6 +97,15 @@ class Worker(LoopWorker):
     def handle_exit(self, sig: int, frame: Any) -> None:
         self._drain()
         self.method_queue.defer(lambda: None)  # Wakes the loop.
+
+    def handle_quit(self, sig: int, frame: Any) -> None:
+        """End at once.
+
+        gunicorn's threaded worker would shut its thread pool down here. The signal may arrive
+        while this thread holds the pool's lock in submit(), and would wait for itself until the
+        master kills the worker. The pool ends with the interpreter.
+        """
+        super(ThreadWorker, self).handle_quit(sig, frame)
 
     def murder_keepalived(self, force: bool = False) -> None:
         """End when draining is complete; connections without a request do not delay that."""
