@@ -6,7 +6,6 @@ import http.client
 import itertools
 import os
 import random
-import resource
 import signal
 import socket
 import subprocess
@@ -15,8 +14,9 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
+
+from tests.system import fork_server
 
 PROGRAM = str(Path(sys.executable).with_name("quartermaster"))
 
@@ -29,35 +29,29 @@ def environment(folder, **settings):
 
 def run(folder, *arguments, stdin="", **settings):
     """Run a command to its end."""
-    return subprocess.run(
-        [PROGRAM, *arguments],
-        env=environment(folder, **settings),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=120,
+    return fork_server.run([PROGRAM, *arguments], environment(folder, **settings), stdin, 120)
+
+
+def execute(command, env, log):
+    """Start the program by its command, as a user does. A fork of the fork server is cheaper."""
+    return subprocess.Popen(
+        command,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
     )
 
 
 @contextmanager
-def serving(folder, *arguments, port=None, files=None, **settings):
-    """Serve until the block ends, and give the process with its address.
-
-    The soft and the hard limit of open files may be other than ours.
-    """
+def serving(folder, *arguments, port=None, start=fork_server.start, **settings):
+    """Serve until the block ends, and give the process with its address."""
     port = port or free_port()
-    limit = partial(resource.setrlimit, resource.RLIMIT_NOFILE, files) if files else None
     output = Path(folder) / "output.txt"
+    command = [PROGRAM, "serve", "--port", str(port), *arguments]
     with output.open("wb") as log:
-        process = subprocess.Popen(
-            [PROGRAM, "serve", "--port", str(port), *arguments],
-            env=environment(folder, **settings),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=limit,
-        )
+        process = start(command, environment(folder, **settings), log)
     process.base, process.port, process.output = f"http://127.0.0.1:{port}", port, output
     process.socket = settings.get("SOCKET")
 

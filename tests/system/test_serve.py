@@ -15,6 +15,7 @@ import pytest
 
 from tests.factories import make_user, sha256
 from tests.system.programs import (
+    execute,
     free_port,
     processes_with,
     run,
@@ -43,7 +44,7 @@ def total(server):
 
 
 def test_the_demo_is_served_and_ctrl_c_leaves_nothing_behind(tmp_path):
-    with serving(tmp_path, "--demo") as server:
+    with serving(tmp_path, "--demo", start=execute) as server:
         assert total(server) == 500
         assert f"serves {server.base}" in server.output.read_text()
         assert f"{server.base}/api/docs" in server.output.read_text()
@@ -70,7 +71,7 @@ def test_a_second_start_keeps_the_data(tmp_path):
 
 
 def test_a_killed_program_starts_again_with_everything_written_before(tmp_path):
-    with serving(tmp_path, "--demo") as server:
+    with serving(tmp_path, "--demo", start=execute) as server:
         account = ("Zoe", "--email", "z@example.com", "--password-stdin")
         assert run(tmp_path, "user", "create", *account, stdin="secret").returncode == 0
         os.kill(server.pid, signal.SIGKILL)

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ import trustme
 from pymongo import MongoClient
 
 from tests.factories import sha256
+from tests.system.fork_server import start
 from tests.system.programs import environment, free_port, serving, wait_until, workers_of
 from tests.system.test_connections import busy, sign_in
 
@@ -160,7 +162,7 @@ def test_an_answer_that_is_read_slowly_comes_whole(server):
 def test_silent_connections_beyond_the_limit_of_files_hold_nobody_up(tmp_path, database):
     limits = (64, 400)
     settings = {**SETTINGS, "MONGODB_URI": database}
-    with serving(tmp_path, "--demo", files=limits, **settings) as server:
+    with serving(tmp_path, "--demo", start=partial(start, files=limits), **settings) as server:
         assert "400 open files leaves a worker 234 connections instead of 1000" in (
             server.output.read_text()
         )
@@ -192,7 +194,7 @@ def processor_seconds(pid):
 
 def test_a_worker_without_files_lives_on_and_does_not_spin(tmp_path, database):
     settings = {**SETTINGS, "MONGODB_URI": database, "CONNECTIONS": "100"}
-    with serving(tmp_path, "--demo", files=(400, 400), **settings) as server:
+    with serving(tmp_path, "--demo", start=partial(start, files=(400, 400)), **settings) as server:
         [worker] = workers_of(server)
         ask(server)
         leave_free(worker, 5)

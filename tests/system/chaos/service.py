@@ -6,15 +6,23 @@ import http.client
 import json
 import os
 import signal
-import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
 from tests.factories import sha256
+from tests.system import fork_server
 from tests.system.chaos.network import LOOPBACK
-from tests.system.programs import PROGRAM, environment, exchange, free_port, run, wait_until
+from tests.system.programs import (
+    PROGRAM,
+    environment,
+    exchange,
+    execute,
+    free_port,
+    run,
+    wait_until,
+)
 
 NAME, PASSWORD = "stormcaller", "secret"
 SECRET = "a secret that only the storms use: 32+ long"
@@ -40,15 +48,13 @@ class Service:
 
     def start(self):
         """Start, and wait for the first answer, whatever it says."""
+        # In another network or with another clock, it has to be executed.
+        is_elsewhere = self._preload or self.node is not LOOPBACK
+        start = execute if is_elsewhere else fork_server.start
+        command = self.node.inside([PROGRAM, "serve", "--port", str(self.port)])
+        env = {**environment(self.folder, **self.settings), **self._preload}
         with self.output.open("ab") as log:
-            self._process = subprocess.Popen(
-                self.node.inside([PROGRAM, "serve", "--port", str(self.port)]),
-                env={**environment(self.folder, **self.settings), **self._preload},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            self._process = start(command, env, log)
         wait_until(lambda: self.status("/healthz") == 200, self.output)
 
     def wait_until_ready(self):
