@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import pytest
 from pymongo import MongoClient
+from selenium import webdriver
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+WINDOW = (1400, 2000)
 
 
 @pytest.fixture(scope="module")
@@ -13,3 +20,39 @@ def database(request, mongodb_uri):
     yield {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": name}
     with MongoClient(mongodb_uri) as client:
         client.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    """Chromium, started once."""
+    if not (BROWSER and DRIVER):
+        pytest.skip("no browser is installed: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    options.add_argument("--headless=new")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
+    options.add_argument("--disable-dev-shm-usage")
+    if os.geteuid() == 0:  # to whom Chromium refuses its sandbox
+        options.add_argument("--no-sandbox")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    chromium = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+    yield chromium
+    chromium.quit()
+
+
+@pytest.fixture
+def browser(chromium):
+    """A new tab in a browser that knows nothing: no cookie, nothing cached, nothing logged."""
+    former = chromium.window_handles
+    chromium.switch_to.new_window("tab")
+    tab = chromium.current_window_handle
+    for handle in former:
+        chromium.switch_to.window(handle)
+        chromium.close()
+    chromium.switch_to.window(tab)
+    chromium.set_window_size(*WINDOW)
+    chromium.execute_cdp_cmd("Network.clearBrowserCookies", {})
+    chromium.execute_cdp_cmd("Network.clearBrowserCache", {})
+    for log in ("browser", "performance"):
+        chromium.get_log(log)
+    return chromium

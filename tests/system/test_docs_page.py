@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import urllib.error
 import urllib.request
 
 import pytest
-from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support import expected_conditions as expected
 from selenium.webdriver.support.ui import WebDriverWait
 
 from app.openapi.examples import ITEM, PLAYER, PLAYER_ID
 from tests.system.programs import run, serving, wait_until
-
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-
-pytestmark = pytest.mark.skipif(
-    not (BROWSER and DRIVER),
-    reason="no browser is installed: apt-get install chromium chromium-driver",
-)
 
 
 @pytest.fixture(scope="module")
@@ -31,22 +21,6 @@ def server(tmp_path_factory, database):
     folder = tmp_path_factory.mktemp("docs")
     with serving(folder, "--demo", "--workers", "1", **settings) as server:
         yield server
-
-
-@pytest.fixture
-def browser(tmp_path):
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    options.add_argument("--headless=new")
-    options.add_argument(f"--user-data-dir={tmp_path}")
-    options.add_argument("--window-size=1400,2000")
-    options.add_argument("--disable-dev-shm-usage")
-    if os.geteuid() == 0:  # to whom Chromium refuses its sandbox
-        options.add_argument("--no-sandbox")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    browser = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
-    yield browser
-    browser.quit()
 
 
 class Page:

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import pytest
 from pymongo import monitoring
 
 import config
 from app import create_app
-from app.demo.seed import seed_world
-from app.demo.world import player_name
+from app.database import COLLECTIONS
+from app.demo.world import World, player_name
 from app.http.cursors import Cursors
+from app.keys import name_key, name_tails
+from app.players.domain import EMBEDDED
 from app.players.store import ORDERS as PLAYER_ORDERS
+from app.storage import bulk
 from app.storage.client import Storage
-from app.users.passwords import Passwords
+from app.storage.schema.collections import init_database
+from tests import factories
 from tests.applications import service
-from tests.factories import World, guid, numbered_guid
+from tests.factories import guid, numbered_guid
 
 COUNT = 200_000
+
+
+def crowd(now):
+    """Yield players of the demo world who own nothing, and share all but their names with some."""
+    nothing = {name: {} for name in EMBEDDED}
+    alike = [player | nothing for player in World(1000, now, "").players(2000)]
+    for number in range(COUNT):
+        name = player_name(number)
+        key = name_key(name)
+        yield {
+            **alike[number % len(alike)],
+            "_id": numbered_guid(number),
+            "Name": name,
+            "NameKey": key,
+            "NameTails": name_tails(key),
+        }
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +56,9 @@ def large_app(mongodb_uri):
     )
     app = create_app(settings)
     storage = service(app, Storage)
-    seed_world(storage, service(app, Passwords), COUNT, 1000)
+    for _ in bulk.add_missing(storage.db.players, crowd(datetime.now(timezone.utc))):
+        pass
+    init_database(storage.db, COLLECTIONS)
     yield app
     storage.client.drop_database("large")
     storage.close()
@@ -44,7 +68,7 @@ def large_app(mongodb_uri):
 def profiled(large_app):
     """Make a request, and return the commands that it cost on the server."""
     db = service(large_app, Storage).db
-    client, headers = large_app.test_client(), World(large_app).headers()
+    client, headers = large_app.test_client(), factories.World(large_app).headers()
     client.get("/api/v1/players", headers=headers)  # what a worker learns once and keeps
 
     def profiled(path, method="GET", body=None):
@@ -283,7 +307,7 @@ def warm(mongodb_uri, large_app):
             ACCESS_TOKEN_SECONDS=3600,
         )
         app = create_app(settings)
-    client, headers = app.test_client(), World(app).headers()
+    client, headers = app.test_client(), factories.World(app).headers()
     give = {"itemid": guid(), "quantity": 1}
     client.post(f"/api/v1/players/{player_name(7)}/items/give", json=give, headers=headers)
     yield sent, client, headers
