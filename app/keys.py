@@ -78,11 +78,10 @@ def domain_as_sent(domain: str) -> str:
     if len(domain) > LONGEST_DOMAIN:
         return ""
     try:
-        if not domain.isascii():
-            return idna.encode(domain, uts46=True).decode()
+        encoded = domain if domain.isascii() else idna.encode(domain, uts46=True).decode()
     except idna.IDNAError:
         return ""
-    labels = domain.lower().split(".")
+    labels = encoded.lower().split(".")
     return ".".join(labels) if all(0 < len(label) < 64 for label in labels) else ""
 
 
