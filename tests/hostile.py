@@ -72,6 +72,7 @@ HOSTS = ["Host", "X-Forwarded-Host", "X-Host", "X-Forwarded-Server", "X-Original
 class Hostile(NamedTuple):
     """A request, and the status that it must be answered with."""
 
+    operation: str
     name: str
     method: str
     path: str
@@ -105,7 +106,8 @@ class Operation:
         body = json.dumps(self.example).encode() if body is None and self.example else body
         kind = type if body is not None else None
         name = f"{self.name} {about}"
-        return Hostile(name, self.method, path or self.path(), status, body, kind, **more)
+        path = path or self.path()
+        return Hostile(self.name, name, self.method, path, status, body, kind, **more)
 
     def with_field(self, name, raw):
         """Return the example with one field as it is written here, JSON or not."""
