@@ -70,6 +70,7 @@ class Service:
         """Kill the whole of it at once, as a power cut would."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        wait_until(lambda: not _is_alive(self._process.pid))  # whose workers hold the port
 
     def restart(self):
         self.stop()
@@ -130,6 +131,15 @@ class Service:
     def tracebacks(self):
         """Return how often it wrote one, which it does for its own bugs alone."""
         return self.output.read_text(errors="replace").count("Traceback")
+
+
+def _is_alive(group):
+    """Tell whether any process of a process group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @contextmanager
