@@ -22,6 +22,10 @@ EXAMPLES ?= 300
 # and the others add little: they start programs, or repeat the same on MongoDB.
 COVERED ?= -n 2 --dist loadfile -m 'not mongodb' tests/domain tests/api
 
+# Bytecode is written whatever the environment says, as images often do: without it, every program that the
+# tests start compiles all that it imports, which takes longer than to import it.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 # One lock for every Python that is supported and every platform, with hashes and without an index.
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --upgrade --quiet
