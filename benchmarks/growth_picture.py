@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from benchmarks.crowd import CLIENTS
 from benchmarks.growth_report import FLAT, WALK, Growth, is_flat
 from benchmarks.themes import Theme, bare, bars
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Bars longer than this, relative to the smallest world, are cut; the figure beside has the length.
 LONGEST = 3.0
@@ -19,6 +22,8 @@ LEFT, SPLIT, RIGHT = 0.165, 0.56, 0.725
 
 def draw(growth: Growth, theme: Theme) -> Figure:
     """Return the picture of a run."""
+    from matplotlib.figure import Figure
+
     cells, each = growth.cells, len(growth.sizes) * BAR
     height = HEAD + FOOT + len(cells) * (each + GAP)
     figure = Figure(figsize=(WIDTH, height))

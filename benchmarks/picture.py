@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from benchmarks.cells import CELLS, Cell
 from benchmarks.samples import Run
 from benchmarks.targets import FLOOR, MEMORY_MB, OURS, SHARED_CELLS
 from benchmarks.themes import Theme, bars
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 NAMES = {
     OURS: "Quartermaster",
@@ -29,6 +32,8 @@ BAR, GAP, HEAD, FOOT, WIDTH = 0.2, 0.34, 1.5, 0.72, 10.0
 
 def draw(run: Run, theme: Theme) -> Figure:
     """Return the picture of a run."""
+    from matplotlib.figure import Figure
+
     cells = [cell for cell in CELLS if cell.key in SHARED_CELLS and run.of(OURS, cell.key)]
     counts = [len(_servers(run, cell)) for cell in cells] or [1]
     height = HEAD + FOOT + sum(count * BAR + GAP for count in counts)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+# Importing it takes longer than all that the tests of the benches import beside it.
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # The fixed salt and the missing date make the same figures the same file. Text stays text.
 SETTINGS = {
@@ -59,6 +60,8 @@ DARK = Theme(
 
 def write(draw: Callable[[Theme], Figure], folder: Path, name: str) -> None:
     """Write a picture once for each theme."""
+    import matplotlib
+
     with matplotlib.rc_context(SETTINGS):
         for theme in (LIGHT, DARK):
             path = folder / f"{name}{theme.suffix}.svg"
