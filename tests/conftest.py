@@ -18,6 +18,7 @@ from tests.applications import Applications, empty, service
 from tests.callers import Caller
 from tests.ci import pytest_sessionfinish  # noqa: F401 (a hook)
 from tests.factories import World
+from tests.garbage import pytest_collection_finish  # noqa: F401 (a hook)
 
 # Time says nothing about a law: a busy machine must not fail a test.
 hypothesis_settings.register_profile(
