@@ -46,6 +46,10 @@ class Page:
 
     def sign_in(self, name, password):
         self.click("button.authorize")
+        self.enter(name, password)
+
+    def enter(self, name, password):
+        """Fill in the open dialog, and send it."""
         self.type("#sign-in [name=username]", name)
         self.type("#sign-in [name=password]", password)
         self.click("#by-password button.main")
@@ -76,7 +80,7 @@ class Page:
         return status.split()[0], json.loads(body)
 
 
-def test_somebody_signs_in_on_the_page_and_executes_calls(server, browser):
+def test_somebody_signs_in_executes_calls_and_signs_out_for_everybody(server, browser):
     page = Page(browser, server.base)
     page.sign_in("demo", "demo")
     page.wait_for_lock("locked")
@@ -90,9 +94,19 @@ def test_somebody_signs_in_on_the_page_and_executes_calls(server, browser):
     status, more = page.execute("giveItem")
     assert status == "200"
     assert more["quantity"]["total"] == given["quantity"]["total"] + 5
+    kept = page.kept()
+    page.click("button.authorize")
+    assert "demo" in page.text("#signed-in")
+    page.click("#signed-in button")
+    page.wait_for_lock("unlocked")
+    assert page.kept() is None
+    wait_until(lambda: is_denied(server, kept["accessToken"]))
+    assert not browser.find_element(By.ID, "ended").is_displayed()
 
 
-def test_authorize_asks_for_a_username_and_a_password_and_nothing_else(server, browser):
+def test_authorize_asks_for_a_username_and_a_password_alone_and_tells_of_a_wrong_one(
+    server, browser
+):
     page = Page(browser, server.base)
     browser.set_window_size(400, 500)
     page.click("button.authorize")
@@ -100,6 +114,8 @@ def test_authorize_asks_for_a_username_and_a_password_and_nothing_else(server, b
     asked = [field for field in fields if field.is_displayed() and is_on_top(browser, field)]
     assert [field.get_attribute("name") for field in asked] == ["username", "password"]
     assert browser.switch_to.active_element == asked[0]
+    page.enter("demo", "nonsense")
+    assert "The username or the password is wrong." in page.text("#fault")
 
 
 def is_on_top(browser, element):
@@ -164,55 +180,29 @@ def assert_ended(page):
     assert page.browser.switch_to.active_element.get_attribute("name") == "username"
 
 
-def test_a_sign_in_that_was_revoked_is_said_to_have_ended(server, browser):
+def test_a_sign_in_or_an_access_token_that_was_revoked_is_said_to_have_ended(
+    server, browser, database
+):
     page = Page(browser, server.base)
     page.sign_in("demo", "demo")
     page.wait_for_lock("locked")
     assert page.execute("getPlayer")[0] == "200"
     revoke(server, "demo", page.kept()["accessToken"])
     assert_ended(page)
-
-
-def test_an_access_token_will_do_until_it_ends(server, browser, database):
     token = run(server.output.parent, "token", "demo", **database).stdout.strip()
-    page = Page(browser, server.base)
-    page.click("button.authorize")
     page.click("#sign-in summary")
     page.type("#sign-in [name=token]", token)
     page.click("#by-token button")
     page.wait_for_lock("locked")
+    assert not browser.find_element(By.ID, "ended").is_displayed()
     assert page.execute("getPlayer")[0] == "200"
     revoke(server, "demo", token)
     assert_ended(page)
 
 
-def test_signing_out_ends_the_sign_in_for_everybody(server, browser):
-    page = Page(browser, server.base)
-    page.sign_in("demo", "demo")
-    page.wait_for_lock("locked")
-    kept = page.kept()
-    page.click("button.authorize")
-    assert "demo" in page.text("#signed-in")
-    page.click("#signed-in button")
-    page.wait_for_lock("unlocked")
-    assert page.kept() is None
-    wait_until(lambda: is_denied(server, kept["accessToken"]))
-    assert not browser.find_element(By.ID, "ended").is_displayed()
-
-
-def test_a_call_without_signing_in_is_refused_on_the_page(server, browser):
-    status, body = Page(browser, server.base).execute("getPlayer")
-    assert status == "401"
-    assert body == {"Message": "Authorization has been denied for this request."}
-
-
-def test_a_wrong_password_is_told_on_the_page(server, browser):
-    page = Page(browser, server.base)
-    page.sign_in("demo", "nonsense")
-    assert "The username or the password is wrong." in page.text("#fault")
-
-
-def test_the_page_asks_nobody_but_us_and_logs_no_fault(server, browser):
+def test_the_page_asks_nobody_but_us_logs_no_fault_and_is_refused_without_a_sign_in(
+    server, browser
+):
     page = Page(browser, server.base)
     assert "Give an item to a player" in page.text("#operations-Players-giveItem")
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
@@ -226,3 +216,6 @@ def test_the_page_asks_nobody_but_us_and_logs_no_fault(server, browser):
     assert [url for url in sent if not url.startswith((server.base, "data:"))] == []
     faults = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
     assert faults == []
+    status, body = page.execute("getPlayer")
+    assert status == "401"
+    assert body == {"Message": "Authorization has been denied for this request."}
