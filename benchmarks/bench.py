@@ -116,8 +116,10 @@ def measure(run: Run, round_: int, cell: Cell, served: Running, data: Path) -> S
     requests = [served.server.request(request) for request in cell.requests(world)]
     check_answers(cell, served, requests)
     file = load.write_requests(data / "requests.txt", requests)
-    load.run(served.base, file, served.token, min(WARM_UP_SECONDS, run.seconds))
-    time.sleep(SETTLE_SECONDS)
+    # A shorter run is a quick look, which needs no warm-up.
+    if run.seconds >= WARM_UP_SECONDS:
+        load.run(served.base, file, served.token, WARM_UP_SECONDS)
+        time.sleep(SETTLE_SECONDS)
     if cell.effects:
         world.reset()
     workers = served.workers(WORKERS)
