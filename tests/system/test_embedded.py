@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,29 +30,43 @@ time.sleep(600)
 """
 
 
-@pytest.fixture
-def holder(tmp_path):
-    """Another program that uses the embedded server of this folder."""
+@contextmanager
+def holding(folder):
+    """Run another program that uses the embedded server of this folder."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)],
+        [sys.executable, "-c", HOLD, str(folder)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
     )
-    process.uri = process.stdout.readline().strip()
+    process.uri, process.folder = process.stdout.readline().strip(), folder
     yield process
     process.kill()
     process.wait()
     process.stdout.close()
-    wait_until(lambda: not processes_with(str(tmp_path)))
+    wait_until(lambda: not processes_with(str(folder)))
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """A program of the test's own, which may be killed, and its server too."""
+    with holding(tmp_path) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def steady(tmp_path_factory):
+    """A program that tests share which leave it and its server alone."""
+    with holding(tmp_path_factory.mktemp("steady")) as process:
+        yield process
 
 
 def is_running(folder):
     return bool(processes_with(f"{folder}/mongodb/data"))
 
 
-def test_it_is_a_replica_set_of_one_on_loopback(holder):
-    with MongoClient(holder.uri) as client:
+def test_it_is_a_replica_set_of_one_on_loopback(steady):
+    with MongoClient(steady.uri) as client:
         hello = client.admin.command("hello")
         assert hello["isWritablePrimary"]
         assert hello["hosts"] == [hello["me"]]
@@ -60,11 +74,11 @@ def test_it_is_a_replica_set_of_one_on_loopback(holder):
         assert options["bindIp"] == "127.0.0.1"
 
 
-def test_a_second_program_finds_the_running_server(holder, tmp_path):
-    lease = Lease(str(tmp_path))
-    assert lease.uri == holder.uri
+def test_a_second_program_finds_the_running_server(steady):
+    lease = Lease(str(steady.folder))
+    assert lease.uri == steady.uri
     lease.close()
-    assert is_running(tmp_path)
+    assert is_running(steady.folder)
 
 
 def test_whoever_leaves_last_turns_it_off(holder, tmp_path):
@@ -166,8 +180,8 @@ def test_nobody_brings_a_supervisor_back_that_has_done_its_work(tmp_path):
     wait_until(lambda: not processes_with(str(tmp_path / "mongodb")))
 
 
-def test_a_forked_process_watches_nothing(tmp_path):
-    lease = Lease(str(tmp_path))
+def test_a_forked_process_watches_nothing(steady):
+    lease = Lease(str(steady.folder))
     read, write = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # newer Pythons warn of any fork beside threads

@@ -43,6 +43,15 @@ def total(server):
     return request(f"{server.base}/api/v1/players", sign_in(server))["Total"]
 
 
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """A server that is only asked, and by nobody made to end."""
+    folder = tmp_path_factory.mktemp("demo")
+    with serving(folder, "--demo") as server:
+        server.folder = folder
+        yield server
+
+
 def test_the_demo_is_served_and_ctrl_c_leaves_nothing_behind(tmp_path):
     with serving(tmp_path, "--demo", start=execute) as server:
         assert total(server) == 500
@@ -56,12 +65,11 @@ def test_the_demo_is_served_and_ctrl_c_leaves_nothing_behind(tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
-def test_the_lines_of_the_banner_work_when_pasted(tmp_path):
-    with serving(tmp_path, "--demo") as server:
-        banner = server.output.read_text()
-        lines = banner[banner.index("  TOKEN=") : banner.index("Ctrl-C")]
-        pasted = subprocess.run(["sh", "-c", lines], capture_output=True, text=True, check=True)
-        assert json.loads(pasted.stdout)["Total"] == 500
+def test_the_lines_of_the_banner_work_when_pasted(demo):
+    banner = demo.output.read_text()
+    lines = banner[banner.index("  TOKEN=") : banner.index("Ctrl-C")]
+    pasted = subprocess.run(["sh", "-c", lines], capture_output=True, text=True, check=True)
+    assert json.loads(pasted.stdout)["Total"] == 500
 
 
 def test_a_second_start_keeps_the_data(tmp_path):
@@ -82,22 +90,20 @@ def test_a_killed_program_starts_again_with_everything_written_before(tmp_path):
         assert run(tmp_path, "api", "roles", "Zoe").stdout == "Zoe: no roles\n"
 
 
-def test_commands_in_another_terminal_find_the_running_server(tmp_path):
-    with serving(tmp_path, "--demo") as server:
-        token = run(tmp_path, "token", "demo").stdout.strip()
-        assert request(f"{server.base}/api/v1/players", token)["Total"] == 500
-        assert run(tmp_path, "seed", "--players", "510").returncode == 0
-        wait_until(lambda: total(server) == 510)
+def test_commands_in_another_terminal_find_the_running_server(demo):
+    token = run(demo.folder, "token", "demo").stdout.strip()
+    assert request(f"{demo.base}/api/v1/players", token)["Total"] == 500
+    assert run(demo.folder, "seed", "--players", "510").returncode == 0
+    wait_until(lambda: total(demo) == 510)
 
 
-def test_a_second_server_on_the_same_data_is_refused_in_a_sentence(tmp_path):
-    with serving(tmp_path) as server:
-        refused = run(tmp_path, "serve", "--port", str(free_port()))
-        assert refused.returncode == 1
-        assert refused.stderr == (
-            f"Error: Another quartermaster (process {server.pid}) already serves {tmp_path}; "
-            "stop it, or choose another folder with QM_DATA_DIR.\n"
-        )
+def test_a_second_server_on_the_same_data_is_refused_in_a_sentence(demo):
+    refused = run(demo.folder, "serve", "--port", str(free_port()))
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"Error: Another quartermaster (process {demo.pid}) already serves {demo.folder}; "
+        "stop it, or choose another folder with QM_DATA_DIR.\n"
+    )
 
 
 def test_a_reload_leaves_it_able_to_stop(tmp_path):
@@ -143,10 +149,10 @@ def test_a_busy_port_is_named_with_the_way_to_choose_another(tmp_path):
     assert not processes_with(str(tmp_path))
 
 
-def test_a_unix_socket_is_served_to_our_group_alone_and_gone_afterwards(tmp_path):
+def test_a_unix_socket_is_served_to_our_group_alone_and_gone_afterwards(tmp_path, database):
     path = tmp_path / "app.sock"
     settings = {"SOCKET": str(path), "TRUSTED_PROXIES": "1"}
-    with serving(tmp_path, **settings) as server:
+    with serving(tmp_path, **settings, **database) as server:
         assert f"serves the Unix socket {path}\n" in server.output.read_text()
         assert stat.S_IMODE(path.stat().st_mode) == 0o770
         refused = run(tmp_path, "serve", **settings, MONGODB_URI="mongodb://127.0.0.1:1")
