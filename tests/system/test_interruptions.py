@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from functools import partial
+from functools import cache, partial
 
 import pytest
 from click.testing import CliRunner
@@ -66,6 +66,7 @@ def count(db, where, limit):
     return db.players.count_documents(where, limit=limit)
 
 
+@cache
 def world():
     made = World(10, NOW, None)
     return list(made.users()), list(made.players(PLAYERS)), list(made.bags(PLAYERS))
