@@ -9,7 +9,10 @@ from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.secret import signing_keys
 from app.auth.tokens import AccessTokens
-from app.database import COLLECTIONS
+from app.database import COLLECTIONS, SUBJECTS
+from app.history import routes as history
+from app.history.store import History
+from app.history.undo import Inverses
 from app.http import address, errors, logs, path_converters, probes
 from app.http.api import Api
 from app.http.application import Application
@@ -29,6 +32,7 @@ from app.storage.client import Storage
 from app.storage.errors import DatabaseError, explain
 from app.storage.limits.attempts import Attempts
 from app.storage.limits.quotas import Quotas
+from app.storage.mover import Mover
 from app.storage.password_costs import PasswordCosts
 from app.storage.schema.preparation import Preparation
 from app.users import routes as users
@@ -69,9 +73,15 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     hashing = ConcurrencyLimit(
         "passwords are being checked", settings.HASH_PLACES, settings.HASH_LINE
     )
+    preparation = Preparation(storage, COLLECTIONS)
+    bags = Bags(storage)
+    catalogue = Catalogue(
+        storage, settings.INVENTORY_SIZE, settings.BANK_SIZE, settings.STACK_LIMIT
+    )
     services = (
         storage,
-        Preparation(storage, COLLECTIONS),
+        preparation,
+        Mover(storage, list(SUBJECTS.values()), preparation.is_ready),
         AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time),
         Cursors(keys),
         Callers(storage, settings.AUTH_CACHE_SECONDS),
@@ -85,8 +95,10 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
             app, ConcurrencyLimit("mails are being sent", settings.MAIL_PLACES, settings.MAIL_LINE)
         ),
         Players(storage, settings.ONLINE_TTL_SECONDS, settings.TOTAL_CACHE_SECONDS),
-        Bags(storage),
-        Catalogue(storage, settings.INVENTORY_SIZE, settings.BANK_SIZE, settings.STACK_LIMIT),
+        bags,
+        catalogue,
+        History(storage, SUBJECTS),
+        Inverses(catalogue.limits, bags.is_filled, settings.SPELLS_SIZE),
     )
     app.extensions[SERVICES] = {type(service): service for service in services}
 
@@ -102,7 +114,17 @@ def failure_limits(settings: Settings) -> dict[str, int]:
 def add_routes(app: Flask) -> None:
     api = Api(app, spec_kwargs=ABOUT)
     path_converters.register(app, api)
-    for blueprint in (players.blp, variables.blp, items.blp, spells.blp, users.blp, oauth.blp):
+    for blueprint in (
+        players.blp,
+        variables.blp,
+        items.blp,
+        spells.blp,
+        history.of_players,
+        users.blp,
+        history.of_users,
+        history.blp,
+        oauth.blp,
+    ):
         api.register_blueprint(blueprint)
     docs_page.register(app, api, guard.public)
     probes.register(app, guard.public, app.extensions[SERVICES][Preparation].check)

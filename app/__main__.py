@@ -16,6 +16,7 @@ from app.cli.accounts import api, token, user
 from app.cli.apidocs import openapi, postman
 from app.cli.data import export, import_records, seed
 from app.cli.database import db
+from app.cli.history import history
 from app.cli.serve import serve
 from app.errors import QuartermasterError
 from app.http.context import SERVICES
@@ -73,7 +74,20 @@ def _offline_settings() -> Settings:
     return config.load({**os.environ, "QM_ENV": "testing"}, MONGODB_URI="mongodb://localhost")
 
 
-for command in (serve, db, seed, import_records, export, user, api, token, openapi, postman):
+COMMANDS = (
+    serve,
+    db,
+    seed,
+    import_records,
+    export,
+    user,
+    api,
+    token,
+    history,
+    openapi,
+    postman,
+)
+for command in COMMANDS:
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -1,38 +1,203 @@
-"""A change to a document: decided by a rule, meant by a caller, applied by the storage. Pure."""
+"""A change to a document: decided by a rule, meant by a caller, told by an entry. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from app.types import Document
 
-# How many changes with an Idempotency-Key a document remembers.
+# What an entry may tell that was done.
+OPERATIONS = (
+    "give",
+    "take",
+    "set-variable",
+    "teach",
+    "forget",
+    "undo",
+    "register",
+    "change-email",
+    "change-password",
+    "mail-reset-code",
+    "reset-password",
+    "revoke-tokens",
+    "grant-role",
+    "revoke-role",
+    "import",
+    "repair",
+)
+# How many entries a document holds before they must have moved to the collection history.
 JOURNAL_LENGTH = 64
 # The fields that the compare-and-swap (app/storage/swap.py) keeps on every document it changes.
-SWAP_FIELDS = ("Version", "Stamp", "Journal", "JournalCount")
+SWAP_FIELDS = ("Version", "LastVersion", "Stamp", "ChangedAt", "Journal", "JournalCount")
+# A ChangedAt further ahead of the clock than this was not written by this program.
+LARGEST_CLOCK_ERROR = timedelta(days=1)
+# The resolution of a BSON date.
+MILLISECOND = timedelta(milliseconds=1)
+# A game may keep megabytes in fields of its own.
+MOST_TOLD = 64 * 1024
+TOO_LARGE = "(too large to be told)"
+
+_ABSENT = object()
 
 
 class Change(NamedTuple):
-    """What a rule decided: the new values of whole fields, and what to tell the caller."""
+    """What a rule decided: the new values of whole fields, and what to tell the caller.
+
+    A change without an entry is bookkeeping, such as the count of wrong codes.
+    """
 
     fields: Mapping[str, Any]
     answer: Any
+    has_entry: bool = True
 
 
 Rule = Callable[[Document], Change]
+
+
+class Origin(NamedTuple):
+    """Who asks for a change, through which door, and why."""
+
+    user_id: str | None
+    name: str
+    via: str
+    request_id: str | None = None
+    reason: str | None = None
 
 
 class Intent(NamedTuple):
     """What a caller is about to do, and how to recognise a repetition of it."""
 
     operation: str
+    origin: Origin
+    arguments: Document = {}
+    # The Idempotency-Key, and a hash of the request that came with it.
     key: str | None = None
     fingerprint: str | None = None
+    # The entry that this change undoes.
+    undoes: Document | None = None
 
 
 class Applied(NamedTuple):
-    """The answer of a change, and whether it was given before."""
+    """The answer of a change, whether it was given before, and the entry of the change.
+
+    There is no entry where nothing changed.
+    """
 
     answer: Any
     replayed: bool = False
+    entry: Document | None = None
+
+
+class SubjectKind:
+    """A kind of documents, and which of their fields history may tell.
+
+    Of a secret field, an entry tells under the given name that it changed, and no value. Nothing is
+    told of a derived field, which follows from others, and of a hidden one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        secret: Mapping[str, str] | None = None,
+        derived: tuple[str, ...] = (),
+        hidden: tuple[str, ...] = (),
+    ) -> None:
+        self.name = name
+        self.secret = secret or {}
+        self.derived = derived
+        self.untold = {*derived, *hidden, *SWAP_FIELDS}
+
+    @property
+    def collection(self) -> str:
+        return f"{self.name}s"
+
+
+def entry_id(kind: str, id_: Any, version: int) -> str:
+    """Return the id of the entry that made this version of a document."""
+    return f"{kind}:{id_}:{version}"
+
+
+def new_entry(
+    kind: SubjectKind,
+    subject: Document,
+    intent: Intent,
+    changes: list[Document],
+    bookkeeping: Mapping[str, Any],
+) -> Document:
+    """Return the entry of a change; bookkeeping holds what the change sets of SWAP_FIELDS."""
+    origin = intent.origin
+    entry = {
+        "_id": entry_id(kind.name, subject["_id"], bookkeeping["Version"]),
+        "At": bookkeeping["ChangedAt"],
+        "Subject": {"Kind": kind.name, "Id": subject["_id"], "Name": subject.get("Name")},
+        "Operation": intent.operation,
+        "By": {"UserId": origin.user_id, "Name": origin.name},
+        "Via": origin.via,
+        "RequestId": origin.request_id,
+        "Reason": origin.reason,
+        "Arguments": intent.arguments,
+        "Changes": changes,
+        "Version": bookkeeping["Version"],
+        "Stamp": bookkeeping["Stamp"],
+        "Number": bookkeeping["JournalCount"],
+    }
+    # What few entries have is left out of the others, and so out of their indexes.
+    if intent.undoes is not None:
+        entry["Undoes"] = intent.undoes["_id"]
+    if intent.key is not None:
+        entry |= {"IdempotencyKey": intent.key, "Fingerprint": intent.fingerprint}
+    return entry
+
+
+def changed_at(now: datetime, last: Any) -> datetime:
+    """Return the time of a change, which is later than that of the document's last one."""
+    now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+    if not isinstance(last, datetime) or last - now > LARGEST_CLOCK_ERROR:
+        return now
+    return max(now, last + MILLISECOND)
+
+
+def field_changes(kind: SubjectKind, old: Document, new: Mapping[str, Any]) -> list[Document]:
+    """Return what an entry tells of a change, map by map entry: Path, Before and After."""
+    changes: list[Document] = []
+    for field, value in new.items():
+        before = old.get(field)
+        if value is before or field in kind.untold:
+            continue
+        if field in kind.secret:
+            if not is_same_value(before, value):
+                changes.append(_changed(kind.secret[field], None, None))
+        elif isinstance(value, dict) and isinstance(before, dict | None) and (before or value):
+            changes += _map_changes(field, before or {}, value)
+        elif not is_same_value(old.get(field, _ABSENT), value):
+            changes.append(_changed(field, before, value))
+    return changes
+
+
+def within_size(changes: list[Document]) -> list[Document]:
+    """Return the changes of a whole document without values that are too large to be kept."""
+    return [
+        _changed(change["Path"], TOO_LARGE, TOO_LARGE) if len(repr(change)) > MOST_TOLD else change
+        for change in changes
+    ]
+
+
+def _map_changes(field: str, old: Document, new: Document) -> Iterable[Document]:
+    for name in {**old, **new}:
+        before, after = old.get(name, _ABSENT), new.get(name, _ABSENT)
+        if before is not after and not is_same_value(before, after):
+            yield _changed(f"{field}.{name}", old.get(name), new.get(name))
+
+
+def _changed(path: str, before: Any, after: Any) -> Document:
+    return {"Path": path, "Before": before, "After": after}
+
+
+def is_same_value(one: Any, other: Any) -> bool:
+    """Tell whether two values are stored alike: in BSON, unlike Python, True, 1 and 1.0 differ."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_same_value, one, other))
+    kinds = [(isinstance(value, bool), isinstance(value, float)) for value in (one, other)]
+    return bool(one == other) and kinds[0] == kinds[1]

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from app.items.domain import BAG_SUBJECT
 from app.items.store import BAGS
 from app.oauth.store import REFRESH_TOKENS
+from app.players import domain as players
 from app.players.store import PLAYERS
+from app.storage.journal import HISTORY
 from app.storage.limits.attempts import ATTEMPTS
 from app.storage.limits.quotas import QUOTAS
 from app.storage.password_costs import PASSWORD_COSTS
 from app.storage.schema.migrations import SCHEMA_VERSIONS
+from app.users import domain as users
 from app.users.store import USERS
 
 COLLECTIONS = (
     PLAYERS,
     BAGS,
     USERS,
+    HISTORY,
     REFRESH_TOKENS,
     QUOTAS,
     PASSWORD_COSTS,
     ATTEMPTS,
     SCHEMA_VERSIONS,
 )
+# The kinds of documents that have a history, by collection.
+SUBJECTS = {kind.collection: kind for kind in (players.SUBJECT, users.SUBJECT, BAG_SUBJECT)}

@@ -28,6 +28,14 @@ class KeyReused(Conflict):
         self.key = key
 
 
+class AlreadyUndone(Conflict):
+    """The change of an entry was undone before."""
+
+    def __init__(self, entry_id: str, by: str) -> None:
+        super().__init__(f"The change {entry_id} was undone already, by {by}.")
+        self.entry_id, self.by = entry_id, by
+
+
 class Damaged(Conflict):
     """The stored document has not the shape that a change needs."""
 

@@ -85,6 +85,11 @@ def domain_as_sent(domain: str) -> str:
     return ".".join(labels) if all(0 < len(label) < 64 for label in labels) else ""
 
 
+def printable(text: str) -> str:
+    """Return a text for a terminal, with newlines and control characters escaped."""
+    return text if text.isprintable() else repr(text)
+
+
 class Lookup(NamedTuple):
     """The lookup key of a path: an id if it is a guid, else a name."""
 

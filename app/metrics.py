@@ -32,7 +32,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 NONE, OTHER, REFUSED = "(none)", "(other)", "(refused)"
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
-FILE_KINDS = ("counter", "histogram", "gauge_livesum")
+FILE_KINDS = ("counter", "histogram", "gauge_livesum", "gauge_livemostrecent")
 # Several times what all label sets need: growing a memory-mapped file on a full disk is a SIGBUS.
 FILE_SIZE = 1 << 20
 
@@ -100,6 +100,25 @@ SWAP_REPLAYS = Counter(
     ["collection"],
     registry=REGISTRY,
 )
+HISTORY_ENTRIES = Counter(
+    "quartermaster_history_entries",
+    "Changes that left an entry of history.",
+    ["operation"],
+    registry=REGISTRY,
+)
+HISTORY_MOVED = Counter(
+    "quartermaster_history_moved",
+    "Entries that moved from a document to the collection history.",
+    ["collection"],
+    registry=REGISTRY,
+)
+HISTORY_LAG = Gauge(
+    "quartermaster_history_lag_seconds",
+    "The age of the oldest entry that has not moved to the collection history.",
+    ["collection"],
+    registry=REGISTRY,
+    multiprocess_mode="livemostrecent",
+)
 MAILS = Counter("quartermaster_mails", "Mails, sent or failed.", ["outcome"], registry=REGISTRY)
 RATE_LIMITED = Counter(
     "quartermaster_rate_limited", "Requests refused by a limit.", ["limit"], registry=REGISTRY
@@ -111,6 +130,9 @@ LABELLED = (
     MONGODB_FAILURES,
     SWAP_RETRIES,
     SWAP_REPLAYS,
+    HISTORY_ENTRIES,
+    HISTORY_MOVED,
+    HISTORY_LAG,
     MAILS,
     RATE_LIMITED,
 )
@@ -198,6 +220,8 @@ def _initialize_to_zero() -> None:
     for collection in ("players", "users"):
         SWAP_RETRIES.labels(collection)
         SWAP_REPLAYS.labels(collection)
+        HISTORY_MOVED.labels(collection)
+        HISTORY_LAG.labels(collection)
     for outcome in ("sent", "failed"):
         MAILS.labels(outcome)
     for limit in ("account", "address", "caller"):

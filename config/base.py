@@ -143,6 +143,11 @@ class Settings:
     # How long after LastSeen a player counts as online; 0: the Online flag alone decides.
     ONLINE_TTL_SECONDS: int = 300
 
+    # How long an entry of history is kept, in days, from its change on; 0: for ever.
+    HISTORY_DAYS: int = 400
+    # Whether a change without a reason in the header X-Reason is refused with 400.
+    REASON_REQUIRED: bool = False
+
     # The lowest level that is logged: DEBUG, INFO, WARNING or ERROR.
     LOG_LEVEL: str = "INFO"
     # The format of log lines: text or json.

@@ -65,7 +65,7 @@ def storage_with(storage, **collections):
         def __getitem__(self, name):
             return collections[name] if name in collections else storage.db[name]
 
-    return SimpleNamespace(db=Replaced(), clock=storage.clock)
+    return SimpleNamespace(db=Replaced(), clock=storage.clock, swapper=storage.swapper)
 
 
 def empty(db):

@@ -15,8 +15,8 @@ ENTRY = {"Operation": "give", "Key": "k", "Answer": {}, "Fingerprint": "f", "At"
 PLAYERS = {
     "no journal": ({"Journal": ABSENT}, "Journal is missing", True),
     "journal map": ({"Journal": {"3": ENTRY}}, "Journal is a map, not a list", True),
-    "journal text": ({"Journal": ["x"]}, "Journal.0 is no entry of a journal", False),
-    "journal twins": ({"Journal": [ENTRY, ENTRY]}, "Journal holds an Idempotency-Key twice", False),
+    "journal text": ({"Journal": ["x"]}, "Journal.0 is no entry of a journal", True),
+    "journal twins": ({"Journal": [ENTRY, ENTRY]}, "Journal holds an Idempotency-Key twice", True),
     "no version": ({"Version": ABSENT}, "Version is missing", True),
     "odd version": ({"Version": "3"}, "Version is a text, not a whole number", True),
     "wrong key": ({"NameKey": "other"}, "NameKey is not what the Name makes it", True),

@@ -45,6 +45,11 @@ TABLE = """
 30  POST   /api/v1/users/[user]/manage/password/change           api users.query users.manage
 31  POST   /api/v1/users                                         api users.query
  +  POST   /api/v1/users/[user]/password/reset                   api users.query
+ +  GET    /api/v1/history                                       api
+ +  GET    /api/v1/history/[entry]                               api
+ +  POST   /api/v1/history/[entry]/undo                          api
+ +  GET    /api/v1/players/[player]/history                      api
+ +  GET    /api/v1/users/[user]/history                          api users.query
  +  POST   /api/oauth/token
  +  DELETE /api/oauth/token/[self]                               api
  +  DELETE /api/oauth/token/[self]/[own]                         api
@@ -68,11 +73,13 @@ PLAYER, USER, SELF = "Aladric", "Alice", "Caller"
 ITEM, SPELL, VARIABLE, BAG, TOKEN, OWN = (
     f"{digit * 8}-0000-4000-8000-000000000000" for digit in "123456"
 )
+ENTRY = "player:77777777-0000-4000-8000-000000000000:1"
 CODE = "ABCDEFGH"
 PASSWORD, NEW_PASSWORD = sha256("secret"), sha256("new")
 VALUES = {
     **{"player": PLAYER, "user": USER, "self": SELF, "variable": VARIABLE},
     **{"bag": BAG, "token": TOKEN, "own": OWN, "file": "swagger-ui.css"},
+    "entry": ENTRY,
 }
 # What leads a browser to the documentation, and has nothing for a program.
 FRONT_DOORS = ("/", "/api")

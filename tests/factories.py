@@ -7,11 +7,14 @@ import time
 import uuid
 from datetime import datetime, timezone
 
+from bson import ObjectId
+
 from app.auth.roles import FLAGS, Role
 from app.auth.tokens import AccessTokens
 from app.oauth.store import RefreshTokens
 from app.players import domain as players
 from app.storage.client import Storage
+from app.storage.search_fields import archived
 from app.users import domain as users
 from app.users.passwords import Passwords
 from tests.applications import service
@@ -50,6 +53,27 @@ def make_user(password_hash=None, roles=(), **overrides):
 def make_bag(slots=None, size=3, **overrides):
     bag = {"_id": guid(), "SlotCount": size, "Slots": slots or {}, "Version": 0, "Journal": []}
     return {**bag, **overrides}
+
+
+def make_entry(subject, kind="player", **overrides):
+    """Return an entry of history as it has moved there."""
+    version = overrides.pop("Version", 1)
+    entry = {
+        "_id": f"{kind}:{subject['_id']}:{version}",
+        "At": NOW,
+        "Subject": {"Kind": kind, "Id": subject["_id"], "Name": subject.get("Name")},
+        "Operation": "give",
+        "By": {"UserId": None, "Name": "tester"},
+        "Via": "api",
+        "RequestId": None,
+        "Reason": None,
+        "Arguments": {},
+        "Changes": [],
+        "Version": version,
+        "Stamp": ObjectId(),
+        "Number": version,
+    }
+    return archived({**entry, **overrides}, None)
 
 
 class World:

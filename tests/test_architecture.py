@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app"
 GROUND = {"errors", "keys", "paging", "changes", "metrics", "progress", "types"}
-FEATURES = {"oauth", "users", "items", "spells", "variables", "players"}
+FEATURES = {"history", "oauth", "users", "items", "spells", "variables", "players"}
 # From the top floor to the ground.
 FLOORS = [
     {"__main__"},
@@ -21,6 +21,7 @@ FLOORS = [
     {"integrity"},
     {"transfer"},
     {"demo"},
+    {"history"},
     {"database"},
     {"oauth"},
     {"users"},
@@ -70,7 +71,7 @@ MONGODB = {"pymongo", "bson", "gridfs", "mongomock"}
 KNOW_FLASK = {"http", "auth", "openapi", "cli", "transfer", "__init__", "__main__"}
 FLASK_LAYERS = {"routes", "mail"}
 # What routes reach on a floor below or beside, besides stores and pure layers.
-SERVICES = {"accounts", "grants", "hashing", "mail"}
+SERVICES = {"accounts", "grants", "hashing", "mail", "undo"}
 
 
 def floor_of(room):

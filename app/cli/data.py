@@ -10,6 +10,7 @@ import click
 from flask import current_app
 from flask.cli import with_appcontext
 
+from app.cli.intents import intent, reason_option
 from app.demo.seed import holds_other_players, seed_world
 from app.errors import Conflict
 from app.http.context import current
@@ -62,15 +63,18 @@ def _confirm_adding_to_other_players() -> None:
 @click.command("import")
 @kind_argument
 @click.argument("file", type=click.File("rb"))
+@reason_option
 @with_appcontext
-def import_records(kind: str, file: IO[bytes]) -> None:
+def import_records(kind: str, file: IO[bytes], reason: str | None) -> None:
     """Add or replace records from FILE, JSON lines; - is standard input.
 
-    Every line is checked before anything is written. A record replaces the one with its Id.
+    Every line is checked before anything is written. A record replaces the one with its Id; one
+    that says what is stored already changes nothing.
     """
+    meant = intent("import", reason)
     with closing(bulk.Spool()) as spool:
-        _refuse_faults(list(validate_file(kind, file, spool)))
-        write_documents(storage, kind, spool)
+        _refuse_faults(list(validate_file(kind, file, spool, meant)))
+        write_documents(storage, kind, spool, meant)
         click.echo(f"Imported {len(spool)} {kind}.")
 
 

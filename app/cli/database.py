@@ -6,7 +6,8 @@ import click
 from flask import current_app
 from flask.cli import AppGroup
 
-from app.database import COLLECTIONS
+from app.cli.intents import intent, reason_option
+from app.database import COLLECTIONS, SUBJECTS
 from app.http.context import current
 from app.integrity.report import Report
 from app.integrity.rules import Limits
@@ -51,8 +52,9 @@ def show_version() -> None:
 
 @db.command("check")
 @click.option("--repair", is_flag=True, help="Set right what can be without a guess.")
+@reason_option
 @click.pass_context
-def check_database(ctx: click.Context, repair: bool) -> None:
+def check_database(ctx: click.Context, repair: bool, reason: str | None) -> None:
     """Check every document, and report each fault on a line.
 
     The service may run meanwhile. Repaired is what is derived from something else or missing, by
@@ -66,13 +68,16 @@ def check_database(ctx: click.Context, repair: bool) -> None:
     for name, fault in differences(storage.db, COLLECTIONS):
         report.add_collection_fault(name, fault)
     version = migrations.version_of(storage.db)
-    scan = Scan(storage, _limits(), repair)
+    scan = Scan(storage, _limits(), intent("repair", reason) if repair else None)
     # Of an older schema, every document would be a fault: db init comes first.
     for name in CHECKS if version == migrations.CURRENT else ():
         with progress(f"Checking {name}", storage.db[name].estimated_document_count()) as advance:
             for count, findings in scan.run(name):
                 report.add_findings(name, count, findings)
                 advance(count)
+    if repair:
+        for kind in SUBJECTS.values():
+            storage.journals.move_all(kind, storage.clock.now())
     click.echo(report.summary(f"The database '{storage.db.name}' ({_version(version)})"))
     ctx.exit(1 if report.unrepaired else 0)
 

@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 from functools import partial
 
 from app.auth.roles import Role, granted
+from app.changes import Intent, Origin
 from app.database import COLLECTIONS
 from app.demo.world import World, carries_bag, guid
 from app.keys import Lookup
@@ -49,6 +50,10 @@ def prepare_demo(storage: Storage, passwords: Passwords) -> None:
         seed_world(storage, passwords, DEMO_PLAYERS, DEMO_USERS)
     users = Users(storage)
     if users.credentials(DEMO_NAME) is None:
-        users.create(DEMO_NAME, "demo@example.com", passwords.hash(World.PASSWORD))
+        by = Origin(None, "quartermaster serve --demo", "cli")
+        password_hash = passwords.hash(World.PASSWORD)
+        users.create(DEMO_NAME, "demo@example.com", password_hash, Intent("register", by))
         for role in Role:
-            users.change_power(Lookup.parse(DEMO_NAME), partial(granted, role=role))
+            intent = Intent("grant-role", by, {"Role": role.value})
+            users.change_power(Lookup.parse(DEMO_NAME), partial(granted, role=role), intent)
+        storage.journals.move_noted()

@@ -118,8 +118,14 @@ class Blueprint(flask_smorest.Blueprint):
 
         return decorator
 
+    @staticmethod
+    def recorded(view: View) -> View:
+        """Document that a view leaves an entry in history, and takes a reason for it."""
+        view.is_recorded = True  # type: ignore[attr-defined]
+        return view
+
     @classmethod
     def idempotent(cls, view: View) -> View:
-        """Document that a view takes an Idempotency-Key."""
+        """Document that a view leaves an entry in history, and takes an Idempotency-Key."""
         view.is_idempotent = True  # type: ignore[attr-defined]
-        return cls.refuses(KeyReused("order-4711"))(view)
+        return cls.refuses(KeyReused("order-4711"))(cls.recorded(view))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
 from typing import Any
 
 from marshmallow import fields
@@ -96,7 +97,7 @@ class Guid(Described, fields.String):
 
 
 class Moment(Described, fields.AwareDateTime):
-    """A point in time."""
+    """A point in time, which UTC can express too: year 1 at +14:00 cannot be."""
 
     default_error_messages = {
         **MESSAGES,
@@ -104,6 +105,13 @@ class Moment(Described, fields.AwareDateTime):
             ("invalid", "invalid_awareness", "format"), "Must be a time like 2026-01-31T12:00:00Z."
         ),
     }
+
+    def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> datetime:
+        moment: datetime = super()._deserialize(value, *args, **kwargs)
+        try:
+            return moment.astimezone(timezone.utc)
+        except OverflowError:
+            raise self.make_error("invalid") from None
 
 
 class List(Described, fields.List[Any]):

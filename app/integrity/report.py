@@ -8,6 +8,7 @@ from collections import Counter
 import click
 
 from app.integrity.scan import Finding
+from app.keys import printable
 
 # The id of a refresh token is its hash: a report shows only as much as tells them apart.
 TOKEN_HASH_DIGITS_SHOWN = 8
@@ -35,7 +36,7 @@ class Report:
             self.unrepaired += not is_repaired
             self._repaired += is_repaired
             self._repairable += finding.is_repairable
-            where, what = _printable(finding.fault.where), _printable(finding.fault.what)
+            where, what = printable(finding.fault.where), printable(finding.fault.what)
             _print(f"{_label(finding)}: {where} {what} ({self._outcome(finding)})")
 
     def _outcome(self, finding: Finding) -> str:
@@ -63,13 +64,8 @@ def _label(finding: Finding) -> str:
     if finding.collection == "refresh_tokens":
         id_ = f"{id_[:TOKEN_HASH_DIGITS_SHOWN]}..."
     name = finding.document.get("Name")
-    name_shown = f" ({_printable(name)})" if isinstance(name, str) else ""
-    return f"{finding.collection} {_printable(id_)}{name_shown}"
-
-
-def _printable(text: str) -> str:
-    """Escape newlines and control characters, so that each fault stays on one line."""
-    return text if text.isprintable() else repr(text)
+    name_shown = f" ({printable(name)})" if isinstance(name, str) else ""
+    return f"{finding.collection} {printable(id_)}{name_shown}"
 
 
 def _print(line: str) -> None:

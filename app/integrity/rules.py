@@ -12,11 +12,11 @@ from app.errors import Invalid
 from app.items.domain import bag_of
 from app.keys import NIL
 from app.players.domain import check_name
+from app.storage.entries import is_entry, is_former_entry, key_of
 from app.storage.schema.explain_validator import Fault
 from app.types import Document
 from app.users import domain as users
 
-JOURNAL_ENTRY_FIELDS = {"Operation", "Key", "Answer", "Fingerprint", "At"}
 ARGON2_PREFIX = "$argon2id$"
 
 
@@ -113,14 +113,12 @@ def known_fields(shape: Mapping[str, Any]) -> Rule:
 def journal(document: Document, _: Limits) -> Iterator[Fault]:
     keys = []
     for number, entry in enumerate(document["Journal"]):
-        # The journal is a ring buffer: entries that were never written are null.
-        if entry is not None and not (
-            isinstance(entry, dict) and entry.keys() >= JOURNAL_ENTRY_FIELDS
-        ):
+        # Before there was a history, the journal was a ring buffer with nulls in it.
+        if entry is not None and not (is_entry(entry) or is_former_entry(entry)):
             yield Fault(f"Journal.{number}", "is no entry of a journal")
-        elif entry:
-            keys.append(entry["Key"])
-    if len(set(map(str, keys))) < len(keys):
+        elif entry and key_of(entry) is not None:
+            keys.append(key_of(entry))
+    if len(set(keys)) < len(keys):
         yield Fault("Journal", "holds an Idempotency-Key twice")
 
 

@@ -6,8 +6,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from app.changes import Intent
 from app.database import COLLECTIONS
 from app.integrity import kinds, repairs
+from app.integrity.journals import (
+    history_faults,
+    is_mended_by_moving,
+    move_entries,
+    with_entry,
+)
 from app.integrity.kinds import Kind
 from app.integrity.rules import Limits
 from app.integrity.store import existing_ids, ids_with_invalid_shape, read, replace_fields
@@ -75,7 +82,8 @@ CHECKS = {
 class Scan:
     """Checks the documents of a database, and repairs them if asked to."""
 
-    def __init__(self, storage: Storage, limits: Limits, repair: bool) -> None:
+    def __init__(self, storage: Storage, limits: Limits, repair: Intent | None) -> None:
+        self._storage = storage
         self._db = storage.db
         self._limits = limits
         self._repair = repair
@@ -96,6 +104,7 @@ class Scan:
         """Yield each invalid document with its faults."""
         documents = list(documents)
         check = CHECKS[name]
+        unmoved = history_faults(self._storage, name, documents)
         dangling = self._dangling([r for document in documents for r in check.references(document)])
         for document in documents:
             found = kinds.document_faults(check.kind, document, self._limits, are_shapes_valid)
@@ -103,6 +112,7 @@ class Scan:
                 if reference[:2] in dangling:
                     kind = reference.collection.removesuffix("s")
                     found.append(Fault(reference.where, f"refers to a {kind} that is not there"))
+            found += unmoved.get(repr(document["_id"]), [])
             if found:
                 yield document, found
 
@@ -124,24 +134,33 @@ class Scan:
         unrepairable = _faults_by_id(self._invalid(name, repaired))
         remaining = _faults_by_id(before)
         if self._repair:
-            self._write_repairs(name, ids)
+            self._write_repairs(name, ids, self._repair)
             remaining = _faults_by_id(self._invalid(name, read(self._db[name], ids)))
         return [
             Finding(
-                name, document, fault, fault not in unrepairable[key], fault not in remaining[key]
+                name,
+                document,
+                fault,
+                fault not in unrepairable[key] or is_mended_by_moving(fault),
+                fault not in remaining[key],
             )
             for document, found in before
             for key in [repr(document["_id"])]
             for fault in found
         ]
 
-    def _write_repairs(self, name: str, ids: list[Any]) -> None:
+    def _write_repairs(self, name: str, ids: list[Any], intent: Intent) -> None:
         """Repair documents; those that changed in between are read and repaired again."""
         clashing: set[str] = set()
         for _ in range(REPAIR_ATTEMPTS):
+            move_entries(self._storage, name, ids)
             documents = list(read(self._db[name], ids))
             repaired = [self._repaired(name, document, clashing) for document in documents]
-            pairs = [pair for pair in zip(documents, repaired, strict=True) if pair[0] != pair[1]]
+            pairs = [
+                (before, with_entry(self._storage, name, before, after, intent))
+                for before, after in zip(documents, repaired, strict=True)
+                if before != after
+            ]
             if not pairs:
                 break
             clashes = replace_fields(self._db[name], pairs)

@@ -9,9 +9,9 @@ from pymongo import UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
-from app.storage.bulk import has_only_duplicate_keys
 from app.storage.difference import as_read
-from app.storage.swap import WRITE_IDENTITY, fresh_stamp
+from app.storage.errors import has_only_duplicate_keys
+from app.storage.swap import WRITE_IDENTITY
 from app.types import Document
 
 # A repair is derived from these fields, so it is written only if they are unchanged.
@@ -24,7 +24,8 @@ def replace_fields(
     """Write the difference between each document as read and as repaired.
 
     The filter is optimistic locking: a document that changed since it was read is not written. The
-    version counts up, so that concurrent compare-and-swaps read again. Returns the documents whose
+    repaired one has another Version and Stamp, so that concurrent compare-and-swaps read again, and
+    its entry of history. Returns the documents whose
     new keys belong to another document.
     """
     try:
@@ -39,10 +40,7 @@ def replace_fields(
 def _update(before: Document, after: Document) -> UpdateOne:
     changed = {name: value for name, value in after.items() if _differs(before, name, value)}
     unchanged = {name: as_read(before, name) for name in {*SOURCES, *changed}}
-    changed.setdefault("Version", after["Version"] + 1)
-    return UpdateOne(
-        {"_id": before["_id"], **unchanged}, {"$set": {**changed, "Stamp": fresh_stamp()}}
-    )
+    return UpdateOne({"_id": before["_id"], **unchanged}, {"$set": changed})
 
 
 def _differs(before: Document, name: str, value: Any) -> bool:

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from app.changes import Change
+from app.changes import Change, SubjectKind
 from app.errors import Conflict
 from app.keys import NIL
 from app.players.domain import SLOTS
@@ -26,6 +26,7 @@ LARGEST_BAG = 10_000
 BAG_SHAPE = changeable(
     {"_id": GUID, "SlotCount": {**COUNT, "maximum": LARGEST_BAG}, "Slots": SLOTS}
 )
+BAG_SUBJECT = SubjectKind("bag")
 
 NO_BUFFS = [0, 0, 0, 0, 0]
 # The values of each field in a slot that holds nothing.

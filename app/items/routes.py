@@ -11,7 +11,7 @@ from app.auth import guard
 from app.errors import NotFound
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.idempotency import answer, intent
+from app.http.intents import answer, keyed_intent
 from app.http.json import json_response
 from app.http.path_converters import path_guid
 from app.items.domain import BagNotEmpty, NoRoom, NotEnoughItems, give, served, take
@@ -102,7 +102,7 @@ def give_item(args: dict[str, Any], key: Lookup) -> Response:
     answer counts what the player has of the item then.
     """
     rule = partial(give, **args, limits=catalogue.limits(args["itemid"]))
-    return answer(players.change(key, ("Inventory", "Bank"), rule, intent("give", args)))
+    return answer(players.change(key, ("Inventory", "Bank"), rule, keyed_intent("give", args)))
 
 
 @blp.route("/<player:key>/items/take", methods=["POST"])
@@ -119,4 +119,4 @@ def take_item(args: dict[str, Any], key: Lookup) -> Response:
     # Check-then-act: a bag that the game fills between this read and the write is taken anyway.
     # A bag is a document of its own, and only the game fills bags.
     rule = partial(take, **args, is_filled=bags.is_filled)
-    return answer(players.change(key, ("Inventory",), rule, intent("take", args)))
+    return answer(players.change(key, ("Inventory",), rule, keyed_intent("take", args)))

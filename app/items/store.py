@@ -9,10 +9,11 @@ from typing import Any
 from app.errors import NotFound
 from app.items.domain import BAG_SHAPE, Limits, served
 from app.storage.client import Storage
+from app.storage.journal import UNMOVED
 from app.storage.schema.plan import CollectionPlan
 from app.types import Document, whole
 
-BAGS = CollectionPlan("bags", BAG_SHAPE)
+BAGS = CollectionPlan("bags", BAG_SHAPE, (UNMOVED,))
 CATALOGUE_SECONDS = 60
 
 

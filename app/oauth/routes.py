@@ -15,6 +15,7 @@ from app.http import tracing
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.errors import answer, body_of
+from app.http.intents import intent
 from app.http.json import json_response
 from app.http.path_converters import path_guid
 from app.keys import Lookup, name_key
@@ -91,13 +92,14 @@ def create_token(args: dict[str, Any]) -> Response:
 @guard.required()
 @blp.documents_response(200, RevokedUserSchema)
 @blp.refuses(RoleMissing(Role.USERS_MANAGE.value))
+@blp.recorded
 def revoke_tokens(key: Lookup) -> Response:
     """Revoke all tokens of a user
 
     One's own, or with the role `users.manage` anybody's.
     """
     user = owner(key)
-    users.revoke_tokens(Lookup.parse(user["_id"]))
+    users.revoke_tokens(Lookup.parse(user["_id"]), intent("revoke-tokens"))
     callers.forget()
     return json_response({"username": user["Name"]})
 

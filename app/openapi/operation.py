@@ -19,6 +19,7 @@ from app.errors import (
     Unavailable,
 )
 from app.http.errors import BUG, SENTENCES, body_of, headers_of, status_of
+from app.http.intents import REASON_PATTERN
 from app.openapi.guide import STATUSES
 from app.openapi.path_parameters import parameters_of
 from app.types import Document
@@ -29,11 +30,20 @@ IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "description": (
         "Makes a retry safe: the same key with the same request again changes nothing and gets "
-        "the first answer, while the player has had fewer than 64 other changes with a key since. "
-        "Printable ASCII characters."
+        "the first answer, for as long as history is kept. Printable ASCII characters."
     ),
     "required": False,
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*$"},
+}
+REASON = {
+    "in": "header",
+    "name": "X-Reason",
+    "description": (
+        "Why this is changed, for those who read the history: percent-encoded UTF-8, up to 500 "
+        "characters."
+    ),
+    "required": False,
+    "schema": {"type": "string", "pattern": REASON_PATTERN},
 }
 
 
@@ -60,6 +70,8 @@ class Operation:
         ]
         if hasattr(self._view, "is_idempotent"):
             operation["parameters"].append(IDEMPOTENCY_KEY)
+        if hasattr(self._view, "is_recorded"):
+            operation["parameters"].append(REASON)
         self._complete_body()
         self._complete_success()
         self._add_failures()
@@ -149,11 +161,14 @@ class Operation:
         operation = self._operation
         for parameter in operation["parameters"]:
             if parameter["schema"].get("format") == "uuid":
-                fault = {parameter["name"]: ["Must be a guid."]}
-                yield Invalid(f"The {parameter['name']} '42' must be a guid.", fault)
+                name = parameter["name"]
+                sent = f"{name} '42'" if parameter["in"] == "path" else f"field '{name}'"
+                yield Invalid(f"The {sent} must be a guid.", {name: ["Must be a guid."]})
             elif parameter["schema"].get("type") == "integer":
                 fault = {parameter["name"]: ["Must be a whole number."]}
                 yield Invalid(f"The field '{parameter['name']}' must be a whole number.", fault)
+        if hasattr(self._view, "is_recorded"):
+            yield Invalid("The header X-Reason is required: say why this is changed.")
         if "requestBody" in operation:
             yield self._bad_body()
         if self._roles:
@@ -171,6 +186,8 @@ class Operation:
         media = next(iter(self._operation["requestBody"]["content"].values()))
         schema = self._resolved(media["schema"])
         name, fault = next(iter(schema["properties"])), "must be a whole number."
+        if schema["properties"][name].get("type") == "boolean":
+            fault = "must be true or false."
         if "required" in schema:
             name, fault = schema["required"][0], "is required."
         return Invalid(f"The field '{name}' {fault}", {name: [fault.capitalize()]})

@@ -38,6 +38,9 @@ PATH_PARAMETERS = {
         examples.PLAYER,
         "player",
     ),
+    ("History", "entry_id"): PathParameter(
+        "id", "The id of an entry.", examples.ENTRY, "entry of history"
+    ),
     ("Credentials", "key"): PathParameter("username", "A username or user id.", "demo", "user"),
     ("Credentials", "token_id"): PathParameter("tokenId", "The refresh token.", examples.TOKEN),
 }

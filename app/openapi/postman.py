@@ -13,6 +13,7 @@ from app.openapi.postman_values import (
     BODY_VALUES,
     ENVIRONMENT,
     FOLDERS,
+    HEADER_VALUES,
     ORDER,
     PATH_VALUES,
     READ_DEMO_USER,
@@ -111,8 +112,11 @@ class Request:
         headers = []
         if body and body["mode"] == "raw":
             headers.append({"key": "Content-Type", "value": JSON})
-        if any(parameter["in"] == "header" for parameter in self._operation["parameters"]):
-            headers.append({"key": "Idempotency-Key", "value": "{{$guid}}"})
+        headers += [
+            {"key": parameter["name"], "value": HEADER_VALUES[parameter["name"]]}
+            for parameter in self._operation["parameters"]
+            if parameter["in"] == "header"
+        ]
         request = {
             "method": self._method,
             "header": headers,
@@ -187,7 +191,8 @@ class Request:
             if name not in ("example", "description", "nullable")
             and (name, part) != ("format", "int64")
         }
-        if schema.get("nullable"):
+        # Without a type, any value fits, null too.
+        if schema.get("nullable") and "type" in converted:
             converted["type"] = [converted["type"], "null"]
         return converted
 

@@ -64,6 +64,24 @@ pm.sendRequest({
   pm.collectionVariables.set("resetCode", response.json().PasswordResetCode);
 });
 """,
+    "undoChange": """\
+// Gives an item first, so that there is a change to undo, and looks for its entry in history.
+const name = encodeURIComponent(pm.variables.get("player"));
+const player = `${pm.variables.get("baseUrl")}/api/v1/players/${name}`;
+const header = {
+  Authorization: `Bearer ${pm.collectionVariables.get("accessToken")}`,
+  "Content-Type": "application/json",
+  "X-Reason": "Given%20to%20be%20undone",
+};
+const body = JSON.stringify({ itemid: pm.variables.get("itemId"), quantity: 1 });
+pm.sendRequest({
+  url: `${player}/items/give`, method: "POST", header, body: { mode: "raw", raw: body },
+}, () => pm.sendRequest({
+  url: `${player}/history?pageSize=1&operation=give`, header,
+}, (error, response) => {
+  pm.collectionVariables.set("entryId", response.json().Values[0].Id);
+}));
+""",
     "revokeToken": """\
 // Revokes a token of its own, so that the one that this collection uses stays valid.
 pm.sendRequest({
@@ -90,13 +108,20 @@ pm.collectionVariables.set("expiresAt", Date.now() + expires_in * 1000);
 """
 
 
-# Run after single responses, to set variables that later requests send.
+# Run after single responses, to set variables that later requests send, or to check more.
 AFTER = {
     "createToken": STORE_TOKENS,
     # setVariable writes the value that was read, so that a run changes nothing.
     "getVariableValue": """\
 
 pm.collectionVariables.set("value", pm.response.json().value);
+""",
+    # It runs after undoChange, and gets the change that was undone.
+    "getHistoryEntry": """\
+
+pm.test("tells what has undone it", () => {
+  pm.expect(pm.response.json().UndoneBy).to.be.a("string");
+});
 """,
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.openapi import examples
 from app.types import Document
 
-FOLDERS = ("Players", "Users", "Credentials")
+FOLDERS = ("Players", "Users", "History", "Credentials")
 ENVIRONMENT = {
     "baseUrl": "http://127.0.0.1:8000",
     "username": "demo",
@@ -37,6 +37,7 @@ ORDER = [
     "listSpells",
     "teachSpell",
     "forgetSpell",
+    "listPlayerHistory",
     "listPlayersByBody",
     "listUsers",
     "getUser",
@@ -50,7 +51,11 @@ ORDER = [
     "getCharacter",
     "manageEmail",
     "managePassword",
+    "listUserHistory",
     "listUsersByBody",
+    "listHistory",
+    "undoChange",
+    "getHistoryEntry",
     "createToken",
     "revokeToken",
     "revokeTokens",
@@ -62,9 +67,12 @@ PATH_VALUES = {
     ("Users", "lookupKey"): "{{newUser}}",
     ("Users", "lookupKey1"): "{{user}}",
     ("Users", "lookupKey2"): "0",
+    ("History", "id"): "{{entryId}}",
     ("Credentials", "username"): "{{username}}",
     ("Credentials", "tokenId"): "{{spareToken}}",
 }
+# The headers of requests that leave an entry in history.
+HEADER_VALUES = {"Idempotency-Key": "{{$guid}}", "X-Reason": "Trying%20the%20collection"}
 # Reads of a user of the demo world, who has characters, unlike the one that the run registers.
 READ_DEMO_USER = {"getUser", "listCharacters"}
 BODY_VALUES: dict[str, Document] = {

@@ -6,7 +6,7 @@ from copy import deepcopy
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from app.changes import SWAP_FIELDS
+from app.changes import SWAP_FIELDS, SubjectKind
 from app.errors import Damaged, Invalid
 from app.keys import NAME_LENGTH, NIL, is_visible, name_key, name_tails, parse_guid
 from app.storage.schema.shapes import (
@@ -83,6 +83,7 @@ SHAPE = changeable(
         **{name: field.shape for name, field in FIELDS.items()},
     }
 )
+SUBJECT = SubjectKind("player", derived=("NameKey", "NameTails"))
 # Endpoints of their own serve these.
 EMBEDDED = ("Inventory", "Bank", "Spells", "Variables")
 # Derived keys and bookkeeping, which are never served.

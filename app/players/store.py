@@ -9,13 +9,20 @@ from app.changes import Applied, Intent, Rule
 from app.errors import NotFound
 from app.keys import Lookup
 from app.paging import Page, Window
-from app.players.domain import RECORD, SHAPE, served, with_changeable_maps, with_maps
+from app.players.domain import (
+    RECORD,
+    SHAPE,
+    SUBJECT,
+    served,
+    with_changeable_maps,
+    with_maps,
+)
 from app.storage.client import Storage, by_key
+from app.storage.journal import UNMOVED
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
 from app.storage.paging.totals import CachedNumber
 from app.storage.schema.plan import CollectionPlan, index
-from app.storage.swap import swap
 from app.types import Document
 
 # The orders of lists, by field and whether ascending, each with the index that holds it.
@@ -33,6 +40,7 @@ PLAYERS = CollectionPlan(
     "players",
     SHAPE,
     (
+        UNMOVED,
         index("name", "NameKey", unique=True),
         index("name_tails", "NameTails", "NameKey"),
         index("user", "UserId", "CreationDate", "_id"),
@@ -52,6 +60,7 @@ class Players:
 
     def __init__(self, storage: Storage, online_ttl: int, total_seconds: float) -> None:
         self._players = storage.db[PLAYERS.name]
+        self._swapper = storage.swapper(SUBJECT)
         self._pages = Pages(self._players, total_seconds)
         self._online_ttl = timedelta(seconds=online_ttl)
         self.count_online = CachedNumber(total_seconds, self._count_online).get
@@ -59,6 +68,11 @@ class Players:
     def get(self, key: Lookup) -> Document:
         """Return the record of a player."""
         return served(self._read(key, RECORD), self._online_since())
+
+    def get_id(self, key: Lookup) -> str:
+        """Return the id of a player."""
+        id_: str = self._read(key, {"_id": 1})["_id"]
+        return id_
 
     def read(self, key: Lookup, *fields: str) -> Document:
         """Return these maps of a player only, empty if they are missing."""
@@ -104,15 +118,16 @@ class Players:
     def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to these fields of a player, exactly once."""
         try:
-            return swap(
-                self._players,
-                by_key(key),
-                reads,
-                lambda player: rule(with_changeable_maps(player)),
-                intent,
-            )
-        except NotFound:
-            raise NotFound("player", key) from None
+            return self._swapper.swap(by_key(key), reads, _on_maps(rule), intent)
+        except NotFound as error:
+            raise _asked_for(error, key) from None
+
+    def preview(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
+        """Return the entry that a change of a player would have, without changing anything."""
+        try:
+            return self._swapper.preview(by_key(key), reads, _on_maps(rule), intent)
+        except NotFound as error:
+            raise _asked_for(error, key) from None
 
     def _read(self, key: Lookup, fields: Document) -> Document:
         player = self._players.find_one(by_key(key), fields)
@@ -123,6 +138,15 @@ class Players:
     def _online_since(self) -> datetime | None:
         """Return since when a player must have been seen to count as online; None: no limit."""
         return datetime.now(timezone.utc) - self._online_ttl if self._online_ttl else None
+
+
+def _asked_for(error: NotFound, key: Lookup) -> NotFound:
+    """Return the error with the key that the caller asked for; an entry to undo has its own."""
+    return NotFound("player", key) if error.kind == "player" else error
+
+
+def _on_maps(rule: Rule) -> Rule:
+    return lambda player: rule(with_changeable_maps(player))
 
 
 def _served(page: Page, since: datetime | None) -> Page:

@@ -10,7 +10,7 @@ from flask import Response, current_app
 from app.auth import guard
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.idempotency import answer, intent
+from app.http.intents import answer, keyed_intent
 from app.http.json import json_response
 from app.keys import Lookup
 from app.openapi.examples import SPELL
@@ -46,7 +46,7 @@ def teach_spell(args: dict[str, Any], key: Lookup) -> Response:
     It takes the lowest free slot.
     """
     rule = partial(teach, **args, size=current_app.config["SPELLS_SIZE"])
-    return answer(players.change(key, ("Spells",), rule, intent("teach", args)))
+    return answer(players.change(key, ("Spells",), rule, keyed_intent("teach", args)))
 
 
 @blp.route("/<player:key>/spells/forget", methods=["POST"])
@@ -60,4 +60,5 @@ def forget_spell(args: dict[str, Any], key: Lookup) -> Response:
 
     Its slot is free again; the other spells stay in theirs.
     """
-    return answer(players.change(key, ("Spells",), partial(forget, **args), intent("forget", args)))
+    rule = partial(forget, **args)
+    return answer(players.change(key, ("Spells",), rule, keyed_intent("forget", args)))

@@ -15,7 +15,7 @@ import pymongo
 from bson.codec_options import CodecOptions
 from bson.errors import InvalidDocument
 from bson.raw_bson import RawBSONDocument
-from pymongo import ReplaceOne, UpdateOne
+from pymongo import UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, PyMongoError
 
@@ -28,7 +28,6 @@ log = logging.getLogger("quartermaster")
 BATCH = 1000
 # How long a sweep may take. The TTL index or the next sweep deletes the rest.
 SWEEP_SECONDS = 0.5
-DUPLICATE_KEY = 11000
 LARGEST = 16 * 1024 * 1024 - 16 * 1024
 _RAW = CodecOptions(document_class=RawBSONDocument)
 
@@ -72,10 +71,14 @@ def clashes(collection: Collection[Document], field: str, owners: Mapping[str, s
     return taken
 
 
-def write(collection: Collection[Document], documents: Iterable[Any]) -> Iterator[int]:
+def write(
+    collection: Collection[Document],
+    documents: Iterable[Any],
+    replace: Callable[[Collection[Document], list[Any]], object],
+) -> Iterator[int]:
     """Insert documents or replace those of the same id; yield how many after each batch."""
     is_empty = collection.find_one({}, ["_id"]) is None
-    return _pipelined(collection, documents, _insert if is_empty else _replace)
+    return _pipelined(collection, documents, _insert if is_empty else replace)
 
 
 def add_missing(collection: Collection[Document], documents: Iterable[Any]) -> Iterator[int]:
@@ -112,14 +115,6 @@ def _stored(
     return len(batch)
 
 
-def has_only_duplicate_keys(error: BulkWriteError) -> bool:
-    """Tell whether duplicate keys are the only errors, and a majority acknowledged the rest."""
-    faults = error.details["writeErrors"]
-    return not error.details["writeConcernErrors"] and all(
-        fault["code"] == DUPLICATE_KEY for fault in faults
-    )
-
-
 def _insert(collection: Collection[Document], batch: list[Any]) -> None:
     collection.insert_many(batch, ordered=False)
 
@@ -131,11 +126,6 @@ def _insert_trusted(collection: Collection[Document], batch: list[Any]) -> None:
 def _insert_missing(collection: Collection[Document], batch: list[Any]) -> None:
     upserts = [UpdateOne({"_id": d["_id"]}, {"$setOnInsert": d}, upsert=True) for d in batch]
     collection.bulk_write(upserts, ordered=False)
-
-
-def _replace(collection: Collection[Document], batch: list[Any]) -> None:
-    replacements = [ReplaceOne({"_id": d["_id"]}, d, upsert=True) for d in batch]
-    collection.bulk_write(replacements, ordered=False)
 
 
 def sweep(

@@ -10,11 +10,14 @@ from pymongo import MongoClient
 from pymongo.database import Database
 from pymongo.errors import ConfigurationError, PyMongoError
 
+from app.changes import SubjectKind
 from app.errors import QuartermasterError, Unavailable
 from app.keys import Lookup
 from app.storage.bulkhead import Bulkhead, RequestBudget, run_within_budget
 from app.storage.clock import Clock, DatabaseClock, LocalClock
 from app.storage.embedded.lease import Lease
+from app.storage.journal import Journals
+from app.storage.swap import Swapper
 from app.storage.timing import TimedDatabase
 from app.types import Document
 
@@ -35,6 +38,7 @@ class StorageSettings(Protocol):
     EMBEDDED_CACHE_GB: float
     DATA_DIR: str
     THREADS: int
+    HISTORY_DAYS: int
 
 
 class Storage:
@@ -59,6 +63,11 @@ class Storage:
         self.clock: Clock = LocalClock() if self.is_mock else DatabaseClock(self.client)
         if not self.is_mock:
             self.db = TimedDatabase.of(self.db)
+        self.journals = Journals(self.db, settings.HISTORY_DAYS)
+
+    def swapper(self, kind: SubjectKind) -> Swapper:
+        """Return what changes the documents of a kind."""
+        return Swapper(self.db[kind.collection], kind, self.journals, self.clock)
 
     def request_budget(self, arrived_at: float) -> RequestBudget:
         """Return the time budget of a request that arrived at this monotonic time."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from app.changes import is_same_value
 from app.types import Document
 
 _ABSENT = object()
@@ -25,7 +26,7 @@ def difference(old: Document, new: Mapping[str, Any]) -> tuple[Document, Documen
         if isinstance(value, dict) and isinstance(before, dict):
             _compare(update, f"{field}.", before, value)
             _base_on_entries(values, field, before, value)
-        elif not _is_same_value(before, value):
+        elif not is_same_value(before, value):
             update.setdefault("$set", {})[field] = value
             values[field] = as_read(old, field)
     return update, values
@@ -48,18 +49,10 @@ def _compare(update: Document, path: str, old: Mapping[str, Any], new: Mapping[s
             continue
         if isinstance(value, dict) and isinstance(before, dict):
             _compare(update, f"{path}{name}.", before, value)
-        elif not _is_same_value(before, value):
+        elif not is_same_value(before, value):
             update.setdefault("$set", {})[path + name] = value
     for name in old.keys() - new.keys():
         update.setdefault("$unset", {})[path + name] = ""
-
-
-def _is_same_value(one: Any, other: Any) -> bool:
-    """Tell whether two values are stored alike: in BSON, unlike Python, True, 1 and 1.0 differ."""
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_is_same_value, one, other))
-    kinds = [(isinstance(value, bool), isinstance(value, float)) for value in (one, other)]
-    return bool(one == other) and kinds[0] == kinds[1]
 
 
 def as_read(document: Mapping[str, Any], name: str) -> Document:

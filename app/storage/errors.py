@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pymongo.errors import (
+    BulkWriteError,
     ConnectionFailure,
     ExecutionTimeout,
     OperationFailure,
@@ -14,6 +15,8 @@ from pymongo.errors import (
 from app.errors import Unavailable
 
 DatabaseError = PyMongoError
+
+DUPLICATE_KEY = 11000
 
 # Errors of servers that are shutting down, electing a primary, overloaded or out of disk space.
 TRANSIENT_CODES = frozenset(
@@ -31,3 +34,11 @@ def explain(error: PyMongoError) -> Unavailable | None:
     if transient or error.timeout:
         return Unavailable("The database is not available at the moment; please try again.")
     return None
+
+
+def has_only_duplicate_keys(error: BulkWriteError) -> bool:
+    """Tell whether duplicate keys are the only errors, and a majority acknowledged the rest."""
+    faults = error.details["writeErrors"]
+    return not error.details.get("writeConcernErrors") and all(
+        fault["code"] == DUPLICATE_KEY for fault in faults
+    )

@@ -3,8 +3,9 @@
 The document is read once, a pure rule decides, and one atomic update writes. Its filter holds the
 stamp that was read, which is unique to the last write, and the values that the change is based on,
 against writers such as a game that do not stamp. If the filter no longer matches, the change is
-read and decided again. The same update adds an entry to the document's journal, from which a
-request repeated with the same Idempotency-Key gets its first answer.
+read and decided again. The same update appends the entry of the change to the document's Journal,
+from which it moves to history (app/storage/journal.py). A request repeated with the same
+Idempotency-Key gets the first answer from there, for as long as history is kept.
 
 Answers rest on majority-committed data. A primary that is cut off by a network split still serves
 writes that will be rolled back, so a refusal, too, is confirmed by a majority write: a no-op.
@@ -16,7 +17,6 @@ import logging
 import random
 import time
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from bson import ObjectId
@@ -24,8 +24,20 @@ from pymongo.collection import Collection
 from pymongo.errors import PyMongoError, WriteError
 
 from app import metrics
-from app.changes import JOURNAL_LENGTH, Applied, Intent, Rule
+from app.changes import (
+    JOURNAL_LENGTH,
+    Applied,
+    Change,
+    Intent,
+    Rule,
+    SubjectKind,
+    changed_at,
+    field_changes,
+    new_entry,
+    within_size,
+)
 from app.errors import (
+    AlreadyUndone,
     Busy,
     Damaged,
     KeyReused,
@@ -35,8 +47,11 @@ from app.errors import (
     Unavailable,
 )
 from app.storage.bulkhead import wait_deadline
+from app.storage.clock import Clock
 from app.storage.difference import as_read, difference
+from app.storage.entries import FORMER_OPERATIONS, key_of
 from app.storage.errors import explain
+from app.storage.journal import Journals
 from app.types import Document, whole
 
 log = logging.getLogger("quartermaster")
@@ -52,8 +67,16 @@ WRITE_IDENTITY = ("Version", "Stamp")
 NO_CHANGE: Document = {"$setOnInsert": {"Version": 0}}
 # A larger count was not made by counting, and would soon overflow an int64.
 LARGEST_COUNT = 2**62
+# How often a write may fail on a document that is still as it was read. Two of the failures may be
+# due to a full Journal, which somebody else has emptied, and to a write since.
+MOST_FAILURES = 2
 # PathNotViable and DocumentValidationFailure: the document was changed since it was read.
 NOT_APPLICABLE = (28, 121)
+# A Journal that is an array with room for one more entry.
+HAS_ROOM: Document = {
+    "Journal": {"$type": "array"},
+    f"Journal.{JOURNAL_LENGTH - 1}": {"$exists": False},
+}
 
 
 class Decision(NamedTuple):
@@ -64,35 +87,213 @@ class Decision(NamedTuple):
     outcome: Applied | QuartermasterError
 
 
-def swap(
-    collection: Collection[Document],
-    where: Document,
-    reads: tuple[str, ...],
-    rule: Rule,
-    intent: Intent,
-    patience: float = PATIENCE_SECONDS,
-) -> Applied:
-    """Apply a rule to one document, exactly once per Idempotency-Key."""
-    kind = collection.name.removesuffix("s")
-    tried: list[Document] = []
-    for pause in _pauses(patience):
-        document = collection.find_one(where, _projection(reads, intent))
+class Swapper:
+    """Changes the documents of one collection."""
+
+    def __init__(
+        self,
+        collection: Collection[Document],
+        kind: SubjectKind,
+        journals: Journals,
+        clock: Clock,
+    ) -> None:
+        self._collection = collection
+        self._kind = kind
+        self._journals = journals
+        self._clock = clock
+
+    def swap(
+        self,
+        where: Document,
+        reads: tuple[str, ...],
+        rule: Rule,
+        intent: Intent,
+        patience: float = PATIENCE_SECONDS,
+    ) -> Applied:
+        """Apply a rule to one document, exactly once per Idempotency-Key."""
+        tried: list[Document] = []
+        for pause in _pauses(patience):
+            document = self._collection.find_one(where, _projection(reads, intent))
+            if document is None:
+                if majority_holds(self._collection, where):
+                    continue
+                raise NotFound(self._kind.name, next(iter(where.values())))
+            _add_empty_maps(document, reads)
+            decision = self._decide(document, rule, intent)
+            failures = tried.count(decision.based_on)
+            if failures > MOST_FAILURES:
+                raise Damaged(self._kind.name)
+            if self._try_to_write(decision, intent):
+                return self._outcome_of(decision.outcome)
+            if failures and self._is_full(document["_id"]):
+                # What no majority holds yet does not move: this is no failure, but too soon.
+                self._journals.move(self._kind, {"_id": document["_id"]})
+            elif failures:
+                self._add_missing_parts(document["_id"], reads)
+                tried.append(decision.based_on)
+            else:
+                tried.append(decision.based_on)
+            metrics.SWAP_RETRIES.labels(self._collection.name).inc()
+            time.sleep(pause)
+        raise Busy(self._kind.name)
+
+    def preview(
+        self, where: Document, reads: tuple[str, ...], rule: Rule, intent: Intent
+    ) -> Document:
+        """Return the entry that a change would have, without id and time, and change nothing."""
+        document = self._collection.find_one(where, _projection(reads, intent))
         if document is None:
-            if majority_holds(collection, where):
-                continue
-            raise NotFound(kind, next(iter(where.values())))
+            raise NotFound(self._kind.name, next(iter(where.values())))
         _add_empty_maps(document, reads)
-        decision = _decide(document, rule, intent)
-        if _try_to_write(collection, decision, intent):
-            return _outcome_of(collection, decision.outcome)
-        if tried.count(decision.based_on) > 1:
-            raise Damaged(kind)
-        if decision.based_on in tried:
-            _add_missing_parts(collection, document["_id"], reads)
-        tried.append(decision.based_on)
-        metrics.SWAP_RETRIES.labels(collection.name).inc()
-        time.sleep(pause)
-    raise Busy(kind)
+        changes = field_changes(self._kind, document, rule(document).fields)
+        entry = new_entry(self._kind, document, intent, changes, self._bookkeeping(document))
+        return {**entry, "_id": None, "At": None}
+
+    def insert(self, document: Document, intent: Intent) -> None:
+        """Insert a new document together with its first entry."""
+        self._collection.insert_one(self.with_entry(document, intent, []))
+        self._count_entry(intent.operation, document["_id"])
+
+    def with_entry(self, document: Document, intent: Intent, changes: list[Document]) -> Document:
+        """Return a document that is written as a whole, with one more entry in its Journal."""
+        bookkeeping = self._bookkeeping(document)
+        entry = new_entry(self._kind, document, intent, within_size(changes), bookkeeping)
+        return {**document, **bookkeeping, "Journal": [*document["Journal"], entry]}
+
+    def _count_entry(self, operation: str, id_: Any) -> None:
+        metrics.HISTORY_ENTRIES.labels(operation).inc()
+        self._journals.note(self._kind, id_)
+
+    def _outcome_of(self, outcome: Applied | QuartermasterError) -> Applied:
+        if isinstance(outcome, QuartermasterError):
+            raise outcome
+        if outcome.replayed:
+            metrics.SWAP_REPLAYS.labels(self._collection.name).inc()
+        elif outcome.entry:
+            self._count_entry(outcome.entry["Operation"], outcome.entry["Subject"]["Id"])
+        return outcome
+
+    def _decide(self, document: Document, rule: Rule, intent: Intent) -> Decision:
+        """Apply the rule to the document as read, and collect the filter of the write."""
+        unchanged = {
+            "_id": document["_id"],
+            **{name: as_read(document, name) for name in WRITE_IDENTITY},
+        }
+        try:
+            if earlier := self._earlier(document, intent):
+                return earlier
+            change = rule(document)
+        except Unavailable:
+            raise
+        except QuartermasterError as refusal:
+            return Decision(unchanged, NO_CHANGE, refusal)
+        return self._decision_on(change, document, unchanged, intent)
+
+    def _decision_on(
+        self, change: Change, document: Document, unchanged: Document, intent: Intent
+    ) -> Decision:
+        update, values = difference(document, change.fields)
+        if not update and intent.key is None:
+            return Decision(unchanged, NO_CHANGE, Applied(change.answer))
+        bookkeeping = self._bookkeeping(document)
+        if not change.has_entry:
+            identity = {name: bookkeeping[name] for name in WRITE_IDENTITY}
+            update.setdefault("$set", {}).update(identity)
+            return Decision({**unchanged, **values}, update, Applied(change.answer))
+        update.setdefault("$set", {}).update(bookkeeping)
+        changes = field_changes(self._kind, document, change.fields)
+        entry = new_entry(self._kind, document, intent, changes, bookkeeping)
+        if intent.key is not None:
+            entry["Answer"] = change.answer
+        update["$push"] = {"Journal": entry}
+        applied = Applied(change.answer, entry=entry)
+        return Decision({**unchanged, **values, **HAS_ROOM}, update, applied)
+
+    def _earlier(self, document: Document, intent: Intent) -> Decision | None:
+        """Return the answer of the same change if it was made before; raise if another was."""
+        journal = document.pop("Journal", None)
+        entries = [e for e in journal if isinstance(e, dict)] if isinstance(journal, list) else []
+        if intent.key is not None:
+            entry = next((e for e in entries if key_of(e) == intent.key), None)
+            if entry is not None:
+                # In a network split it may be rolled back: the write finds it at the primary.
+                with_entry = {"_id": document["_id"], "$or": _with_key("Journal.", intent.key)}
+                return _replay(with_entry, entry, intent)
+            entry = self._journals.find_key(document["_id"], intent.key)
+            if entry is not None:
+                # Only what a majority holds has moved to history.
+                return _replay({"_id": document["_id"]}, entry, intent)
+        if intent.undoes is not None:
+            self._require_undoable(entries, intent.undoes)
+        return None
+
+    def _require_undoable(self, journal: list[Document], entry: Document) -> None:
+        """Raise if a change was undone before, or was rolled back since it was read."""
+        undo = next((other for other in journal if other.get("Undoes") == entry["_id"]), None)
+        if undo := undo or self._journals.find_undo(entry["_id"]):
+            raise AlreadyUndone(entry["_id"], undo["_id"])
+        is_here = any(other.get("Stamp") == entry["Stamp"] for other in journal)
+        if not is_here and not self._journals.has_moved(entry["Subject"]["Id"], entry["Stamp"]):
+            raise NotFound("entry of history", entry["_id"])
+
+    def _bookkeeping(self, document: Document) -> Document:
+        """Return the next version, a stamp, the time, and the count of entries with one more."""
+        version = _count(document.get("Version"))
+        if version is None:
+            version = fresh_version()
+        # A game may have set the Version back, and an entry has its id from it.
+        version = max(version, _count(document.get("LastVersion")) or 0)
+        return {
+            "Version": version + 1,
+            "LastVersion": version + 1,
+            "Stamp": fresh_stamp(),
+            "ChangedAt": changed_at(self._clock.now(), document.get("ChangedAt")),
+            "JournalCount": (_count(document.get("JournalCount")) or 0) + 1,
+        }
+
+    def _try_to_write(self, decision: Decision, intent: Intent) -> bool:
+        try:
+            result = self._collection.update_one(decision.based_on, decision.update)
+            return bool(result.matched_count)
+        except WriteError as error:
+            if error.code not in NOT_APPLICABLE:
+                raise
+            log.warning("A change does not fit what is stored: %s", error)
+            return False
+        except PyMongoError as error:
+            if intent.key is None and decision.update is not NO_CHANGE and explain(error):
+                raise OutcomeUnknown from error
+            raise
+
+    def _is_full(self, id_: Any) -> bool:
+        """Tell whether a Journal has no room for another entry."""
+        last = {"_id": id_, f"Journal.{JOURNAL_LENGTH - 1}": {"$exists": True}}
+        return self._collection.find_one(last, {"_id": 1}) is not None
+
+    def _add_missing_parts(self, id_: Any, reads: tuple[str, ...]) -> None:
+        """Add the missing parts of a document whose filter fails without a concurrent write.
+
+        Older programs stored no journal, and a game may have removed a map or set it to null. If
+        that does not help, the document is damaged.
+        """
+        has_no_journal = {"_id": id_, "Journal": {"$not": {"$type": "array"}}}
+        self._collection.update_one(has_no_journal, {"$set": {"Journal": []}})
+        for parent in filter(None, map(_parent, reads)):
+            self._collection.update_one({"_id": id_, parent: None}, {"$set": {parent: {}}})
+
+
+def _with_key(path: str, key: str) -> list[Document]:
+    return [{f"{path}IdempotencyKey": key}, {f"{path}Key": key}]
+
+
+def _replay(where: Document, entry: Document, intent: Intent) -> Decision:
+    """Return the first answer again, or raise if the key came with another request."""
+    operation = entry["Operation"]
+    if "_id" not in entry:  # from before there was a history
+        operation = FORMER_OPERATIONS.get(operation, operation)
+    if (operation, entry.get("Fingerprint")) != (intent.operation, intent.fingerprint):
+        raise KeyReused(str(intent.key))
+    return Decision(where, NO_CHANGE, Applied(entry.get("Answer"), replayed=True, entry=entry))
 
 
 def majority_holds(collection: Collection[Document], where: Document) -> bool:
@@ -100,70 +301,8 @@ def majority_holds(collection: Collection[Document], where: Document) -> bool:
     return bool(collection.update_one(where, NO_CHANGE).matched_count)
 
 
-def _outcome_of(collection: Collection[Document], outcome: Applied | QuartermasterError) -> Applied:
-    if isinstance(outcome, QuartermasterError):
-        raise outcome
-    if outcome.replayed:
-        metrics.SWAP_REPLAYS.labels(collection.name).inc()
-    return outcome
-
-
-def _decide(document: Document, rule: Rule, intent: Intent) -> Decision:
-    """Apply the rule to the document as read, and collect the filter that the write must match."""
-    unchanged = {
-        "_id": document["_id"],
-        **{name: as_read(document, name) for name in WRITE_IDENTITY},
-    }
-    try:
-        if entry := _journalled(document, intent):
-            with_entry = {"_id": document["_id"], "Journal.Key": intent.key}
-            return Decision(with_entry, NO_CHANGE, Applied(entry.get("Answer"), replayed=True))
-        change = rule(document)
-    except Unavailable:
-        raise
-    except QuartermasterError as refusal:
-        return Decision(unchanged, NO_CHANGE, refusal)
-    update, values = difference(document, change.fields)
-    if not update and intent.key is None:
-        return Decision(unchanged, NO_CHANGE, Applied(change.answer))
-    if intent.key is not None:
-        # Setting Journal.0 where there is no array would create a map, and no entry would be found.
-        values["Journal"] = {"$type": "array"}
-    _add_bookkeeping(update, document, intent, change.answer)
-    return Decision({**unchanged, **values}, update, Applied(change.answer))
-
-
-def _try_to_write(collection: Collection[Document], decision: Decision, intent: Intent) -> bool:
-    try:
-        return bool(collection.update_one(decision.based_on, decision.update).matched_count)
-    except WriteError as error:
-        if error.code not in NOT_APPLICABLE:
-            raise
-        log.warning("A change does not fit what is stored: %s", error)
-        return False
-    except PyMongoError as error:
-        if intent.key is None and decision.update is not NO_CHANGE and explain(error):
-            raise OutcomeUnknown from error
-        raise
-
-
-def _add_missing_parts(collection: Collection[Document], id_: Any, reads: tuple[str, ...]) -> None:
-    """Add the missing parts of a document whose filter fails without a concurrent write.
-
-    Older programs stored no journal, and a game may have removed a map or set it to null. If that
-    does not help, the document is damaged.
-    """
-    has_none = {"_id": id_, "Journal": {"$not": {"$type": "array"}}}
-    collection.update_one(has_none, {"$set": {"Journal": []}})
-    for parent in filter(None, map(_parent, reads)):
-        collection.update_one({"_id": id_, parent: None}, {"$set": {parent: {}}})
-
-
 def fresh_version() -> int:
-    """Return a version for a document that is replaced as a whole: later than any it has had.
-
-    It is a multiple of the journal's length, so that the new journal fills from its start.
-    """
+    """Return a version for a document that is replaced as a whole: later than any it has had."""
     return time.time_ns() // 1_000_000 * JOURNAL_LENGTH
 
 
@@ -184,11 +323,13 @@ def _pauses(patience: float) -> Iterator[float]:
 
 
 def _projection(reads: tuple[str, ...], intent: Intent) -> Document:
-    projection: Document = dict.fromkeys((*reads, *WRITE_IDENTITY), 1)
-    if intent.key is not None:
-        projection["JournalCount"] = 1
-        # The server returns only the journal entry of this key.
-        projection["Journal"] = {"$elemMatch": {"Key": intent.key}}
+    known = ("Name", *WRITE_IDENTITY, "LastVersion", "ChangedAt", "JournalCount")
+    projection: Document = dict.fromkeys((*reads, *known), 1)
+    if intent.undoes is not None:
+        projection["Journal"] = 1
+    elif intent.key is not None:
+        # The server returns only the entry with this key.
+        projection["Journal"] = {"$elemMatch": {"$or": _with_key("", intent.key)}}
     return projection
 
 
@@ -204,35 +345,6 @@ def _add_empty_maps(document: Document, reads: tuple[str, ...]) -> None:
 def _parent(path: str) -> str:
     """Return the map that a path such as Variables.x leads into; empty for a whole field."""
     return path.rpartition(".")[0]
-
-
-def _journalled(document: Document, intent: Intent) -> Document | None:
-    entries: list[Document] = document.pop("Journal", [])
-    if not entries or intent.key is None:
-        return None
-    same = (intent.operation, intent.fingerprint)
-    if (entries[0].get("Operation"), entries[0].get("Fingerprint")) != same:
-        raise KeyReused(intent.key)
-    return entries[0]
-
-
-def _add_bookkeeping(update: Document, document: Document, intent: Intent, answer: Any) -> None:
-    """Add the next version, a stamp and, for a change with a key, a journal entry.
-
-    The journal is a ring buffer with a count of its own, so that only changes with a key overwrite
-    the entries of others.
-    """
-    version = _count(document.get("Version"))
-    if version is None:
-        version = fresh_version()
-    fields = update.setdefault("$set", {})
-    fields |= {"Version": version + 1, "Stamp": fresh_stamp()}
-    if intent.key is not None:
-        # Before there was a JournalCount, an entry's index was its version.
-        count = _count(document.get("JournalCount", version)) or 0
-        entry = {"Operation": intent.operation, "Key": intent.key, "Answer": answer}
-        entry |= {"Fingerprint": intent.fingerprint, "At": datetime.now(timezone.utc)}
-        fields |= {f"Journal.{count % JOURNAL_LENGTH}": entry, "JournalCount": count + 1}
 
 
 def _count(value: Any) -> int | None:

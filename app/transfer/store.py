@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import IO
 
-from app.database import COLLECTIONS
+from app.changes import Intent
+from app.database import COLLECTIONS, SUBJECTS
 from app.progress import progress
 from app.storage import bulk, password_costs
 from app.storage.client import Storage
+from app.storage.replace import Replacer
 from app.storage.schema.collections import init_collections, init_database
 from app.transfer.records import RECORDS, export_line
 
 
-def write_documents(storage: Storage, kind: str, spool: bulk.Spool) -> None:
-    """Insert or replace the validated documents of a file."""
+def write_documents(storage: Storage, kind: str, spool: bulk.Spool, intent: Intent) -> None:
+    """Insert or replace the validated documents of a file, with an entry of history for each."""
     if kind == "users":
         costs = {password_costs.cost_of(user["PasswordHash"]) for user in spool}
         password_costs.record(storage.db, *costs)
     init_collections(storage.db, COLLECTIONS)
     with progress(f"Writing {kind}", len(spool)) as advance:
-        for count in bulk.write(storage.db[kind], spool):
+        replacer = Replacer(storage, SUBJECTS[kind], intent)
+        for count in bulk.write(storage.db[kind], spool, replacer.replace):
             advance(count)
     init_database(storage.db, COLLECTIONS)
+    with progress("Writing history", len(spool)) as advance:
+        storage.journals.move_all(SUBJECTS[kind], storage.clock.now(), advance)
 
 
 def export_documents(

@@ -11,13 +11,15 @@ from typing import IO
 import orjson
 from flask import current_app
 
+from app.changes import Intent
+from app.database import SUBJECTS
 from app.errors import Invalid
 from app.http.context import current
 from app.http.parser import load
 from app.progress import progress
 from app.storage import bulk
 from app.storage.client import Storage
-from app.storage.swap import fresh_stamp, fresh_version
+from app.storage.swap import fresh_version
 from app.transfer.records import RECORDS, Record
 from app.types import Document
 from app.users.passwords import Passwords
@@ -35,11 +37,11 @@ storage = current(Storage)
 passwords = current(Passwords)
 
 
-def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool) -> Iterator[str]:
+def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool, intent: Intent) -> Iterator[str]:
     """Add the documents of valid lines to the spool; yields a sentence for each fault."""
     line_numbers: dict[str, dict[str, int]] = {field: {} for field in ("_id", *UNIQUE[kind])}
     owners: dict[str, dict[str, str]] = {field: {} for field in UNIQUE[kind]}
-    for number, document in _documents(kind, file):
+    for number, document in _documents(kind, file, intent):
         if isinstance(document, str):
             yield f"Line {number}: {document}"
             continue
@@ -61,10 +63,11 @@ def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool) -> Iterator[str
             yield f"Line {number}: the field '{name}' belongs to another of the {kind}."
 
 
-def _documents(kind: str, file: IO[bytes]) -> Iterator[tuple[int, Document | str]]:
+def _documents(kind: str, file: IO[bytes], intent: Intent) -> Iterator[tuple[int, Document | str]]:
     """Yield the number of each line with its document, or with a sentence that names its fault."""
     record = RECORDS[kind](current_app.config)
     now, version = datetime.now(timezone.utc), fresh_version()
+    swapper = storage.swapper(SUBJECTS[kind])
     with progress(f"Checking {kind}", _size(file)) as advance:
         numbered = ((n, line) for n, line in enumerate(file, 1) if line.strip())
         for batch in bulk.batches(numbered, HASH_BATCH_SIZE):
@@ -75,7 +78,8 @@ def _documents(kind: str, file: IO[bytes]) -> Iterator[tuple[int, Document | str
                 if isinstance(value, str):
                     yield number, value
                 else:
-                    yield number, {**record.document(value, now, version), "Stamp": fresh_stamp()}
+                    document = record.document(value, now, version)
+                    yield number, swapper.with_entry(document, intent, [])
                 advance(len(line))
 
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from app.auth.callers import Callers
 from app.auth.guesses import guess_of_caller, guess_of_caller_at_unknown_name
+from app.changes import Intent
 from app.errors import NotFound, QuartermasterError
 from app.http.context import current
 from app.keys import Lookup
@@ -35,14 +36,14 @@ def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str
     return renewed
 
 
-def set_password(key: Lookup, sha256: str, checked: str | None = None) -> None:
+def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None = None) -> None:
     """Store a new password; if a former one was checked, it must still be the stored one."""
     rule = partial(replace_password, password_hash=hasher.hash(sha256), checked=checked)
-    users.change_password(key, rule)
+    users.change_password(key, rule, intent)
     callers.forget()
 
 
-def mail_reset_code(key: Lookup, seconds: int) -> None:
+def mail_reset_code(key: Lookup, seconds: int, intent: Intent) -> None:
     """Mail a new code that resets the password and lives for so many seconds."""
     user = _guessed_at(key, "Name", "Email", "EmailKey", "PasswordVersion")
     code, now = new_code(), users.now()
@@ -52,15 +53,15 @@ def mail_reset_code(key: Lookup, seconds: int) -> None:
     with mailer.slot(), guess.counted():
         mailer.send_code(user["Name"], user["Email"], code)
         # Stored after the mail: if the mail fails, the former code stays valid.
-        users.change(key, ("Reset", "EmailKey", "PasswordVersion"), "reset", rule)
+        users.change(key, ("Reset", "EmailKey", "PasswordVersion"), rule, intent)
 
 
-def redeem_reset_code(key: Lookup, code: str, sha256: str) -> None:
+def redeem_reset_code(key: Lookup, code: str, sha256: str, intent: Intent) -> None:
     """Exchange a code for a new password, or raise WrongCode."""
     rule = partial(redeem_code, code=code, now=users.now(), make_hash=partial(hasher.hash, sha256))
     guess = guess_of_caller(_guessed_at(key, "_id")["_id"])
     with hasher.slot_for(guess), guess.counted():
-        if not users.change_password(key, rule):
+        if not users.change_password(key, rule, intent):
             raise WrongCode
     callers.forget()
 

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
-from app.changes import SWAP_FIELDS, Change
+from app.changes import SWAP_FIELDS, Change, SubjectKind
 from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials
 from app.keys import (
     composed,
@@ -58,6 +58,13 @@ SHAPE = changeable(
         "MuteReason": TEXT_OR_NULL,
         "CreationDate": MOMENT,
     }
+)
+# History stays when a person is erased: of addresses it tells only that they changed.
+SUBJECT = SubjectKind(
+    "user",
+    secret={"Email": "Email", "PasswordHash": "Password", "Reset": "ResetCode"},
+    derived=("NameKey", "NameTails", "EmailKey"),
+    hidden=("PasswordVersion",),
 )
 # Derived keys, secrets and bookkeeping, which are never served.
 INTERNAL = ("NameKey", "NameTails", "EmailKey", "PasswordVersion", "Reset", *SWAP_FIELDS)
@@ -230,7 +237,8 @@ def redeem_code(
         return Change(_with_password(user, make_hash()), True)
     failures = user["Reset"]["Failures"] + 1
     left = None if failures >= CODE_FAILURES else {**user["Reset"], "Failures": failures}
-    return Change({"Reset": left}, False)
+    # A failed request leaves no entry of history.
+    return Change({"Reset": left}, False, has_entry=False)
 
 
 def _with_password(user: Document, password_hash: str) -> Document:

@@ -18,6 +18,7 @@ from app.errors import (
 )
 from app.http.api import Blueprint
 from app.http.context import current
+from app.http.intents import intent
 from app.http.json import json_response
 from app.http.lists import (
     ASCENDING,
@@ -125,6 +126,7 @@ def get_user(key: Lookup) -> Response:
 @blp.arguments(RegisterArgs())
 @blp.documents_response(200, RegisteredSchema)
 @blp.refuses(NameTaken("newcomer"), EmailTaken("newcomer@example.com"))
+@blp.recorded
 def register_user(args: dict[str, Any]) -> Response:
     """Register a user
 
@@ -132,7 +134,9 @@ def register_user(args: dict[str, Any]) -> Response:
     """
     require_username(args["username"], "username")
     require_email(args["email"], "email")
-    user = users.create(args["username"], args["email"], hasher.hash(args["password"]))
+    meant = intent("register")
+    password_hash = hasher.hash(args["password"])
+    user = users.create(args["username"], args["email"], password_hash, meant)
     return json_response({"Username": user["Name"], "Email": user["Email"]})
 
 
@@ -155,14 +159,16 @@ def validate_password(args: dict[str, Any], key: Lookup) -> Response:
 @blp.arguments(ChangeEmailArgs())
 @blp.documents_response(200, ChangedUserSchema)
 @blp.refuses(EmailTaken("moved@example.com"), InvalidCredentials(), RateLimited("account", 600))
+@blp.recorded
 def change_email(args: dict[str, Any], key: Lookup) -> Response:
     """Change a user's email with the current password
 
     A code that was mailed to the former address no longer works.
     """
     require_email(args["new"], "new")
+    meant = intent("change-email")
     checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
-    return json_response(shown(users.change_email(key, args["new"], checked), changed_power))
+    return json_response(shown(users.change_email(key, args["new"], meant, checked), changed_power))
 
 
 @blp.route("/<lookup:key>/password/change", methods=["POST"])
@@ -170,13 +176,15 @@ def change_email(args: dict[str, Any], key: Lookup) -> Response:
 @blp.arguments(ChangePasswordArgs())
 @blp.documents_response(200, MessageSchema)
 @blp.refuses(InvalidCredentials(), RateLimited("account", 600))
+@blp.recorded
 def change_password(args: dict[str, Any], key: Lookup) -> Response:
     """Change a user's password with the current one
 
     All tokens of the user are revoked.
     """
+    meant = intent("change-password")
     checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
-    accounts.set_password(key, args["new"], checked)
+    accounts.set_password(key, args["new"], meant, checked)
     return json_response({"Message": "Password Updated"})
 
 
@@ -184,6 +192,7 @@ def change_password(args: dict[str, Any], key: Lookup) -> Response:
 @query
 @blp.documents_response(200, MessageSchema, example={"Message": "Password reset email sent."})
 @blp.refuses(MailNotConfigured(), RateLimited("account", 600))
+@blp.recorded
 def send_reset_code(key: Lookup) -> Response:
     """Mail a user a code to reset the password
 
@@ -191,7 +200,8 @@ def send_reset_code(key: Lookup) -> Response:
     """
     if request.method == "HEAD":  # Flask routes HEAD to GET views, and HEAD must have no effect
         raise MethodNotAllowed(["GET", "POST"])
-    accounts.mail_reset_code(key, current_app.config["RESET_CODE_SECONDS"])
+    seconds = current_app.config["RESET_CODE_SECONDS"]
+    accounts.mail_reset_code(key, seconds, intent("mail-reset-code"))
     return json_response({"Message": "Password reset email sent."})
 
 
@@ -200,12 +210,13 @@ def send_reset_code(key: Lookup) -> Response:
 @blp.arguments(RedeemArgs())
 @blp.documents_response(200, MessageSchema)
 @blp.refuses(WrongCode(), RateLimited("account", 600))
+@blp.recorded
 def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
     """Set a new password with the code from the mail
 
     Five wrong tries void the code. All tokens of the user are revoked.
     """
-    accounts.redeem_reset_code(key, args["code"], args["new"])
+    accounts.redeem_reset_code(key, args["code"], args["new"], intent("reset-password"))
     return json_response({"Message": "Password Updated"})
 
 
@@ -236,25 +247,29 @@ def get_character(key: Lookup, character: Lookup) -> Response:
 @blp.arguments(ManageEmailArgs())
 @blp.documents_response(200, ChangedUserSchema)
 @blp.refuses(EmailTaken("moved@example.com"))
+@blp.recorded
 def manage_email(args: dict[str, Any], key: Lookup) -> Response:
     """Change a user's email without the password
 
     For support staff. A code that was mailed to the former address no longer works.
     """
     require_email(args["new"], "new")
-    return json_response(shown(users.change_email(key, args["new"]), changed_power))
+    return json_response(
+        shown(users.change_email(key, args["new"], intent("change-email")), changed_power)
+    )
 
 
 @blp.route("/<lookup:key>/manage/password/change", methods=["POST"])
 @manage
 @blp.arguments(ManagePasswordArgs())
 @blp.documents_response(200, MessageSchema, example={"Message": "Password Correct"})
+@blp.recorded
 def manage_password(args: dict[str, Any], key: Lookup) -> Response:
     """Change a user's password without the current one
 
     For support staff. All tokens of the user are revoked.
     """
-    accounts.set_password(key, args["new"])
+    accounts.set_password(key, args["new"], intent("change-password"))
     # Not "Password Updated": the contract words this answer like that of a check.
     return json_response({"Message": "Password Correct"})
 

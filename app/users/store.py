@@ -6,23 +6,25 @@ import logging
 import uuid
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from app.changes import Change, Intent, Rule
+from app.changes import Applied, Change, Intent, Rule
 from app.errors import EmailTaken, NameTaken, NotFound, Unavailable
 from app.keys import Lookup, email_key
 from app.paging import Page, Window
 from app.storage.bulk import SWEEP_SECONDS, sweep
 from app.storage.client import Storage, by_key
+from app.storage.journal import UNMOVED
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
 from app.storage.password_costs import PasswordCosts, cost_of
 from app.storage.schema.plan import CollectionPlan, index
-from app.storage.swap import majority_holds, swap
+from app.storage.swap import majority_holds
 from app.types import Document
-from app.users.domain import SHAPE, change_email, new_account, revoke_tokens
+from app.users.domain import SHAPE, SUBJECT, change_email, new_account, revoke_tokens
 
 log = logging.getLogger("quartermaster")
 
@@ -31,6 +33,7 @@ USERS = CollectionPlan(
     "users",
     SHAPE,
     (
+        UNMOVED,
         index("name", "NameKey", unique=True),
         index("name_tails", "NameTails", "NameKey"),
         index("email", "EmailKey", unique=True),
@@ -53,6 +56,7 @@ class Users:
     ) -> None:
         self._sweep_seconds = sweep_seconds
         self._users = storage.db[USERS.name]
+        self._swapper = storage.swapper(SUBJECT)
         self._tokens = storage.db["refresh_tokens"]
         self._clock = storage.clock
         self._costs = PasswordCosts(storage.db)
@@ -84,42 +88,45 @@ class Users:
         fields = ["Name", "PasswordHash", "Power", "PasswordVersion"]
         return self._users.find_one({"NameKey": name_key}, fields)
 
-    def create(self, name: str, email: str, password_hash: str | None) -> Document:
+    def create(self, name: str, email: str, password_hash: str | None, intent: Intent) -> Document:
         """Add an account without any power; unique indexes refuse duplicates."""
         self._costs.record(cost_of(password_hash))
         user = new_account(str(uuid.uuid4()), name, email, password_hash, self.now())
         try:
-            self._users.insert_one(user)
+            self._swapper.insert(user, intent)
         except DuplicateKeyError:
             if majority_holds(self._users, {"NameKey": user["NameKey"]}):
                 raise NameTaken(name) from None
             raise self._email_taken(email) from None
         return user
 
-    def change(self, key: Lookup, reads: tuple[str, ...], operation: str, rule: Rule) -> Any:
-        """Apply a rule to these fields of an account, and return its answer."""
+    def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
+        """Apply a rule to these fields of an account, exactly once."""
         try:
-            return swap(self._users, by_key(key), reads, rule, Intent(operation)).answer
+            return self._swapper.swap(by_key(key), reads, rule, intent)
         except NotFound:
             raise NotFound("user", key) from None
 
-    def change_power(self, key: Lookup, rule: Callable[[Document], Document]) -> Document:
+    def change_power(
+        self, key: Lookup, rule: Callable[[Document], Document], intent: Intent
+    ) -> Document:
         """Apply a rule to an account's Power and return the new one."""
 
         def change(user: Document) -> Change:
             power = rule(user["Power"])
             return Change({"Power": power}, power)
 
-        power: Document = self.change(key, ("Power",), "power", change)
+        power: Document = self.change(key, ("Power",), change, intent).answer
         return power
 
-    def change_email(self, key: Lookup, new: str, checked: str | None = None) -> Document:
+    def change_email(
+        self, key: Lookup, new: str, intent: Intent, checked: str | None = None
+    ) -> Document:
         """Give an account another address, and return the account."""
         reads = (*RECORD, "EmailKey", "PasswordHash")
+        rule = partial(change_email, new=new, checked=checked)
         try:
-            user: Document = self.change(
-                key, reads, "email", lambda user: change_email(user, new=new, checked=checked)
-            )
+            user: Document = self.change(key, reads, rule, intent).answer
         except DuplicateKeyError:
             raise self._email_taken(new) from None
         return user
@@ -130,15 +137,16 @@ class Users:
             return EmailTaken(email)
         return Unavailable("Another account was just being changed; please try again.", 1)
 
-    def change_password(self, key: Lookup, rule: Rule) -> Any:
+    def change_password(self, key: Lookup, rule: Rule, intent: Intent) -> Any:
         """Apply a rule that may change the password, and sweep tokens that it made void."""
-        answer = self.change(key, ("PasswordHash", "PasswordVersion", "Reset"), "password", rule)
+        reads = ("PasswordHash", "PasswordVersion", "Reset")
+        answer = self.change(key, reads, rule, intent).answer
         self._sweep_tokens(key)
         return answer
 
-    def revoke_tokens(self, key: Lookup) -> None:
+    def revoke_tokens(self, key: Lookup, intent: Intent) -> None:
         """Make all tokens of an account void by one write, however many there are."""
-        self.change(key, ("PasswordVersion",), "revoke", revoke_tokens)
+        self.change(key, ("PasswordVersion",), revoke_tokens, intent)
         self._sweep_tokens(key)
 
     def _sweep_tokens(self, key: Lookup) -> None:

@@ -11,7 +11,7 @@ from app.auth import guard
 from app.errors import NotFound
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.idempotency import answer, intent
+from app.http.intents import answer, keyed_intent
 from app.http.json import json_response
 from app.http.path_converters import path_guid
 from app.keys import Lookup
@@ -75,7 +75,8 @@ def set_variable(args: dict[str, Any], key: Lookup, variable_id: str) -> Respons
     """
     meant = {"variable_id": path_guid("variableId", variable_id, nil=False), **args}
     reads = (f"Variables.{meant['variable_id']}",)
-    return answer(players.change(key, reads, partial(assign, **meant), intent("set", meant)))
+    rule = partial(assign, **meant)
+    return answer(players.change(key, reads, rule, keyed_intent("set-variable", meant)))
 
 
 def read_value(key: Lookup, variable: str) -> int | bool:

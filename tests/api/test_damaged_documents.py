@@ -45,7 +45,7 @@ def test_a_journal_begins_with_the_first_key(db, give, damage):
     assert ["Idempotency-Replayed" in answer.headers for answer in answers] == [False, True, False]
     assert held(db, player) == 2
     journal = db.players.find_one({"_id": player["_id"]})["Journal"]
-    assert [entry["Key"] for entry in journal] == ["a", "b"]
+    assert [entry["IdempotencyKey"] for entry in journal] == ["a", "b"]
 
 
 def test_a_player_without_a_version_can_be_changed(db, give):

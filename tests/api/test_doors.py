@@ -17,6 +17,7 @@ from tests.endpoint_table import (
     BAG,
     CODE,
     DOORS,
+    ENTRY,
     FRONT_DOORS,
     ITEM,
     OWN,
@@ -29,7 +30,7 @@ from tests.endpoint_table import (
     VARIABLE,
     shape_of,
 )
-from tests.factories import guid, make_bag, make_player, make_user
+from tests.factories import guid, make_bag, make_entry, make_player, make_user
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE"}
 FLAGS = {
@@ -44,7 +45,7 @@ CALLERS = [
     *(held for count in range(4) for held in itertools.combinations(FLAGS, count)),
     *(MODERATION, (*MODERATION, *FLAGS), STRANGER),
 ]
-COLLECTIONS = ("users", "players", "bags", "refresh_tokens")
+COLLECTIONS = ("users", "players", "bags", "refresh_tokens", "history")
 
 each_caller = pytest.mark.parametrize("caller", CALLERS, ids=str)
 
@@ -71,7 +72,8 @@ def scene(app, world):
     user = make_user(stored, Name=USER, Reset={"Code": CODE, "ExpiresAt": expires, "Failures": 0})
     holdings = {"0": {"ItemId": ITEM, "Quantity": 5}}
     player = make_player(
-        **{"Name": PLAYER, "UserId": user["_id"], "Inventory": holdings},
+        **{"Id": ENTRY.split(":")[1], "Name": PLAYER, "UserId": user["_id"]},
+        **{"Inventory": holdings},
         **{"Spells": {"0": SPELL}, "Variables": {VARIABLE: 7}},
     )
 
@@ -83,6 +85,8 @@ def scene(app, world):
         clerk = make_user(stored, (Role.API,), Name="Clerk")
         world.db.users.insert_many([user, caller, clerk])
         world.db.players.insert_one(player)
+        given = {"Path": "Inventory.0", "Before": None, "After": holdings["0"]}
+        world.db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given]))
         world.db.bags.insert_one(make_bag(_id=BAG))
         tokens = [refresh_token(user, TOKEN), refresh_token(caller, OWN)]
         world.db.refresh_tokens.insert_many(tokens)

@@ -6,12 +6,12 @@ from functools import partial
 
 import pytest
 
-from app.changes import Change, Intent
+from app.changes import JOURNAL_LENGTH, Change
 from app.errors import Damaged
 from app.items.domain import Limits, NotEnoughItems, give, take
 from app.players.domain import with_changeable_maps
-from app.storage.swap import JOURNAL_LENGTH, swap
-from tests.factories import guid, make_bag, numbered_guid
+from tests.factories import NOW, guid, make_bag, numbered_guid
+from tests.swaps import meant, swap, swapper_of
 
 ITEM, OTHER, SPELL, VARIABLE, NEW_VARIABLE = map(numbered_guid, range(5))
 LIMITS = Limits(35, 100, 1000)
@@ -40,8 +40,8 @@ def beside(db, player):
                 )
             return rule(with_changeable_maps(document))
 
-        change = partial(swap, db.players, {"_id": player["_id"]}, READS, overtaken)
-        applied = change(intent or Intent("change"))
+        change = partial(swap, db, {"_id": player["_id"]}, READS, overtaken)
+        applied = change(intent or meant("change"))
         return applied.answer, db.players.find_one({"_id": player["_id"]})
 
     return beside
@@ -136,25 +136,25 @@ def test_a_refusal_is_decided_anew_when_what_it_rests_on_is_gone(db, player, bes
 def test_a_refusal_changes_nothing(db, player):
     rule = partial(take, itemid=ITEM, quantity=6, is_filled=lambda _: False)
     with pytest.raises(NotEnoughItems):
-        swap(db.players, {"_id": player["_id"]}, READS, rule, Intent("take", "k", "f"))
+        swap(db, {"_id": player["_id"]}, READS, rule, meant("take", "k", "f"))
     assert db.players.find_one({"_id": player["_id"]}) == player
 
 
 def test_no_field_of_a_game_is_touched_by_what_changes_nothing(db, player):
     db.players.update_one({"_id": player["_id"]}, {"$set": {"Nothing": 1, "Guild": "Red"}})
-    change = partial(swap, db.players, {"_id": player["_id"]}, READS)
-    change(GIVE, Intent("give", "k", "f"))
+    change = partial(swap, db, {"_id": player["_id"]}, READS)
+    change(GIVE, meant("give", "k", "f"))
     before = db.players.find_one({"_id": player["_id"]})
-    assert change(GIVE, Intent("give", "k", "f")).replayed
+    assert change(GIVE, meant("give", "k", "f")).replayed
     with pytest.raises(NotEnoughItems):
-        change(partial(TAKE, quantity=100), Intent("take"))
+        change(partial(TAKE, quantity=100), meant("take"))
     assert db.players.find_one({"_id": player["_id"]}) == before
 
 
 def test_a_repetition_leaves_the_version_as_it_is(db, player):
     """It once carried the higher version of an old primary over to the new one."""
-    intent = Intent("give", "k", "f")
-    change = partial(swap, db.players, {"_id": player["_id"]}, READS, GIVE, intent)
+    intent = meant("give", "k", "f")
+    change = partial(swap, db, {"_id": player["_id"]}, READS, GIVE, intent)
     change()
     before = db.players.find_one({"_id": player["_id"]})
 
@@ -168,35 +168,40 @@ def test_a_repetition_leaves_the_version_as_it_is(db, player):
         def find_one(*args):
             return {**db.players.find_one(*args), "Version": 27}
 
-    assert swap(OldPrimary(), {"_id": player["_id"]}, READS, GIVE, intent).replayed
+    old_primary = swapper_of(db, collection=OldPrimary())
+    assert old_primary.swap({"_id": player["_id"]}, READS, GIVE, intent).replayed
     assert change().replayed
     assert db.players.find_one({"_id": player["_id"]}) == before
 
 
 def test_a_careful_game_makes_nobody_forget_a_key(db, player):
-    change = partial(swap, db.players, {"_id": player["_id"]}, READS)
-    change(GIVE, Intent("give", "first", "f"))
+    change = partial(swap, db, {"_id": player["_id"]}, READS)
+    change(GIVE, meant("give", "first", "f"))
     for _ in range(JOURNAL_LENGTH - 1):
         db.players.update_one({"_id": player["_id"]}, {"$inc": {"Version": 1, "Exp": 1}})
     for number in range(JOURNAL_LENGTH - 1):
-        change(GIVE, Intent("give", f"key {number}", "f"))
-        change(GIVE, Intent("give"))
-    assert change(GIVE, Intent("give", "first", "f")).replayed
+        change(GIVE, meant("give", f"key {number}", "f"))
+        change(GIVE, meant("give"))
+    assert change(GIVE, meant("give", "first", "f")).replayed
 
 
-def test_a_ring_from_before_there_was_a_count_goes_on_where_it_was(db, world):
+def test_the_keys_of_a_ring_from_before_history_are_remembered(db, world):
     entries = [
-        {"Operation": "give", "Key": f"key {n}", "Answer": n, "Fingerprint": "f", "At": None}
+        {"Operation": "give", "Key": f"key {n}", "Answer": n, "Fingerprint": "f", "At": NOW}
         for n in range(JOURNAL_LENGTH)
     ]
     player = world.add_player()
-    former = {"Version": JOURNAL_LENGTH + 10, "Journal": entries}
+    former = {"Version": JOURNAL_LENGTH + 10, "Journal": [None, *entries[1:]]}
     db.players.update_one({"_id": player["_id"]}, {"$set": former})
-    change = partial(swap, db.players, {"_id": player["_id"]}, READS, GIVE)
-    assert not change(Intent("give", "new", "f")).replayed
-    assert change(Intent("give", "key 9", "f")).replayed
-    assert change(Intent("give", "key 11", "f")).replayed
-    assert not change(Intent("give", "key 10", "f")).replayed
+    change = partial(swap, db, {"_id": player["_id"]}, READS, GIVE)
+    assert change(meant("give", "key 9", "f"))[:2] == (9, True)
+    assert not change(meant("give", "new", "f")).replayed
+    # The ring was full: its entries have moved.
+    assert [e["_id"] for e in db.players.find_one({"_id": player["_id"]})["Journal"]] == [
+        f"player:{player['_id']}:{JOURNAL_LENGTH + 11}"
+    ]
+    assert change(meant("give", "key 9", "f"))[:2] == (9, True)
+    assert change(meant("give", "new", "f")).replayed
 
 
 ODD_SLOTS = {
@@ -321,11 +326,7 @@ def test_a_document_that_cannot_be_written_to_is_damaged(db, player):
         def update_one(where, update):
             return db.players.update_one({**where, "Never": True}, update)
 
+    swapper = swapper_of(db, collection=Refusing())
+    rule = partial(Change, {"Bank": {}})
     with pytest.raises(Damaged):
-        swap(
-            Refusing(),
-            {"_id": player["_id"]},
-            READS,
-            lambda _: Change({"Bank": {}}, None),
-            Intent("x"),
-        )
+        swapper.swap({"_id": player["_id"]}, READS, lambda _: rule(None), meant("x"))

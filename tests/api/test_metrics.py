@@ -11,13 +11,13 @@ from pymongo import WriteConcern
 
 import config
 from app.auth.roles import Role
-from app.changes import Change, Intent
+from app.changes import Change
 from app.storage.client import Storage
-from app.storage.swap import swap
 from tests.applications import service
 from tests.collection_plans import NAMES
 from tests.exposition import Exposition
 from tests.factories import NOW, World, guid, sha256
+from tests.swaps import meant, swap
 
 PLAYERS, USERS = "/api/v1/players", "/api/v1/users"
 QUERY = (Role.API, Role.USERS_QUERY)
@@ -147,7 +147,7 @@ def test_a_timed_cursor_reads_like_any_other(real_db):
 
 def test_retries_and_replays_of_a_compare_and_swap_are_counted(app, world, growth):
     players, player = service(app, Storage).db["players"], world.add_player()
-    swap_once = partial(swap, players, {"_id": player["_id"]}, ("Level",))
+    swap_once = partial(swap, world.db, {"_id": player["_id"]}, ("Level",))
     overtaken = iter([True, True])
 
     def rule(document):
@@ -156,7 +156,7 @@ def test_retries_and_replays_of_a_compare_and_swap_are_counted(app, world, growt
         return Change({"Level": 7}, None)
 
     for _ in range(3):
-        swap_once(rule, Intent("raise", "key-1", "print"))
+        swap_once(rule, meant("raise", "key-1", "print"))
     assert growth("swap_retries_total", collection="players") == 2
     assert growth("swap_replays_total", collection="players") == 2
 

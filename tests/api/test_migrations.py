@@ -17,6 +17,7 @@ from app.database import COLLECTIONS
 from app.errors import Conflict
 from app.storage import bulk
 from app.storage.client import Storage
+from app.storage.errors import has_only_duplicate_keys
 from app.storage.schema import migrations
 from app.storage.schema.collections import init_collections, init_database
 from app.storage.schema.preparation import Preparation
@@ -28,7 +29,7 @@ from tests.system.programs import wait_until
 
 # The SchemaVersion, and the digest of all validators and indexes. Where the second changes,
 # a step belongs to the end of migrations.STEPS, and both numbers change here.
-PLANNED = (6, "0b9ba256aa20")
+PLANNED = (7, "047ac6cc82b0")
 
 # Collections that steps drop, and fields that they derive anew.
 GONE = {"page_starts"}
@@ -125,15 +126,15 @@ def test_a_key_of_a_former_database_is_remembered(older_db, migrated_app):
     headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "order-0"}
     path = f"/api/v1/players/{player['_id']}/items/give"
     assert "Idempotency-Replayed" in client.post(path, json=gift, headers=headers).headers
-    # The ring goes on at the place of the version, so the oldest is overwritten first.
-    for number in range(player["Version"], 65):
+    # Other changes make nobody forget it: what does not fit into the journal moves to history.
+    for number in range(player["Version"], 70):
         headers["Idempotency-Key"] = f"order-{number}"
         assert client.post(path, json=gift, headers=headers).status_code == 200
-    for number, is_replayed in ((2, True), (1, True), (0, False)):
+    for number in (2, 1, 0):
         headers["Idempotency-Key"] = f"order-{number}"
         gift["quantity"] = number + 1
         answer = client.post(path, json=gift, headers=headers)
-        assert ("Idempotency-Replayed" in answer.headers) == is_replayed
+        assert "Idempotency-Replayed" in answer.headers
 
 
 def test_a_mailbox_of_a_former_database_gets_the_key_that_it_is_sent_to(older_db):
@@ -268,7 +269,7 @@ def test_what_is_asked_of_a_database_changes_with_its_version():
 def test_a_write_counts_as_made_only_where_a_majority_has_it(codes, unconfirmed, is_fine):
     faults = [{"code": code} for code in codes]
     error = BulkWriteError({"writeErrors": faults, "writeConcernErrors": unconfirmed})
-    assert bulk.has_only_duplicate_keys(error) is is_fine
+    assert has_only_duplicate_keys(error) is is_fine
 
 
 def test_an_import_that_no_majority_confirms_says_so(real_db):

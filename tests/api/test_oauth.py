@@ -16,6 +16,7 @@ from app.users.passwords import Passwords
 from app.users.store import Users
 from tests.applications import service
 from tests.factories import sha256
+from tests.swaps import meant
 
 TOKEN = "/api/oauth/token"
 
@@ -151,7 +152,7 @@ def test_a_refresh_token_is_not_stored_in_clear(client, alice, db):
 def test_a_demoted_or_deleted_user_cannot_refresh(client, alice, app, db):
     one, other = sign_in(client).json, sign_in(client).json
     power = revoked(alice["Power"], Role.API)
-    service(app, Users).change_power(Lookup.parse("Alice"), lambda _: power)
+    service(app, Users).change_power(Lookup.parse("Alice"), lambda _: power, meant("revoke-role"))
     assert refresh(client, one["refresh_token"]).json["error"] == "access_denied"
     db.users.delete_one({"_id": alice["_id"]})
     response = refresh(client, other["refresh_token"])

@@ -69,8 +69,16 @@ def test_it_has_the_31_endpoints_of_the_contract():
         for path, method, _ in OPERATIONS.values()
         if path.startswith("/api/v1")
     }
-    # Beyond the contract stands the redemption of a reset code.
-    assert documented == {*contract, "post /users/{lookupKey}/password/reset"}
+    # Beyond the 31 stand the redemption of a reset code, and history.
+    beyond = {
+        "post /users/{lookupKey}/password/reset",
+        "get /history",
+        "get /history/{id}",
+        "post /history/{id}/undo",
+        "get /players/{lookupKey}/history",
+        "get /users/{lookupKey}/history",
+    }
+    assert documented == {*contract, *beyond}
 
 
 def test_a_path_that_is_served_in_two_spellings_is_documented_in_one():
@@ -83,7 +91,7 @@ def test_a_path_that_is_served_in_two_spellings_is_documented_in_one():
 
 def test_every_operation_has_a_name_of_its_own_in_one_style():
     named = [op["operationId"] for item in SPEC["paths"].values() for op in item.values()]
-    assert len(named) == len(set(named)) == 35
+    assert len(named) == len(set(named)) == 40
     assert [name for name in named if not re.fullmatch(r"[a-z]+(?:[A-Z][a-z]+)*", name)] == []
 
 
@@ -114,7 +122,7 @@ def test_it_names_the_version_of_the_program_and_serves_where_it_is_read():
 
 
 def test_its_tags_are_those_of_its_operations():
-    assert [tag["name"] for tag in SPEC["tags"]] == ["Players", "Users", "Credentials"]
+    assert [tag["name"] for tag in SPEC["tags"]] == ["Players", "Users", "History", "Credentials"]
     assert all(tag["description"] for tag in SPEC["tags"])
 
 
@@ -213,7 +221,8 @@ def test_a_username_fits_the_document_where_it_fits_the_service(name):
 def test_exactly_the_changes_of_a_player_take_an_idempotency_key():
     keys = {name: parameters(op).get(IDEMPOTENCY) for name, (_, _, op) in OPERATIONS.items()}
     takes = {name for name, key in keys.items() if key}
-    assert takes == {"setVariable", "giveItem", "takeItem", "teachSpell", "forgetSpell"}
+    items = {"giveItem", "takeItem"}
+    assert takes == {*items, "setVariable", "teachSpell", "forgetSpell", "undoChange"}
     # What stands in an example, the page fills in; and the second try would be the first again.
     assert [name for name in takes if {"example", "examples"} & keys[name].keys()] == []
 

@@ -114,7 +114,7 @@ def wrong_paths(door, known, right):
         yield right._replace(path=f"{door.path}/{quote(one)}")
         for name in door.variables:
             yield right._replace(path=door.path_with({name: quote(one)}))
-        for header in ("X-Request-ID", "Idempotency-Key"):
+        for header in ("X-Request-ID", "Idempotency-Key", "X-Reason"):
             yield right._replace(path=door.path, headers={**right.headers, header: one})
 
 

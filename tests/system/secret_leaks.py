@@ -15,8 +15,8 @@ from app.database import COLLECTIONS
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
 from tests.collection_plans import NAMES
-from tests.endpoint_table import BAG, ITEM, PLAYER, SELF, SPELL, USER, VARIABLE
-from tests.factories import make_bag, make_player, make_user
+from tests.endpoint_table import BAG, ENTRY, ITEM, PLAYER, SELF, SPELL, USER, VARIABLE
+from tests.factories import make_bag, make_entry, make_player, make_user
 from tests.system.leaks import Ask, Known, right_ask
 from tests.system.programs import serving
 from tests.system.tcp_proxy import TcpProxy
@@ -87,10 +87,13 @@ class WatchedService:
         self.db.users.insert_many([user, *callers, make_user(self.stored, Role, Name=MANAGER)])
         holdings = {"0": {"ItemId": ITEM, "Quantity": 5}}
         player = make_player(
-            **{"Name": PLAYER, "UserId": user["_id"], "Inventory": holdings},
+            **{"Id": ENTRY.split(":")[1], "Name": PLAYER, "UserId": user["_id"]},
+            **{"Inventory": holdings},
             **{"Spells": {"0": SPELL}, "Variables": {VARIABLE: 7}},
         )
         self.db.players.insert_one(player)
+        given = {"Path": "Inventory.0", "Before": None, "After": holdings["0"]}
+        self.db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given]))
         self.db.bags.insert_one(make_bag(_id=BAG))
 
     def sign_in(self, door):

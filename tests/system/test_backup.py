@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from pymongo import MongoClient
 
 from app.__main__ import main
+from app.changes import SWAP_FIELDS
 from tests.exposition import Exposition
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -207,6 +208,6 @@ def comparable(found):
     """Leave out what an import begins anew: the count of changes, and the journal of retries."""
     for documents, _, _ in found.values():
         for document in documents:
-            for field in ("Version", "Stamp", "Journal", "PasswordVersion"):
+            for field in (*SWAP_FIELDS, "PasswordVersion"):
                 document.pop(field, None)
     return found

@@ -189,7 +189,7 @@ def test_files_do_not_pile_up_while_workers_come_and_go(server, temporary):
         os.kill(next(iter(workers_of(server))), signal.SIGTERM)
         wait_until(lambda n=round_: exposition(server).sum("worker_starts_total") == WORKERS + n)
     assert counted(server) == 100
-    kinds = ("counter", "histogram", "gauge_livesum")
+    kinds = ("counter", "histogram", "gauge_livesum", "gauge_livemostrecent")
     assert len(files_in(temporary)) <= len(kinds) * WORKERS
 
 

@@ -40,7 +40,7 @@ def test_the_document_is_written_without_a_database(tmp_path):
     result = run(tmp_path / "data", "openapi", str(tmp_path / "openapi.json"))
     assert result.returncode == 0, result.stderr
     written = json.loads((tmp_path / "openapi.json").read_text())
-    assert len(written["paths"]) == 31
+    assert len(written["paths"]) == 31 + 5
     assert json.loads(run(tmp_path / "data", "openapi").stdout) == written
     assert not (tmp_path / "data").exists()
 
@@ -49,16 +49,27 @@ def test_the_folders_hold_all_31_endpoints(collection):
     assert [folder["name"] for folder in collection["item"]] == [
         "Players",
         "Users",
+        "History",
         "Credentials",
     ]
     endpoints = {
         (item["request"]["method"], item["request"]["url"]["raw"])
         for item in requests_of(collection)
     }
-    players, users, _ = (len(folder["item"]) for folder in collection["item"])
-    # Redeeming a reset code has no number of its own: contract-reset.
-    assert (players, users) == (19, 12 + 1)
-    assert len(endpoints) == 19 + 13 + 3
+    players, users, history, _ = (len(folder["item"]) for folder in collection["item"])
+    # Redeeming a reset code and history have no numbers: contract-reset, contract-history.
+    assert (players, users, history) == (19 + 1, 12 + 2, 3)
+    assert len(endpoints) == 20 + 14 + 3 + 3
+
+
+def test_headers_are_sent_where_they_are_documented(collection):
+    sent = {
+        item["name"]: {header["key"] for header in item["request"]["header"]} - {"Content-Type"}
+        for item in requests_of(collection)
+    }
+    assert sent["Give an item to a player"] == {"Idempotency-Key", "X-Reason"}
+    assert sent["Register a user"] == {"X-Reason"}
+    assert sent["List players"] == set()
 
 
 def test_every_request_has_saved_answers_and_tests(collection):
@@ -117,8 +128,9 @@ def test_the_whole_collection_passes_twice_in_a_row(server, collection, belongin
     code, result = newman(server, tmp_path)
     assert belongings() == before
     assert result["failures"] == []
+    # Of the change that was undone, a run also sees that it was.
     assert result["stats"]["assertions"] == {
-        "total": 2 * len(requests_of(collection)),
+        "total": 2 * len(requests_of(collection)) + 1,
         "pending": 0,
         "failed": 0,
     }

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from pymongo import MongoClient
 
 from app.__main__ import main
+from app.changes import SWAP_FIELDS
 from app.database import COLLECTIONS
 from app.storage.schema.collections import init_database
 from tests.factories import guid, make_bag, make_player, make_user
@@ -17,7 +18,7 @@ from tests.strategies import worlds
 KINDS = ("users", "players", "bags")
 FROM, TO = "round_trip_from", "round_trip_to"
 # An import initializes these.
-INITIALIZED = ("Version", "Stamp", "Journal", "PasswordVersion", "Reset")
+INITIALIZED = (*SWAP_FIELDS, "PasswordVersion", "Reset")
 
 
 @pytest.fixture(scope="module")

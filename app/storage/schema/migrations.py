@@ -18,7 +18,8 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 from app.errors import QuartermasterError
 from app.keys import email_key, name_key, name_tails
 from app.storage import password_costs
-from app.storage.bulk import batches, has_only_duplicate_keys
+from app.storage.bulk import batches
+from app.storage.errors import has_only_duplicate_keys
 from app.storage.schema.plan import CollectionPlan
 from app.storage.schema.shapes import COUNT, TEXT, object_shape
 from app.types import Document
@@ -95,6 +96,12 @@ def rename_credentials_to_password_version(db: Database[Document]) -> None:
         )
 
 
+def begin_history(db: Database[Document]) -> None:
+    """Have a journal on every document; the mover brings what older ones hold to history."""
+    for kind in ("players", "users", "bags"):
+        _complete(db[kind], "Journal", [])
+
+
 STEPS: list[Step] = [
     search_names_by_tails,
     add_journals,
@@ -102,6 +109,7 @@ STEPS: list[Step] = [
     key_addresses_by_punycode,
     key_addresses_by_idna_2008,
     rename_credentials_to_password_version,
+    begin_history,
 ]
 # A change of a validator or an index is a step as well, even one that does nothing: by the number,
 # an older program knows that the database is no longer for it.

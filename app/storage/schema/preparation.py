@@ -70,6 +70,9 @@ class Preparation:
         metrics.BUILD.labels["schema"] = str(migrations.CURRENT)
         threading.Thread(target=self._retry_until_ready, name="preparation", daemon=True).start()
 
+    def is_ready(self) -> bool:
+        return self._fault is None
+
     def check(self) -> None:
         """Raise Unavailable unless the worker is ready."""
         if self._fault:

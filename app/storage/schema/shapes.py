@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.changes import JOURNAL_LENGTH
+from app.changes import JOURNAL_LENGTH, SWAP_FIELDS
 from app.types import Document
 
 Shape = Mapping[str, Any]
@@ -46,11 +46,13 @@ def object_shape(
 def changeable(required: Mapping[str, Shape]) -> Document:
     """Return the shape of a document that the compare-and-swap changes.
 
-    Stamp and JournalCount appear with the first change. Their type is left open: the next change
-    overwrites whatever is stored there.
+    The others appear with the first change. Their type is left open: the next change overwrites
+    whatever is stored there.
     """
     kept = {"Version": COUNT, "Journal": {"bsonType": "array", "maxItems": JOURNAL_LENGTH}}
-    return object_shape({**required, **kept}, {"Stamp": {}, "JournalCount": {}})
+    return object_shape(
+        {**required, **kept}, {name: {} for name in SWAP_FIELDS if name not in kept}
+    )
 
 
 # The fields of a document that is found by its name.

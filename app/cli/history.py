@@ -1,0 +1,117 @@
+"""quartermaster history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from itertools import islice
+from typing import Any
+
+import click
+from flask.cli import with_appcontext
+
+from app.changes import OPERATIONS
+from app.history.domain import Filters, filters_of
+from app.history.store import History
+from app.http.context import current
+from app.http.json import encode
+from app.keys import Lookup, parse_guid, printable
+from app.players.store import Players
+from app.types import Document
+from app.users.store import Users
+
+PAGE = 100
+COLUMNS = ("TIME (UTC)", "BY", "CHANGED", "OPERATION", "ARGUMENTS", "REASON", "ID")
+
+store = current(History)
+players = current(Players)
+users = current(Users)
+
+
+class Time(click.ParamType):
+    """A time in ISO 8601; in UTC unless it says otherwise."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
+        try:
+            at = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+            return at.astimezone(timezone.utc) if at.tzinfo else at.replace(tzinfo=timezone.utc)
+        except (ValueError, OverflowError):
+            self.fail(f"'{value}' is not a time like 2026-01-31 or 2026-01-31T19:00:00Z.")
+
+
+class Guid(click.ParamType):
+    """The id of an item, spell or variable."""
+
+    name = "guid"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        return parse_guid(value) or self.fail(f"'{value}' is not a guid.")
+
+
+@click.command()
+@click.option("--player", help="The changes of this character, by name or id.")
+@click.option("--user", help="The changes of this account, by username or id.")
+@click.option("--by", help="Who made them: a username, user id or system user.")
+@click.option("--key", help="The key that a tool signed in with.")
+@click.option("--operation", type=click.Choice(OPERATIONS, case_sensitive=False))
+@click.option("--item", type=Guid(), help="An item, spell or variable.")
+@click.option("--reason", help="Words of the reason.")
+@click.option("--from", "since", type=Time(), help="The earliest time.")
+@click.option("--to", "until", type=Time(), help="The time before which they were made.")
+@click.option("--limit", type=click.IntRange(1, 10**9), default=50, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines, each an entry.")
+@with_appcontext
+def history(player: str | None, user: str | None, limit: int, as_json: bool, **given: Any) -> None:
+    """Show who changed what, when and why; the newest first."""
+    if player is not None and user is not None:
+        raise click.UsageError("--player and --user exclude each other.")
+    args = {name: value for name, value in given.items() if value is not None}
+    entries = islice(_entries(_filters(args, player, user)), limit)
+    if as_json:
+        for entry in entries:
+            click.echo(encode(entry))
+    else:
+        _print_table([_row(entry) for entry in entries])
+
+
+def _filters(args: Document, player: str | None, user: str | None) -> Filters:
+    if player is not None:
+        key = Lookup.parse(player)
+        return filters_of(args, ("player",), key.id or players.get_id(key))
+    if user is not None:
+        key = Lookup.parse(user)
+        return filters_of(args, ("user",), key.id or users.get(key, "_id")["_id"])
+    return filters_of(args, ("player", "user", "bag"))
+
+
+def _entries(filters: Filters) -> Iterator[Document]:
+    after = None
+    while True:
+        page = store.list(filters, PAGE, after)
+        yield from page.values
+        if page.next is None:
+            return
+        after = page.next
+
+
+def _row(entry: Document) -> tuple[str, ...]:
+    subject, by = entry["Subject"], entry["By"]
+    return (
+        entry["At"].astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S"),
+        f"{by['Name'] or '?'} ({entry['Via']})",
+        f"{subject['Kind']} {subject['Name'] or subject['Id']}",
+        entry["Operation"],
+        " ".join(f"{name}={value}" for name, value in entry["Arguments"].items()),
+        entry["Reason"] or "",
+        entry["Id"],
+    )
+
+
+def _print_table(rows: list[tuple[str, ...]]) -> None:
+    table = [COLUMNS, *(tuple(map(printable, row)) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())

@@ -1,0 +1,155 @@
+"""Entries of history: what is served of them, and which may be undone. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from app.errors import Conflict
+from app.keys import Lookup, name_key
+from app.storage.search_fields import words
+from app.types import Document
+
+# The fields of an entry that are served as they are; the others are for finding it.
+SERVED = (
+    "At",
+    "Subject",
+    "Operation",
+    "By",
+    "Via",
+    "RequestId",
+    "Reason",
+    "Arguments",
+    "Changes",
+    "Undoes",
+)
+# What undoes a change, by the field of the player that it changed.
+UNDOABLE = {
+    "Inventory": "items",
+    "Bank": "items",
+    "Spells": "spells",
+    "Variables": "variables",
+}
+UNDOABLE_OPERATIONS = {"give", "take", "teach", "forget", "set-variable", "undo"}
+WHY_NOT = {
+    "register": "a registration is never undone",
+    "change-password": "the former password is not kept",
+    "reset-password": "the former password is not kept",
+    "change-email": "the former address is not kept",
+    "mail-reset-code": "a mail that was sent stays sent",
+    "revoke-tokens": "a token that was revoked stays so",
+    "grant-role": "quartermaster api revoke takes a role",
+    "revoke-role": "quartermaster api grant gives a role",
+    "import": "import the former record instead",
+    "repair": "what was repaired was damaged before",
+}
+_ID = re.compile(r"(player|user|bag):([^:]+):([^:]+)(?::.+)?", re.ASCII)
+
+
+class CannotUndo(Conflict):
+    """A change that cannot be undone without a guess."""
+
+    def __init__(self, entry_id: str, why: str) -> None:
+        super().__init__(f"The change {entry_id} cannot be undone: {why}.")
+        self.entry_id, self.why = entry_id, why
+
+
+class Position(NamedTuple):
+    """A place in the list of entries, which goes from the newest to the oldest."""
+
+    at: datetime
+    id: str
+
+    def is_before(self, entry: Document) -> bool:
+        return (entry["At"], entry["_id"]) < self
+
+
+class Filters(NamedTuple):
+    """Which entries a list shows; None: all."""
+
+    kinds: tuple[str, ...]
+    subject_id: str | None = None
+    author: str | None = None
+    key: str | None = None
+    operation: str | None = None
+    item: str | None = None
+    words: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def filters_of(args: Document, kinds: tuple[str, ...], subject_id: str | None = None) -> Filters:
+    """Return the filters of a query."""
+    by = args.get("by")
+    return Filters(
+        kinds,
+        subject_id,
+        # Entries hold of their author the id of the account, and the key of the name.
+        None if by is None else Lookup.parse(by).id or name_key(by),
+        args.get("key"),
+        args.get("operation"),
+        args.get("item"),
+        _wanted_words(args.get("reason", "")),
+        args.get("since"),
+        args.get("until"),
+    )
+
+
+def _wanted_words(text: str) -> tuple[str, ...]:
+    """Return the words to look for; a text without any, such as !!!, is found nowhere."""
+    return tuple(words(text)) or ((text,) if text.strip() else ())
+
+
+def served(entry: Document, undone_by: str | None) -> Document:
+    """Return the record that callers see."""
+    record = {"Id": entry["_id"], **{name: entry.get(name) for name in SERVED}}
+    by = {"UserId": None, "Name": None, "Key": None, **entry["By"]}
+    return {**record, "By": by, "UndoneBy": undone_by}
+
+
+def subject_of(entry_id: str) -> tuple[str, str] | None:
+    """Return the kind and the id of the document in an entry's id; None if it is none."""
+    match = _ID.fullmatch(entry_id)
+    return (match[1], match[2]) if match else None
+
+
+def is_of_user(entry_id: str) -> bool:
+    subject = subject_of(entry_id)
+    return subject is not None and subject[0] == "user"
+
+
+def undone_by(entry: Document) -> str:
+    """Return which inverse undoes an entry, or raise CannotUndo."""
+    operation, changes = entry["Operation"], entry["Changes"]
+    if operation not in UNDOABLE_OPERATIONS:
+        raise CannotUndo(entry["_id"], WHY_NOT.get(operation, "it has no inverse"))
+    if not changes:
+        raise CannotUndo(entry["_id"], "what it changed is not recorded, or it changed nothing")
+    inverses = {UNDOABLE.get(path_root(change)) for change in changes}
+    inverse = inverses.pop()
+    if inverses or inverse is None:
+        raise CannotUndo(entry["_id"], "it changed more than its inverse knows")
+    return inverse
+
+
+def path_root(change: Document) -> str:
+    root: str = change["Path"].partition(".")[0]
+    return root
+
+
+def matches(entry: Document, filters: Filters, derived: Document) -> bool:
+    """Tell whether an entry that has not moved yet is one that a list shows."""
+    return all(_conditions(entry, filters, derived))
+
+
+def _conditions(entry: Document, filters: Filters, derived: Document) -> Any:
+    yield entry["Subject"]["Kind"] in filters.kinds
+    yield filters.subject_id in (None, entry["Subject"]["Id"])
+    yield filters.author is None or filters.author in derived["Authors"]
+    yield filters.key in (None, entry["By"].get("Key"))
+    yield filters.operation in (None, entry["Operation"])
+    yield filters.item is None or filters.item in derived["Objects"]
+    yield set(filters.words) <= set(derived["Words"])
+    yield filters.since is None or entry["At"] >= filters.since
+    yield filters.until is None or entry["At"] < filters.until

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from marshmallow import fields
+
+from app.changes import OPERATIONS
+from app.http.api import Schema
+from app.http.fields import Flag, Guid, List, Moment, QueryInteger, Text
+from app.http.lists import CURSOR, OneOf
+from app.keys import NAME_LENGTH
+from app.openapi.examples import ENTRY, ITEM, PLAYER, PLAYER_ID, USER, USER_ID
+
+PAGE_SIZE = 50
+AT = "2026-01-31T19:04:21.250Z"
+
+
+class SubjectSchema(Schema):
+    """Whom or what an entry is about."""
+
+    Kind = Text(example="player", metadata={"enum": ["player", "user", "bag"]})
+    Id = Text(example=PLAYER_ID)
+    Name = Text(allow_none=True, example=PLAYER, description="At the time; null for a bag.")
+
+
+class AuthorSchema(Schema):
+    """Who made a change."""
+
+    UserId = Guid(allow_none=True, example=USER_ID, description="Null at the command line.")
+    Name = Text(allow_none=True, example=USER, description="Of the account, or of the system user.")
+    Key = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="The key that a tool signed in with.",
+    )
+
+
+class FieldChangeSchema(Schema):
+    """What became of a field. Of a secret one, neither value is told."""
+
+    Path = Text(example="Inventory.3")
+    Before = fields.Raw(
+        allow_none=True, metadata={"description": "Null: there was nothing.", "example": None}
+    )
+    After = fields.Raw(
+        allow_none=True,
+        metadata={
+            "description": "Null: there is nothing any more.",
+            "example": {"ItemId": ITEM, "Quantity": 5},
+        },
+    )
+
+
+class EntrySchema(Schema):
+    """A change: who made it, when and why, and what came of it."""
+
+    Id = Text(example=ENTRY)
+    At = Moment(example=AT)
+    Subject = fields.Nested(SubjectSchema)
+    Operation = Text(example="give")
+    By = fields.Nested(AuthorSchema)
+    Via = Text(example="api", metadata={"enum": ["api", "console", "cli", "batch"]})
+    RequestId = Text(allow_none=True, example="5c8848779587481c9a62")
+    Reason = Text(allow_none=True, example="Lost in a crash, ticket 4711.")
+    Arguments = fields.Dict(
+        metadata={
+            "description": "What was asked.",
+            "example": {"ItemId": ITEM, "Quantity": 5, "BankOverflow": False},
+        }
+    )
+    Changes = List(fields.Nested(FieldChangeSchema), description="What came of it.")
+    Undoes = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="The entry that this change undid.",
+    )
+    UndoneBy = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="The entry of the change that undid this one.",
+    )
+
+
+class EntryPageSchema(Schema):
+    """Some entries, the newest first."""
+
+    Values = List(fields.Nested(EntrySchema))
+    Next = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="What to give as `after` next; null at the end.",
+    )
+
+
+class UndoSchema(EntrySchema):
+    """The entry of an undo; with DryRun the one that it would have."""
+
+    Id = Text(allow_none=True, example=ENTRY.replace(":7", ":9"), description="Null: DryRun.")
+    At = Moment(allow_none=True, example=AT, description="Null: DryRun.")
+    Operation = Text(example="undo")
+    Arguments = fields.Dict(metadata={"example": {"Id": ENTRY}})
+    Undoes = Text(example=ENTRY, description="The entry that this change undid.")
+
+
+class EntryWindowArgs(Schema):
+    """The query of a list of entries."""
+
+    pageSize = QueryInteger(
+        1,
+        load_default=PAGE_SIZE,
+        description="Entries of a page. More than the most that is set (100) is served as that.",
+    )
+    after = Text(
+        metadata={"pattern": CURSOR},
+        description="The Next of the answer before, with the same filters.",
+    )
+
+
+class SubjectHistoryArgs(EntryWindowArgs):
+    """The query of the history of one player or user."""
+
+    by = Text(description="Who made the change: a username or user id, or a system user.")
+    key = Text(description="The key that a tool signed in with.")
+    operation = OneOf(*OPERATIONS, description="What was done.")
+    item = Guid(description="An item, spell or variable that was asked for or that changed.")
+    reason = Text(description="Words that the reason holds, in any case and order.")
+    since = Moment(data_key="from", description="The earliest time.")
+    until = Moment(data_key="to", description="The time before which the changes were made.")
+
+
+class HistoryArgs(SubjectHistoryArgs):
+    """The query of all history."""
+
+    player = Text(metadata={"maxLength": NAME_LENGTH}, description="A character's name or id.")
+    user = Text(
+        metadata={"maxLength": NAME_LENGTH},
+        description="The username or id of the account that was changed.",
+    )
+
+
+class UndoArgs(Schema):
+    """How to undo a change."""
+
+    DryRun = Flag(
+        load_default=False,
+        example=False,
+        description="Only tell what would change, as `Changes`.",
+    )

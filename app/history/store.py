@@ -1,0 +1,179 @@
+"""Entries in MongoDB: those that have moved to the collection history, and those that have not."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import bson
+
+from app.changes import SubjectKind
+from app.errors import AlreadyUndone, InvalidCursor, NotFound
+from app.history.domain import Filters, Position, matches, served, subject_of
+from app.storage.client import Storage
+from app.storage.entries import entries_of
+from app.storage.journal import HISTORY
+from app.storage.search_fields import archived
+from app.types import Document
+
+DIGEST_BYTES = 8
+NEWEST_FIRST = [("At", -1), ("_id", -1)]
+# The index of the most selective filter comes first.
+INDEXES = (
+    ("subject_id", "Subject.Id", "subject"),
+    ("key", "By.Key", "key"),
+    ("author", "Authors", "author"),
+    ("item", "Objects", "object"),
+    ("operation", "Operation", "operation"),
+)
+
+
+class EntryPage(NamedTuple):
+    """Some entries, and where the next page begins; None on the last one."""
+
+    values: Sequence[Document]
+    next: bytes | None
+
+
+class History:
+    """The entries of one application."""
+
+    def __init__(self, storage: Storage, kinds: dict[str, SubjectKind]) -> None:
+        self._db = storage.db
+        self._history = storage.db[HISTORY.name]
+        self._journals = storage.journals
+        self._kinds = {kind.name: kind for kind in kinds.values()}
+
+    def get(self, entry_id: str) -> Document:
+        """Return an entry as it is stored, wherever it is."""
+        found = self._find(entry_id)
+        if found is None:
+            raise NotFound("entry of history", entry_id)
+        return found
+
+    def require_not_undone(self, entry_id: str) -> None:
+        """Raise AlreadyUndone if an entry was undone."""
+        if by := self._undone([entry_id]).get(entry_id):
+            raise AlreadyUndone(entry_id, by)
+
+    def serve(self, entries: Iterable[Document]) -> Sequence[Document]:
+        """Return entries as callers see them, with what has undone each."""
+        shown = list(entries)
+        undone = self._undone([entry["_id"] for entry in shown])
+        return [served(entry, undone.get(entry["_id"])) for entry in shown]
+
+    def list(self, filters: Filters, size: int, after: bytes | None = None) -> EntryPage:
+        """Return a page of entries, the newest first."""
+        position = _position(filters, after) if after else None
+        # The Journal is read first: an entry that moves in between is found twice, not never.
+        unmoved = [
+            entry
+            for entry in self._unmoved(filters)
+            if matches(entry, filters, archived(entry, None))
+            and (position is None or position.is_before(entry))
+        ]
+        moved = self._moved(filters, position, size + 1)
+        ids = {entry["_id"] for entry in moved}
+        both = [*moved, *(entry for entry in unmoved if entry["_id"] not in ids)]
+        page = heapq.nlargest(size + 1, both, key=lambda entry: (entry["At"], entry["_id"]))
+        following = _encoded(filters, page[size - 1]) if len(page) > size else None
+        return EntryPage(self.serve(page[:size]), following)
+
+    def _moved(self, filters: Filters, position: Position | None, limit: int) -> Sequence[Document]:
+        where, hint = _query(filters)
+        if position:
+            where = {"$and": [where, _after(position)]}
+        found = self._history.find(where, sort=NEWEST_FIRST).limit(limit)
+        return list(found.hint(hint) if hint else found)
+
+    def _unmoved(self, filters: Filters) -> Sequence[Document]:
+        """Return the entries in the Journal of the one document that a list is about."""
+        if filters.subject_id is None:
+            return []
+        found: Sequence[Document] = []
+        for name in filters.kinds:
+            kind = self._kinds[name]
+            found = [*found, *self._journal(kind, filters.subject_id)]
+        return found
+
+    def _journal(self, kind: SubjectKind, id_: str) -> Sequence[Document]:
+        """Return the entries of a document that have not moved, under their final ids."""
+        document = self._db[kind.collection].find_one({"_id": id_}, ["Name", "Journal"])
+        return self._journals.with_unique_ids(entries_of(kind, document)) if document else ()
+
+    def _find(self, entry_id: str) -> Document | None:
+        subject = subject_of(entry_id)
+        if subject is None:
+            return None
+        kind = self._kinds[subject[0]]
+        unmoved = self._journal(kind, subject[1])
+        in_journal = next((entry for entry in unmoved if entry["_id"] == entry_id), None)
+        return in_journal or self._history.find_one({"_id": entry_id})
+
+    def _undone(self, entry_ids: Sequence[str]) -> dict[str, str]:
+        """Return by entry the id of the one that has undone it."""
+        if not entry_ids:
+            return {}
+        undone: dict[str, str] = {}
+        for kind, ids in self._subjects(entry_ids).items():
+            holders = self._db[kind.collection].find(
+                {"_id": {"$in": list(ids)}, "Journal.Undoes": {"$in": entry_ids}},
+                ["Name", "Journal"],
+            )
+            for document in holders:
+                entries = entries_of(kind, document)
+                undone |= {e["Undoes"]: e["_id"] for e in entries if "Undoes" in e}
+        for entry in self._history.find({"Undoes": {"$in": entry_ids}}, ["Undoes"]):
+            undone[entry["Undoes"]] = entry["_id"]
+        return undone
+
+    def _subjects(self, entry_ids: Sequence[str]) -> dict[SubjectKind, set[str]]:
+        found: dict[SubjectKind, set[str]] = {}
+        for entry_id in entry_ids:
+            if subject := subject_of(entry_id):
+                found.setdefault(self._kinds[subject[0]], set()).add(subject[1])
+        return found
+
+
+def _query(filters: Filters) -> tuple[Document, str | None]:
+    """Return the query of the filters, and the index that serves it."""
+    where: Document = {"Subject.Kind": {"$in": list(filters.kinds)}}
+    hint = "time"
+    for name, field, index in reversed(INDEXES):
+        value = getattr(filters, name)
+        if value is not None:
+            where[field] = value
+            hint = index
+    if filters.words:
+        where["Words"] = {"$all": list(filters.words)}
+        hint = "word" if hint in ("time", "operation") else hint
+    times: Document = {}
+    if filters.since is not None:
+        times["$gte"] = filters.since
+    if filters.until is not None:
+        times["$lt"] = filters.until
+    return ({**where, "At": times} if times else where), hint
+
+
+def _after(position: Position) -> Document:
+    """Return the condition of what comes after a position; At bounds the walk of the index."""
+    at, id_ = position
+    return {"At": {"$lte": at}, "$or": [{"At": {"$lt": at}}, {"_id": {"$lt": id_}}]}
+
+
+def _encoded(filters: Filters, entry: Document) -> bytes:
+    return _digest(filters) + bson.encode({"At": entry["At"], "Id": entry["_id"]})
+
+
+def _position(filters: Filters, cursor: bytes) -> Position:
+    if cursor[:DIGEST_BYTES] != _digest(filters):
+        raise InvalidCursor("Belongs to another list, order or search.")
+    fields: Document = bson.decode(cursor[DIGEST_BYTES:], bson.CodecOptions(tz_aware=True))
+    return Position(fields["At"], fields["Id"])
+
+
+def _digest(filters: Filters) -> bytes:
+    """Return a digest of the filters, by which the cursor of another list is refused."""
+    return hashlib.sha256(repr(filters).encode()).digest()[:DIGEST_BYTES]

@@ -1,0 +1,178 @@
+"""The inverse of what happens to items: what came is taken, what went is given back. Pure.
+
+Slots are compared as they are now. What others have changed since stays, and what cannot be undone
+without a guess is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from app.changes import Change
+from app.errors import Conflict
+from app.items.domain import BagNotEmpty, Limits, NoRoom, bag_of, is_plain, is_readable, quantity_of
+from app.types import Document
+
+Slots = dict[str, dict[str, Any]]
+CONTAINERS = ("Inventory", "Bank")
+
+
+class Spent(Conflict):
+    """What was given is no longer there."""
+
+    def __init__(self, item: str, wanted: int, held: int) -> None:
+        super().__init__(f"The player has {held} of the item {item} left, not the {wanted} given.")
+        self.item, self.wanted, self.held = item, wanted, held
+
+
+class BagIsElsewhere(Conflict):
+    """A bag that was taken: whether somebody else has got it since, only the game can tell."""
+
+    def __init__(self, bag: str) -> None:
+        super().__init__(f"The bag {bag} may be with somebody else by now, and is not given back.")
+        self.bag = bag
+
+
+class Thing(NamedTuple):
+    """What a slot holds, without its quantity; things with the same mark are the same."""
+
+    item: str
+    mark: str
+    content: Mapping[str, Any]
+
+
+class Move(NamedTuple):
+    """A quantity of a thing that came into a slot, or went out of it where it is negative.
+
+    Where the slot held some of it before and after, it may grow again, also if it is no plain
+    stack.
+    """
+
+    container: str
+    slot: str
+    thing: Thing
+    quantity: int
+    may_grow: bool
+
+
+def undo(
+    player: Document,
+    *,
+    changes: list[Document],
+    limits_of: Callable[[str], Limits],
+    is_filled: Callable[[str], bool],
+) -> Change:
+    """Take back what the changes brought, and give back what they took; all or nothing."""
+    slots = {name: dict(player[name]) for name in CONTAINERS}
+    moves = [move for change in changes for move in _moves(change)]
+    came = [move for move in moves if move.quantity > 0]
+    went = [move for move in moves if move.quantity < 0]
+    for mark in dict.fromkeys(move.thing.mark for move in came):
+        _take_back(slots, [move for move in came if move.thing.mark == mark], is_filled)
+    if went:
+        _give_back(slots, went, limits_of)
+    return Change(slots, None)
+
+
+def thing_of(held: Mapping[str, Any]) -> Thing:
+    """Return what a slot holds. All plain slots of an item are the same; others are by content."""
+    content = {name: value for name, value in held.items() if name != "Quantity"}
+    item = held["ItemId"]
+    return Thing(item, item if is_plain(held) else repr(sorted(content.items())), content)
+
+
+def _moves(change: Document) -> Iterator[Move]:
+    container, _, slot = change["Path"].partition(".")
+    before, after = change["Before"], change["After"]
+    if before and after and thing_of(before).mark == thing_of(after).mark:
+        quantity = quantity_of(after) - quantity_of(before)
+        yield Move(container, slot, thing_of(after), quantity, may_grow=True)
+        return
+    if before:
+        yield Move(container, slot, thing_of(before), -quantity_of(before), may_grow=False)
+    if after:
+        yield Move(container, slot, thing_of(after), quantity_of(after), may_grow=False)
+
+
+def _take_back(slots: dict[str, Slots], came: list[Move], is_filled: Callable[[str], bool]) -> None:
+    """Take a thing from where it came to, then from wherever it lies now."""
+    thing = came[0].thing
+    bag = bag_of(thing.content)
+    if bag and is_filled(bag):
+        raise BagNotEmpty(thing.item, bag)
+    wanted = left = sum(move.quantity for move in came)
+    for move in came:
+        left -= _take(slots[move.container], move.slot, thing, min(left, move.quantity))
+    for name in CONTAINERS:
+        for slot in sorted(slots[name], key=_number):
+            left -= _take(slots[name], slot, thing, left)
+    if left:
+        raise Spent(thing.item, wanted, wanted - left)
+
+
+def _take(slots: Slots, slot: str, thing: Thing, wanted: int) -> int:
+    if not wanted or not _holds(slots, slot, thing):
+        return 0
+    quantity = quantity_of(slots[slot])
+    taken = min(wanted, quantity)
+    if taken == quantity:
+        del slots[slot]
+    else:
+        slots[slot] = {**slots[slot], "Quantity": quantity - taken}
+    return taken
+
+
+def _give_back(
+    slots: dict[str, Slots], went: list[Move], limits_of: Callable[[str], Limits]
+) -> None:
+    """Put things to where they went from, then to the first places that fit."""
+    left = []
+    for move in went:
+        if bag := bag_of(move.thing.content):
+            raise BagIsElsewhere(bag)
+        # What lay in one slot goes back to one slot, also if it is more than stacks today.
+        stack = max(limits_of(move.thing.item).stack, -move.quantity)
+        may_grow = move.may_grow or is_plain(move.thing.content)
+        put = _put(slots[move.container], move.slot, move.thing, -move.quantity, stack, may_grow)
+        left.append(-move.quantity - put)
+    for move, quantity in zip(went, left, strict=True):
+        _give_elsewhere(slots, move, quantity, limits_of(move.thing.item))
+
+
+def _give_elsewhere(slots: dict[str, Slots], move: Move, quantity: int, limits: Limits) -> None:
+    """Fill plain stacks of the item first, then empty slots, as giving does."""
+    left = quantity
+    sizes = {"Inventory": limits.inventory, "Bank": limits.bank}
+    for may_grow in (True, False) if is_plain(move.thing.content) else (False,):
+        for name in CONTAINERS:
+            for slot in map(str, range(sizes[name])):
+                if (slot in slots[name]) == may_grow:
+                    left -= _put(slots[name], slot, move.thing, left, limits.stack, may_grow)
+    if left:
+        raise NoRoom(move.thing.item, -move.quantity, left, bank=True)
+
+
+def _put(slots: Slots, slot: str, thing: Thing, wanted: int, stack: int, may_grow: bool) -> int:
+    """Put a thing into a slot that is empty, or that holds it and may grow; return how many."""
+    if not wanted:
+        return 0
+    if slot not in slots:
+        put = min(wanted, stack)
+        slots[slot] = {**thing.content, "Quantity": put}
+        return put
+    if not may_grow or not _holds(slots, slot, thing):
+        return 0
+    held = quantity_of(slots[slot])
+    put = max(0, min(wanted, stack - held))
+    slots[slot] = {**slots[slot], "Quantity": held + put}
+    return put
+
+
+def _holds(slots: Slots, slot: str, thing: Thing) -> bool:
+    held: Any = slots.get(slot)
+    return is_readable(slot, held) and thing_of(held).mark == thing.mark
+
+
+def _number(slot: str) -> int:
+    return int(slot) if slot.isdecimal() else 0

@@ -1,0 +1,242 @@
+"""The way of entries from the journals of documents to the collection history.
+
+A change and its entry are one atomic update: the entry is appended to the Journal of the document
+(app/storage/swap.py). From there it moves to history in three steps that may be repeated: read what
+a majority holds, insert it under an id of its own, remove it from the Journal. Whoever dies in
+between leaves entries in both places, and the next one finishes the work. So a Journal holds what
+has not moved, and nothing else; an index finds the documents that have any.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from bson.errors import InvalidDocument
+from pymongo import UpdateOne
+from pymongo.collection import Collection
+from pymongo.database import Database
+from pymongo.errors import BulkWriteError, DocumentTooLarge, WriteError
+from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import ReadPreference
+
+from app import metrics
+from app.changes import SubjectKind
+from app.storage.difference import as_read
+from app.storage.entries import entries_of
+from app.storage.errors import has_only_duplicate_keys
+from app.storage.schema.plan import CollectionPlan, expiry, index
+from app.storage.schema.shapes import ARRAY, MOMENT, TEXT, object_shape
+from app.storage.search_fields import archived
+from app.types import Document
+
+log = logging.getLogger("quartermaster")
+
+NAME = "history"
+HAS_ENTRIES: Document = {"Journal.0": {"$exists": True}}
+# The index of every collection with journals: by the oldest entry that has not moved.
+UNMOVED = index("unmoved", "Journal.At", partialFilterExpression=HAS_ENTRIES)
+
+
+def _where_it_exists(field: str) -> Document:
+    return {"partialFilterExpression": {field: {"$exists": True}}}
+
+
+HISTORY = CollectionPlan(
+    NAME,
+    object_shape(
+        {
+            "_id": TEXT,
+            "At": MOMENT,
+            "Subject": object_shape({"Kind": TEXT, "Id": {}}),
+            "Operation": TEXT,
+            "Changes": ARRAY,
+        }
+    ),
+    (
+        index("time", "Subject.Kind", "At", "_id"),
+        index("subject", "Subject.Id", "At", "_id"),
+        index("author", "Authors", "At", "_id"),
+        index("operation", "Operation", "At", "_id"),
+        index("object", "Objects", "At", "_id"),
+        index("word", "Words", "At", "_id"),
+        index("key", "By.Key", "At", "_id", **_where_it_exists("By.Key")),
+        index("undoes", "Undoes", **_where_it_exists("Undoes")),
+        index(
+            "idempotency_key",
+            "IdempotencyKey",
+            "Subject.Id",
+            **_where_it_exists("IdempotencyKey"),
+        ),
+        expiry(),
+    ),
+)
+# What a document raises that MongoDB does not store.
+UNACCEPTABLE = (BulkWriteError, WriteError, DocumentTooLarge, InvalidDocument, OverflowError)
+BATCH = 500
+# Others are found by the index.
+MOST_NOTED = 10_000
+
+
+class Holder(NamedTuple):
+    """A document with entries that have not moved."""
+
+    document: Document
+    entries: list[Document]
+
+
+class Journals:
+    """Moves entries of one database, and finds those that have moved."""
+
+    def __init__(self, db: Database[Document], days: int) -> None:
+        self._db = db
+        self._kept = timedelta(days=days) if days else None
+        # A secondary may lag behind the document that was read, and not have its moved entries yet.
+        self._history = db[NAME].with_options(read_preference=ReadPreference.PRIMARY)
+        self._noted: dict[SubjectKind, set[Any]] = {}
+
+    def note(self, kind: SubjectKind, id_: Any) -> None:
+        """Remember a document that this process has just changed, for move_noted."""
+        noted = self._noted.setdefault(kind, set())
+        if len(noted) < MOST_NOTED:
+            noted.add(id_)
+
+    def move_noted(self) -> None:
+        """Move the entries of all documents that this process has changed since the last time."""
+        for kind in list(self._noted):
+            ids = list(self._noted.pop(kind))
+            for some in range(0, len(ids), BATCH):
+                self.move(kind, {"_id": {"$in": ids[some : some + BATCH]}, **HAS_ENTRIES})
+
+    def move_all(
+        self, kind: SubjectKind, until: datetime, advance: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """Move the entries of all documents of a kind that were made until a time, by whomever."""
+        while moved := self.move(kind, {**HAS_ENTRIES, "Journal.At": {"$lte": until}}, BATCH):
+            advance(moved)
+
+    def find_key(self, subject_id: Any, key: str) -> Document | None:
+        """Return the entry of a change that came with this Idempotency-Key, if it has moved."""
+        return self._history.find_one({"IdempotencyKey": key, "Subject.Id": subject_id})
+
+    def find_undo(self, entry_id: str) -> Document | None:
+        """Return the entry of the change that undid another, if it has moved."""
+        return self._history.find_one({"Undoes": entry_id})
+
+    def has_moved(self, subject_id: Any, stamp: Any) -> bool:
+        """Tell whether the entry of a write has moved."""
+        same_write = {"Subject.Id": subject_id, "Stamp": stamp}
+        return self._history.find_one(same_write, {"_id": 1}) is not None
+
+    def move(self, kind: SubjectKind, where: Document, limit: int = 0) -> int:
+        """Move the entries of documents, the oldest first; return of how many documents."""
+        collection = self._db[kind.collection]
+        committed = collection.with_options(
+            read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
+        )
+        fields = ["Name", "Stamp", "Journal"]
+        found = committed.find(where, fields, sort=[("Journal.At", 1)]).limit(limit)
+        holders = [Holder(document, entries_of(kind, document)) for document in found]
+        try:
+            self._move(collection, holders)
+        except UNACCEPTABLE:
+            # One entry that history does not take must not keep those of others.
+            return sum(self._moves_alone(collection, holder) for holder in holders)
+        return len(holders)
+
+    def _moves_alone(self, collection: Collection[Document], holder: Holder) -> bool:
+        try:
+            self._move(collection, [holder])
+        except UNACCEPTABLE:
+            log.exception("History does not take the entries of %s.", holder.document["_id"])
+            return False
+        return True
+
+    def _move(self, collection: Collection[Document], holders: list[Holder]) -> None:
+        if not holders:
+            return
+        entries = [entry for holder in holders for entry in holder.entries]
+        metrics.HISTORY_MOVED.labels(collection.name).inc(self._archive(entries))
+        _remove_from_journals(collection, holders)
+
+    def oldest(self, kind: SubjectKind) -> datetime | None:
+        """Return the time of the oldest entry that has not moved."""
+        dated = {**HAS_ENTRIES, "Journal.At": {"$type": "date"}}
+        found = self._db[kind.collection].find_one(
+            dated, {"Journal.At": 1}, sort=[("Journal.At", 1)]
+        )
+        entries = [entry for entry in (found or {}).get("Journal", []) if isinstance(entry, dict)]
+        times = [entry["At"] for entry in entries if isinstance(entry.get("At"), datetime)]
+        return min(times, default=None)
+
+    def numbers(self, subject_ids: list[Any]) -> dict[Any, set[int]]:
+        """Return by document the numbers of the entries that have moved."""
+        found: dict[Any, set[int]] = {}
+        where = {"Subject.Id": {"$in": subject_ids}, "Number": {"$exists": True}}
+        for entry in self._history.find(where, ["Subject.Id", "Number"]):
+            found.setdefault(entry["Subject"]["Id"], set()).add(entry["Number"])
+        return found
+
+    def keeps(self, at: Any, now: datetime) -> bool:
+        """Tell whether an entry of this time is still kept; False if it is no time."""
+        return isinstance(at, datetime) and (self._kept is None or now - at < self._kept)
+
+    def with_unique_ids(self, entries: list[Document]) -> list[Document]:
+        """Return entries of one document under the ids that they have when they have moved.
+
+        Two writes may have made the same version: a game that saves whole documents sets it back.
+        """
+        ids = [entry["_id"] for entry in entries]
+        moved = self._history.find({"_id": {"$in": ids}}, ["Stamp"]) if ids else ()
+        owners = {entry["_id"]: entry.get("Stamp") for entry in moved}
+        return [
+            entry
+            if owners.setdefault(entry["_id"], entry["Stamp"]) == entry["Stamp"]
+            else {**entry, "_id": f"{entry['_id']}:{entry['Stamp']}"}
+            for entry in entries
+        ]
+
+    def _archive(self, entries: list[Document]) -> int:
+        """Insert entries that are not there yet, and return how many that were."""
+        moved = [archived(entry, self._kept) for entry in entries]
+        refused = _insert_missing(self._history, moved)
+        others = [entry for entry in self.with_unique_ids(refused) if entry not in refused]
+        refused_again = _insert_missing(self._history, others)
+        return len(moved) - len(refused) + len(others) - len(refused_again)
+
+
+def _insert_missing(history: Collection[Document], entries: list[Document]) -> list[Document]:
+    """Insert entries; return those whose id is taken."""
+    try:
+        if entries:
+            history.insert_many(entries, ordered=False)
+    except BulkWriteError as error:
+        if not has_only_duplicate_keys(error):
+            raise
+        return [entries[fault["index"]] for fault in error.details["writeErrors"]]
+    return []
+
+
+def _remove_from_journals(collection: Collection[Document], holders: list[Holder]) -> None:
+    """Empty the Journals of documents, or remove these entries where others have come since."""
+    emptied: list[tuple[Document, Document]] = [
+        ({"_id": document["_id"], "Stamp": as_read(document, "Stamp")}, {"$set": {"Journal": []}})
+        for document, _ in holders
+    ]
+    if _update_each(collection, emptied) == len(emptied):
+        return
+    stamps = [(holder.document["_id"], [e["Stamp"] for e in holder.entries]) for holder in holders]
+    pulled: list[tuple[Document, Document]] = [
+        ({"_id": id_}, {"$pull": {"Journal": {"Stamp": {"$in": moved}}}}) for id_, moved in stamps
+    ]
+    _update_each(collection, pulled)
+
+
+def _update_each(collection: Collection[Document], updates: list[tuple[Document, Document]]) -> int:
+    """Update documents, and return how many matched."""
+    if len(updates) == 1:
+        return collection.update_one(*updates[0]).matched_count
+    result = collection.bulk_write([UpdateOne(*update) for update in updates], ordered=False)
+    return result.matched_count

@@ -1,0 +1,95 @@
+"""The thread of a worker that moves entries from journals to history.
+
+It moves what its own worker has changed after a moment, so that many entries move at once, and now
+and then what others have left behind: a worker that was killed, or a command. Nothing depends on
+it but how soon an entry is in the list of all: a Journal that is full is moved by its next writer.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import pymongo
+from pymongo.errors import PyMongoError
+
+from app import metrics
+from app.changes import SubjectKind
+from app.storage.client import Storage
+from app.storage.errors import explain
+
+log = logging.getLogger("quartermaster")
+
+PAUSE_SECONDS = 0.7
+# How often a worker looks for entries that others have left.
+LOOK_SECONDS = 5.0
+LEFT_BEHIND = timedelta(seconds=3)
+# How long a worker that ends may take for its last entries.
+LAST_SECONDS = 1.0
+
+
+class Mover:
+    """Moves the entries of some kinds of documents."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        kinds: Sequence[SubjectKind],
+        is_ready: Callable[[], bool],
+        pause: float = PAUSE_SECONDS,
+    ) -> None:
+        self._journals = storage.journals
+        self._clock = storage.clock
+        self._kinds = kinds
+        self._is_ready = is_ready
+        self._pause = pause
+        self._next_look = 0.0
+
+    def begin(self) -> None:
+        """Move entries in the background of this process, and what is left when it ends."""
+        threading.Thread(target=self._run, name="mover", daemon=True).start()
+        atexit.register(self._finish)
+
+    def _finish(self) -> None:
+        if self._is_ready():
+            with pymongo.timeout(LAST_SECONDS):
+                self._try_to_move()
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(self._pause)
+            if self._is_ready():
+                self._try_to_move()
+
+    def _try_to_move(self) -> None:
+        self._attempt(self._journals.move_noted)
+        if time.monotonic() >= self._next_look:
+            self._attempt(self.move_leftovers)
+
+    @staticmethod
+    def _attempt(step: Callable[[], None]) -> None:
+        try:
+            step()
+        except PyMongoError as error:
+            # What was noted is lost, and found by the index later.
+            level = logging.WARNING if explain(error) else logging.ERROR
+            log.log(level, "Entries have not moved to history yet: %s", error)
+        except Exception:  # the thread must survive: the next try may succeed
+            log.exception("Entries have not moved to history yet.")
+
+    def move_leftovers(self) -> None:
+        """Move entries that are still in journals, and measure how old they are."""
+        # Jitter, so that the workers look one after another.
+        self._next_look = time.monotonic() + LOOK_SECONDS * random.uniform(0.8, 1.2)  # nosec B311 # noqa: S311
+        for kind in self._kinds:
+            oldest = self._journals.oldest(kind)
+            age = (self._clock.now() - oldest).total_seconds() if oldest else 0.0
+            metrics.HISTORY_LAG.labels(kind.collection).set(max(0.0, age))
+            if oldest:
+                # Younger ones are about to be moved by the worker that has made them.
+                self._journals.move_all(kind, self._clock.now() - LEFT_BEHIND)

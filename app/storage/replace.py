@@ -1,0 +1,114 @@
+"""Replaces whole documents by imported ones, without losing a change or an entry of history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+from bson.codec_options import CodecOptions
+from pymongo import InsertOne, ReplaceOne
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError
+
+from app.changes import JOURNAL_LENGTH, SWAP_FIELDS, Intent, SubjectKind, field_changes
+from app.errors import Conflict
+from app.storage.client import Storage
+from app.storage.difference import as_read
+from app.storage.entries import entries_of
+from app.storage.errors import has_only_duplicate_keys
+from app.storage.swap import WRITE_IDENTITY
+from app.types import Document
+
+# How often a document is read again that others keep changing.
+ATTEMPTS = 20
+_DECODED: CodecOptions[Document] = CodecOptions(tz_aware=True)
+
+
+class Replacer:
+    """Writes imported documents of one kind, each with the entry of its import."""
+
+    def __init__(self, storage: Storage, kind: SubjectKind, intent: Intent) -> None:
+        self._journals = storage.journals
+        self._swapper = storage.swapper(kind)
+        self._kind = kind
+        self._intent = intent
+
+    def replace(self, collection: Collection[Document], batch: list[Any]) -> None:
+        """Insert documents or replace those of the same id; leave alone what is the same already.
+
+        A document that somebody changes in between is read and compared again.
+        """
+        left = {raw["_id"]: raw for raw in batch}
+        written: dict[Any, Any] = {}
+        for _ in range(ATTEMPTS):
+            ids = list(left)
+            stored = {found["_id"]: found for found in collection.find({"_id": {"$in": ids}})}
+            left = {
+                id_: raw
+                for id_, raw in left.items()
+                if not self._is_written(stored.get(id_), written.get(id_))
+            }
+            documents = {}
+            for id_, raw in left.items():
+                if replacement := self._replacement(raw, stored.get(id_)):
+                    documents[id_] = replacement
+            left = {id_: left[id_] for id_ in documents}
+            if _write_all(collection, stored, documents):
+                return
+            written = {id_: document["Stamp"] for id_, document in documents.items()}
+            # A Journal may be full.
+            self._journals.move(self._kind, {"_id": {"$in": list(left)}})
+        raise Conflict(f"Others keep changing {collection.name} that are to be replaced.")
+
+    def _is_written(self, stored: Document | None, stamp: Any) -> bool:
+        """Tell whether an earlier attempt has written a document, whatever came after it."""
+        if stored is None or stamp is None:
+            return False
+        entries = entries_of(self._kind, stored)
+        is_here = stored.get("Stamp") == stamp or any(e["Stamp"] == stamp for e in entries)
+        return is_here or self._journals.has_moved(stored["_id"], stamp)
+
+    def _replacement(self, raw: Any, before: Document | None) -> Document | None:
+        """Return the document to write, or None where nothing would change."""
+        if before is None:
+            inserted: Document = raw
+            return inserted
+        imported = bson.decode(raw.raw, _DECODED)
+        new = {name: value for name, value in imported.items() if name not in SWAP_FIELDS}
+        gone = {name: None for name in before if name not in new and name not in SWAP_FIELDS}
+        changes = field_changes(self._kind, before, {**new, **gone})
+        if not changes and all(before.get(name) == new.get(name) for name in self._kind.derived):
+            return None
+        kept = {name: before[name] for name in SWAP_FIELDS if name in before}
+        journal = before.get("Journal")
+        entries = journal if isinstance(journal, list) else []
+        document = {**new, **kept, "Journal": entries}
+        return self._swapper.with_entry(document, self._intent, changes)
+
+
+def _write_all(
+    collection: Collection[Document], stored: Document, documents: dict[Any, Document]
+) -> bool:
+    """Write documents, each unless it was changed since it was read; tell whether all were."""
+    writes: list[Any] = []
+    for id_, document in documents.items():
+        if id_ not in stored:
+            writes.append(InsertOne(document))
+            continue
+        unchanged = {name: as_read(stored[id_], name) for name in WRITE_IDENTITY}
+        has_room = {f"Journal.{JOURNAL_LENGTH - 1}": {"$exists": False}}
+        writes.append(ReplaceOne({"_id": id_, **unchanged, **has_room}, document))
+    if not writes:
+        return True
+    try:
+        result = collection.bulk_write(writes, ordered=False)
+    except BulkWriteError as error:
+        if not has_only_duplicate_keys(error) or _is_other_key(error):
+            raise
+        return False
+    return result.inserted_count + result.matched_count == len(writes)
+
+
+def _is_other_key(error: BulkWriteError) -> bool:
+    """Tell whether another unique key than the id is taken: somebody else has just taken a name."""
+    return any("_id" not in fault.get("keyPattern", {}) for fault in error.details["writeErrors"])

@@ -1,0 +1,54 @@
+"""What the filters of history look for in an entry. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+
+from app.keys import name_key
+from app.types import Document
+
+MOST_WORDS = 100
+_WORD = re.compile(r"\w+")
+
+
+def archived(entry: Document, kept: timedelta | None) -> Document:
+    """Return an entry as history holds it: with what the filters look for, and its expiry."""
+    derived: Document = {
+        "Authors": list(_authors(entry["By"])),
+        "Objects": sorted(set(_objects(entry))),
+        "Words": words(entry["Reason"] or ""),
+    }
+    if kept:
+        derived["ExpiresAt"] = entry["At"] + kept
+    return {**entry, **derived}
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text as the filter compares them."""
+    return list(dict.fromkeys(_WORD.findall(name_key(text))))[:MOST_WORDS]
+
+
+def _authors(by: Document) -> Iterator[str]:
+    if isinstance(by.get("UserId"), str):
+        yield by["UserId"]
+    if isinstance(by.get("Name"), str):
+        yield name_key(by["Name"])
+
+
+def _objects(entry: Document) -> Iterator[str]:
+    """Yield the ids of items, spells and variables that were asked for or that changed."""
+    arguments = entry["Arguments"]
+    for name in ("ItemId", "SpellId", "VariableId"):
+        if isinstance(arguments.get(name), str):
+            yield arguments[name]
+    for change in entry["Changes"]:
+        field, _, place = change["Path"].partition(".")
+        if field == "Variables":
+            yield place
+        for value in (change["Before"], change["After"]):
+            if isinstance(value, dict) and isinstance(value.get("ItemId"), str):
+                yield value["ItemId"]
+            elif field == "Spells" and isinstance(value, str):
+                yield value

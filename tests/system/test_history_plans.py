@@ -1,0 +1,197 @@
+"""What a page of history costs on 1,000,000 entries: asked of the server's own profiler."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pymongo
+import pytest
+
+import config
+from app import create_app
+from app.auth.roles import Role
+from app.database import COLLECTIONS
+from app.storage.client import LONG_WORK_SECONDS, Storage
+from app.storage.schema.collections import init_database
+from tests.applications import service
+from tests.factories import NOW, World
+
+COUNT = 1_000_000
+PLAYERS, STAFF, ITEMS = 10_000, 200, 500
+PAGE = 50
+HISTORY = "/api/v1/history"
+# An entry every three seconds: the million is five weeks of a busy game.
+STEP = 3
+BEGIN = NOW - timedelta(seconds=STEP * COUNT)
+
+
+def guid_of(number):
+    return f"00000000-0000-4000-8000-{number:012d}"
+
+
+def guid_expression(number):
+    """Return the expression by which the server makes the same."""
+    digits = {"$concat": ["00000000000", {"$toString": number}]}
+    tail = {"$substrCP": [digits, {"$subtract": [{"$strLenCP": digits}, 12]}, 12]}
+    return {"$concat": ["00000000-0000-4000-8000-", tail]}
+
+
+def make_history(db):
+    """Let the server make the entries: a client would be busy for minutes."""
+    db.seeds.insert_many([{"_id": number} for number in range(1000)])
+    number = {"$add": [{"$multiply": ["$_id", COUNT // 1000]}, "$part"]}
+    scattered = {"$mod": [{"$multiply": ["$n", 7919]}, PLAYERS]}
+    staff = {"$mod": [{"$multiply": ["$n", 31]}, STAFF]}
+    item = {"$mod": [{"$multiply": ["$n", 17]}, ITEMS]}
+    is_user = {"$eq": [{"$mod": ["$n", 20]}, 0]}
+    operations = ["give", "take", "set-variable", "teach", "forget"]
+    db.seeds.aggregate(
+        [
+            {"$set": {"part": {"$range": [0, COUNT // 1000]}}},
+            {"$unwind": "$part"},
+            {"$project": {"n": number}},
+            {
+                "$project": {
+                    "_id": {
+                        "$concat": ["player:", guid_expression(scattered), ":", {"$toString": "$n"}]
+                    },
+                    "At": {"$add": [BEGIN, {"$multiply": ["$n", STEP * 1000]}]},
+                    "Subject": {
+                        "Kind": {"$cond": [is_user, "user", "player"]},
+                        "Id": guid_expression(scattered),
+                        "Name": {"$literal": "Somebody"},
+                    },
+                    "Operation": {"$arrayElemAt": [operations, {"$mod": ["$n", 5]}]},
+                    "By": {
+                        "UserId": guid_expression(staff),
+                        "Name": {"$literal": "Staff"},
+                    },
+                    "Via": {"$literal": "api"},
+                    "Arguments": {"$literal": {}},
+                    "Changes": {"$literal": []},
+                    "Authors": [
+                        guid_expression(staff),
+                        {"$concat": ["staff", {"$toString": staff}]},
+                    ],
+                    "Objects": [guid_expression(item)],
+                    "Words": ["ticket", {"$toString": {"$mod": ["$n", 5000]}}],
+                }
+            },
+            {"$out": "history"},
+        ]
+    )
+    db.seeds.drop()
+
+
+@pytest.fixture(scope="module")
+def large_app(mongodb_uri):
+    settings = config.load(
+        {"QM_ENV": "testing"},
+        MONGODB_URI=mongodb_uri,
+        MONGODB_DATABASE="entries",
+        AUTH_CACHE_SECONDS=600.0,
+        ACCESS_TOKEN_SECONDS=3600,
+    )
+    app = create_app(settings)
+    storage = service(app, Storage)
+    with pymongo.timeout(LONG_WORK_SECONDS):
+        make_history(storage.db)
+    # The indexes come last: to build one at once is many times cheaper than entry by entry.
+    init_database(storage.db, COLLECTIONS)
+    yield app
+    storage.client.drop_database("entries")
+
+
+@pytest.fixture(scope="module")
+def walk(large_app):
+    """Ask for a page, and return it with the finds of the collection that it took."""
+    headers = World(large_app).headers(Role.API, Role.USERS_QUERY)
+    client, db = large_app.test_client(), service(large_app, Storage).db
+    client.get(HISTORY, headers=headers)
+
+    def walk(**query):
+        db.command("profile", 2)
+        try:
+            answer = client.get(HISTORY, query_string=query, headers=headers)
+        finally:
+            db.command("profile", 0)
+        assert answer.status_code == 200, answer.json
+        asked = {"ns": "entries.history", "command.find": "history"}
+        commands = list(db["system.profile"].find(asked))
+        db["system.profile"].drop()
+        return answer.json, commands
+
+    return walk
+
+
+def time(number):
+    at = BEGIN + timedelta(seconds=STEP * number)
+    return at.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
+
+
+# A person's evening: four hours of one of two hundred.
+EVENING = {"from": time(500_000), "to": time(504_800)}
+FILTERS = [
+    {},
+    {"player": guid_of(77)},
+    {"by": "staff31"},
+    {"by": guid_of(31)},
+    {"operation": "teach"},
+    {"item": guid_of(17)},
+    {"reason": "4711"},
+    {"from": EVENING["from"], "to": EVENING["to"]},
+    {"by": "staff31", **EVENING},
+    {"operation": "give", **EVENING},
+    {"item": guid_of(17), **EVENING},
+]
+
+
+@pytest.mark.parametrize("query", FILTERS, ids=str)
+def test_every_filter_reads_its_page_by_an_index(walk, query):
+    page, commands = walk(**query, pageSize=PAGE)
+    assert page["Values"], "the test must find something"
+    for command in commands:
+        assert "COLLSCAN" not in command["planSummary"], command["planSummary"]
+        assert not command.get("hasSortStage"), command
+        # A list of players' entries alone leaves out those of users on its way.
+        assert command.get("docsExamined", 0) <= 2 * (PAGE + 1), command
+        assert command.get("keysExamined", 0) <= 2 * (PAGE + 3), command
+
+
+def test_a_persons_evening_is_one_page(walk):
+    page, _ = walk(by="staff31", pageSize=100, **EVENING)
+    assert len(page["Values"]) == 24
+    assert page["Next"] is None
+    assert all(entry["By"]["UserId"] == guid_of(31) for entry in page["Values"])
+
+
+@pytest.mark.parametrize("query", [{}, {"by": "staff31"}, {"operation": "teach"}], ids=str)
+def test_a_page_far_down_costs_what_the_first_costs(large_app, walk, query):
+    """Cursors of pages in the middle, as a walk would come by them."""
+    middle = {**query, "to": time(COUNT // 2)}
+    first, _ = walk(**middle, pageSize=PAGE)
+    _, commands = walk(**middle, pageSize=PAGE, after=first["Next"])
+    for command in commands:
+        assert "COLLSCAN" not in command["planSummary"]
+        assert command.get("docsExamined", 0) <= 2 * (PAGE + 1)
+        assert command.get("keysExamined", 0) <= 2 * (PAGE + 3)
+
+
+def test_a_key_and_an_undo_are_looked_up_in_an_index(large_app):
+    db = service(large_app, Storage).db
+    for where, index in (
+        ({"IdempotencyKey": "k", "Subject.Id": guid_of(1)}, "idempotency_key"),
+        ({"Undoes": {"$in": ["player:x:1"]}}, "undoes"),
+    ):
+        plan = db.history.find(where).explain()
+        assert index in str(plan["queryPlanner"]["winningPlan"])
+        assert plan["executionStats"]["totalDocsExamined"] == 0
+
+
+def test_what_has_not_moved_is_found_by_an_index(large_app):
+    db = service(large_app, Storage).db
+    for name in ("players", "users", "bags"):
+        where = {"Journal.0": {"$exists": True}, "Journal.At": {"$lte": datetime.now(timezone.utc)}}
+        plan = db[name].find(where).sort("Journal.At", 1).explain()["queryPlanner"]["winningPlan"]
+        assert "'unmoved'" in str(plan)
+        assert "'SORT'" not in str(plan)
