@@ -27,7 +27,6 @@ from urllib3.util import Retry
 TIMEOUT = (5, 30)  # seconds to connect, and to wait for an answer
 # No answer, a 429 and a 503 are tried again, after as long as Retry-After says; nothing else is.
 RETRY = Retry(8, allowed_methods=None, status_forcelist=(429, 503), backoff_factor=0.2)
-REMEMBERED = 32  # half of the keys that the service remembers of a player
 Gift = dict[str, str]
 
 
@@ -112,8 +111,6 @@ def identified(api: Api, gifts: list[Gift], occasion: str) -> list[Gift]:
         missing = answer.status_code == 404
         found[player] = {"refusal": message(answer)} if missing else {"id": checked(answer)["Id"]}
     gifts = [{**gift, **found[gift["player"]]} for gift in gifts]
-    if max(Counter(gift["id"] for gift in gifts if "id" in gift).values(), default=0) > REMEMBERED:
-        raise ValueError(f"A player has more than {REMEMBERED} rows; give them in several files.")
     equals = Counter[str]()
     for gift in gifts:
         whom = gift.get("id", "")
@@ -131,7 +128,7 @@ def with_progress(gifts: list[Gift]) -> Iterator[Gift]:
             print(bar, end="\n" if done == len(gifts) else "", file=sys.stderr, flush=True)
 
 
-def give(api: Api, gifts: list[Gift]) -> int:
+def give(api: Api, gifts: list[Gift], reason: str) -> int:
     given, before, refused = 0, 0, []
     try:
         for gift in with_progress(gifts):
@@ -140,7 +137,8 @@ def give(api: Api, gifts: list[Gift]) -> int:
                 continue
             path = f"/api/v1/players/{gift['id']}/items/give"
             body = {"itemid": gift["item"], "quantity": int(gift["quantity"])}
-            answer = api.call("POST", path, json=body, headers={"Idempotency-Key": gift["key"]})
+            headers = {"Idempotency-Key": gift["key"], "X-Reason": reason}
+            answer = api.call("POST", path, json=body, headers=headers)
             if not answer.ok:
                 refused.append(f"line {gift['line']}, {gift['player']}: {message(answer)}")
             elif "Idempotency-Replayed" in answer.headers:
@@ -165,7 +163,8 @@ def main() -> int:
         password = os.environ.get("GAME_PASSWORD") or getpass.getpass()
         api = Api(options.url, options.user, password)
         if options.command == "give":
-            return give(api, identified(api, gifts, options.file.name))
+            occasion = options.file.name
+            return give(api, identified(api, gifts, occasion), reason=quote(occasion))
         table = csv.writer(sys.stdout)
         table.writerow(["player", "name", "level"])
         table.writerows([p["Id"], p["Name"], p["Level"]] for p in all_players(api))

@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
+from app.changes import JOURNAL_LENGTH
 from tests.factories import guid, make_player
-from tests.system.programs import serving
+from tests.system.programs import serving, wait_until
 from tests.system.tcp_proxy import DROP, LOSE, TcpProxy
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -38,7 +39,7 @@ def server(tmp_path_factory, mongodb_uri):
     }
     folder = tmp_path_factory.mktemp("tooling")
     with MongoClient(mongodb_uri) as client, serving(folder, "--demo", **settings) as server:
-        server.players = client.tooling.players
+        server.players, server.history = client.tooling.players, client.tooling.history
         yield server
         client.drop_database("tooling")
 
@@ -128,26 +129,34 @@ def test_gifts_are_given_once_however_often_the_tool_runs(server, crowd, write):
 
 def test_a_player_by_name_and_by_id_is_one_player(server, crowd, write):
     item, player = guid(), crowd[0]
-    rows = [(player["Name"], item, n + 1) for n in range(33)]
-    rows += [(player["_id"].upper(), item, n + 1) for n in range(33)]
-    many = tool(server, "give", write(*rows))
-    assert "more than 32 rows" in many.stderr
-    few = write(rows[0], rows[33])
-    assert tool(server, "give", few).stdout == "2 given, 0 given before, 0 refused.\n"
-    assert tool(server, "give", few).stdout == "0 given, 2 given before, 0 refused.\n"
+    file = write((player["Name"], item, 1), (player["_id"].upper(), item, 1))
+    assert tool(server, "give", file).stdout == "2 given, 0 given before, 0 refused.\n"
+    assert tool(server, "give", file).stdout == "0 given, 2 given before, 0 refused.\n"
 
 
-def test_a_full_file_is_given_once_though_others_change_the_same_player(server, crowd, write):
-    item, player = guid(), crowd[0]
-    file = write(*((player["_id"], item, n + 1) for n in range(32)))
-    assert tool(server, "give", file).stdout == "32 given, 0 given before, 0 refused.\n"
-    foreign = write(*((player["_id"], guid(), 1) for _ in range(32)), name="foreign.csv")
+def test_a_long_file_is_given_once_however_often_others_change_the_same_player(
+    server, crowd, write
+):
+    item, player, rows = guid(), crowd[0], JOURNAL_LENGTH + 6
+    file = write(*((player["_id"], item, n + 1) for n in range(rows)))
+    assert tool(server, "give", file).stdout == f"{rows} given, 0 given before, 0 refused.\n"
+    other = guid()
+    foreign = write(*((player["_id"], other, n + 1) for n in range(rows)), name="foreign.csv")
     assert tool(server, "give", foreign).returncode == 0
     # The game counts its own changes up, as it should.
     for _ in range(100):
         server.players.update_one({"_id": player["_id"]}, {"$inc": {"Version": 1, "Exp": 1}})
-    assert tool(server, "give", file).stdout == "0 given, 32 given before, 0 refused.\n"
-    assert_each_has(server, [player], item, sum(range(33)))
+    assert tool(server, "give", file).stdout == f"0 given, {rows} given before, 0 refused.\n"
+    assert_each_has(server, [player], item, sum(range(rows + 1)))
+
+
+def test_a_gift_says_why_it_was_given(server, crowd, write):
+    assert (
+        tool(server, "give", write((crowd[0]["_id"], guid(), 1), name="Ostern ä.csv")).returncode
+        == 0
+    )
+    wait_until(lambda: server.history.find_one({"Subject.Id": crowd[0]["_id"]}))
+    assert server.history.find_one({"Subject.Id": crowd[0]["_id"]})["Reason"] == "Ostern ä.csv"
 
 
 def test_rows_may_be_added_and_moved_and_another_file_is_another_occasion(server, crowd, write):
