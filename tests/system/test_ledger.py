@@ -1,11 +1,14 @@
-"""The books that are kept in a storm: every lost or doubled write is noticed."""
+"""The books that are kept in a storm: every lost or doubled write or entry is noticed."""
 
 from __future__ import annotations
+
+from datetime import datetime, timezone
 
 import pytest
 
 from tests.factories import guid, make_player
-from tests.system.chaos.clients import Client
+from tests.system.chaos import stored as reading
+from tests.system.chaos.clients import BROKEN, Client, KeylessClient
 from tests.system.chaos.ledger import Ledger, Verdict, compare
 from tests.system.chaos.storm import Outcome
 
@@ -17,20 +20,37 @@ def stored(quantity, version):
     return {**make_player(Id="p"), "Inventory": slots, "Version": version}
 
 
+def entry(quantity, key=None, item=ITEM):
+    """Return an entry as the service makes it, as far as ledgers look at it."""
+    changed = {"Path": "Inventory.0", "Before": slot(7, item), "After": slot(7 + quantity, item)}
+    told = {
+        "Subject": {"Kind": "player", "Id": "p"},
+        "Operation": "give" if quantity > 0 else "take",
+        "Arguments": {"ItemId": item, "Quantity": abs(quantity)},
+        "Changes": [changed],
+    }
+    return {**told, "IdempotencyKey": key} if key else told
+
+
+def slot(quantity, item):
+    return {"ItemId": item, "Quantity": quantity}
+
+
 BEFORE = [stored(0, version=0)]
+ENTRIES = [entry(5, "a"), entry(5, "b"), entry(-2)]
 
 
 @pytest.fixture
 def ledger():
-    """Two gifts of five, and two of it taken."""
+    """Two gifts of five, and two of it taken, without a key."""
     ledger = Ledger()
-    for quantity in (5, 5, -2):
-        ledger.promise("p", ITEM, quantity)
+    for quantity, key in ((5, "a"), (5, "b"), (-2, None)):
+        ledger.promise("p", ITEM, quantity, key=key)
     return ledger
 
 
 def test_what_was_promised_and_is_stored_is_good(ledger):
-    verdict = compare([ledger], BEFORE, [stored(8, version=3)])
+    verdict = compare([ledger], BEFORE, [stored(8, version=3)], ENTRIES)
     assert verdict == Verdict(acknowledged=3)
     assert verdict.is_good
 
@@ -41,7 +61,7 @@ def test_what_was_promised_and_is_stored_is_good(ledger):
     ids=["gift lost", "taking lost", "gift doubled", "taking doubled", "all lost"],
 )
 def test_a_lost_or_doubled_write_is_noticed(ledger, quantity, version, lost, doubled):
-    verdict = compare([ledger], BEFORE, [stored(quantity, version)])
+    verdict = compare([ledger], BEFORE, [stored(quantity, version)], ENTRIES)
     assert (verdict.lost, verdict.doubled) == (lost, doubled)
     assert len(verdict.differences) == 1
     with pytest.raises(AssertionError, match=f"{lost} were lost, {doubled} doubled"):
@@ -49,30 +69,30 @@ def test_a_lost_or_doubled_write_is_noticed(ledger, quantity, version, lost, dou
 
 
 def test_one_lost_and_another_doubled_do_not_make_up_for_each_other(ledger):
-    verdict = compare([ledger], BEFORE, [stored(1, version=3)])
+    verdict = compare([ledger], BEFORE, [stored(1, version=3)], ENTRIES)
     assert not verdict.is_good
     with pytest.raises(AssertionError, match="promised were 8"):
         Outcome("storm", verdict=verdict).check()
 
 
 def test_a_player_that_is_gone_has_lost_everything(ledger):
-    assert compare([ledger], BEFORE, []).lost == 3
+    assert compare([ledger], BEFORE, [], ENTRIES).lost == 3
 
 
 def test_what_players_had_before_counts(ledger):
-    verdict = compare([ledger], [stored(7, version=40)], [stored(15, version=43)])
+    verdict = compare([ledger], [stored(7, version=40)], [stored(15, version=43)], ENTRIES)
     assert verdict == Verdict(acknowledged=3)
 
 
 def test_items_out_of_nothing_are_noticed_though_the_versions_are_right(ledger):
-    verdict = compare([ledger], BEFORE, [stored(9, version=3)])
+    verdict = compare([ledger], BEFORE, [stored(9, version=3)], ENTRIES)
     assert (verdict.missing, verdict.invented, verdict.wrong_versions) == (0, 1, 0)
     assert not verdict.is_good
 
 
 def test_a_game_that_counts_no_version_has_its_items_counted(ledger):
     ledger.note("p", ITEM, 4)
-    assert compare([ledger], BEFORE, [stored(12, version=3)]) == Verdict(acknowledged=3)
+    assert compare([ledger], BEFORE, [stored(12, version=3)], ENTRIES) == Verdict(acknowledged=3)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +104,73 @@ def test_a_refusal_that_was_true_at_no_moment_is_noticed(wanted, began, is_just)
     ledger = Ledger()
     ledger.promise("p", ITEM, 5, began=1.0, ended=2.0)
     ledger.refuse("p", ITEM, wanted, began=began, ended=began + 0.5)
-    assert compare([ledger], BEFORE, [stored(5, version=1)]).is_good == is_just
+    assert compare([ledger], BEFORE, [stored(5, version=1)], [entry(5)]).is_good == is_just
+
+
+def test_what_the_service_did_is_in_history_and_what_a_game_did_is_not(ledger):
+    ledger.count("p", ITEM, 1)
+    ledger.note("p", ITEM, 1)
+    assert compare([ledger], BEFORE, [stored(10, version=4)], ENTRIES) == Verdict(acknowledged=4)
+
+
+@pytest.mark.parametrize(
+    ("entries", "unrecorded", "unexplained"),
+    [
+        (ENTRIES[1:], 1, 0),
+        (ENTRIES[:2], 1, 0),
+        ([*ENTRIES, ENTRIES[0]], 0, 1),
+        ([*ENTRIES, ENTRIES[2]], 0, 1),
+        ([*ENTRIES, entry(5, "c")], 0, 1),
+        ([*ENTRIES, entry(5, item=guid())], 0, 1),
+        ([*ENTRIES[:2], entry(-3)], 1, 1),
+        ([entry(4, "a"), *ENTRIES[1:]], 1, 1),
+        ([], 3, 0),
+    ],
+    ids=[
+        *("missing", "missing, without a key", "double", "double, without a key"),
+        *("foreign", "foreign, without a key", "another quantity, without a key"),
+        *("another quantity than was promised", "none"),
+    ],
+)
+def test_a_missing_double_or_foreign_entry_is_noticed(ledger, entries, unrecorded, unexplained):
+    verdict = compare([ledger], BEFORE, [stored(8, version=3)], entries)
+    assert (verdict.unrecorded, verdict.unexplained) == (unrecorded, unexplained)
+    assert not verdict.is_good
+    said = f"{unrecorded} writes have no entry in history, {unexplained} entries are of no write"
+    with pytest.raises(AssertionError, match=said):
+        Outcome("storm", verdict=verdict).check()
+
+
+@pytest.mark.parametrize("key", [None, "doubtful"])
+@pytest.mark.parametrize(
+    ("times", "quantity", "version", "is_good"),
+    [(0, 8, 3, True), (1, 12, 4, True), (1, 8, 3, False), (0, 12, 4, False), (2, 16, 5, False)],
+    ids=["not made", "made", "told but not made", "made but not told", "made twice"],
+)
+def test_what_nobody_was_told_is_decided_by_history(ledger, key, times, quantity, version, is_good):
+    ledger.doubt("p", ITEM, 4, key)
+    entries = [*ENTRIES, *[entry(4, key)] * times]
+    verdict = compare([ledger], BEFORE, [stored(quantity, version)], entries)
+    assert verdict.is_good == is_good
+    assert (verdict.acknowledged, verdict.unrecorded) == (3, 0)
+    assert verdict.unexplained == max(0, times - 1)
+
+
+def test_a_change_of_a_whole_map_of_slots_is_understood(ledger):
+    whole = {"Path": "Inventory", "Before": None, "After": {"0": slot(5, ITEM)}}
+    entries = [{**ENTRIES[0], "Changes": [whole]}, *ENTRIES[1:]]
+    assert compare([ledger], BEFORE, [stored(8, version=3)], entries).is_good
+
+
+def test_entries_are_found_in_history_and_in_journals_and_those_in_both_once():
+    moved, unmoved = ({"_id": f"player:p:{n}", "Stamp": n, **journalled(n)} for n in (1, 2))
+    player = {**stored(0, version=2), "Journal": [moved, unmoved]}
+    found = reading._unmoved({"players": [player]}, [moved])
+    assert [entry["_id"] for entry in found] == [unmoved["_id"]]
+
+
+def journalled(number):
+    return {**entry(number), "At": datetime(2026, 1, 1, tzinfo=timezone.utc)}
 
 
 class Answers:
@@ -132,3 +218,23 @@ def test_a_gift_that_counts_twice_is_noticed_at_once():
     client = Client(1, Answers(200, body=twice), ["p"], pace=0)
     client._give("p", 3)
     assert "expected were 3" in client.complaints[0]
+
+
+@pytest.mark.parametrize("status", [503, BROKEN])
+def test_a_client_without_keys_asks_once_and_notes_its_doubt(status):
+    client = KeylessClient(1, Answers(status, {"Retry-After": "0"}), ["p"], pace=0)
+    client._act("p")
+    assert (client.answers.total(), client.complaints) == (1, [])
+    assert (client.ledger.doubts.total(), client.ledger.marks.total()) == (1, 0)
+
+
+def test_a_client_without_keys_notes_what_it_was_promised():
+    client = KeylessClient(1, Answers(200), ["p"], pace=0)
+    client._act("p")
+    assert (client.ledger.doubts.total(), client.ledger.marks.total()) == (0, 1)
+
+
+def test_a_client_that_is_told_of_an_error_notes_its_doubt():
+    client = Client(1, Answers(500), ["p"], pace=0)
+    client._give("p")
+    assert (client.ledger.doubts.total(), client.ledger.marks.total()) == (1, 0)

@@ -129,7 +129,8 @@ def told(outcome, seconds):
         f"{seconds:6.0f} s  {outcome.name}: {outcome.faults.total()} faults, "
         f"{outcome.requests:,} requests, {verdict.acknowledged:,} writes acknowledged, "
         f"{verdict.lost} lost, {verdict.doubled} doubled, {verdict.missing} items lost, "
-        f"{verdict.invented} invented, {len(outcome.broken_laws())} broken laws"
+        f"{verdict.invented} invented, {verdict.unrecorded} without an entry in history, "
+        f"{verdict.unexplained} entries without a write, {len(outcome.broken_laws())} broken laws"
     )
 
 

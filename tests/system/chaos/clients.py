@@ -36,6 +36,8 @@ class Client(threading.Thread):
         self._connection = service.connect(self.latest_seconds)
         self._token = token
         self._ending = threading.Event()
+        # Whether the last request was answered with a final refusal, which changes nothing.
+        self._is_refused = False
         self.item = guid()
         self.ledger = Ledger()
         self.answers, self.complaints = Counter(), []
@@ -78,17 +80,19 @@ class Client(threading.Thread):
     def _write(self, player, item, operation, quantity):
         path = f"/api/v1/players/{player}/items/{operation}"
         body = json.dumps({"itemid": item, "quantity": quantity})
-        headers = {"Idempotency-Key": guid(), "Content-Type": "application/json"}
+        key, change = guid(), quantity if operation == "give" else -quantity
+        headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
         began = time.monotonic()
         answer = self._until_answered("POST", path, body, headers)
         if answer:
-            change = quantity if operation == "give" else -quantity
-            self.ledger.promise(player, item, change, began, time.monotonic())
+            self.ledger.promise(player, item, change, began, time.monotonic(), key)
+        elif not self._is_refused:
+            self.ledger.doubt(player, item, change, key)
         return answer
 
     def _until_answered(self, *request):
         """Send a request, with the same key again and again, until its outcome is known."""
-        began = time.monotonic()
+        began, self._is_refused = time.monotonic(), False
         for attempt in range(10_000):
             status, headers, body = self._attempt(*request)
             waited = time.monotonic() - began
@@ -97,6 +101,8 @@ class Client(threading.Thread):
                 self.outage = max(self.outage, waited if attempt else 0.0)
                 return json.loads(body)
             if status not in (*AGAIN, BROKEN):
+                # After an error of the server, nobody knows.
+                self._is_refused = status < 500
                 self._refused(request, status, body, began)
                 return None
             if waited > PATIENCE_SECONDS:
@@ -143,3 +149,29 @@ class Client(threading.Thread):
 
     def _complain(self, complaint):
         self.complaints.append(complaint)
+
+
+class KeylessClient(Client):
+    """Gives without Idempotency-Keys, and never asks twice where it was not told what was done."""
+
+    # However long the service waits for its database, a late answer is better than a doubt.
+    latest_seconds = 15.0
+
+    def _act(self, player):
+        quantity, status = self._rng.randint(1, 9), 401
+        body = json.dumps({"itemid": self.item, "quantity": quantity})
+        path, headers = f"/api/v1/players/{player}/items/give", {"Content-Type": "application/json"}
+        # What came without a good token, or too often, was not even looked at.
+        while status in (401, 429) and not self._ending.is_set():
+            began = time.monotonic()
+            status, answered, answer = self._attempt("POST", path, body, headers)
+            self._judge(status, answered, answer)
+            if status != 200:
+                self._pause(status, answered)
+        if status == 200:
+            self.confirmed += 1
+            self.ledger.promise(player, self.item, quantity, began, time.monotonic())
+        elif status in (503, BROKEN):
+            self.ledger.doubt(player, self.item, quantity)
+        elif status not in (401, 429):
+            self._complain(f"POST {path} was answered with {status}: {answer}")

@@ -2,7 +2,8 @@
 
 The careless one never counts Version up, and leaves a map as null or not at all, or a quantity as a
 double. Each of its writes is atomic, and so it knows to the item what it did. The careful one does
-as the documentation asks: it filters on Version, and counts it up.
+as the documentation asks: it filters on Version, and counts it up. Neither leaves an entry in
+history, which tells of changes by the service alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests.factories import guid
 from tests.system.chaos.ledger import Ledger
 from tests.system.chaos.service import service
 from tests.system.chaos.shared import SharedStorm
-from tests.system.chaos.storm import DATABASE
+from tests.system.chaos.stored import DATABASE
 
 CLIENTS, PACE_SECONDS, PLAYERS = 8, 0.01, 8
 # New stacks come into the first slots, moved ones into some more; so there is always a free one.
@@ -161,7 +162,7 @@ class Careful(Game):
         unchanged = {"_id": player, "Version": version}
         if not self._players.update_one(unchanged, update).matched_count:
             return False
-        self.ledger.promise(player, self.item, quantity, began, time.monotonic())
+        self.ledger.count(player, self.item, quantity, began, time.monotonic())
         return True
 
 

@@ -2,7 +2,9 @@
 
 Every write that is applied counts the player's Version up by one, whoever made it: fewer than were
 acknowledged, and one was lost; more, and one was applied twice. Every player must hold as much of
-each item as it had at the beginning and was given and taken since, by whom ever.
+each item as it had at the beginning and was given and taken since, by whom ever. History must hold
+one entry for each write that the service acknowledged, and none for anything else. Where a client
+was never told whether a write was made, history decides, and all the rest must agree with it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 
-class Entry(NamedTuple):
+class Line(NamedTuple):
     """A change of so many items, or one that was refused, and when it was asked and answered."""
 
     player: str
@@ -20,6 +22,16 @@ class Entry(NamedTuple):
     quantity: int
     began: float
     ended: float
+
+
+class Mark(NamedTuple):
+    """How the entry of a change is recognised; without a key, equal changes have equal marks."""
+
+    player: str
+    item: str
+    quantity: int
+    operation: str
+    key: str | None = None
 
 
 class Ledger:
@@ -30,20 +42,32 @@ class Ledger:
         self.writes = Counter()
         self.changes = []
         self.refused = []
+        # Of the changes that have an entry, and of those that may have one.
+        self.marks = Counter()
+        self.doubts = Counter()
 
-    def promise(self, player, item, quantity, began=0.0, ended=0.0):
-        """Note an acknowledged write; what was taken is less than nothing."""
+    def promise(self, player, item, quantity, began=0.0, ended=0.0, key=None):
+        """Note a write that the service acknowledged; what was taken is less than nothing."""
+        self.marks[_mark(player, item, quantity, key)] += 1
+        self.count(player, item, quantity, began, ended)
+
+    def doubt(self, player, item, quantity, key=None):
+        """Note a write of which nobody ever told whether it was made."""
+        self.doubts[_mark(player, item, quantity, key)] += 1
+
+    def count(self, player, item, quantity, began=0.0, ended=0.0):
+        """Note a write beside the service that counts the player's Version up, and has no entry."""
         self.writes[player] += 1
         self.note(player, item, quantity, began, ended)
 
     def note(self, player, item, quantity, began=0.0, ended=0.0):
         """Note a change that does not count the player's Version up."""
         self.held[player, item] += quantity
-        self.changes.append(Entry(player, item, quantity, began, ended))
+        self.changes.append(Line(player, item, quantity, began, ended))
 
     def refuse(self, player, item, quantity, began, ended):
         """Note that there was not enough to take."""
-        self.refused.append(Entry(player, item, quantity, began, ended))
+        self.refused.append(Line(player, item, quantity, began, ended))
 
 
 class Verdict(NamedTuple):
@@ -58,6 +82,9 @@ class Verdict(NamedTuple):
     invented: int = 0
     # Players.
     wrong_versions: int = 0
+    # Writes without an entry in history, and entries of no write.
+    unrecorded: int = 0
+    unexplained: int = 0
     differences: tuple = ()
 
     @property
@@ -65,26 +92,74 @@ class Verdict(NamedTuple):
         return not any(self[1:])
 
 
-def compare(ledgers: list[Ledger], former: list[dict], players: list[dict]) -> Verdict:
-    """Compare what players had and ledgers say with the players as they are stored."""
-    promised, writes = Counter(), Counter()
-    for ledger in ledgers:
-        promised.update(ledger.held)
-        writes.update(ledger.writes)
-    before = Counter(_holdings(former))
+def compare(
+    ledgers: list[Ledger], former: list[dict], players: list[dict], entries: list[dict]
+) -> Verdict:
+    """Compare what players had and ledgers say with players and entries as they are stored."""
+    marks, recorded = _sum(ledger.marks for ledger in ledgers), Counter(map(_mark_of, entries))
+    surplus = recorded - marks
+    done = surplus & _sum(ledger.doubts for ledger in ledgers)
+    promised, writes = _sum(_books(ledgers, done)), _sum(ledger.writes for ledger in ledgers)
+    acknowledged = writes.total()
+    writes.update(mark.player for mark in done.elements())
+    before, stored = _holdings(former), _holdings(players)
     promised.update(before)
     applied = Counter({player["_id"]: player["Version"] for player in players})
     applied.subtract({player["_id"]: player["Version"] for player in former})
-    stored = Counter(_holdings(players))
     return Verdict(
-        writes.total(),
+        acknowledged,
         (writes - applied).total(),
         (applied - writes).total(),
         int((promised - stored).total()),
         int((stored - promised).total()),
         len((writes - applied) + (applied - writes)),
-        (*_differ(promised, stored), *_unjust(ledgers, before)),
+        (marks - recorded).total(),
+        (surplus - done).total(),
+        (
+            *_differ(promised, stored),
+            *_unjust(ledgers, before),
+            *(f"there is no entry of {mark}" for mark in marks - recorded),
+            *(f"an entry tells of {mark}, which nobody was promised" for mark in surplus - done),
+        ),
     )
+
+
+def _sum(counters: Iterable[Counter]) -> Counter:
+    """Add counters up, and keep what is less than nothing."""
+    total = Counter()
+    for counter in counters:
+        total.update(counter)
+    return total
+
+
+def _books(ledgers, done):
+    """Yield what was given and taken, by ledger, and by those who were never told."""
+    yield from (ledger.held for ledger in ledgers)
+    for mark, times in done.items():
+        yield Counter({(mark.player, mark.item): mark.quantity * times})
+
+
+def _mark(player, item, quantity, key):
+    return Mark(player, item, quantity, "give" if quantity > 0 else "take", key)
+
+
+def _mark_of(entry: dict) -> Mark:
+    """Return the mark of an entry of history, by what it says was asked, and what came of it."""
+    item = entry["Arguments"].get("ItemId")
+    quantity = sum(
+        _quantity(change["After"], item) - _quantity(change["Before"], item)
+        for change in entry["Changes"]
+    )
+    key = entry.get("IdempotencyKey")
+    return Mark(entry["Subject"]["Id"], item, quantity, entry["Operation"], key)
+
+
+def _quantity(value, item):
+    """Return how much of an item a slot holds; a change may also be of a whole map of slots."""
+    if not isinstance(value, dict):
+        return 0
+    slots = [value] if "ItemId" in value else value.values()
+    return sum(slot.get("Quantity", 0) for slot in slots if slot.get("ItemId") == item)
 
 
 def _holdings(players: Iterable[dict]) -> Counter:
@@ -114,9 +189,9 @@ def _unjust(ledgers, before):
     and whatever others took counts though it was taken by the time of the answer at the latest.
     """
     changes = {}
-    for entry in (entry for ledger in ledgers for entry in ledger.changes):
-        changes.setdefault((entry.player, entry.item), []).append(entry)
-    for refusal in (entry for ledger in ledgers for entry in ledger.refused):
+    for line in (line for ledger in ledgers for line in ledger.changes):
+        changes.setdefault((line.player, line.item), []).append(line)
+    for refusal in (line for ledger in ledgers for line in ledger.refused):
         key = refusal.player, refusal.item
         least = before[key]
         for change in changes.get(key, ()):

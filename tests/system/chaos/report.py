@@ -12,7 +12,7 @@ from tests.system.chaos.clients import BROKEN
 HEAD = (
     *("storm", "faults", "requests", "200", "401", "409", "503", "500", "other", "broken"),
     *("slowest s", "outage s", "acknowledged", "lost", "doubled", "items lost", "invented"),
-    *("versions wrong",),
+    *("versions wrong", "unrecorded", "unexplained"),
 )
 STATUSES = (200, 401, 409, 503, 500)
 FAULTS_HEAD = ("fault", "times")
@@ -121,8 +121,11 @@ is promised, and how it is seen.
 try of a request to its success, *broken* are connections that ended without an answer, as they do
 when a process is killed. *Lost* and *doubled* are writes, by the versions of the players that they
 changed; *items lost* and *invented* are items, by what the players hold in the end; *versions
-wrong* are players whose Version is not the number of acknowledged writes. 409 is a take of more
-than is there. The soak is made by wrk, beside clients that keep ledgers.
+wrong* are players whose Version is not the number of acknowledged writes. *Unrecorded* are
+acknowledged writes without an entry in history, *unexplained* are entries of no such write, or
+further ones of the same. Some clients give without Idempotency-Keys and may never be told whether a
+gift was made; then versions and items must agree with what history says of it. 409 is a take of
+more than is there. The soak is made by wrk, beside clients that keep ledgers.
 
 {faults}
 

@@ -10,13 +10,13 @@ import json
 import time
 
 from tests.factories import guid, make_player
-from tests.system.chaos.clients import Client
+from tests.system.chaos.clients import Client, KeylessClient
 from tests.system.chaos.storm import Storm
 
 # More of the one than all clients together take: refusing any is a lie. The other runs out.
 PLENTY, FEW = 100_000, 20
-# A player remembers its last 64 writes; so many must not come while a client waits to repeat one.
-PLAYERS, PACE_SECONDS = 3, 0.8
+# So few players that many a change is made to one while a client waits to repeat another.
+PLAYERS, PACE_SECONDS = 3, 0.5
 
 
 class SharingClient(Client):
@@ -44,7 +44,11 @@ class SharingClient(Client):
 
 
 class SharedStorm(Storm):
-    """Some clients at each stack of the service, all with the same players and items."""
+    """Some clients at each stack of the service, all with the same players and items.
+
+    At each stack there is one more, without keys. What became of its gifts may never be told, so it
+    has an item of its own.
+    """
 
     def __init__(self, name, services, uri, clients, players=PLAYERS, pace=PACE_SECONDS):
         self._count, self._pace = players, pace
@@ -59,7 +63,12 @@ class SharedStorm(Storm):
         return [make_player(Inventory=slots) for _ in range(self._count)]
 
     def _make_clients(self, clients, token):
-        return [
+        sharing = [
             SharingClient(n, service, self.ids, self.items, self._pace, token)
             for n, service in enumerate(clients)
         ]
+        keyless = [
+            KeylessClient(len(clients) + n, service, self.ids, self._pace, token)
+            for n, service in enumerate(self._services)
+        ]
+        return [*sharing, *keyless]

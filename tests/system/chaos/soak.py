@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import NamedTuple
 
 import psutil
@@ -11,8 +12,10 @@ from pymongo import MongoClient
 from benchmarks import load
 from benchmarks.load import Request
 from tests.factories import guid, make_player
+from tests.system.chaos import stored
 from tests.system.chaos.service import service
-from tests.system.chaos.storm import DATABASE, Storm
+from tests.system.chaos.stored import DATABASE
+from tests.system.chaos.storm import Storm
 from tests.system.programs import wait_until
 
 WORKERS, CONNECTIONS, SLICE_SECONDS = 2, 16, 10
@@ -39,8 +42,9 @@ def soak(uri, folder, requests, progress=lambda done: None):
     with service(folder, workers=WORKERS, **settings) as served:
         # Checking a password takes 19 MB, of which a thread keeps some; once is enough.
         token = served.sign_in()
+        soaked = _soaked(uri)
         storm = Storm("soak", [served], uri, CLIENTS, token)
-        file = load.write_requests(folder / "requests.txt", _mixed(uri))
+        file = load.write_requests(folder / "requests.txt", _mixed(soaked))
         warm = _send(storm, served, file, token, requests * WARM_UP, progress)
         before = _sizes(served)
         with storm.raging():
@@ -48,6 +52,7 @@ def soak(uri, folder, requests, progress=lambda done: None):
         after = _sizes(served)
         storm.outcome.answers[200] += warm + sent
         _compare(storm.outcome, before, after)
+        _compare_history(storm.outcome, uri, soaked)
     return storm.outcome
 
 
@@ -64,11 +69,16 @@ def _send(storm, served, file, token, requests, progress):
     return sent
 
 
-def _mixed(uri):
-    """Return reads and writes of all kinds, of players that nobody keeps a ledger of."""
+def _soaked(uri):
+    """Add players that nobody keeps a ledger of."""
     players = [make_player(Name=f"Soaked {n:04}") for n in range(400)]
     with MongoClient(uri) as client:
         client.get_default_database(DATABASE).players.insert_many(players)
+    return players
+
+
+def _mixed(players):
+    """Return reads and writes of all kinds."""
     variable, mixed = guid(), []
     for n, player in enumerate(players):
         path = f"/api/v1/players/{player['_id']}"
@@ -112,3 +122,21 @@ def _compare(outcome, before, after):
         if max(now.files - then.files, now.connections - then.connections) > SPARE_FILES:
             outcome.complaints.append(f"files or connections leak: {then}, then {now}")
     outcome.sizes = [(before[pid], after[pid]) for pid in sorted(before.keys() & after.keys())]
+
+
+def _compare_history(outcome, uri, soaked):
+    """See that each write of a player made one entry; nobody but the service has written here."""
+    found = stored.read(uri, {"$in": [player["_id"] for player in soaked]})
+    made = Counter((entry["Subject"]["Id"], entry["Version"]) for entry in found.entries)
+    counted = Counter(
+        (player["_id"], version)
+        for player in found.players
+        for version in range(1, player["Version"] + 1)
+    )
+    if made == counted:
+        outcome.notes.append(f"{made.total():,} writes by wrk, each with its entry in history")
+    else:
+        outcome.complaints.append(
+            f"{(counted - made).total()} writes by wrk have no entry in history, "
+            f"{(made - counted).total()} entries are of no write"
+        )

@@ -119,5 +119,5 @@ def _split(storm, world, way, with_stack):
 
 def _changes(storm):
     """Count the acknowledged changes of each player, through the far stack."""
-    far = storm.clients[NEAR_CLIENTS:]
+    far = storm.clients[NEAR_CLIENTS : NEAR_CLIENTS + FAR_CLIENTS]
     return sum((Counter(client.ledger.writes) for client in far), Counter())

@@ -8,19 +8,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pymongo import MongoClient
-from pymongo.read_concern import ReadConcern
 
 from tests.factories import make_player
-from tests.system.chaos.clients import Client
+from tests.system.chaos import stored
+from tests.system.chaos.clients import Client, KeylessClient
 from tests.system.chaos.ledger import Verdict, compare
+from tests.system.chaos.stored import DATABASE
 from tests.system.programs import wait_until
 
-# Unless the URI names another.
-DATABASE = "quartermaster"
 CLIENTS, PLAYERS, PACE_SECONDS = 12, 24, 0.05
-# A player remembers its last 64 writes. So many players share them out that the clients of one do
-# not make as many while another client waits to repeat a request.
 PLAYERS_OF_A_CLIENT = 8
+# Every so many clients, one gives without Idempotency-Keys.
+ONE_KEYLESS_OF = 4
 
 
 @dataclass
@@ -51,6 +50,11 @@ class Outcome:
                 f"{verdict.wrong_versions} versions are not the number of writes: "
                 f"{verdict.lost} were lost, {verdict.doubled} doubled"
             )
+        if verdict.unrecorded or verdict.unexplained:
+            laws.append(
+                f"{verdict.unrecorded} writes have no entry in history, "
+                f"{verdict.unexplained} entries are of no write"
+            )
         laws += verdict.differences
         laws += [
             f"{n} answers were {status}" for status, n in self.answers.items() if status == 500
@@ -75,6 +79,8 @@ class Storm:
         self._services, self._uri = services, uri
         # What others do to the players beside the clients, with ledgers of their own.
         self.beside = []
+        # Whoever is there already has a history that is no matter of this storm.
+        self._others = stored.subjects(uri)
         self.players = self._make_players()
         with MongoClient(uri, w="majority") as client:
             client.get_default_database(DATABASE).players.insert_many(self.players)
@@ -87,7 +93,7 @@ class Storm:
     def _make_clients(self, clients, token):
         step = PLAYERS // clients or 1
         return [
-            Client(n, self._service_of(n), _some(self.ids, n * step), PACE_SECONDS, token)
+            _kind(n)(n, self._service_of(n), _some(self.ids, n * step), PACE_SECONDS, token)
             for n in range(clients)
         ]
 
@@ -144,15 +150,12 @@ class Storm:
         if any(service.tracebacks() for service in self._services):
             outcome.complaints.append("the service has logged a bug of its own")
         ledgers = [one.ledger for one in (*self.clients, *self.beside)]
-        outcome.verdict = compare(ledgers, self.players, self._stored())
+        found = stored.read(self._uri, {"$nin": self._others})
+        outcome.verdict = compare(ledgers, self.players, *found)
 
-    def _stored(self):
-        """Read what a majority of the servers holds, which no election takes back."""
-        with MongoClient(self._uri) as client:
-            majority = ReadConcern("majority")
-            database = client.get_default_database(DATABASE)
-            players = database.get_collection("players", read_concern=majority)
-            return list(players.find({"_id": {"$in": self.ids}}))
+
+def _kind(number):
+    return KeylessClient if number % ONE_KEYLESS_OF == ONE_KEYLESS_OF - 1 else Client
 
 
 def _some(players, start):

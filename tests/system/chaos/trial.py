@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
-from pymongo.read_concern import ReadConcern
 
 from tests.factories import guid, make_player
-from tests.system.chaos.storm import DATABASE
+from tests.system.chaos import stored
+from tests.system.chaos.ledger import Ledger, Verdict, compare
+from tests.system.chaos.stored import DATABASE
 from tests.system.programs import wait_until
 
 BASE = 100
@@ -29,7 +30,7 @@ class Answer(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """All answers, and the players as a majority of the servers has them in the end."""
+    """All answers, and the players and their history as a majority has them in the end."""
 
     # By the old side and in haste: 7 more for the first player, 9 for the second, the third's one.
     hasty: list[Answer]
@@ -40,6 +41,7 @@ class Seen(NamedTuple):
     # By the new side: 3 more for the first.
     far: Answer
     players: list[dict]
+    verdict: Verdict
 
     def broken_laws(self):
         """Return a sentence for each law that did not hold."""
@@ -50,6 +52,7 @@ class Seen(NamedTuple):
                 *self._gifts(),
                 *self._repetition(),
                 *self._taking(),
+                (self.verdict.is_good, f"players and history are not as told: {self.verdict}"),
             )
             if not holds
         ]
@@ -89,6 +92,8 @@ class Trial:
         self._world, self._item, self._key = world, guid(), guid()
         slots = [{"0": {"ItemId": self._item, "Quantity": n}} for n in (BASE, BASE, 1)]
         self._players = [make_player(Inventory=slot) for slot in slots]
+        # What was acknowledged, by key: a repetition is the same change.
+        self._told = {}
         self._token = world.patient.sign_in()
         with MongoClient(world.replicas.uri, w="majority") as client:
             client[DATABASE].players.insert_many(self._players)
@@ -112,7 +117,7 @@ class Trial:
                 far = self._until_known(world.far, 0, "give", 3)
             answers = [one.result() for one in waiting]
         world.replicas.wait()
-        return Seen(hasty, *answers, far, self._stored())
+        return Seen(hasty, *answers, far, *self._settled())
 
     def _wait_for_the_gift(self, former):
         """Wait until the isolated primary has the gift, or will never have it."""
@@ -140,10 +145,15 @@ class Trial:
         answer = self._ask(stack, player, operation, quantity, key)
         while answer.status == 503 and time.monotonic() < deadline:
             answer = self._ask(stack, player, operation, quantity, key)
+        if answer.status == 200:
+            self._told[key] = player, quantity if operation == "give" else -quantity
         return answer
 
-    def _stored(self):
-        with MongoClient(self._world.replicas.uri) as client:
-            majority = ReadConcern("majority")
-            players = client[DATABASE].get_collection("players", read_concern=majority)
-            return [players.find_one({"_id": player["_id"]}) for player in self._players]
+    def _settled(self):
+        """Return the players in order, and whether all that was told is in them and in history."""
+        ids, ledger = [player["_id"] for player in self._players], Ledger()
+        for key, (player, quantity) in self._told.items():
+            ledger.promise(ids[player], self._item, quantity, key=key)
+        found = stored.read(self._world.replicas.uri, {"$in": ids})
+        players = sorted(found.players, key=lambda player: ids.index(player["_id"]))
+        return players, compare([ledger], self._players, players, found.entries)
