@@ -53,6 +53,7 @@ def check_load(cell: Cell, served: Running, counted: Load) -> None:
         )
     try:
         check_effects(cell, served.world, counted, CONNECTIONS)
+        check_entries(cell, served)
     except WrongAnswer as wrong:
         raise WrongAnswer(f"{served.server.name}: {wrong}") from wrong
 
@@ -67,3 +68,12 @@ def check_effects(cell: Cell, world: World, load: Load, connections: int) -> Non
             f"{load.served} requests to {cell.name} were served (and up to {connections} were "
             f"under way at the end), but the database holds the effects of {effects}."
         )
+
+
+def check_entries(cell: Cell, served: Running) -> None:
+    """Raise unless history holds one entry of each change, or none where there is no history."""
+    if cell.effects is None:
+        return
+    effects, entries = cell.effects(served.world), served.world.entries()
+    if entries != (effects if served.server.has_history else 0):
+        raise WrongAnswer(f"{effects} changes by {cell.name} left {entries} entries in history.")

@@ -8,14 +8,13 @@ from typing import Any
 
 import pymongo
 
+from app.changes import SWAP_FIELDS
 from benchmarks.worlds import GIVEN_ITEM, LONG_SECONDS, SET_VARIABLE, World
 
 Document = dict[str, Any]
 
-NOT_SERVED = {"Inventory", "Bank", "Spells", "Variables"} | {
-    *("NameKey", "NameTails", "Version", "Stamp", "Journal", "JournalCount")
-}
-TIMES = ("LastOnline", "LastSeen", "CreationDate")
+NOT_SERVED = {"Inventory", "Bank", "Spells", "Variables", "NameKey", "NameTails", *SWAP_FIELDS}
+TIMES = ("LastOnline", "LastSeen", "CreationDate", "At")
 INVENTORY_SIZE = 35
 NIL = "00000000-0000-0000-0000-000000000000"
 FLAGS = ("Editor", "Ban", "Kick", "Mute", "Api")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.cells import CELLS, Cell
 from benchmarks.samples import Run
-from benchmarks.targets import FLOOR, MEMORY_MB, OURS, SHARED_CELLS
+from benchmarks.targets import FLOOR, MEMORY_MB, OURS, SHARED_CELLS, WITHOUT_HISTORY
 from benchmarks.themes import Theme, bars
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NAMES = {
     OURS: "Quartermaster",
+    WITHOUT_HISTORY: "without history",
     FLOOR: "LIMIT",
     "fastapi": "FastAPI",
     "eve": "Eve",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +26,8 @@ from benchmarks.worlds import ROOT, World
 
 START_SECONDS = 60
 STOP_SECONDS = 30
+# Each process begins elsewhere, so that parallel runs do not meet.
+PORTS = itertools.count(random.Random(os.getpid()).randrange(10_240, 30_000))  # noqa: S311
 GUNICORN = ["-m", "gunicorn", "-c", "python:config.gunicorn"]
 UVICORN = ["-m", "uvicorn", "--host", "127.0.0.1", "--no-access-log", "--log-level", "warning"]
 INVENTORY = "/items/inventory"
@@ -42,6 +46,8 @@ class Server(NamedTuple):
     # How it names what others call otherwise: a request before it is sent, an answer when it came.
     request: Callable[[Request], Request] = lambda request: request
     answer: Callable[[Any], Any] = lambda answer: answer
+    # Whether each of its changes leaves an entry in history.
+    has_history: bool = False
 
 
 def under_gunicorn(app: str, *options: str) -> Callable[[int, int], list[str]]:
@@ -76,9 +82,10 @@ def as_eve_answers(answer: Any) -> Any:
     return {"Id": answer["_id"], **own}
 
 
-QUARTERMASTER = Server("quartermaster", under_gunicorn("wsgi:app"), "abcdefgh")
+QUARTERMASTER = Server("quartermaster", under_gunicorn("wsgi:app"), "abcdefgh", has_history=True)
 SERVERS = (
     QUARTERMASTER,
+    Server("without-history", under_gunicorn("benchmarks.peers.without_history:app"), "dg"),
     Server("limit", as_gunicorn_is("benchmarks.peers.limit:app"), "abcd"),
     Server("limit-our-worker", under_gunicorn("benchmarks.peers.limit:app"), "abcd"),
     Server("limit-whole-give", as_gunicorn_is("benchmarks.peers.limit:whole"), "d"),
@@ -202,7 +209,12 @@ def _wait(served: Running, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port below those that the system gives to outgoing connections.
+
+    One of those could be taken again before the server that it is for listens on it.
+    """
+    for port in PORTS:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("unreachable")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from benchmarks.samples import Run
 
 OURS, FLOOR, RIVAL, SLOW = "quartermaster", "limit", "fastapi", "eve"
+WITHOUT_HISTORY = "without-history"
 SHARED_CELLS = "abcd"
 MEMORY_MB = 60
 NOISE, P99_NOISE = 0.10, 0.30
@@ -47,6 +48,8 @@ def _cpu(run: Run) -> Iterator[Target]:
             yield Target(f"({cell}) worker CPU to LIMIT", ratio, bound)
     if ratio := run.ratio(OURS, FLOOR, "d", "all_ms"):
         yield Target("(d) CPU of workers and MongoDB together to LIMIT", ratio, 1.0)
+    if ratio := run.ratio(OURS, WITHOUT_HISTORY, "d", "all_ms"):
+        yield Target("(d) CPU of workers and MongoDB together to no history", ratio, 1.25)
 
 
 def _rates(run: Run) -> Iterator[Target]:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from benchmarks import expected
 from benchmarks.cells import CELLS, PLAYERS, Cell
 from benchmarks.checks import WrongAnswer, check_answers
+from benchmarks.history_cells import HISTORY_CELLS
 from benchmarks.load import Request
 from benchmarks.meters import Meter
 from benchmarks.servers import Running, exchange, read
@@ -60,6 +61,8 @@ def timings(started: list[Running], requests: int) -> Iterator[list[Timing]]:
     named = {cell.key: cell for cell in CELLS}
     for key in "adebh":
         yield measure(dict.fromkeys(started, named[key]), requests)
+    for cell in HISTORY_CELLS:
+        yield measure(dict.fromkeys(started, cell), requests)
     one = "search, one found"
     yield measure({s: search_of("s", one, rare[s.world.players]) for s in started}, requests)
     many = search_of("t", f"search, '{COMMON_TEXT}'", [COMMON_TEXT])

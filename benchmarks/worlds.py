@@ -19,15 +19,18 @@ import pymongo
 import config
 from app.auth.roles import Role, granted
 from app.auth.tokens import AccessTokens
+from app.cli.intents import intent
 from app.database import COLLECTIONS
 from app.demo import world as names
 from app.demo.seed import seed_world
 from app.keys import Lookup
 from app.oauth.store import RefreshTokens
+from app.players.domain import SUBJECT
 from app.storage.client import Storage
 from app.storage.embedded.lease import Lease
 from app.users.passwords import Passwords
 from app.users.store import Users
+from benchmarks.entries import entries
 
 Document = dict[str, Any]
 
@@ -43,7 +46,11 @@ DAY = 24 * 3600
 NAMES = 4000
 PLAYERS_PER_USER = 4
 # Part of the stamp: count up when what is prepared below changes.
-PREPARED = 1
+PREPARED = 2
+# How many entries of history are inserted at once.
+BATCH = 10_000
+# For how long the last changes of a run may wait to be moved to history.
+MOVE_SECONDS = 10
 
 GIVEN_ITEM = names.ITEM_IDS["Health Potion"]
 HELD_BEFORE = 100
@@ -68,6 +75,7 @@ class World:
         self.storage = Storage(config.load(self.settings))
         self.db = self.storage.db
         self._step = max(2, players // NAMES)
+        self.written_ids = [names.guid("player", i) for i in self._spread(1, players)]
         # Where the database holds more than one process, this is the one that does the work.
         self.mongod = psutil.Process(self.db.command("serverStatus")["pid"])
 
@@ -92,23 +100,45 @@ class World:
         if not kept or kept["Stamp"] != stamp:
             self._seed()
             self.db["bench_stamp"].insert_one({"Stamp": stamp})
-        self.reset()
+        self._put_back()
         self._keep_online()
 
     def reset(self) -> None:
         """Put the players that were written to back, and leave MongoDB nothing to catch up with."""
+        # A mover amid its work would put entries into history after they were removed from it.
+        self.wait_for_movers()
+        self._put_back()
+
+    def _put_back(self) -> None:
         back = {"into": "players", "whenMatched": "replace", "whenNotMatched": "fail"}
         with pymongo.timeout(LONG_SECONDS):
             self.db["bench_written"].aggregate([{"$merge": back}])
+            self.db["history"].delete_many(self._of_written())
             self.db.client.admin.command("fsync")
+
+    def wait_for_movers(self) -> None:
+        """Wait until all that was changed has moved to history; not for ever, if nobody moves."""
+        deadline = time.monotonic() + MOVE_SECONDS
+        while self.storage.journals.oldest(SUBJECT) and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+    def entries(self) -> int:
+        """Return how many entries history holds of changes since the last reset."""
+        return self.db["history"].count_documents(self._of_written())
+
+    def _of_written(self) -> Document:
+        return {"Subject.Id": {"$in": self.written_ids}}
 
     def token(self) -> str:
         """Return an access token that outlives the bench."""
         users = Users(self.storage)
         if users.credentials(CALLER) is None:
-            users.create(CALLER, f"{CALLER}@example.com", None)
+            users.create(CALLER, f"{CALLER}@example.com", None, intent("register", None))
             for role in (Role.API, Role.USERS_QUERY):
-                users.change_power(Lookup.parse(CALLER), partial(granted, role=role))
+                grant = partial(granted, role=role)
+                users.change_power(Lookup.parse(CALLER), grant, intent("grant-role", None))
+            # Or the newest page of history would change when a server finds them.
+            self.storage.journals.move_noted()
         user = users.get(Lookup.parse(CALLER), "PasswordVersion")
         chain = (
             RefreshTokens(self.storage, DAY, 1000).issue(user["_id"], user["PasswordVersion"]).chain
@@ -126,13 +156,19 @@ class World:
         self.db.client.drop_database(self.database)
         with pymongo.timeout(LONG_SECONDS):
             seed_world(self.storage, Passwords(1, 64, 1), self.players, self.users)
+            self._add_history()
             self._set_aside()
+
+    def _add_history(self) -> None:
+        """Add as many entries as there are players, and none of those who will be written to."""
+        made = entries(self.players, lambda number: number % self._step == 1)
+        while batch := list(islice(made, BATCH)):
+            self.db["history"].insert_many(batch, ordered=False)
 
     def _set_aside(self) -> None:
         """Give each player that will be written to the stack that gives will merge into."""
-        ids = [names.guid("player", i) for i in self._spread(1, self.players)]
         stack = {"ItemId": GIVEN_ITEM, "Quantity": HELD_BEFORE}
-        chosen = {"_id": {"$in": ids}}
+        chosen = {"_id": {"$in": self.written_ids}}
         self.db["players"].update_many(chosen, {"$set": {"Inventory.0": stack}})
         self.db["players"].aggregate([{"$match": chosen}, {"$out": "bench_written"}])
 

@@ -46,12 +46,14 @@ def run_command(command, data, *options):
 
 def test_a_short_run_writes_a_table_and_a_picture(world, data):
     options = ("--players", str(PLAYERS), "--seconds", "1", "--rounds", "1", "--cells", "d,g")
-    result = run_command(bench.main, data, *options, "--servers", "quartermaster,limit")
+    servers = "quartermaster,without-history,limit"
+    result = run_command(bench.main, data, *options, "--servers", servers)
     assert result.exit_code == 0, result.output
     written = (data / "results.md").read_text()
     assert "A quick look, not a result" in written
     assert "| limit |" in written
-    assert "(d) CPU of workers and MongoDB together to LIMIT" in result.output
+    for other in ("LIMIT", "no history"):
+        assert f"(d) CPU of workers and MongoDB together to {other}" in result.output
     for name in ("results.svg", "results-dark.svg"):
         assert ElementTree.parse(data / name).getroot().tag.endswith("svg")
 
@@ -98,6 +100,14 @@ def test_a_wrong_answer_ends_the_bench(world, data, app, cell, complaint):
         list(bench.measured(run, world, [wrong_peer], [CELL[cell]], data))
 
 
+def test_a_change_without_an_entry_in_history_ends_the_bench(world, data):
+    forgetful = next(s for s in SERVERS if s.name == "without-history")._replace(has_history=True)
+    run = Run(1, 1, PLAYERS, is_full=False)
+    with pytest.raises(WrongAnswer, match="left 0 entries in history"):
+        list(bench.measured(run, world, [forgetful], [CELL["d"]], data))
+    world.reset()
+
+
 @pytest.mark.parametrize(("refused", "broken"), [(1, 0), (0, 1)])
 def test_a_request_that_failed_ends_the_bench(refused, broken):
     failed = Load(100, 1.0, 1.0, 1.0, refused, broken)
@@ -110,6 +120,7 @@ def test_a_small_growth_is_measured(world, data):
     result = run_command(growth.main, data, *options)
     assert result.exit_code == 0, result.output
     assert f"{PLAYERS // 100} of {PLAYERS // 100} pages" in result.output
-    assert "retries per give" in (data / "growth.md").read_text()
+    for told in ("retries per give", "a person's evening", "far down the list"):
+        assert told in (data / "growth.md").read_text()
     for name in ("growth.svg", "growth-dark.svg"):
         assert ElementTree.parse(data / name).getroot().tag.endswith("svg")

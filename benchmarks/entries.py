@@ -1,0 +1,69 @@
+"""The history of a seeded world: who changed what in a year. Pure.
+
+In every world, one person has an evening's work that is as long as in any other, amid all that they
+and others did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from bson import ObjectId
+
+from app.changes import entry_id
+from app.demo import world as names
+from app.storage.search_fields import archived
+
+Document = dict[str, Any]
+
+YEAR = timedelta(days=365)
+BEGIN = names.EPOCH - YEAR
+# The person, from when to when, and how many changes.
+PERSON, AUTHORS = 7, 50
+EVENING, EVENING_HOURS, EVENING_ENTRIES = BEGIN + timedelta(days=200, hours=18), 5, 80
+REASONS = ("Lost in a crash, ticket {}.", "Won the quiz of week {}.", "Bought twice, order {}.")
+
+
+def author(number: int) -> Document:
+    return {"UserId": names.guid("author", number), "Name": f"support{number:02}"}
+
+
+def entries(count: int, is_written: Any) -> Iterator[Document]:
+    """Yield as many entries as there are players, of those who are not written to."""
+    for number in range(count):
+        player = number - 1 if is_written(number) else number
+        yield _entry(player, 1 + is_written(number), *_who_and_when(number, count))
+
+
+def _who_and_when(number: int, count: int) -> tuple[int, datetime]:
+    if number < EVENING_ENTRIES:
+        return PERSON, EVENING + timedelta(hours=EVENING_HOURS) * number / EVENING_ENTRIES
+    at = BEGIN + YEAR * number / count
+    is_evening = EVENING <= at < EVENING + timedelta(hours=EVENING_HOURS)
+    who = number % AUTHORS
+    return (who + 1 if who == PERSON and is_evening else who), at
+
+
+def _entry(player: int, version: int, who: int, at: datetime) -> Document:
+    id_, item = names.guid("player", player), names.ITEM_IDS[names.STACKS[player % 20]]
+    slot = {"ItemId": item, "Quantity": 3}
+    entry = {
+        "_id": entry_id("player", id_, version),
+        "At": at.replace(microsecond=at.microsecond // 1000 * 1000),
+        "Subject": {"Kind": "player", "Id": id_, "Name": names.player_name(player)},
+        "Operation": "give",
+        "By": author(who),
+        "Via": "api",
+        "RequestId": names.guid("request", player)[:20],
+        "Reason": REASONS[player % 3].format(player) if player % 2 else None,
+        "Arguments": {"ItemId": item, "Quantity": 2, "BankOverflow": False},
+        "Changes": [
+            {"Path": f"Inventory.{player % 30}", "Before": slot, "After": {**slot, "Quantity": 5}}
+        ],
+        "Version": version,
+        "Stamp": ObjectId(),
+        "Number": version,
+    }
+    return archived(entry, None)

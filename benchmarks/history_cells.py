@@ -1,0 +1,108 @@
+"""Pages of history, as people who ask what happened read them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+import pymongo
+
+from app.history.domain import filters_of
+from app.history.store import _encoded as position_of
+from app.http.cursors import Cursors
+from benchmarks import entries
+from benchmarks.cells import Cell
+from benchmarks.load import Request
+from benchmarks.worlds import LONG_SECONDS, SECRET, World
+
+HISTORY = "/api/v1/history"
+PAGE_SIZE, LARGEST_PAGE = 50, 100
+NEWEST_FIRST = [("At", -1), ("_id", -1)]
+# What the caller of the benches may see in the list of all.
+KINDS = ("player", "bag", "user")
+# How far down the list of all "far down" is.
+FAR = 0.9
+FIELDS = ("At", "Subject", "Operation", "Via", "RequestId", "Reason", "Arguments", "Changes")
+
+Document = dict[str, Any]
+
+
+def newest(_: World) -> list[Request]:
+    return [Request("GET", HISTORY)]
+
+
+def evening(_: World) -> list[Request]:
+    """Ask what one person did in one evening, all of it at once."""
+    begin, end = map(_zulu, _evening())
+    by = quote(entries.author(entries.PERSON)["Name"])
+    query = f"by={by}&from={begin}&to={end}&pageSize={LARGEST_PAGE}"
+    return [Request("GET", f"{HISTORY}?{query}")]
+
+
+def far_down(world: World) -> list[Request]:
+    """Ask for a page as a walk would that has come this far."""
+    (last,) = _stored(world, "player", 1, skip=_skipped(world) - 1)
+    return [Request("GET", f"{HISTORY}?after={quote(_cursor(last))}")]
+
+
+def newest_right(world: World, _: int) -> Document:
+    found = [entry for kind in KINDS for entry in _stored(world, kind, PAGE_SIZE + 1)]
+    return _page(sorted(found, key=lambda entry: (entry["At"], entry["_id"]), reverse=True))
+
+
+def far_down_right(world: World, _: int) -> Document:
+    """Return a page of players' entries: the few others are newer than all of theirs."""
+    return _page(_stored(world, "player", PAGE_SIZE + 1, skip=_skipped(world)))
+
+
+def evening_right(world: World, _: int) -> Document:
+    begin, end = _evening()
+    by = entries.author(entries.PERSON)["UserId"]
+    at = {"At": {"$gte": begin, "$lt": end}}
+    found = _stored(world, "player", LARGEST_PAGE, where={"By.UserId": by, **at})
+    return {"Values": list(map(_served, found)), "Next": None}
+
+
+def _evening() -> tuple[datetime, datetime]:
+    return entries.EVENING, entries.EVENING + timedelta(hours=entries.EVENING_HOURS)
+
+
+def _zulu(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _skipped(world: World) -> int:
+    return int(world.players * FAR)
+
+
+def _stored(
+    world: World, kind: str, limit: int, skip: int = 0, where: Document | None = None
+) -> list[Document]:
+    wanted = {"Subject.Kind": kind, **(where or {})}
+    with pymongo.timeout(LONG_SECONDS):
+        return list(world.db["history"].find(wanted, sort=NEWEST_FIRST, skip=skip, limit=limit))
+
+
+def _page(found: list[Document]) -> Document:
+    page = found[:PAGE_SIZE]
+    following = _cursor(page[-1]) if len(found) > PAGE_SIZE else None
+    return {"Values": list(map(_served, page)), "Next": following}
+
+
+def _cursor(entry: Document) -> str:
+    return str(Cursors([SECRET]).write(position_of(filters_of({}, KINDS), entry)))
+
+
+def _served(entry: Document) -> Document:
+    by = {**entry["By"], "Key": None}
+    undo = {"Undoes": None, "UndoneBy": None}
+    return {"Id": entry["_id"], "By": by, **undo, **{name: entry[name] for name in FIELDS}}
+
+
+EVENING = Cell("j", "history, a person's evening", evening, evening_right)
+HISTORY_CELLS = (
+    Cell("i", "history, the newest", newest, newest_right),
+    EVENING,
+    Cell("k", "history, far down the list", far_down, far_down_right),
+)
