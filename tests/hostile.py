@@ -64,6 +64,9 @@ SEARCHES = [
     "%5Cw%5Cw%5Cw",
     "(((((",
 ]
+# Filters that take any text, and must not find anything by these.
+FREE_TEXTS = ("by", "key", "reason")
+REASON_HEADERS = {"$ne": 200, '{"$ne":1}': 200, "é": 400, "x" * 501: 400, "%00": 400, "%": 400}
 KEY_HEADERS = {"$ne": 200, "a.b": 200, '{"$ne":1}': 200, "é": 400, "x" * 256: 400, "": 400}
 OVERRIDES = ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"]
 HOSTS = ["Host", "X-Forwarded-Host", "X-Host", "X-Forwarded-Server", "X-Original-URL"]
@@ -185,6 +188,10 @@ def refused_texts(name, schema):
         return [(t, 200, 0) for t in SEARCHES] + [(t, 400, None) for t in NOT_SEARCHES]
     if name == "after":
         return [(text, 400, None) for text in NOT_CURSORS]
+    if name in ("player", "user"):
+        return [(text, 404, None) for text in NOT_CHOICES]
+    if name in FREE_TEXTS:
+        return [(text, 200, 0) for text in (*SEARCHES, *NOT_CHOICES) if text]
     wrong = NOT_INTEGERS if schema["type"] == "integer" else NOT_CHOICES
     return [(text, 400, None) for text in wrong]
 
@@ -205,6 +212,8 @@ def headers():
     for key, status in KEY_HEADERS.items():
         about = f"header Idempotency-Key {label(key)}"
         yield give.row(about, status, headers={"Idempotency-Key": key})
+    for reason, status in REASON_HEADERS.items():
+        yield give.row(f"header X-Reason {label(reason)}", status, headers={"X-Reason": reason})
 
 
 def forms():

@@ -286,6 +286,8 @@ ELSEWHERE = {
     "app.http.api": {"_apidoc"},
     # marshmallow's documented method: tests/domain/test_lists.py.
     "app.http.lists": {"_deserialize"},
+    # The same: tests/api/test_history.py.
+    "app.http.fields": {"_deserialize"},
     # smtplib's name of the server, whose certificate is checked: tests/system/test_mail.py.
     "app.users.mail": {"_host"},
 }

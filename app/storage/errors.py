@@ -29,7 +29,11 @@ def explain(error: PyMongoError) -> Unavailable | None:
     transient = isinstance(
         error, ConnectionFailure | ExecutionTimeout | WTimeoutError | WriteConcernError
     )
-    if isinstance(error, OperationFailure):
+    if isinstance(error, BulkWriteError):
+        details = error.details or {}
+        faults = [*details.get("writeErrors", ()), *details.get("writeConcernErrors", ())]
+        transient = any(fault.get("code") in TRANSIENT_CODES for fault in faults)
+    elif isinstance(error, OperationFailure):
         transient = transient or error.code in TRANSIENT_CODES
     if transient or error.timeout:
         return Unavailable("The database is not available at the moment; please try again.")

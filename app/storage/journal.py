@@ -18,7 +18,7 @@ from bson.errors import InvalidDocument
 from pymongo import UpdateOne
 from pymongo.collection import Collection
 from pymongo.database import Database
-from pymongo.errors import BulkWriteError, DocumentTooLarge, WriteError
+from pymongo.errors import BulkWriteError, DocumentTooLarge, PyMongoError, WriteError
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 
@@ -26,7 +26,7 @@ from app import metrics
 from app.changes import SubjectKind
 from app.storage.difference import as_read
 from app.storage.entries import entries_of
-from app.storage.errors import has_only_duplicate_keys
+from app.storage.errors import explain, has_only_duplicate_keys
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import ARRAY, MOMENT, TEXT, object_shape
 from app.storage.search_fields import archived
@@ -141,7 +141,9 @@ class Journals:
         holders = [Holder(document, entries_of(kind, document)) for document in found]
         try:
             self._move(collection, holders)
-        except UNACCEPTABLE:
+        except UNACCEPTABLE as error:
+            if isinstance(error, PyMongoError) and explain(error):
+                raise  # It is the database that takes nothing at the moment.
             # One entry that history does not take must not keep those of others.
             return sum(self._moves_alone(collection, holder) for holder in holders)
         return len(holders)

@@ -16,7 +16,7 @@ from app.storage.client import Storage
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
 from tests.applications import service
-from tests.factories import World
+from tests.factories import World, make_entry
 from tests.hostile import FORGED, ROWS, count
 
 # What is only counted is not looked at: refusing is what these are for.
@@ -46,7 +46,9 @@ def app(request, mongodb_uri):
 def fill(db, passwords):
     hashed = passwords.hash(DemoWorld.PASSWORD)
     demo = DemoWorld(100, datetime.now(timezone.utc), hashed)
-    db.players.insert_one(next(p for p in demo.players(500) if p["_id"] == examples.PLAYER_ID))
+    player = next(p for p in demo.players(500) if p["_id"] == examples.PLAYER_ID)
+    db.players.insert_one(player)
+    db.history.insert_one(make_entry(player, _id=examples.ENTRY))
     db.users.insert_one(next(u for u in demo.users() if u["_id"] == examples.USER_ID))
     db.bags.insert_one(next(bag for bag in demo.bags(500) if bag["_id"] == examples.BAG))
 
@@ -99,7 +101,7 @@ def faults(app, caller, row):
         "believes a forged name": FORGED in answer.text + str(answer.headers),
         "no sentence": is_refused and not answer.json["Message"].endswith((".", "?")),
         "a long answer": is_refused and len(answer.data) >= 10_000,
-        "finds another number": row.count is not None and answer.json["Count"] != row.count,
+        "finds another number": row.count is not None and len(answer.json["Values"]) != row.count,
     }
     return [f"{row.name}: {fault}: {answer.text[:500]}" for fault, is_so in wrong.items() if is_so]
 

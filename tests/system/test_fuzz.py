@@ -36,7 +36,7 @@ def test_it_finds_nothing(summary):
 def test_it_tries_every_operation_and_every_check(summary):
     operations = {f"{method.upper()} {path}" for path, method, _ in OPERATIONS.values()}
     assert operations <= set(summary.cases)
-    assert min(summary.cases[operation] for operation in operations) >= 10
+    assert [operation for operation in operations if summary.cases[operation] < 10] == []
     assert set(summary.checks) >= CHECKS
     assert summary.cases.total() > 50 * len(operations)
 

@@ -100,6 +100,7 @@ def large_app(mongodb_uri):
     init_database(storage.db, COLLECTIONS)
     yield app
     storage.client.drop_database("entries")
+    storage.close()
 
 
 @pytest.fixture(scope="module")
