@@ -49,11 +49,19 @@ class Mover:
         self._is_ready = is_ready
         self._pause = pause
         self._next_look = 0.0
+        self._ended = threading.Event()
+        # Its own: a thread that draws from the shared generator disturbs whoever has seeded it.
+        self._random = random.Random()  # nosec B311 # noqa: S311 (nothing secret about a pause)
 
     def begin(self) -> None:
         """Move entries in the background of this process, and what is left when it ends."""
         threading.Thread(target=self._run, name="mover", daemon=True).start()
         atexit.register(self._finish)
+
+    def end(self) -> None:
+        """Stop moving in the background."""
+        self._ended.set()
+        atexit.unregister(self._finish)
 
     def _finish(self) -> None:
         if self._is_ready():
@@ -61,8 +69,7 @@ class Mover:
                 self._try_to_move()
 
     def _run(self) -> None:
-        while True:
-            time.sleep(self._pause)
+        while not self._ended.wait(self._pause):
             if self._is_ready():
                 self._try_to_move()
 
@@ -85,7 +92,7 @@ class Mover:
     def move_leftovers(self) -> None:
         """Move entries that are still in journals, and measure how old they are."""
         # Jitter, so that the workers look one after another.
-        self._next_look = time.monotonic() + LOOK_SECONDS * random.uniform(0.8, 1.2)  # nosec B311 # noqa: S311
+        self._next_look = time.monotonic() + LOOK_SECONDS * self._random.uniform(0.8, 1.2)
         for kind in self._kinds:
             oldest = self._journals.oldest(kind)
             age = (self._clock.now() - oldest).total_seconds() if oldest else 0.0

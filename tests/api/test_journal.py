@@ -231,8 +231,12 @@ def test_the_mover_survives_a_database_that_is_away(caplog):
         journals = Away()
         clock = _Clock()
 
-    Mover(Part(), list(SUBJECTS.values()), lambda: True, pause=0.01).begin()
-    assert moved.wait(10)
+    mover = Mover(Part(), list(SUBJECTS.values()), lambda: True, pause=0.01)
+    mover.begin()
+    try:
+        assert moved.wait(10)
+    finally:
+        mover.end()
     assert caplog.text.count("have not moved") == 2
 
 
