@@ -199,6 +199,7 @@ def test_a_change_that_was_rolled_back_is_not_undone(send, newest, undo, db, pla
     assert held(db, player)["Inventory"]["0"]["Quantity"] == 6
 
 
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
 def test_of_many_undos_at_once_one_is_made(send, newest, undo, db, player, client, as_role):
     send(f"{PLAYERS}/Aladric/items/give", {"itemid": ITEM, "quantity": 3})
     path, headers = f"{HISTORY}/{newest()['Id']}/undo", as_role()
