@@ -33,4 +33,5 @@ def swap(db, where, reads, rule, intent, **options):
 
 def move_all(db, name="players"):
     """Move all entries of a collection to history."""
-    journals_of(db).move(SUBJECTS[name], {"Journal.0": {"$exists": True}})
+    holders = db[name].find({"Journal.0": {"$exists": True}}, ["_id"])
+    journals_of(db).move(SUBJECTS[name], [holder["_id"] for holder in holders])

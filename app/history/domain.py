@@ -150,6 +150,6 @@ def _conditions(entry: Document, filters: Filters, derived: Document) -> Any:
     yield filters.key in (None, entry["By"].get("Key"))
     yield filters.operation in (None, entry["Operation"])
     yield filters.item is None or filters.item in derived["Objects"]
-    yield set(filters.words) <= set(derived["Words"])
+    yield set(filters.words) <= set(derived.get("Words", ()))
     yield filters.since is None or entry["At"] >= filters.since
     yield filters.until is None or entry["At"] < filters.until

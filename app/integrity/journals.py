@@ -9,7 +9,6 @@ from app.changes import Intent, field_changes
 from app.database import SUBJECTS
 from app.storage.client import Storage
 from app.storage.entries import entries_of
-from app.storage.journal import HAS_ENTRIES
 from app.storage.schema.explain_validator import Fault
 from app.types import Document, whole
 
@@ -64,7 +63,7 @@ def _lost(storage: Storage, document: Document, numbers: set[int], now: datetime
 def move_entries(storage: Storage, name: str, ids: list[Any]) -> None:
     """Move what is in the Journals of documents to history."""
     if kind := SUBJECTS.get(name):
-        storage.journals.move(kind, {"_id": {"$in": ids}, **HAS_ENTRIES})
+        storage.journals.move(kind, ids)
 
 
 def with_entry(

@@ -8,7 +8,7 @@ from app.database import COLLECTIONS
 from app.demo.seed import prepare_demo
 from app.demo.world import World
 from app.storage.client import Storage
-from app.storage.errors import DatabaseError, explain
+from app.storage.errors import DatabaseError, explain, is_forbidden
 from app.storage.schema import migrations, preparation
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
@@ -28,7 +28,7 @@ def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
         log.error("The workers answer 503 until this is mended: %s", error)
         return
     except DatabaseError as error:
-        if preparation.is_forbidden(error):
+        if is_forbidden(error):
             log.warning("The workers see whether they can serve it as it is: %s", error)
         elif explain(error):
             log.warning("The database is away; the workers prepare it when it comes: %s", error)

@@ -16,6 +16,7 @@ from app.errors import Unavailable
 
 DatabaseError = PyMongoError
 
+UNAUTHORIZED = 13
 DUPLICATE_KEY = 11000
 
 # Errors of servers that are shutting down, electing a primary, overloaded or out of disk space.
@@ -46,3 +47,8 @@ def has_only_duplicate_keys(error: BulkWriteError) -> bool:
     return not error.details.get("writeConcernErrors") and all(
         fault["code"] == DUPLICATE_KEY for fault in faults
     )
+
+
+def is_forbidden(error: PyMongoError) -> bool:
+    """Tell whether the MongoDB account lacks a privilege; it may still read and write."""
+    return isinstance(error, OperationFailure) and error.code == UNAUTHORIZED

@@ -57,7 +57,7 @@ class Replacer:
                 return
             written = {id_: document["Stamp"] for id_, document in documents.items()}
             # A Journal may be full.
-            self._journals.move(self._kind, {"_id": {"$in": list(left)}})
+            self._journals.move(self._kind, list(left))
         raise Conflict(f"Others keep changing {collection.name} that are to be replaced.")
 
     def _is_written(self, stored: Document | None, stamp: Any) -> bool:

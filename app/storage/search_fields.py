@@ -18,8 +18,10 @@ def archived(entry: Document, kept: timedelta | None) -> Document:
     derived: Document = {
         "Authors": list(_authors(entry["By"])),
         "Objects": sorted(set(_objects(entry))),
-        "Words": words(entry["Reason"] or ""),
     }
+    # Most changes have no reason, and then no key in the index of words.
+    if entry["Reason"]:
+        derived["Words"] = words(entry["Reason"])
     if kept:
         derived["ExpiresAt"] = entry["At"] + kept
     return {**entry, **derived}

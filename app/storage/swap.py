@@ -127,7 +127,7 @@ class Swapper:
                 return self._outcome_of(decision.outcome)
             if failures and self._is_full(document["_id"]):
                 # What no majority holds yet does not move: this is no failure, but too soon.
-                self._journals.move(self._kind, {"_id": document["_id"]})
+                self._journals.move(self._kind, [document["_id"]])
             elif failures:
                 self._add_missing_parts(document["_id"], reads)
                 tried.append(decision.based_on)

@@ -407,7 +407,7 @@ def test_times_of_a_player_grow_whatever_the_clock_does(app, send, entries, play
 def test_entries_expire_unless_they_are_kept_for_ever(db, player, send):
     for days, expected in ((400, timedelta(days=400)), (0, None)):
         send("POST", f"{PLAYERS}/Aladric/items/give", {"itemid": ITEM, "quantity": 1})
-        Journals(db, days).move(SUBJECTS["players"], {"_id": player["_id"]})
+        Journals(db, days).move(SUBJECTS["players"], [player["_id"]])
         entry = db.history.find_one(sort=[("Version", -1)])
         assert (
             entry["ExpiresAt"] - entry["At"] if expected else entry.get("ExpiresAt")

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 
+import mongomock
 import pytest
-from pymongo.errors import AutoReconnect
+from pymongo.errors import AutoReconnect, OperationFailure
 
 from app.changes import JOURNAL_LENGTH
 from app.database import SUBJECTS
@@ -19,7 +20,7 @@ from app.storage.journal import HAS_ENTRIES, Journals
 from app.storage.mover import Mover
 from app.variables.domain import assign
 from tests.factories import NOW, make_player, numbered_guid
-from tests.swaps import journals_of, meant, swap, swapper_of
+from tests.swaps import journals_of, meant, move_all, swap, swapper_of
 
 VARIABLE = numbered_guid(1)
 PLAYER = SUBJECTS["players"]
@@ -49,7 +50,7 @@ def test_entries_move_once_and_leave_the_document_as_it_was(db, player):
         change(db, player, value)
     before = db.players.find_one({"_id": player["_id"]})
     for _ in range(2):
-        journals_of(db).move(PLAYER, {"_id": player["_id"]})
+        journals_of(db).move(PLAYER, [player["_id"]])
     assert versions(db, player) == ([1, 2, 3], [])
     assert db.players.find_one({"_id": player["_id"]}) == {**before, "Journal": []}
 
@@ -58,12 +59,12 @@ class Killed(Exception):
     """The process is no more."""
 
 
-@pytest.mark.parametrize("step", ["_insert_missing", "_remove_from_journals"])
+@pytest.mark.parametrize("step", ["_archive", "_remove"])
 @pytest.mark.parametrize("is_done", [False, True])
 def test_whoever_is_killed_at_a_step_leaves_it_to_the_next(db, player, monkeypatch, step, is_done):
     for value in range(3):
         change(db, player, value)
-    real = getattr(journal, step)
+    real = getattr(Journals, step)
 
     def killed(*args):
         if is_done:
@@ -71,11 +72,11 @@ def test_whoever_is_killed_at_a_step_leaves_it_to_the_next(db, player, monkeypat
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(journal, step, killed)
+        patch.setattr(Journals, step, killed)
         with pytest.raises(Killed):
-            journals_of(db).move(PLAYER, {"_id": player["_id"]})
+            journals_of(db).move(PLAYER, [player["_id"]])
     change(db, player, 3)
-    journals_of(db).move(PLAYER, {"_id": player["_id"]})
+    journals_of(db).move(PLAYER, [player["_id"]])
     assert versions(db, player) == ([1, 2, 3, 4], [])
 
 
@@ -88,7 +89,7 @@ def test_an_entry_that_comes_while_others_move_stays(db, player, monkeypatch):
         return real(*args)
 
     monkeypatch.setattr(journal, "_insert_missing", overtaken)
-    journals_of(db).move(PLAYER, {"_id": player["_id"]})
+    journals_of(db).move(PLAYER, [player["_id"]])
     assert versions(db, player) == ([1], [2])
 
 
@@ -106,7 +107,7 @@ def test_a_game_that_sets_the_version_back_makes_no_id_come_twice(db, player, ve
     for value in range(4):
         change(db, player, value)
         db.players.update_one({"_id": player["_id"]}, back, bypass_document_validation=True)
-    journals_of(db).move(PLAYER, {"_id": player["_id"]})
+    journals_of(db).move(PLAYER, [player["_id"]])
     assert db.history.count_documents({"_id": {"$not": {"$regex": ":.*:.*:"}}}) == 4
 
 
@@ -123,7 +124,7 @@ def test_two_writes_of_one_version_have_an_entry_each(db, player, client, as_rol
     path = f"/api/v1/players/{player['_id']}/history"
     unmoved = client.get(path, headers=as_role()).json["Values"]
     for _ in range(2):
-        journals_of(db).move(PLAYER, {"_id": player["_id"]})
+        journals_of(db).move(PLAYER, [player["_id"]])
     found = list(db.history.find(sort=[("At", 1)]))
     assert [entry["Changes"][0]["After"] for entry in found] == [1, 2]
     assert found[1]["_id"] == f"{found[0]['_id']}:{found[1]['Stamp']}"
@@ -135,7 +136,7 @@ def test_two_writes_of_one_version_have_an_entry_each(db, player, client, as_rol
         assert newest["Changes"][0]["After"] == value
         one = client.get(f"/api/v1/history/{newest['Id']}", headers=as_role()).json
         assert one == newest
-    journals_of(db).move(PLAYER, {"_id": player["_id"]})
+    journals_of(db).move(PLAYER, [player["_id"]])
     assert [e["Changes"][0]["After"] for e in db.history.find(sort=[("At", 1)])] == [1, 2, 3, 4, 5]
 
 
@@ -160,7 +161,7 @@ def test_a_game_that_drops_nulls_on_saving_loses_no_entry(db, player, client, as
     db.players.update_one({"_id": player["_id"]}, {"$set": {"Journal": [saved]}})
     path = f"/api/v1/players/{player['_id']}/history"
     before = client.get(path, headers=as_role()).json["Values"]
-    journals_of(db).move(PLAYER, {"_id": player["_id"]})
+    journals_of(db).move(PLAYER, [player["_id"]])
     assert client.get(path, headers=as_role()).json["Values"] == before
     assert before[0]["Reason"] is None
     assert before[0]["By"] == {"UserId": None, "Name": None, "Key": None}
@@ -171,7 +172,7 @@ def test_what_is_no_entry_is_dropped_and_stops_nobody(db, player, odd):
     stored = {"$set": {"Journal": odd}}
     db.players.update_one({"_id": player["_id"]}, stored, bypass_document_validation=True)
     change(db, player, 1)
-    journals_of(db).move(PLAYER, {"_id": player["_id"]})
+    journals_of(db).move(PLAYER, [player["_id"]])
     assert versions(db, player) == ([1], [])
 
 
@@ -252,6 +253,43 @@ def test_a_worker_moves_what_it_has_changed(real_db):
     assert [versions(real_db, player) for player in players] == [([1], [])] * 3
 
 
+def test_an_account_that_may_not_bypass_validation_moves_entries_all_the_same(monkeypatch):
+    client = mongomock.MongoClient()
+    players = [make_player(), make_player()]
+    client.db.players.insert_many(players)
+    real, refused = mongomock.Collection.update_many, []
+
+    def update_many(self, *args, **options):
+        if options.get("bypass_document_validation"):
+            refused.append(args)
+            raise OperationFailure("not authorized", 13)
+        return real(self, *args, **options)
+
+    monkeypatch.setattr(mongomock.Collection, "update_many", update_many)
+    journals = journals_of(client.db)
+    for player in players:
+        change(client.db, player, 1)
+        journals.move(PLAYER, [player["_id"]])
+    assert [versions(client.db, player) for player in players] == [([1], [])] * 2
+    assert len(refused) == 1
+
+
+def test_what_threads_note_while_the_mover_runs_is_moved_next_time(monkeypatch):
+    journals = Journals(mongomock.MongoClient().db, 400)
+    moved = []
+    monkeypatch.setattr(journals, "move", lambda _, ids: moved.extend(ids))
+    noting, each = 4, 3000
+    with ThreadPoolExecutor(noting) as pool:
+        threads = [
+            pool.submit(lambda me: [journals.note(PLAYER, (me, n)) for n in range(each)], me)
+            for me in range(noting)
+        ]
+        while not all(thread.done() for thread in threads):
+            journals.move_noted()
+    journals.move_noted()
+    assert sorted(moved) == [(me, n) for me in range(noting) for n in range(each)]
+
+
 def test_a_hot_player_loses_no_entry_while_movers_race(real_db):
     """Writers, movers and the full journal at once, on the real server."""
     player = make_player()
@@ -271,7 +309,7 @@ def test_a_hot_player_loses_no_entry_while_movers_race(real_db):
 
     def move():
         while not done.is_set():
-            Journals(real_db, 400).move(PLAYER, {"_id": player["_id"], **HAS_ENTRIES})
+            Journals(real_db, 400).move(PLAYER, [player["_id"]])
             time.sleep(0.005)
 
     movers = [threading.Thread(target=move) for _ in range(3)]
@@ -282,7 +320,7 @@ def test_a_hot_player_loses_no_entry_while_movers_race(real_db):
     done.set()
     for mover in movers:
         mover.join()
-    journals_of(real_db).move(PLAYER, {"_id": player["_id"]})
+    journals_of(real_db).move(PLAYER, [player["_id"]])
     assert versions(real_db, player) == (list(range(1, made + 1)), [])
     numbers = journals_of(real_db).numbers([player["_id"]])[player["_id"]]
     assert numbers == set(range(1, made + 1))
@@ -311,7 +349,7 @@ def test_a_key_is_found_while_its_entry_moves(real_db):
         key = {"key": f"key-{number}", "fingerprint": "f"}
         assert not change(real_db, player, number, **key).replayed
         with ThreadPoolExecutor(2) as pool:
-            moving = pool.submit(journals_of(real_db).move, PLAYER, {"_id": player["_id"]})
+            moving = pool.submit(journals_of(real_db).move, PLAYER, [player["_id"]])
             again = pool.submit(change, real_db, player, number, **key)
             assert again.result().replayed
             moving.result()
@@ -340,7 +378,7 @@ def test_only_what_a_majority_holds_moves(real_db):
         def __getitem__(self, name):
             return Watched(real_db[name])
 
-    Journals(Db(), 400).move(PLAYER, {"_id": player["_id"]})
+    Journals(Db(), 400).move(PLAYER, [player["_id"]])
     assert levels == ["majority"]
     assert versions(real_db, player) == ([1], [])
 
@@ -355,12 +393,12 @@ def test_an_entry_that_history_does_not_take_keeps_nobody_elses(real_db, caplog)
     validator = real_db.history.options()["validator"]
     real_db.command("collMod", "history", validator=refused)
     try:
-        journals_of(real_db).move(PLAYER, HAS_ENTRIES)
+        move_all(real_db)
     finally:
         real_db.command("collMod", "history", validator=validator)
     assert [versions(real_db, player) for player in players] == [([1], []), ([], [1]), ([1], [])]
     assert "does not take" in caplog.text
-    journals_of(real_db).move(PLAYER, HAS_ENTRIES)
+    move_all(real_db)
     assert versions(real_db, players[1]) == ([1], [])
 
 

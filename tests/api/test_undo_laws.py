@@ -143,7 +143,7 @@ class Changes(RuleBasedStateMachine):
     @rule()
     def move_entries(self):
         journals = service(self.app, Storage).journals
-        journals.move(SUBJECTS["players"], {"_id": self.player["_id"]})
+        journals.move(SUBJECTS["players"], [self.player["_id"]])
 
     @invariant()
     def nothing_is_lost_and_nothing_made(self):

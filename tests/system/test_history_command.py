@@ -13,7 +13,7 @@ from app.items.domain import Limits, give
 from app.storage import replace
 from app.storage.journal import HAS_ENTRIES
 from tests.factories import NOW, guid, make_entry, make_player, numbered_guid, sha256
-from tests.swaps import journals_of, meant, swap
+from tests.swaps import journals_of, meant, move_all, swap
 from tests.system.test_commands import lines_of, player, quartermaster, user, write
 
 __all__ = ["quartermaster"]
@@ -193,7 +193,7 @@ def test_a_repair_leaves_an_entry(quartermaster, real_db):
     real_db.players.insert_one(broken, bypass_document_validation=True)
     quartermaster("db", "check", "--repair", "--reason", "after the crash")
     assert quartermaster("db", "check").stdout.count("refers to a user") == 1
-    journals_of(real_db).move(SUBJECTS["players"], HAS_ENTRIES)
+    move_all(real_db)
     (entry,) = history_of(real_db)
     assert (entry["Operation"], entry["Reason"]) == ("repair", "after the crash")
     assert entry["Changes"] == [{"Path": "Online", "Before": None, "After": False}]
@@ -225,7 +225,7 @@ def test_db_check_finds_a_change_whose_entry_is_lost(quartermaster, real_db):
     rule = partial(give, itemid=ITEM, quantity=2, limits=Limits(35, 100, 1000))
     for _ in range(5):
         swap(real_db, {"_id": someone["_id"]}, ("Inventory", "Bank"), rule, meant("give"))
-    journals_of(real_db).move(SUBJECTS["players"], {"_id": someone["_id"]})
+    journals_of(real_db).move(SUBJECTS["players"], [someone["_id"]])
     # The versions that a game counts up are no gap.
     real_db.players.update_one({"_id": someone["_id"]}, {"$inc": {"Version": 7}})
     swap(real_db, {"_id": someone["_id"]}, ("Inventory", "Bank"), rule, meant("give"))

@@ -7,18 +7,17 @@ import mmap
 import threading
 import time
 
-from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.errors import PyMongoError
 
 from app import metrics
 from app.errors import Unavailable
 from app.storage.client import Storage
-from app.storage.errors import explain
+from app.storage.errors import explain, is_forbidden
 from app.storage.schema import migrations
 from app.storage.schema.collections import Plans, init_database
 
 log = logging.getLogger("quartermaster")
 
-UNAUTHORIZED = 13
 PAUSE_SECONDS = 1.0
 NOT_PREPARED = "The database could not be prepared; the log says why."
 NEEDS_DB_INIT = (
@@ -48,11 +47,6 @@ def share_readiness() -> None:
 def note_ready() -> None:
     if _was_ready is not None:
         _was_ready[0] = 1
-
-
-def is_forbidden(error: PyMongoError) -> bool:
-    """Tell whether the MongoDB account lacks a privilege; it may still read and write."""
-    return isinstance(error, OperationFailure) and error.code == UNAUTHORIZED
 
 
 class Preparation:
