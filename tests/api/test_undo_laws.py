@@ -172,7 +172,7 @@ def test_changes_and_undos_keep_the_laws(app):
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=15,
+            max_examples=10,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),
