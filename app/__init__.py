@@ -5,11 +5,15 @@ from __future__ import annotations
 from flask import Flask
 
 import config
+from app import compatibility
+from app.activity import routes as activity
+from app.activity.store import Activity
 from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.secret import signing_keys
 from app.auth.tokens import AccessTokens
 from app.database import COLLECTIONS, SUBJECTS
+from app.game import routes as game
 from app.history import routes as history
 from app.history.store import History
 from app.history.undo import Inverses
@@ -20,13 +24,18 @@ from app.http.context import SERVICES
 from app.http.cursors import Cursors
 from app.http.json import OrjsonProvider
 from app.items import routes as items
+from app.items.domain import Limits
 from app.items.store import Bags, Catalogue
+from app.moderation import routes as moderation
 from app.oauth import routes as oauth
 from app.oauth.store import RefreshTokens
+from app.objects import routes as objects
+from app.objects.store import Objects
 from app.openapi import docs_page
 from app.openapi.guide import ABOUT
 from app.players import routes as players
 from app.players.store import Players
+from app.server_variables import routes as server_variables
 from app.spells import routes as spells
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, explain
@@ -61,6 +70,8 @@ def create_app(settings: Settings | None = None) -> Flask:
     errors.register(app, {DatabaseError: explain})
     add_routes(app)
     guard.check_every_view(app)
+    if settings.COMPATIBILITY == compatibility.INTERSECT:
+        compatibility.apply(app)
     return app
 
 
@@ -75,9 +86,12 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     )
     preparation = Preparation(storage, COLLECTIONS)
     bags = Bags(storage)
-    catalogue = Catalogue(
-        storage, settings.INVENTORY_SIZE, settings.BANK_SIZE, settings.STACK_LIMIT
+    limits = Limits(settings.INVENTORY_SIZE, settings.BANK_SIZE, settings.STACK_LIMIT)
+    catalogue = Catalogue(storage, limits, settings.CATALOGUE_CACHE_SECONDS)
+    refresh_tokens = RefreshTokens(
+        storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT
     )
+    history_store = History(storage, SUBJECTS)
     services = (
         storage,
         preparation,
@@ -85,7 +99,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time),
         Cursors(keys),
         Callers(storage, settings.AUTH_CACHE_SECONDS),
-        RefreshTokens(storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT),
+        refresh_tokens,
         passwords,
         Hasher(passwords, PasswordCosts(storage.db), hashing, settings.PASSWORD_CACHE_SECONDS),
         Users(storage, settings.TOTAL_CACHE_SECONDS),
@@ -97,7 +111,9 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         Players(storage, settings.ONLINE_TTL_SECONDS, settings.TOTAL_CACHE_SECONDS),
         bags,
         catalogue,
-        History(storage, SUBJECTS),
+        Objects(storage, settings.TOTAL_CACHE_SECONDS),
+        history_store,
+        Activity(history_store, refresh_tokens),
         Inverses(catalogue.limits, bags.is_filled, settings.SPELLS_SIZE),
     )
     app.extensions[SERVICES] = {type(service): service for service in services}
@@ -119,10 +135,16 @@ def add_routes(app: Flask) -> None:
         variables.blp,
         items.blp,
         spells.blp,
+        moderation.of_players,
         history.of_players,
         users.blp,
+        moderation.of_users,
         history.of_users,
         history.blp,
+        objects.blp,
+        server_variables.blp,
+        game.blp,
+        activity.blp,
         oauth.blp,
     ):
         api.register_blueprint(blueprint)

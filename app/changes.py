@@ -24,6 +24,10 @@ OPERATIONS = (
     "revoke-tokens",
     "grant-role",
     "revoke-role",
+    "ban",
+    "unban",
+    "mute",
+    "unmute",
     "import",
     "repair",
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from app.items.domain import BAG_SUBJECT
 from app.items.store import BAGS
 from app.oauth.store import REFRESH_TOKENS
+from app.objects import domain as objects
+from app.objects.store import OBJECTS
 from app.players import domain as players
 from app.players.store import PLAYERS
 from app.storage.journal import HISTORY
@@ -18,6 +20,7 @@ from app.users.store import USERS
 COLLECTIONS = (
     PLAYERS,
     BAGS,
+    OBJECTS,
     USERS,
     HISTORY,
     REFRESH_TOKENS,
@@ -27,4 +30,6 @@ COLLECTIONS = (
     SCHEMA_VERSIONS,
 )
 # The kinds of documents that have a history, by collection.
-SUBJECTS = {kind.collection: kind for kind in (players.SUBJECT, users.SUBJECT, BAG_SUBJECT)}
+SUBJECTS = {
+    kind.collection: kind for kind in (players.SUBJECT, users.SUBJECT, BAG_SUBJECT, objects.SUBJECT)
+}

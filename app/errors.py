@@ -8,10 +8,12 @@ class QuartermasterError(Exception):
 
 
 class NotFound(QuartermasterError):
-    """No such player, user, bag, variable or token."""
+    """No such player, user, bag, variable, object or token. Clients match this text."""
 
-    def __init__(self, kind: str, key: object) -> None:
-        super().__init__(f"No {kind} was found for '{key}'.")
+    def __init__(self, kind: str, key: object, message: str | None = None) -> None:
+        # A lookup key without an id is a name; every other key is an id.
+        by = "id" if getattr(key, "id", key) else "name"
+        super().__init__(message or f"No {kind} with {by} '{key}'.")
         self.kind = kind
         self.key = key
 

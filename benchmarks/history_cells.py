@@ -20,7 +20,7 @@ HISTORY = "/api/v1/history"
 PAGE_SIZE, LARGEST_PAGE = 50, 100
 NEWEST_FIRST = [("At", -1), ("_id", -1)]
 # What the caller of the benches may see in the list of all.
-KINDS = ("player", "bag", "user")
+KINDS = ("player", "bag", "object", "user")
 # How far down the list of all "far down" is.
 FAR = 0.9
 FIELDS = ("At", "Subject", "Operation", "Via", "RequestId", "Reason", "Arguments", "Changes")

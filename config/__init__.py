@@ -112,7 +112,8 @@ def _check(settings: Settings) -> None:
         )
     for name, choices in CHOICES.items():
         if getattr(settings, name) not in choices:
-            raise SettingsError(f"{PREFIX}{name} must be one of {', '.join(choices)}.")
+            words = ", ".join(filter(None, choices))
+            raise SettingsError(f"{PREFIX}{name} must be one of {words}.")
     for name, hint in typing.get_type_hints(type(settings)).items():
         if hint in (int, float):
             _check_number(name, getattr(settings, name))
@@ -160,6 +161,7 @@ def _check_number(name: str, value: float) -> None:
 
 REQUIRED = {"production": ("SECRET_KEY", "MONGODB_URI")}
 CHOICES = {
+    "COMPATIBILITY": ("", "intersect"),
     "LOG_FORMAT": ("text", "json"),
     "LOG_LEVEL": ("DEBUG", "INFO", "WARNING", "ERROR"),
     "OPENAPI_VERSION": ("3.0.2", "3.0.3"),
@@ -169,6 +171,7 @@ MAX_ARGON2_WORK = 4_000_000
 MAY_BE_0 = (
     "AUTH_CACHE_SECONDS",
     "TOTAL_CACHE_SECONDS",
+    "CATALOGUE_CACHE_SECONDS",
     "ONLINE_TTL_SECONDS",
     "PASSWORD_CACHE_SECONDS",
     "HASH_LINE",
@@ -181,4 +184,10 @@ MAY_BE_0 = (
     "HISTORY_DAYS",
 )
 LARGEST_NUMBER = 2**31 - 1
-MAXIMA = {"PORT": 65535, "MAIL_PORT": 65535, "ARGON2_PARALLELISM": 255, "HISTORY_DAYS": 36_500}
+MAXIMA = {
+    "PORT": 65535,
+    "MAIL_PORT": 65535,
+    "GAME_PORT": 65535,
+    "ARGON2_PARALLELISM": 255,
+    "HISTORY_DAYS": 36_500,
+}

@@ -64,6 +64,8 @@ class Settings:
     MAX_CONTENT_LENGTH: int = 1024 * 1024
     # Whether to accept forms, field names in any case, "1" and "true", and ignore unknown fields.
     LENIENT_BODIES: bool = False
+    # Whose clients to be compatible with: intersect, or nobody's (see docs/compatibility.rst).
+    COMPATIBILITY: str = ""
 
     # The lifetime of an access token.
     ACCESS_TOKEN_SECONDS: int = 300
@@ -140,6 +142,20 @@ class Settings:
     SPELLS_SIZE: int = 35
     # The stack limit: how many of one item a slot holds.
     STACK_LIMIT: int = 1_000_000
+    # How long a worker caches the stack limit of an item; 0 disables the cache.
+    CATALOGUE_CACHE_SECONDS: float = 3.0
+    # The name of the game, as clients show it.
+    GAME_NAME: str = "Quartermaster"
+    # The port of the game server, as clients show it.
+    GAME_PORT: int = 5400
+    # Whether clients are told that only staff may play.
+    GAME_ADMIN_ONLY: bool = False
+    # The maximum of characters of an account, as clients are told it.
+    MAX_CHARACTERS: int = 3
+    # The maximum of a stat, as clients are told it.
+    MAX_STAT: int = 255
+    # The maximum level of a character, as clients are told it.
+    MAX_LEVEL: int = 100
     # How long after LastSeen a player counts as online; 0: the Online flag alone decides.
     ONLINE_TTL_SECONDS: int = 300
 

@@ -92,7 +92,7 @@ PLAYERS = {
     "below": ({"Exp": -1}, "Exp is below 0", False),
     "few stats": ({"BaseStats": [1]}, "BaseStats has 1 entries, not 5 to 5", False),
     "worn": ({"Equipment": ["hat"]}, "Equipment holds something that is not a whole number", False),
-    "own id": ({"Id": "x"}, "Id is a name that no field of a player may have", False),
+    "own id": ({"Id": "x"}, "Id is a name that no field may have", False),
     "a/b": ({}, "Name must not be a dot, two dots, or hold a slash: no path can hold it", False),
     "\u3164\u3164": (
         {"Email": "unseen@example.com"},

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from tests.factories import sha256
+from tests.factories import make_object, sha256
 
 TABLE = """
  1  GET    /api/v1/players                                       api
@@ -50,6 +50,31 @@ TABLE = """
  +  POST   /api/v1/history/[entry]/undo                          api
  +  GET    /api/v1/players/[player]/history                      api
  +  GET    /api/v1/users/[user]/history                          api users.query
+ +  GET    /api/v1/players/online                                api
+ +  POST   /api/v1/players/[player]/admin/ban                    api
+ +  POST   /api/v1/players/[player]/admin/unban                  api
+ +  POST   /api/v1/players/[player]/admin/mute                   api
+ +  POST   /api/v1/players/[player]/admin/unmute                 api
+ +  POST   /api/v1/users/[user]/admin/ban                        api users.query
+ +  POST   /api/v1/users/[user]/admin/unban                      api users.query
+ +  POST   /api/v1/users/[user]/admin/mute                       api users.query
+ +  POST   /api/v1/users/[user]/admin/unmute                     api users.query
+ +  GET    /api/v1/users/[user]/moderation                       api users.query
+ +  GET    /api/v1/gameobjects/[type]                            api
+ +  POST   /api/v1/gameobjects/[type]                            api
+ +  GET    /api/v1/gameobjects/[type]/names                      api
+ +  GET    /api/v1/gameobjects/[type]/[item]                     api
+ +  GET    /api/v1/gameobjects/time                              api
+ +  POST   /api/v1/variables/global                              api
+ +  GET    /api/v1/variables/global/[global]                     api
+ +  POST   /api/v1/variables/global/[global]                     api
+ +  GET    /api/v1/variables/global/[global]/value               api
+ +  GET    /api/v1/info                                          api
+ +  GET    /api/v1/info/authorized                               api
+ +  GET    /api/v1/info/stats                                    api
+ +  GET    /api/v1/info/config                                   api
+ +  GET    /api/v1/logs/user/[user]/activity                     api users.query
+ +  GET    /api/v1/logs/player/[player]/activity                 api
  +  POST   /api/oauth/token
  +  DELETE /api/oauth/token/[self]                               api
  +  DELETE /api/oauth/token/[self]/[own]                         api
@@ -73,18 +98,22 @@ PLAYER, USER, SELF = "Aladric", "Alice", "Caller"
 ITEM, SPELL, VARIABLE, BAG, TOKEN, OWN = (
     f"{digit * 8}-0000-4000-8000-000000000000" for digit in "123456"
 )
+GLOBAL, CLOCK = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "89")
 ENTRY = "player:77777777-0000-4000-8000-000000000000:1"
 CODE = "ABCDEFGH"
 PASSWORD, NEW_PASSWORD = sha256("secret"), sha256("new")
 VALUES = {
     **{"player": PLAYER, "user": USER, "self": SELF, "variable": VARIABLE},
     **{"bag": BAG, "token": TOKEN, "own": OWN, "file": "swagger-ui.css"},
-    "entry": ENTRY,
+    **{"entry": ENTRY, "type": "item", "item": ITEM, "global": GLOBAL},
 }
 # What leads a browser to the documentation, and has nothing for a program.
 FRONT_DOORS = ("/", "/api")
 # What a request needs to be answered with 200; those that are missing need nothing.
 BODIES = {
+    "admin/ban": {"duration": 7},
+    "admin/mute": {"duration": 7},
+    "variables/global/[global]": {"value": 1},
     "variables/[variable]": {"value": 1},
     "items/give": {"itemid": ITEM, "quantity": 1},
     "items/take": {"itemid": ITEM, "quantity": 1},
@@ -99,6 +128,12 @@ BODIES = {
     "password/reset": {"code": CODE, "new": NEW_PASSWORD},
     "oauth/token": {"grant_type": "password", "username": "Clerk", "password": PASSWORD},
 }
+
+
+def catalogue():
+    """Return the objects that the doors of the catalogue lead to."""
+    variable = make_object(Id=GLOBAL, Type="servervariable", Value=0)
+    return [make_object(Id=ITEM), variable, make_object(Id=CLOCK, Type="time")]
 
 
 class Door(NamedTuple):

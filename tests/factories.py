@@ -12,6 +12,7 @@ from bson import ObjectId
 from app.auth.roles import FLAGS, Role
 from app.auth.tokens import AccessTokens
 from app.oauth.store import RefreshTokens
+from app.objects import domain as objects
 from app.players import domain as players
 from app.storage.client import Storage
 from app.storage.search_fields import archived
@@ -55,6 +56,12 @@ def make_bag(slots=None, size=3, **overrides):
     return {**bag, **overrides}
 
 
+def make_object(**overrides):
+    """Return an object of the catalogue; overrides are fields of its record."""
+    record = {"Id": guid(), "Type": "item", "Name": "Arrow"}
+    return objects.stored({**record, **overrides})
+
+
 def make_entry(subject, kind="player", **overrides):
     """Return an entry of history as it has moved there."""
     version = overrides.pop("Version", 1)
@@ -87,6 +94,11 @@ class World:
         player = make_player(**overrides)
         self.db.players.insert_one(player)
         return player
+
+    def add_object(self, **overrides):
+        document = make_object(**overrides)
+        self.db.objects.insert_one(document)
+        return document
 
     def add_user(self, password=None, roles=(), **overrides):
         stored = service(self._app, Passwords).hash(sha256(password)) if password else None

@@ -12,9 +12,11 @@ from tests.openapi_document import OPERATIONS, SPEC
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "contract.rst").read_text()
-OPERATION = re.compile(r"^(\d+|[a-z]) +([A-Z]+) +``(\S+)`` +([a-z. ]*?)(?:  +([\d ]+))?$", re.M)
+OPERATION = re.compile(
+    r"^(\d+|[a-z]{1,2}) +([A-Z]+) +``(\S+)`` +([a-z. ]*?)(?:  +([\d ]+))?$", re.M
+)
 # What a row of the other tables says of an endpoint, in one line or several.
-DETAILS = re.compile(r"^(\d+|[a-z])  +((?:body|query|nothing|a form).*(?:\n    .*)*)", re.M)
+DETAILS = re.compile(r"^(\d+|[a-z]{1,2})  +((?:body|query|nothing|a form).*(?:\n    .*)*)", re.M)
 ANCHOR = re.compile(r"\bcontract-[a-z][a-z-]*[a-z]\b")
 COMMON = {"200", "401", "403", "429", "500", "503"}
 OPEN_COMMON = {"200", "403", "429", "500", "503"}

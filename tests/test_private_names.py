@@ -288,6 +288,8 @@ ELSEWHERE = {
     "app.http.lists": {"_deserialize"},
     # The same: tests/api/test_history.py.
     "app.http.fields": {"_deserialize"},
+    # The same: tests/api/test_moderation.py.
+    "app.moderation.schemas": {"_deserialize"},
     # smtplib's name of the server, whose certificate is checked: tests/system/test_mail.py.
     "app.users.mail": {"_host"},
 }

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from app.auth.roles import Role, roles_of
 from app.auth.tokens import Claims
 from app.errors import RoleMissing, Unauthorized
+from app.penalties import BAN, BAN_STATE, is_in_force
 from app.storage.client import Storage
 
 CACHE_SIZE = 10_000
@@ -33,6 +34,7 @@ class Callers:
         self, storage: Storage, seconds: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._db = storage.db
+        self._database_clock = storage.clock
         self._seconds = seconds
         self._clock = clock
         self._cache: dict[str, tuple[float, Caller]] = {}
@@ -56,12 +58,14 @@ class Callers:
     def _read(self, claims: Claims) -> Caller:
         # A chain is valid while one of its refresh tokens is unused.
         chain = {"Chain": claims.chain, "Used": False, "UserId": claims.user_id}
-        fields = {"Name": 1, "Power": 1, "PasswordVersion": 1}
+        fields = dict.fromkeys(("Name", "Power", "PasswordVersion", *BAN_STATE), 1)
         user = self._db["users"].find_one({"_id": claims.user_id}, fields)
         token = self._db["refresh_tokens"].find_one(chain, {"PasswordVersion": 1})
         if user is None or token is None:
             raise Unauthorized
         # A change of password and a revocation increment it, which voids all earlier tokens.
         if token.get("PasswordVersion") != user["PasswordVersion"]:
+            raise Unauthorized
+        if user.get(BAN.flag) and is_in_force(user, BAN, self._database_clock.now()):
             raise Unauthorized
         return Caller(user["_id"], user["Name"], roles_of(user["Power"]))

@@ -38,8 +38,9 @@ passwords = current(Passwords)
 def seed(players: int, users: int, yes: bool, into_production: bool) -> None:
     """Fill the database with a believable world.
 
-    The same numbers make the same players, users and bags. Seeding again adds what is missing
-    and leaves what is there as it is. All its accounts have one password, which is public.
+    The same numbers make the same players, users and bags, and there is a catalogue of all that
+    they have. Seeding again adds what is missing and leaves what is there as it is. All its
+    accounts have one password, which is public.
     """
     if current_app.config["ENV"] == "production" and not into_production:
         raise Conflict(

@@ -83,7 +83,7 @@ def _filters(args: Document, player: str | None, user: str | None) -> Filters:
     if user is not None:
         key = Lookup.parse(user)
         return filters_of(args, ("user",), key.id or users.get(key, "_id")["_id"])
-    return filters_of(args, ("player", "user", "bag"))
+    return filters_of(args, ("player", "user", "bag", "object"))
 
 
 def _entries(filters: Filters) -> Iterator[Document]:

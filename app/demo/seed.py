@@ -8,7 +8,8 @@ from functools import partial
 from app.auth.roles import Role, granted
 from app.changes import Intent, Origin
 from app.database import COLLECTIONS
-from app.demo.world import World, carries_bag, guid
+from app.demo.names import guid
+from app.demo.world import World, carries_bag
 from app.keys import Lookup
 from app.progress import progress
 from app.storage import bulk, password_costs
@@ -24,11 +25,13 @@ DEMO_PLAYERS, DEMO_USERS = 500, 100
 def seed_world(storage: Storage, passwords: Passwords, players: int, users: int) -> None:
     world = World(users, datetime.now(timezone.utc), passwords.hash(World.PASSWORD))
     password_costs.record(storage.db, passwords.cost)
+    catalogue = list(world.objects())
     bags = sum(map(carries_bag, range(players)))
     for kind, documents, length in (
         ("users", world.users(), users),
         ("players", world.players(players), players),
         ("bags", world.bags(players), bags),
+        ("objects", catalogue, len(catalogue)),
     ):
         init_collections(storage.db, COLLECTIONS)
         with progress(f"Writing {kind}", length) as advance:
@@ -46,7 +49,10 @@ def holds_other_players(storage: Storage, players: int) -> bool:
 
 def prepare_demo(storage: Storage, passwords: Passwords) -> None:
     """Seed a database without players, and create the demo account with every role."""
-    if storage.db["players"].find_one({}, ["_id"]) is None:
+    first = storage.db["players"].find_one({}, ["_id"])
+    is_demo = storage.db["players"].find_one({"_id": guid("player", 0)}, ["_id"]) is not None
+    if first is None or (is_demo and storage.db["objects"].find_one({}, ["_id"]) is None):
+        # A world that an older program has made has no catalogue yet.
         seed_world(storage, passwords, DEMO_PLAYERS, DEMO_USERS)
     users = Users(storage)
     if users.credentials(DEMO_NAME) is None:

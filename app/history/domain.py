@@ -24,12 +24,13 @@ SERVED = (
     "Changes",
     "Undoes",
 )
-# What undoes a change, by the field of the player that it changed.
+# What undoes a change, by the field of the player or of the object that it changed.
 UNDOABLE = {
     "Inventory": "items",
     "Bank": "items",
     "Spells": "spells",
     "Variables": "variables",
+    "Value": "server_variables",
 }
 UNDOABLE_OPERATIONS = {"give", "take", "teach", "forget", "set-variable", "undo"}
 WHY_NOT = {
@@ -41,10 +42,14 @@ WHY_NOT = {
     "revoke-tokens": "a token that was revoked stays so",
     "grant-role": "quartermaster api revoke takes a role",
     "revoke-role": "quartermaster api grant gives a role",
+    "ban": "unban the user instead",
+    "unban": "ban the user again instead",
+    "mute": "unmute the user instead",
+    "unmute": "mute the user again instead",
     "import": "import the former record instead",
     "repair": "what was repaired was damaged before",
 }
-_ID = re.compile(r"(player|user|bag):([^:]+):([^:]+)(?::.+)?", re.ASCII)
+_ID = re.compile(r"(player|user|bag|object):([^:]+):([^:]+)(?::.+)?", re.ASCII)
 
 
 class CannotUndo(Conflict):

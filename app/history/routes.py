@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from flask import Response, current_app
 
 from app.auth import guard
 from app.auth.roles import Role
+from app.changes import Applied
 from app.errors import AlreadyUndone, NotFound
 from app.history.domain import CannotUndo, filters_of, is_of_user, served
 from app.history.schemas import (
@@ -27,21 +30,24 @@ from app.http.intents import answer, keyed_intent, previewed_intent
 from app.http.json import json_response
 from app.items.undo import Spent
 from app.keys import Lookup
+from app.objects.store import Objects
 from app.openapi.examples import ENTRY, ITEM
 from app.players.store import Players
+from app.server_variables.domain import TYPE
 from app.types import Document
 from app.users.store import Users
 from app.variables.undo import ChangedSince
 
 ABOUT = "Who changed what, when and why, and undo."
 # Whose history a caller sees with the role api alone.
-WITHOUT_USERS = ("player", "bag")
+WITHOUT_USERS = ("player", "bag", "object")
 
 blp = Blueprint("History", __name__, url_prefix="/api/v1/history", description=ABOUT)
 of_players = Blueprint("PlayerHistory", __name__, url_prefix="/api/v1/players", group="Players")
 of_users = Blueprint("UserHistory", __name__, url_prefix="/api/v1/users", group="Users")
 
 cursors = current(Cursors)
+objects = current(Objects)
 history = current(History)
 inverses = current(Inverses)
 players = current(Players)
@@ -52,9 +58,9 @@ users = current(Users)
 @guard.required()
 @blp.arguments(HistoryArgs(), location="query")
 @blp.documents_response(200, EntryPageSchema)
-@blp.refuses(NotFound("player", "nobody"))
+@blp.refuses(NotFound("player", Lookup.parse("nobody")))
 def list_history(args: dict[str, Any]) -> Response:
-    """List changes of players and users
+    """List changes of players, users and the catalogue
 
     The newest first, those of users only with the role `users.query`. A change appears within two
     seconds; in the history of its player or user it does at once.
@@ -103,12 +109,12 @@ def undo_change(args: dict[str, Any], entry_id: str) -> Response:
     """
     entry = visible_entry(entry_id)
     inverse = inverses.of(entry)
-    key = Lookup.parse(entry["Subject"]["Id"])
+    preview, change = ways_to(entry["Subject"])
     if args["DryRun"]:
         history.require_not_undone(entry_id)
         intent = previewed_intent("undo", entry, Id=entry_id)
-        return json_response(served(players.preview(key, *inverse, intent), None))
-    applied = players.change(key, *inverse, keyed_intent("undo", {"Id": entry_id}, entry))
+        return json_response(served(preview(*inverse, intent), None))
+    applied = change(*inverse, keyed_intent("undo", {"Id": entry_id}, entry))
     return answer(applied._replace(answer=served(applied.entry or entry, None)))
 
 
@@ -142,6 +148,15 @@ def listed(args: dict[str, Any], kinds: tuple[str, ...], subject: str | None = N
     after = cursors.read(args.get("after", ""))
     page = history.list(filters_of(args, kinds, subject), size, after)
     return json_response({"Values": page.values, "Next": cursors.write(page.next)})
+
+
+def ways_to(subject: Document) -> tuple[Callable[..., Document], Callable[..., Applied]]:
+    """Return what previews a change of a player or a global variable, and what makes it."""
+    if subject["Kind"] == "object":
+        variable = (TYPE, subject["Id"])
+        return partial(objects.preview, *variable), partial(objects.change, *variable)
+    key = Lookup.parse(subject["Id"])
+    return partial(players.preview, key), partial(players.change, key)
 
 
 def player_id(text: str) -> str:

@@ -16,7 +16,7 @@ AT = "2026-01-31T19:04:21.250Z"
 class SubjectSchema(Schema):
     """Whom or what an entry is about."""
 
-    Kind = Text(example="player", metadata={"enum": ["player", "user", "bag"]})
+    Kind = Text(example="player", metadata={"enum": ["player", "user", "bag", "object"]})
     Id = Text(example=PLAYER_ID)
     Name = Text(allow_none=True, example=PLAYER, description="At the time; null for a bag.")
 

@@ -81,6 +81,22 @@ class History:
         following = _encoded(filters, page[size - 1]) if len(page) > size else None
         return EntryPage(self.serve(page[:size]), following)
 
+    def unmoved(self, kind: str, id_: str) -> Sequence[Document]:
+        """Return the entries of a document that are not in the collection history yet."""
+        # The Journal is read first: an entry that moves in between is in both, and left out here.
+        entries = self._journal(self._kinds[kind], id_)
+        ids = [entry["_id"] for entry in entries]
+        moved = {entry["_id"] for entry in self._history.find({"_id": {"$in": ids}}, ["_id"])}
+        return [entry for entry in entries if entry["_id"] not in moved]
+
+    def moved(self, kind: str, id_: str, skip: int, limit: int) -> Sequence[Document]:
+        """Return entries of a document in the collection history, the newest first."""
+        found = self._history.find(_about(kind, id_), sort=NEWEST_FIRST).hint("subject")
+        return list(found.skip(skip).limit(limit))
+
+    def count_moved(self, kind: str, id_: str) -> int:
+        return self._history.count_documents(_about(kind, id_), hint="subject")
+
     def _moved(self, filters: Filters, position: Position | None, limit: int) -> Sequence[Document]:
         where, hint = _query(filters)
         if position:
@@ -135,6 +151,10 @@ class History:
             if subject := subject_of(entry_id):
                 found.setdefault(self._kinds[subject[0]], set()).add(subject[1])
         return found
+
+
+def _about(kind: str, id_: str) -> Document:
+    return {"Subject.Id": id_, "Subject.Kind": kind}
 
 
 def _query(filters: Filters) -> tuple[Document, str | None]:

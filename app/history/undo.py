@@ -1,4 +1,4 @@
-"""Which rule undoes an entry, and what of the player it needs to read."""
+"""Which rule undoes an entry, and what of the player or object it needs to read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from app.changes import Rule
 from app.history.domain import undone_by
 from app.items import undo as items
 from app.items.domain import Limits
+from app.server_variables import undo as server_variables
 from app.spells import undo as spells
 from app.types import Document
 from app.variables import undo as variables
@@ -50,5 +51,7 @@ class Inverses:
         if kind == "spells":
             rule = partial(spells.undo, changes=changes, size=self._spells_size)
             return Inverse(("Spells",), rule)
+        if kind == "server_variables":
+            return Inverse(("Value",), partial(server_variables.undo, changes=changes))
         paths = tuple(change["Path"] for change in changes)
         return Inverse(paths, partial(variables.undo, changes=changes))

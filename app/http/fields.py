@@ -120,6 +120,29 @@ class List(Described, fields.List[Any]):
     default_error_messages = {**MESSAGES, "invalid": "Must be a list."}
 
 
+class VariableValue(fields.Field[int | bool]):
+    """An integer or a boolean; bool is a subclass of int in Python, but not here."""
+
+    default_error_messages = {
+        **MESSAGES,
+        "invalid": "Must be a whole number or true or false.",
+        "range": f"Must be from {-INT64} to {INT64 - 1}.",
+    }
+
+    def __init__(self, **kwargs: Any) -> None:
+        whole = {"type": "integer", "format": "int64", "minimum": -INT64, "maximum": INT64 - 1}
+        kinds = [whole, {"type": "boolean"}]
+        super().__init__(metadata={"oneOf": kinds, "example": 294}, **kwargs)
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> int | bool:
+        if type(value) not in (int, bool):
+            raise self.make_error("invalid")
+        if not -INT64 <= value < INT64:
+            raise self.make_error("range")
+        checked: int | bool = value
+        return checked
+
+
 class PasswordHash(Described, fields.String):
     """The SHA-256 of a password in hex: clients never send the password itself."""
 

@@ -58,6 +58,11 @@ def intent(operation: str, **arguments: Any) -> Intent:
     return Intent(operation, origin(), arguments)
 
 
+def intent_because(operation: str, why: str | None, **arguments: Any) -> Intent:
+    """Return what a request intends whose body may hold the reason, if no header does."""
+    return Intent(operation, origin(otherwise=why), arguments)
+
+
 def keyed_intent(
     operation: str, arguments: dict[str, Any], undoes: Document | None = None
 ) -> Intent:
@@ -78,13 +83,13 @@ def previewed_intent(operation: str, undoes: Document, **arguments: Any) -> Inte
     return Intent(operation, origin(is_change=False), arguments, undoes=undoes)
 
 
-def origin(is_change: bool = True) -> Origin:
+def origin(is_change: bool = True, otherwise: str | None = None) -> Origin:
     """Return who sent this request, and why."""
     caller = current_environ.get()[CALLER]
-    return Origin(caller.id, caller.name, "api", request_id(), reason(is_change))
+    return Origin(caller.id, caller.name, "api", request_id(), reason(is_change, otherwise))
 
 
-def reason(is_change: bool = True) -> str | None:
+def reason(is_change: bool = True, otherwise: str | None = None) -> str | None:
     """Return the reason of this request's change, percent-decoded; None if there is none."""
     sent = current_environ.get().get("HTTP_X_REASON", "")
     if not _REASON.fullmatch(sent):
@@ -92,7 +97,7 @@ def reason(is_change: bool = True) -> str | None:
             f"The header {REASON_HEADER} must be percent-encoded UTF-8 without control characters, "
             f"{LONGEST_REASON} characters at most."
         )
-    text = unquote(sent, errors="strict").strip()
+    text = unquote(sent, errors="strict").strip() or (otherwise or "").strip()
     if not is_visible(text):
         text = ""
     if not text and is_change and current_app.config["REASON_REQUIRED"]:

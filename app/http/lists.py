@@ -49,8 +49,8 @@ class LegacyPageSchema(Schema):
     count = Integer(0, example=1)
 
 
-class PagedListArgs(Schema):
-    """The query of a paged list."""
+class PageNumberArgs(Schema):
+    """The query of a list that comes by page numbers alone."""
 
     page = QueryInteger(0, PAGE_MAX, load_default=0, description="The number of the page, from 0.")
     pageSize = QueryInteger(
@@ -58,6 +58,11 @@ class PagedListArgs(Schema):
         load_default=PAGE_SIZE,
         description="Records of a page. More than the most that is set (100) is served as that.",
     )
+
+
+class PagedListArgs(PageNumberArgs):
+    """The query of a paged list."""
+
     limit = QueryInteger(
         1,
         description="Cuts the page short; its offset stays page x pageSize. Left out: pageSize.",

@@ -77,11 +77,15 @@ def _parse_query(parser: RequestParser, schema: Schema, query: str, **options: A
 
 
 def _is_lenient() -> bool:
-    return bool(current_app.config["LENIENT_BODIES"])
+    return bool(current_app.config["LENIENT_BODIES"] or current_app.config["COMPATIBILITY"])
 
 
 def _lenient_body(schema: Schema) -> dict[str, Any]:
-    return respelled(schema, read_form(schema))
+    values = respelled(schema, read_form(schema))
+    if current_app.config["COMPATIBILITY"] and values.get("count") == 0:
+        # Public clients mean the default by it.
+        del values["count"]
+    return values
 
 
 def load(schema: Schema, values: Any, unknown: Unknown = "raise") -> Any:
@@ -161,6 +165,9 @@ def read_json() -> dict[str, Any]:
         value = orjson.loads(body)
     except ValueError as error:
         raise Invalid(f"The request body is not valid JSON: {error}.") from None
+    if value == [] and _is_lenient():
+        # An empty array is how some languages write an empty object.
+        return {}
     if not isinstance(value, dict):
         raise Invalid("The request body must be a JSON object.")
     if len(value) > MAX_FIELDS:

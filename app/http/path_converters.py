@@ -30,6 +30,13 @@ class PlayerConverter(LookupConverter):
     part_isolating = True
 
 
+class ObjectTypeConverter(BaseConverter):
+    """A type of objects; time is a path of its own, and no type."""
+
+    regex = r"(?!time\Z)[^/]+"
+    part_isolating = True
+
+
 def path_guid(name: str, text: str, *, nil: bool = True) -> str:
     """Return the guid in a part of a path, or raise Invalid with the name of that part."""
     guid = parse_guid(text)
@@ -42,6 +49,11 @@ def path_guid(name: str, text: str, *, nil: bool = True) -> str:
 
 
 def register(app: Flask, api: Api) -> None:
-    app.url_map.converters |= {"lookup": LookupConverter, "player": PlayerConverter}
-    for converter in (LookupConverter, PlayerConverter):
+    converters = {
+        "lookup": LookupConverter,
+        "player": PlayerConverter,
+        "object_type": ObjectTypeConverter,
+    }
+    app.url_map.converters |= converters
+    for converter in converters.values():
         api.register_converter(converter, lambda _: {"type": "string"})

@@ -9,6 +9,7 @@ from app.integrity import rules
 from app.integrity.rules import Limits, Rule
 from app.items.domain import BAG_SHAPE, is_empty
 from app.keys import email_key, name_key, name_tails
+from app.objects import domain as objects
 from app.players import domain as players
 from app.storage.schema.explain_validator import MISSING, Fault, faults
 from app.types import Document
@@ -66,9 +67,8 @@ def _without_faults(document: Document, found: list[Fault]) -> Document:
     return valid
 
 
-_NAMED: list[tuple[tuple[str, ...], Rule]] = [
+_KEYED: list[tuple[tuple[str, ...], Rule]] = [
     (("_id",), rules.not_nil("_id")),
-    (("Name",), rules.valid_name),
     (("Name", "NameKey"), rules.derived("Name", "NameKey", name_key)),
     (
         ("Name", "NameTails"),
@@ -76,6 +76,7 @@ _NAMED: list[tuple[tuple[str, ...], Rule]] = [
     ),
     (("Journal",), rules.journal),
 ]
+_NAMED = [*_KEYED, (("Name",), rules.valid_name)]
 
 
 PLAYER = Kind(
@@ -112,4 +113,12 @@ BAG = Kind(
         ((), rules.known_fields(BAG_SHAPE)),
     ],
     ("Slots",),
+)
+OBJECT = Kind(
+    objects.SHAPE,
+    [
+        *_KEYED,
+        (("Type",), rules.object_fields),
+        ((), rules.exportable_field_names),
+    ],
 )

@@ -53,6 +53,12 @@ def repaired_bag(bag: Document, version: int) -> Document:
     return {**repaired, "Slots": _without_empty_slots(repaired["Slots"])}
 
 
+def repaired_object(found: Document, version: int) -> Document:
+    repaired = _with_swap_fields(found, version)
+    _derive_keys(repaired)
+    return repaired
+
+
 def _with_swap_fields(document: Document, version: int) -> Document:
     """Add the Journal and Version that compare-and-swap relies on.
 

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 from app.errors import Invalid
 from app.items.domain import bag_of
 from app.keys import NIL
+from app.objects import domain as objects
 from app.players.domain import check_name
+from app.server_variables import domain as server_variables
 from app.storage.entries import is_entry, is_former_entry, key_of
 from app.storage.schema.explain_validator import Fault
 from app.types import Document
@@ -95,11 +97,19 @@ def equipment(player: Document, _: Limits) -> Iterator[Fault]:
         yield Fault("Equipment", "holds something that is not a whole number")
 
 
+def object_fields(found: Document, _: Limits) -> Iterator[Fault]:
+    """Check the fields that mean something here, as an import does."""
+    if found["Type"] == "item" and not objects.is_stack_limit(found.get("StackLimit")):
+        yield Fault("StackLimit", "is not a number from 1 on")
+    if found["Type"] == server_variables.TYPE and not server_variables.is_value(found.get("Value")):
+        yield Fault("Value", "is neither a whole number nor true or false")
+
+
 def exportable_field_names(player: Document, _: Limits) -> Iterator[Fault]:
     """Refuse names that an export could not write or an import would not read."""
     for name in player:
         if name in ("Id", "NameParts") or name.startswith("$") or "." in name or not name:
-            yield Fault(name, "is a name that no field of a player may have")
+            yield Fault(name, "is a name that no field may have")
 
 
 def known_fields(shape: Mapping[str, Any]) -> Rule:

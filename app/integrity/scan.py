@@ -75,6 +75,7 @@ CHECKS = {
     **{plan.name: Check(Kind(plan.shape, [])) for plan in COLLECTIONS},
     "users": Check(kinds.USER, repairs.repaired_user),
     "players": Check(kinds.PLAYER, repairs.repaired_player, player_references),
+    "objects": Check(kinds.OBJECT, repairs.repaired_object),
     "bags": Check(kinds.BAG, repairs.repaired_bag, lambda bag: bag_references(bag, "Slots")),
 }
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any
 
 from app.errors import NotFound
-from app.items.domain import BAG_SHAPE, Limits, served
+from app.items.domain import BAG_SHAPE, LARGEST_QUANTITY, Limits, served
+from app.objects.domain import is_stack_limit
+from app.objects.store import OBJECTS
 from app.storage.client import Storage
 from app.storage.journal import UNMOVED
 from app.storage.schema.plan import CollectionPlan
 from app.types import Document, whole
 
 BAGS = CollectionPlan("bags", BAG_SHAPE, (UNMOVED,))
-CATALOGUE_SECONDS = 60
+CACHED_ITEMS = 10_000
 
 
 class Bags:
@@ -40,26 +41,32 @@ class Bags:
 
 
 class Catalogue:
-    """The limits of each item. The game may keep lower stack limits in ``items``."""
+    """The limits of each item: the stack limit is the setting's, or a lower one of the catalogue.
 
-    def __init__(self, storage: Storage, inventory: int, bank: int, stack: int) -> None:
-        self._items = storage.db["items"]
-        self._limits = Limits(inventory, bank, stack)
-        self._stacks: dict[str, int] = {}
-        self._read_at = float("-inf")
+    What was read of an item counts for some seconds, so that a change reaches all workers soon.
+    """
+
+    def __init__(self, storage: Storage, limits: Limits, seconds: float) -> None:
+        self._objects = storage.db[OBJECTS.name]
+        self._limits = limits
+        self._seconds = seconds
+        # By item: until when it counts, and the stack limit.
+        self._stacks: dict[str, tuple[float, int]] = {}
 
     def limits(self, item: str) -> Limits:
-        """Return the limits of an item, as they were at most a minute ago."""
-        if time.monotonic() - self._read_at > CATALOGUE_SECONDS:
-            self._stacks = self._read_stacks()
-            self._read_at = time.monotonic()
-        stack = min(self._limits.stack, self._stacks.get(item, self._limits.stack))
+        """Return the limits of an item, as they were at most some seconds ago."""
+        now = time.monotonic()
+        until, stack = self._stacks.get(item, (0.0, 0))
+        if now >= until:
+            stack = self._read_stack(item)
+            if len(self._stacks) >= CACHED_ITEMS:
+                self._stacks.clear()
+            self._stacks[item] = (now + self._seconds, stack)
         return self._limits._replace(stack=stack)
 
-    def _read_stacks(self) -> dict[str, int]:
-        found = self._items.find({"StackLimit": {"$exists": True}}, ["StackLimit"])
-        limits = {str(item["_id"]).lower(): _whole(item["StackLimit"]) for item in found}
-        return {item: limit for item, limit in limits.items() if limit}
+    def _read_stack(self, item: str) -> int:
+        found = self._objects.find_one({"_id": item, "Type": "item"}, ["StackLimit"])
+        return min(self._limits.stack, _whole((found or {}).get("StackLimit")) or LARGEST_QUANTITY)
 
 
 def _whole(limit: Any) -> int:
@@ -67,5 +74,4 @@ def _whole(limit: Any) -> int:
 
     Many languages store every number as a double: 20.0 is 20, and 20.5 is rounded down.
     """
-    is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
-    return int(limit) if is_number and 1 <= limit < math.inf else 0
+    return int(limit) if limit is not None and is_stack_limit(limit) else 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from email.utils import formatdate
 from typing import Any
 
-from app.errors import QuartermasterError
+from app.errors import NotFound, QuartermasterError
 
 
 class TokenRefused(QuartermasterError):
@@ -14,6 +15,13 @@ class TokenRefused(QuartermasterError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class TokenNotFound(NotFound):
+    """A refresh token that is unknown, or somebody else's."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__("token", owner, f"No token with that id belongs to '{owner}'.")
 
 
 def bad_credentials() -> TokenRefused:
@@ -31,6 +39,11 @@ def unsupported_grant() -> TokenRefused:
 
 def no_access() -> TokenRefused:
     return TokenRefused("access_denied", "This account lacks the role 'api' to use the API.")
+
+
+def banned(until: datetime | None) -> TokenRefused:
+    end = f" until {until:%Y-%m-%d %H:%M} UTC" if until else ""
+    return TokenRefused("access_denied", f"This account is banned{end}.")
 
 
 def refusal(code: str, message: str) -> dict[str, Any]:

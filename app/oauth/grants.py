@@ -8,8 +8,9 @@ from app.errors import NotFound
 from app.http import tracing
 from app.http.context import current
 from app.keys import Lookup, name_key
-from app.oauth.domain import bad_credentials, bad_refresh_token, no_access
+from app.oauth.domain import bad_credentials, bad_refresh_token, banned, no_access
 from app.oauth.store import Issued, RefreshTokens
+from app.penalties import BAN, BAN_STATE, end_of, is_in_force
 from app.types import Document
 from app.users.hashing import Hasher
 from app.users.store import Users
@@ -45,7 +46,9 @@ def refresh(refresh_token: str) -> Issued:
         with guess_from_here().counted():
             raise bad_refresh_token()
     try:
-        user = users.get(Lookup.parse(found["UserId"]), "Name", "Power", "PasswordVersion")
+        user = users.get(
+            Lookup.parse(found["UserId"]), "Name", "Power", "PasswordVersion", *BAN_STATE
+        )
     except NotFound:
         raise bad_refresh_token() from None
     tracing.note(user=user["Name"])
@@ -57,5 +60,7 @@ def refresh(refresh_token: str) -> Issued:
 
 
 def _require_access(user: Document) -> None:
+    if is_in_force(user, BAN, users.now()):
+        raise banned(end_of(user, BAN))
     if Role.API not in roles_of(user["Power"]):
         raise no_access()

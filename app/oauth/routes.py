@@ -10,7 +10,7 @@ from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.roles import Role
 from app.auth.tokens import AccessTokens
-from app.errors import Invalid, NotFound, RateLimited, RoleMissing
+from app.errors import Invalid, RateLimited, RoleMissing
 from app.http import tracing
 from app.http.api import Blueprint
 from app.http.context import current
@@ -20,9 +20,11 @@ from app.http.json import json_response
 from app.http.path_converters import path_guid
 from app.keys import Lookup, name_key
 from app.oauth.domain import (
+    TokenNotFound,
     TokenRefused,
     bad_credentials,
     bad_refresh_token,
+    banned,
     no_access,
     refusal,
     token_answer,
@@ -58,7 +60,10 @@ REFUSED |= {
     "refresh_token": {"value": refusal("invalid_grant", str(bad_refresh_token()))},
     "invalid_request": {"value": refusal("invalid_request", "The field 'username' is required.")},
 }
-DENIED = {no_access().code: {"value": refusal(no_access().code, str(no_access()))}}
+DENIED = {
+    name: {"value": refusal(error.code, str(error))}
+    for name, error in (("access_denied", no_access()), ("banned", banned(None)))
+}
 
 
 @blp.route("/token", methods=["POST"])
@@ -108,7 +113,7 @@ def revoke_tokens(key: Lookup) -> Response:
 @blp.route("/token/<lookup:key>/<token_id>", methods=["DELETE"])
 @guard.required()
 @blp.documents_response(200, RevokedTokenSchema)
-@blp.refuses(RoleMissing(Role.USERS_MANAGE.value), NotFound("refresh token of that id", "demo"))
+@blp.refuses(RoleMissing(Role.USERS_MANAGE.value), TokenNotFound("demo"))
 def revoke_token(key: Lookup, token_id: str) -> Response:
     """Revoke one refresh token and what was issued with it
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import uuid
-from datetime import timedelta
-from typing import NamedTuple
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from pymongo.errors import PyMongoError
 
-from app.errors import NotFound
-from app.oauth.domain import bad_refresh_token
+from app.oauth.domain import TokenNotFound, bad_refresh_token
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.schema.plan import CollectionPlan, expiry, index
@@ -34,7 +33,9 @@ REFRESH_TOKENS = CollectionPlan(
             "PasswordVersion": COUNT,
             "Used": FLAG,
             "ExpiresAt": MOMENT,
-        }
+        },
+        # When the chain began, with a sign-in.
+        {"BeganAt": MOMENT},
     ),
     (
         index("chain", "Chain", "Used"),
@@ -44,6 +45,7 @@ REFRESH_TOKENS = CollectionPlan(
 )
 # How many surplus tokens one sign-in deletes at most.
 TRIMMED = 100
+MOST_SIGN_INS = 100
 
 
 class Issued(NamedTuple):
@@ -52,6 +54,13 @@ class Issued(NamedTuple):
     user_id: str
     chain: str
     token: str
+
+
+class SignIn(NamedTuple):
+    """A chain of tokens, and when it began."""
+
+    chain: str
+    at: datetime
 
 
 class RefreshTokens:
@@ -65,11 +74,28 @@ class RefreshTokens:
 
     def issue(self, user_id: str, password_version: int) -> Issued:
         """Begin a chain of tokens, for the password of this version."""
-        issued = self._add(user_id, password_version, str(uuid.uuid4()))
+        now = self._clock.now()
+        issued = self._add(user_id, password_version, str(uuid.uuid4()), now, now)
         self._trim(user_id)
         return issued
 
-    def _add(self, user_id: str, password_version: int, chain: str) -> Issued:
+    def sign_ins(self, user_id: str) -> list[SignIn]:
+        """Return the newest chains of an account that are still in use, the newest first."""
+        found = self._tokens.find(
+            {"UserId": user_id, "Used": False}, ["Chain", "BeganAt", "ExpiresAt"]
+        )
+        newest = found.sort([("ExpiresAt", -1), ("_id", 1)]).limit(MOST_SIGN_INS)
+        began = {
+            # Older programs did not store when a chain began.
+            token["Chain"]: token.get("BeganAt") or token["ExpiresAt"] - self._lifetime
+            for token in newest
+        }
+        sign_ins = [SignIn(chain, at) for chain, at in began.items()]
+        return sorted(sign_ins, key=lambda sign_in: sign_in.at, reverse=True)
+
+    def _add(
+        self, user_id: str, password_version: int, chain: str, now: datetime, began_at: Any
+    ) -> Issued:
         issued = Issued(user_id, chain, str(uuid.uuid4()))
         self._tokens.insert_one(
             {
@@ -78,7 +104,8 @@ class RefreshTokens:
                 "UserId": user_id,
                 "PasswordVersion": password_version,
                 "Used": False,
-                "ExpiresAt": self._clock.now() + self._lifetime,
+                "ExpiresAt": now + self._lifetime,
+                **({"BeganAt": began_at} if began_at else {}),
             }
         )
         return issued
@@ -112,7 +139,13 @@ class RefreshTokens:
     def rotate(self, found: Document) -> Issued:
         """Exchange a token for the next of its chain."""
         # Inserted first: after a crash in between, the old token still works.
-        issued = self._add(found["UserId"], found["PasswordVersion"], found["Chain"])
+        issued = self._add(
+            found["UserId"],
+            found["PasswordVersion"],
+            found["Chain"],
+            self._clock.now(),
+            found.get("BeganAt"),
+        )
         unused = {"_id": found["_id"], "Used": False}
         if not self._tokens.update_one(unused, {"$set": {"Used": True}}).matched_count:
             self.revoke_chain(found["Chain"])
@@ -136,7 +169,7 @@ class RefreshTokens:
         }
         found = self._tokens.find_one(mine, ["Chain"])
         if found is None:
-            raise NotFound("refresh token of that id", user["Name"])
+            raise TokenNotFound(user["Name"])
         self.revoke_chain(found["Chain"])
 
 

@@ -15,6 +15,8 @@ SPELL = "72d9e6ad-da4c-4bfd-8e0f-f24f2a55a4b4"
 KNOWN_SPELL = "bc51ac87-d8c1-424e-93ab-061befeb8765"
 # The step of a quest.
 VARIABLE = "f14ee207-5a73-49e7-9346-a4fc9622a8c3"
+# The experience rate of the demo world.
+GLOBAL_VARIABLE = "9f871167-ed94-4bdc-8cda-4aa26fa0baf8"
 CLASS = "b2216dc2-92d9-40b8-be84-4105a5a0526c"
 MAP = "21412805-2bec-4483-a89a-ad60590638ff"
 TOKEN = "b0e1f3a4-6c1c-4f5e-9a35-0d6a4f2f9c11"  # noqa: S105

@@ -36,8 +36,12 @@ a key, a 503 does not tell whether the change was made.
 request id, what was asked and what came of it. The header `X-Reason` adds why, in percent-encoded
 UTF-8; a server may be set to refuse changes without it. `GET /api/v1/history` finds entries by
 player, user, author, operation, item, time and words of the reason, and
-`POST /api/v1/history/{id}/undo` takes a change of a player back, or tells with `DryRun` what it
-would do.
+`POST /api/v1/history/{id}/undo` takes a change of a player or of a global variable back, or tells
+with `DryRun` what it would do.
+
+**The catalogue** says what the ids are: `GET /api/v1/gameobjects/{type}` lists the items, spells,
+classes, maps and other objects of the game with all of their fields, and
+`GET /api/v1/gameobjects/{type}/names` their names alone.
 
 **Request ids.** Every answer carries `X-Request-ID`, which the log lines of that request hold
 too. A request may bring its own.
@@ -50,8 +54,8 @@ ABOUT: dict[str, Any] = {
     "servers": [{"url": "/"}],
 }
 ROLES = {
-    "api": "Use the API at all; enough for all that concerns players.",
-    "users.query": "Read accounts and their history, and register new ones.",
+    "api": "Use the API at all; enough for all that concerns players and the catalogue.",
+    "users.query": "Read accounts and their history, register new ones, ban and mute.",
     "users.manage": "Change accounts without their passwords, revoke their tokens.",
 }
 SECURITY: dict[str, Any] = {

@@ -11,7 +11,6 @@ from werkzeug.routing import Rule
 
 from app.errors import (
     Invalid,
-    NotFound,
     QuartermasterError,
     RateLimited,
     RoleMissing,
@@ -90,7 +89,7 @@ class Operation:
                 "required": True,
                 "description": parameter.description,
                 "example": parameter.example,
-                "schema": {"type": "string", **({} if parameter.kind else {"format": "uuid"})},
+                "schema": {"type": "string", **({"format": "uuid"} if parameter.is_guid else {})},
             }
             for parameter in self._path_parameters.values()
         ]
@@ -176,8 +175,8 @@ class Operation:
         for role in self._roles:
             yield RoleMissing(role)
         for path_parameter in self._path_parameters.values():
-            if path_parameter.kind:
-                yield NotFound(path_parameter.kind, "nobody")
+            if path_parameter.missing:
+                yield path_parameter.missing
         yield from getattr(self._view, "refusals", ())
         yield RateLimited("caller", 17, "requests")
         yield Unavailable("The database is not available at the moment; please try again.")

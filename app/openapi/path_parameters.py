@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from werkzeug.routing import Rule
 
+from app.errors import NotFound
+from app.keys import Lookup
 from app.openapi import examples
 from app.types import Document
 
@@ -19,30 +21,53 @@ class PathParameter(NamedTuple):
     name: str
     description: str
     example: str
-    # What a 404 says is missing; None for a guid, which can only be malformed.
-    kind: str | None = None
+    # What a 404 says; None for what can only be malformed.
+    missing: NotFound | None = None
+    is_guid: bool = False
 
 
+NOBODY = Lookup.parse("nobody")
 PATH_PARAMETERS = {
     ("Players", "key"): PathParameter(
-        "lookupKey", "A character's name or id.", examples.PLAYER, "player"
+        "lookupKey", "A character's name or id.", examples.PLAYER, NotFound("player", NOBODY)
     ),
-    ("Players", "bag_id"): PathParameter("bagId", "The id of a bag.", examples.BAG),
+    ("Players", "bag_id"): PathParameter("bagId", "The id of a bag.", examples.BAG, is_guid=True),
     ("Players", "variable_id"): PathParameter(
-        "variableId", "The id of a variable.", examples.VARIABLE
+        "variableId", "The id of a variable.", examples.VARIABLE, is_guid=True
     ),
-    ("Users", "key"): PathParameter("lookupKey", "A username or user id.", examples.USER, "user"),
+    ("Users", "key"): PathParameter(
+        "lookupKey", "A username or user id.", examples.USER, NotFound("user", NOBODY)
+    ),
     ("Users", "character"): PathParameter(
         "lookupKey2",
         "A character's id, or its name, or its place in the user's list, from 0.",
         examples.PLAYER,
-        "player",
+        NotFound("player", NOBODY),
     ),
     ("History", "entry_id"): PathParameter(
-        "id", "The id of an entry.", examples.ENTRY, "entry of history"
+        "id", "The id of an entry.", examples.ENTRY, NotFound("entry of history", "nobody")
     ),
-    ("Credentials", "key"): PathParameter("username", "A username or user id.", "demo", "user"),
-    ("Credentials", "token_id"): PathParameter("tokenId", "The refresh token.", examples.TOKEN),
+    ("Catalogue", "type_name"): PathParameter(
+        "type", "A type of objects, such as item, spell or map.", "item"
+    ),
+    ("Catalogue", "object_id"): PathParameter(
+        "id", "The id of an object.", examples.ITEM, is_guid=True
+    ),
+    ("Global variables", "variable_id"): PathParameter(
+        "id", "The id of a global variable.", examples.GLOBAL_VARIABLE, is_guid=True
+    ),
+    ("Logs", "user_key"): PathParameter(
+        "id", "A username or user id.", examples.USER, NotFound("user", NOBODY)
+    ),
+    ("Logs", "player_key"): PathParameter(
+        "id", "A character's name or id.", examples.PLAYER, NotFound("player", NOBODY)
+    ),
+    ("Credentials", "key"): PathParameter(
+        "username", "A username or user id.", "demo", NotFound("user", NOBODY)
+    ),
+    ("Credentials", "token_id"): PathParameter(
+        "tokenId", "The refresh token.", examples.TOKEN, is_guid=True
+    ),
 }
 
 

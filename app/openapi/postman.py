@@ -16,6 +16,7 @@ from app.openapi.postman_values import (
     HEADER_VALUES,
     ORDER,
     PATH_VALUES,
+    READ_DEMO_PLAYER,
     READ_DEMO_USER,
 )
 from app.types import Document
@@ -157,6 +158,8 @@ class Request:
     def _path_value(self, name: str) -> str:
         if self._name in READ_DEMO_USER:
             return "{{user}}"
+        if self._name in READ_DEMO_PLAYER:
+            return "{{player}}"
         if self._name == "revokeTokens":
             return "{{newUser}}"
         return PATH_VALUES[self.folder, name]

@@ -116,6 +116,11 @@ AFTER = {
 
 pm.collectionVariables.set("value", pm.response.json().value);
 """,
+    # So does setGlobalVariable.
+    "getGlobalVariableValue": """\
+
+pm.collectionVariables.set("value", pm.response.json().value);
+""",
     # It runs after undoChange, and gets the change that was undone.
     "getHistoryEntry": """\
 

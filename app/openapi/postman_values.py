@@ -5,7 +5,16 @@ from __future__ import annotations
 from app.openapi import examples
 from app.types import Document
 
-FOLDERS = ("Players", "Users", "History", "Credentials")
+FOLDERS = (
+    "Players",
+    "Users",
+    "History",
+    "Catalogue",
+    "Global variables",
+    "Info",
+    "Logs",
+    "Credentials",
+)
 ENVIRONMENT = {
     "baseUrl": "http://127.0.0.1:8000",
     "username": "demo",
@@ -16,12 +25,14 @@ ENVIRONMENT = {
     "spellId": examples.SPELL,
     "variableId": examples.VARIABLE,
     "bagId": examples.BAG,
+    "globalVariableId": examples.GLOBAL_VARIABLE,
 }
 # The order in which a run sends the requests: reads first, then changes that undo each other.
 ORDER = [
     "listPlayers",
     "rankPlayers",
     "listOnlinePlayers",
+    "listOnlinePlayersByPage",
     "countOnlinePlayers",
     "getPlayer",
     "listVariables",
@@ -37,6 +48,10 @@ ORDER = [
     "listSpells",
     "teachSpell",
     "forgetSpell",
+    "mutePlayer",
+    "unmutePlayer",
+    "banPlayer",
+    "unbanPlayer",
     "listPlayerHistory",
     "listPlayersByBody",
     "listUsers",
@@ -51,11 +66,31 @@ ORDER = [
     "getCharacter",
     "manageEmail",
     "managePassword",
+    "muteUser",
+    "banUser",
+    "getModeration",
+    "unmuteUser",
+    "unbanUser",
     "listUserHistory",
     "listUsersByBody",
     "listHistory",
     "undoChange",
     "getHistoryEntry",
+    "listObjects",
+    "listObjectsByBody",
+    "listObjectNames",
+    "getObject",
+    "getTime",
+    "listGlobalVariables",
+    "getGlobalVariable",
+    "getGlobalVariableValue",
+    "setGlobalVariable",
+    "getInfo",
+    "getAuthorized",
+    "getStats",
+    "getConfig",
+    "listUserActivity",
+    "listPlayerActivity",
     "createToken",
     "revokeToken",
     "revokeTokens",
@@ -68,6 +103,10 @@ PATH_VALUES = {
     ("Users", "lookupKey1"): "{{user}}",
     ("Users", "lookupKey2"): "0",
     ("History", "id"): "{{entryId}}",
+    ("Catalogue", "type"): "item",
+    ("Catalogue", "id"): "{{itemId}}",
+    ("Global variables", "id"): "{{globalVariableId}}",
+    ("Logs", "id"): "{{user}}",
     ("Credentials", "username"): "{{username}}",
     ("Credentials", "tokenId"): "{{spareToken}}",
 }
@@ -75,8 +114,10 @@ PATH_VALUES = {
 HEADER_VALUES = {"Idempotency-Key": "{{$guid}}", "X-Reason": "Trying%20the%20collection"}
 # Reads of a user of the demo world, who has characters, unlike the one that the run registers.
 READ_DEMO_USER = {"getUser", "listCharacters"}
+READ_DEMO_PLAYER = {"listPlayerActivity"}
 BODY_VALUES: dict[str, Document] = {
     "setVariable": {"value": "{{value}}"},
+    "setGlobalVariable": {"value": "{{value}}"},
     "giveItem": {"itemid": "{{itemId}}"},
     "takeItem": {"itemid": "{{itemId}}"},
     "teachSpell": {"spellid": "{{spellId}}"},

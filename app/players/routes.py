@@ -13,6 +13,7 @@ from app.http.json import json_response
 from app.http.lists import (
     ASCENDING,
     LegacyListArgs,
+    PageNumberArgs,
     deprecated_headers,
     legacy_envelope,
     legacy_window,
@@ -24,6 +25,7 @@ from app.players.schemas import (
     LegacyPlayerPageSchema,
     OnlineCountSchema,
     OnlinePlayerPageSchema,
+    OnlinePlayersPageSchema,
     PlayerListArgs,
     PlayerPageSchema,
     PlayerSchema,
@@ -83,6 +85,19 @@ def list_online_players(args: dict[str, Any]) -> Response:
     """
     window = legacy_window(args, current_app.config["PAGE_SIZE_MAX"])
     return json_response(legacy_envelope(window, players.list_online(window)))
+
+
+@blp.route("/online")
+@guard.required()
+@blp.arguments(PageNumberArgs(), location="query")
+@blp.documents_response(200, OnlinePlayersPageSchema)
+def list_online_players_by_page(args: dict[str, Any]) -> Response:
+    """List players who are online, as the other lists
+
+    The same players as by POST, in the envelope of the list of all.
+    """
+    window = paged_window(args, current_app.config["PAGE_SIZE_MAX"])
+    return json_response(paged_envelope(window, players.list_online(window)))
 
 
 @blp.route("/online/count")

@@ -81,6 +81,12 @@ class LegacyPlayerPageSchema(LegacyPageSchema):
     entries = List(fields.Nested(PlayerSchema))
 
 
+class OnlinePlayersPageSchema(PageSchema):
+    """A page of players who are online, in the envelope of the list of all."""
+
+    Values = List(fields.Nested(OnlinePlayerSchema))
+
+
 class OnlineCountSchema(Schema):
     """How many players are online."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
+from typing import NamedTuple
 
 from app.changes import Applied, Intent, Rule
 from app.errors import NotFound
@@ -23,7 +24,7 @@ from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
 from app.storage.paging.totals import CachedNumber
 from app.storage.schema.plan import CollectionPlan, index
-from app.types import Document
+from app.types import Document, whole
 
 # The orders of lists, by field and whether ascending, each with the index that holds it.
 ORDERS = {
@@ -55,6 +56,14 @@ PLAYERS = CollectionPlan(
 )
 
 
+class Identity(NamedTuple):
+    """Who a player is; a game may have stored no account."""
+
+    id: str
+    name: str
+    user_id: str | None
+
+
 class Players:
     """The player characters of one application."""
 
@@ -73,6 +82,22 @@ class Players:
         """Return the id of a player."""
         id_: str = self._read(key, {"_id": 1})["_id"]
         return id_
+
+    def identity(self, key: Lookup) -> Identity:
+        """Return the id and the name of a player, and the account that plays it."""
+        player = self._read(key, {"Name": 1, "UserId": 1})
+        user_id = player.get("UserId")
+        return Identity(
+            player["_id"], str(player.get("Name")), user_id if isinstance(user_id, str) else None
+        )
+
+    def play_times(self, user_ids: Sequence[str]) -> dict[str, int]:
+        """Return by user how many seconds all of its characters were played."""
+        played = self._players.find({"UserId": {"$in": user_ids}}, ["UserId", "PlayTimeSeconds"])
+        totals = dict.fromkeys(user_ids, 0)
+        for player in played:
+            totals[player["UserId"]] += whole(player.get("PlayTimeSeconds")) or 0
+        return totals
 
     def read(self, key: Lookup, *fields: str) -> Document:
         """Return these maps of a player only, empty if they are missing."""

@@ -26,6 +26,7 @@ from app.types import Document
 log = logging.getLogger("quartermaster")
 
 BATCH = 1000
+BATCH_BYTES = 16 * 1024 * 1024
 # How long a sweep may take. The TTL index or the next sweep deletes the rest.
 SWEEP_SECONDS = 0.5
 LARGEST = 16 * 1024 * 1024 - 16 * 1024
@@ -93,7 +94,7 @@ def _pipelined(
     """Prepare the next batch while the server stores the last one."""
     with ThreadPoolExecutor(1) as pool:
         pending: Future[int] | None = None
-        for batch in batches(documents):
+        for batch in _within_bytes(documents):
             if pending:
                 yield pending.result()
             pending = pool.submit(_stored, store, collection, batch)
@@ -145,10 +146,12 @@ def sweep(
         log.warning("Not all that is void in %s was swept: %s", collection.name, error)
 
 
-def values_of(collection: Collection[Document], field: str, ids: list[str]) -> dict[str, Any]:
-    """Return the values of a field by document id."""
-    found = collection.find({"_id": {"$in": ids}}, [field])
-    return {document["_id"]: document[field] for document in found}
+def fields_of(
+    collection: Collection[Document], fields: Iterable[str], ids: list[str]
+) -> dict[str, Document]:
+    """Return some fields of documents by id, without those that a document lacks."""
+    found = collection.find({"_id": {"$in": ids}}, list(fields))
+    return {document.pop("_id"): document for document in found}
 
 
 def read_all(
@@ -159,6 +162,20 @@ def read_all(
         found = collection.find({}, dict.fromkeys(leave_out, 0), sort=[(sort, 1)])
         # The default batch is up to 16 MB.
         yield from found.batch_size(BATCH)
+
+
+def _within_bytes(documents: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yield batches that are no larger than memory should hold; of a few large ones or many."""
+    batch: list[Any] = []
+    size = 0
+    for document in documents:
+        batch.append(document)
+        size += len(document.raw) if isinstance(document, RawBSONDocument) else 0
+        if len(batch) >= BATCH or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def batches(items: Iterable[Any], size: int = BATCH) -> Iterator[list[Any]]:

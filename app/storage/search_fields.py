@@ -40,8 +40,10 @@ def _authors(by: Document) -> Iterator[str]:
 
 
 def _objects(entry: Document) -> Iterator[str]:
-    """Yield the ids of items, spells and variables that were asked for or that changed."""
+    """Yield the ids of items, spells, variables and objects that were asked for or changed."""
     arguments = entry["Arguments"]
+    if entry["Subject"]["Kind"] == "object":
+        yield entry["Subject"]["Id"]
     for name in ("ItemId", "SpellId", "VariableId"):
         if isinstance(arguments.get(name), str):
             yield arguments[name]

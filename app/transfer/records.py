@@ -6,26 +6,76 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from marshmallow import ValidationError, post_load, validate, validates, validates_schema
+from marshmallow import INCLUDE, ValidationError, post_load, validate, validates, validates_schema
 
 from app.errors import Conflict, Invalid
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, Moment, PasswordHash, Text
 from app.http.json import encode
+from app.http.lists import OneOf
 from app.items import domain as items
 from app.items.schemas import SlotList
+from app.keys import NAME_LENGTH
+from app.objects import domain as objects
 from app.players import domain as players
 from app.players.schemas import PlayerSchema
+from app.server_variables import domain as server_variables
 from app.spells import domain as spells
 from app.storage.extended import from_json, to_json
-from app.transfer.fields import PowerField, SpellList, VariableList, integers
+from app.transfer.fields import (
+    PowerField,
+    SpellList,
+    VariableList,
+    integers,
+)
 from app.types import Document
 from app.users import domain as users
 from app.variables import domain as variables
 
+# A page of a hundred of them is still an answer that a client can take.
+LARGEST_OBJECT = 256 * 1024
 
-class PlayerRecord(PlayerSchema):
-    """A player with everything embedded in it. Unknown fields, which games may add, are kept."""
+
+class OpenRecord(Schema):
+    """A record whose unknown fields, which games may add, are kept."""
+
+    class Meta(Schema.Meta):
+        unknown = INCLUDE
+
+    # What no record may set.
+    internal: tuple[str, ...] = ()
+    # The longest line, in bytes; a document has a limit of its own.
+    largest: int | None = None
+
+    @validates_schema(pass_original=True)
+    def sets_no_internal_field(self, _: Document, original: Document, **__: Any) -> None:
+        for name in original:
+            if name in self.internal or name == "_id" or name.startswith("$") or "." in name:
+                raise ValidationError("Is a name that cannot be stored.", name)
+
+    @post_load
+    def loads_unknown_fields(self, data: Document, **_: Any) -> Document:
+        for name in data.keys() - self.fields.keys():
+            try:
+                data[name] = from_json(data[name])
+            except ValueError:
+                raise ValidationError("Is not what its $ says that it is.", name) from None
+        return data
+
+    def with_served_unknown_fields(self, document: Document) -> Document:
+        """Return a stored document as a record, without internal fields."""
+        record = {name: value for name, value in document.items() if name not in self.internal}
+        # Overwrites a field 'Id' that a game may have added: the id is _id.
+        record["Id"] = record.pop("_id")
+        for name in record.keys() - self.fields.keys():
+            record[name] = to_json(record[name])
+        return record
+
+
+class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both include the unknown
+    """A player with everything embedded in it."""
+
+    internal = players.INTERNAL
 
     BaseStats = integers(5)
     StatPointAllocations = integers(5)
@@ -44,21 +94,6 @@ class PlayerRecord(PlayerSchema):
     def has_a_usable_name(self, value: str, data_key: str) -> None:
         _check_name(value)
 
-    @validates_schema(pass_original=True)
-    def sets_no_internal_field(self, _: Document, original: Document, **__: Any) -> None:
-        for name in original:
-            if name in players.INTERNAL or name == "_id" or name.startswith("$") or "." in name:
-                raise ValidationError("Is a name that cannot be stored on a player.", name)
-
-    @post_load
-    def loads_unknown_fields(self, data: Document, **_: Any) -> Document:
-        for name in data.keys() - self.fields.keys():
-            try:
-                data[name] = from_json(data[name])
-            except ValueError:
-                raise ValidationError("Is not what its $ says that it is.", name) from None
-        return data
-
     def document(self, record: Document, now: datetime, version: int) -> Document:
         complete = {**players.defaults(now), **record}
         for name in ("Inventory", "Bank"):
@@ -67,11 +102,7 @@ class PlayerRecord(PlayerSchema):
         return players.stored(complete, version)
 
     def record(self, document: Document) -> Document:
-        record = {name: value for name, value in document.items() if name not in players.INTERNAL}
-        # Overwrites a field 'Id' that a game may have added: the id is _id.
-        record["Id"] = record.pop("_id")
-        for name in record.keys() - self.fields.keys():
-            record[name] = to_json(record[name])
+        record = self.with_served_unknown_fields(document)
         for name in ("Inventory", "Bank"):
             record[name] = _slot_list(record.get(name, {}))
         record["Spells"] = spells.served(record.get("Spells", {}))
@@ -128,6 +159,13 @@ class UserRecord(Schema):
     )
     IsMuted = Flag(load_default=False)
     MuteReason = Text(allow_none=True, load_default=None)
+    MutedUntil = Moment(allow_none=True)
+    MutedBy = Text(allow_none=True)
+    IsBanned = Flag()
+    BanReason = Text(allow_none=True)
+    BannedUntil = Moment(allow_none=True)
+    BannedBy = Text(allow_none=True)
+    BanByAddress = Flag()
     CreationDate = Moment()
     # Accepted and ignored: a code expires within minutes, long before the file is imported.
     PasswordResetCode = Text(allow_none=True)
@@ -156,12 +194,51 @@ class UserRecord(Schema):
         return _ordered(self, record)
 
 
-Record = PlayerRecord | BagRecord | UserRecord
+class ObjectRecord(OpenRecord):
+    """An object of the catalogue."""
+
+    internal = objects.INTERNAL
+    largest = LARGEST_OBJECT
+
+    Id = Guid(required=True)
+    Type = OneOf(*objects.TYPES, objects.TIME, required=True)
+    Name = Text(required=True)
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__()
+
+    @validates("Name")
+    def has_a_printable_name(self, value: str, data_key: str) -> None:
+        if len(value) > NAME_LENGTH or not value.isprintable():
+            raise ValidationError(f"Must be at most {NAME_LENGTH} printable characters.")
+
+    @post_load
+    def loads_unknown_fields(self, data: Document, **_: Any) -> Document:
+        """Check the fields that mean something here, for the types that have them."""
+        loaded = super().loads_unknown_fields(data)
+        if loaded["Type"] == "item" and not objects.is_stack_limit(loaded.get("StackLimit")):
+            raise ValidationError("Must be a number from 1 on, or null.", "StackLimit")
+        value = loaded.get("Value", 0)
+        if loaded["Type"] == server_variables.TYPE and not server_variables.is_value(value):
+            raise ValidationError("Must be a whole number or true or false.", "Value")
+        return loaded
+
+    def document(self, record: Document, now: datetime, version: int) -> Document:
+        if record["Type"] == server_variables.TYPE:
+            record = {"Value": 0, **record}
+        return objects.stored(record, version)
+
+    def record(self, document: Document) -> Document:
+        return _ordered(self, self.with_served_unknown_fields(document))
+
+
+Record = PlayerRecord | BagRecord | UserRecord | ObjectRecord
 
 RECORDS: dict[str, type[Record]] = {
     "users": UserRecord,
     "players": PlayerRecord,
     "bags": BagRecord,
+    "objects": ObjectRecord,
 }
 
 

@@ -35,7 +35,7 @@ def export_documents(
 ) -> None:
     """Write all documents of a kind as lines of JSON, in the order of their names or ids."""
     record = RECORDS[kind](sizes)
-    order = "_id" if kind == "bags" else "NameKey"
+    order = "NameKey" if kind in ("users", "players") else "_id"
     count = storage.db[kind].estimated_document_count()
     with progress(f"Writing {kind}", count) as advance:
         for document in bulk.read_all(storage.db[kind], order, ["Journal"]):

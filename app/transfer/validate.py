@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
-from typing import IO
+from typing import IO, Any
 
 import orjson
 from flask import current_app
@@ -16,7 +16,9 @@ from app.database import SUBJECTS
 from app.errors import Invalid
 from app.http.context import current
 from app.http.parser import load
+from app.penalties import BAN
 from app.progress import progress
+from app.server_variables import domain as server_variables
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.swap import fresh_version
@@ -29,8 +31,16 @@ UNIQUE = {
     "users": {"NameKey": "Name", "EmailKey": "Email"},
     "players": {"NameKey": "Name"},
     "bags": {},
+    "objects": {},
+}
+# What a line that does not mention it leaves as it is.
+KEPT: dict[str, tuple[tuple[str, ...], ...]] = {
+    "users": (("PasswordHash",), (*BAN, "BanByAddress")),
+    "objects": (("Value",),),
 }
 HASH_BATCH_SIZE = 64
+# MongoDB stores no more than some hundred.
+DEEPEST = 80
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 storage = current(Storage)
@@ -72,8 +82,11 @@ def _documents(kind: str, file: IO[bytes], intent: Intent) -> Iterator[tuple[int
         numbered = ((n, line) for n, line in enumerate(file, 1) if line.strip())
         for batch in bulk.batches(numbered, HASH_BATCH_SIZE):
             values = [_parsed(line, record) for _, line in batch]
+            valid = [value for value in values if isinstance(value, dict)]
             if kind == "users":
-                _add_password_hashes([value for value in values if isinstance(value, dict)])
+                _add_password_hashes(valid)
+            for fields in KEPT.get(kind, ()):
+                _keep_stored(kind, fields, valid)
             for (number, line), value in zip(batch, values, strict=True):
                 if isinstance(value, str):
                     yield number, value
@@ -84,34 +97,58 @@ def _documents(kind: str, file: IO[bytes], intent: Intent) -> Iterator[tuple[int
 
 
 def _add_password_hashes(users: list[Document]) -> None:
-    """Hash the passwords of a file; an account without one keeps its stored hash."""
+    """Hash the passwords of a file."""
     # argon2 releases the GIL, so threads use all cores.
     with ThreadPoolExecutor() as pool:
         with_password = [user for user in users if "Password" in user]
         hashes = pool.map(passwords.hash, [user["Password"] for user in with_password])
         for user, password_hash in zip(with_password, hashes, strict=True):
             user["PasswordHash"] = password_hash
-    without_hash = [user for user in users if user["PasswordHash"] is None]
-    stored = bulk.values_of(
-        storage.db["users"], "PasswordHash", [user["Id"] for user in without_hash]
-    )
-    for user in without_hash:
-        user["PasswordHash"] = stored.get(user["Id"])
+
+
+def _keep_stored(kind: str, fields: tuple[str, ...], values: list[Document]) -> None:
+    """Leave what a line does not mention as it is stored: a password, a ban, a variable's value.
+
+    A missing field takes its default otherwise. That would lift bans, and set a running game's
+    variables back.
+    """
+    silent = [value for value in values if all(value.get(field) is None for field in fields)]
+    if kind == "objects":
+        silent = [value for value in silent if value["Type"] == server_variables.TYPE]
+    stored = bulk.fields_of(storage.db[kind], fields, [value["Id"] for value in silent])
+    for value in silent:
+        value |= stored.get(value["Id"], {})
 
 
 def _parsed(line: bytes, record: Record) -> Document | str:
     """Return the loaded values of a line, or a sentence that names its fault."""
+    largest = getattr(record, "largest", None)
+    if largest and len(line) > largest:
+        return f"it is longer than {largest} bytes."
     try:
         values = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
     except ValueError as error:
         return f"it is not valid JSON: {error}."
     if not isinstance(values, dict):
         return "it is not a JSON object."
+    if _is_deep(values):
+        return f"it is nested more than {DEEPEST} levels deep."
     try:
         loaded: Document = load(record, values, record.unknown)
     except Invalid as error:
         return str(error)
     return loaded
+
+
+def _is_deep(value: Any) -> bool:
+    """Tell whether a value is nested too deep, without a recursion that it could overflow."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        inner = [list(v.values()) if isinstance(v, dict) else v for v in level]
+        level = [part for parts in inner if isinstance(parts, list) for part in parts]
+        if not level:
+            return False
+    return True
 
 
 def _size(file: IO[bytes]) -> int:

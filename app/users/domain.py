@@ -18,10 +18,12 @@ from app.keys import (
     name_key,
     name_tails,
 )
+from app.penalties import BAN, MUTE, is_in_force
 from app.storage.schema.shapes import (
     COUNT,
     FLAG,
     MOMENT,
+    MOMENT_OR_NULL,
     NAMED,
     TEXT,
     TEXT_OR_NULL,
@@ -57,7 +59,17 @@ SHAPE = changeable(
         "IsMuted": FLAG,
         "MuteReason": TEXT_OR_NULL,
         "CreationDate": MOMENT,
-    }
+    },
+    {
+        MUTE.until: MOMENT_OR_NULL,
+        MUTE.by: TEXT_OR_NULL,
+        BAN.flag: FLAG,
+        BAN.reason: TEXT_OR_NULL,
+        BAN.until: MOMENT_OR_NULL,
+        BAN.by: TEXT_OR_NULL,
+        # Whether the game is to refuse the person's addresses as well.
+        "BanByAddress": FLAG,
+    },
 )
 # History stays when a person is erased: of addresses it tells only that they changed.
 SUBJECT = SubjectKind(
@@ -174,17 +186,21 @@ def changed_power(power: Mapping[str, bool]) -> dict[str, bool]:
 
 
 def served(
-    user: Document, power: Callable[[Mapping[str, bool]], dict[str, bool]], code: str | None
+    user: Document,
+    power: Callable[[Mapping[str, bool]], dict[str, bool]],
+    code: str | None,
+    now: datetime,
 ) -> Document:
     """Return the record that callers see, with the reset code if they may see it."""
+    is_muted = is_in_force(user, MUTE, now)
     return {
         "Id": user["_id"],
         "Name": user["Name"],
         "Email": user["Email"],
         "Power": power(user["Power"]),
         "PasswordResetCode": code,
-        "IsMuted": user["IsMuted"],
-        "MuteReason": user["MuteReason"],
+        "IsMuted": is_muted,
+        "MuteReason": user["MuteReason"] if is_muted else None,
     }
 
 

@@ -276,9 +276,9 @@ def manage_password(args: dict[str, Any], key: Lookup) -> Response:
 
 def shown(user: dict[str, Any], power: Any) -> dict[str, Any]:
     """Return a user's record, with the reset code for those who manage users."""
+    now = users.now()
     may_see = Role.USERS_MANAGE in guard.caller().roles
-    code = valid_code(user, users.now()) if may_see else None
-    return served(user, power, code)
+    return served(user, power, valid_code(user, now) if may_see else None, now)
 
 
 def shown_page(page: Page) -> Page:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from app.changes import Applied, Change, Intent, Rule
 from app.errors import EmailTaken, NameTaken, NotFound, Unavailable
 from app.keys import Lookup, email_key
 from app.paging import Page, Window
+from app.penalties import BAN_STATE, MUTE
 from app.storage.bulk import SWEEP_SECONDS, sweep
 from app.storage.client import Storage, by_key
 from app.storage.journal import UNMOVED
@@ -28,7 +29,7 @@ from app.users.domain import SHAPE, SUBJECT, change_email, new_account, revoke_t
 
 log = logging.getLogger("quartermaster")
 
-RECORD = ("Name", "Email", "Power", "Reset", "IsMuted", "MuteReason")
+RECORD = ("Name", "Email", "Power", "Reset", *MUTE)
 USERS = CollectionPlan(
     "users",
     SHAPE,
@@ -73,6 +74,10 @@ class Users:
             raise NotFound("user", key)
         return user
 
+    def get_many(self, ids: Sequence[str], *fields: str) -> dict[str, Document]:
+        """Return these fields of some accounts by id."""
+        return {user["_id"]: user for user in self._users.find({"_id": {"$in": ids}}, list(fields))}
+
     def list(
         self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
     ) -> Page:
@@ -85,7 +90,7 @@ class Users:
 
     def credentials(self, name_key: str) -> Document | None:
         """Return what signing in needs of an account, or None."""
-        fields = ["Name", "PasswordHash", "Power", "PasswordVersion"]
+        fields = ["Name", "PasswordHash", "Power", "PasswordVersion", *BAN_STATE]
         return self._users.find_one({"NameKey": name_key}, fields)
 
     def create(self, name: str, email: str, password_hash: str | None, intent: Intent) -> Document:
@@ -139,7 +144,14 @@ class Users:
 
     def change_password(self, key: Lookup, rule: Rule, intent: Intent) -> Any:
         """Apply a rule that may change the password, and sweep tokens that it made void."""
-        reads = ("PasswordHash", "PasswordVersion", "Reset")
+        return self.change_and_sweep(
+            key, ("PasswordHash", "PasswordVersion", "Reset"), rule, intent
+        )
+
+    def change_and_sweep(
+        self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent
+    ) -> Any:
+        """Apply a rule that may make tokens void, and sweep those."""
         answer = self.change(key, reads, rule, intent).answer
         self._sweep_tokens(key)
         return answer

@@ -28,6 +28,7 @@ from tests.endpoint_table import (
     TOKEN,
     USER,
     VARIABLE,
+    catalogue,
     shape_of,
 )
 from tests.factories import guid, make_bag, make_entry, make_player, make_user
@@ -45,7 +46,7 @@ CALLERS = [
     *(held for count in range(4) for held in itertools.combinations(FLAGS, count)),
     *(MODERATION, (*MODERATION, *FLAGS), STRANGER),
 ]
-COLLECTIONS = ("users", "players", "bags", "refresh_tokens", "history")
+COLLECTIONS = ("users", "players", "bags", "refresh_tokens", "history", "objects")
 
 each_caller = pytest.mark.parametrize("caller", CALLERS, ids=str)
 
@@ -88,6 +89,7 @@ def scene(app, world):
         given = {"Path": "Inventory.0", "Before": None, "After": holdings["0"]}
         world.db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given]))
         world.db.bags.insert_one(make_bag(_id=BAG))
+        world.db.objects.insert_many(catalogue())
         tokens = [refresh_token(user, TOKEN), refresh_token(caller, OWN)]
         world.db.refresh_tokens.insert_many(tokens)
         return {} if flags is STRANGER else world.headers(user=caller)

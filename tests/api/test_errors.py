@@ -13,6 +13,7 @@ from app.errors import Busy, Conflict, KeyReused, NotFound
 from app.http.api import Blueprint, Schema
 from app.http.fields import Flag, Guid, Integer, PasswordHash, Text
 from app.http.json import json_response
+from app.keys import Lookup
 
 GUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 
@@ -27,7 +28,7 @@ class ThingArgs(Schema):
 
 FAILURES = {
     "conflict": Conflict("The inventory is full."),
-    "missing": NotFound("player", "Bob"),
+    "missing": NotFound("player", Lookup.parse("Bob")),
     "reused": KeyReused("k"),
     "busy": Busy("player"),
     "away": ServerSelectionTimeoutError("mongodb://user:secret@host"),
@@ -172,7 +173,7 @@ def test_a_body_over_the_limit_is_a_413(client):
     ("kind", "status", "message"),
     [
         ("conflict", 409, "The inventory is full."),
-        ("missing", 404, "No player was found for 'Bob'."),
+        ("missing", 404, "No player with name 'Bob'."),
         ("reused", 409, "The Idempotency-Key 'k' was used before with another request."),
         ("busy", 503, "Too many changes to this player at once; please try again."),
         ("away", 503, "The database is not available at the moment; please try again."),

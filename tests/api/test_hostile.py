@@ -20,7 +20,7 @@ from tests.factories import World, make_entry
 from tests.hostile import FORGED, ROWS, count
 
 # What is only counted is not looked at: refusing is what these are for.
-KEPT = ["players", "users", "bags", "refresh_tokens"]
+KEPT = ["players", "users", "bags", "objects", "refresh_tokens"]
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,7 @@ def fill(db, passwords):
     db.players.insert_one(player)
     db.history.insert_one(make_entry(player, _id=examples.ENTRY))
     db.users.insert_one(next(u for u in demo.users() if u["_id"] == examples.USER_ID))
+    db.objects.insert_many(demo.objects())
     db.bags.insert_one(next(bag for bag in demo.bags(500) if bag["_id"] == examples.BAG))
 
 

@@ -29,7 +29,7 @@ from tests.system.programs import wait_until
 
 # The SchemaVersion, and the digest of all validators and indexes. Where the second changes,
 # a step belongs to the end of migrations.STEPS, and both numbers change here.
-PLANNED = (7, "7904e6eac988")
+PLANNED = (8, "cb72e48bbc90")
 
 # Collections that steps drop, and fields that they derive anew.
 GONE = {"page_starts"}
@@ -297,3 +297,34 @@ def test_a_token_of_a_program_before_the_password_version_had_its_name_is_void(a
     access = tokens.issue(user["_id"], stored["Chain"], int(tokens.now()))
     headers = {"Authorization": f"Bearer {access}"}
     assert app.test_client().get("/api/v1/players", headers=headers).status_code == 401
+
+
+def test_the_items_of_a_game_move_into_the_catalogue(older_db):
+    arrow, bow = guid(), guid()
+    older_db["items"].insert_many(
+        [
+            {"_id": arrow.upper(), "StackLimit": 20.0, "Name": "Arrow", "Own": 1},
+            {"_id": bow, "StackLimit": 5},
+        ]
+    )
+    for _ in range(2):
+        init_database(older_db, COLLECTIONS)
+    moved = {found["_id"]: found for found in older_db.objects.find()}
+    assert moved.keys() == {arrow, bow}
+    assert (moved[arrow]["Type"], moved[arrow]["StackLimit"], moved[arrow]["Own"]) == (
+        *("item", 20.0, 1),
+    )
+    assert (moved[bow]["Name"], moved[bow]["NameKey"]) == ("", "")
+    assert "items" not in older_db.list_collection_names()
+    assert older_db["items_before_objects"].count_documents({}) == 2
+
+
+def test_what_is_no_item_is_kept_and_an_earlier_attempt_is_finished(older_db):
+    odd = [{"_id": 5, "StackLimit": 2}, {"_id": guid(), "Name": "x" * 10_000, "Type": 3}]
+    older_db["items_before_objects"].insert_many(odd)
+    older_db["items"].insert_one({"_id": guid()})
+    init_database(older_db, COLLECTIONS)
+    (moved,) = older_db.objects.find()
+    assert (moved["_id"], moved["Type"], len(moved["Name"])) == (odd[1]["_id"], "item", 255)
+    assert list(older_db["items_before_objects"].find()) == odd
+    assert older_db["items"].count_documents({}) == 1

@@ -6,6 +6,7 @@ import json
 import re
 from datetime import datetime, timezone
 from importlib.metadata import version
+from itertools import product
 
 import pytest
 from openapi_schema_validator import OAS30Validator
@@ -43,6 +44,9 @@ def test_it_is_valid():
     validate(SPEC)
 
 
+MODERATION = list(product(("players", "users"), ("ban", "unban", "mute", "unmute")))
+
+
 def test_it_has_the_31_endpoints_of_the_contract():
     contract = [
         *("get /players", "get /players/rank", "post /players/online", "get /players/online/count"),
@@ -69,8 +73,16 @@ def test_it_has_the_31_endpoints_of_the_contract():
         for path, method, _ in OPERATIONS.values()
         if path.startswith("/api/v1")
     }
-    # Beyond the 31 stand the redemption of a reset code, and history.
+    # Beyond the 31 stand the redemption of a reset code, history, and the neighbours.
     beyond = {
+        *(f"post /{whose}/{{lookupKey}}/admin/{action}" for whose, action in MODERATION),
+        *(f"get /info{path}" for path in ("", "/authorized", "/stats", "/config")),
+        *("get /gameobjects/{type}", "post /gameobjects/{type}", "get /gameobjects/{type}/{id}"),
+        *("get /gameobjects/{type}/names", "get /gameobjects/time"),
+        *("get /players/online", "get /users/{lookupKey}/moderation"),
+        *("post /variables/global", "get /variables/global/{id}", "post /variables/global/{id}"),
+        "get /variables/global/{id}/value",
+        *("get /logs/user/{id}/activity", "get /logs/player/{id}/activity"),
         "post /users/{lookupKey}/password/reset",
         "get /history",
         "get /history/{id}",
@@ -91,7 +103,7 @@ def test_a_path_that_is_served_in_two_spellings_is_documented_in_one():
 
 def test_every_operation_has_a_name_of_its_own_in_one_style():
     named = [op["operationId"] for item in SPEC["paths"].values() for op in item.values()]
-    assert len(named) == len(set(named)) == 40
+    assert len(named) == len(set(named)) == 65
     assert [name for name in named if not re.fullmatch(r"[a-z]+(?:[A-Z][a-z]+)*", name)] == []
 
 
@@ -122,7 +134,10 @@ def test_it_names_the_version_of_the_program_and_serves_where_it_is_read():
 
 
 def test_its_tags_are_those_of_its_operations():
-    assert [tag["name"] for tag in SPEC["tags"]] == ["Players", "Users", "History", "Credentials"]
+    assert [tag["name"] for tag in SPEC["tags"]] == [
+        *("Players", "Users", "History", "Catalogue", "Global variables", "Info", "Logs"),
+        "Credentials",
+    ]
     assert all(tag["description"] for tag in SPEC["tags"])
 
 
@@ -218,11 +233,12 @@ def test_a_username_fits_the_document_where_it_fits_the_service(name):
     assert is_username(name) == (not faults(name, told))
 
 
-def test_exactly_the_changes_of_a_player_take_an_idempotency_key():
+def test_exactly_the_changes_that_can_be_undone_take_an_idempotency_key():
     keys = {name: parameters(op).get(IDEMPOTENCY) for name, (_, _, op) in OPERATIONS.items()}
     takes = {name for name, key in keys.items() if key}
     items = {"giveItem", "takeItem"}
-    assert takes == {*items, "setVariable", "teachSpell", "forgetSpell", "undoChange"}
+    variables = {"setVariable", "setGlobalVariable"}
+    assert takes == {*items, *variables, "teachSpell", "forgetSpell", "undoChange"}
     # What stands in an example, the page fills in; and the second try would be the first again.
     assert [name for name in takes if {"example", "examples"} & keys[name].keys()] == []
 

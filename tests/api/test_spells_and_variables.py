@@ -48,7 +48,7 @@ def test_one_variable_and_its_bare_value(get, bob):
 @pytest.mark.parametrize("path", ["variables/{}", "variables/{}/value"])
 def test_an_unset_variable_is_a_404_and_a_bad_id_a_400(get, bob, path):
     missing = guid()
-    assert get(path.format(missing)).json == {"Message": f"No variable was found for '{missing}'."}
+    assert get(path.format(missing)).json == {"Message": f"No variable with id '{missing}'."}
     assert get(path.format(missing)).status_code == 404
     bad = get(path.format("step"))
     assert (bad.status_code, bad.json["Errors"]) == (400, {"variableId": ["Must be a guid."]})

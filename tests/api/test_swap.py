@@ -70,7 +70,7 @@ def test_a_rule_that_changes_nothing_writes_nothing(db, player, change):
 
 
 def test_nobody_is_not_found(db, change):
-    with pytest.raises(NotFound, match="No player was found"):
+    with pytest.raises(NotFound, match="No player with id"):
         swap(db, {"_id": guid()}, READS, partial(add, 1), meant("add"))
 
 

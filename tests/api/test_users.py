@@ -109,7 +109,8 @@ def test_a_user_is_found_by_name_or_id(get, alice, key):
 @pytest.mark.parametrize("key", ["nobody", numbered_guid(1)])
 def test_every_endpoint_says_404_for_nobody(get, manage, key):
     for path in ("", "/password/reset", "/players", "/players/0"):
-        assert get(f"/{key}{path}").json == {"Message": f"No user was found for '{key}'."}
+        by = "name" if key == "nobody" else "id"
+        assert get(f"/{key}{path}").json == {"Message": f"No user with {by} '{key}'."}
     for path, body in [
         ("password/validate", {"password": OLD}),
         ("email/change", {"new": "a@b.co", "authorization": OLD}),
@@ -339,7 +340,8 @@ def test_a_character_is_found_by_id_and_only_among_its_users(get, characters):
     for key in (characters["_id"], "Stranger", "3", "-1", "٢", "9" * 30, "1.0"):
         response = get(f"/Alice/players/{key}")
         assert response.status_code == 404, key
-        assert response.json == {"Message": f"No player was found for '{key}'."}
+        by = "id" if key == characters["_id"] else "name"
+        assert response.json == {"Message": f"No player with {by} '{key}'."}
 
 
 @pytest.mark.parametrize("name", ["register", "players", "password", "manage", "0"])

@@ -20,7 +20,7 @@ TOKENS = AccessTokens(["k" * 32], 300)
 @given(st.uuids(), st.uuids(), st.integers(0, 2**33))
 def test_every_access_token_is_masked(user, chain, now):
     token = TOKENS.issue(str(user), str(chain), now)
-    assert masked(f"No user was found for '{token}'.") == "No user was found for '***'."
+    assert masked(f"No user with name '{token}'.") == "No user with name '***'."
     # Cut off somewhere, it still says whose it is.
     assert masked(token[:100]) == "***"
 
@@ -55,7 +55,7 @@ def test_what_mongodb_would_not_store_is_masked():
             "Wyatt",
             "WyIsForMe",
         ),
-        "No user was found for 'Żółć'.",
+        "No user with name 'Żółć'.",
     ],
 )
 def test_names_and_ids_are_not(text):

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timezone
 from itertools import islice
 
-from app.demo.world import GIVEN_NAMES, STRIDE, World, player_name, user_name
+from app.demo.names import GIVEN_NAMES, STRIDE, player_name, user_name
+from app.demo.world import World
 from app.http.parser import load
 from app.keys import name_key
-from app.transfer.records import PlayerRecord, UserRecord
+from app.objects.domain import TIME, TYPES
+from app.transfer.records import ObjectRecord, PlayerRecord, UserRecord
 from app.users.domain import is_username
 
 NOW = datetime(2026, 5, 6, tzinfo=timezone.utc)
@@ -18,6 +21,7 @@ def test_the_same_numbers_make_the_same_world():
     assert list(one.players(50)) == list(other.players(50))
     assert list(one.users()) == list(other.users())
     assert list(one.bags(50)) == list(other.bags(50))
+    assert list(one.objects()) == list(other.objects())
 
 
 def test_more_players_are_added_to_the_same_ones():
@@ -53,6 +57,43 @@ def test_every_bag_that_a_player_carries_exists():
     assert carried == {bag["_id"] for bag in world.bags(200)}
 
 
+def test_every_id_of_the_world_has_a_name_in_its_catalogue():
+    world = World(20, NOW, "hash")
+    names = {(found["Type"], found["_id"]): found["Name"] for found in world.objects()}
+    assert all(names.values())
+    slots = [
+        slot
+        for holder in (*world.players(200), *world.bags(200))
+        for field in ("Inventory", "Bank", "Slots")
+        for slot in holder.get(field, {}).values()
+    ]
+    assert all(("item", slot["ItemId"]) in names for slot in slots)
+    for player in world.players(200):
+        assert names["class", player["ClassId"]] == player["ClassName"]
+        assert names["map", player["MapId"]] == player["MapName"]
+        assert all(("spell", spell) in names for spell in player["Spells"].values())
+        assert all(("playervariable", variable) in names for variable in player["Variables"])
+
+
+def test_the_catalogue_of_the_world_is_worth_a_look():
+    found = list(World(20, NOW, "hash").objects())
+    counts = Counter(record["Type"] for record in found)
+    assert counts["item"] > 200
+    assert set(counts) == {*TYPES, TIME}
+    assert len({record["_id"] for record in found}) == len(found)
+    limits = {record["_id"]: record.get("StackLimit", 10**6) for record in found}
+    assert {1, 100} < set(limits.values())
+
+
+def test_no_stack_of_the_world_is_higher_than_its_catalogue_allows():
+    world = World(20, NOW, "hash")
+    limits = {found["_id"]: found.get("StackLimit", 10**6) for found in world.objects()}
+    for holder in (*world.players(300), *world.bags(300)):
+        for field in ("Inventory", "Bank", "Slots"):
+            for slot in holder.get(field, {}).values():
+                assert slot["Quantity"] <= limits[slot["ItemId"]]
+
+
 def test_every_record_of_the_world_could_be_imported():
     world = World(20, NOW, "$argon2id$x")
     players, users = PlayerRecord(SIZES), UserRecord(SIZES)
@@ -66,3 +107,7 @@ def test_every_record_of_the_world_could_be_imported():
         record = users.record(dict(user))
         record["CreationDate"] = record["CreationDate"].isoformat()
         assert users.document(load(users, record), NOW, 0) == user
+    objects = ObjectRecord(SIZES)
+    for found in world.objects():
+        values = load(objects, objects.record(dict(found)), "include")
+        assert objects.document(values, NOW, 0) == found

@@ -15,7 +15,7 @@ from app.database import COLLECTIONS
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
 from tests.collection_plans import NAMES
-from tests.endpoint_table import BAG, ENTRY, ITEM, PLAYER, SELF, SPELL, USER, VARIABLE
+from tests.endpoint_table import BAG, ENTRY, ITEM, PLAYER, SELF, SPELL, USER, VARIABLE, catalogue
 from tests.factories import make_bag, make_entry, make_player, make_user
 from tests.system.leaks import Ask, Known, right_ask
 from tests.system.programs import serving
@@ -95,6 +95,7 @@ class WatchedService:
         given = {"Path": "Inventory.0", "Before": None, "After": holdings["0"]}
         self.db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given]))
         self.db.bags.insert_one(make_bag(_id=BAG))
+        self.db.objects.insert_many(catalogue())
 
     def sign_in(self, door):
         """Come as somebody who may open a door, and no more than that: managers see codes."""

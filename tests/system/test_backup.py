@@ -193,7 +193,7 @@ def test_what_a_killed_backup_left_goes_with_the_old_dumps(tmp_path):
 
 
 def test_an_export_restores_every_record_into_an_empty_database(tmp_path, quartermaster, seeded):
-    kinds = ("users", "players", "bags")
+    kinds = ("users", "players", "bags", "objects")
     before = contents(seeded[NAME], kinds)
     for kind in kinds:
         quartermaster("export", kind, tmp_path / kind)

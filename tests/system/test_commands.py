@@ -83,7 +83,7 @@ def test_a_wrong_call_ends_with_2_and_a_failure_with_1(quartermaster):
     assert quartermaster("import", "players", "no-such-file").exit_code == 2
     failed = quartermaster("api", "roles", "Nobody")
     assert failed.exit_code == 1
-    assert failed.stderr == "Error: No user was found for 'Nobody'.\n"
+    assert failed.stderr == "Error: No user with name 'Nobody'.\n"
 
 
 def test_a_database_that_is_away_is_a_sentence(quartermaster, monkeypatch):
@@ -157,7 +157,7 @@ def test_seeding_twice_makes_the_same_world_once(quartermaster, real_db):
     assert all(player["UserId"] in owners for player in players)
 
 
-@pytest.mark.parametrize("kind", ["users", "players", "bags"])
+@pytest.mark.parametrize("kind", ["users", "players", "bags", "objects"])
 def test_export_and_import_round_trip_to_the_same_documents(quartermaster, real_db, tmp_path, kind):
     quartermaster("seed", "--players", 60, "--users", 10)
     before = list(real_db[kind].find(sort=[("_id", 1)]))
@@ -173,6 +173,82 @@ def test_export_and_import_round_trip_to_the_same_documents(quartermaster, real_
     again = list(real_db[kind].find(sort=[("_id", 1)]))
     assert without_version(again) == without_version(before)
     assert again == after
+
+
+def test_objects_are_imported_with_all_of_their_fields(quartermaster, real_db, tmp_path):
+    item = {"Id": guid().upper(), "Type": "Item", "Name": "Arrow", "StackLimit": 20.0, "Own": [1]}
+    variable = {"Id": guid(), "Type": "servervariable", "Name": ""}
+    file = write(tmp_path / "f", item, variable, {"Id": guid(), "Type": "map", "Name": "Arena"})
+    assert quartermaster("import", "objects", file).output == "Imported 3 objects.\n"
+    stored = real_db.objects.find_one({"_id": item["Id"].lower()})
+    assert (stored["Type"], stored["NameKey"], stored["Own"]) == ("item", "arrow", [1])
+    exported = {record["Id"]: record for record in lines_of(quartermaster("export", "objects"))}
+    assert exported[item["Id"].lower()] == {**item, "Id": item["Id"].lower(), "Type": "item"}
+    assert exported[variable["Id"]]["Value"] == 0
+    entries = list(real_db.history.find({"Subject.Kind": "object"}))
+    assert {entry["Operation"] for entry in entries} == {"import"}
+    assert len(entries) == 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"Type": "weapon"}, "the field 'Type' must be one of animation, class, item"),
+        ({"Type": None}, "the field 'Type' must not be null"),
+        ({"Id": NIL}, "the field 'Id' must not be the all-zero guid"),
+        ({"Name": "x" * 256}, "the field 'Name' must be at most 255 printable characters"),
+        ({"Name": "a\nb"}, "the field 'Name' must be at most 255 printable characters"),
+        ({"StackLimit": 0}, "the field 'StackLimit' must be a number from 1 on, or null"),
+        ({"StackLimit": {"$numberLong": "0"}}, "the field 'StackLimit' must be a number from 1"),
+        ({"StackLimit": "20"}, "the field 'StackLimit' must be a number from 1 on, or null"),
+        ({"Type": "servervariable", "Value": 1.5}, "the field 'Value' must be a whole number or"),
+        ({"NameKey": "arrow"}, "the field 'NameKey' is a name that cannot be stored"),
+        ({"a.b": 1}, "the field 'a.b' is a name that cannot be stored"),
+        ({"Tiles": "x" * 262_144}, "it is longer than 262144 bytes"),
+    ],
+)
+def test_a_wrong_object_is_named_by_its_line_and_nothing_is_written(
+    quartermaster, real_db, tmp_path, fields, fault
+):
+    good = {"Id": guid(), "Type": "item", "Name": "Arrow"}
+    wrong = {"Id": guid(), "Type": "item", "Name": "Bow", **fields}
+    result = quartermaster("import", "objects", write(tmp_path / "f", good, wrong))
+    assert result.exit_code == 1
+    assert fault.lower() in result.output.lower()
+    assert result.output.startswith("Line 2: ")
+    assert real_db.objects.count_documents({}) == 0
+
+
+def test_an_import_leaves_bans_and_values_that_it_does_not_mention(
+    quartermaster, real_db, tmp_path
+):
+    banned = user(IsBanned=True, BanReason="Cheating", BannedUntil="2099-01-01T00:00:00Z")
+    variable = {"Id": guid(), "Type": "servervariable", "Name": "Rate", "Value": True}
+    for kind, record, mentioned in (
+        ("users", banned, ("IsBanned", "BanReason", "BannedUntil")),
+        ("objects", variable, ("Value",)),
+    ):
+        assert quartermaster("import", kind, write(tmp_path / "f", record)).exit_code == 0
+        stored = real_db[kind].find_one({"_id": record["Id"]})
+        silent = {name: value for name, value in record.items() if name not in mentioned}
+        silent["Name"] = f"{record['Name']}x"
+        assert quartermaster("import", kind, write(tmp_path / "f", silent)).exit_code == 0
+        after = real_db[kind].find_one({"_id": record["Id"]})
+        assert after["Name"] == silent["Name"]
+        assert {name: after[name] for name in mentioned} == {n: stored[n] for n in mentioned}
+    lifted = {**banned, "IsBanned": False}
+    quartermaster("import", "users", write(tmp_path / "f", lifted))
+    assert real_db.users.find_one({"_id": banned["Id"]})["IsBanned"] is False
+
+
+@pytest.mark.parametrize("depth", [100, 900])
+def test_a_record_that_is_nested_too_deep_is_named(quartermaster, tmp_path, depth):
+    deep = []
+    for _ in range(depth):
+        deep = [deep]
+    record = {"Id": guid(), "Type": "map", "Name": "Maze", "Deep": deep}
+    result = quartermaster("import", "objects", write(tmp_path / "f", record))
+    assert "Line 1: it is nested more than 80 levels deep." in result.output
 
 
 def without_version(documents):

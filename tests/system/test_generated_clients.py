@@ -68,7 +68,7 @@ main();
 OPENAPI_TS, TSC, NODE = (shutil.which(name) for name in ("openapi-ts", "tsc", "node"))
 BESIDE_PYTHON = str(Path(sys.executable).parent)
 # How many of the item the player has now, and why nobody else has any.
-SAID = r"[1-9]\d* No player was found for 'Nobody'\.\n"
+SAID = r"[1-9]\d* No player with name 'Nobody'\.\n"
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ from pymongo import monitoring
 import config
 from app import create_app
 from app.database import COLLECTIONS
-from app.demo.world import World, player_name
+from app.demo.names import player_name
+from app.demo.world import World
 from app.http.cursors import Cursors
 from app.keys import name_key, name_tails
 from app.players.domain import EMBEDDED
@@ -304,11 +305,58 @@ def warm(mongodb_uri, large_app):
             MONGODB_URI=mongodb_uri,
             MONGODB_DATABASE="large",
             AUTH_CACHE_SECONDS=60.0,
+            CATALOGUE_CACHE_SECONDS=3600.0,
             ACCESS_TOKEN_SECONDS=3600,
         )
         app = create_app(settings)
     client, headers = app.test_client(), factories.World(app).headers()
-    give = {"itemid": guid(), "quantity": 1}
+    give = {"itemid": ITEM, "quantity": 1}
     client.post(f"/api/v1/players/{player_name(7)}/items/give", json=give, headers=headers)
     yield sent, client, headers
     service(app, Storage).close()
+
+
+OBJECTS = 100_000
+
+
+@pytest.fixture(scope="module")
+def catalogue(large_app):
+    """A large catalogue: of each name there are a few, and one item in five has another type."""
+    db = service(large_app, Storage).db
+    made = (
+        factories.make_object(
+            Id=numbered_guid(number),
+            Type="item" if number % 5 else "npc",
+            Name=f"Thing {number // 3}",
+        )
+        for number in range(OBJECTS)
+    )
+    for _ in bulk.add_missing(db.objects, made):
+        pass
+    return db
+
+
+@pytest.mark.parametrize(
+    ("method", "query", "most_keys"),
+    [
+        ("GET", "?pageSize=50", 110),
+        ("GET", "?pageSize=50&search=thing+16666", 400),
+        ("POST", "", 20),
+    ],
+)
+def test_the_catalogue_is_read_by_its_indexes(large_app, catalogue, method, query, most_keys):
+    client, headers = large_app.test_client(), factories.World(large_app).headers()
+    path = f"/api/v1/gameobjects/item{query}"
+    client.open(path, method=method, headers=headers)
+    catalogue.command("profile", 0)
+    catalogue.drop_collection("system.profile")
+    catalogue.command("profile", 2)
+    answer = client.open(path, method=method, headers=headers)
+    catalogue.command("profile", 0)
+    assert answer.status_code == 200
+    found = list(catalogue["system.profile"].find({"ns": "large.objects", "op": "query"}))
+    assert found
+    for command in found:
+        assert "COLLSCAN" not in command["planSummary"]
+        assert command["keysExamined"] <= most_keys, command
+        assert command["docsExamined"] <= 60

@@ -181,7 +181,7 @@ def test_what_is_refused_is_told_and_not_repeated_and_the_rest_is_given(server, 
         result = tool(proxy, "give", file)
     assert result.returncode == 1
     assert result.stdout.splitlines() == [
-        "line 2, Nobody: No player was found for 'Nobody'.",
+        "line 2, Nobody: No player with name 'Nobody'.",
         f"line 6, {full['Name']}: {refusal(server, full, item)}",
         f"line 15, {crowd[0]['Name']}: The field 'itemid' must be a guid.",
         "11 given, 0 given before, 3 refused.",

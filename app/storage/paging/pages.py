@@ -42,10 +42,29 @@ class Pages:
             return Page(total, self._part(window, order, fields, {}))
         return self._chosen(total, window, order, fields, {}, order.held_by)
 
-    def filtered(self, window: Window, order: Order, fields: Fields, where: Document) -> Page:
+    def filtered(
+        self,
+        window: Window,
+        order: Order,
+        fields: Fields,
+        where: Document,
+        index: str | None = None,
+    ) -> Page:
         """Return one page of the documents that match a filter."""
-        values = self._part(window, order, fields, where)
+        values = self._part(window, order, fields, where, index)
         return Page(self._collection.count_documents(where), values)
+
+    def walk(
+        self,
+        window: Window,
+        order: Order,
+        fields: Fields,
+        where: Document,
+        index: str,
+        list_name: str,
+    ) -> Page:
+        """Return the next page of the documents that match a filter, without their number."""
+        return self._chosen(0, window, order, fields, where, index, list_name)
 
     def search(self, window: Window, order: Order, fields: Fields, text: str) -> Page:
         """Return one page of the documents whose name holds a text, both as name keys."""
@@ -113,7 +132,7 @@ class Pages:
         self, window: Window, order: Order, where: Document, index: str, list_name: str
     ) -> list[Document]:
         """Return the keys of the page; in a walk one more, to see whether there is a next."""
-        fields = {**dict.fromkeys(order.names, 1), "_id": 0}
+        fields = {"_id": 0, **dict.fromkeys(order.names, 1)}
         limits = (window.start, window.limit) if window.after is None else (0, window.limit + 1)
         if window.after:
             ranges = order.after(window.after, list_name)

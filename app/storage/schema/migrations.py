@@ -16,7 +16,7 @@ from pymongo.database import Database
 from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
 from app.errors import QuartermasterError
-from app.keys import email_key, name_key, name_tails
+from app.keys import NAME_LENGTH, email_key, name_key, name_tails, parse_guid
 from app.storage import password_costs
 from app.storage.bulk import batches
 from app.storage.errors import has_only_duplicate_keys
@@ -30,6 +30,10 @@ VERSIONS = "schema"
 SCHEMA_VERSIONS = CollectionPlan(VERSIONS, object_shape({"_id": TEXT, "SchemaVersion": COUNT}))
 ONLY = {"_id": "schema"}
 INDEX_NOT_FOUND = 27
+# NamespaceNotFound and NamespaceExists.
+RENAMED_BEFORE = (26, 48)
+# Nothing is lost: what the game kept there stays under this name, until the operator drops it.
+FORMER_ITEMS = "items_before_objects"
 
 
 class DatabaseTooNew(QuartermasterError):
@@ -102,6 +106,34 @@ def begin_history(db: Database[Document]) -> None:
         _complete(db[kind], "Journal", [])
 
 
+def move_items_into_objects(db: Database[Document]) -> None:
+    """Move the items of a game, of which stack limits were known, into the catalogue."""
+    _rename(db, "items", FORMER_ITEMS)
+    for batch in batches(db[FORMER_ITEMS].find({})):
+        found = [(parse_guid(str(item["_id"])), item) for item in batch]
+        moved = [_as_object(id_, item) for id_, item in found if id_]
+        inserts = [UpdateOne({"_id": o["_id"]}, {"$setOnInsert": o}, upsert=True) for o in moved]
+        _write(db["objects"], inserts)
+
+
+def _rename(db: Database[Document], name: str, new: str) -> None:
+    """Rename a collection, if it is there, and no other has the new name."""
+    if name in db.list_collection_names():
+        try:
+            db[name].rename(new)
+        except OperationFailure as error:
+            if error.code not in RENAMED_BEFORE:  # by another process, or in an earlier attempt
+                raise
+
+
+def _as_object(id_: str, item: Document) -> Document:
+    name = item.get("Name")
+    name = name[:NAME_LENGTH] if isinstance(name, str) else ""
+    own = {"_id": id_, "Type": "item", "Name": name, "NameKey": name_key(name)}
+    derived = {"NameTails": name_tails(name_key(name)), "Version": 0, "Journal": []}
+    return {**item, **own, **derived}
+
+
 STEPS: list[Step] = [
     search_names_by_tails,
     add_journals,
@@ -110,6 +142,7 @@ STEPS: list[Step] = [
     key_addresses_by_idna_2008,
     rename_credentials_to_password_version,
     begin_history,
+    move_items_into_objects,
 ]
 # A change of a validator or an index is a step as well, even one that does nothing: by the number,
 # an older program knows that the database is no longer for it.

@@ -43,16 +43,17 @@ def object_shape(
     return {"bsonType": "object", "required": list(required), "properties": properties}
 
 
-def changeable(required: Mapping[str, Shape]) -> Document:
+def changeable(
+    required: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None
+) -> Document:
     """Return the shape of a document that the compare-and-swap changes.
 
-    The others appear with the first change. Their type is left open: the next change overwrites
-    whatever is stored there.
+    Some of its fields appear with the first change. Their type is left open: the next change
+    overwrites whatever is stored there.
     """
     kept = {"Version": COUNT, "Journal": {"bsonType": "array", "maxItems": JOURNAL_LENGTH}}
-    return object_shape(
-        {**required, **kept}, {name: {} for name in SWAP_FIELDS if name not in kept}
-    )
+    appearing: Document = {name: {} for name in SWAP_FIELDS if name not in kept}
+    return object_shape({**required, **kept}, {**appearing, **(optional or {})})
 
 
 # The fields of a document that is found by its name.

@@ -1,0 +1,144 @@
+"""QM_COMPATIBILITY=intersect: answers as public clients of the Intersect Engine read them.
+
+They rely on more than the contract has. All that this setting changes is here and in the table of
+docs/compatibility.rst: what is added to answers below, and how bodies are read in
+app/http/parser.py. Without it, no line of this runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+import orjson
+from flask import Flask, Response
+
+from app.http.context import current
+from app.http.json import json_response
+from app.objects.store import Objects
+from app.penalties import BAN, is_in_force
+from app.players.store import Players
+from app.types import Document
+from app.users.store import Users
+
+INTERSECT = "intersect"
+# What these clients show as "never", where null would crash them.
+NEVER = "0001-01-01T00:00:00Z"
+
+objects = current(Objects)
+players = current(Players)
+users = current(Users)
+
+Complete = Callable[[Any], Any]
+
+
+def apply(app: Flask) -> None:
+    """Have the views complete their answers for these clients."""
+    for endpoint, complete in COMPLETED.items():
+        app.view_functions[endpoint] = _completed(app.view_functions[endpoint], complete)
+
+
+def _completed(view: Callable[..., Any], complete: Complete) -> Callable[..., Any]:
+    @functools.wraps(view)
+    def completed(**path: Any) -> Response:
+        response = cast(Response, view(**path))
+        answer = json_response(complete(orjson.loads(response.get_data())), response.status_code)
+        for name, value in response.headers:
+            if name not in ("Content-Type", "Content-Length"):
+                answer.headers[name] = value
+        return answer
+
+    return completed
+
+
+def _player(player: Document) -> Document:
+    return {
+        "Dead": _health(player, "Vitals") <= 0 < _health(player, "MaxVitals"),
+        **player,
+        "LastOnline": player.get("LastOnline") or NEVER,
+    }
+
+
+def _health(player: Document, field: str) -> float:
+    """Return the first of some vitals; 0 where a game has stored something else."""
+    vitals = player.get(field)
+    health = vitals[0] if isinstance(vitals, list) and vitals else 0
+    return health if isinstance(health, int | float) else 0
+
+
+def _players(records: Iterable[Document]) -> list[Document]:
+    return [_player(record) for record in records]
+
+
+def _users(records: Iterable[Document]) -> list[Document]:
+    records = list(records)
+    ids = [record["Id"] for record in records]
+    played = players.play_times(ids)
+    accounts = users.get_many(ids, *BAN, "CreationDate")
+    now = users.now()
+    return [
+        {
+            **record,
+            "RegistrationDate": account.get("CreationDate") or NEVER,
+            "PlayTimeSeconds": played[record["Id"]],
+            "IsBanned": (banned := is_in_force(account, BAN, now)),
+            "BanReason": account.get(BAN.reason) if banned else None,
+        }
+        for record in records
+        for account in (accounts.get(record["Id"], {}),)
+    ]
+
+
+def _slots(slots: list[Document]) -> list[Document]:
+    names = objects.names_of(slot["ItemId"] for slot in slots)
+    return [{**slot, "ItemName": names.get(slot["ItemId"], "")} for slot in slots]
+
+
+def _items(answer: Document) -> Document:
+    named = _slots([*answer["inventory"], *answer["bank"]])
+    end = len(answer["inventory"])
+    return {"inventory": named[:end], "bank": named[end:]}
+
+
+def _bag(bag: Document) -> Document:
+    return {**bag, "Slots": _slots(bag["Slots"])}
+
+
+def _paged(complete: Callable[[list[Document]], list[Document]]) -> Complete:
+    def page(answer: Document) -> Document:
+        return {"Sort": [], "Extra": None, **answer, "Values": complete(answer["Values"])}
+
+    return page
+
+
+def _legacy(complete: Callable[[list[Document]], list[Document]]) -> Complete:
+    return lambda answer: {**answer, "entries": complete(answer["entries"])}
+
+
+def _one(complete: Callable[[list[Document]], list[Document]]) -> Complete:
+    return lambda record: complete([record])[0]
+
+
+# What completes the answer of each view.
+COMPLETED: dict[str, Complete] = {
+    "Players.list_players": _paged(_players),
+    "Players.rank_players": _paged(_players),
+    "Players.list_online_players": _legacy(_players),
+    "Players.list_online_players_by_page": _paged(_players),
+    "Players.list_players_by_body": _legacy(_players),
+    "Players.get_player": _player,
+    "Users.list_characters": _players,
+    "Users.get_character": _player,
+    "Users.list_users": _paged(_users),
+    "Users.list_users_by_body": _legacy(_users),
+    "Users.get_user": _one(_users),
+    "Users.change_email": _one(_users),
+    "Users.manage_email": _one(_users),
+    "Items.get_items": _items,
+    "Items.get_inventory": _slots,
+    "Items.get_bank": _slots,
+    "Items.get_bag": _bag,
+    "Logs.list_user_activity": _paged(list),
+    "Logs.list_player_activity": _paged(list),
+}

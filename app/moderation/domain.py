@@ -1,0 +1,62 @@
+"""Banning and muting: what becomes of an account, and who may do it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from datetime import datetime, timedelta
+
+from app.auth.roles import Role, roles_of
+from app.changes import Change
+from app.errors import RoleMissing
+from app.penalties import BAN, MUTE, Penalty, end_of, is_in_force
+from app.types import Document
+
+BY_ADDRESS = "BanByAddress"
+# What is read of an account for a change.
+READS = (*BAN, *MUTE, BY_ADDRESS, "Power", "PasswordVersion")
+
+
+def impose(
+    user: Document,
+    *,
+    penalty: Penalty,
+    days: int,
+    reason: str | None,
+    by: str,
+    by_address: bool,
+    roles: Set[Role],
+    now: datetime,
+) -> Change:
+    """Impose a penalty for some days. A ban makes all tokens of the account void."""
+    if Role.USERS_MANAGE in roles_of(user["Power"]) and Role.USERS_MANAGE not in roles:
+        # Otherwise the least of the tools could lock all administrators out.
+        raise RoleMissing(Role.USERS_MANAGE.value)
+    fields = {
+        penalty.flag: True,
+        penalty.reason: reason,
+        penalty.until: now + timedelta(days=days),
+        penalty.by: by,
+    }
+    if penalty is BAN:
+        fields |= {BY_ADDRESS: by_address, "PasswordVersion": user["PasswordVersion"] + 1}
+    return Change(fields, None)
+
+
+def lift(user: Document, *, penalty: Penalty) -> Change:
+    """End a penalty; nothing changes where there is none."""
+    if not user.get(penalty.flag):
+        return Change({}, None)
+    fields = {penalty.flag: False, penalty.reason: None, penalty.until: None, penalty.by: None}
+    return Change({**fields, BY_ADDRESS: False} if penalty is BAN else fields, None)
+
+
+def served(user: Document, now: datetime) -> Document:
+    """Return which penalties of an account are in force."""
+    record: Document = {}
+    for penalty in (BAN, MUTE):
+        counts = is_in_force(user, penalty, now)
+        record[penalty.flag] = counts
+        record[penalty.reason] = user.get(penalty.reason) if counts else None
+        record[penalty.until] = end_of(user, penalty) if counts else None
+        record[penalty.by] = user.get(penalty.by) if counts else None
+    return {**record, BY_ADDRESS: record[BAN.flag] and user.get(BY_ADDRESS) is True}

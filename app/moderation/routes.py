@@ -1,0 +1,215 @@
+"""Banning and muting accounts, by the name of the user or of one of its characters."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from flask import Response
+
+from app.auth import guard
+from app.auth.callers import Callers
+from app.auth.roles import Role
+from app.errors import NotFound, RoleMissing
+from app.http.api import Blueprint
+from app.http.context import current
+from app.http.intents import intent, intent_because
+from app.http.json import json_response
+from app.http.masking import masked
+from app.keys import NIL, Lookup
+from app.moderation.domain import READS, impose, lift, served
+from app.moderation.schemas import ModerationSchema, PenaltyArgs
+from app.openapi.examples import PLAYER, USER
+from app.penalties import BAN, MUTE, Penalty
+from app.players.store import Players
+from app.users.schemas import MessageSchema
+from app.users.store import Users
+
+of_users = Blueprint("UserModeration", __name__, url_prefix="/api/v1/users", group="Users")
+of_players = Blueprint("PlayerModeration", __name__, url_prefix="/api/v1/players", group="Players")
+
+callers = current(Callers)
+players = current(Players)
+users = current(Users)
+
+query = guard.required(Role.USERS_QUERY)
+higher = RoleMissing(Role.USERS_MANAGE.value)
+
+
+@of_users.route("/<lookup:key>/moderation")
+@query
+@of_users.documents_response(200, ModerationSchema)
+def get_moderation(key: Lookup) -> Response:
+    """Get whether a user is banned or muted
+
+    Until when, by whom and why. A penalty that is over is no longer told here, but in history.
+    """
+    return json_response(served(users.get(key, *READS), users.now()))
+
+
+@of_users.route("/<lookup:key>/admin/ban", methods=["POST"])
+@query
+@of_users.arguments(PenaltyArgs())
+@of_users.documents_response(200, MessageSchema, example={"Message": f"{USER} has been banned!"})
+@of_users.refuses(higher)
+@of_users.recorded
+def ban_user(args: dict[str, Any], key: Lookup) -> Response:
+    """Ban a user
+
+    A banned account gets no token, and those that it has end. An account with the role
+    `users.manage` is banned only by a caller who has it too.
+    """
+    name, account = users.get(key, "Name")["Name"], key
+    imposed("ban", BAN, account, args)
+    return json_response({"Message": f"{name} has been banned!"})
+
+
+@of_users.route("/<lookup:key>/admin/unban", methods=["POST"])
+@query
+@of_users.documents_response(200, MessageSchema, example={"Message": f"{USER} has been unbanned!"})
+@of_users.recorded
+def unban_user(key: Lookup) -> Response:
+    """Unban a user
+
+    Before its time is over. Nothing changes where there is no ban.
+    """
+    name, account = users.get(key, "Name")["Name"], key
+    lifted("unban", BAN, account)
+    return json_response({"Message": f"{name} has been unbanned!"})
+
+
+@of_users.route("/<lookup:key>/admin/mute", methods=["POST"])
+@query
+@of_users.arguments(PenaltyArgs())
+@of_users.documents_response(200, MessageSchema, example={"Message": f"{USER} has been muted!"})
+@of_users.refuses(higher)
+@of_users.recorded
+def mute_user(args: dict[str, Any], key: Lookup) -> Response:
+    """Mute a user
+
+    The game keeps a muted account from speaking. An account with the role `users.manage` is muted
+    only by a caller who has it too.
+    """
+    name, account = users.get(key, "Name")["Name"], key
+    imposed("mute", MUTE, account, args)
+    return json_response({"Message": f"{name} has been muted!"})
+
+
+@of_users.route("/<lookup:key>/admin/unmute", methods=["POST"])
+@query
+@of_users.documents_response(200, MessageSchema, example={"Message": f"{USER} has been unmuted!"})
+@of_users.recorded
+def unmute_user(key: Lookup) -> Response:
+    """Unmute a user
+
+    Before its time is over. Nothing changes where there is no mute.
+    """
+    name, account = users.get(key, "Name")["Name"], key
+    lifted("unmute", MUTE, account)
+    return json_response({"Message": f"{name} has been unmuted!"})
+
+
+@of_players.route("/<player:key>/admin/ban", methods=["POST"])
+@guard.required()
+@of_players.arguments(PenaltyArgs())
+@of_players.documents_response(
+    200, MessageSchema, example={"Message": f"{PLAYER} has been banned!"}
+)
+@of_players.refuses(higher)
+@of_players.recorded
+def ban_player(args: dict[str, Any], key: Lookup) -> Response:
+    """Ban the user of a player
+
+    A banned account gets no token, and those that it has end. An account with the role
+    `users.manage` is banned only by a caller who has it too.
+    """
+    name, account = account_of(key)
+    imposed("ban", BAN, account, args)
+    return json_response({"Message": f"{name} has been banned!"})
+
+
+@of_players.route("/<player:key>/admin/unban", methods=["POST"])
+@guard.required()
+@of_players.documents_response(
+    200, MessageSchema, example={"Message": f"{PLAYER} has been unbanned!"}
+)
+@of_players.recorded
+def unban_player(key: Lookup) -> Response:
+    """Unban the user of a player
+
+    Before its time is over. Nothing changes where there is no ban.
+    """
+    name, account = account_of(key)
+    lifted("unban", BAN, account)
+    return json_response({"Message": f"{name} has been unbanned!"})
+
+
+@of_players.route("/<player:key>/admin/mute", methods=["POST"])
+@guard.required()
+@of_players.arguments(PenaltyArgs())
+@of_players.documents_response(200, MessageSchema, example={"Message": f"{PLAYER} has been muted!"})
+@of_players.refuses(higher)
+@of_players.recorded
+def mute_player(args: dict[str, Any], key: Lookup) -> Response:
+    """Mute the user of a player
+
+    The game keeps a muted account from speaking. An account with the role `users.manage` is muted
+    only by a caller who has it too.
+    """
+    name, account = account_of(key)
+    imposed("mute", MUTE, account, args)
+    return json_response({"Message": f"{name} has been muted!"})
+
+
+@of_players.route("/<player:key>/admin/unmute", methods=["POST"])
+@guard.required()
+@of_players.documents_response(
+    200, MessageSchema, example={"Message": f"{PLAYER} has been unmuted!"}
+)
+@of_players.recorded
+def unmute_player(key: Lookup) -> Response:
+    """Unmute the user of a player
+
+    Before its time is over. Nothing changes where there is no mute.
+    """
+    name, account = account_of(key)
+    lifted("unmute", MUTE, account)
+    return json_response({"Message": f"{name} has been unmuted!"})
+
+
+def account_of(player: Lookup) -> tuple[str, Lookup]:
+    """Return the name of a player, and the key of the account that plays it."""
+    found = players.identity(player)
+    if found.user_id is None:
+        raise NotFound("user", NIL)
+    return found.name, Lookup.parse(found.user_id)
+
+
+def imposed(operation: str, penalty: Penalty, account: Lookup, args: dict[str, Any]) -> None:
+    """Impose a penalty on an account, with an entry in history."""
+    caller = guard.caller()
+    # What is kept for long and shown to many must hold no token.
+    why = masked(args["reason"].strip()) or None
+    by = masked(args["moderator"].strip()) or caller.name
+    rule = partial(
+        impose,
+        penalty=penalty,
+        days=args["duration"],
+        reason=why,
+        by=by,
+        by_address=args["ip"],
+        roles=caller.roles,
+        now=users.now(),
+    )
+    told = {"Duration": args["duration"], "Moderator": by, "Ip": args["ip"]}
+    meant = intent_because(operation, why, **told)
+    if penalty is BAN:
+        users.change_and_sweep(account, READS, rule, meant)
+        callers.forget()
+    else:
+        users.change(account, READS, rule, meant)
+
+
+def lifted(operation: str, penalty: Penalty, account: Lookup) -> None:
+    """End a penalty of an account, with an entry in history if there was one."""
+    users.change(account, READS, partial(lift, penalty=penalty), intent(operation))

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from marshmallow import INCLUDE, fields
+
+from app.http.api import Schema
+from app.http.fields import Guid, List, QueryInteger, Text
+from app.http.lists import CURSOR, LegacyPageSchema, SearchText
+from app.openapi.examples import ITEM
+
+PAGE_SIZE = 50
+NAMES = {
+    "type": "object",
+    "additionalProperties": {"type": "string"},
+    "example": {ITEM: "Health Potion"},
+}
+
+
+class GameObjectSchema(Schema):
+    """An object of the catalogue. What else the game stores on one is served as well."""
+
+    class Meta:
+        unknown = INCLUDE
+
+    Id = Guid(example=ITEM)
+    Type = Text(example="item")
+    Name = Text(example="Health Potion")
+
+
+class GameTimeSchema(Schema):
+    """The game's clock, with whatever the game says of it."""
+
+    class Meta:
+        unknown = INCLUDE
+
+    Id = Guid(example="5a1c6d0e-2f0b-4c5d-9b7a-3f1f3f0a9c21")
+    Name = Text(example="Time")
+
+
+class GameObjectEntrySchema(Schema):
+    """An object under its id."""
+
+    Key = Guid(example=ITEM)
+    Value = fields.Nested(GameObjectSchema)
+
+
+class LegacyGameObjectPageSchema(LegacyPageSchema):
+    """A page of objects in the former envelope."""
+
+    entries = List(fields.Nested(GameObjectEntrySchema))
+
+
+class GameObjectPageSchema(Schema):
+    """Some objects of a type, by name."""
+
+    Values = List(fields.Nested(GameObjectSchema))
+    Next = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="What to give as `after` next; null at the end.",
+    )
+
+
+class GameObjectListArgs(Schema):
+    """The query of a list of objects."""
+
+    search = SearchText()
+    pageSize = QueryInteger(
+        1,
+        load_default=PAGE_SIZE,
+        description="Objects of a page. More than the most that is set (100) is served as that.",
+    )
+    after = Text(
+        load_default="",
+        metadata={"pattern": CURSOR},
+        description="The Next of the answer before, with the same search.",
+    )

@@ -1,0 +1,104 @@
+"""The catalogue in MongoDB: all objects of a game in one collection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from app.changes import Applied, Intent, Rule
+from app.errors import NotFound
+from app.objects.domain import RECORD, SHAPE, SUBJECT, TIME, NoTime, served
+from app.paging import Page, Window
+from app.storage.client import Storage
+from app.storage.journal import UNMOVED
+from app.storage.paging.orders import Order
+from app.storage.paging.pages import NAME_TAILS, Pages
+from app.storage.schema.plan import CollectionPlan, index
+from app.types import Document
+
+# Names are not unique: the id makes the order total.
+BY_NAME = Order("name", [("NameKey", 1), ("_id", 1)])
+OBJECTS = CollectionPlan(
+    SUBJECT.collection,
+    SHAPE,
+    (
+        UNMOVED,
+        index("name", "Type", "NameKey", "_id"),
+        index(NAME_TAILS, "Type", "NameTails", "NameKey", "_id"),
+    ),
+)
+
+
+class Objects:
+    """The objects of one application."""
+
+    def __init__(self, storage: Storage, total_seconds: float) -> None:
+        self._objects = storage.db[OBJECTS.name]
+        self._swapper = storage.swapper(SUBJECT)
+        self._pages = Pages(self._objects, total_seconds)
+
+    def get(self, type_: str, id_: str) -> Document:
+        """Return the record of an object."""
+        found = self._objects.find_one({"_id": id_, "Type": type_}, RECORD)
+        if found is None:
+            raise NotFound(type_, id_)
+        return served(found)
+
+    def get_time(self) -> Document:
+        """Return the game's clock."""
+        found = self._objects.find_one({"Type": TIME}, RECORD, sort=BY_NAME.sort)
+        if found is None:
+            raise NoTime
+        return served(found)
+
+    def names(self, type_: str) -> dict[str, str]:
+        """Return the names of all objects of a type by id, in the order of names."""
+        found = self._objects.find({"Type": type_}, ["Name"], sort=BY_NAME.sort)
+        return {document["_id"]: document.get("Name", "") for document in found}
+
+    def names_of(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return the names of some objects by id."""
+        found = self._objects.find({"_id": {"$in": list(set(ids))}}, ["Name"])
+        return {document["_id"]: document.get("Name", "") for document in found}
+
+    def list(self, type_: str, window: Window) -> Page:
+        """Return a page of the objects of a type, by name."""
+        of_type = {"Type": type_}
+        return _served(self._pages.filtered(window, BY_NAME, RECORD, of_type, BY_NAME.held_by))
+
+    def walk(self, type_: str, window: Window, search: str | None) -> Page:
+        """Return the next page of the objects of a type, or of those whose name holds a text."""
+        where: Document = {"Type": {"$eq": type_}}
+        held_by = BY_NAME.held_by
+        if search:
+            where["NameTails"] = {"$regex": f"^{re.escape(search)}"}
+            held_by = NAME_TAILS
+        walked = f"{type_} {search or ''}"
+        return _served(self._pages.walk(window, BY_NAME, RECORD, where, held_by, walked))
+
+    def change(
+        self, type_: str, id_: str, reads: tuple[str, ...], rule: Rule, intent: Intent
+    ) -> Applied:
+        """Apply a rule to these fields of an object, exactly once."""
+        try:
+            return self._swapper.swap({"_id": id_, "Type": type_}, reads, rule, intent)
+        except NotFound as error:
+            raise _asked_for(error, type_, id_) from None
+
+    def preview(
+        self, type_: str, id_: str, reads: tuple[str, ...], rule: Rule, intent: Intent
+    ) -> Document:
+        """Return the entry that a change of an object would have, without changing anything."""
+        try:
+            return self._swapper.preview({"_id": id_, "Type": type_}, reads, rule, intent)
+        except NotFound as error:
+            raise _asked_for(error, type_, id_) from None
+
+
+def _asked_for(error: NotFound, type_: str, id_: str) -> NotFound:
+    """Return the error with the type that was asked for; an entry to undo has its own."""
+    return NotFound(type_, id_) if error.kind == SUBJECT.name else error
+
+
+def _served(page: Page) -> Page:
+    return page._replace(values=[served(found) for found in page.values])

@@ -1,0 +1,198 @@
+"""QM_COMPATIBILITY=intersect, and the sessions of public clients with and without it."""
+
+from __future__ import annotations
+
+import pytest
+
+import config
+from app.auth.roles import Role
+from app.auth.tokens import AccessTokens
+from app.oauth.store import RefreshTokens
+from tests.applications import service
+from tests.factories import NOW, numbered_guid, sha256
+from tests.public_clients import ADDED, SESSIONS
+
+POTION, ARENA, RATE = map(numbered_guid, range(1, 4))
+NIL = "00000000-0000-0000-0000-000000000000"
+
+
+@pytest.fixture(params=["", "intersect"], ids=["strict", "intersect"])
+def mode(request):
+    return request.param
+
+
+@pytest.fixture
+def settings(backend_uri, data_dir, mode):
+    return config.load(
+        {"QM_ENV": "testing"},
+        MONGODB_URI=backend_uri,
+        DATA_DIR=str(data_dir),
+        COMPATIBILITY=mode,
+    )
+
+
+@pytest.fixture
+def values(world):
+    """A small game, and the values of the sessions' steps."""
+    caller = world.add_user("secret", roles=tuple(Role), Name="shop")
+    user = world.add_user("secret", Name="Alice")
+    player = world.add_player(
+        **{"Name": "Hero", "UserId": user["_id"], "Vitals": [10, 5], "MaxVitals": [20, 10]},
+        Inventory={"0": {"ItemId": POTION, "Quantity": 3}},
+        Variables={RATE: 1},
+        PlayTimeSeconds=3600,
+    )
+    about = {"Icon": "potion.png", "Description": "Heals.", "ItemType": 2}
+    world.add_object(Id=POTION, Name="Potion", **about)
+    world.add_object(Id=ARENA, Type="map", Name="Arena")
+    world.add_object(Id=RATE, Type="servervariable", Name="Rate", Value=100)
+    world.add_object(Type="time", Name="Time")
+    return {
+        **{"caller": "shop", "password": sha256("secret"), "PASSWORD": sha256("secret").upper()},
+        **{"user": "Alice", "user_id": user["_id"], "player": "Hero", "player_id": player["_id"]},
+        **{"item": POTION, "map": ARENA, "variable": RATE, "_caller_id": caller["_id"]},
+    }
+
+
+def filled(value, values):
+    """Return a step's path, body or expectation with the values of this game."""
+    if isinstance(value, dict):
+        return {filled(name, values): filled(part, values) for name, part in value.items()}
+    return value.format(**values) if isinstance(value, str) else value
+
+
+def read(answer, path):
+    """Return what a client finds at a path of an answer, such as Values.0.Name."""
+    for part in path.split("."):
+        answer = answer[int(part)] if isinstance(answer, list) else answer[part]
+    return answer
+
+
+def assert_read(answer, path, expected):
+    found = read(answer, path)
+    if isinstance(expected, type):
+        assert isinstance(found, expected), (path, found)
+        assert found is not None, path
+    else:
+        assert found == expected, path
+
+
+class Session:
+    """A public client: it keeps a token, and sends what it always sends."""
+
+    def __init__(self, client, values, expired):
+        self._client, self._values, self._expired = client, dict(values), expired
+        self._headers = {}
+
+    def sign_in(self):
+        body = {"grant_type": "password", "username": "shop", "password": self._values["password"]}
+        self._keep(self._client.post("/api/oauth/token", json=body).json)
+
+    def take(self, step):
+        body = filled(step.body, self._values)
+        sent = {"data": body} if step.is_form else {"json": body} if body is not None else {}
+        if step.method == "GET":
+            # Some send a Content-Type with every request.
+            sent = {"content_type": "application/json"}
+        headers = self._expired if step.is_expired else self._headers
+        path = filled(step.path, self._values)
+        answer = self._client.open(path, method=step.method, headers=headers, **sent)
+        if "access_token" in (answer.json or {}):
+            self._keep(answer.json)
+        return answer
+
+    def _keep(self, tokens):
+        self._headers = {"Authorization": f"Bearer {tokens['access_token']}"}
+        self._values["refresh"] = tokens["refresh_token"]
+
+
+@pytest.fixture
+def session(app, client, values):
+    tokens = service(app, AccessTokens)
+    chain = service(app, RefreshTokens).issue(values["_caller_id"], 0).chain
+    long_ago = int(tokens.now()) - 10 * tokens.lifetime
+    expired = tokens.issue(values["_caller_id"], chain, long_ago)
+    session = Session(client, values, {"Authorization": f"Bearer {expired}"})
+    session.sign_in()
+    return session
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_the_session_of_a_public_client(session, values, mode, name):
+    for step in SESSIONS[name]:
+        answer = session.take(step)
+        is_read = mode == "intersect" or step.strict == 200
+        expected = step.status if is_read else step.strict
+        assert answer.status_code == expected, (step, answer.json)
+        for path, wanted in filled(step.reads, values).items() if is_read else ():
+            if mode == "intersect" or path.rpartition(".")[2] not in ADDED:
+                assert_read(answer.json, path, wanted)
+
+
+@pytest.fixture
+def get(client, session):
+    return lambda path: client.get(f"/api/v1{path}", headers=session._headers).json
+
+
+@pytest.mark.parametrize("mode", ["intersect"], indirect=True)
+def test_users_have_what_the_contract_has_not(get, world, values):
+    world.add_player(UserId=values["user_id"], PlayTimeSeconds=60)
+    record = get("/users/Alice")
+    assert record["RegistrationDate"] == NOW.strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert (record["PlayTimeSeconds"], record["IsBanned"], record["BanReason"]) == (
+        *(3660, False, None),
+    )
+    listed = get("/users?pageSize=10")
+    assert [user["PlayTimeSeconds"] for user in listed["Values"]] == [3660, 0]
+    assert (listed["Sort"], listed["Extra"]) == ([], None)
+
+
+@pytest.mark.parametrize("mode", ["intersect"], indirect=True)
+def test_a_date_stands_where_null_would_crash(get, world):
+    world.add_player(Name="Ghost", Vitals=[0, 1], MaxVitals=[9, 9])
+    ghost = get("/players/Ghost")
+    assert (ghost["LastOnline"], ghost["Dead"]) == ("0001-01-01T00:00:00Z", True)
+    world.add_player(Name="Odd")
+    for odd in ([None], ["x"], "x", {"0": 1}, 5, []):
+        world.db.players.update_one(
+            {"Name": "Odd"}, {"$set": {"Vitals": odd}}, bypass_document_validation=True
+        )
+        assert get("/players/Odd")["Dead"] is False
+    world.add_player(Name="Own", Dead=True, Vitals=[5, 5], LastOnline=NOW)
+    own = get("/players/Own")
+    assert (own["LastOnline"], own["Dead"]) == (NOW.strftime("%Y-%m-%dT%H:%M:%SZ"), True)
+
+
+@pytest.mark.parametrize("mode", ["intersect"], indirect=True)
+def test_slots_have_the_names_of_their_items(get, world):
+    items = get("/players/Hero/items")
+    assert [slot["ItemName"] for slot in items["inventory"][:2]] == ["Potion", ""]
+    assert {slot["ItemName"] for slot in items["bank"]} == {""}
+
+
+@pytest.mark.parametrize("mode", [""], indirect=True)
+def test_without_it_answers_are_the_contracts_to_the_letter(get, values):
+    assert list(get("/users/Alice")) == [
+        *("Id", "Name", "Email", "Power", "PasswordResetCode", "IsMuted", "MuteReason"),
+    ]
+    assert "Dead" not in get("/players/Hero")
+    assert get("/players/Hero")["LastOnline"] is None
+    assert list(get("/players")) == ["Total", "Page", "PageSize", "Count", "Values"]
+    assert list(get("/players/Hero/items/inventory")[0]) == [
+        *("Slot", "BagId", "ItemId", "Quantity", "StatBuffs"),
+    ]
+
+
+@pytest.mark.parametrize("mode", ["intersect"], indirect=True)
+def test_headers_and_errors_stay(client, session):
+    answer = client.post("/api/v1/users", headers=session._headers)
+    assert answer.headers["Deprecation"]
+    assert len(answer.headers.getlist("X-Request-ID")) == 1
+    assert len(answer.headers.getlist("Content-Length")) == 1
+    missing = client.get("/api/v1/players/nobody", headers=session._headers)
+    assert missing.json == {"Message": "No player with name 'nobody'."}
+
+
+def test_only_a_known_compatibility_is_accepted():
+    with pytest.raises(config.SettingsError, match="QM_COMPATIBILITY must be one of intersect"):
+        config.load({"QM_ENV": "testing", "QM_COMPATIBILITY": "everybody"})

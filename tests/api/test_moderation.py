@@ -1,0 +1,214 @@
+"""Banning and muting: whom it hits, what it ends, and when it is over."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from app.auth.callers import Callers
+from app.auth.roles import Role
+from app.storage.client import Storage
+from tests.applications import service
+from tests.factories import sha256
+
+USERS, PLAYERS = "/api/v1/users", "/api/v1/players"
+TOKEN = "/api/oauth/token"
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+@pytest.fixture
+def alice(world):
+    return world.add_user("secret", roles=(Role.API,), Name="Alice")
+
+
+@pytest.fixture
+def hero(world, alice):
+    return world.add_player(Name="Hero", UserId=alice["_id"])
+
+
+@pytest.fixture
+def send(client, as_role):
+    headers = as_role(Role.API, Role.USERS_QUERY)
+
+    def sent(path, body=None, status=200, method="POST", **more):
+        answer = client.open(path, method=method, json=body, headers={**headers, **more})
+        assert answer.status_code == status, answer.json
+        return answer.json
+
+    return sent
+
+
+@pytest.fixture
+def pass_time(app, monkeypatch):
+    """Let the clock of the database go on."""
+    clock = service(app, Storage).clock
+    passed = [timedelta()]
+    real = type(clock).now
+    monkeypatch.setattr(type(clock), "now", lambda self: real(self) + passed[0])
+
+    def later(span):
+        passed[0] += span
+
+    return later
+
+
+def sign_in(client, name="Alice"):
+    body = {"grant_type": "password", "username": name, "password": sha256("secret")}
+    return client.post(TOKEN, json=body)
+
+
+@pytest.mark.parametrize("path", [f"{USERS}/alice", f"{PLAYERS}/HERO"])
+def test_each_penalty_is_imposed_and_lifted_by_user_or_player(send, hero, path):
+    name = "Alice" if USERS in path else "Hero"
+    for action, flag in (("ban", "IsBanned"), ("mute", "IsMuted")):
+        done = {"ban": "banned", "mute": "muted"}[action]
+        body = {"duration": 7, "reason": "Cheating", "moderator": "Gandalf", "ip": True}
+        said = send(f"{path}/admin/{action}", body)
+        assert said == {"Message": f"{name} has been {done}!"}
+        assert send(f"{USERS}/Alice/moderation", method="GET")[flag] is True
+        said = send(f"{path}/admin/un{action}")
+        assert said == {"Message": f"{name} has been un{done}!"}
+        assert send(f"{USERS}/Alice/moderation", method="GET")[flag] is False
+
+
+def test_it_tells_until_when_by_whom_and_why_and_then_is_over(send, hero, pass_time, db):
+    send(f"{USERS}/Alice/admin/ban", {"duration": 2, "reason": "Cheating", "moderator": "Gandalf"})
+    send(f"{USERS}/Alice/admin/mute", {"duration": 1})
+    told = send(f"{USERS}/Alice/moderation", method="GET")
+    assert (told["BanReason"], told["BannedBy"], told["MuteReason"]) == (
+        *("Cheating", "Gandalf", None),
+    )
+    assert told["MutedBy"].startswith("user")
+    assert told["BannedUntil"] > told["MutedUntil"]
+    assert send(f"{USERS}/Alice", method="GET")["IsMuted"] is True
+    pass_time(DAY + HOUR)
+    assert send(f"{USERS}/Alice", method="GET")["IsMuted"] is False
+    assert send(f"{USERS}/Alice/moderation", method="GET")["IsBanned"] is True
+    pass_time(DAY)
+    assert set(send(f"{USERS}/Alice/moderation", method="GET").values()) == {False, None}
+
+
+def test_a_banned_account_gets_no_token_until_it_is_over(client, send, alice, pass_time):
+    refresh = sign_in(client).json["refresh_token"]
+    send(f"{USERS}/Alice/admin/ban", {"duration": 1})
+    refused = sign_in(client)
+    assert refused.status_code == 403
+    assert refused.json["error"] == "access_denied"
+    assert refused.json["Message"].startswith("This account is banned until 20")
+    renewed = client.post(TOKEN, json={"grant_type": "refresh_token", "refresh_token": refresh})
+    assert renewed.json["error"] == "invalid_grant"
+    wrong = {"grant_type": "password", "username": "Alice", "password": sha256("wrong")}
+    assert client.post(TOKEN, json=wrong).json["error"] == "invalid_grant"
+    pass_time(DAY + HOUR)
+    assert sign_in(client).status_code == 200
+    # What was void stays void.
+    renewed = client.post(TOKEN, json={"grant_type": "refresh_token", "refresh_token": refresh})
+    assert renewed.status_code == 400
+
+
+def test_a_token_of_a_banned_account_ends(client, send, alice, world, app):
+    headers = world.headers(user=alice)
+    assert client.get(PLAYERS, headers=headers).status_code == 200
+    send(f"{USERS}/Alice/admin/ban", {"duration": 1})
+    denied = client.get(PLAYERS, headers=headers)
+    assert denied.status_code == 401
+    assert denied.json == {"Message": "Authorization has been denied for this request."}
+    send(f"{USERS}/Alice/admin/unban")
+    assert client.get(PLAYERS, headers=headers).status_code == 401
+
+
+def test_a_ban_that_the_game_has_written_counts_too(client, alice, world, app):
+    headers = world.headers(user=alice)
+    for until in (None, "soon"):
+        written = {"$set": {"IsBanned": True, "BannedUntil": until}}
+        world.db.users.update_one({"_id": alice["_id"]}, written, bypass_document_validation=True)
+        service(app, Callers).forget()
+        assert client.get(PLAYERS, headers=headers).status_code == 401
+        assert sign_in(client).json["Message"] == "This account is banned."
+
+
+def test_a_mute_leaves_the_tokens(client, send, alice, world):
+    headers = world.headers(user=alice)
+    send(f"{USERS}/Alice/admin/mute", {"duration": 1})
+    assert client.get(PLAYERS, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("action", ["ban", "mute"])
+def test_staff_are_only_hit_by_their_peers(client, world, send, db, action):
+    boss = world.add_user(roles=tuple(Role), Name="Boss")
+    world.add_player(Name="King", UserId=boss["_id"])
+    before = db.users.find_one({"_id": boss["_id"]})
+    for path in (f"{USERS}/Boss", f"{PLAYERS}/King"):
+        refused = send(f"{path}/admin/{action}", {"duration": 1}, 403)
+        assert refused == {"Message": "This request needs the role 'users.manage'."}
+    assert db.users.find_one({"_id": boss["_id"]}) == before
+    peer = world.headers(*Role)
+    answer = client.post(f"{USERS}/Boss/admin/{action}", json={"duration": 1}, headers=peer)
+    assert answer.status_code == 200
+
+
+def test_it_is_in_history_with_its_reason(send, hero):
+    send(f"{USERS}/Alice/admin/ban", {"duration": 7, "reason": "Cheating", "moderator": "Gandalf"})
+    send(f"{USERS}/Alice/admin/unban", **{"X-Reason": "It%20was%20somebody%20else"})
+    send(f"{USERS}/Alice/admin/unban")
+    lifted, imposed = send(f"{USERS}/Alice/history", method="GET")["Values"]
+    assert (imposed["Operation"], imposed["Reason"]) == ("ban", "Cheating")
+    assert imposed["Arguments"] == {"Duration": 7, "Moderator": "Gandalf", "Ip": False}
+    changed = {change["Path"]: change["After"] for change in imposed["Changes"]}
+    assert (changed["IsBanned"], changed["BanReason"], changed["BannedBy"]) == (
+        *(True, "Cheating", "Gandalf"),
+    )
+    assert "PasswordVersion" not in changed
+    assert (lifted["Operation"], lifted["Reason"]) == ("unban", "It was somebody else")
+    refused = send(f"/api/v1/history/{imposed['Id']}/undo", {}, 409)
+    assert refused["Message"].endswith("unban the user instead.")
+
+
+def test_a_token_in_a_reason_is_masked(send, alice, world, db):
+    token = world.headers(user=alice)["Authorization"].removeprefix("Bearer ")
+    send(f"{USERS}/Alice/admin/mute", {"duration": 1, "reason": f"used {token}"})
+    stored = db.users.find_one({"_id": alice["_id"]})
+    assert stored["MuteReason"] == "used ***"
+    assert token not in str(stored["Journal"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *({}, {"duration": 0}, {"duration": -1}, {"duration": 36_501}, {"duration": "7"}),
+        *(
+            {"duration": 1, "reason": "x" * 501},
+            {"duration": 1, "ip": 1},
+            {"duration": 1, "who": 1},
+            {"duration": 1, "reason": None},
+            {"duration": 1, "reason": "a\0b"},
+        ),
+    ],
+)
+def test_a_wrong_body_changes_nothing(send, alice, db, body):
+    before = db.users.find_one({"_id": alice["_id"]})
+    send(f"{USERS}/Alice/admin/ban", body, 400)
+    assert db.users.find_one({"_id": alice["_id"]}) == before
+
+
+def test_a_player_of_nobody_is_told_so(send, world):
+    world.add_player(Name="Lost")
+    for odd in (None, 5):
+        world.db.players.update_one(
+            {"Name": "Lost"}, {"$set": {"UserId": odd}}, bypass_document_validation=True
+        )
+        assert "No user with id" in send(f"{PLAYERS}/Lost/admin/unban", None, 404)["Message"]
+        log = send("/api/v1/logs/player/Lost/activity", method="GET")
+        assert (log["Total"], log["Values"]) == (0, [])
+
+
+def test_nobody_is_a_404(send, world):
+    orphan = world.add_player(Name="Orphan")
+    for path, message in (
+        (f"{USERS}/nobody", "No user with name 'nobody'."),
+        (f"{PLAYERS}/nobody", "No player with name 'nobody'."),
+        (f"{PLAYERS}/Orphan", f"No user with id '{orphan['UserId']}'."),
+    ):
+        for action, body in (("ban", {"duration": 1}), ("unmute", None)):
+            assert send(f"{path}/admin/{action}", body, 404) == {"Message": message}

@@ -1,0 +1,130 @@
+"""The catalogue, through HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.objects.domain import TYPES
+from tests.factories import guid, numbered_guid
+
+OBJECTS = "/api/v1/gameobjects"
+
+
+@pytest.fixture
+def get(client, as_role):
+    headers = as_role()
+    return lambda path, **query: client.get(OBJECTS + path, headers=headers, query_string=query)
+
+
+@pytest.fixture
+def post(client, as_role):
+    headers = as_role()
+    return lambda path, **body: client.post(OBJECTS + path, headers=headers, json=body)
+
+
+@pytest.fixture
+def potions(world):
+    """Five items, two of the same name, and what must not be among them."""
+    world.add_object(Type="spell", Name="Potion Rain")
+    names = ["Mana Potion", "health potion", "Arrow", "Potion", "Potion"]
+    return [
+        world.add_object(Id=numbered_guid(number), Name=name, Price=number, Icon="i.png")
+        for number, name in enumerate(names)
+    ]
+
+
+def test_an_object_is_served_with_all_that_the_game_stores_on_it(get, world):
+    sword = world.add_object(Name="Sword", Price=12, Stats={"Attack": [1, 2]}, Id=guid())
+    assert get(f"/item/{sword['_id'].upper()}").json == {
+        "Id": sword["_id"],
+        "Type": "item",
+        "Name": "Sword",
+        "Price": 12,
+        "Stats": {"Attack": [1, 2]},
+    }
+
+
+def test_a_list_by_page_numbers_has_each_object_under_its_id_by_name(post, potions):
+    answer = post("/item", page=0, count=3).json
+    assert {name: answer[name] for name in ("total", "Page", "count")} == {
+        **{"total": 5, "Page": 0, "count": 3},
+    }
+    assert [entry["Value"]["Name"] for entry in answer["entries"]] == [
+        *("Arrow", "health potion", "Mana Potion"),
+    ]
+    assert all(entry["Key"] == entry["Value"]["Id"] for entry in answer["entries"])
+    assert [e["Value"]["Price"] for e in post("/item", page=1, count=3).json["entries"]] == [3, 4]
+    assert post("/item", page=7).json["entries"] == []
+
+
+def test_a_list_without_a_body_is_the_first_page(client, as_role, potions):
+    answer = client.post(f"{OBJECTS}/item?pageSize=5000", headers=as_role())
+    assert answer.json["count"] == 5
+
+
+def walk(get, **query):
+    found, after = [], ""
+    while after is not None:
+        assert len(found) <= 10
+        page = get("/item", after=after, **query).json
+        assert len(page["Values"]) <= query["pageSize"]
+        found += page["Values"]
+        after = page["Next"]
+    return [(record["Name"], record["Price"]) for record in found]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 100])
+def test_a_walk_meets_each_object_once_by_name(get, potions, size):
+    names = [("Arrow", 2), ("health potion", 1), ("Mana Potion", 0), ("Potion", 3), ("Potion", 4)]
+    assert walk(get, pageSize=size) == names
+    assert walk(get, pageSize=size, search="POTI") == names[1:]
+    assert walk(get, pageSize=size, search="lth p") == [("health potion", 1)]
+    assert walk(get, pageSize=size, search="nothing") == []
+
+
+def test_the_cursor_of_another_type_or_search_is_refused(get, potions):
+    following = get("/item", pageSize=1).json["Next"]
+    assert get("/item", pageSize=1, after=following).status_code == 200
+    for path, query in (("/spell", {}), ("/item", {"search": "potion"})):
+        answer = get(path, after=following, **query)
+        assert answer.status_code == 400
+        assert "another list" in answer.json["Message"]
+
+
+def test_the_names_of_all_objects_of_a_type_are_one_answer(get, potions):
+    assert get("/item/names").json == {potion["_id"]: potion["Name"] for potion in potions}
+    assert get("/quest/names").json == {}
+
+
+@pytest.mark.parametrize("type_", TYPES)
+def test_every_type_is_known_in_any_case(get, post, type_):
+    assert post(f"/{type_.upper()}").json["entries"] == []
+    assert get(f"/{type_}").json == {"Values": [], "Next": None}
+
+
+@pytest.mark.parametrize("path", ["/weapon", "/weapon/names", f"/weapon/{numbered_guid(9)}"])
+def test_an_unknown_type_is_a_404_that_names_the_known_ones(get, path):
+    answer = get(path)
+    assert answer.status_code == 404
+    assert answer.json["Message"].startswith("There is no object type 'weapon'; the types are ")
+    assert all(type_ in answer.json["Message"] for type_ in TYPES)
+
+
+def test_an_object_of_another_type_is_not_found(get, potions):
+    potion = potions[0]["_id"]
+    assert get(f"/spell/{potion}").json == {"Message": f"No spell with id '{potion}'."}
+    assert get("/item/42").status_code == 400
+
+
+def test_the_clock_of_the_game_is_served_where_there_is_one(get, post, world):
+    assert get("/time").status_code == 404
+    assert get("/time").json == {"Message": "The catalogue holds no time object."}
+    clock = world.add_object(Type="time", Name="Time", Hour=14)
+    assert get("/time").json == {"Id": clock["_id"], "Type": "time", "Name": "Time", "Hour": 14}
+    assert post("/time").status_code == 405
+
+
+def test_a_game_that_stores_a_field_named_id_hides_nothing(get, world):
+    sword = world.add_object(Name="Sword")
+    world.db.objects.update_one({"_id": sword["_id"]}, {"$set": {"Id": "other"}})
+    assert get(f"/item/{sword['_id']}").json["Id"] == sword["_id"]

@@ -1,0 +1,146 @@
+"""Global variables, with their history and undo."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.factories import guid
+from tests.swaps import move_all
+
+GLOBAL = "/api/v1/variables/global"
+
+
+@pytest.fixture
+def send(client, as_role):
+    headers = as_role()
+
+    def sent(method, path, body=None, status=200, **more):
+        answer = client.open(path, method=method, json=body, headers={**headers, **more})
+        assert answer.status_code == status, answer.json
+        return answer.json
+
+    return sent
+
+
+@pytest.fixture
+def rate(world):
+    return world.add_object(
+        Type="servervariable", Name="Rate", TextId="rate", Folder="Rates", Value=100
+    )
+
+
+@pytest.fixture
+def festival(world):
+    return world.add_object(Type="servervariable", Name="Festival", Value=False, TimeCreated=5.0)
+
+
+def test_they_are_listed_by_name_with_their_types(send, rate, festival, world):
+    world.add_object(Type="playervariable", Name="Another")
+    answer = send("POST", GLOBAL, {"page": 0, "count": 25})
+    assert (answer["total"], answer["count"]) == (2, 2)
+    assert answer["entries"] == [
+        {
+            **{"Id": festival["_id"], "Name": "Festival", "TextId": "", "Type": 1, "Folder": ""},
+            **{"Value": False, "TimeCreated": 5},
+        },
+        {
+            **{"Id": rate["_id"], "Name": "Rate", "TextId": "rate", "Type": 2, "Folder": "Rates"},
+            **{"Value": 100, "TimeCreated": 0},
+        },
+    ]
+
+
+def test_one_is_read_and_set(send, rate, db):
+    path = f"{GLOBAL}/{rate['_id']}"
+    assert send("GET", f"{path}/value") == {"value": 100}
+    assert send("POST", path, {"value": 200})["Value"] == 200
+    assert send("GET", path)["Value"] == 200
+    stored = db.objects.find_one({"_id": rate["_id"]})
+    assert (stored["Value"], stored["Version"]) == (200, 1)
+
+
+def test_it_keeps_its_type(send, rate, festival, db):
+    for variable, value, kind in (
+        *((rate, True, "a whole number"), (festival, 1, "true or false")),
+    ):
+        refused = send("POST", f"{GLOBAL}/{variable['_id']}", {"value": value}, 409)
+        assert refused["Message"] == f"The variable {variable['_id']} must be {kind}."
+    assert db.objects.count_documents({"Version": 0}) == 2
+
+
+def test_one_that_the_game_never_set_takes_either(send, world):
+    for value in (True, 7):
+        variable = world.add_object(Type="servervariable", Name="New")
+        path = f"{GLOBAL}/{variable['_id']}"
+        assert send("GET", f"{path}/value") == {"value": 0}
+        assert send("POST", path, {"value": value})["Value"] is value or value == 7
+
+
+def test_an_item_is_no_variable(send, world):
+    item = world.add_object(Value=5)["_id"]
+    for method, body in (("GET", None), ("POST", {"value": 1})):
+        for id_ in (item, guid()):
+            missing = send(method, f"{GLOBAL}/{id_}", body, 404)
+            assert missing == {"Message": f"No servervariable with id '{id_}'."}
+    assert send("GET", f"{GLOBAL}/42", None, 400)["Errors"] == {"id": ["Must be a guid."]}
+
+
+def test_a_retry_changes_nothing(send, rate, client, as_role):
+    path, key = f"{GLOBAL}/{rate['_id']}", {"Idempotency-Key": "k1"}
+    first = send("POST", path, {"value": 200}, **key)
+    send("POST", path, {"value": 300})
+    assert send("POST", path, {"value": 200}, **key) == first
+    assert send("GET", f"{path}/value") == {"value": 300}
+    send("POST", path, {"value": 1}, 409, **key)
+
+
+def test_a_change_is_in_history_and_can_be_undone(send, rate, db):
+    path = f"{GLOBAL}/{rate['_id']}"
+    send("POST", path, {"value": 200}, **{"X-Reason": "Double%20weekend"})
+    entry_id = f"object:{rate['_id']}:1"
+    entry = send("GET", f"/api/v1/history/{entry_id}")
+    assert entry["Subject"] == {"Kind": "object", "Id": rate["_id"], "Name": "Rate"}
+    assert (entry["Operation"], entry["Reason"]) == ("set-variable", "Double weekend")
+    assert entry["Arguments"] == {"VariableId": rate["_id"], "Value": 200}
+    assert entry["Changes"] == [{"Path": "Value", "Before": 100, "After": 200}]
+    undo = f"/api/v1/history/{entry_id}/undo"
+    preview = send("POST", undo, {"DryRun": True})
+    assert preview["Changes"] == [{"Path": "Value", "Before": 200, "After": 100}]
+    assert send("GET", f"{path}/value") == {"value": 200}
+    undone = send("POST", undo, {})
+    assert send("GET", f"{path}/value") == {"value": 100}
+    send("POST", undo, {}, 409)
+    send("POST", f"/api/v1/history/{undone['Id']}/undo", {})
+    assert send("GET", f"{path}/value") == {"value": 200}
+
+
+def test_the_first_value_of_all_is_undone_to_what_it_was_read_as(send, world):
+    for value in (True, 7):
+        variable = world.add_object(Type="servervariable", Name="New")["_id"]
+        send("POST", f"{GLOBAL}/{variable}", {"value": value})
+        send("POST", f"/api/v1/history/object:{variable}:1/undo", {})
+        assert send("GET", f"{GLOBAL}/{variable}/value") == {"value": type(value)(0)}
+
+
+def test_its_changes_are_found_by_its_id(send, rate, db):
+    send("POST", f"{GLOBAL}/{rate['_id']}", {"value": 200})
+    send("POST", f"/api/v1/history/object:{rate['_id']}:1/undo", {})
+    move_all(db, "objects")
+    found = send("GET", f"/api/v1/history?item={rate['_id']}")["Values"]
+    assert [entry["Operation"] for entry in found] == ["undo", "set-variable"]
+
+
+def test_a_number_that_no_client_could_take_is_read_as_none(send, rate, db):
+    odd = {"$set": {"Value": 1e300, "TimeCreated": 1e300, "Name": "Odd"}}
+    db.objects.update_one({"_id": rate["_id"]}, odd)
+    assert send("GET", f"{GLOBAL}/{rate['_id']}/value") == {"value": 0}
+    assert send("POST", GLOBAL, {})["entries"][0]["TimeCreated"] == 0
+
+
+def test_what_was_changed_since_is_not_undone(send, rate):
+    path = f"{GLOBAL}/{rate['_id']}"
+    send("POST", path, {"value": 200})
+    send("POST", path, {"value": 300})
+    refused = send("POST", f"/api/v1/history/object:{rate['_id']}:1/undo", {}, 409)
+    assert refused["Message"] == f"The variable {rate['_id']} was changed since."
+    assert send("GET", f"{path}/value") == {"value": 300}
