@@ -149,12 +149,15 @@ def test_exactly_the_documented_doors_open(caller, client, scene, db):
 @each_caller
 def test_a_head_or_a_slash_too_many_opens_no_more(caller, client, scene):
     refusal = 401 if caller is STRANGER else 403
+    headers = scene(caller)
     for door in DOORS:
         methods = {door.method, "HEAD"} if door.method == "GET" else {door.method}
         for method, slash in itertools.product(methods, ("", "/")):
-            answer = ask(client, door, scene(caller), method, slash)
+            answer = ask(client, door, headers, method, slash)
             is_refused = not roles_of(caller) >= set(door.roles)
             assert (answer.status_code == refusal) == is_refused, (door, method, slash)
+            if door.method != "GET" and not is_refused:
+                headers = scene(caller)
 
 
 @pytest.mark.parametrize("caller", [tuple(FLAGS), STRANGER], ids=str)

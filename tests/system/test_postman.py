@@ -145,7 +145,7 @@ def test_the_whole_collection_passes_twice_in_a_row(server, collection, belongin
 
 @with_newman
 def test_the_collection_fails_where_the_answers_are_others(server, tmp_path):
-    code, result = newman(server, tmp_path, player="Nobody")
+    code, result = newman(server, tmp_path, "--folder", "Players", player="Nobody")
     failed = {failure["source"]["name"] for failure in result["failures"]}
     assert code == 1
     assert "Get one player" in failed
