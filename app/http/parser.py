@@ -82,7 +82,8 @@ def _is_lenient() -> bool:
 
 def _lenient_body(schema: Schema) -> dict[str, Any]:
     values = respelled(schema, read_form(schema))
-    if current_app.config["COMPATIBILITY"] and values.get("count") == 0:
+    count = values.get("count")
+    if current_app.config["COMPATIBILITY"] and type(count) is int and count == 0:
         # Public clients mean the default by it.
         del values["count"]
     return values

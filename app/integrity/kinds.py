@@ -118,6 +118,7 @@ OBJECT = Kind(
     objects.SHAPE,
     [
         *_KEYED,
+        (("Name",), rules.object_name),
         (("Type",), rules.object_fields),
         ((), rules.exportable_field_names),
     ],

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from app.errors import Invalid
 from app.items.domain import bag_of
-from app.keys import NIL
+from app.keys import NAME_LENGTH, NIL
 from app.objects import domain as objects
 from app.players.domain import check_name
 from app.server_variables import domain as server_variables
@@ -101,8 +101,14 @@ def object_fields(found: Document, _: Limits) -> Iterator[Fault]:
     """Check the fields that mean something here, as an import does."""
     if found["Type"] == "item" and not objects.is_stack_limit(found.get("StackLimit")):
         yield Fault("StackLimit", "is not a number from 1 on")
-    if found["Type"] == server_variables.TYPE and not server_variables.is_value(found.get("Value")):
+    value = found.get("Value", 0)
+    if found["Type"] == server_variables.TYPE and not server_variables.is_value(value):
         yield Fault("Value", "is neither a whole number nor true or false")
+
+
+def object_name(found: Document, _: Limits) -> Iterator[Fault]:
+    if len(found["Name"]) > NAME_LENGTH or not found["Name"].isprintable():
+        yield Fault("Name", f"is more than {NAME_LENGTH} characters, or not printable")
 
 
 def exportable_field_names(player: Document, _: Limits) -> Iterator[Fault]:

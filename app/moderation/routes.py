@@ -181,7 +181,7 @@ def account_of(player: Lookup) -> tuple[str, Lookup]:
     """Return the name of a player, and the key of the account that plays it."""
     found = players.identity(player)
     if found.user_id is None:
-        raise NotFound("user", NIL)
+        raise NotFound("user", NIL, f"The player '{found.name}' belongs to no account.")
     return found.name, Lookup.parse(found.user_id)
 
 

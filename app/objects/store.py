@@ -54,12 +54,12 @@ class Objects:
     def names(self, type_: str) -> dict[str, str]:
         """Return the names of all objects of a type by id, in the order of names."""
         found = self._objects.find({"Type": type_}, ["Name"], sort=BY_NAME.sort)
-        return {document["_id"]: document.get("Name", "") for document in found}
+        return {str(document["_id"]): document.get("Name", "") for document in found}
 
     def names_of(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the names of some objects by id."""
         found = self._objects.find({"_id": {"$in": list(set(ids))}}, ["Name"])
-        return {document["_id"]: document.get("Name", "") for document in found}
+        return {str(document["_id"]): document.get("Name", "") for document in found}
 
     def list(self, type_: str, window: Window) -> Page:
         """Return a page of the objects of a type, by name."""

@@ -36,6 +36,8 @@ ORDERS = {
     ("lastonline", False): Order("last_online", [("LastOnline", -1), ("NameKey", -1)]),
 }
 BY_CREATION = [("CreationDate", 1), ("_id", 1)]
+# JSON has no larger integer.
+LARGEST_TOTAL = 2**63 - 1
 ONLINE_ONLY = {"partialFilterExpression": {"Online": True}}
 PLAYERS = CollectionPlan(
     "players",
@@ -97,7 +99,7 @@ class Players:
         totals = dict.fromkeys(user_ids, 0)
         for player in played:
             totals[player["UserId"]] += whole(player.get("PlayTimeSeconds")) or 0
-        return totals
+        return {user_id: min(total, LARGEST_TOTAL) for user_id, total in totals.items()}
 
     def read(self, key: Lookup, *fields: str) -> Document:
         """Return these maps of a player only, empty if they are missing."""

@@ -26,8 +26,8 @@ class OtherType(Conflict):
 
 
 def is_value(value: Any) -> bool:
-    """Tell whether a variable may have this value: an int64 or a boolean."""
-    return isinstance(value, int) and -(2**63) <= value < 2**63
+    """Tell whether a variable may be stored with this value; null is one that was never set."""
+    return value is None or isinstance(value, bool) or whole(value) is not None
 
 
 def value_of(variable: Document) -> Value:

@@ -12,7 +12,5 @@ def undo(variable: Document, *, changes: list[Document]) -> Change:
     (change,) = changes
     if not is_same_value(variable.get("Value"), change["After"]):
         raise ChangedSince(variable["_id"])
-    before = change["Before"]
-    if before is None:  # It was never set, which is read as this.
-        before = type(change["After"])(0)
-    return Change({"Value": before}, None)
+    # Null is a variable that was never set, and takes a value of either type.
+    return Change({"Value": change["Before"]}, None)

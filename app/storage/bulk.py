@@ -146,14 +146,6 @@ def sweep(
         log.warning("Not all that is void in %s was swept: %s", collection.name, error)
 
 
-def fields_of(
-    collection: Collection[Document], fields: Iterable[str], ids: list[str]
-) -> dict[str, Document]:
-    """Return some fields of documents by id, without those that a document lacks."""
-    found = collection.find({"_id": {"$in": ids}}, list(fields))
-    return {document.pop("_id"): document for document in found}
-
-
 def read_all(
     collection: Collection[Document], sort: str, leave_out: list[str]
 ) -> Iterator[Document]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import bson
@@ -27,11 +28,19 @@ _DECODED: CodecOptions[Document] = CodecOptions(tz_aware=True)
 class Replacer:
     """Writes imported documents of one kind, each with the entry of its import."""
 
-    def __init__(self, storage: Storage, kind: SubjectKind, intent: Intent) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        kind: SubjectKind,
+        intent: Intent,
+        kept: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        """Make one; of kept, a group of fields that a document has none of stays as it is."""
         self._journals = storage.journals
         self._swapper = storage.swapper(kind)
         self._kind = kind
         self._intent = intent
+        self._groups = kept
 
     def replace(self, collection: Collection[Document], batch: list[Any]) -> None:
         """Insert documents or replace those of the same id; leave alone what is the same already.
@@ -75,6 +84,9 @@ class Replacer:
             return inserted
         imported = bson.decode(raw.raw, _DECODED)
         new = {name: value for name, value in imported.items() if name not in SWAP_FIELDS}
+        for group in self._groups:
+            if all(new.get(name) is None for name in group):
+                new |= {name: before[name] for name in group if name in before}
         gone = {name: None for name in before if name not in new and name not in SWAP_FIELDS}
         changes = field_changes(self._kind, before, {**new, **gone})
         if not changes and all(before.get(name) == new.get(name) for name in self._kind.derived):

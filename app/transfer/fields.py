@@ -6,9 +6,8 @@ from typing import Any
 
 from marshmallow import fields, validate
 
-from app.http.fields import MESSAGES, Integer, List
+from app.http.fields import INT64, MESSAGES, Integer, List
 from app.keys import NIL, parse_guid
-from app.server_variables.domain import is_value
 from app.users import domain as users
 
 
@@ -76,7 +75,8 @@ class VariableList(fields.Field[dict[str, int | bool]]):
             isinstance(record, dict)
             and record.keys() == {"VariableId", "Value"}
             and is_assigned_guid(record["VariableId"])
-            and is_value(record["Value"])
+            and type(record["Value"]) in (int, bool)
+            and -INT64 <= record["Value"] < INT64
         )
 
 

@@ -28,7 +28,7 @@ from app.transfer.fields import (
     VariableList,
     integers,
 )
-from app.types import Document
+from app.types import Document, whole
 from app.users import domain as users
 from app.variables import domain as variables
 
@@ -50,7 +50,8 @@ class OpenRecord(Schema):
     @validates_schema(pass_original=True)
     def sets_no_internal_field(self, _: Document, original: Document, **__: Any) -> None:
         for name in original:
-            if name in self.internal or name == "_id" or name.startswith("$") or "." in name:
+            is_path = name.startswith("$") or "." in name or not name
+            if name in self.internal or name == "_id" or is_path:
                 raise ValidationError("Is a name that cannot be stored.", name)
 
     @post_load
@@ -218,18 +219,27 @@ class ObjectRecord(OpenRecord):
         loaded = super().loads_unknown_fields(data)
         if loaded["Type"] == "item" and not objects.is_stack_limit(loaded.get("StackLimit")):
             raise ValidationError("Must be a number from 1 on, or null.", "StackLimit")
-        value = loaded.get("Value", 0)
-        if loaded["Type"] == server_variables.TYPE and not server_variables.is_value(value):
-            raise ValidationError("Must be a whole number or true or false.", "Value")
+        if loaded["Type"] == server_variables.TYPE:
+            loaded |= _variable_value(loaded.pop("Value", None))
         return loaded
 
     def document(self, record: Document, now: datetime, version: int) -> Document:
-        if record["Type"] == server_variables.TYPE:
-            record = {"Value": 0, **record}
         return objects.stored(record, version)
 
     def record(self, document: Document) -> Document:
         return _ordered(self, self.with_served_unknown_fields(document))
+
+
+def _variable_value(value: Any) -> Document:
+    """Return the value of a variable as it is stored; nothing where there is none."""
+    if value is None:
+        return {}
+    if not isinstance(value, bool):
+        # Many languages write 100 as 100.0.
+        value = whole(value)
+    if value is None:
+        raise ValidationError("Must be a whole number or true or false.", "Value")
+    return {"Value": value}
 
 
 Record = PlayerRecord | BagRecord | UserRecord | ObjectRecord

@@ -7,12 +7,20 @@ from typing import IO
 
 from app.changes import Intent
 from app.database import COLLECTIONS, SUBJECTS
+from app.penalties import BAN
 from app.progress import progress
 from app.storage import bulk, password_costs
 from app.storage.client import Storage
 from app.storage.replace import Replacer
 from app.storage.schema.collections import init_collections, init_database
 from app.transfer.records import RECORDS, export_line
+
+# What a line that does not mention it leaves as it is. The default would lift bans, and set the
+# variables of a running game back.
+KEPT: dict[str, tuple[tuple[str, ...], ...]] = {
+    "users": (("PasswordHash",), (*BAN, "BanByAddress")),
+    "objects": (("Value",),),
+}
 
 
 def write_documents(storage: Storage, kind: str, spool: bulk.Spool, intent: Intent) -> None:
@@ -22,7 +30,7 @@ def write_documents(storage: Storage, kind: str, spool: bulk.Spool, intent: Inte
         password_costs.record(storage.db, *costs)
     init_collections(storage.db, COLLECTIONS)
     with progress(f"Writing {kind}", len(spool)) as advance:
-        replacer = Replacer(storage, SUBJECTS[kind], intent)
+        replacer = Replacer(storage, SUBJECTS[kind], intent, KEPT.get(kind, ()))
         for count in bulk.write(storage.db[kind], spool, replacer.replace):
             advance(count)
     init_database(storage.db, COLLECTIONS)

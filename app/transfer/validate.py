@@ -16,9 +16,7 @@ from app.database import SUBJECTS
 from app.errors import Invalid
 from app.http.context import current
 from app.http.parser import load
-from app.penalties import BAN
 from app.progress import progress
-from app.server_variables import domain as server_variables
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.swap import fresh_version
@@ -32,11 +30,6 @@ UNIQUE = {
     "players": {"NameKey": "Name"},
     "bags": {},
     "objects": {},
-}
-# What a line that does not mention it leaves as it is.
-KEPT: dict[str, tuple[tuple[str, ...], ...]] = {
-    "users": (("PasswordHash",), (*BAN, "BanByAddress")),
-    "objects": (("Value",),),
 }
 HASH_BATCH_SIZE = 64
 # MongoDB stores no more than some hundred.
@@ -82,11 +75,8 @@ def _documents(kind: str, file: IO[bytes], intent: Intent) -> Iterator[tuple[int
         numbered = ((n, line) for n, line in enumerate(file, 1) if line.strip())
         for batch in bulk.batches(numbered, HASH_BATCH_SIZE):
             values = [_parsed(line, record) for _, line in batch]
-            valid = [value for value in values if isinstance(value, dict)]
             if kind == "users":
-                _add_password_hashes(valid)
-            for fields in KEPT.get(kind, ()):
-                _keep_stored(kind, fields, valid)
+                _add_password_hashes([value for value in values if isinstance(value, dict)])
             for (number, line), value in zip(batch, values, strict=True):
                 if isinstance(value, str):
                     yield number, value
@@ -104,20 +94,6 @@ def _add_password_hashes(users: list[Document]) -> None:
         hashes = pool.map(passwords.hash, [user["Password"] for user in with_password])
         for user, password_hash in zip(with_password, hashes, strict=True):
             user["PasswordHash"] = password_hash
-
-
-def _keep_stored(kind: str, fields: tuple[str, ...], values: list[Document]) -> None:
-    """Leave what a line does not mention as it is stored: a password, a ban, a variable's value.
-
-    A missing field takes its default otherwise. That would lift bans, and set a running game's
-    variables back.
-    """
-    silent = [value for value in values if all(value.get(field) is None for field in fields)]
-    if kind == "objects":
-        silent = [value for value in silent if value["Type"] == server_variables.TYPE]
-    stored = bulk.fields_of(storage.db[kind], fields, [value["Id"] for value in silent])
-    for value in silent:
-        value |= stored.get(value["Id"], {})
 
 
 def _parsed(line: bytes, record: Record) -> Document | str:

@@ -136,7 +136,7 @@ def get(client, session):
 
 @pytest.mark.parametrize("mode", ["intersect"], indirect=True)
 def test_users_have_what_the_contract_has_not(get, world, values):
-    world.add_player(UserId=values["user_id"], PlayTimeSeconds=60)
+    more = world.add_player(UserId=values["user_id"], PlayTimeSeconds=60)
     record = get("/users/Alice")
     assert record["RegistrationDate"] == NOW.strftime("%Y-%m-%dT%H:%M:%SZ")
     assert (record["PlayTimeSeconds"], record["IsBanned"], record["BanReason"]) == (
@@ -145,6 +145,9 @@ def test_users_have_what_the_contract_has_not(get, world, values):
     listed = get("/users?pageSize=10")
     assert [user["PlayTimeSeconds"] for user in listed["Values"]] == [3660, 0]
     assert (listed["Sort"], listed["Extra"]) == ([], None)
+    largest = {"$set": {"PlayTimeSeconds": 2**63 - 1}}
+    world.db.players.update_one({"_id": more["_id"]}, largest)
+    assert get("/users/Alice")["PlayTimeSeconds"] == 2**63 - 1
 
 
 @pytest.mark.parametrize("mode", ["intersect"], indirect=True)

@@ -198,7 +198,8 @@ def test_a_player_of_nobody_is_told_so(send, world):
         world.db.players.update_one(
             {"Name": "Lost"}, {"$set": {"UserId": odd}}, bypass_document_validation=True
         )
-        assert "No user with id" in send(f"{PLAYERS}/Lost/admin/unban", None, 404)["Message"]
+        missing = send(f"{PLAYERS}/Lost/admin/unban", None, 404)
+        assert missing == {"Message": "The player 'Lost' belongs to no account."}
         log = send("/api/v1/logs/player/Lost/activity", method="GET")
         assert (log["Total"], log["Values"]) == (0, [])
 

@@ -10,16 +10,19 @@ from pathlib import Path
 from pwd import getpwuid
 
 import pytest
+from bson import ObjectId
 from click.testing import CliRunner
 
 import config
 from app.__main__ import main
 from app.changes import SWAP_FIELDS
+from app.storage import bulk
 from app.storage.schema.migrations import CURRENT
 from tests.collection_plans import PLANS
 from tests.factories import guid, make_player, sha256
 from tests.system.programs import PROGRAM, environment
 
+HASH = "$argon2id$v=19$m=64,t=1,p=1$c29tZXNhbHQ$c29tZWhhc2g"
 NIL = "00000000-0000-0000-0000-000000000000"
 
 
@@ -184,7 +187,7 @@ def test_objects_are_imported_with_all_of_their_fields(quartermaster, real_db, t
     assert (stored["Type"], stored["NameKey"], stored["Own"]) == ("item", "arrow", [1])
     exported = {record["Id"]: record for record in lines_of(quartermaster("export", "objects"))}
     assert exported[item["Id"].lower()] == {**item, "Id": item["Id"].lower(), "Type": "item"}
-    assert exported[variable["Id"]]["Value"] == 0
+    assert "Value" not in exported[variable["Id"]]
     entries = list(real_db.history.find({"Subject.Kind": "object"}))
     assert {entry["Operation"] for entry in entries} == {"import"}
     assert len(entries) == 3
@@ -203,6 +206,7 @@ def test_objects_are_imported_with_all_of_their_fields(quartermaster, real_db, t
         ({"StackLimit": "20"}, "the field 'StackLimit' must be a number from 1 on, or null"),
         ({"Type": "servervariable", "Value": 1.5}, "the field 'Value' must be a whole number or"),
         ({"NameKey": "arrow"}, "the field 'NameKey' is a name that cannot be stored"),
+        ({"": 1}, "the field '' is a name that cannot be stored"),
         ({"a.b": 1}, "the field 'a.b' is a name that cannot be stored"),
         ({"Tiles": "x" * 262_144}, "it is longer than 262144 bytes"),
     ],
@@ -239,6 +243,34 @@ def test_an_import_leaves_bans_and_values_that_it_does_not_mention(
     lifted = {**banned, "IsBanned": False}
     quartermaster("import", "users", write(tmp_path / "f", lifted))
     assert real_db.users.find_one({"_id": banned["Id"]})["IsBanned"] is False
+
+
+def test_what_others_set_during_an_import_that_does_not_mention_it_stays(
+    quartermaster, real_db, tmp_path, monkeypatch
+):
+    variable = {"Id": guid(), "Type": "servervariable", "Name": "Day", "Value": 1}
+    banned = user()
+    for kind, record, written in (
+        ("objects", variable, {"Value": 2}),
+        ("users", banned, {"IsBanned": True, "BanReason": "Cheating", "PasswordHash": HASH}),
+    ):
+        assert quartermaster("import", kind, write(tmp_path / "f", record)).exit_code == 0
+        silent = {name: value for name, value in record.items() if name not in written}
+        silent["Name"] = f"{record['Name']}x"
+        real = bulk.write
+
+        def late(collection, *args, id_=record["Id"], written=written, real=real):
+            """Let somebody else write after the lines were checked, and before they are."""
+            fresh = {"Stamp": ObjectId(), **written}
+            collection.update_one({"_id": id_}, {"$set": fresh, "$inc": {"Version": 1}})
+            return real(collection, *args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(bulk, "write", late)
+            assert quartermaster("import", kind, write(tmp_path / "f", silent)).exit_code == 0
+        after = real_db[kind].find_one({"_id": record["Id"]})
+        assert after["Name"] == silent["Name"]
+        assert {name: after[name] for name in written} == written
 
 
 @pytest.mark.parametrize("depth", [100, 900])

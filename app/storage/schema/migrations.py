@@ -129,6 +129,7 @@ def _rename(db: Database[Document], name: str, new: str) -> None:
 def _as_object(id_: str, item: Document) -> Document:
     name = item.get("Name")
     name = name[:NAME_LENGTH] if isinstance(name, str) else ""
+    name = "".join(letter if letter.isprintable() else " " for letter in name)
     own = {"_id": id_, "Type": "item", "Name": name, "NameKey": name_key(name)}
     derived = {"NameTails": name_tails(name_key(name)), "Version": 0, "Journal": []}
     return {**item, **own, **derived}
