@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import config
 from app import create_app
-from app.openapi.docs_page import DOCUMENT
+from app.openapi.docs_page import SPECIFICATION
 from app.storage.client import Storage
 from tests.applications import service
 
@@ -17,7 +17,7 @@ def make_app():
 
 
 APP = make_app()
-SPEC = APP.extensions[DOCUMENT]
+SPEC = APP.extensions[SPECIFICATION].get()
 # By operation id: the path, the method, and the operation.
 OPERATIONS = {
     operation["operationId"]: (path, method, operation)

@@ -44,12 +44,16 @@ PACKAGES = {
 # Methods of other packages' classes that our classes override, with their parameters.
 OVERRIDDEN = {
     "app.http.api": {
+        "flask_smorest.Api.__init__": "self, app, spec_kwargs, config_prefix",
         "flask_smorest.arguments.ArgumentsMixin.arguments": (
             "self, schema, location, content_type, required, description, example, examples, kwargs"
         ),
         "flask_smorest.blueprint.Blueprint.__init__": "self, args, kwargs",
         "flask_smorest.blueprint.Blueprint.add_url_rule": (
             "self, rule, endpoint, view_func, provide_automatic_options, parameters, tags, options"
+        ),
+        "flask_smorest.blueprint.Blueprint.register_views_in_doc": (
+            "self, api, app, spec, name, parameters"
         ),
         "flask_smorest.error_handler.ErrorHandlerMixin._register_error_handlers": "self",
     },

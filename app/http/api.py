@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import flask
@@ -40,6 +41,19 @@ class Api(flask_smorest.Api):
 
     # Not called ErrorSchema: generated JavaScript clients would get a class Error.
     ERROR_SCHEMA = FailureSchema
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # What adds the views of each blueprint to the OpenAPI document.
+        self._undocumented: list[Callable[[], None]] = []
+        super().__init__(*args, **kwargs)
+
+    def document_later(self, add: Callable[[], None]) -> None:
+        self._undocumented.append(add)
+
+    def document_views(self) -> None:
+        """Add all views to the document that are not there yet."""
+        while self._undocumented:
+            self._undocumented.pop(0)()
 
     def _register_error_handlers(self) -> None:
         """Register none: the handlers of app.http.errors serve every path, not only the API."""
@@ -85,6 +99,10 @@ class Blueprint(flask_smorest.Blueprint):
             # An alias of a path; documented, it would be a second operation.
             alias = f"{view_func.__name__}_alias"
             flask.Blueprint.add_url_rule(self, rule, alias, view_func, methods=options["methods"])
+
+    def register_views_in_doc(self, api: Api, *args: Any, **kwargs: Any) -> None:
+        """Leave it for when the document is asked for: it is most of what a start would cost."""
+        api.document_later(partial(super().register_views_in_doc, api, *args, **kwargs))
 
     def documents_response(self, *args: Any, **kwargs: Any) -> Callable[[View], View]:
         """Document a response. Views return ready responses, so nothing is serialised here."""

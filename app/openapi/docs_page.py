@@ -20,10 +20,10 @@ from werkzeug.wrappers import Response as BaseResponse
 from app.http.api import Api
 from app.http.errors import SENTENCES
 from app.http.json import json_response
-from app.openapi.spec import specification
+from app.openapi.spec import Specification
 
 # The key of the OpenAPI document in app.extensions.
-DOCUMENT = "openapi"
+SPECIFICATION = "openapi"
 OPENAPI = "/api/openapi.json"
 DOCS = "/api/docs"
 FILES = "/api/docs/files/"
@@ -40,11 +40,11 @@ CONTENT_SECURITY_POLICY = (
 
 def register(app: Flask, api: Api, public: Callable[..., object]) -> None:
     """Add the public routes of the document and of Swagger UI, and redirect browsers there."""
-    document = app.extensions[DOCUMENT] = specification(app, api)
+    specification = app.extensions[SPECIFICATION] = Specification(app, api)
     template = Path(__file__).with_name("docs_page.html").read_text()
 
     def openapi_json() -> Response:
-        return json_response(document)
+        return json_response(specification.get())
 
     def docs_page() -> Response:
         title = app.config["API_TITLE"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 from flask import Flask
@@ -14,7 +15,23 @@ from app.openapi.path_parameters import documented_path, openapi_path
 from app.types import Document
 
 
+class Specification:
+    """The OpenAPI document, made when it is first asked for."""
+
+    def __init__(self, app: Flask, api: Api) -> None:
+        self._app, self._api = app, api
+        self._making = threading.Lock()
+        self._document: Document | None = None
+
+    def get(self) -> Document:
+        with self._making:
+            if self._document is None:
+                self._document = specification(self._app, self._api)
+        return self._document
+
+
 def specification(app: Flask, api: Api) -> Document:
+    api.document_views()
     document: Document = api.spec.to_dict()
     document["components"]["securitySchemes"] = SECURITY
     document["components"]["headers"] = HEADERS

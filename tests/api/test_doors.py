@@ -10,7 +10,7 @@ import pytest
 
 import config
 from app.auth.roles import Role
-from app.openapi.docs_page import DOCUMENT
+from app.openapi.docs_page import SPECIFICATION
 from app.users.passwords import Passwords
 from tests.applications import service
 from tests.endpoint_table import (
@@ -176,7 +176,7 @@ def test_no_other_method_opens_a_door(caller, client, scene):
 
 def test_the_openapi_document_names_the_same_roles(app):
     """Of a door to one's own things and to others', it asks for what the first needs."""
-    document = app.extensions[DOCUMENT]["paths"]
+    document = app.extensions[SPECIFICATION].get()["paths"]
     operations = {
         (method.upper(), shape_of(path)): operation
         for path, item in document.items()
