@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask import Response
 
@@ -35,6 +35,9 @@ users = current(Users)
 query = guard.required(Role.USERS_QUERY)
 higher = RoleMissing(Role.USERS_MANAGE.value)
 
+# The operation of history, and the word of the Message.
+WORDS = {BAN: ("ban", "banned"), MUTE: ("mute", "muted")}
+
 
 @of_users.route("/<lookup:key>/moderation")
 @query
@@ -59,9 +62,7 @@ def ban_user(args: dict[str, Any], key: Lookup) -> Response:
     A banned account gets no token, and those that it has end. An account with the role
     `users.manage` is banned only by a caller who has it too.
     """
-    name, account = users.get(key, "Name")["Name"], key
-    imposed("ban", BAN, account, args)
-    return json_response({"Message": f"{name} has been banned!"})
+    return imposed(BAN, user_of(key), args)
 
 
 @of_users.route("/<lookup:key>/admin/unban", methods=["POST"])
@@ -73,9 +74,7 @@ def unban_user(key: Lookup) -> Response:
 
     Before its time is over. Nothing changes where there is no ban.
     """
-    name, account = users.get(key, "Name")["Name"], key
-    lifted("unban", BAN, account)
-    return json_response({"Message": f"{name} has been unbanned!"})
+    return lifted(BAN, user_of(key))
 
 
 @of_users.route("/<lookup:key>/admin/mute", methods=["POST"])
@@ -90,9 +89,7 @@ def mute_user(args: dict[str, Any], key: Lookup) -> Response:
     The game keeps a muted account from speaking. An account with the role `users.manage` is muted
     only by a caller who has it too.
     """
-    name, account = users.get(key, "Name")["Name"], key
-    imposed("mute", MUTE, account, args)
-    return json_response({"Message": f"{name} has been muted!"})
+    return imposed(MUTE, user_of(key), args)
 
 
 @of_users.route("/<lookup:key>/admin/unmute", methods=["POST"])
@@ -104,9 +101,7 @@ def unmute_user(key: Lookup) -> Response:
 
     Before its time is over. Nothing changes where there is no mute.
     """
-    name, account = users.get(key, "Name")["Name"], key
-    lifted("unmute", MUTE, account)
-    return json_response({"Message": f"{name} has been unmuted!"})
+    return lifted(MUTE, user_of(key))
 
 
 @of_players.route("/<player:key>/admin/ban", methods=["POST"])
@@ -123,9 +118,7 @@ def ban_player(args: dict[str, Any], key: Lookup) -> Response:
     A banned account gets no token, and those that it has end. An account with the role
     `users.manage` is banned only by a caller who has it too.
     """
-    name, account = account_of(key)
-    imposed("ban", BAN, account, args)
-    return json_response({"Message": f"{name} has been banned!"})
+    return imposed(BAN, owner_of(key), args)
 
 
 @of_players.route("/<player:key>/admin/unban", methods=["POST"])
@@ -139,9 +132,7 @@ def unban_player(key: Lookup) -> Response:
 
     Before its time is over. Nothing changes where there is no ban.
     """
-    name, account = account_of(key)
-    lifted("unban", BAN, account)
-    return json_response({"Message": f"{name} has been unbanned!"})
+    return lifted(BAN, owner_of(key))
 
 
 @of_players.route("/<player:key>/admin/mute", methods=["POST"])
@@ -156,9 +147,7 @@ def mute_player(args: dict[str, Any], key: Lookup) -> Response:
     The game keeps a muted account from speaking. An account with the role `users.manage` is muted
     only by a caller who has it too.
     """
-    name, account = account_of(key)
-    imposed("mute", MUTE, account, args)
-    return json_response({"Message": f"{name} has been muted!"})
+    return imposed(MUTE, owner_of(key), args)
 
 
 @of_players.route("/<player:key>/admin/unmute", methods=["POST"])
@@ -172,21 +161,30 @@ def unmute_player(key: Lookup) -> Response:
 
     Before its time is over. Nothing changes where there is no mute.
     """
-    name, account = account_of(key)
-    lifted("unmute", MUTE, account)
-    return json_response({"Message": f"{name} has been unmuted!"})
+    return lifted(MUTE, owner_of(key))
 
 
-def account_of(player: Lookup) -> tuple[str, Lookup]:
-    """Return the name of a player, and the key of the account that plays it."""
+class Target(NamedTuple):
+    """Whose account is meant, and the name that was asked for."""
+
+    name: str
+    account: Lookup
+
+
+def user_of(key: Lookup) -> Target:
+    return Target(users.get(key, "Name")["Name"], key)
+
+
+def owner_of(player: Lookup) -> Target:
+    """Return the account that plays a player."""
     found = players.identity(player)
     if found.user_id is None:
         raise NotFound("user", NIL, f"The player '{found.name}' belongs to no account.")
-    return found.name, Lookup.parse(found.user_id)
+    return Target(found.name, Lookup.parse(found.user_id))
 
 
-def imposed(operation: str, penalty: Penalty, account: Lookup, args: dict[str, Any]) -> None:
-    """Impose a penalty on an account, with an entry in history."""
+def imposed(penalty: Penalty, target: Target, args: dict[str, Any]) -> Response:
+    """Impose a penalty on an account, with an entry in history, and say so."""
     caller = guard.caller()
     # What is kept for long and shown to many must hold no token.
     why = masked(args["reason"].strip()) or None
@@ -201,15 +199,20 @@ def imposed(operation: str, penalty: Penalty, account: Lookup, args: dict[str, A
         roles=caller.roles,
         now=users.now(),
     )
+    verb, done = WORDS[penalty]
     told = {"Duration": args["duration"], "Moderator": by, "Ip": args["ip"]}
-    meant = intent_because(operation, why, **told)
+    meant = intent_because(verb, why, **told)
     if penalty is BAN:
-        users.change_and_sweep(account, READS, rule, meant)
+        users.change_and_sweep(target.account, READS, rule, meant)
         callers.forget()
     else:
-        users.change(account, READS, rule, meant)
+        users.change(target.account, READS, rule, meant)
+    return json_response({"Message": f"{target.name} has been {done}!"})
 
 
-def lifted(operation: str, penalty: Penalty, account: Lookup) -> None:
-    """End a penalty of an account, with an entry in history if there was one."""
-    users.change(account, READS, partial(lift, penalty=penalty), intent(operation))
+def lifted(penalty: Penalty, target: Target) -> Response:
+    """End a penalty of an account, with an entry in history if there was one, and say so."""
+    verb, done = WORDS[penalty]
+    rule = partial(lift, penalty=penalty)
+    users.change(target.account, READS, rule, intent(f"un{verb}"))
+    return json_response({"Message": f"{target.name} has been un{done}!"})
