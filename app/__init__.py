@@ -27,6 +27,7 @@ from app.items import routes as items
 from app.items.domain import Limits
 from app.items.store import Bags, Catalogue
 from app.moderation import routes as moderation
+from app.notes import routes as notes
 from app.oauth import routes as oauth
 from app.oauth.store import RefreshTokens
 from app.objects import routes as objects
@@ -35,6 +36,8 @@ from app.openapi import docs_page
 from app.openapi.guide import ABOUT
 from app.players import routes as players
 from app.players.store import Players
+from app.samples.sampler import Sampler
+from app.samples.store import Samples
 from app.server_variables import routes as server_variables
 from app.spells import routes as spells
 from app.storage.client import Storage
@@ -46,6 +49,7 @@ from app.storage.password_costs import PasswordCosts
 from app.storage.schema.preparation import Preparation
 from app.users import routes as users
 from app.users.concurrency import ConcurrencyLimit
+from app.users.domain import ResetCodes
 from app.users.hashing import Hasher
 from app.users.mail import Mailer
 from app.users.passwords import Passwords
@@ -92,6 +96,8 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT
     )
     history_store = History(storage, SUBJECTS)
+    player_store = Players(storage, settings.ONLINE_TTL_SECONDS, settings.TOTAL_CACHE_SECONDS)
+    samples = Samples(storage)
     services = (
         storage,
         preparation,
@@ -108,7 +114,10 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         Mailer(
             app, ConcurrencyLimit("mails are being sent", settings.MAIL_PLACES, settings.MAIL_LINE)
         ),
-        Players(storage, settings.ONLINE_TTL_SECONDS, settings.TOTAL_CACHE_SECONDS),
+        ResetCodes(keys[0]),
+        player_store,
+        samples,
+        Sampler(samples, player_store, history_store, preparation.is_ready),
         bags,
         catalogue,
         Objects(storage, settings.TOTAL_CACHE_SECONDS),
@@ -136,9 +145,11 @@ def add_routes(app: Flask) -> None:
         items.blp,
         spells.blp,
         moderation.of_players,
+        notes.of_players,
         history.of_players,
         users.blp,
         moderation.of_users,
+        notes.of_users,
         history.of_users,
         history.blp,
         objects.blp,

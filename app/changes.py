@@ -28,6 +28,7 @@ OPERATIONS = (
     "unban",
     "mute",
     "unmute",
+    "note",
     "import",
     "repair",
 )
@@ -97,8 +98,9 @@ class Applied(NamedTuple):
 class SubjectKind:
     """A kind of documents, and which of their fields history may tell.
 
-    Of a secret field, an entry tells under the given name that it changed, and no value. Nothing is
-    told of a derived field, which follows from others, and of a hidden one.
+    Of a secret field, an entry tells under the given name that it changed, and no value. Of an
+    unquoted one, a map, it tells which of its entries changed, and no value. Nothing is told of a
+    derived field, which follows from others, and of a hidden one.
     """
 
     def __init__(
@@ -107,10 +109,12 @@ class SubjectKind:
         secret: Mapping[str, str] | None = None,
         derived: tuple[str, ...] = (),
         hidden: tuple[str, ...] = (),
+        unquoted: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.secret = secret or {}
         self.derived = derived
+        self.unquoted = unquoted
         self.untold = {*derived, *hidden, *SWAP_FIELDS}
 
     @property
@@ -173,11 +177,19 @@ def field_changes(kind: SubjectKind, old: Document, new: Mapping[str, Any]) -> l
         if field in kind.secret:
             if not is_same_value(before, value):
                 changes.append(_changed(kind.secret[field], None, None))
-        elif isinstance(value, dict) and isinstance(before, dict | None) and (before or value):
-            changes += _map_changes(field, before or {}, value)
-        elif not is_same_value(old.get(field, _ABSENT), value):
-            changes.append(_changed(field, before, value))
+            continue
+        told = _changes_of(field, old.get(field, _ABSENT), value)
+        if field in kind.unquoted:
+            told = [_changed(change["Path"], None, None) for change in told]
+        changes += told
     return changes
+
+
+def _changes_of(field: str, before: Any, after: Any) -> list[Document]:
+    old = None if before is _ABSENT else before
+    if isinstance(after, dict) and isinstance(old, dict | None) and (old or after):
+        return list(_map_changes(field, old or {}, after))
+    return [] if is_same_value(before, after) else [_changed(field, old, after)]
 
 
 def within_size(changes: list[Document]) -> list[Document]:

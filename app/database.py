@@ -9,6 +9,7 @@ from app.objects import domain as objects
 from app.objects.store import OBJECTS
 from app.players import domain as players
 from app.players.store import PLAYERS
+from app.samples.store import SAMPLES
 from app.storage.journal import HISTORY
 from app.storage.limits.attempts import ATTEMPTS
 from app.storage.limits.quotas import QUOTAS
@@ -27,6 +28,7 @@ COLLECTIONS = (
     QUOTAS,
     PASSWORD_COSTS,
     ATTEMPTS,
+    SAMPLES,
     SCHEMA_VERSIONS,
 )
 # The kinds of documents that have a history, by collection.

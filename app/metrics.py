@@ -12,6 +12,7 @@ import platform
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
@@ -30,6 +31,7 @@ log = logging.getLogger("quartermaster")
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+PROBES = ("/healthz", "/readyz", "/metrics")
 NONE, OTHER, REFUSED = "(none)", "(other)", "(refused)"
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 FILE_KINDS = ("counter", "histogram", "gauge_livesum", "gauge_livemostrecent")
@@ -151,6 +153,33 @@ def request_ended(route: str | None, method: str, status: int, seconds: float) -
         meters = _request_meters[key] = (count, observe)
     meters[0]()
     meters[1](seconds)
+
+
+def request_totals() -> tuple[int, int, dict[float, int]]:
+    """Return this worker's counts: all requests, those answered with 5xx, and by latency bucket.
+
+    The probes do not count.
+    """
+    requests = failures = 0
+    for sample in _samples_of(REQUESTS, "_total"):
+        requests += int(sample.value)
+        failures += int(sample.value) if sample.labels["status"] >= "500" else 0
+    below: dict[float, int] = {}
+    for sample in _samples_of(REQUEST_SECONDS, "_bucket"):
+        bound = float(sample.labels["le"])
+        below[bound] = below.get(bound, 0) + int(sample.value)
+    bounds = sorted(below)
+    # Prometheus' buckets are cumulative: each holds the faster ones as well.
+    slower = zip(bounds, [0, *(below[bound] for bound in bounds)], strict=False)
+    counts = {bound: below[bound] - faster for bound, faster in slower if bound < float("inf")}
+    return requests, failures, counts
+
+
+def _samples_of(metric: Counter | Histogram, suffix: str) -> Iterator[Any]:
+    for family in metric.collect():
+        for sample in family.samples:
+            if sample.name.endswith(suffix) and sample.labels["route"] not in PROBES:
+                yield sample
 
 
 def operation_ended(operation: str, collection: str, seconds: float) -> None:

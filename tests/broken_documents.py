@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tests.factories import NOW, guid, make_bag, make_player, make_user
+from tests.factories import NOW, guid, make_bag, make_player, make_user, numbered_guid
 
 NIL = "00000000-0000-0000-0000-000000000000"
 ITEM, SPELL = guid(), guid()
 ABSENT = object()
 EMPTY = {"ItemId": NIL, "Quantity": 0}
 APPLE = {"ItemId": ITEM, "Quantity": 1}
+NOTE = {"At": NOW, "UserId": guid(), "Name": "Staff", "Text": "Asked twice."}
 ENTRY = {"Operation": "give", "Key": "k", "Answer": {}, "Fingerprint": "f", "At": NOW}
 
 # Name: the fields that are broken, the fault that is reported, and whether it can be repaired.
@@ -88,6 +89,22 @@ PLAYERS = {
         f"Variables.{SPELL} is a fraction, not a whole number or true or false",
         False,
     ),
+    "no note": ({"Notes": "x"}, "Notes is a text, not a map", False),
+    "half a note": (
+        {"Notes": {SPELL: {name: value for name, value in NOTE.items() if name != "At"}}},
+        f"Notes.{SPELL}.At is missing",
+        False,
+    ),
+    "nobody's note": (
+        {"Notes": {NIL: NOTE}},
+        f"Notes.{NIL} has the all-zero guid, which is nobody's",
+        False,
+    ),
+    "long note": (
+        {"Notes": {SPELL: {**NOTE, "Text": "x" * 2001}}},
+        f"Notes.{SPELL} is longer than 2000 characters",
+        False,
+    ),
     "no level": ({"Level": ABSENT}, "Level is missing", False),
     "below": ({"Exp": -1}, "Exp is below 0", False),
     "few stats": ({"BaseStats": [1]}, "BaseStats has 1 entries, not 5 to 5", False),
@@ -113,6 +130,11 @@ USERS = {
     "wrongNameKey": ({"NameKey": "x"}, "NameKey is not what the Name makes it", True),
     "plainHash": ({"PasswordHash": "secret"}, "PasswordHash is not an argon2id hash", False),
     "noMute": ({"IsMuted": ABSENT}, "IsMuted is missing", False),
+    "manyNotes": (
+        {"Notes": {numbered_guid(number): NOTE for number in range(101)}},
+        "Notes holds more than 100 notes",
+        False,
+    ),
     "stranger": ({"Shoe": 44}, "Shoe is unknown", False),
     "nowhere": ({"Email": "nowhere"}, "Email is not an email address", False),
 }

@@ -75,6 +75,10 @@ TABLE = """
  +  GET    /api/v1/info/config                                   api
  +  GET    /api/v1/logs/user/[user]/activity                     api users.query
  +  GET    /api/v1/logs/player/[player]/activity                 api
+ +  GET    /api/v1/players/[player]/notes                        api
+ +  POST   /api/v1/players/[player]/notes                        api
+ +  GET    /api/v1/users/[user]/notes                            api users.query
+ +  POST   /api/v1/users/[user]/notes                            api users.query
  +  POST   /api/oauth/token
  +  DELETE /api/oauth/token/[self]                               api
  +  DELETE /api/oauth/token/[self]/[own]                         api
@@ -84,6 +88,10 @@ TABLE = """
  +  DELETE /api/oauth/token/[user]/[token]                       api users.query users.manage
  +  DELETE /api/oauth/tokens/[user]                              api users.query users.manage
  +  DELETE /api/oauth/tokens/[user]/[token]                      api users.query users.manage
+ +  GET    /api/oauth/sign-ins/[self]                            api
+ +  GET    /api/oauth/sign-ins/[user]                            api users.query users.manage
+ +  DELETE /api/oauth/sign-ins/[self]/[own_sign_in]              api
+ +  DELETE /api/oauth/sign-ins/[user]/[sign_in]                  api users.query users.manage
  +  GET    /
  +  GET    /api
  +  GET    /api/docs
@@ -99,6 +107,7 @@ ITEM, SPELL, VARIABLE, BAG, TOKEN, OWN = (
     f"{digit * 8}-0000-4000-8000-000000000000" for digit in "123456"
 )
 GLOBAL, CLOCK = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "89")
+SIGN_IN, OWN_SIGN_IN = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "ab")
 ENTRY = "player:77777777-0000-4000-8000-000000000000:1"
 CODE = "ABCDEFGH"
 PASSWORD, NEW_PASSWORD = sha256("secret"), sha256("new")
@@ -106,6 +115,7 @@ VALUES = {
     **{"player": PLAYER, "user": USER, "self": SELF, "variable": VARIABLE},
     **{"bag": BAG, "token": TOKEN, "own": OWN, "file": "swagger-ui.css"},
     **{"entry": ENTRY, "type": "item", "item": ITEM, "global": GLOBAL},
+    **{"sign_in": SIGN_IN, "own_sign_in": OWN_SIGN_IN},
 }
 # What leads a browser to the documentation, and has nothing for a program.
 FRONT_DOORS = ("/", "/api")
@@ -113,6 +123,8 @@ FRONT_DOORS = ("/", "/api")
 BODIES = {
     "admin/ban": {"duration": 7},
     "admin/mute": {"duration": 7},
+    "[player]/notes": {"Text": "Asked twice."},
+    "[user]/notes": {"Text": "Asked twice."},
     "variables/global/[global]": {"value": 1},
     "variables/[variable]": {"value": 1},
     "items/give": {"itemid": ITEM, "quantity": 1},

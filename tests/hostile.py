@@ -13,6 +13,8 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from app.http.lists import NO_CONTROLS
+from app.keys import is_visible
+from app.notes.schemas import LINES
 from tests import hostile_bytes
 from tests.openapi_document import OPERATIONS, SPEC
 
@@ -148,9 +150,11 @@ def fields():
 def is_accepted(operation, name, text):
     """Tell whether a field takes any text: then a hostile one is kept as it is."""
     schema = operation.fields[name]
-    is_plain = schema.get("pattern") == f"^{NO_CONTROLS.pattern}$"
-    fits = len(text) <= schema.get("maxLength", 0) and NO_CONTROLS.fullmatch(text)
-    return is_plain and bool(fits)
+    plain = {f"^{pattern.pattern}$": pattern for pattern in (NO_CONTROLS, LINES)}
+    pattern = plain.get(schema.get("pattern"))
+    if not pattern or len(text) > schema["maxLength"] or not pattern.fullmatch(text):
+        return False
+    return is_visible(text) or not schema.get("minLength")
 
 
 def keys():

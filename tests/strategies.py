@@ -48,6 +48,18 @@ SLOTS = st.fixed_dictionaries(
 )
 
 
+# None, or a few: export writes no empty map.
+NOTES = st.just({}) | st.dictionaries(
+    GUIDS,
+    st.fixed_dictionaries(
+        {"At": MOMENTS, "UserId": GUIDS, "Name": TEXTS, "Text": TEXTS},
+        optional={"IsHidden": st.booleans()},
+    ),
+    min_size=1,
+    max_size=3,
+).map(lambda notes: {"Notes": notes})
+
+
 def slot_maps(size):
     return st.dictionaries(st.integers(0, size - 1).map(str), SLOTS, max_size=4)
 
@@ -111,7 +123,7 @@ def player_documents(draw):
     game_fields = st.dictionaries(
         st.sampled_from(["Guild", "Title", "Ünïcode", "a b"]), GAME_FIELDS
     )
-    return players.stored({**record, **draw(game_fields)})
+    return players.stored({**record, **draw(game_fields), **draw(NOTES)})
 
 
 def _by_slot(spells):
@@ -126,7 +138,7 @@ def user_documents(draw):
     account = users.new_account(draw(GUIDS), draw(NAMES), email, draw(hashes), draw(MOMENTS))
     account["Power"] = {name: draw(st.booleans()) for name in users.NO_POWER}
     muted = {"IsMuted": draw(st.booleans()), "MuteReason": draw(st.none() | TEXTS)}
-    return {**account, **muted}
+    return {**account, **muted, **draw(NOTES)}
 
 
 @st.composite

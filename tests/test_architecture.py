@@ -17,9 +17,11 @@ FEATURES = {
     "history",
     "items",
     "moderation",
+    "notes",
     "oauth",
     "objects",
     "players",
+    "samples",
     "server_variables",
     "spells",
     "users",
@@ -36,8 +38,10 @@ FLOORS = [
     {"transfer"},
     {"demo"},
     {"activity"},
-    {"history"},
     {"database"},
+    {"samples"},
+    {"history"},
+    {"notes"},
     {"moderation"},
     {"oauth"},
     {"users"},
@@ -91,7 +95,8 @@ KNOW_FLASK = {"http", "auth", "openapi", "cli", "transfer", "compatibility"}
 KNOW_FLASK |= {"__init__", "__main__"}
 FLASK_LAYERS = {"routes", "mail"}
 # What routes reach on a floor below or beside, besides stores and pure layers.
-SERVICES = {"accounts", "grants", "hashing", "mail", "undo"}
+SERVICES = {"access", "accounts", "enforcement", "grants", "hashing", "mail", "sign_ins", "undo"}
+SERVICES |= {"writing"}
 
 
 def floor_of(room):

@@ -29,10 +29,10 @@ def of_entry(entry: Document) -> Happening:
     return Happening(entry["At"], entry["_id"], entry["Operation"], entry["Via"], meta)
 
 
-def of_sign_in(chain: str, at: datetime) -> Happening:
+def of_sign_in(chain: str, at: datetime, via: str) -> Happening:
     # Not the chain itself, which the tokens of the sign-in name.
     digest = hashlib.sha256(chain.encode()).hexdigest()[:32]
-    return Happening(at, f"{SIGN_IN}:{digest}", SIGN_IN, "api", {})
+    return Happening(at, f"{SIGN_IN}:{digest}", SIGN_IN, via, {})
 
 
 def first_needed(start: int, others: int) -> int:

@@ -17,7 +17,10 @@ class Activity:
 
     def of_user(self, user_id: str, window: Window) -> tuple[int, list[Happening]]:
         """Return how many lines the log of a user has, and a page of them, the newest first."""
-        sign_ins = [of_sign_in(*sign_in) for sign_in in self._tokens.sign_ins(user_id)]
+        sign_ins = [
+            of_sign_in(sign_in.chain, sign_in.at, "console" if sign_in.is_session else "api")
+            for sign_in in self._tokens.sign_ins(user_id)
+        ]
         return self._page("user", user_id, sign_ins, window)
 
     def of_player(self, player_id: str, window: Window) -> tuple[int, list[Happening]]:

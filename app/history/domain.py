@@ -24,15 +24,16 @@ SERVED = (
     "Changes",
     "Undoes",
 )
-# What undoes a change, by the field of the player or of the object that it changed.
+# What undoes a change, by the field of the document that it changed.
 UNDOABLE = {
     "Inventory": "items",
     "Bank": "items",
     "Spells": "spells",
     "Variables": "variables",
+    "Notes": "notes",
     "Value": "server_variables",
 }
-UNDOABLE_OPERATIONS = {"give", "take", "teach", "forget", "set-variable", "undo"}
+UNDOABLE_OPERATIONS = {"give", "take", "teach", "forget", "set-variable", "note", "undo"}
 WHY_NOT = {
     "register": "a registration is never undone",
     "change-password": "the former password is not kept",

@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import heapq
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 import bson
 
-from app.changes import SubjectKind
+from app.changes import OPERATIONS, SubjectKind
 from app.errors import AlreadyUndone, InvalidCursor, NotFound
 from app.history.domain import Filters, Position, matches, served, subject_of
 from app.storage.client import Storage
 from app.storage.entries import entries_of
 from app.storage.journal import HISTORY
 from app.storage.search_fields import archived
+from app.storage.timing import aggregate
 from app.types import Document
 
 DIGEST_BYTES = 8
@@ -96,6 +98,14 @@ class History:
 
     def count_moved(self, kind: str, id_: str) -> int:
         return self._history.count_documents(_about(kind, id_), hint="subject")
+
+    def count_changes(self, begin: datetime, end: datetime) -> dict[str, int]:
+        """Return by operation how many entries of a time are in the collection history."""
+        # With the operations, the index "operation" is read at that time alone, and no document is.
+        of_time = {"Operation": {"$in": list(OPERATIONS)}, "At": {"$gte": begin, "$lt": end}}
+        by_operation = {"$group": {"_id": "$Operation", "Count": {"$sum": 1}}}
+        found = aggregate(self._history, [{"$match": of_time}, by_operation], "operation")
+        return {group["_id"]: group["Count"] for group in found}
 
     def _moved(self, filters: Filters, position: Position | None, limit: int) -> Sequence[Document]:
         where, hint = _query(filters)

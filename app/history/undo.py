@@ -10,6 +10,7 @@ from app.changes import Rule
 from app.history.domain import undone_by
 from app.items import undo as items
 from app.items.domain import Limits
+from app.notes import undo as notes
 from app.server_variables import undo as server_variables
 from app.spells import undo as spells
 from app.types import Document
@@ -51,6 +52,8 @@ class Inverses:
         if kind == "spells":
             rule = partial(spells.undo, changes=changes, size=self._spells_size)
             return Inverse(("Spells",), rule)
+        if kind == "notes":
+            return Inverse(("Notes",), partial(notes.undo, changes=changes))
         if kind == "server_variables":
             return Inverse(("Value",), partial(server_variables.undo, changes=changes))
         paths = tuple(change["Path"] for change in changes)

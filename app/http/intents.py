@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import orjson
@@ -14,6 +14,7 @@ from app.changes import Applied, Intent, Origin
 from app.errors import Invalid
 from app.http.context import current_environ
 from app.http.json import json_response
+from app.http.lists import NO_CONTROLS
 from app.http.masking import masked
 from app.http.tracing import CALLER, request_id
 from app.keys import is_visible
@@ -42,6 +43,8 @@ _LETTER = "|".join(
 )
 REASON_PATTERN = f"^({_LETTER}){{0,{LONGEST_REASON}}}$"
 _REASON = re.compile(f"(?:{_LETTER}){{0,{LONGEST_REASON}}}", re.ASCII)
+# The key of a Statement in the WSGI environment of a request.
+_STATEMENT = "quartermaster.statement"
 # History tells arguments under the names of its other fields.
 ARGUMENT_NAMES = {
     "itemid": "ItemId",
@@ -53,28 +56,52 @@ ARGUMENT_NAMES = {
 }
 
 
+class Statement(NamedTuple):
+    """What the form of a page says about its change, where a program says it by headers."""
+
+    key: str
+    reason: str
+
+
+def state(key: str, reason: str) -> None:
+    """Let a form, instead of headers, give the Idempotency-Key and the reason of this request."""
+    current_environ.get()[_STATEMENT] = Statement(key, reason)
+
+
 def intent(operation: str, **arguments: Any) -> Intent:
-    """Return what a request intends that takes no Idempotency-Key."""
-    return Intent(operation, origin(), arguments)
+    """Return what a request intends whose endpoint takes no Idempotency-Key; forms have one."""
+    return intent_because(operation, None, **arguments)
 
 
 def intent_because(operation: str, why: str | None, **arguments: Any) -> Intent:
-    """Return what a request intends whose body may hold the reason, if no header does."""
-    return Intent(operation, origin(otherwise=why), arguments)
+    """Return the same, where the body may hold the reason, if no header does."""
+    meant = Intent(operation, origin(otherwise=why), arguments)
+    if statement := _statement():
+        key = _checked_key(statement.key)
+        return meant._replace(key=key, fingerprint=_fingerprint(arguments))
+    return meant
 
 
 def keyed_intent(
-    operation: str, arguments: dict[str, Any], undoes: Document | None = None
+    operation: str,
+    arguments: dict[str, Any],
+    undoes: Document | None = None,
+    untold: tuple[str, ...] = (),
 ) -> Intent:
-    """Return what a request intends, with its Idempotency-Key if it has one."""
-    told = {ARGUMENT_NAMES.get(name, name): value for name, value in arguments.items()}
-    key = current_environ.get().get("HTTP_IDEMPOTENCY_KEY")
+    """Return what a request intends, with its Idempotency-Key if it has one.
+
+    History tells the arguments, but for those that are named as untold.
+    """
+    told = {
+        ARGUMENT_NAMES.get(name, name): value
+        for name, value in arguments.items()
+        if name not in untold
+    }
+    statement = _statement()
+    key = statement.key if statement else current_environ.get().get("HTTP_IDEMPOTENCY_KEY")
     if key is None:
         return Intent(operation, origin(), told, undoes=undoes)
-    if not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
-        raise Invalid(
-            f"The header {KEY_HEADER} must be 1 to {LONGEST_KEY} printable ASCII characters."
-        )
+    key = _checked_key(key)
     return Intent(operation, origin(), told, key, _fingerprint(arguments), undoes)
 
 
@@ -84,26 +111,55 @@ def previewed_intent(operation: str, undoes: Document, **arguments: Any) -> Inte
 
 
 def origin(is_change: bool = True, otherwise: str | None = None) -> Origin:
-    """Return who sent this request, and why."""
+    """Return who sent this request, through which door, and why."""
     caller = current_environ.get()[CALLER]
-    return Origin(caller.id, caller.name, "api", request_id(), reason(is_change, otherwise))
+    via = "console" if _statement() else "api"
+    return Origin(caller.id, caller.name, via, request_id(), reason(is_change, otherwise))
 
 
 def reason(is_change: bool = True, otherwise: str | None = None) -> str | None:
-    """Return the reason of this request's change, percent-decoded; None if there is none."""
+    """Return the reason of this request's change; None if there is none."""
+    statement = _statement()
+    text = _typed_reason(statement.reason) if statement else _sent_reason()
+    text = text.strip() or (otherwise or "").strip()
+    if not is_visible(text):
+        text = ""
+    if not text and is_change and current_app.config["REASON_REQUIRED"]:
+        if statement:
+            raise Invalid("Say why this is changed.", {"reason": ["Is required."]})
+        raise Invalid(f"The header {REASON_HEADER} is required: say why this is changed.")
+    # A reason is kept for long and shown to many: a token in it is not.
+    return masked(text) or None
+
+
+def _sent_reason() -> str:
+    """Return the reason in the header of this request, percent-decoded."""
     sent = current_environ.get().get("HTTP_X_REASON", "")
     if not _REASON.fullmatch(sent):
         raise Invalid(
             f"The header {REASON_HEADER} must be percent-encoded UTF-8 without control characters, "
             f"{LONGEST_REASON} characters at most."
         )
-    text = unquote(sent, errors="strict").strip() or (otherwise or "").strip()
-    if not is_visible(text):
-        text = ""
-    if not text and is_change and current_app.config["REASON_REQUIRED"]:
-        raise Invalid(f"The header {REASON_HEADER} is required: say why this is changed.")
-    # A reason is kept for long and shown to many: a token in it is not.
-    return masked(text) or None
+    return unquote(sent, errors="strict")
+
+
+def _typed_reason(text: str) -> str:
+    if len(text) > LONGEST_REASON or not NO_CONTROLS.fullmatch(text):
+        fault = f"must be at most {LONGEST_REASON} characters on one line."
+        raise Invalid(f"The reason {fault}", {"reason": [fault.capitalize()]})
+    return text
+
+
+def _checked_key(key: str) -> str:
+    if not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
+        raise Invalid(
+            f"The header {KEY_HEADER} must be 1 to {LONGEST_KEY} printable ASCII characters."
+        )
+    return key
+
+
+def _statement() -> Statement | None:
+    return current_environ.get().get(_STATEMENT)
 
 
 def answer(applied: Applied) -> Response:

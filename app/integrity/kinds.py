@@ -77,12 +77,13 @@ _KEYED: list[tuple[tuple[str, ...], Rule]] = [
     (("Journal",), rules.journal),
 ]
 _NAMED = [*_KEYED, (("Name",), rules.valid_name)]
+_NOTED = [*_NAMED, (("Notes",), rules.notes)]
 
 
 PLAYER = Kind(
     players.SHAPE,
     [
-        *_NAMED,
+        *_NOTED,
         (("UserId",), rules.not_nil("UserId")),
         (("Inventory",), rules.slots("Inventory", lambda _, limits: limits.inventory)),
         (("Bank",), rules.slots("Bank", lambda _, limits: limits.bank)),
@@ -96,7 +97,7 @@ PLAYER = Kind(
 USER = Kind(
     users.SHAPE,
     [
-        *_NAMED,
+        *_NOTED,
         (("Email",), rules.valid_email),
         (("Email", "EmailKey"), rules.derived("Email", "EmailKey", email_key)),
         (("PasswordHash",), rules.argon2_hash),

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from app.errors import Invalid
 from app.items.domain import bag_of
 from app.keys import NAME_LENGTH, NIL
+from app.notes.domain import MOST_NOTES
+from app.notes.schemas import LONGEST_NOTE
 from app.objects import domain as objects
 from app.players.domain import check_name
 from app.server_variables import domain as server_variables
@@ -90,6 +92,17 @@ def spells(player: Document, limits: Limits) -> Iterator[Fault]:
 def variables(player: Document, _: Limits) -> Iterator[Fault]:
     if NIL in player["Variables"]:
         yield Fault(f"Variables.{NIL}", "is the all-zero guid, which is no variable")
+
+
+def notes(document: Document, _: Limits) -> Iterator[Fault]:
+    """Refuse what an import would not read."""
+    if len(document["Notes"]) > MOST_NOTES:
+        yield Fault("Notes", f"holds more than {MOST_NOTES} notes")
+    for id_, note in document["Notes"].items():
+        if NIL in (id_, note["UserId"]):
+            yield Fault(f"Notes.{id_}", "has the all-zero guid, which is nobody's")
+        if len(note["Text"]) > LONGEST_NOTE:
+            yield Fault(f"Notes.{id_}", f"is longer than {LONGEST_NOTE} characters")
 
 
 def equipment(player: Document, _: Limits) -> Iterator[Fault]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 from flask import Response
 
 from app.auth import guard
-from app.auth.callers import Callers
 from app.auth.roles import Role
 from app.errors import NotFound, RoleMissing
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import intent, intent_because
 from app.http.json import json_response
-from app.http.masking import masked
 from app.keys import NIL, Lookup
-from app.moderation.domain import READS, impose, lift, served
+from app.moderation.domain import READS, served
+from app.moderation.enforcement import impose_on, lift_from
 from app.moderation.schemas import ModerationSchema, PenaltyArgs
 from app.openapi.examples import PLAYER, USER
 from app.penalties import BAN, MUTE, Penalty
@@ -28,15 +25,13 @@ from app.users.store import Users
 of_users = Blueprint("UserModeration", __name__, url_prefix="/api/v1/users", group="Users")
 of_players = Blueprint("PlayerModeration", __name__, url_prefix="/api/v1/players", group="Players")
 
-callers = current(Callers)
 players = current(Players)
 users = current(Users)
 
 query = guard.required(Role.USERS_QUERY)
 higher = RoleMissing(Role.USERS_MANAGE.value)
 
-# The operation of history, and the word of the Message.
-WORDS = {BAN: ("ban", "banned"), MUTE: ("mute", "muted")}
+WORDS = {BAN: "banned", MUTE: "muted"}
 
 
 @of_users.route("/<lookup:key>/moderation")
@@ -184,35 +179,10 @@ def owner_of(player: Lookup) -> Target:
 
 
 def imposed(penalty: Penalty, target: Target, args: dict[str, Any]) -> Response:
-    """Impose a penalty on an account, with an entry in history, and say so."""
-    caller = guard.caller()
-    # What is kept for long and shown to many must hold no token.
-    why = masked(args["reason"].strip()) or None
-    by = masked(args["moderator"].strip()) or caller.name
-    rule = partial(
-        impose,
-        penalty=penalty,
-        days=args["duration"],
-        reason=why,
-        by=by,
-        by_address=args["ip"],
-        roles=caller.roles,
-        now=users.now(),
-    )
-    verb, done = WORDS[penalty]
-    told = {"Duration": args["duration"], "Moderator": by, "Ip": args["ip"]}
-    meant = intent_because(verb, why, **told)
-    if penalty is BAN:
-        users.change_and_sweep(target.account, READS, rule, meant)
-        callers.forget()
-    else:
-        users.change(target.account, READS, rule, meant)
-    return json_response({"Message": f"{target.name} has been {done}!"})
+    impose_on(target.account, penalty, args)
+    return json_response({"Message": f"{target.name} has been {WORDS[penalty]}!"})
 
 
 def lifted(penalty: Penalty, target: Target) -> Response:
-    """End a penalty of an account, with an entry in history if there was one, and say so."""
-    verb, done = WORDS[penalty]
-    rule = partial(lift, penalty=penalty)
-    users.change(target.account, READS, rule, intent(f"un{verb}"))
-    return json_response({"Message": f"{target.name} has been un{done}!"})
+    lift_from(target.account, penalty)
+    return json_response({"Message": f"{target.name} has been un{WORDS[penalty]}!"})

@@ -24,6 +24,13 @@ class TokenNotFound(NotFound):
         super().__init__("token", owner, f"No token with that id belongs to '{owner}'.")
 
 
+class SignInNotFound(NotFound):
+    """A sign-in that has ended, or somebody else's."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__("sign-in", owner, f"No sign-in with that id belongs to '{owner}'.")
+
+
 def bad_credentials() -> TokenRefused:
     return TokenRefused("invalid_grant", "The username or the password is wrong.")
 

@@ -22,6 +22,14 @@ users = current(Users)
 
 def sign_in(username: str, password: str) -> Issued:
     """Begin a chain of tokens with a password."""
+    user = authenticate(username, password)
+    # The version that was read with the password: if the password was changed since, the new
+    # token is void from the start.
+    return refresh_tokens.issue(user["_id"], user["PasswordVersion"])
+
+
+def authenticate(username: str, password: str) -> Document:
+    """Return the account of a name and a password, if it may use this service."""
     tracing.note(user=tracing.shown(username))
     name = name_key(username)
     user = users.credentials(name)
@@ -33,9 +41,7 @@ def sign_in(username: str, password: str) -> Issued:
     if renewed := hasher.renewed(stored, password):
         users.renew_hash(user["_id"], stored, renewed)
     _require_access(user)
-    # The version that was read with the password: if the password was changed since, the new
-    # token is void from the start.
-    return refresh_tokens.issue(user["_id"], user["PasswordVersion"])
+    return user
 
 
 def refresh(refresh_token: str) -> Issued:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, request
+from flask import Response, current_app, request
 
 from app.auth import guard
 from app.auth.callers import Callers
@@ -14,12 +14,13 @@ from app.errors import Invalid, RateLimited, RoleMissing
 from app.http import tracing
 from app.http.api import Blueprint
 from app.http.context import current
+from app.http.cursors import Cursors
 from app.http.errors import answer, body_of
-from app.http.intents import intent
 from app.http.json import json_response
 from app.http.path_converters import path_guid
-from app.keys import Lookup, name_key
+from app.keys import Lookup
 from app.oauth.domain import (
+    SignInNotFound,
     TokenNotFound,
     TokenRefused,
     bad_credentials,
@@ -33,24 +34,25 @@ from app.oauth.domain import (
 from app.oauth.grants import refresh, sign_in
 from app.oauth.schemas import (
     NEEDED,
+    EndedSignInSchema,
     RevokedTokenSchema,
     RevokedUserSchema,
+    SignInListArgs,
+    SignInPageSchema,
     TokenArgs,
     TokenFailureSchema,
     TokenSchema,
 )
-from app.oauth.store import RefreshTokens
+from app.oauth.sign_ins import end_all, end_sign_in, list_sign_ins, owner
+from app.oauth.store import RefreshTokens, SignIn
 from app.openapi.guide import STATUSES
-from app.users.hashing import Hasher
-from app.users.store import Users
 
 blp = Blueprint("Credentials", __name__, url_prefix="/api/oauth", description="Tokens.")
 
 access_tokens = current(AccessTokens)
 callers = current(Callers)
-hasher = current(Hasher)
+cursors = current(Cursors)
 refresh_tokens = current(RefreshTokens)
-users = current(Users)
 
 REFUSED = {
     error.code: {"value": refusal(error.code, str(error))}
@@ -103,10 +105,40 @@ def revoke_tokens(key: Lookup) -> Response:
 
     One's own, or with the role `users.manage` anybody's.
     """
-    user = owner(key)
-    users.revoke_tokens(Lookup.parse(user["_id"]), intent("revoke-tokens"))
-    callers.forget()
+    user, _ = end_all(key)
     return json_response({"username": user["Name"]})
+
+
+@blp.route("/sign-ins/<lookup:key>")
+@guard.required()
+@blp.arguments(SignInListArgs(), location="query")
+@blp.documents_response(200, SignInPageSchema)
+@blp.refuses(RoleMissing(Role.USERS_MANAGE.value))
+def list_user_sign_ins(args: dict[str, Any], key: Lookup) -> Response:
+    """List the sign-ins of a user
+
+    One's own, or with the role `users.manage` anybody's: those whose tokens or session are in use.
+    Those that end last come first.
+    """
+    size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
+    page = list_sign_ins(key, size, args.get("after", ""))
+    values = [served_sign_in(sign_in) for sign_in in page.values]
+    return json_response({"Values": values, "Next": cursors.write(page.next)})
+
+
+@blp.route("/sign-ins/<lookup:key>/<sign_in_id>", methods=["DELETE"])
+@guard.required()
+@blp.documents_response(200, EndedSignInSchema)
+@blp.refuses(RoleMissing(Role.USERS_MANAGE.value), SignInNotFound("demo"))
+def end_user_sign_in(key: Lookup, sign_in_id: str) -> Response:
+    """End one sign-in of a user
+
+    One's own, or with the role `users.manage` anybody's. Its tokens, or its session at the
+    console, no longer work.
+    """
+    chain = path_guid("id", sign_in_id)
+    user = end_sign_in(key, chain)
+    return json_response({"username": user["Name"], "Id": chain})
 
 
 @blp.route("/tokens/<lookup:key>/<token_id>", methods=["DELETE"], is_documented=False)
@@ -126,12 +158,14 @@ def revoke_token(key: Lookup, token_id: str) -> Response:
     return json_response({"username": user["Name"], "tokenId": token})
 
 
-def owner(key: Lookup) -> dict[str, Any]:
-    """Return the user of a lookup key: the caller itself, or with users.manage anybody."""
-    caller = guard.caller()
-    if caller.id != key.id and name_key(caller.name) != key.name_key:
-        caller.require(Role.USERS_MANAGE)
-    return users.get(key, "Name", "PasswordVersion")
+def served_sign_in(sign_in: SignIn) -> dict[str, Any]:
+    return {
+        "Id": sign_in.chain,
+        "At": sign_in.at,
+        "ExpiresAt": sign_in.expires_at,
+        "Via": "console" if sign_in.is_session else "api",
+        "Browser": sign_in.browser,
+    }
 
 
 @blp.errorhandler(TokenRefused)

@@ -2,12 +2,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import EXCLUDE, ValidationError, validates_schema
+from marshmallow import EXCLUDE, ValidationError, fields, validates_schema
 from marshmallow.validate import OneOf
 
 from app.http.api import FailureSchema, Schema
-from app.http.fields import MESSAGES, Guid, Integer, PasswordHash, Text
-from app.openapi.examples import TOKEN
+from app.http.fields import (
+    MESSAGES,
+    Guid,
+    Integer,
+    List,
+    Moment,
+    PasswordHash,
+    QueryInteger,
+    Text,
+)
+from app.http.lists import CURSOR
+from app.openapi.examples import SIGN_IN, TOKEN
 
 NEEDED = {"password": ("username", "password"), "refresh_token": ("refresh_token",)}
 
@@ -59,6 +69,44 @@ class RevokedUserSchema(Schema):
     """Whose tokens were revoked."""
 
     username = Text(required=True, example="demo")
+
+
+class SignInSchema(Schema):
+    """A sign-in: a chain of tokens, or a session at the console."""
+
+    Id = Guid(example=SIGN_IN)
+    At = Moment(example="2026-01-31T12:00:00Z")
+    ExpiresAt = Moment(example="2026-02-07T12:00:00Z", description="Unless it is renewed.")
+    Via = Text(example="api", metadata={"enum": ["api", "console"]})
+    Browser = Text(allow_none=True, metadata={"example": None}, description="Of a session.")
+
+
+class SignInPageSchema(Schema):
+    """Some sign-ins; those that end last come first."""
+
+    Values = List(fields.Nested(SignInSchema))
+    Next = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="What to give as `after` next; null at the end.",
+    )
+
+
+class SignInListArgs(Schema):
+    """The query of a list of sign-ins."""
+
+    pageSize = QueryInteger(
+        1,
+        load_default=50,
+        description="Sign-ins of a page. More than the most that is set (100) is served as that.",
+    )
+    after = Text(metadata={"pattern": CURSOR}, description="The Next of the answer before.")
+
+
+class EndedSignInSchema(RevokedUserSchema):
+    """Which sign-in was ended."""
+
+    Id = Guid(required=True, example=SIGN_IN)
 
 
 class RevokedTokenSchema(RevokedUserSchema):

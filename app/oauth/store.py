@@ -1,7 +1,9 @@
-"""Refresh tokens in MongoDB: hashed, single-use, linked in chains.
+"""Sign-ins in MongoDB: chains of refresh tokens, and sessions at the console.
 
-A chain begins with a sign-in and grows with every refresh. A token that is presented a second time
-has been stolen, by the first or by the second client, so the whole chain is revoked.
+A chain begins with a sign-in and grows with every refresh. Tokens are hashed and single-use: one
+that is presented a second time has been stolen, by the first or by the second client, so the whole
+chain is revoked. A session is a chain of one token, which the browser keeps in a cookie, and which
+gets no further tokens.
 """
 
 from __future__ import annotations
@@ -9,12 +11,15 @@ from __future__ import annotations
 import hashlib
 import logging
 import uuid
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+import bson
 from pymongo.errors import PyMongoError
 
-from app.oauth.domain import TokenNotFound, bad_refresh_token
+from app.errors import InvalidCursor
+from app.oauth.domain import SignInNotFound, TokenNotFound, bad_refresh_token
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.schema.plan import CollectionPlan, expiry, index
@@ -34,8 +39,13 @@ REFRESH_TOKENS = CollectionPlan(
             "Used": FLAG,
             "ExpiresAt": MOMENT,
         },
-        # When the chain began, with a sign-in.
-        {"BeganAt": MOMENT},
+        {
+            # When the chain began, with a sign-in.
+            "BeganAt": MOMENT,
+            # A session at the console, and in which browser.
+            "IsSession": FLAG,
+            "Browser": TEXT,
+        },
     ),
     (
         index("chain", "Chain", "Used"),
@@ -46,6 +56,8 @@ REFRESH_TOKENS = CollectionPlan(
 # How many surplus tokens one sign-in deletes at most.
 TRIMMED = 100
 MOST_SIGN_INS = 100
+CURSOR = b"sign-ins "
+LAST_TO_END_FIRST = [("ExpiresAt", -1), ("_id", 1)]
 
 
 class Issued(NamedTuple):
@@ -56,11 +68,29 @@ class Issued(NamedTuple):
     token: str
 
 
+class Session(NamedTuple):
+    """A session at the console that has not ended."""
+
+    user_id: str
+    chain: str
+    expires_at: datetime
+
+
 class SignIn(NamedTuple):
-    """A chain of tokens, and when it began."""
+    """A chain of tokens or a session: when it began and ends, and a session's browser."""
 
     chain: str
     at: datetime
+    expires_at: datetime
+    is_session: bool
+    browser: str | None
+
+
+class SignInPage(NamedTuple):
+    """Some sign-ins, and where the next page begins; None on the last one."""
+
+    values: list[SignIn]
+    next: bytes | None
 
 
 class RefreshTokens:
@@ -75,26 +105,79 @@ class RefreshTokens:
     def issue(self, user_id: str, password_version: int) -> Issued:
         """Begin a chain of tokens, for the password of this version."""
         now = self._clock.now()
-        issued = self._add(user_id, password_version, str(uuid.uuid4()), now, now)
-        self._trim(user_id)
+        chain = str(uuid.uuid4())
+        issued = self._add(user_id, password_version, chain, now + self._lifetime, BeganAt=now)
+        self._trim(user_id, is_session=False)
         return issued
 
+    def begin_session(
+        self, user_id: str, password_version: int, seconds: int, browser: str
+    ) -> Issued:
+        """Begin a session at the console, which lives for so many seconds."""
+        now = self._clock.now()
+        about = {"BeganAt": now, "IsSession": True, "Browser": browser}
+        ends = now + timedelta(seconds=seconds)
+        issued = self._add(user_id, password_version, str(uuid.uuid4()), ends, **about)
+        self._trim(user_id, is_session=True)
+        return issued
+
+    def session(self, token: str) -> Session | None:
+        """Return the session of a token, unless it has ended."""
+        found = self._tokens.find_one({"_id": _hash(token)})
+        if not found or not found.get("IsSession") or found["ExpiresAt"] <= self._clock.now():
+            return None
+        return Session(found["UserId"], found["Chain"], found["ExpiresAt"])
+
     def sign_ins(self, user_id: str) -> list[SignIn]:
-        """Return the newest chains of an account that are still in use, the newest first."""
-        found = self._tokens.find(
-            {"UserId": user_id, "Used": False}, ["Chain", "BeganAt", "ExpiresAt"]
-        )
-        newest = found.sort([("ExpiresAt", -1), ("_id", 1)]).limit(MOST_SIGN_INS)
-        began = {
-            # Older programs did not store when a chain began.
-            token["Chain"]: token.get("BeganAt") or token["ExpiresAt"] - self._lifetime
-            for token in newest
+        """Return the newest sign-ins of an account that are still in use, the newest first."""
+        found = self._tokens.find({"UserId": user_id, "Used": False})
+        newest = found.sort(LAST_TO_END_FIRST).limit(MOST_SIGN_INS)
+        return sorted(self._sign_ins(newest), key=lambda sign_in: sign_in.at, reverse=True)
+
+    def list_sign_ins(self, user: Document, size: int, after: bytes = b"") -> SignInPage:
+        """Return a page of an account's sign-ins; those that end last come first."""
+        where = self._in_use(user)
+        if after:
+            last = _position(user["_id"], after)
+            where["ExpiresAt"]["$lte"] = last["At"]
+            where["$or"] = [{"ExpiresAt": {"$lt": last["At"]}}, {"_id": {"$gt": last["Id"]}}]
+        found = list(self._tokens.find(where).sort(LAST_TO_END_FIRST).limit(size + 1))
+        shown = found[:size]
+        if len(found) <= size:
+            return SignInPage(self._sign_ins(shown), None)
+        last = {"At": shown[-1]["ExpiresAt"], "Id": shown[-1]["_id"], "Of": user["_id"]}
+        return SignInPage(self._sign_ins(shown), CURSOR + bson.encode(last))
+
+    def _in_use(self, user: Document) -> Document:
+        """Return the filter for the tokens and sessions of an account that still work."""
+        return {
+            "UserId": user["_id"],
+            "Used": False,
+            "PasswordVersion": user["PasswordVersion"],
+            "ExpiresAt": {"$gt": self._clock.now()},
         }
-        sign_ins = [SignIn(chain, at) for chain, at in began.items()]
-        return sorted(sign_ins, key=lambda sign_in: sign_in.at, reverse=True)
+
+    def _sign_ins(self, tokens: Iterable[Document]) -> list[SignIn]:
+        """Return the sign-ins of tokens, of which the last to end come first."""
+        found: dict[str, SignIn] = {}
+        for token in tokens:
+            # During a refresh, and after a crash in one, a chain has two.
+            found.setdefault(token["Chain"], self._sign_in(token))
+        return list(found.values())
+
+    def _sign_in(self, token: Document) -> SignIn:
+        ends = token["ExpiresAt"]
+        return SignIn(
+            token["Chain"],
+            # Older programs did not store when a chain began.
+            token.get("BeganAt") or ends - self._lifetime,
+            ends,
+            bool(token.get("IsSession")),
+            token.get("Browser"),
+        )
 
     def _add(
-        self, user_id: str, password_version: int, chain: str, now: datetime, began_at: Any
+        self, user_id: str, password_version: int, chain: str, ends: datetime, **about: Any
     ) -> Issued:
         issued = Issued(user_id, chain, str(uuid.uuid4()))
         self._tokens.insert_one(
@@ -104,32 +187,33 @@ class RefreshTokens:
                 "UserId": user_id,
                 "PasswordVersion": password_version,
                 "Used": False,
-                "ExpiresAt": now + self._lifetime,
-                **({"BeganAt": began_at} if began_at else {}),
+                "ExpiresAt": ends,
+                **about,
             }
         )
         return issued
 
-    def _trim(self, user_id: str) -> None:
-        """Delete the oldest unused tokens of an account beyond the limit.
+    def _trim(self, user_id: str, is_session: bool) -> None:
+        """Delete the oldest unused tokens of an account beyond the limit, or the oldest sessions.
 
-        Each sign-in counts after its own insert, so of concurrent ones the last sees all.
+        Each sign-in counts after its own insert, so of concurrent ones the last sees all. A session
+        ends before most tokens do: counted together, a new one would be the first to go.
         """
-        unused = {"UserId": user_id, "Used": False}
-        newest_first = [("ExpiresAt", -1), ("_id", 1)]
-        # Covered by the index "user": skipping a thousand keys takes a millisecond.
+        unused = {"UserId": user_id, "Used": False, **({"IsSession": True} if is_session else {})}
+        # Of tokens it is covered by the index "user": skipping a thousand takes a millisecond.
         surplus = self._tokens.find(unused, ["_id"], skip=self._most, limit=TRIMMED)
         try:
-            ids = [token["_id"] for token in surplus.sort(newest_first).batch_size(TRIMMED)]
+            ids = [token["_id"] for token in surplus.sort(LAST_TO_END_FIRST).batch_size(TRIMMED)]
             if ids:
-                self._tokens.delete_many({"_id": {"$in": ids}})
+                of_kind = {"IsSession": True if is_session else {"$ne": True}}
+                self._tokens.delete_many({"_id": {"$in": ids}, **of_kind})
         except PyMongoError as error:
             log.warning("Tokens beyond the limit are left to the next sign-in: %s", error)
 
     def find(self, token: str) -> Document | None:
         """Return the document of a token that is valid; revoke the chain of a used one."""
         found = self._tokens.find_one({"_id": _hash(token)})
-        if found is None or found["ExpiresAt"] <= self._clock.now():
+        if found is None or found["ExpiresAt"] <= self._clock.now() or found.get("IsSession"):
             return None
         if found["Used"]:
             self.revoke_chain(found["Chain"])
@@ -139,13 +223,9 @@ class RefreshTokens:
     def rotate(self, found: Document) -> Issued:
         """Exchange a token for the next of its chain."""
         # Inserted first: after a crash in between, the old token still works.
-        issued = self._add(
-            found["UserId"],
-            found["PasswordVersion"],
-            found["Chain"],
-            self._clock.now(),
-            found.get("BeganAt"),
-        )
+        began = {"BeganAt": found["BeganAt"]} if "BeganAt" in found else {}
+        ends = self._clock.now() + self._lifetime
+        issued = self._add(found["UserId"], found["PasswordVersion"], found["Chain"], ends, **began)
         unused = {"_id": found["_id"], "Used": False}
         if not self._tokens.update_one(unused, {"$set": {"Used": True}}).matched_count:
             self.revoke_chain(found["Chain"])
@@ -160,6 +240,12 @@ class RefreshTokens:
         self._tokens.delete_many({"Chain": chain, "Used": False})
         bulk.sweep(self._tokens, {"Chain": chain})
 
+    def end_sign_in(self, user: Document, chain: str) -> None:
+        """Revoke one of a user's chains, or end a session."""
+        if self._tokens.find_one({"Chain": chain, **self._in_use(user)}, ["_id"]) is None:
+            raise SignInNotFound(user["Name"])
+        self.revoke_chain(chain)
+
     def revoke_token(self, user: Document, token: str) -> None:
         """Revoke the chain of one of a user's tokens."""
         mine = {
@@ -171,6 +257,15 @@ class RefreshTokens:
         if found is None:
             raise TokenNotFound(user["Name"])
         self.revoke_chain(found["Chain"])
+
+
+def _position(user_id: str, cursor: bytes) -> Document:
+    """Return where a page of sign-ins ended, or refuse the cursor of another list."""
+    if cursor.startswith(CURSOR):
+        last: Document = bson.decode(cursor[len(CURSOR) :], bson.CodecOptions(tz_aware=True))
+        if last["Of"] == user_id:
+            return last
+    raise InvalidCursor("Belongs to another list.")
 
 
 def _hash(token: str) -> str:

@@ -19,7 +19,7 @@ percent-encoded into a path.
 
 **Lists** come by page numbers, or as a walk: begin with an empty `after`, and go on with the `Next`
 of each answer until it is null. A walk costs the same at any depth, and each record that stays in
-its place comes exactly once. History is a walk alone.
+its place comes exactly once. History, notes and sign-ins are walks alone.
 
 **Bodies** are JSON objects with exactly the documented fields, in their case. Integers are
 integers: `"5"`, `5.0` and `true` are not.
@@ -28,16 +28,16 @@ integers: `"5"`, `5.0` and `true` are not.
 field. 429 and 503 say in `Retry-After` when to try again. Others are not worth a retry: 400 has to
 be mended, 401 needs a new token, 409 will be refused again while the state is as it is.
 
-**Retries.** A change of a player takes the header `Idempotency-Key`: repeated with the same key, it
-is not made twice, however many other changes came between, for as long as history is kept. Without
-a key, a 503 does not tell whether the change was made.
+**Retries.** A change of a player, and a note, takes the header `Idempotency-Key`: repeated with the
+same key, it is not made twice, however many other changes came between, for as long as history is
+kept. Without a key, a 503 does not tell whether the change was made.
 
 **History.** Every change leaves an entry: who made it, when, through which door and with which
 request id, what was asked and what came of it. The header `X-Reason` adds why, in percent-encoded
 UTF-8; a server may be set to refuse changes without it. `GET /api/v1/history` finds entries by
 player, user, author, operation, item, time and words of the reason, and
-`POST /api/v1/history/{id}/undo` takes a change of a player or of a global variable back, or tells
-with `DryRun` what it would do.
+`POST /api/v1/history/{id}/undo` takes a change of a player or of a global variable back, or hides a
+note, or tells with `DryRun` what it would do.
 
 **The catalogue** says what the ids are: `GET /api/v1/gameobjects/{type}` lists the items, spells,
 classes, maps and other objects of the game with all of their fields, and
@@ -55,8 +55,8 @@ ABOUT: dict[str, Any] = {
 }
 ROLES = {
     "api": "Use the API at all; enough for all that concerns players and the catalogue.",
-    "users.query": "Read accounts and their history, register new ones, ban and mute.",
-    "users.manage": "Change accounts without their passwords, revoke their tokens.",
+    "users.query": "Read accounts and their history, register new ones, ban, mute and note.",
+    "users.manage": "Change accounts without their passwords, end their sign-ins.",
 }
 SECURITY: dict[str, Any] = {
     "password": {

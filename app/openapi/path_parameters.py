@@ -68,6 +68,9 @@ PATH_PARAMETERS = {
     ("Credentials", "token_id"): PathParameter(
         "tokenId", "The refresh token.", examples.TOKEN, is_guid=True
     ),
+    ("Credentials", "sign_in_id"): PathParameter(
+        "id", "The id of a sign-in.", examples.SIGN_IN, is_guid=True
+    ),
 }
 
 

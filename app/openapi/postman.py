@@ -12,6 +12,7 @@ from app.openapi import postman_scripts as scripts
 from app.openapi.postman_values import (
     BODY_VALUES,
     ENVIRONMENT,
+    FIXED_KEYS,
     FOLDERS,
     HEADER_VALUES,
     ORDER,
@@ -113,8 +114,11 @@ class Request:
         headers = []
         if body and body["mode"] == "raw":
             headers.append({"key": "Content-Type", "value": JSON})
+        values = dict(HEADER_VALUES)
+        if self._name in FIXED_KEYS:
+            values["Idempotency-Key"] = FIXED_KEYS[self._name]
         headers += [
-            {"key": parameter["name"], "value": HEADER_VALUES[parameter["name"]]}
+            {"key": parameter["name"], "value": values[parameter["name"]]}
             for parameter in self._operation["parameters"]
             if parameter["in"] == "header"
         ]

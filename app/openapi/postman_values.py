@@ -52,6 +52,8 @@ ORDER = [
     "unmutePlayer",
     "banPlayer",
     "unbanPlayer",
+    "writePlayerNote",
+    "listPlayerNotes",
     "listPlayerHistory",
     "listPlayersByBody",
     "listUsers",
@@ -71,6 +73,8 @@ ORDER = [
     "getModeration",
     "unmuteUser",
     "unbanUser",
+    "writeUserNote",
+    "listUserNotes",
     "listUserHistory",
     "listUsersByBody",
     "listHistory",
@@ -92,7 +96,9 @@ ORDER = [
     "listUserActivity",
     "listPlayerActivity",
     "createToken",
+    "listUserSignIns",
     "revokeToken",
+    "endUserSignIn",
     "revokeTokens",
 ]
 PATH_VALUES = {
@@ -109,9 +115,12 @@ PATH_VALUES = {
     ("Logs", "id"): "{{user}}",
     ("Credentials", "username"): "{{username}}",
     ("Credentials", "tokenId"): "{{spareToken}}",
+    ("Credentials", "id"): "{{signInId}}",
 }
 # The headers of requests that leave an entry in history.
 HEADER_VALUES = {"Idempotency-Key": "{{$guid}}", "X-Reason": "Trying%20the%20collection"}
+# A player has room for a hundred notes: with one key, all runs write the same one.
+FIXED_KEYS = {"writePlayerNote": "the-note-of-the-collection"}
 # Reads of a user of the demo world, who has characters, unlike the one that the run registers.
 READ_DEMO_USER = {"getUser", "listCharacters"}
 READ_DEMO_PLAYER = {"listPlayerActivity"}

@@ -18,6 +18,7 @@ from app.storage.schema.shapes import (
     MOMENT,
     MOMENT_OR_NULL,
     NAMED,
+    NOTES,
     SLOT_NUMBER,
     TEXT,
     changeable,
@@ -81,11 +82,12 @@ SHAPE = changeable(
         "UserId": GUID,
         "CreationDate": MOMENT,
         **{name: field.shape for name, field in FIELDS.items()},
-    }
+    },
+    {"Notes": NOTES},
 )
-SUBJECT = SubjectKind("player", derived=("NameKey", "NameTails"))
+SUBJECT = SubjectKind("player", derived=("NameKey", "NameTails"), unquoted=("Notes",))
 # Endpoints of their own serve these.
-EMBEDDED = ("Inventory", "Bank", "Spells", "Variables")
+EMBEDDED = ("Inventory", "Bank", "Spells", "Variables", "Notes")
 # Derived keys and bookkeeping, which are never served.
 INTERNAL = ("NameKey", "NameTails", *SWAP_FIELDS)
 # The projection of what is served as the record of a player: all but these.

@@ -24,6 +24,7 @@ from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
 from app.storage.paging.totals import CachedNumber
 from app.storage.schema.plan import CollectionPlan, index
+from app.storage.timing import aggregate
 from app.types import Document, whole
 
 # The orders of lists, by field and whether ascending, each with the index that holds it.
@@ -138,6 +139,15 @@ class Players:
         if player is None:
             raise NotFound("player", key)
         return served(player, self._online_since())
+
+    def count_by_level(self) -> dict[int, int]:
+        """Return how many players have each level. It walks the whole index of levels."""
+        by_level = {"$group": {"_id": "$Level", "Count": {"$sum": 1}}}
+        # Sorted, so that the index covers it.
+        found = aggregate(self._players, [{"$sort": {"Level": -1}}, by_level], "rank")
+        counts = {whole(group["_id"]): group["Count"] for group in found}
+        # A game may have stored what is no level.
+        return {level: count for level, count in counts.items() if level is not None}
 
     def _count_online(self) -> int:
         return self._players.count_documents(_online(self._online_since()))

@@ -49,6 +49,10 @@ TIMED = {
 }
 
 
+# Of the documents that an aggregation may answer.
+LARGEST_BATCH = 10_000
+
+
 class NotWithinRequest(RuntimeError):
     """An operation that neither waits for a slot of the bulkhead nor has a time budget."""
 
@@ -189,6 +193,22 @@ class TimedCollection(Collection[Document]):
         )
         return list(plain.hint(command.get("hint")))
 
+    def aggregate_all(self, stages: Sequence[Document], hint: str) -> list[Document]:
+        """Aggregate to a few documents, which fit into one batch."""
+        command: Document = {"aggregate": self.name, "pipeline": list(stages), "hint": hint}
+        command["cursor"] = {"batchSize": LARGEST_BATCH}
+        return _timed("aggregate", self, self._run_aggregation, command)
+
+    def _run_aggregation(self, command: Document) -> list[Document]:
+        answer = Database.command(
+            self.database,
+            command,
+            read_preference=self.read_preference,
+            codec_options=self.codec_options,
+        )
+        batch: list[Document] = answer["cursor"]["firstBatch"]
+        return batch
+
     def find(self, *args: Any, **kw: Any) -> Cursor[Document]:
         return TimedCursor(self, *args, **kw)
 
@@ -202,6 +222,15 @@ class TimedCollection(Collection[Document]):
 def _timed_collection(plain: Collection[Document], database: Database[Document]) -> TimedCollection:
     options = plain.codec_options, plain.read_preference, plain.write_concern, plain.read_concern
     return TimedCollection(database, plain.name, False, *options)
+
+
+def aggregate(
+    collection: Collection[Document], stages: Sequence[Document], hint: str
+) -> list[Document]:
+    """Aggregate a collection to a few documents; mongomock has no bare commands, and no hints."""
+    if isinstance(collection, TimedCollection):
+        return collection.aggregate_all(stages, hint)
+    return list(collection.aggregate(list(stages)))
 
 
 @_covers_every_operation

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import fields, validate
+from marshmallow import ValidationError, fields, validate
 
-from app.http.fields import INT64, MESSAGES, Integer, List
+from app.http.api import Schema
+from app.http.fields import INT64, MESSAGES, Flag, Guid, Integer, List, Moment, Text
 from app.keys import NIL, parse_guid
+from app.notes.domain import MOST_NOTES
+from app.notes.schemas import LONGEST_NOTE
 from app.users import domain as users
 
 
@@ -78,6 +81,58 @@ class VariableList(fields.Field[dict[str, int | bool]]):
             and type(record["Value"]) in (int, bool)
             and -INT64 <= record["Value"] < INT64
         )
+
+
+class NoteRecord(Schema):
+    """A note, as export writes it."""
+
+    Id = Guid(required=True)
+    At = Moment(required=True)
+    UserId = Guid(required=True)
+    Name = Text(required=True)
+    Text = Text(required=True, validate=validate.Length(max=LONGEST_NOTE))
+    IsHidden = Flag()
+
+
+NOTES = NoteRecord(many=True)
+
+
+class NoteList(fields.Field[dict[str, Any]]):
+    """A list of notes, loaded into the stored map from id to note."""
+
+    default_error_messages = {
+        **MESSAGES,
+        "invalid": "Must be a list of records with an Id, an At, a UserId, a Name and a Text of "
+        f"{LONGEST_NOTE} characters at most.",
+        "twice": "Must hold each note once.",
+        "many": "Must hold {most} notes at most.",
+    }
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> dict[str, Any]:
+        if not isinstance(value, list):
+            raise self.make_error("invalid")
+        if len(value) > MOST_NOTES:
+            raise self.make_error("many", most=MOST_NOTES)
+        try:
+            records = NOTES.load(value)
+        except ValidationError:
+            raise self.make_error("invalid") from None
+        notes = {record.pop("Id"): record for record in records}
+        if len(notes) < len(value):
+            raise self.make_error("twice")
+        return notes
+
+    @staticmethod
+    def records(notes: Any) -> list[dict[str, Any]]:
+        """Return stored notes as records, the oldest first."""
+        records = [_ordered_note({"Id": id_, **note}) for id_, note in (notes or {}).items()]
+        return sorted(records, key=lambda note: (note["At"], note["Id"]))
+
+
+def _ordered_note(note: dict[str, Any]) -> dict[str, Any]:
+    """Order the fields: MongoDB keeps them as they were written, and an import writes others."""
+    known = [name for name in NOTES.fields if name in note]
+    return {name: note[name] for name in (*known, *sorted(note.keys() - known))}
 
 
 # There are two sets of names for the Power flags; this is where they differ.

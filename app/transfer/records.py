@@ -23,6 +23,7 @@ from app.server_variables import domain as server_variables
 from app.spells import domain as spells
 from app.storage.extended import from_json, to_json
 from app.transfer.fields import (
+    NoteList,
     PowerField,
     SpellList,
     VariableList,
@@ -81,6 +82,7 @@ class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both inclu
     BaseStats = integers(5)
     StatPointAllocations = integers(5)
     Variables = VariableList()
+    Notes = NoteList()
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self._declared_fields = {
@@ -108,7 +110,7 @@ class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both inclu
             record[name] = _slot_list(record.get(name, {}))
         record["Spells"] = spells.served(record.get("Spells", {}))
         record["Variables"] = variables.served(record.get("Variables", {}))
-        return _ordered(self, record)
+        return _ordered(self, _with_note_list(record))
 
 
 class BagRecord(Schema):
@@ -168,6 +170,7 @@ class UserRecord(Schema):
     BannedBy = Text(allow_none=True)
     BanByAddress = Flag()
     CreationDate = Moment()
+    Notes = NoteList()
     # Accepted and ignored: a code expires within minutes, long before the file is imported.
     PasswordResetCode = Text(allow_none=True)
 
@@ -192,7 +195,7 @@ class UserRecord(Schema):
         record["Id"] = record.pop("_id")
         flags = {name: record["Power"][name] for name in users.NO_POWER if name in record["Power"]}
         record["Power"] = {**flags, **record["Power"]}
-        return _ordered(self, record)
+        return _ordered(self, _with_note_list(record))
 
 
 class ObjectRecord(OpenRecord):
@@ -274,6 +277,11 @@ def _slot_list(slots: Document) -> list[Document]:
     if not all(items.is_readable(number, slot) for number, slot in slots.items()):
         raise ValueError("a slot cannot be read")
     return items.filled(slots)
+
+
+def _with_note_list(record: Document) -> Document:
+    notes = NoteList.records(record.pop("Notes", None))
+    return {**record, "Notes": notes} if notes else record
 
 
 def _ordered(schema: Schema, record: Document) -> Document:

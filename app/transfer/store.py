@@ -18,7 +18,8 @@ from app.transfer.records import RECORDS, export_line
 # What a line that does not mention it leaves as it is. The default would lift bans, and set the
 # variables of a running game back.
 KEPT: dict[str, tuple[tuple[str, ...], ...]] = {
-    "users": (("PasswordHash",), (*BAN, "BanByAddress")),
+    "users": (("PasswordHash",), (*BAN, "BanByAddress"), ("Notes",)),
+    "players": (("Notes",),),
     "objects": (("Value",),),
 }
 

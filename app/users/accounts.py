@@ -6,12 +6,19 @@ from functools import partial
 
 from app.auth.callers import Callers
 from app.auth.guesses import guess_of_caller, guess_of_caller_at_unknown_name
-from app.changes import Intent
+from app.changes import Applied, Intent
 from app.errors import NotFound, QuartermasterError
 from app.http.context import current
 from app.keys import Lookup
 from app.types import Document
-from app.users.domain import WrongCode, new_code, redeem_code, remember_code, replace_password
+from app.users.domain import (
+    ResetCodes,
+    WrongCode,
+    new_code,
+    redeem_code,
+    remember_code,
+    replace_password,
+)
 from app.users.hashing import Hasher
 from app.users.mail import Mailer
 from app.users.store import Users
@@ -19,6 +26,7 @@ from app.users.store import Users
 callers = current(Callers)
 hasher = current(Hasher)
 mailer = current(Mailer)
+reset_codes = current(ResetCodes)
 users = current(Users)
 
 
@@ -36,24 +44,27 @@ def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str
     return renewed
 
 
-def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None = None) -> None:
+def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None = None) -> Applied:
     """Store a new password; if a former one was checked, it must still be the stored one."""
     rule = partial(replace_password, password_hash=hasher.hash(sha256), checked=checked)
-    users.change_password(key, rule, intent)
+    applied = users.change_password(key, rule, intent)
     callers.forget()
+    return applied
 
 
-def mail_reset_code(key: Lookup, seconds: int, intent: Intent) -> None:
+def mail_reset_code(key: Lookup, seconds: int, intent: Intent) -> Applied:
     """Mail a new code that resets the password and lives for so many seconds."""
     user = _guessed_at(key, "Name", "Email", "EmailKey", "PasswordVersion")
-    code, now = new_code(), users.now()
+    # Of two requests with one Idempotency-Key, both may send a mail, and one stores its code.
+    code = reset_codes.of(user["_id"], intent.key) if intent.key else new_code()
+    now = users.now()
     rule = partial(remember_code, code=code, now=now, seconds=seconds, mailed=user)
     guess = guess_of_caller(user["_id"])
     guess.refuse_if_locked()
     with mailer.slot(), guess.counted():
         mailer.send_code(user["Name"], user["Email"], code)
         # Stored after the mail: if the mail fails, the former code stays valid.
-        users.change(key, ("Reset", "EmailKey", "PasswordVersion"), rule, intent)
+        return users.change(key, ("Reset", "EmailKey", "PasswordVersion"), rule, intent)
 
 
 def redeem_reset_code(key: Lookup, code: str, sha256: str, intent: Intent) -> None:
@@ -61,7 +72,7 @@ def redeem_reset_code(key: Lookup, code: str, sha256: str, intent: Intent) -> No
     rule = partial(redeem_code, code=code, now=users.now(), make_hash=partial(hasher.hash, sha256))
     guess = guess_of_caller(_guessed_at(key, "_id")["_id"])
     with hasher.slot_for(guess), guess.counted():
-        if not users.change_password(key, rule, intent):
+        if not users.change_password(key, rule, intent).answer:
             raise WrongCode
     callers.forget()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import re
 import secrets
@@ -25,6 +26,7 @@ from app.storage.schema.shapes import (
     MOMENT,
     MOMENT_OR_NULL,
     NAMED,
+    NOTES,
     TEXT,
     TEXT_OR_NULL,
     changeable,
@@ -69,6 +71,7 @@ SHAPE = changeable(
         BAN.by: TEXT_OR_NULL,
         # Whether the game is to refuse the person's addresses as well.
         "BanByAddress": FLAG,
+        "Notes": NOTES,
     },
 )
 # History stays when a person is erased: of addresses it tells only that they changed.
@@ -77,6 +80,7 @@ SUBJECT = SubjectKind(
     secret={"Email": "Email", "PasswordHash": "Password", "Reset": "ResetCode"},
     derived=("NameKey", "NameTails", "EmailKey"),
     hidden=("PasswordVersion",),
+    unquoted=("Notes",),
 )
 # Derived keys, secrets and bookkeeping, which are never served.
 INTERNAL = ("NameKey", "NameTails", "EmailKey", "PasswordVersion", "Reset", *SWAP_FIELDS)
@@ -214,6 +218,22 @@ def new_code() -> str:
     return "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
 
 
+class ResetCodes:
+    """Makes the code that belongs to an Idempotency-Key: the same each time, and not to be guessed.
+
+    The key is known to whoever sends it, and the code must not be: so it is an HMAC of the key.
+    """
+
+    def __init__(self, signing_key: str) -> None:
+        self._key = f"quartermaster reset code {signing_key}".encode()
+
+    def of(self, user_id: str, idempotency_key: str) -> str:
+        text = f"{user_id} {idempotency_key}".encode()
+        digest = hmac.new(self._key, text, hashlib.sha256).digest()
+        # 256 is a multiple of the number of letters, so each is equally likely.
+        return "".join(CODE_LETTERS[byte % len(CODE_LETTERS)] for byte in digest[:CODE_LENGTH])
+
+
 def remember_code(
     user: Document, *, code: str, now: datetime, seconds: int, mailed: Document
 ) -> Change:
@@ -227,8 +247,7 @@ def remember_code(
 def change_email(user: Document, *, new: str, checked: str | None = None) -> Change:
     """Change the address; a code that was mailed to the former one becomes void."""
     _require_checked(user, checked)
-    fields = {"Email": new, "EmailKey": email_key(new), "Reset": None}
-    return Change(fields, {**user, **fields})
+    return Change({"Email": new, "EmailKey": email_key(new), "Reset": None}, None)
 
 
 def replace_password(user: Document, *, password_hash: str, checked: str | None = None) -> Change:

@@ -168,7 +168,8 @@ def change_email(args: dict[str, Any], key: Lookup) -> Response:
     require_email(args["new"], "new")
     meant = intent("change-email")
     checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
-    return json_response(shown(users.change_email(key, args["new"], meant, checked), changed_power))
+    users.change_email(key, args["new"], meant, checked)
+    return json_response(shown(users.get(key), changed_power))
 
 
 @blp.route("/<lookup:key>/password/change", methods=["POST"])
@@ -254,9 +255,8 @@ def manage_email(args: dict[str, Any], key: Lookup) -> Response:
     For support staff. A code that was mailed to the former address no longer works.
     """
     require_email(args["new"], "new")
-    return json_response(
-        shown(users.change_email(key, args["new"], intent("change-email")), changed_power)
-    )
+    users.change_email(key, args["new"], intent("change-email"))
+    return json_response(shown(users.get(key), changed_power))
 
 
 @blp.route("/<lookup:key>/manage/password/change", methods=["POST"])

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.changes import Applied, Change, Intent, Rule
 from app.errors import EmailTaken, NameTaken, NotFound, Unavailable
-from app.keys import Lookup, email_key
+from app.keys import Lookup, email_key, name_key
 from app.paging import Page, Window
 from app.penalties import BAN_STATE, MUTE
 from app.storage.bulk import SWEEP_SECONDS, sweep
@@ -78,6 +78,12 @@ class Users:
         """Return these fields of some accounts by id."""
         return {user["_id"]: user for user in self._users.find({"_id": {"$in": ids}}, list(fields))}
 
+    def by_address(self, beginning: str, limit: int) -> Sequence[Document]:
+        """Return some accounts whose email address begins with a text, by address."""
+        key = {"$regex": f"^{re.escape(name_key(beginning))}"}
+        found = self._users.find({"EmailKey": key}, list(RECORD), sort=[("EmailKey", 1)])
+        return list(found.limit(limit))
+
     def list(
         self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
     ) -> Page:
@@ -88,10 +94,10 @@ class Users:
             return self._pages.search(window, wanted, fields, search)
         return self._pages.read(window, wanted, fields)
 
-    def credentials(self, name_key: str) -> Document | None:
-        """Return what signing in needs of an account, or None."""
+    def credentials(self, key: str) -> Document | None:
+        """Return what signing in needs of the account with a name key, or None."""
         fields = ["Name", "PasswordHash", "Power", "PasswordVersion", *BAN_STATE]
-        return self._users.find_one({"NameKey": name_key}, fields)
+        return self._users.find_one({"NameKey": key}, fields)
 
     def create(self, name: str, email: str, password_hash: str | None, intent: Intent) -> Document:
         """Add an account without any power; unique indexes refuse duplicates."""
@@ -109,8 +115,15 @@ class Users:
         """Apply a rule to these fields of an account, exactly once."""
         try:
             return self._swapper.swap(by_key(key), reads, rule, intent)
-        except NotFound:
-            raise NotFound("user", key) from None
+        except NotFound as error:
+            raise _asked_for(error, key) from None
+
+    def preview(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
+        """Return the entry that a change of an account would have, without changing anything."""
+        try:
+            return self._swapper.preview(by_key(key), reads, rule, intent)
+        except NotFound as error:
+            raise _asked_for(error, key) from None
 
     def change_power(
         self, key: Lookup, rule: Callable[[Document], Document], intent: Intent
@@ -126,15 +139,13 @@ class Users:
 
     def change_email(
         self, key: Lookup, new: str, intent: Intent, checked: str | None = None
-    ) -> Document:
-        """Give an account another address, and return the account."""
-        reads = (*RECORD, "EmailKey", "PasswordHash")
+    ) -> Applied:
+        """Give an account another address."""
         rule = partial(change_email, new=new, checked=checked)
         try:
-            user: Document = self.change(key, reads, rule, intent).answer
+            return self.change(key, ("Email", "EmailKey", "Reset", "PasswordHash"), rule, intent)
         except DuplicateKeyError:
             raise self._email_taken(new) from None
-        return user
 
     def _email_taken(self, email: str) -> EmailTaken | Unavailable:
         """Return why an address was refused; the account that held it may have been rolled back."""
@@ -142,7 +153,7 @@ class Users:
             return EmailTaken(email)
         return Unavailable("Another account was just being changed; please try again.", 1)
 
-    def change_password(self, key: Lookup, rule: Rule, intent: Intent) -> Any:
+    def change_password(self, key: Lookup, rule: Rule, intent: Intent) -> Applied:
         """Apply a rule that may change the password, and sweep tokens that it made void."""
         return self.change_and_sweep(
             key, ("PasswordHash", "PasswordVersion", "Reset"), rule, intent
@@ -150,16 +161,15 @@ class Users:
 
     def change_and_sweep(
         self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent
-    ) -> Any:
+    ) -> Applied:
         """Apply a rule that may make tokens void, and sweep those."""
-        answer = self.change(key, reads, rule, intent).answer
+        applied = self.change(key, reads, rule, intent)
         self._sweep_tokens(key)
-        return answer
+        return applied
 
-    def revoke_tokens(self, key: Lookup, intent: Intent) -> None:
+    def revoke_tokens(self, key: Lookup, intent: Intent) -> Applied:
         """Make all tokens of an account void by one write, however many there are."""
-        self.change(key, ("PasswordVersion",), revoke_tokens, intent)
-        self._sweep_tokens(key)
+        return self.change_and_sweep(key, ("PasswordVersion",), revoke_tokens, intent)
 
     def _sweep_tokens(self, key: Lookup) -> None:
         """Delete tokens of earlier password versions. Best effort: they are void anyway."""
@@ -178,3 +188,8 @@ class Users:
         """Replace the hash of the same password, unless it was changed meanwhile."""
         same = {"_id": user_id, "PasswordHash": old}
         self._users.update_one(same, {"$set": {"PasswordHash": new}})
+
+
+def _asked_for(error: NotFound, key: Lookup) -> NotFound:
+    """Return the error with the key that the caller asked for; an entry to undo has its own."""
+    return NotFound("user", key) if error.kind == "user" else error

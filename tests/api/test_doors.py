@@ -21,9 +21,11 @@ from tests.endpoint_table import (
     FRONT_DOORS,
     ITEM,
     OWN,
+    OWN_SIGN_IN,
     PASSWORD,
     PLAYER,
     SELF,
+    SIGN_IN,
     SPELL,
     TOKEN,
     USER,
@@ -31,7 +33,7 @@ from tests.endpoint_table import (
     catalogue,
     shape_of,
 )
-from tests.factories import guid, make_bag, make_entry, make_player, make_user
+from tests.factories import make_bag, make_entry, make_player, make_user
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE"}
 FLAGS = {
@@ -57,11 +59,11 @@ def settings(data_dir):
     return config.load({"QM_ENV": "testing"}, DATA_DIR=str(data_dir))
 
 
-def refresh_token(owner, token):
+def refresh_token(owner, token, sign_in):
     """Return what is stored of a refresh token that nobody has used."""
     expires = datetime.now(timezone.utc) + timedelta(hours=1)
     hashed = hashlib.sha256(token.encode()).hexdigest()
-    owned = {"Chain": guid(), "UserId": owner["_id"], "PasswordVersion": owner["PasswordVersion"]}
+    owned = {"Chain": sign_in, "UserId": owner["_id"], "PasswordVersion": owner["PasswordVersion"]}
     return {"_id": hashed, **owned, "Used": False, "ExpiresAt": expires}
 
 
@@ -90,8 +92,8 @@ def scene(app, world):
         world.db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given]))
         world.db.bags.insert_one(make_bag(_id=BAG))
         world.db.objects.insert_many(catalogue())
-        tokens = [refresh_token(user, TOKEN), refresh_token(caller, OWN)]
-        world.db.refresh_tokens.insert_many(tokens)
+        others, own = (user, TOKEN, SIGN_IN), (caller, OWN, OWN_SIGN_IN)
+        world.db.refresh_tokens.insert_many([refresh_token(*others), refresh_token(*own)])
         return {} if flags is STRANGER else world.headers(user=caller)
 
     return begin

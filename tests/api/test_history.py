@@ -10,11 +10,12 @@ import pytest
 import config
 from app.auth.roles import Role
 from app.database import SUBJECTS
+from app.history.store import History
 from app.storage.client import Storage
 from app.storage.journal import Journals
 from tests.applications import service
 from tests.endpoint_table import CODE
-from tests.factories import NOW, guid, make_entry, numbered_guid, sha256
+from tests.factories import NOW, guid, make_entry, make_player, numbered_guid, sha256
 from tests.swaps import move_all
 
 PLAYERS, USERS, HISTORY = "/api/v1/players", "/api/v1/users", "/api/v1/history"
@@ -417,3 +418,12 @@ def test_entries_expire_unless_they_are_kept_for_ever(db, player, send):
 def test_the_settings_of_history_have_their_defaults():
     settings = config.load({"QM_ENV": "testing"})
     assert (settings.HISTORY_DAYS, settings.REASON_REQUIRED) == (400, False)
+
+
+def test_the_changes_of_a_time_are_counted_by_operation(app, db):
+    player = make_player()
+    for number, operation in enumerate(["give", "note", "give", "take"]):
+        at = NOW + timedelta(minutes=number)
+        db.history.insert_one(make_entry(player, Version=number, At=at, Operation=operation))
+    counts = service(app, History).count_changes(NOW, NOW + timedelta(minutes=3))
+    assert counts == {"give": 2, "note": 1}

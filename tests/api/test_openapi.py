@@ -45,6 +45,7 @@ def test_it_is_valid():
 
 
 MODERATION = list(product(("players", "users"), ("ban", "unban", "mute", "unmute")))
+NOTES = list(product(("get", "post"), ("players", "users")))
 
 
 def test_it_has_the_31_endpoints_of_the_contract():
@@ -89,6 +90,7 @@ def test_it_has_the_31_endpoints_of_the_contract():
         "post /history/{id}/undo",
         "get /players/{lookupKey}/history",
         "get /users/{lookupKey}/history",
+        *(f"{how} /{whose}/{{lookupKey}}/notes" for how, whose in NOTES),
     }
     assert documented == {*contract, *beyond}
 
@@ -97,13 +99,15 @@ def test_a_path_that_is_served_in_two_spellings_is_documented_in_one():
     assert [path for path in SPEC["paths"] if path.startswith("/api/oauth")] == [
         "/api/oauth/token",
         "/api/oauth/token/{username}",
+        "/api/oauth/sign-ins/{username}",
+        "/api/oauth/sign-ins/{username}/{id}",
         "/api/oauth/token/{username}/{tokenId}",
     ]
 
 
 def test_every_operation_has_a_name_of_its_own_in_one_style():
     named = [op["operationId"] for item in SPEC["paths"].values() for op in item.values()]
-    assert len(named) == len(set(named)) == 65
+    assert len(named) == len(set(named)) == 65 + 6
     assert [name for name in named if not re.fullmatch(r"[a-z]+(?:[A-Z][a-z]+)*", name)] == []
 
 
@@ -238,7 +242,8 @@ def test_exactly_the_changes_that_can_be_undone_take_an_idempotency_key():
     takes = {name for name, key in keys.items() if key}
     items = {"giveItem", "takeItem"}
     variables = {"setVariable", "setGlobalVariable"}
-    assert takes == {*items, *variables, "teachSpell", "forgetSpell", "undoChange"}
+    notes = {"writePlayerNote", "writeUserNote"}
+    assert takes == {*items, *variables, *notes, "teachSpell", "forgetSpell", "undoChange"}
     # What stands in an example, the page fills in; and the second try would be the first again.
     assert [name for name in takes if {"example", "examples"} & keys[name].keys()] == []
 

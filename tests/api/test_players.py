@@ -12,6 +12,7 @@ from app.players.schemas import PlayerSchema
 from app.players.store import Players
 from app.storage.client import Storage
 from tests.applications import replace_service, service
+from tests.factories import make_player
 
 PLAYERS = "/api/v1/players"
 
@@ -283,3 +284,16 @@ def test_every_player_endpoint_says_404_for_nobody(client, as_role):
             assert response.status_code == 404, (method, path)
             by = "name" if key == "nobody" else "id"
             assert response.json == {"Message": f"No player with {by} '{key}'."}
+
+
+def test_players_are_counted_by_level(app, world):
+    for level in (0, 3, 3):
+        world.add_player(Level=level)
+    assert service(app, Players).count_by_level() == {0: 1, 3: 2}
+
+
+@pytest.mark.parametrize("level", ["x", None, 1.5])
+def test_what_is_no_level_is_not_counted(app, db, world, level):
+    db.players.insert_one({**make_player(), "Level": level}, bypass_document_validation=True)
+    world.add_player(Level=3)
+    assert service(app, Players).count_by_level() == {3: 1}

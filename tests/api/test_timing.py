@@ -36,6 +36,7 @@ READERS = {
     "a copy": lambda cursor: [document["_id"] for document in cursor.clone()],
 }
 OPERATIONS = {
+    "aggregate_all": lambda things: things.aggregate_all([{"$match": {}}], "_id_"),
     "bulk_write": lambda things: things.bulk_write([InsertOne({})]),
     "count_documents": lambda things: things.count_documents({}),
     "delete_many": lambda things: things.delete_many({}),

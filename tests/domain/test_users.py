@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from app.errors import Conflict, InvalidCredentials
 from app.users.domain import (
     CODE_LETTERS,
+    ResetCodes,
     change_email,
     changed_power,
     email_key,
@@ -46,6 +48,24 @@ def test_codes_are_long_and_without_look_alikes():
     assert len(codes) == 200
     assert all(len(code) == 8 and set(code) <= set(CODE_LETTERS) for code in codes)
     assert not set(CODE_LETTERS) & set("IO01")
+
+
+def test_the_code_of_a_key_is_the_same_each_time_and_anothers_differs():
+    codes = ResetCodes("signing key")
+    code = codes.of("alice", "k1")
+    assert code == ResetCodes("signing key").of("alice", "k1")
+    others = {codes.of("alice", "k2"), codes.of("bob", "k1"), ResetCodes("x").of("alice", "k1")}
+    assert len({code, *others}) == 4
+
+
+def test_the_codes_of_keys_look_like_any_other():
+    made = [ResetCodes("signing key").of("alice", f"key {number}") for number in range(2000)]
+    assert all(len(code) == 8 and set(code) <= set(CODE_LETTERS) for code in made)
+    assert len(set(made)) == 2000
+    counts = Counter("".join(made))
+    # Each of the 32 letters comes 500 times, give or take.
+    assert set(counts) == set(CODE_LETTERS)
+    assert all(350 < count < 650 for count in counts.values())
 
 
 def test_a_code_is_good_once():

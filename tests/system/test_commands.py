@@ -57,6 +57,14 @@ def user(**overrides):
     return {"Id": guid(), "Name": name, "Email": f"{name}@example.com", **overrides}
 
 
+def note(text, **overrides):
+    about = {"Id": guid(), "At": "2026-01-31T12:00:00Z", "UserId": guid(), "Name": "Staff"}
+    return {**about, "Text": text, **overrides}
+
+
+NOTE = note("Asked twice.")
+
+
 def test_every_command_explains_itself(quartermaster):
     assert quartermaster("--version").output.startswith("quartermaster, version ")
     top = quartermaster("--help").output
@@ -230,6 +238,8 @@ def test_an_import_leaves_bans_and_values_that_it_does_not_mention(
     variable = {"Id": guid(), "Type": "servervariable", "Name": "Rate", "Value": True}
     for kind, record, mentioned in (
         ("users", banned, ("IsBanned", "BanReason", "BannedUntil")),
+        ("users", user(Notes=[NOTE]), ("Notes",)),
+        ("players", player(Notes=[NOTE]), ("Notes",)),
         ("objects", variable, ("Value",)),
     ):
         assert quartermaster("import", kind, write(tmp_path / "f", record)).exit_code == 0
@@ -243,6 +253,45 @@ def test_an_import_leaves_bans_and_values_that_it_does_not_mention(
     lifted = {**banned, "IsBanned": False}
     quartermaster("import", "users", write(tmp_path / "f", lifted))
     assert real_db.users.find_one({"_id": banned["Id"]})["IsBanned"] is False
+
+
+@pytest.mark.parametrize("kind", ["users", "players"])
+def test_an_import_writes_notes_and_history_tells_no_text(quartermaster, real_db, tmp_path, kind):
+    record = {**(user() if kind == "users" else player()), "CreationDate": NOTE["At"]}
+    first, second = note("Asked twice."), note("Asked again.", IsHidden=True)
+    for notes in ([first], [first, second], [{**first, "Text": "Asked thrice."}], []):
+        line = {**record, "Notes": notes}
+        assert quartermaster("import", kind, write(tmp_path / "f", line)).exit_code == 0
+        stored = real_db[kind].find_one({"_id": record["Id"]})["Notes"]
+        assert {id_: found["Text"] for id_, found in stored.items()} == {
+            told["Id"]: told["Text"] for told in notes
+        }
+    entries = list(real_db.history.find({"Subject.Id": record["Id"]}, sort=[("Number", 1)]))
+    told = [{change["Path"] for change in entry["Changes"]} for entry in entries]
+    paths = [f"Notes.{told['Id']}" for told in (first, second)]
+    assert told == [set(), {paths[1]}, {*paths}, {paths[0]}]
+    assert "Asked" not in repr(entries)
+
+
+@pytest.mark.parametrize(
+    ("notes", "fault"),
+    [
+        ("x", "a list of records"),
+        ([{"Text": "x"}], "a list of records"),
+        ([{**NOTE, "Colour": "red"}], "a list of records"),
+        ([{**NOTE, "Text": "x" * 2001}], "2000 characters at most"),
+        ([{**NOTE, "UserId": NIL}], "a list of records"),
+        ([NOTE, NOTE], "each note once"),
+        ([{**NOTE, "Id": guid()} for _ in range(101)], "100 notes at most"),
+    ],
+)
+def test_notes_that_are_none_are_refused_by_an_import(
+    quartermaster, real_db, tmp_path, notes, fault
+):
+    result = quartermaster("import", "users", write(tmp_path / "f", user(Notes=notes)))
+    assert result.exit_code == 1
+    assert fault in result.output
+    assert real_db.users.count_documents({}) == 0
 
 
 def test_what_others_set_during_an_import_that_does_not_mention_it_stays(

@@ -40,7 +40,7 @@ def test_the_document_is_written_without_a_database(tmp_path):
     result = run(tmp_path / "data", "openapi", str(tmp_path / "openapi.json"))
     assert result.returncode == 0, result.stderr
     written = json.loads((tmp_path / "openapi.json").read_text())
-    assert len(written["paths"]) == 31 + 5 + 22
+    assert len(written["paths"]) == 31 + 5 + 22 + 4
     assert json.loads(run(tmp_path / "data", "openapi").stdout) == written
     assert not (tmp_path / "data").exists()
 
@@ -61,9 +61,9 @@ def test_the_folders_hold_all_31_endpoints(collection):
         for item in requests_of(collection)
     }
     counts = [len(folder["item"]) for folder in collection["item"]]
-    # Beyond the 31: redeeming a reset code, history, moderation, and the neighbours. Of the tokens,
-    # one request has two forms.
-    assert counts == [19 + 1 + 5, 12 + 2 + 5, 3, 5, 4, 4, 2, 3 + 1]
+    # Beyond the 31: redeeming a reset code, history, moderation, notes, and the neighbours. Of the
+    # tokens, one request has two forms.
+    assert counts == [19 + 1 + 5 + 2, 12 + 2 + 5 + 2, 3, 5, 4, 4, 2, 3 + 2 + 1]
     assert len(endpoints) == sum(counts) - 1
 
 

@@ -90,12 +90,15 @@ def test_any_world_is_the_same_in_another_database(client, round_trip):
 
 
 def test_a_world_that_was_played_in_is_the_same_in_another_database(client, round_trip):
-    """With slots out of order, journals and a reset code, as a game leaves them."""
+    """With slots out of order, journals, notes and a reset code, as a game and staff leave them."""
     bag = make_bag({"7": slot(), "1": slot()}, size=9, Version=70, Journal=[None, {"Key": "k"}])
     inventory = {"30": slot(), "2": slot(BagId=bag["_id"]), "11": slot(StatBuffs=[-5, 0, 0, 0, 9])}
     player = make_player(Name="Ægir 👑", Inventory=inventory, Variables={guid(): True, guid(): 1})
+    note = {"Text": "two\nlines 👑", "Name": "Ünal", "UserId": guid(), "At": player["CreationDate"]}
+    player["Notes"] = {guid(): note, guid(): {**note, "IsHidden": True}}
     reset = {"Code": "ABCDEFGH", "ExpiresAt": player["CreationDate"], "Failures": 2}
     user = make_user(Name="Ünal", Email="u@example.com", Reset=reset, PasswordVersion=3, Version=9)
+    user["Notes"] = {guid(): {**note, "IsHidden": False}}
     documents = {
         "users": [user],
         "players": [{**player, "Version": 3, "Journal": [{"Key": "k", "Answer": {}}]}],

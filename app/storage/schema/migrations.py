@@ -116,6 +116,10 @@ def move_items_into_objects(db: Database[Document]) -> None:
         _write(db["objects"], inserts)
 
 
+def keep_notes_and_sessions(db: Database[Document]) -> None:
+    """Change nothing: the validators know notes, sessions at the console and samples."""
+
+
 def _rename(db: Database[Document], name: str, new: str) -> None:
     """Rename a collection, if it is there, and no other has the new name."""
     if name in db.list_collection_names():
@@ -144,6 +148,7 @@ STEPS: list[Step] = [
     rename_credentials_to_password_version,
     begin_history,
     move_items_into_objects,
+    keep_notes_and_sessions,
 ]
 # A change of a validator or an index is a step as well, even one that does nothing: by the number,
 # an older program knows that the database is no longer for it.

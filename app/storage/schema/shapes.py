@@ -56,5 +56,15 @@ def changeable(
     return object_shape({**required, **kept}, {**appearing, **(optional or {})})
 
 
+# What staff have written about a player or a user, by the id of each note (app/notes).
+NOTES = map_of(
+    GUID["pattern"],
+    {
+        **object_shape(
+            {"At": MOMENT, "UserId": GUID, "Name": TEXT, "Text": TEXT}, {"IsHidden": FLAG}
+        ),
+        "additionalProperties": False,
+    },
+)
 # The fields of a document that is found by its name.
 NAMED: Document = {"_id": GUID, "Name": TEXT, "NameKey": TEXT, "NameTails": ARRAY}

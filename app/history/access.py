@@ -1,0 +1,95 @@
+"""Which entries a caller may see, and the ways to list and to undo them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from app.auth import guard
+from app.auth.roles import Role
+from app.changes import Applied
+from app.history.domain import filters_of, is_of_user
+from app.history.store import EntryPage, History
+from app.history.undo import Inverses
+from app.http.context import current
+from app.http.cursors import Cursors
+from app.http.intents import keyed_intent, previewed_intent
+from app.keys import Lookup
+from app.objects.store import Objects
+from app.players.store import Players
+from app.server_variables.domain import TYPE
+from app.types import Document
+from app.users.store import Users
+
+# Whose history a caller sees with the role api alone.
+WITHOUT_USERS = ("player", "bag", "object")
+
+cursors = current(Cursors)
+history = current(History)
+inverses = current(Inverses)
+objects = current(Objects)
+players = current(Players)
+users = current(Users)
+
+
+def visible_entry(entry_id: str) -> Document:
+    """Return an entry that the caller may see."""
+    if is_of_user(entry_id):
+        # Before it is looked for: whether it exists is not told either.
+        guard.caller().require(Role.USERS_QUERY)
+    return history.get(entry_id)
+
+
+def search(args: Document, size: int) -> EntryPage:
+    """Return a page of all entries that the caller may see, or of those of a player or a user."""
+    if "user" in args:
+        guard.caller().require(Role.USERS_QUERY)
+        # No entry is about a player and a user.
+        return page(args, size, () if "player" in args else ("user",), _user_id(args["user"]))
+    if "player" in args:
+        return page(args, size, ("player",), _player_id(args["player"]))
+    sees_users = Role.USERS_QUERY in guard.caller().roles
+    return page(args, size, (*WITHOUT_USERS, "user") if sees_users else WITHOUT_USERS)
+
+
+def page(
+    args: Document, size: int, kinds: tuple[str, ...], subject: str | None = None
+) -> EntryPage:
+    """Return a page of entries about some kinds of documents, or about one document."""
+    return history.list(filters_of(args, kinds, subject), size, cursors.read(args.get("after", "")))
+
+
+def preview_undo(entry: Document) -> Document:
+    """Return the entry that undoing a change would have, or raise why it cannot be undone."""
+    inverse = inverses.of(entry)
+    preview, _ = _ways_to(entry["Subject"])
+    history.require_not_undone(entry["_id"])
+    return preview(*inverse, previewed_intent("undo", entry, Id=entry["_id"]))
+
+
+def undo(entry: Document) -> Applied:
+    """Undo a change."""
+    inverse = inverses.of(entry)
+    _, change = _ways_to(entry["Subject"])
+    return change(*inverse, keyed_intent("undo", {"Id": entry["_id"]}, entry))
+
+
+def _ways_to(subject: Document) -> tuple[Callable[..., Document], Callable[..., Applied]]:
+    """Return what previews a change of a document, and what makes it."""
+    if subject["Kind"] == "object":
+        variable = (TYPE, subject["Id"])
+        return partial(objects.preview, *variable), partial(objects.change, *variable)
+    store = users if subject["Kind"] == "user" else players
+    key = Lookup.parse(subject["Id"])
+    return partial(store.preview, key), partial(store.change, key)
+
+
+def _player_id(text: str) -> str:
+    """Return the id of a player; an id needs no player, whose history may outlive it."""
+    key = Lookup.parse(text)
+    return key.id or players.get_id(key)
+
+
+def _user_id(text: str) -> str:
+    key = Lookup.parse(text)
+    return key.id or users.get(key, "_id")["_id"]

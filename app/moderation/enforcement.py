@@ -1,0 +1,54 @@
+"""Imposing and lifting penalties: the account changes, with an entry in history."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from app.auth import guard
+from app.auth.callers import Callers
+from app.changes import Applied
+from app.http.context import current
+from app.http.intents import intent, intent_because
+from app.http.masking import masked
+from app.keys import Lookup
+from app.moderation.domain import READS, impose, lift
+from app.penalties import BAN, MUTE, Penalty
+from app.users.store import Users
+
+callers = current(Callers)
+users = current(Users)
+
+# The operations of history that impose a penalty and that lift it.
+OPERATIONS = {BAN: ("ban", "unban"), MUTE: ("mute", "unmute")}
+
+
+def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applied:
+    """Impose a penalty on an account."""
+    caller = guard.caller()
+    # What is kept for long and shown to many must hold no token.
+    why = masked(args["reason"].strip()) or None
+    by = masked(args["moderator"].strip()) or caller.name
+    rule = partial(
+        impose,
+        penalty=penalty,
+        days=args["duration"],
+        reason=why,
+        by=by,
+        by_address=args["ip"],
+        roles=caller.roles,
+        now=users.now(),
+    )
+    told = {"Duration": args["duration"], "Moderator": by, "Ip": args["ip"]}
+    meant = intent_because(OPERATIONS[penalty][0], why, **told)
+    if penalty is MUTE:
+        return users.change(account, READS, rule, meant)
+    applied = users.change_and_sweep(account, READS, rule, meant)
+    callers.forget()
+    return applied
+
+
+def lift_from(account: Lookup, penalty: Penalty) -> Applied:
+    """End a penalty before its time is over; nothing changes where there is none."""
+    rule = partial(lift, penalty=penalty)
+    return users.change(account, READS, rule, intent(OPERATIONS[penalty][1]))

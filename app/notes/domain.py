@@ -1,0 +1,78 @@
+"""Notes of staff on a player or a user: a map from id to note. Pure.
+
+A note that is undone is hidden and kept, so that the undo can be undone. History tells that a note
+was written, and not its text: history stays when a person is erased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeGuard
+
+from app.changes import Change
+from app.errors import Conflict, Damaged
+from app.types import Document
+
+MOST_NOTES = 100
+
+
+class TooManyNotes(Conflict):
+    """There is no room for another note."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"There are {most} notes already, and no room for another.")
+        self.most = most
+
+
+class NoteGone(Conflict):
+    """The note is no longer there."""
+
+    def __init__(self, note: str) -> None:
+        super().__init__(f"The note {note} is no longer there.")
+        self.note = note
+
+
+def served(notes: Any) -> Sequence[Document]:
+    """Return the notes that are not hidden, the newest first; what is no note is left out."""
+    shown = [
+        served_one(id_, note)
+        for id_, note in as_map(notes).items()
+        if is_note(note) and not note.get("IsHidden")
+    ]
+    return sorted(shown, key=lambda note: (note["At"], note["Id"]), reverse=True)
+
+
+def served_one(id_: str, note: Mapping[str, Any]) -> Document:
+    by = {"UserId": note.get("UserId"), "Name": note.get("Name")}
+    return {"Id": id_, "At": note["At"], "By": by, "Text": note["Text"]}
+
+
+def as_map(notes: Any) -> Document:
+    """Return stored notes for a reader: where they are missing or no map, there are none."""
+    return notes if isinstance(notes, dict) else {}
+
+
+def is_note(value: Any) -> TypeGuard[Document]:
+    """Tell whether a value can be shown as a note: another program may have stored anything."""
+    if not isinstance(value, dict):
+        return False
+    return isinstance(value.get("At"), datetime) and isinstance(value.get("Text"), str)
+
+
+def write(
+    subject: Document, *, note_id: str, text: str, user_id: str, name: str, at: datetime
+) -> Change:
+    """Add a note. The answer is its id: what is answered is kept in history, unlike the text."""
+    notes = changeable(subject)
+    if len(notes) >= MOST_NOTES:
+        raise TooManyNotes(MOST_NOTES)
+    note = {"At": at, "UserId": user_id, "Name": name, "Text": text}
+    return Change({"Notes": {**notes, note_id: note}}, note_id)
+
+
+def changeable(subject: Document) -> Document:
+    """Return the notes for a change, which must not overwrite what is no map."""
+    if not isinstance(subject.get("Notes"), dict | None):
+        raise Damaged("user")  # of a player, its store has refused it already
+    return as_map(subject.get("Notes"))

@@ -1,0 +1,121 @@
+"""Notes of staff on players and users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, current_app
+
+from app.auth import guard
+from app.auth.roles import Role
+from app.changes import Applied
+from app.errors import InvalidCursor
+from app.http.api import Blueprint
+from app.http.context import current
+from app.http.cursors import Cursors
+from app.http.intents import answer
+from app.http.json import json_response
+from app.keys import Lookup
+from app.notes.domain import (
+    MOST_NOTES,
+    NoteGone,
+    TooManyNotes,
+    as_map,
+    is_note,
+    served,
+    served_one,
+)
+from app.notes.schemas import NoteArgs, NoteListArgs, NotePageSchema, NoteSchema
+from app.notes.writing import write_note
+from app.players.store import Players
+from app.types import Document
+from app.users.store import Users
+
+of_players = Blueprint("PlayerNotes", __name__, url_prefix="/api/v1/players", group="Players")
+of_users = Blueprint("UserNotes", __name__, url_prefix="/api/v1/users", group="Users")
+
+cursors = current(Cursors)
+players = current(Players)
+users = current(Users)
+
+query = guard.required(Role.USERS_QUERY)
+
+
+@of_players.route("/<player:key>/notes")
+@guard.required()
+@of_players.arguments(NoteListArgs(), location="query")
+@of_players.documents_response(200, NotePageSchema)
+def list_player_notes(args: dict[str, Any], key: Lookup) -> Response:
+    """List the notes on a player
+
+    The newest first.
+    """
+    return listed(args, players.read(key, "Notes"))
+
+
+@of_players.route("/<player:key>/notes", methods=["POST"])
+@guard.required()
+@of_players.arguments(NoteArgs())
+@of_players.documents_response(200, NoteSchema)
+@of_players.refuses(TooManyNotes(MOST_NOTES))
+@of_players.idempotent
+def write_player_note(args: dict[str, Any], key: Lookup) -> Response:
+    """Write a note on a player
+
+    For colleagues: players do not see it. Undoing its entry in history hides it.
+    """
+    applied = write_note(players, key, args["Text"])
+    return written(applied, players.read(key, "Notes"))
+
+
+@of_users.route("/<lookup:key>/notes")
+@query
+@of_users.arguments(NoteListArgs(), location="query")
+@of_users.documents_response(200, NotePageSchema)
+def list_user_notes(args: dict[str, Any], key: Lookup) -> Response:
+    """List the notes on a user
+
+    The newest first.
+    """
+    return listed(args, users.get(key, "Notes"))
+
+
+@of_users.route("/<lookup:key>/notes", methods=["POST"])
+@query
+@of_users.arguments(NoteArgs())
+@of_users.documents_response(200, NoteSchema)
+@of_users.refuses(TooManyNotes(MOST_NOTES))
+@of_users.idempotent
+def write_user_note(args: dict[str, Any], key: Lookup) -> Response:
+    """Write a note on a user
+
+    For colleagues: users do not see it. Undoing its entry in history hides it.
+    """
+    applied = write_note(users, key, args["Text"])
+    return written(applied, users.get(key, "Notes"))
+
+
+def listed(args: dict[str, Any], subject: Document) -> Response:
+    """Answer a page of notes; a cursor is the place of the last one before it."""
+    size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
+    notes = served(subject.get("Notes"))
+    list_name = f"notes {subject['_id']} ".encode()
+    if after := cursors.read(args.get("after", "")):
+        if not after.startswith(list_name):
+            raise InvalidCursor("Belongs to another list.")
+        notes = [note for note in notes if list_name + place(note) < after]
+    following = list_name + place(notes[size - 1]) if len(notes) > size else None
+    return json_response({"Values": notes[:size], "Next": cursors.write(following)})
+
+
+def place(note: Document) -> bytes:
+    """Return the place of a note in the order of notes, which is that of these texts."""
+    return f"{note['At'].isoformat(timespec='microseconds')} {note['Id']}".encode()
+
+
+def written(applied: Applied, subject: Document) -> Response:
+    """Answer the note that was written, now or by the same request before."""
+    note = as_map(subject.get("Notes")).get(applied.answer)
+    if not is_note(note):
+        raise NoteGone(applied.answer)
+    return answer(applied._replace(answer=served_one(applied.answer, note)))

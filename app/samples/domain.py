@@ -1,0 +1,78 @@
+"""Samples: how many players were online, and how requests fared, in each five minutes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from app.types import Document, whole
+
+INTERVAL = timedelta(minutes=5)
+MICROSECONDS = 1_000_000
+
+
+class Traffic(NamedTuple):
+    """How many requests there were, how many failed, and how many took at most so many seconds.
+
+    A request is slower than the last bound if it is in no bucket.
+    """
+
+    requests: int = 0
+    # Answers with a status of 500 and more.
+    failures: int = 0
+    # By upper bound, in seconds; each request is in one bucket.
+    buckets: Mapping[float, int] = {}
+
+    def since(self, earlier: Traffic) -> Traffic:
+        """Return what has happened since an earlier count."""
+        return Traffic(
+            self.requests - earlier.requests,
+            self.failures - earlier.failures,
+            {bound: count - earlier.buckets.get(bound, 0) for bound, count in self.buckets.items()},
+        )
+
+
+def interval_of(moment: datetime) -> datetime:
+    """Return the beginning of the interval that a moment is in."""
+    into = timedelta(
+        minutes=moment.minute % 5, seconds=moment.second, microseconds=moment.microsecond
+    )
+    return moment - into
+
+
+def counted(traffic: Traffic) -> Document:
+    """Return by path what a sample counts up by. Bounds are stored in microseconds.
+
+    In seconds they would hold a dot, which separates the parts of a path.
+    """
+    buckets = {
+        f"Buckets.{round(bound * MICROSECONDS)}": count
+        for bound, count in traffic.buckets.items()
+        if count
+    }
+    return {"Requests": traffic.requests, "Failures": traffic.failures, **buckets}
+
+
+def traffic_of(samples: Iterable[Document]) -> Traffic:
+    """Return the traffic of some samples together."""
+    requests = failures = 0
+    buckets: dict[float, int] = {}
+    for sample in samples:
+        requests += whole(sample.get("Requests")) or 0
+        failures += whole(sample.get("Failures")) or 0
+        for bound, count in (sample.get("Buckets") or {}).items():
+            seconds = int(bound) / MICROSECONDS
+            buckets[seconds] = buckets.get(seconds, 0) + count
+    return Traffic(requests, failures, buckets)
+
+
+def quantile(traffic: Traffic, share: float) -> float | None:
+    """Return the bound, in seconds, below which this share of the requests were answered."""
+    wanted = share * traffic.requests
+    seen = 0
+    for bound in sorted(traffic.buckets):
+        seen += traffic.buckets[bound]
+        if traffic.requests and seen >= wanted:
+            return bound
+    return None

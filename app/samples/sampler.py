@@ -1,0 +1,91 @@
+"""The thread of a worker that takes samples, for the plots of the console."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+from app.history.store import History
+from app.metrics import request_totals
+from app.players.store import Players
+from app.samples.domain import INTERVAL, Traffic, interval_of
+from app.samples.store import Samples
+from app.storage.errors import DatabaseError
+from app.types import Document
+
+log = logging.getLogger("quartermaster")
+
+# How often a worker looks whether its database is ready for the first sample.
+READY_SECONDS = 1.0
+# After which all entries of a time are in the collection history, unless the database was away.
+MOVED = timedelta(seconds=20)
+
+
+class Sampler:
+    """Counts what its worker has answered, and who is online, once in an interval.
+
+    What a worker has counted since its last sample is lost when it ends; metrics know better.
+    """
+
+    def __init__(
+        self,
+        samples: Samples,
+        players: Players,
+        history: History,
+        is_ready: Callable[[], bool],
+    ) -> None:
+        self._samples = samples
+        self._players = players
+        self._history = history
+        self._is_ready = is_ready
+        self._before = Traffic()
+        self._ended = threading.Event()
+
+    def begin(self) -> None:
+        """Take samples in the background of this process."""
+        # A worker continues the counters of the one whose place it takes.
+        self._before = Traffic(*request_totals())
+        threading.Thread(target=self._run, name="sampler", daemon=True).start()
+        atexit.register(self.end)
+
+    def end(self) -> None:
+        self._ended.set()
+
+    def _run(self) -> None:
+        # The first one as soon as the database is ready, so that a plot has a point soon.
+        pause = READY_SECONDS
+        while not self._ended.wait(pause):
+            try:
+                if self._is_ready():
+                    self.take()
+                    pause = self._seconds_left()
+            except DatabaseError as error:
+                log.warning("No sample was taken: %s", error)
+                pause = INTERVAL.total_seconds()
+            except Exception:  # the thread must survive: the next try may succeed
+                log.exception("No sample was taken.")
+                pause = INTERVAL.total_seconds()
+
+    def take(self) -> None:
+        """Add what has happened since the last sample to the present interval."""
+        now, traffic = self._samples.now(), Traffic(*request_totals())
+        interval = interval_of(now)
+        self._samples.add(interval, self._players.count_online(), traffic.since(self._before))
+        self._before = traffic
+        self._samples.complete(interval, "Levels", self._levels)
+        end = interval_of(now - MOVED)
+        begin = end - INTERVAL
+        self._samples.complete(begin, "Changes", lambda: self._history.count_changes(begin, end))
+
+    def _levels(self) -> Document:
+        return {str(level): count for level, count in self._players.count_by_level().items()}
+
+    def _seconds_left(self) -> float:
+        """Return how long the present interval still lasts, but for a second."""
+        now = self._samples.now()
+        left = (interval_of(now) + INTERVAL - now).total_seconds()
+        # Shortly before its end, what is counted belongs to the interval; the rest is the next's.
+        return left - 1 if left > 2 else left + INTERVAL.total_seconds() - 1

@@ -1,0 +1,51 @@
+"""Samples in MongoDB: one document for each interval, to which every worker adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from app.samples.domain import Traffic, counted
+from app.storage.client import Storage
+from app.storage.schema.plan import CollectionPlan, expiry
+from app.storage.schema.shapes import MOMENT, object_shape
+from app.types import Document
+
+SAMPLES = CollectionPlan("samples", object_shape({"_id": MOMENT, "ExpiresAt": MOMENT}), (expiry(),))
+KEPT = timedelta(days=8)
+
+
+class Samples:
+    """The samples of one application."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._samples = storage.db[SAMPLES.name]
+        self.now = storage.clock.now
+
+    def add(self, interval: datetime, online: int, traffic: Traffic) -> None:
+        """Add to the sample of an interval, which other workers add to as well."""
+        update = {
+            # All workers count the same players, at slightly different times.
+            "$max": {"Online": online},
+            "$inc": counted(traffic),
+            "$setOnInsert": {"ExpiresAt": interval + KEPT},
+        }
+        self._samples.update_one({"_id": interval}, update, upsert=True)
+
+    def complete(self, interval: datetime, field: str, count: Callable[[], Document]) -> None:
+        """Add counts that one worker makes for all, unless another one was faster."""
+        lacks = {"_id": interval, field: {"$exists": False}}
+        if self._samples.find_one(lacks, ["_id"]) is not None:
+            self._samples.update_one(lacks, {"$set": {field: count()}})
+
+    def since(self, begin: datetime) -> Sequence[Document]:
+        """Return all samples since a time, the oldest first."""
+        found = self._samples.find({"_id": {"$gte": begin}}, {"Levels": 0}, sort=[("_id", 1)])
+        return list(found)
+
+    def levels(self) -> dict[int, int]:
+        """Return how many players have each level, as it was counted last."""
+        found = self._samples.find_one(
+            {"Levels": {"$exists": True}}, ["Levels"], sort=[("_id", -1)]
+        )
+        return {int(level): count for level, count in found["Levels"].items()} if found else {}

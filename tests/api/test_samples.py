@@ -1,0 +1,352 @@
+"""Samples: every worker adds what it has answered, and one counts levels and changes for all."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from pymongo import MongoClient, monitoring
+
+import config
+from app import metrics
+from app.database import COLLECTIONS
+from app.history.store import History
+from app.players.store import Players
+from app.samples.domain import INTERVAL, Traffic, interval_of, traffic_of
+from app.samples.sampler import Sampler
+from app.samples.store import KEPT, Samples
+from app.storage.client import Storage
+from app.storage.errors import DatabaseError
+from app.storage.schema.collections import init_database
+from app.storage.timing import TimedDatabase
+from tests.applications import service, storage_with
+from tests.factories import NOW, make_entry, make_player
+
+# The present interval, for samples expire. In its middle, all entries of the former have moved.
+BEGIN = interval_of(datetime.now(timezone.utc))
+MOMENT = BEGIN + INTERVAL / 2
+
+
+@pytest.fixture
+def settings(real_db, mongodb_uri):
+    """On MongoDB alone: mongomock cannot delete a document whose id is a time."""
+    return config.load({"QM_ENV": "testing"}, MONGODB_URI=mongodb_uri)
+
+
+@pytest.fixture
+def samples(app):
+    samples = service(app, Samples)
+    samples.now = lambda: MOMENT
+    return samples
+
+
+@pytest.fixture
+def make_sampler(app, samples):
+    """Return a maker of samplers, as each worker has one."""
+
+    def make(is_ready=lambda: True):
+        sampler = Sampler(samples, service(app, Players), service(app, History), is_ready)
+        # As begin() does, without the thread.
+        sampler._before = Traffic(*metrics.request_totals())
+        return sampler
+
+    return make
+
+
+@pytest.fixture
+def sample(db):
+    """Return the sample of the present interval, as it is stored."""
+    return lambda: db.samples.find_one({"_id": BEGIN})
+
+
+def answer(count, status=200, seconds=0.003, route="/api/v1/players"):
+    for _ in range(count):
+        metrics.request_ended(route, "GET", status, seconds)
+
+
+def test_a_sample_counts_what_was_answered_since_the_last_one(make_sampler, sample):
+    sampler = make_sampler()
+    answer(3)
+    answer(2, 503, 0.2)
+    answer(1, 404, 99)
+    sampler.take()
+    found = sample()
+    assert (found["Requests"], found["Failures"]) == (6, 2)
+    assert found["Buckets"] == {"5000": 3, "250000": 2}
+    assert found["ExpiresAt"] == found["_id"] + KEPT
+    answer(1)
+    sampler.take()
+    sampler.take()
+    assert traffic_of([sample()]) == Traffic(7, 2, {0.005: 4, 0.25: 2})
+
+
+def test_what_was_answered_before_the_worker_began_is_not_counted(make_sampler, sample):
+    answer(5)
+    make_sampler().take()
+    assert sample()["Requests"] == 0
+
+
+def test_several_workers_add_up(make_sampler, sample, db):
+    # In one process they see the same counters, so what one counts the other counts too.
+    for sampler in [make_sampler() for _ in range(3)]:
+        answer(2)
+        sampler.take()
+    assert sample()["Requests"] == 2 + 4 + 6
+    assert db.samples.count_documents({}) == 1
+
+
+def test_probes_are_no_traffic():
+    before = Traffic(*metrics.request_totals())
+    for route in ("/healthz", "/readyz", "/metrics"):
+        answer(2, route=route)
+    answer(1, route=None)
+    answer(1, 500, 20)
+    since = Traffic(*metrics.request_totals()).since(before)
+    assert (since.requests, since.failures) == (2, 1)
+    # One took longer than the last bound.
+    assert sum(since.buckets.values()) == 1
+    assert set(since.buckets) <= set(metrics.REQUEST_BUCKETS)
+
+
+def test_a_sample_has_the_most_who_were_online_at_once(samples, sample):
+    for online in (3, 5, 4):
+        samples.add(BEGIN, online, Traffic())
+    assert sample()["Online"] == 5
+
+
+def test_levels_are_counted_once_in_an_interval(make_sampler, sample, samples, world):
+    for level in (0, 1, 7, 7):
+        world.add_player(Level=level)
+    make_sampler().take()
+    assert sample()["Levels"] == {"0": 1, "1": 1, "7": 2}
+    world.add_player(Level=9)
+    make_sampler().take()
+    assert sample()["Levels"] == {"0": 1, "1": 1, "7": 2}
+    assert samples.levels() == {0: 1, 1: 1, 7: 2}
+    samples.now = lambda: MOMENT + INTERVAL
+    make_sampler().take()
+    assert samples.levels() == {0: 1, 1: 1, 7: 2, 9: 1}
+
+
+def test_where_nothing_was_counted_yet_there_are_no_levels(samples):
+    assert samples.levels() == {}
+    assert samples.since(MOMENT) == []
+
+
+def test_changes_are_counted_once_when_their_interval_is_over(make_sampler, sample, samples, db):
+    player = make_player()
+    times = [BEGIN - timedelta(milliseconds=1), BEGIN, BEGIN + INTERVAL / 3, BEGIN + INTERVAL]
+    entries = [make_entry(player, Version=n, At=at) for n, at in enumerate(times)]
+    noted = make_entry(player, Version=9, At=BEGIN + INTERVAL / 3, Operation="note")
+    db.history.insert_many([*entries, noted])
+    make_sampler().take()
+    assert "Changes" not in sample()
+    samples.now = lambda: MOMENT + INTERVAL
+    make_sampler().take()
+    assert sample()["Changes"] == {"give": 2, "note": 1}
+    db.history.insert_one(make_entry(player, Version=10, At=BEGIN))
+    make_sampler().take()
+    assert sample()["Changes"] == {"give": 2, "note": 1}
+
+
+def test_changes_are_not_counted_while_they_may_still_move(make_sampler, sample, samples):
+    make_sampler().take()
+    samples.now = lambda: BEGIN + INTERVAL + timedelta(seconds=3)
+    make_sampler().take()
+    assert "Changes" not in sample()
+
+
+def test_samples_are_read_from_a_time_on_without_their_levels(make_sampler, samples):
+    for number in range(3):
+        samples.now = lambda number=number: MOMENT + number * INTERVAL
+        make_sampler().take()
+    found = samples.since(MOMENT)
+    assert [sample["_id"] for sample in found] == [BEGIN + number * INTERVAL for number in (1, 2)]
+    assert all("Levels" not in sample for sample in found)
+
+
+def test_what_could_not_be_added_is_added_the_next_time(make_sampler, samples, sample, monkeypatch):
+    sampler = make_sampler()
+    answer(3)
+
+    def fail(*_):
+        raise DatabaseError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(samples, "add", fail)
+        with pytest.raises(DatabaseError):
+            sampler.take()
+    sampler.take()
+    assert sample()["Requests"] == 3
+
+
+def test_the_thread_takes_its_first_sample_once_the_database_is_ready(
+    make_sampler, sample, monkeypatch
+):
+    monkeypatch.setattr("app.samples.sampler.READY_SECONDS", 0.01)
+    asked, is_ready, taken = threading.Event(), threading.Event(), threading.Event()
+
+    def ready():
+        asked.set()
+        return is_ready.is_set()
+
+    sampler = make_sampler(ready)
+    take = sampler.take
+    sampler.take = lambda: (take(), taken.set())
+    sampler.begin()
+    try:
+        assert asked.wait(10)
+        assert sample() is None
+        is_ready.set()
+        assert taken.wait(10)
+    finally:
+        sampler.end()
+    assert sample()["Requests"] == 0
+
+
+@pytest.mark.parametrize("error", [DatabaseError("away"), RuntimeError("a bug")])
+def test_the_thread_survives_what_goes_wrong(make_sampler, monkeypatch, caplog, error):
+    monkeypatch.setattr("app.samples.sampler.READY_SECONDS", 0.01)
+    monkeypatch.setattr("app.samples.sampler.INTERVAL", timedelta(seconds=0.01))
+    sampler, tries = make_sampler(), []
+    again = threading.Event()
+
+    def take():
+        tries.append(1)
+        if len(tries) > 1:
+            again.set()
+        raise error
+
+    sampler.take = take
+    sampler.begin()
+    try:
+        assert again.wait(10)
+    finally:
+        sampler.end()
+    assert "No sample was taken" in caplog.text
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 100, 297, 298, 299, 299.5])
+def test_the_next_sample_is_taken_shortly_before_an_interval_ends(make_sampler, samples, seconds):
+    samples.now = lambda: BEGIN + timedelta(seconds=seconds)
+    taken = seconds + make_sampler()._seconds_left()
+    # Where it is too late for this interval, it is the next one's.
+    assert taken in (299, 599)
+    assert taken > seconds + 0.5
+
+
+def test_of_many_workers_that_begin_a_sample_at_once_none_is_lost(samples, sample):
+    begin = threading.Barrier(8)
+
+    def add(number):
+        interval = BEGIN + number * INTERVAL
+        begin.wait(10)
+        samples.add(interval, 1, Traffic(1, 0, {0.1: 1}))
+
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(20):
+            list(pool.map(add, [number] * 8))
+    found = samples.since(BEGIN)
+    assert [traffic_of([one]) for one in found] == [Traffic(8, 0, {0.1: 8})] * 20
+
+
+class Aggregations(monitoring.CommandListener):
+    """Keeps the aggregations that were sent."""
+
+    def __init__(self):
+        self.sent = []
+
+    def started(self, event):
+        if event.command_name == "aggregate":
+            self.sent.append(event.command)
+
+    def succeeded(self, event):
+        pass
+
+    def failed(self, event):
+        pass
+
+
+@pytest.fixture
+def aggregations():
+    return Aggregations()
+
+
+@pytest.fixture
+def plans(mongodb_uri, aggregations):
+    """A database of its own: where a game has ever stored a list, an index covers nothing."""
+    with MongoClient(mongodb_uri, tz_aware=True, event_listeners=[aggregations]) as client:
+        db = TimedDatabase.of(client["samples_plans"])
+        init_database(db, COLLECTIONS)
+        aggregations.sent.clear()
+        yield db
+        client.drop_database("samples_plans")
+
+
+@pytest.fixture
+def explained(plans, real_storage, aggregations):
+    """Return how the server ran what a store asked of it."""
+    collections = {name: plans[name] for name in ("players", "history")}
+    storage = storage_with(real_storage, **collections)
+    storage.journals = real_storage.journals
+
+    def explained(act):
+        answer = act(storage)
+        (command,) = aggregations.sent
+        asked = {name: command[name] for name in ("aggregate", "pipeline", "hint", "cursor")}
+        return answer, plans.command("explain", asked, verbosity="executionStats")
+
+    return explained
+
+
+def stats_of(plan):
+    """Yield the execution statistics of a plan, wherever its stages have them."""
+    if isinstance(plan, dict):
+        if "totalDocsExamined" in plan:
+            yield plan
+        for part in plan.values():
+            yield from stats_of(part)
+    elif isinstance(plan, list):
+        for part in plan:
+            yield from stats_of(part)
+
+
+def test_levels_are_counted_by_the_index_alone(explained, plans):
+    plans.players.insert_many([make_player(Level=number % 10) for number in range(200)])
+    levels, plan = explained(lambda storage: Players(storage, 0, 0).count_by_level())
+    assert levels == dict.fromkeys(range(10), 20)
+    stats = next(stats_of(plan))
+    assert stats["totalDocsExamined"] == 0
+    assert stats["totalKeysExamined"] == 200
+
+
+def test_changes_are_counted_by_the_index_alone_and_of_their_time(explained, plans):
+    player = make_player()
+    operations = ("give", "take", "note")
+    plans.history.insert_many(
+        make_entry(
+            player,
+            Version=number,
+            At=NOW + timedelta(seconds=number),
+            Operation=operations[number % 3],
+        )
+        for number in range(600)
+    )
+    begin, end = NOW + timedelta(seconds=300), NOW + timedelta(seconds=360)
+    counts, plan = explained(lambda storage: History(storage, {}).count_changes(begin, end))
+    assert counts == dict.fromkeys(operations, 20)
+    stats = next(stats_of(plan))
+    assert stats["totalDocsExamined"] == 0
+    # Of the others, no more than the key at which the server sees that the time is over.
+    assert 60 <= stats["totalKeysExamined"] < 100
+
+
+def test_a_worker_that_samples_needs_no_request(app, make_sampler, sample, world):
+    """Its thread has no budget of a request, and is not refused for that."""
+    assert isinstance(service(app, Storage).db, TimedDatabase)
+    world.add_player(Level=2)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(make_sampler().take).result()
+    assert sample()["Levels"] == {"2": 1}
