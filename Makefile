@@ -36,7 +36,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --use-pep517
 
 .DEFAULT_GOAL := help
 .PHONY: help run test quick lint format types audit check coverage hooks lock locked release \
-	bench bench-growth chaos clean
+	bench bench-growth bench-console chaos screenshots clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
@@ -101,8 +101,14 @@ bench: .venv/bench.stamp ## Measure speed beside the peers (SECONDS=2 SERVERS=qu
 bench-growth: .venv/bench.stamp ## Measure what a request costs as the world grows (SIZES=10000,100000 for smaller worlds)
 	@$(BIN)/python -m benchmarks.growth --sizes $(SIZES) --seconds $(SECONDS)
 
+bench-console: .venv/bench.stamp ## Measure what a page of the console costs (PLAYERS=20000 for a smaller world)
+	@$(BIN)/python -m benchmarks.console --players $(PLAYERS)
+
 chaos: .venv/test.stamp ## Break everything under load, again and again (REQUESTS=20000 STORMS=1 EXAMPLES=9 for a look)
 	@$(BIN)/python -m tests.system.chaos --requests $(REQUESTS) --rounds $(STORMS) --examples $(EXAMPLES)
+
+screenshots: .venv/test.stamp ## Draw the pictures of docs/console anew, with Chromium
+	@$(BIN)/python -m tests.system.screenshots
 
 clean: ## Remove the virtual environment and caches; the data in var/ and benchmarks/.data stays
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

@@ -12,6 +12,8 @@ from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.secret import signing_keys
 from app.auth.tokens import AccessTokens
+from app.console import routes as console
+from app.console.form_tokens import FormTokens
 from app.database import COLLECTIONS, SUBJECTS
 from app.game import routes as game
 from app.history import routes as history
@@ -104,6 +106,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         Mover(storage, list(SUBJECTS.values()), preparation.is_ready),
         AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time),
         Cursors(keys),
+        FormTokens(keys),
         Callers(storage, settings.AUTH_CACHE_SECONDS),
         refresh_tokens,
         passwords,
@@ -159,5 +162,7 @@ def add_routes(app: Flask) -> None:
         oauth.blp,
     ):
         api.register_blueprint(blueprint)
+    if app.config["CONSOLE"]:
+        console.register(app)
     docs_page.register(app, api, guard.public)
     probes.register(app, guard.public, app.extensions[SERVICES][Preparation].check)

@@ -162,6 +162,7 @@ def _check_number(name: str, value: float) -> None:
 REQUIRED = {"production": ("SECRET_KEY", "MONGODB_URI")}
 CHOICES = {
     "COMPATIBILITY": ("", "intersect"),
+    "ENVIRONMENT_COLOUR": ("", "green", "blue", "violet", "amber", "red", "grey"),
     "LOG_FORMAT": ("text", "json"),
     "LOG_LEVEL": ("DEBUG", "INFO", "WARNING", "ERROR"),
     "OPENAPI_VERSION": ("3.0.2", "3.0.3"),

@@ -169,6 +169,15 @@ class Settings:
     # The format of log lines: text or json.
     LOG_FORMAT: str = "text"
 
+    # Whether to serve the console, the pages for support staff, below /console.
+    CONSOLE: bool = True
+    # How long somebody who signs in at the console stays so.
+    CONSOLE_SESSION_SECONDS: int = 12 * 3600
+    # What the console calls this environment, so that nobody mistakes it for another; else ENV.
+    ENVIRONMENT_NAME: str = ""
+    # Its colour: green, blue, violet, amber, red or grey; else green, and red in production.
+    ENVIRONMENT_COLOUR: str = ""
+
     # The title of the OpenAPI document.
     API_TITLE: str = "Quartermaster"
     # The version of the OpenAPI specification that the document follows.

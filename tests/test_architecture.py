@@ -34,6 +34,7 @@ FLOORS = [
     {"compatibility"},
     {"cli"},
     {"server"},
+    {"console"},
     {"integrity"},
     {"transfer"},
     {"demo"},
@@ -79,19 +80,24 @@ PURE_STANDARD = {
     "secrets",
     "typing",
     "unicodedata",
+    "urllib",
 }
 CLOCKS = {"now", "utcnow", "today", "localtime"}
 # Ways to import that hide where they lead.
 DYNAMIC = {"import_module", "__import__", "import_string", "resolve_name", "exec", "eval"}
 # Of these, pure modules may use what needs no input and no output.
-PURE_PARTS = {"http": {"HTTPStatus"}, "email": {"utils.formatdate"}}
+PURE_PARTS = {
+    "http": {"HTTPStatus"},
+    "email": {"utils.formatdate"},
+    "urllib": {"parse.quote"},
+}
 # Programs above the application; nothing in it may lean on them.
 OUTSIDE = {"wsgi", "tests", "benchmarks"}
 KNOW_MARSHMALLOW = {"http", "openapi", "transfer"}
 FLASK = {"flask", "werkzeug", "flask_smorest", "flask_mail"}
 MONGODB = {"pymongo", "bson", "gridfs", "mongomock"}
 # Rooms that may know Flask, and layers that may in any room.
-KNOW_FLASK = {"http", "auth", "openapi", "cli", "transfer", "compatibility"}
+KNOW_FLASK = {"http", "auth", "openapi", "cli", "transfer", "compatibility", "console"}
 KNOW_FLASK |= {"__init__", "__main__"}
 FLASK_LAYERS = {"routes", "mail"}
 # What routes reach on a floor below or beside, besides stores and pure layers.

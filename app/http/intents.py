@@ -105,7 +105,7 @@ def keyed_intent(
     return Intent(operation, origin(), told, key, _fingerprint(arguments), undoes)
 
 
-def previewed_intent(operation: str, undoes: Document, **arguments: Any) -> Intent:
+def previewed_intent(operation: str, undoes: Document | None, **arguments: Any) -> Intent:
     """Return what a request would intend that only asks what would change."""
     return Intent(operation, origin(is_change=False), arguments, undoes=undoes)
 

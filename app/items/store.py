@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from app.errors import NotFound
-from app.items.domain import BAG_SHAPE, LARGEST_QUANTITY, Limits, served
+from app.items.domain import BAG_SHAPE, LARGEST_BAG, LARGEST_QUANTITY, Limits, served
 from app.objects.domain import is_stack_limit
 from app.objects.store import OBJECTS
 from app.storage.client import Storage
@@ -29,7 +29,9 @@ class Bags:
         bag = self._bags.find_one({"_id": bag_id}, ["SlotCount", "Slots"])
         if bag is None:
             raise NotFound("bag", bag_id)
-        stored, size = bag.get("Slots"), whole(bag.get("SlotCount")) or 0
+        # A game may have stored any number, and each slot is served.
+        size = max(0, min(whole(bag.get("SlotCount")) or 0, LARGEST_BAG))
+        stored = bag.get("Slots")
         slots = served(stored if isinstance(stored, dict) else {}, size)
         return {"Id": bag["_id"], "SlotCount": size, "Slots": slots}
 

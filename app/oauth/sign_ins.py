@@ -25,7 +25,8 @@ def owner(key: Lookup) -> Document:
     caller = guard.caller()
     if caller.id != key.id and name_key(caller.name) != key.name_key:
         caller.require(Role.USERS_MANAGE)
-    return users.get(key, "Name", "PasswordVersion")
+    # A game may have written the account, and left them out.
+    return {"Name": str(key), "PasswordVersion": None, **users.get(key, "Name", "PasswordVersion")}
 
 
 def list_sign_ins(key: Lookup, size: int, after: str = "") -> SignInPage:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from app.changes import Applied, Intent, Rule
 from app.errors import NotFound
+from app.keys import name_key
 from app.objects.domain import RECORD, SHAPE, SUBJECT, TIME, NoTime, served
 from app.paging import Page, Window
 from app.storage.client import Storage
@@ -60,6 +61,16 @@ class Objects:
         """Return the names of some objects by id."""
         found = self._objects.find({"_id": {"$in": list(set(ids))}}, ["Name"])
         return {str(document["_id"]): document.get("Name", "") for document in found}
+
+    def named(self, type_: str, name: str, limit: int) -> dict[str, str]:
+        """Return by id the names of some objects of a type that have a name, in any case."""
+        found = self._objects.find({"Type": type_, "NameKey": name_key(name)}, ["Name"])
+        return {str(one["_id"]): str(one.get("Name")) for one in found.limit(limit)}
+
+    def search_names(self, type_: str, text: str, limit: int) -> dict[str, str]:
+        """Return by id the names of some objects of a type whose name holds a text."""
+        page = self.walk(type_, Window(0, limit, limit, b""), text)
+        return {str(record["Id"]): str(record.get("Name")) for record in page.values}
 
     def list(self, type_: str, window: Window) -> Page:
         """Return a page of the objects of a type, by name."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from flask import (
     Flask,
     Response,
+    current_app,
     redirect,
     render_template_string,
     request,
@@ -26,6 +27,7 @@ from app.openapi.spec import Specification
 SPECIFICATION = "openapi"
 OPENAPI = "/api/openapi.json"
 DOCS = "/api/docs"
+CONSOLE = "/console"
 FILES = "/api/docs/files/"
 OWN_FILES = Path(__file__).with_name("swagger")
 DAY_SECONDS = 86400
@@ -76,7 +78,8 @@ def docs_file(name: str) -> Response:
 
 def root() -> BaseResponse:
     if request.accept_mimetypes.best_match((JSON, HTML)) == HTML:
-        response = redirect(DOCS)
+        has_console = request.path == "/" and current_app.config["CONSOLE"]
+        response = redirect(CONSOLE if has_console else DOCS)
     else:
         response = json_response({"Message": SENTENCES[404]}, 404)
     response.headers["Vary"] = "Accept"

@@ -155,4 +155,5 @@ def is_online(document: Document, since: datetime | None) -> bool:
     if since is None or not flag:
         return flag
     seen = document.get("LastSeen")
-    return seen is not None and seen >= since
+    # A game may have stored something else.
+    return isinstance(seen, datetime) and seen >= since

@@ -74,6 +74,7 @@ class Players:
         self._players = storage.db[PLAYERS.name]
         self._swapper = storage.swapper(SUBJECT)
         self._pages = Pages(self._players, total_seconds)
+        self.count = self._pages.total
         self._online_ttl = timedelta(seconds=online_ttl)
         self.count_online = CachedNumber(total_seconds, self._count_online).get
 
@@ -93,6 +94,11 @@ class Players:
         return Identity(
             player["_id"], str(player.get("Name")), user_id if isinstance(user_id, str) else None
         )
+
+    def get_many(self, ids: Sequence[str], *fields: str) -> dict[str, Document]:
+        """Return these fields of some players by id."""
+        found = self._players.find({"_id": {"$in": ids}}, list(fields))
+        return {player["_id"]: player for player in found}
 
     def play_times(self, user_ids: Sequence[str]) -> dict[str, int]:
         """Return by user how many seconds all of its characters were played."""

@@ -49,7 +49,10 @@ def banner(settings: Settings, demo: bool) -> str:
         return f"Quartermaster serves the Unix socket {settings.SOCKET}\nCtrl-C stops it."
     host = f"[{settings.HOST}]" if ":" in settings.HOST else settings.HOST
     base = f"http://{host}:{settings.PORT}"
-    lines = [f"Quartermaster serves {base}", f"The API is explained at {base}/api/docs"]
+    lines = [f"Quartermaster serves {base}"]
+    if settings.CONSOLE:
+        lines.append(f"The console is at {base}/console")
+    lines.append(f"The API is explained at {base}/api/docs")
     if demo:
         lines += [
             "Sign in as demo with the password demo, or paste this:",

@@ -85,6 +85,15 @@ class Storage:
         except PyMongoError as error:
             raise Unavailable("The database does not answer.") from error
 
+    def describe(self) -> Document:
+        """Return what runs the database, for the people who watch it."""
+        if self.is_mock:
+            return {"Version": "mongomock", "Members": [], "Primary": None}
+        hello = run_within_budget(self.client.admin.command, "hello")
+        build = run_within_budget(self.client.admin.command, "buildInfo")
+        members = [*hello.get("hosts", ()), *hello.get("passives", ()), *hello.get("arbiters", ())]
+        return {"Version": build["version"], "Members": members, "Primary": hello.get("primary")}
+
     def close(self) -> None:
         self.client.close()
         if self._lease:

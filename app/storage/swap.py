@@ -149,6 +149,12 @@ class Swapper:
         entry = new_entry(self._kind, document, intent, changes, self._bookkeeping(document))
         return {**entry, "_id": None, "At": None}
 
+    def find_earlier(self, where: Document, intent: Intent) -> Applied | None:
+        """Return what the same request has done before; None if it is new."""
+        document = self._collection.find_one(where, _projection((), intent))
+        earlier = self._earlier(document, intent) if document else None
+        return self._outcome_of(earlier.outcome) if earlier else None
+
     def insert(self, document: Document, intent: Intent) -> None:
         """Insert a new document together with its first entry."""
         self._collection.insert_one(self.with_entry(document, intent, []))

@@ -55,7 +55,9 @@ def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None =
 def mail_reset_code(key: Lookup, seconds: int, intent: Intent) -> Applied:
     """Mail a new code that resets the password and lives for so many seconds."""
     user = _guessed_at(key, "Name", "Email", "EmailKey", "PasswordVersion")
-    # Of two requests with one Idempotency-Key, both may send a mail, and one stores its code.
+    if intent.key and (earlier := users.find_earlier(key, intent)):
+        return earlier
+    # Two requests with one Idempotency-Key at once may both send a mail, and one stores its code.
     code = reset_codes.of(user["_id"], intent.key) if intent.key else new_code()
     now = users.now()
     rule = partial(remember_code, code=code, now=now, seconds=seconds, mailed=user)

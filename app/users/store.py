@@ -62,6 +62,7 @@ class Users:
         self._clock = storage.clock
         self._costs = PasswordCosts(storage.db)
         self._pages = Pages(self._users, total_seconds)
+        self.count = self._pages.total
 
     def now(self) -> datetime:
         """Return the database's time, by which codes expire."""
@@ -117,6 +118,10 @@ class Users:
             return self._swapper.swap(by_key(key), reads, rule, intent)
         except NotFound as error:
             raise _asked_for(error, key) from None
+
+    def find_earlier(self, key: Lookup, intent: Intent) -> Applied | None:
+        """Return what the same request has done to an account before; None if it is new."""
+        return self._swapper.find_earlier(by_key(key), intent)
 
     def preview(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
         """Return the entry that a change of an account would have, without changing anything."""

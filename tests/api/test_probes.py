@@ -55,10 +55,12 @@ def test_the_documentation_is_served_from_here(client):
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8"
 
 
-@pytest.mark.parametrize("path", ["/", "/api", "/api/"])
-def test_a_browser_is_led_to_the_documentation_and_a_program_is_not(client, path):
+@pytest.mark.parametrize(
+    ("path", "to"), [("/", "/console"), ("/api", "/api/docs"), ("/api/", "/api/docs")]
+)
+def test_a_browser_is_led_to_pages_and_a_program_is_not(client, path, to):
     led = client.get(path, headers={"Accept": BROWSER})
-    assert (led.status_code, led.headers["Location"]) == (302, "/api/docs")
+    assert (led.status_code, led.headers["Location"]) == (302, to)
     for accept in ("application/json", "*/*", ""):
         told = client.get(path, headers={"Accept": accept})
         assert told.status_code == 404

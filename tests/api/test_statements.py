@@ -111,9 +111,8 @@ def test_a_form_must_say_why_where_reasons_are_required(app, submit, entries):
 def test_a_code_that_is_asked_for_twice_by_one_form_is_one_code(submit, entries, db, data_dir):
     assert [submit("mail")["replayed"] for _ in range(2)] == [False, True]
     code = db.users.find_one({"Name": "Alice"})["Reset"]["Code"]
-    mails = [mail.read_text() for mail in (data_dir / "outbox").glob("*.eml")]
-    # Whichever of the two mails is read, its code works.
-    assert [code in mail for mail in mails] == [True, True]
+    (mail,) = (data_dir / "outbox").glob("*.eml")
+    assert code in mail.read_text()
     assert len(entries("users/Alice")) == 1
     submit("mail", key=guid())
     assert db.users.find_one({"Name": "Alice"})["Reset"]["Code"] != code

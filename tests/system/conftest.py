@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-
 import pytest
 from pymongo import MongoClient
-from selenium import webdriver
 
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+from tests.system.chromium import BROWSER, DRIVER, MISSING, running
+
 WINDOW = (1400, 2000)
 
 
@@ -26,18 +23,9 @@ def database(request, mongodb_uri):
 def chromium(tmp_path_factory):
     """Chromium, started once."""
     if not (BROWSER and DRIVER):
-        pytest.skip("no browser is installed: apt-get install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    options.add_argument("--headless=new")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
-    options.add_argument("--disable-dev-shm-usage")
-    if os.geteuid() == 0:  # to whom Chromium refuses its sandbox
-        options.add_argument("--no-sandbox")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    chromium = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
-    yield chromium
-    chromium.quit()
+        pytest.skip(MISSING)
+    with running(tmp_path_factory.mktemp("chromium")) as chromium:
+        yield chromium
 
 
 @pytest.fixture

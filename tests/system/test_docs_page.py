@@ -29,7 +29,7 @@ class Page:
     def __init__(self, browser, base):
         self.browser = browser
         self._wait = WebDriverWait(browser, 30)
-        browser.get(f"{base}/")  # which leads to the page
+        browser.get(f"{base}/api/docs")
 
     def click(self, selector):
         button = self._wait.until(expected.presence_of_element_located((By.CSS_SELECTOR, selector)))

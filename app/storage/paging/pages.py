@@ -35,6 +35,10 @@ class Pages:
             self._keys = collection.with_options(codec_options=AS_STORED)
         self._total = Total(collection, total_seconds)
 
+    def total(self) -> int:
+        """Return how many documents there are, as it was some seconds ago at most."""
+        return self._total.get()
+
     def read(self, window: Window, order: Order, fields: Fields) -> Page:
         """Return one page of all documents."""
         total = self._total.get()

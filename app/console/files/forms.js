@@ -1,0 +1,43 @@
+// Small help for forms: sent once, refusals in sight, commands to copy, keys that lead somewhere.
+const PATIENCE_MS = 4000;
+
+export function sendOnce(form) {
+  form.addEventListener("submit", (event) => {
+    if (form.ariaBusy === "true") event.preventDefault();
+    form.ariaBusy = "true";
+    // Somebody may stop the page from loading. To send it again then is the same change.
+    setTimeout(() => { form.ariaBusy = "false"; }, PATIENCE_MS);
+  });
+  // Back to a page that the browser has kept: the form can be sent again.
+  addEventListener("pageshow", () => { form.ariaBusy = "false"; });
+}
+
+export function showRefusal() {
+  document.querySelector(".refusal[tabindex]")?.focus();
+}
+
+export function copyButtons(root) {
+  if (!navigator.clipboard) return;
+  for (const block of root.querySelectorAll(".curl pre")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "quiet";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(block.textContent);
+      button.textContent = "Copied";
+    });
+    block.after(button);
+  }
+}
+
+export function shortcuts() {
+  addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      const find = document.getElementById("find");
+      find?.focus();
+      find?.select();
+    }
+  });
+}

@@ -1,0 +1,30 @@
+"""The lists of players and users: a search, an order and a page, all in the path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flask import request
+
+from app.console.forms import plain
+from app.console.pages import PAGE_SIZE
+from app.http.context import current
+from app.http.cursors import Cursors
+from app.keys import SEARCH_LENGTH, name_key
+from app.paging import Window
+
+cursors = current(Cursors)
+
+
+def list_window(sorts: Mapping[str, Any]) -> tuple[str | None, str, Window]:
+    """Return what the path asks for: the searched text, the order and the page.
+
+    A text that is too short to be searched for, and an order that there is not, are left out.
+    """
+    text = name_key(plain(request.args.get("search", "")))
+    search = text if len(text) >= SEARCH_LENGTH else None
+    sort = request.args.get("sort", "")
+    after = cursors.read(request.args.get("after", ""))
+    order = sort if sort in sorts else next(iter(sorts))
+    return search, order, Window(0, PAGE_SIZE, PAGE_SIZE, after)

@@ -1,0 +1,347 @@
+"""What every page of the console shares: its blueprint, its frame, its headers and its errors."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import logging
+import uuid
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any
+from urllib.parse import quote, unquote, urlencode, urlsplit
+
+from flask import Blueprint, Response, current_app, redirect, request
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from werkzeug.exceptions import HTTPException
+
+from app.auth import guard
+from app.auth.roles import Role
+from app.changes import Applied
+from app.console import session, words
+from app.console.files import accepts_gzip, file_path, files
+from app.console.forms import Form, resent, typed
+from app.console.icons import ICONS
+from app.errors import QuartermasterError, Unauthorized
+from app.history.access import visible_entry
+from app.history.domain import CannotUndo, undone_by
+from app.history.store import History
+from app.http.context import current
+from app.http.errors import BUG, SENTENCES, status_of
+from app.http.errors import answer as json_answer
+from app.http.tracing import request_id
+from app.objects.store import Objects
+from app.players.store import Players
+from app.storage.errors import DatabaseError, explain
+from app.types import Document
+from app.users.store import Users
+
+log = logging.getLogger("quartermaster")
+
+PREFIX = "/console"
+PAGE_SIZE = 50
+# Below this, compressing saves no packet.
+SMALLEST_COMPRESSED = 1000
+# Everything is of the same origin. Neither scripts nor styles stand in a page itself.
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Vary": "Accept-Encoding, Cookie",
+}
+# The endpoint of paths that are none.
+NOWHERE = "console.nowhere"
+# For how long a page tells what a form has done.
+NEWS = timedelta(minutes=10)
+NOTHING = "Nothing had to be changed."
+NEWS_WITHOUT_ENTRY = {"nothing": NOTHING, "ended": "The sign-in has ended."}
+# Of what changes then, history tells nothing.
+UNTOLD = ("revoke-tokens",)
+DEFAULT_COLOURS = {"production": "red"}
+
+blp = Blueprint("console", __name__, url_prefix=PREFIX)
+
+history = current(History)
+objects = current(Objects)
+players = current(Players)
+users = current(Users)
+
+required = session.required
+
+
+def path_to(*parts: Any, **query: Any) -> str:
+    """Return a path of the console, percent-encoded."""
+    path = "/".join((PREFIX, *(quote(str(part), safe=":") for part in parts)))
+    wanted = {name.rstrip("_"): value for name, value in query.items() if value not in (None, "")}
+    return f"{path}?{urlencode(wanted)}" if wanted else path
+
+
+def local(path: str, otherwise: str) -> str:
+    """Return a path of the console that a form or a link holds; another is no place to go to."""
+    is_ours = path == PREFIX or path.startswith((f"{PREFIX}/", f"{PREFIX}?"))
+    # A browser takes a backslash for a slash, drops control characters, and follows two dots.
+    parts = unquote(path.partition("?")[0]).split("/")
+    is_plain = path.isprintable() and "\\" not in path and not {".", ".."} & set(parts)
+    return path if is_ours and is_plain else otherwise
+
+
+@functools.cache
+def templates() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("app.console"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        auto_reload=False,
+    )
+    environment.filters |= {"number": number, "moment": moment, "iso": iso, "shown": words.shown}
+    environment.filters |= {"whole_text": words.whole_text, "short": short_number}
+    environment.globals |= {
+        "path_to": path_to,
+        "file_path": file_path,
+        "icons": ICONS,
+        "files_digest": files().digest,
+        "duration": words.duration,
+        "Role": Role,
+    }
+    return environment
+
+
+def number(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
+
+
+def short_number(value: int) -> str:
+    """Return a number that fits into a slot; the page has the exact one as well."""
+    for size, letter in ((10**9, "B"), (10**6, "M")):
+        if value >= 10 * size or (letter == "B" and value >= size):
+            return f"{value / size:.3g}{letter}"
+    return number(value)
+
+
+def moment(value: Any) -> str:
+    """Return a time for those whose browser runs no scripts; with scripts it becomes local."""
+    return f"{value:%Y-%m-%d %H:%M} UTC" if isinstance(value, datetime) else "never"
+
+
+def iso(value: Any) -> str:
+    if not isinstance(value, datetime):
+        return ""
+    return value.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def render(template: str, status: int = 200, **context: Any) -> Response:
+    """Return a page for somebody who is signed in."""
+    caller = guard.caller()
+    counts = {"players": players.count()}
+    sees_users = Role.USERS_QUERY in caller.roles
+    if sees_users:
+        counts["users"] = users.count()
+    form = context.pop("form", None)
+    context.setdefault("page", "")
+    shared = {
+        "person": caller,
+        "person_roles": ", ".join(sorted(role.value for role in caller.roles)),
+        "sees_users": sees_users,
+        "manages_users": Role.USERS_MANAGE in caller.roles,
+        "counts": counts,
+        "form_token": session.form_token(),
+        "form_of": lambda name: form if form and form.name == name else Form(name),
+        "form": form,
+        "notice": notice(),
+        "here": here(),
+        "undo_key": str(uuid.uuid4()),
+        "base": request.host_url.rstrip("/"),
+        "reason_required": current_app.config["REASON_REQUIRED"],
+        "query": request.args.get("q", ""),
+    }
+    return page(template, status, **shared, **context)
+
+
+def here() -> str:
+    """Return the path of this page, without what the form before it has done.
+
+    After a form that was refused, it is the path of the page that the form is on.
+    """
+    query = [(name, value) for name, value in request.args.items(multi=True) if name != "done"]
+    path = quote(request.path if request.method in session.SAFE_METHODS else page_of_form())
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def page_of_form() -> str:
+    """Return the path of the page that a form is on: the nearest one above the form's own."""
+    adapter = current_app.url_map.bind("")
+    path = request.path.rpartition("/")[0]
+    while path != PREFIX and adapter.match(path, "GET")[0] == NOWHERE:
+        path = path.rpartition("/")[0]
+    return path
+
+
+def is_form() -> bool:
+    """Tell whether the path of this request is that of a form, to which a form is sent."""
+    endpoint: str = current_app.url_map.bind("").match(request.path, "POST")[0]
+    return endpoint != NOWHERE
+
+
+def page(template: str, status: int = 200, **context: Any) -> Response:
+    """Return a page, also for somebody who is not signed in."""
+    settings = current_app.config
+    name = settings["ENVIRONMENT_NAME"] or settings["ENV"]
+    colour = settings["ENVIRONMENT_COLOUR"] or DEFAULT_COLOURS.get(settings["ENV"], "green")
+    frame = {"game": settings["GAME_NAME"], "environment": name, "colour": colour}
+    text = templates().get_template(template).render(**frame, **context)
+    return html_response(text, status)
+
+
+def html_response(text: str, status: int) -> Response:
+    body = text.encode("utf-8", "replace")
+    response = Response(body, status, HEADERS, content_type="text/html; charset=utf-8")
+    if len(body) >= SMALLEST_COMPRESSED and accepts_gzip():
+        response.data = gzip.compress(body, compresslevel=5, mtime=0)
+        response.headers["Content-Encoding"] = "gzip"
+    return response
+
+
+def done(applied: Applied, to: str) -> Response:
+    """Lead from a form that was carried out to a page that says so, and offers to undo it."""
+    entry = applied.entry["_id"] if applied.entry else "nothing"
+    parts = urlsplit(to)
+    mark = urlencode({"done": entry})
+    query = "&".join(filter(None, [parts.query, mark]))
+    return see_other(f"{parts.path}?{query}")
+
+
+def see_other(path: str) -> Response:
+    response: Any = redirect(path, 303)
+    response.headers.update(HEADERS)
+    checked: Response = response
+    return checked
+
+
+def notice() -> Document | None:
+    """Return what the form before this page has done, as its path says."""
+    entry_id = request.args.get("done", "")
+    if not entry_id:
+        return None
+    if entry_id in NEWS_WITHOUT_ENTRY:
+        return {"Text": NEWS_WITHOUT_ENTRY[entry_id], "Undo": None}
+    try:
+        entry = visible_entry(entry_id)
+    except QuartermasterError:
+        return None
+    is_own = entry["By"].get("UserId") == guard.caller().id
+    if not is_own or users.now() - entry["At"] > NEWS:
+        # The address was kept, or sent by somebody else: it is no news.
+        return None
+    if not entry["Changes"] and entry["Operation"] not in UNTOLD:
+        return {"Text": NOTHING, "Undo": None}
+    text = words.notice(entry, objects.names_of(words.ids_in([entry])))
+    (shown,) = history.serve([entry])
+    return {"Text": text, "Undo": entry_id if is_undoable(shown) else None}
+
+
+def is_undoable(entry: Document) -> bool:
+    """Tell whether it makes sense to offer an undo of a served entry."""
+    try:
+        undone_by({**entry, "_id": entry["Id"]})
+    except CannotUndo:
+        return False
+    return entry["UndoneBy"] is None
+
+
+def with_names(entries: Any) -> list[Document]:
+    """Return served entries with what a table shows of them."""
+    shown = list(entries)
+    names = objects.names_of(words.ids_in(shown)) if shown else {}
+    return [
+        {
+            **entry,
+            "Lines": words.lines(entry, names),
+            "CanUndo": is_undoable(entry),
+            "Changes": [_with_texts(change, names) for change in entry["Changes"]],
+        }
+        for entry in shown
+    ]
+
+
+def _with_texts(change: Document, names: words.Names) -> Document:
+    texts = {name: words.held(change[name], names) for name in ("Before", "After")}
+    return {"Path": change["Path"], **texts}
+
+
+def register_errors() -> None:
+    """Answer the errors of pages by pages."""
+    blp.register_error_handler(QuartermasterError, error_page)
+    blp.register_error_handler(DatabaseError, database_error_page)
+    blp.register_error_handler(HTTPException, http_error_page)
+
+
+def error_page(error: QuartermasterError) -> Response:
+    """Return the page of an error; who is not signed in is asked to do so."""
+    if isinstance(error, Unauthorized):
+        return sign_in_page()
+    answered = json_answer(error)
+    page = problem_page(status_of(error), str(error))
+    for name in ("Retry-After",):
+        if name in answered.headers:
+            page.headers[name] = answered.headers[name]
+    return page
+
+
+def sign_in_page() -> Response:
+    if request.method in session.SAFE_METHODS:
+        back = request.full_path.rstrip("?")
+        return see_other(path_to("sign-in", back=None if back == PREFIX else back))
+    from_form: Callable[..., Response] = functools.partial(problem_page, 401)
+    return from_form("You are no longer signed in. Sign in, and send it again.", sign_in=True)
+
+
+def database_error_page(error: Exception) -> Response:
+    known = explain(error)  # type: ignore[arg-type] # registered for DatabaseError alone
+    if known is None:
+        raise error
+    known.__cause__ = error
+    return error_page(known)
+
+
+def http_error_page(error: HTTPException) -> Response:
+    status = error.code or 500
+    if getattr(error, "original_exception", None) is not None:
+        text = BUG
+    elif status == 415:
+        text = "The console takes forms alone."
+    else:
+        text = SENTENCES.get(status) or error.description or error.name
+    return problem_page(status, text)
+
+
+def problem_page(status: int, text: str, sign_in: bool = False) -> Response:
+    """Return a page about an error, with what was typed, so that it is not lost."""
+    try:
+        kept = typed()
+        again = resent() if status == 503 else {}
+    except (QuartermasterError, HTTPException):
+        kept, again = {}, {}
+    is_read = request.method in session.SAFE_METHODS
+    has_session = bool(session.cookie(session.COOKIE))
+    return page(
+        "problem.html",
+        status,
+        code=status,
+        text=text,
+        kept=kept,
+        again=again,
+        action=request.path,
+        sign_in_path=path_to("sign-in", back=None if is_read else page_of_form()),
+        form_token=session.form_token() if again else "",
+        sign_in=sign_in or not has_session,
+        request_id=request_id(),
+    )

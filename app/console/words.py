@@ -1,0 +1,169 @@
+"""What an entry of history tells a person. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from app.types import Document, whole
+
+Names = Mapping[str, str]
+
+MINUS = "\N{MINUS SIGN}"
+ARROW = "\N{RIGHTWARDS ARROW}"
+SHORT_ID = 8
+SHORT_TEXT = 80
+# What was done, where the arguments and changes of the entry tell nothing more.
+PHRASES = {
+    "register": "Account registered",
+    "change-email": "Email address changed",
+    "change-password": "Password changed",
+    "mail-reset-code": "Reset code mailed",
+    "reset-password": "Password set anew with a code",
+    "revoke-tokens": "Signed out everywhere",
+    "unban": "Unbanned",
+    "unmute": "Unmuted",
+    "note": "Note written",
+    "import": "Imported",
+    "repair": "Repaired",
+}
+UNIT_SECONDS = {"day": 86400, "hour": 3600, "minute": 60}
+
+
+class Line(NamedTuple):
+    """A line about a change: a signed number, if something came or went, and words."""
+
+    text: str
+    amount: int = 0
+
+    @property
+    def sign(self) -> str:
+        """Return the amount as people read it: +5, or a minus sign and 5."""
+        return f"{'+' if self.amount > 0 else MINUS}{abs(self.amount):,}" if self.amount else ""
+
+
+def name_of(id_: Any, names: Names) -> str:
+    """Return the name of an object of the catalogue; the beginning of its id if it has none."""
+    name = names.get(str(id_))
+    return str(name) if name else f"{str(id_)[:SHORT_ID]}…"
+
+
+def ids_in(entries: Iterable[Document]) -> set[str]:
+    """Return the ids of all objects of the catalogue that some entries are about."""
+    found: set[Any] = set()
+    for entry in entries:
+        arguments = entry.get("Arguments") or {}
+        found |= {arguments.get(name) for name in ("ItemId", "SpellId", "VariableId")}
+        for change in entry["Changes"]:
+            root, _, place = change["Path"].partition(".")
+            values = (change["Before"], change["After"])
+            found |= {value["ItemId"] for value in values if _is_slot(value)}
+            found |= {place} if root == "Variables" else set()
+            found |= set(values) if root == "Spells" else set()
+    return {id_ for id_ in found if isinstance(id_, str)}
+
+
+def lines(entry: Document, names: Names) -> list[Line]:
+    """Return what came of a change, a line for each thing."""
+    arguments = entry.get("Arguments") or {}
+    operation = entry["Operation"]
+    if operation in ("ban", "mute"):
+        return [Line(f"{operation.capitalize()[:-1]}{_ED[operation]} for {_days(arguments)}")]
+    if operation in ("grant-role", "revoke-role"):
+        verb = "granted" if operation == "grant-role" else "revoked"
+        return [Line(f"Role {arguments.get('Role')} {verb}")]
+    if operation in PHRASES:
+        return [Line(PHRASES[operation])]
+    return _told(entry["Changes"], names) or [Line(f"{operation.capitalize()}: nothing changed")]
+
+
+_ED = {"ban": "nned", "mute": "ed"}
+
+
+def _days(arguments: Document) -> str:
+    days = arguments.get("Duration")
+    return "a day" if days == 1 else f"{days} days"
+
+
+def _told(changes: Iterable[Document], names: Names) -> list[Line]:
+    items: dict[str, int] = {}
+    others = []
+    for change in changes:
+        root, _, place = change["Path"].partition(".")
+        before, after = change["Before"], change["After"]
+        if root in ("Inventory", "Bank", "Slots"):
+            for value, sign in ((before, -1), (after, 1)):
+                if _is_slot(value):
+                    id_ = value["ItemId"]
+                    quantity = whole(value.get("Quantity")) or 0
+                    items[id_] = items.get(id_, 0) + sign * quantity
+        elif root == "Spells":
+            others += [Line(name_of(before, names), -1)] if before else []
+            others += [Line(name_of(after, names), 1)] if after else []
+        elif root == "Variables":
+            name = name_of(place, names)
+            others.append(Line(f"{name}: {shown(before)} {ARROW} {shown(after)}"))
+        elif root == "Notes":
+            others.append(Line("Note hidden or shown again"))
+        else:
+            others.append(Line(f"{change['Path']}: {shown(before)} {ARROW} {shown(after)}"))
+    return [Line(name_of(id_, names), count) for id_, count in items.items()] + others
+
+
+def _is_slot(value: Any) -> bool:
+    return isinstance(value, dict) and "ItemId" in value
+
+
+def shown(value: Any) -> str:
+    """Return a value of a document in a few words."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return f"{value:,}"
+    text = whole_text(value)
+    return text if len(text) <= SHORT_TEXT else f"{text[: SHORT_TEXT - 1]}…"
+
+
+def whole_text(value: Any) -> str:
+    """Return a value of a document as text; what is no text as JSON, if it can be."""
+    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+
+
+def held(value: Any, names: Names) -> str:
+    """Return a value of a change; the content of a slot by the name of its item."""
+    if not _is_slot(value):
+        return shown(value)
+    rest = {k: v for k, v in value.items() if k not in ("ItemId", "Quantity")}
+    text = f"{shown(value.get('Quantity'))} {name_of(value['ItemId'], names)}"
+    return f"{text} {shown(rest)}" if rest else text
+
+
+def notice(entry: Document, names: Names) -> str:
+    """Return the sentence that says what somebody has just done."""
+    whom = entry["Subject"]["Name"] or "it"
+    arguments = entry.get("Arguments") or {}
+    told = ", ".join(f"{line.sign} {line.text}".strip() for line in lines(entry, names))
+    item = name_of(arguments.get("ItemId"), names)
+    spell = name_of(arguments.get("SpellId"), names)
+    sentences = {
+        "give": f"Gave {arguments.get('Quantity', 0):,} {item} to {whom}.",
+        "take": f"Took {arguments.get('Quantity', 0):,} {item} from {whom}.",
+        "teach": f"Taught {whom} {spell}.",
+        "forget": f"{whom} has forgotten {spell}.",
+        "note": f"Wrote a note on {whom}.",
+        "undo": f"Undid a change of {whom}: {told}.",
+        "mail-reset-code": f"Mailed {whom} a code to reset the password.",
+    }
+    return sentences.get(entry["Operation"], f"{whom}: {told}.")
+
+
+def duration(seconds: int) -> str:
+    """Return a time in its largest unit."""
+    for unit, size in UNIT_SECONDS.items():
+        if seconds >= size:
+            count = seconds // size
+            return f"{count:,} {unit}{'' if count == 1 else 's'}"
+    return "less than a minute"

@@ -1,0 +1,355 @@
+"""Signing in at the console: the cookie, the tokens of forms, and what ends a session."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from datetime import datetime, timedelta, timezone
+from random import Random
+from string import ascii_letters
+
+import pytest
+
+from app.auth.roles import Role
+from app.console.files import files
+from app.console.form_tokens import FormTokens
+from app.console.session import COOKIE
+from tests.console_visitor import PASSWORD, SAME_ORIGIN, TOKEN, Visitor, visitor
+from tests.factories import sha256
+
+ALL = (Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
+
+
+@pytest.fixture
+def alice(world):
+    return world.add_user(PASSWORD, roles=(Role.API,), Name="alice")
+
+
+@pytest.fixture
+def browser(app):
+    return Visitor(app)
+
+
+def is_signed_in(browser):
+    return browser.get("/sign-ins").status_code == 200
+
+
+def test_whoever_is_not_signed_in_is_led_to_the_sign_in_and_back(browser, alice):
+    answer = browser.get("/players?search=ala")
+    assert answer.status_code == 303
+    assert answer.headers["Location"] == "/console/sign-in?back=%2Fconsole%2Fplayers%3Fsearch%3Dala"
+    page = browser.get(answer.headers["Location"].removeprefix("/console")).text
+    assert 'name="back" value="/console/players?search=ala"' in page
+    assert browser.sign_in("alice", back="/console/players?search=ala").headers["Location"] == (
+        "/console/players?search=ala"
+    )
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "https://evil.example",
+        "//evil.example/console",
+        "/\\evil.example",
+        "/console\\..\\..\\evil",
+        "javascript:alert(1)",
+        "/consoleevil",
+        "/console/\nSet-Cookie: a=b",
+        "/console/../api/docs",
+        "/console/%2e%2E/api/docs",
+        "/api/v1/players",
+        "",
+    ],
+)
+def test_a_sign_in_leads_nowhere_but_to_the_console(browser, alice, back):
+    assert browser.sign_in("alice", back=back).headers["Location"] == "/console"
+
+
+def test_the_cookie_is_kept_from_scripts_and_other_sites(browser, alice):
+    cookie = browser.sign_in("alice").headers["Set-Cookie"]
+    assert {"HttpOnly", "SameSite=Lax", "Path=/console"} <= set(cookie.split("; "))
+    assert "Secure" not in cookie
+
+
+def test_by_tls_the_cookie_is_bound_to_the_host(app, alice):
+    browser = Visitor(app, "https://localhost")
+    cookie = browser.sign_in("alice").headers["Set-Cookie"]
+    assert cookie.startswith("__Host-quartermaster=")
+    assert {"Secure", "HttpOnly", "SameSite=Lax", "Path=/"} <= set(cookie.split("; "))
+    assert is_signed_in(browser)
+
+
+def test_only_a_hash_of_the_cookie_is_stored(browser, alice, db):
+    browser.sign_in("alice")
+    assert browser.cookie(COOKIE).value not in str(list(db.refresh_tokens.find()))
+
+
+def test_a_wrong_password_and_an_unknown_name_look_the_same(browser, alice):
+    wrong, unknown = browser.sign_in("alice", "nonsense"), browser.sign_in("nobody", "nonsense")
+    assert wrong.status_code == unknown.status_code == 400
+    for answer in (wrong, unknown):
+        assert "The username or the password is wrong." in answer.text
+    assert 'value="alice"' in wrong.text
+    assert "nonsense" not in wrong.text
+
+
+def test_an_account_without_the_role_api_is_refused(browser, world):
+    world.add_user(PASSWORD, Name="player")
+    answer = browser.sign_in("player")
+    assert answer.status_code == 403
+    assert "lacks the role &#39;api&#39;" in answer.text
+
+
+def test_guesses_at_a_password_are_limited(browser, alice):
+    answers = [browser.sign_in("alice", f"guess {number}").status_code for number in range(12)]
+    assert answers.count(400) == 10
+    assert answers[-1] == 429
+
+
+def test_a_sign_in_form_of_another_browser_is_refused(app, browser, alice):
+    token = TOKEN.search(Visitor(app).get("/sign-in").text)[1]
+    browser.get("/sign-in")
+    fields = {"token": token, "username": "alice", "password": PASSWORD}
+    assert browser.send("/sign-in", fields).status_code == 403
+    assert not is_signed_in(browser)
+
+
+def test_the_cookie_opens_no_door_of_the_api(app, world):
+    somebody = visitor(app, world)
+    secret = somebody.cookie(COOKIE).value
+    client = app.test_client()
+    client.set_cookie(COOKIE, secret)
+    assert client.get("/api/v1/players").status_code == 401
+    headers = {"Authorization": f"Bearer {secret}"}
+    assert client.get("/api/v1/players", headers=headers).status_code == 401
+    refresh = {"grant_type": "refresh_token", "refresh_token": secret}
+    assert client.post("/api/oauth/token", data=refresh).status_code == 400
+    assert is_signed_in(somebody)
+
+
+def test_a_token_of_the_api_opens_no_page(client, as_role):
+    assert client.get("/console/players", headers=as_role()).status_code == 303
+
+
+def test_a_refresh_token_in_the_cookie_opens_no_page(app, client, alice):
+    body = {"grant_type": "password", "username": "alice", "password": sha256(PASSWORD)}
+    token = client.post("/api/oauth/token", data=body).json["refresh_token"]
+    client.set_cookie(COOKIE, token, path="/console")
+    assert client.get("/console/sign-ins").status_code == 303
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "none"},
+        {"Origin": "null"},
+        {"Origin": "https://localhost"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "http://localhost", "Sec-Fetch-Site": "cross-site"},
+    ],
+    ids=str,
+)
+def test_a_form_of_another_site_is_refused(app, world, headers):
+    somebody = visitor(app, world)
+    answer = somebody.send("/sign-out", {"token": somebody.token()}, headers)
+    assert answer.status_code == 403
+    assert "not from a page of your session" in answer.text
+    assert is_signed_in(somebody)
+
+
+def test_an_old_browser_says_its_origin_alone(app, world):
+    somebody = visitor(app, world)
+    origin = {"Origin": "http://localhost"}
+    assert somebody.send("/sign-out", {"token": somebody.token()}, origin).status_code == 303
+
+
+@pytest.mark.parametrize("token", ["", "nonsense", "00" * 64, "é"])
+def test_a_form_without_the_token_of_the_session_is_refused(app, world, token):
+    somebody = visitor(app, world)
+    assert somebody.send("/sign-out", {"token": token}).status_code == 403
+
+
+def test_a_form_token_of_another_session_is_refused(app, world):
+    one, other = visitor(app, world), visitor(app, world)
+    assert one.send("/sign-out", {"token": other.token()}).status_code == 403
+
+
+def test_form_tokens_differ_each_time_and_all_count():
+    tokens = FormTokens(["new key", "old key"])
+    made = {tokens.make("secret") for _ in range(5)}
+    assert len(made) == 5
+    assert all(tokens.check("secret", token) for token in made)
+    assert not any(tokens.check("other", token) for token in made)
+    assert tokens.check("secret", FormTokens(["old key"]).make("secret"))
+    assert not tokens.check("secret", FormTokens(["foreign"]).make("secret"))
+
+
+def test_a_form_that_is_no_form_is_refused(app, world):
+    somebody = visitor(app, world)
+    client = somebody._client
+    answer = client.post("/console/sign-out", json={"token": "x"}, headers=SAME_ORIGIN)
+    assert answer.status_code == 415
+
+
+def test_signing_out_ends_the_session_for_good(app, world, db):
+    somebody = visitor(app, world)
+    secret = somebody.cookie(COOKIE).value
+    assert somebody.post("/sign-out").headers["Location"] == "/console/sign-in"
+    assert not is_signed_in(somebody)
+    assert db.refresh_tokens.count_documents({}) == 0
+    somebody._client.set_cookie(COOKIE, secret, path="/console")
+    assert not is_signed_in(somebody)
+
+
+def test_a_session_ends_with_the_password(app, world, client):
+    somebody = visitor(app, world)
+    manager = world.headers(*ALL)
+    body = {"new": sha256("another")}
+    path = f"/api/v1/users/{somebody.user['Name']}/manage/password/change"
+    assert client.post(path, json=body, headers=manager).status_code == 200
+    assert not is_signed_in(somebody)
+
+
+def test_a_session_ends_with_the_role(app, world, db):
+    somebody = visitor(app, world)
+    db.users.update_one({"_id": somebody.user["_id"]}, {"$set": {"Power.Api": False}})
+    answer = somebody.get("/players")
+    assert answer.status_code == 403
+    assert "needs the role &#39;api&#39;" in answer.text
+    db.users.update_one({"_id": somebody.user["_id"]}, {"$set": {"Power.Api": True}})
+    assert not is_signed_in(somebody)
+
+
+def test_a_session_ends_with_a_ban(app, world, client):
+    somebody = visitor(app, world)
+    path = f"/api/v1/users/{somebody.user['Name']}/admin/ban"
+    assert client.post(path, json={"duration": 1}, headers=world.headers(*ALL)).status_code == 200
+    assert not is_signed_in(somebody)
+
+
+def test_a_session_ends_with_the_account(app, world, db):
+    somebody = visitor(app, world)
+    db.users.delete_one({"_id": somebody.user["_id"]})
+    assert not is_signed_in(somebody)
+
+
+def test_a_session_ends_with_its_time(app, world, db):
+    somebody = visitor(app, world)
+    past = datetime.now(timezone.utc) - timedelta(seconds=1)
+    db.refresh_tokens.update_many({}, {"$set": {"ExpiresAt": past}})
+    assert not is_signed_in(somebody)
+
+
+def test_a_session_lives_as_long_as_is_set(app, world, db):
+    app.config["CONSOLE_SESSION_SECONDS"] = 100
+    visitor(app, world)
+    (row,) = db.refresh_tokens.find({"IsSession": True})
+    assert 90 < row["ExpiresAt"].timestamp() - time.time() <= 101
+
+
+def test_a_form_sent_after_the_end_shows_what_was_typed(app, world):
+    somebody = visitor(app, world)
+    player = world.add_player()
+    fields = {"token": somebody.token(), "Text": "A long note", "password": "hush"}
+    somebody.post("/sign-out")
+    answer = somebody.send(f"/players/{player['_id']}/notes", fields)
+    assert answer.status_code == 401
+    assert "A long note" in answer.text
+    assert "hush" not in answer.text
+
+
+def test_sign_ins_are_listed_and_ended_one_by_one(app, world):
+    somebody = visitor(app, world)
+    other = Visitor(app)
+    other.sign_in(somebody.user["Name"])
+    page = somebody.get("/sign-ins").text
+    assert page.count("this one") == 1
+    ids = [part.split("/end")[0] for part in page.split("/console/sign-ins/")[1:]]
+    assert len(ids) == 2
+    (theirs,) = [id_ for id_ in ids if id_ not in page.split("this one")[1].split("</tr>")[0]]
+    assert somebody.post(f"/sign-ins/{theirs}/end").status_code == 303
+    assert is_signed_in(somebody)
+    assert not is_signed_in(other)
+    again = somebody.post(f"/sign-ins/{theirs}/end")
+    assert again.status_code == 404
+    assert "No sign-in with that id" in again.text
+
+
+def test_somebody_elses_session_is_not_ended_without_the_role(app, world, db):
+    somebody, other = visitor(app, world), visitor(app, world, *ALL)
+    row = db.refresh_tokens.find_one({"UserId": other.user["_id"]})
+    assert somebody.post(f"/sign-ins/{row['Chain']}/end").status_code == 404
+    path = f"/users/{other.user['_id']}/sign-ins/{row['Chain']}/end"
+    assert somebody.post(path).status_code == 403
+    assert is_signed_in(other)
+
+
+@pytest.mark.parametrize("path", ["", "/players", "/sign-in", "/nowhere", "/players/nobody"])
+def test_every_page_tells_the_browser_what_it_may_do(app, world, path):
+    headers = visitor(app, world).get(path).headers
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "same-origin"
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Content-Type"] == "text/html; charset=utf-8"
+    assert headers["X-Request-ID"]
+
+
+def test_a_page_holds_neither_scripts_nor_styles_of_its_own(app, world):
+    page = visitor(app, world).get("").text
+    assert page.count("<script") == 1
+    assert '<script type="module" src="/console/files/' in page
+    assert "<style" not in page
+    assert " style=" not in page
+    assert " onclick=" not in page
+
+
+def test_files_are_cached_for_ever_under_the_digest_of_their_content(app, world, client):
+    page = visitor(app, world).get("").text
+    path = page.split('href="')[2].split('"')[0]
+    assert path.endswith("console.css")
+    answer = client.get(path, headers={"Accept-Encoding": "gzip"})
+    assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+    assert answer.headers["Content-Encoding"] == "gzip"
+    assert client.get(path).text.startswith("/*")
+    assert client.get(path.replace("console.css", "nothing.css")).status_code == 404
+    assert client.get("/console/files/000000000000/console.css").status_code == 404
+
+
+def test_a_page_is_small_even_for_a_player_who_has_everything(app, world, client):
+    random = Random(1)
+    items = [
+        world.add_object(Name="".join(random.choices(ascii_letters, k=255))) for _ in range(135)
+    ]
+    held = [{"ItemId": item["_id"], "Quantity": 1_000_000} for item in items]
+    inventory, bank = (
+        {str(slot): content for slot, content in enumerate(part)} for part in (held[:35], held[35:])
+    )
+    player = world.add_player(Inventory=inventory, Bank=bank)
+    page = visitor(app, world).get(f"/players/{player['_id']}", **{"Accept-Encoding": "gzip"})
+    assert page.status_code == 200
+    assert len(page.data) <= 20_000
+    text = gzip.decompress(page.data).decode()
+    assert text.count('class="slot"') == 135
+    kept = sum(len(file.compressed) for file in files().by_name.values())
+    assert kept + len(page.data) <= 100_000
+
+
+def test_the_front_door_leads_a_browser_to_the_console(client):
+    html = {"Accept": "text/html"}
+    assert client.get("/", headers=html).headers["Location"] == "/console"
+    assert client.get("/api", headers=html).headers["Location"] == "/api/docs"
+
+
+def test_the_environment_is_always_in_sight(app, world, browser):
+    app.config["ENVIRONMENT_NAME"], app.config["ENVIRONMENT_COLOUR"] = "staging", "violet"
+    for page in (browser.get("/sign-in").text, visitor(app, world).get("").text):
+        assert "· staging</span>" in page
+        assert 'class="env-violet' in page

@@ -1,0 +1,89 @@
+"""Every page and form of the console, and the roles that it needs.
+
+Written by hand, as tests/endpoint_table.py is. [one] is a guid that belongs to nothing.
+"""
+
+from __future__ import annotations
+
+from tests.endpoint_table import ENTRY, GLOBAL, ITEM, PLAYER, USER, Door
+
+TABLE = """
+GET   /console                                  api
+GET   /console/search                           api
+GET   /console/suggest                          api
+GET   /console/suggest/[type]                   api
+GET   /console/players                          api
+GET   /console/players/[player]                 api
+GET   /console/players/[player]/spells          api
+GET   /console/players/[player]/variables       api
+GET   /console/players/[player]/history         api
+GET   /console/players/[player]/notes           api
+POST  /console/players/[player]/give            api
+POST  /console/players/[player]/take            api
+POST  /console/players/[player]/teach           api
+POST  /console/players/[player]/forget          api
+POST  /console/players/[player]/variables       api
+POST  /console/players/[player]/notes           api
+GET   /console/users                            api users.query
+GET   /console/users/[user]                     api users.query
+GET   /console/users/[user]/history             api users.query
+GET   /console/users/[user]/notes               api users.query
+GET   /console/users/[user]/sign-ins            api users.query users.manage
+POST  /console/users/[user]/ban                 api users.query
+POST  /console/users/[user]/unban               api users.query
+POST  /console/users/[user]/mute                api users.query
+POST  /console/users/[user]/unmute              api users.query
+POST  /console/users/[user]/mail-code           api users.query
+POST  /console/users/[user]/notes               api users.query
+POST  /console/users/[user]/email               api users.query users.manage
+POST  /console/users/[user]/password            api users.query users.manage
+POST  /console/users/[user]/sign-out            api users.query users.manage
+POST  /console/users/[user]/sign-ins/[one]/end  api users.query users.manage
+GET   /console/history                          api
+GET   /console/history/[entry]                  api
+POST  /console/history/[entry]/undo             api
+GET   /console/catalogue                        api
+GET   /console/catalogue/[type]                 api
+GET   /console/catalogue/[type]/[item]          api
+POST  /console/catalogue/servervariable/[global]/value  api
+GET   /console/health                           api
+GET   /console/sign-ins                         api
+POST  /console/sign-ins/[one]/end               api
+POST  /console/sign-out                         api
+GET   /console/sign-in
+POST  /console/sign-in
+GET   /console/files/[one]/[file]
+GET   /console/[one]
+POST  /console/[one]
+"""
+ONE = "99999999-0000-4000-8000-000000000000"
+# What a form needs to be carried out.
+FIELDS = {
+    "give": {"itemid": ITEM, "quantity": "1"},
+    "take": {"itemid": ITEM, "quantity": "1"},
+    "teach": {"spellid": ITEM},
+    "forget": {"spellid": "22222222-0000-4000-8000-000000000000"},
+    "variables": {"variable": ITEM, "value": "1"},
+    "notes": {"Text": "A note."},
+    "ban": {"duration": "1"},
+    "mute": {"duration": "1"},
+    "email": {"new": "moved@example.com", "confirm": USER},
+    "password": {"new": "long enough", "again": "long enough", "confirm": USER},
+    "[user]/sign-out": {"confirm": USER},
+    "value": {"value": "1"},
+}
+# The rule of one view may have several rows, as its converter any() has words.
+WORDS = {"tab": ("spells", "variables", "history", "notes"), "verb": ("ban", "mute")}
+VALUES = {
+    **{"player": PLAYER, "user": USER, "type": "item", "item": ITEM, "entry": ENTRY},
+    **{"global": GLOBAL, "one": ONE, "file": "console.css"},
+}
+
+CONSOLE_DOORS = [
+    Door("+", method, route, tuple(roles))
+    for method, route, *roles in (line.split() for line in TABLE.strip().splitlines())
+]
+
+
+def fields_of(door):
+    return next((fields for end, fields in FIELDS.items() if door.route.endswith(end)), {})

@@ -1,0 +1,55 @@
+"""Somebody at the console, without a browser: a client that keeps cookies and sends forms."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from app.auth.roles import Role
+
+SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
+TOKEN = re.compile(r'name="token" value="([0-9a-f]+)"')
+PASSWORD = "correct horse"
+
+
+class Visitor:
+    """A browser: a client with cookies of its own."""
+
+    def __init__(self, app, base="http://localhost"):
+        self._client = app.test_client()
+        self._base = base
+
+    def get(self, path="", **headers):
+        return self._client.get(f"/console{path}", base_url=self._base, headers=headers)
+
+    def send(self, path, fields, headers=SAME_ORIGIN):
+        """Send a form as it is."""
+        return self._client.post(
+            f"/console{path}", data=fields, base_url=self._base, headers=headers
+        )
+
+    def sign_in(self, name, password=PASSWORD, back=""):
+        token = TOKEN.search(self.get("/sign-in").text)[1]
+        fields = {"token": token, "username": name, "password": password, "back": back}
+        return self.send("/sign-in", fields)
+
+    def token(self):
+        """Return a form token from a page that everybody may see."""
+        return TOKEN.search(self.get("/sign-ins").text)[1]
+
+    def post(self, path, key=None, **fields):
+        """Send a form of the console, with all that its page would hold."""
+        hidden = {"token": self.token(), "key": key or str(uuid.uuid4())}
+        return self.send(path, {**hidden, **fields})
+
+    def cookie(self, name):
+        return self._client.get_cookie(name, path="/console") or self._client.get_cookie(name)
+
+
+def visitor(app, world, *roles, **options):
+    """Sign in as somebody with these roles, in short."""
+    user = world.add_user(PASSWORD, roles=roles or (Role.API,))
+    somebody = Visitor(app, **options)
+    assert somebody.sign_in(user["Name"]).status_code == 303
+    somebody.user = user
+    return somebody

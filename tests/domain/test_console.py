@@ -1,0 +1,191 @@
+"""What the console says and draws: entries in words, slots, plots, commands, icons, browsers."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from datetime import datetime, timedelta, timezone
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.console.browsers import browser_name
+from app.console.curl import api_path, curl
+from app.console.icons import ICONS, WORDS, item_icon
+from app.console.pages import local
+from app.console.plots import HEIGHT, WIDTH, bar_plot, line_plot, top_of
+from app.console.slots import changes_of, grid, steps
+from app.console.words import duration, held, lines, notice, shown
+from app.items.domain import served
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
+NAMES = {"potion": "Life Potion", "fire": "Fire Ball", "stage": "Quest Stage"}
+
+
+def entry(operation, changes=(), **arguments):
+    return {
+        "Operation": operation,
+        "Arguments": arguments,
+        "Subject": {"Name": "Aladric"},
+        "Changes": [{"Path": path, "Before": b, "After": a} for path, b, a in changes],
+    }
+
+
+def slot(quantity, item="potion"):
+    return {"ItemId": item, "Quantity": quantity}
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (
+            entry("give", [("Inventory.1", slot(57), slot(60)), ("Bank.0", None, slot(9))]),
+            "+12 Life Potion",
+        ),
+        (entry("take", [("Inventory.1", slot(57), None)]), "−57 Life Potion"),
+        (entry("undo", [("Inventory.1", slot(60), slot(57))]), "−3 Life Potion"),
+        (entry("teach", [("Spells.0", None, "fire")]), "+1 Fire Ball"),
+        (entry("set-variable", [("Variables.stage", 3, True)]), "Quest Stage: 3 → true"),
+        (entry("set-variable", [("Value", None, 1000)]), "Value: nothing → 1,000"),
+        (entry("ban", Duration=7), "Banned for 7 days"),
+        (entry("mute", Duration=1), "Muted for a day"),
+        (entry("grant-role", Role="api"), "Role api granted"),
+        (entry("note", [("Notes.x", None, None)]), "Note written"),
+        (entry("give", [("Inventory.0", None, slot(2, "0123456789"))]), "+2 01234567…"),
+        (entry("give"), "Give: nothing changed"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_an_entry_is_told_in_words(told, expected):
+    (line,) = lines(told, NAMES)
+    assert f"{line.sign} {line.text}".strip() == expected
+
+
+def test_what_was_just_done_is_a_sentence():
+    given_ = entry("give", [("Inventory.1", None, slot(12))], ItemId="potion", Quantity=12)
+    assert notice(given_, NAMES) == "Gave 12 Life Potion to Aladric."
+    undone = entry("undo", [("Inventory.1", slot(12), None)], Id="player:x:1")
+    assert notice(undone, NAMES) == "Undid a change of Aladric: −12 Life Potion."
+    assert notice(entry("ban", Duration=2), NAMES) == "Aladric: Banned for 2 days."
+
+
+def test_values_are_shown_shortly():
+    assert [shown(value) for value in (None, True, 1234, "text")] == [
+        "nothing",
+        "true",
+        "1,234",
+        "text",
+    ]
+    assert len(shown("x" * 500)) == 80
+    assert held(slot(3), NAMES) == "3 Life Potion"
+    assert held({**slot(1), "StatBuffs": [1]}, NAMES) == '1 Life Potion {"StatBuffs": [1]}'
+    assert [duration(seconds) for seconds in (30, 60, 7200, 90000)] == [
+        "less than a minute",
+        "1 minute",
+        "2 hours",
+        "1 day",
+    ]
+
+
+def test_a_grid_shows_all_slots_and_what_would_become_of_them():
+    stored = {"0": slot(57), "2": {**slot(1, "bag"), "BagId": "b"}}
+    would = entry("give", [("Inventory.0", slot(57), slot(60)), ("Inventory.1", None, slot(9))])
+    shown_ = grid(served(stored, 4), NAMES, changes_of(would, "Inventory"))
+    assert (shown_.filled, shown_.size) == (2, 4)
+    assert [cell.after for cell in shown_.cells] == [60, 9, None, None]
+    assert [cell.bag for cell in shown_.cells] == [None, None, "b", None]
+    assert shown_.cells[1].name == "Life Potion"
+    assert len(shown_.without_empty().cells) == 3
+    assert [(step.slot, step.before, step.after) for step in steps(would)] == [
+        (0, 57, 60),
+        (1, 0, 9),
+    ]
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=60))
+def test_bars_stay_in_the_picture_and_are_as_high_as_their_values(values):
+    plot = bar_plot(
+        "t", "u", [str(n) for n in range(len(values))], {"a": values, "b": values}, "h", ""
+    )
+    assert plot.is_empty == (not any(values))
+    for bar in plot.bars:
+        assert bar.x >= 0
+        assert bar.x + bar.width <= WIDTH + 1e-6
+        assert bar.y >= -1e-6
+        assert bar.y + bar.height <= HEIGHT + 1e-6
+    heights = sum(bar.height for bar in plot.bars)
+    assert heights == pytest.approx(2 * sum(values) / plot.top * HEIGHT)
+
+
+@given(st.floats(0, 1e12))
+def test_an_axis_ends_above_its_largest_value_and_not_far_above(value):
+    top = top_of([value])
+    assert top > value
+    assert value == 0 or top <= max(11 * value, 1.1) or top == 0.001
+
+
+def test_a_gap_in_time_is_a_gap_in_the_line():
+    points = [(NOW + timedelta(minutes=m), float(m)) for m in (0, 5, 10, 60, 65)]
+    plot = line_plot("t", "u", (NOW, NOW + timedelta(hours=2)), {"a": points}, 900, "")
+    assert len(plot.lines) == 2
+    assert len(plot.rows) == 5
+    alone = line_plot("t", "u", (NOW, NOW + timedelta(hours=2)), {"a": points[:1]}, 900, "")
+    assert len(alone.lines[0][1].split()) == 2
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=100),
+)
+def test_a_curl_line_means_the_same_to_a_shell(text, reason):
+    command = curl(
+        "http://h", "POST", api_path("players", "a/b ü", "notes"), {"Text": text}, "k", reason
+    )
+    words = shlex.split(command.replace("\\\n", " "))
+    assert words[0] == "curl"
+    assert json.loads(words[words.index("-d") + 1]) == {"Text": text}
+    assert words[-1] == "http://h/api/v1/players/a%2Fb%20%C3%BC/notes"
+    sent = [word.removeprefix("X-Reason: ") for word in words if word.startswith("X-Reason: ")]
+    assert [unquote(word) for word in sent] == ([reason] if reason else [])
+
+
+def test_every_word_has_an_icon_that_is_drawn():
+    assert WORDS.keys() <= ICONS.keys()
+    assert item_icon("Iron Sword") == "sword"
+    assert item_icon("Sword Oil Potion") == "potion"
+    assert item_icon("<script>") == "box"
+
+
+@pytest.mark.parametrize(
+    ("sent", "name"),
+    [
+        (
+            "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/130.0 Safari/537.36",
+            "Chrome on Linux",
+        ),
+        (
+            "Mozilla/5.0 (Windows NT 10.0; rv:130.0) Gecko/20100101 Firefox/130.0",
+            "Firefox on Windows",
+        ),
+        (
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 17) Version/17.0 Mobile Safari/604.1",
+            "Safari on iPhone",
+        ),
+        ("<script>alert(1)</script>", "Another browser"),
+        ("", "Another browser"),
+    ],
+)
+def test_of_a_browser_only_known_words_are_kept(sent, name):
+    assert browser_name(sent) == name
+
+
+@given(st.text(max_size=60))
+def test_no_text_leads_away_from_the_console(text):
+    for prefix in ("", "/console", "/console/", "//", "https:", "\\"):
+        path = local(prefix + text, "/console")
+        assert path.startswith("/console")
+        assert path[len("/console") :][:1] in ("", "/", "?")
+        assert "\\" not in path
+        assert "\n" not in path

@@ -1,0 +1,30 @@
+"""The browser of the tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager
+
+from selenium import webdriver
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+MISSING = "no browser is installed: apt-get install chromium chromium-driver"
+
+
+@contextmanager
+def running(folder):
+    """Run Chromium, with an empty folder for what it keeps."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    options.add_argument("--headless=new")
+    options.add_argument(f"--user-data-dir={folder}")
+    options.add_argument("--disable-dev-shm-usage")
+    if os.geteuid() == 0:  # to whom Chromium refuses its sandbox
+        options.add_argument("--no-sandbox")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    chromium = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+    try:
+        yield chromium
+    finally:
+        chromium.quit()

@@ -1,0 +1,215 @@
+"""The console in a real browser, as somebody uses it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+import requests
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support import expected_conditions as expected
+from selenium.webdriver.support.ui import WebDriverWait
+
+from app.demo.names import guid, player_name, user_name
+from tests.factories import sha256
+
+WIDE, NARROW = 1440, 390
+LIGHT, DARK = "light", "dark"
+HEIGHT = 950
+AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+RUN_AXE = """
+    const [options, done] = arguments;
+    axe.run(document, {...options, resultTypes: ["violations"]}).then(
+        (found) => done(found.violations.map(
+            ({id, nodes}) => `${id}: ${nodes.map((node) => node.html).join(" ")}`)),
+        (error) => done([String(error)]));
+"""
+
+
+def session_cookie(base, name="demo", password="demo"):
+    """Sign in as a browser without scripts does, and return what its cookie holds."""
+    url = f"{base}/console/sign-in"
+    with requests.Session() as visitor:
+        form = visitor.get(url, timeout=30).text
+        token = re.search('name="token" value="(.*?)"', form)[1]
+        fields = {"token": token, "username": name, "password": password}
+        answer = visitor.post(url, fields, headers={"Origin": base}, timeout=30)
+        assert answer.ok, answer.text
+        return visitor.cookies["quartermaster"]
+
+
+class Console:
+    """A tab with the console."""
+
+    def __init__(self, browser, server, session=None):
+        self.browser, self.base = browser, server.base
+        # While one page makes way for another, the driver knows several words for that.
+        self.wait = WebDriverWait(browser, 30, 0.05, [WebDriverException])
+        self.look()
+        if session:
+            cookie = {"name": "quartermaster", "value": session, "httpOnly": True}
+            url = f"{self.base}/console"
+            browser.execute_cdp_cmd("Network.setCookie", {**cookie, "url": url})
+
+    def command(self, name, **arguments):
+        return self.browser.execute_cdp_cmd(name, arguments)
+
+    def without_scripts(self):
+        self.command("Emulation.setScriptExecutionDisabled", value=True)
+
+    def look(self, width=WIDE, scheme=LIGHT, height=HEIGHT):
+        """Choose the size of the page, and whether the reader likes it light or dark."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.command("Emulation.setDeviceMetricsOverride", **size)
+        # What moves is clicked beside.
+        media = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
+        features = [{"name": name, "value": value} for name, value in media.items()]
+        self.command("Emulation.setEmulatedMedia", features=features)
+
+    def open(self, path=""):
+        self.browser.get(f"{self.base}/console{path}")
+
+    @property
+    def path(self):
+        """Where the tab is, without what the form before has done."""
+        return re.sub("[?&]done=.*", "", self.browser.current_url.removeprefix(self.base))
+
+    def all(self, selector):
+        return self.browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def one(self, selector):
+        """Return an element in sight, once it is there; what is folded up is opened."""
+        return self.wait.until(lambda _: self._in_sight(selector))
+
+    def _in_sight(self, selector):
+        element = self.browser.find_element(By.CSS_SELECTOR, selector)
+        if element.is_displayed():
+            return element
+        for summary in element.find_elements(By.XPATH, "ancestor::details[not(@open)]/summary"):
+            summary.click()
+        return None
+
+    def text(self, selector="main"):
+        return self.one(selector).text
+
+    def texts(self, selector):
+        return [element.text for element in self.all(selector)]
+
+    def fill(self, form, **fields):
+        """Type into the fields of a form and leave them; whatever was there before goes."""
+        for name, text in fields.items():
+            field = self.one(f"#{form}-{name}")
+            field.clear()
+            field.send_keys(text, Keys.TAB)
+
+    def press(self, selector):
+        """Click on a link or a button that leads to another page, and wait for that."""
+        self.leave(self.one(selector).click)
+
+    def leave(self, act):
+        """Do what leads to another page, and wait for that."""
+        former = self.one("html")
+        act()
+        self.wait.until(expected.staleness_of(former))
+        self.one("main")
+
+    def send(self, form, **fields):
+        self.fill(form, **fields)
+        self.press(f"#form-{form} > button, #form-{form} > .buttons > .do")
+
+    def value(self, field):
+        return self.one(f"#{field}").get_attribute("value")
+
+    @property
+    def notice(self):
+        return self.text(".toast > span")
+
+    @property
+    def slots(self):
+        """What the inventory shows: names and quantities."""
+        return self.texts("#inventory .slot:not(.empty)")
+
+    def sign_in(self, name, password):
+        self.one("#username").clear()
+        self.one("#username").send_keys(name)
+        self.one("#password").send_keys(password)
+        self.press("form button.do")
+
+    def overflow(self):
+        """Return by how many pixels the page is wider than its window."""
+        return self.browser.execute_script(
+            "return document.documentElement.scrollWidth - innerWidth"
+        )
+
+    def severe(self):
+        """Return the faults that the browser has logged since this was asked last."""
+        log = self.browser.get_log("browser")
+        return [entry["message"] for entry in log if entry["level"] == "SEVERE"]
+
+    def events(self, method):
+        """Return the events of the network since this was asked last."""
+        log = self.browser.get_log("performance")
+        messages = [json.loads(entry["message"])["message"] for entry in log]
+        return [message["params"] for message in messages if message["method"] == method]
+
+    def bring_axe(self):
+        """Let every page that is opened from now on have axe; its own policy allows no script."""
+        self.command("Page.addScriptToEvaluateOnNewDocument", source=axe_source())
+
+    def violations(self, rules=None):
+        """Return what axe finds on the page, with everything that can be opened open."""
+        self.browser.execute_script(
+            "document.querySelectorAll('details').forEach((part) => { part.open = true; })"
+        )
+        only = {"type": "rule", "values": rules} if rules else {"type": "tag", "values": AXE_TAGS}
+        return self.browser.execute_async_script(RUN_AXE, {"runOnly": only})
+
+
+@functools.cache
+def axe_source():
+    npm = shutil.which("npm")
+    root = subprocess.run([npm, "root", "-g"], capture_output=True, text=True) if npm else None
+    path = Path(root.stdout.strip()) / "axe-core" / "axe.min.js" if root else None
+    if path is None or not path.is_file():
+        pytest.skip("axe is not installed: npm install --global axe-core@4")
+    return path.read_text()
+
+
+class Api:
+    """Somebody who changes players and users at the same time, over the API."""
+
+    def __init__(self, server, name="demo", password="demo"):
+        self._base = f"{server.base}/api"
+        form = {"grant_type": "password", "username": name, "password": sha256(password)}
+        answer = requests.post(f"{self._base}/oauth/token", form, timeout=30)
+        self.status = answer.status_code
+        self._headers = {"Authorization": f"Bearer {answer.json().get('access_token')}"}
+
+    def get(self, path, **query):
+        return self._answered("GET", path, params=query)
+
+    def post(self, path, because="", **body):
+        return self._answered("POST", path, {"X-Reason": quote(because)}, json=body)
+
+    def _answered(self, method, path, headers=None, **options):
+        url, headers = f"{self._base}/v1/{path}", {**self._headers, **(headers or {})}
+        answer = requests.request(method, url, headers=headers, timeout=30, **options)
+        assert answer.ok, answer.text
+        return answer.json() if answer.content else None
+
+
+class Demo:
+    """Somebody of the demo world, by number: a player or a user."""
+
+    def __init__(self, kind, number):
+        self.id = guid(kind, number)
+        self.name = (player_name if kind == "player" else user_name)(number)
+        self.path = f"/{kind}s/{self.id}"

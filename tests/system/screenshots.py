@@ -1,0 +1,167 @@
+"""make screenshots: pictures of the console for docs/console, from a demo world of their own."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import random
+import sys
+import tempfile
+from datetime import datetime, timezone
+from pathlib import Path
+
+from PIL import Image
+from pymongo import MongoClient, UpdateOne
+
+from app.demo.names import ITEM_IDS, guid
+from app.metrics import REQUEST_BUCKETS
+from app.openapi.examples import PLAYER_ID
+from app.samples.domain import INTERVAL, MICROSECONDS, interval_of
+from app.samples.store import KEPT
+from app.storage.embedded.lease import Lease
+from tests.system import chromium
+from tests.system.console import DARK, NARROW, Api, Console, Demo, session_cookie
+from tests.system.programs import run, serving
+
+FOLDER = Path(__file__).parents[2] / "docs" / "console"
+DATABASE = "screenshots"
+SETTINGS = {"GAME_NAME": "Northlands", "ENVIRONMENT_NAME": "staging", "ENVIRONMENT_COLOUR": "blue"}
+PLAYER = f"players/{PLAYER_ID}"
+SUPPORT, WARNED = "support", Demo("user", 12)
+# How many of a hundred requests took at most so long, for each bucket.
+SHARES = (8, 46, 27, 11, 5, 2, 1)
+# How often each operation is used, among a hundred.
+OPERATIONS = {"give": 46, "set-variable": 21, "take": 14, "teach": 9, "note": 6, "undo": 4}
+
+
+def main():
+    if not (chromium.BROWSER and chromium.DRIVER):
+        sys.exit(chromium.MISSING)
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        lease = Lease(f"{folder}/mongodb", cache_gb=0.5)
+        database = {"MONGODB_URI": lease.uri, "MONGODB_DATABASE": DATABASE}
+        try:
+            with (
+                serving(folder, "--demo", "--workers", "1", **SETTINGS, **database) as server,
+                MongoClient(lease.uri) as client,
+                chromium.running(f"{folder}/chromium") as browser,
+            ):
+                client[DATABASE].samples.bulk_write(day_of_samples(datetime.now(timezone.utc)))
+                add_colleague(folder, database)
+                play(Api(server), Api(server, SUPPORT))
+                take_pictures(Console(browser, server, session_cookie(server.base)))
+        finally:
+            lease.close()
+
+
+def add_colleague(folder, database):
+    create = ("user", "create", SUPPORT, "--email", f"{SUPPORT}@example.com", "--password-stdin")
+    assert run(folder, *create, stdin="demo", **database).returncode == 0
+    assert run(folder, "api", "grant", SUPPORT, "api", **database).returncode == 0
+
+
+def day_of_samples(now):
+    """Return what a lively server would have counted over a day: quiet at first, busy later on."""
+    rng = random.Random(8)
+    return [
+        sample_at(interval_of(now) - (288 - number) * INTERVAL, number / 288, rng)
+        for number in range(289)
+    ]
+
+
+def sample_at(at, part, rng):
+    """Return the update that makes the sample of an interval, after this part of the day."""
+    busy = 0.5 + 0.5 * math.cos(2 * math.pi * (part - 0.7))
+    online = round(8 + 44 * busy + rng.gauss(0, 1))
+    requests = online * (28 + rng.gauss(0, 2.5))
+    parts = [max(0, share + rng.gauss(0, share / 12)) for share in SHARES]
+    buckets = {
+        str(round(bound * MICROSECONDS)): round(requests * part / sum(parts))
+        for bound, part in zip(REQUEST_BUCKETS, parts, strict=False)
+    }
+    changes = {name: round(busy * part / 8 * rng.random()) for name, part in OPERATIONS.items()}
+    counted = {
+        "ExpiresAt": at + KEPT,
+        "Online": online,
+        "Requests": sum(buckets.values()),
+        "Failures": rng.choice((0, 0, 0, 0, 1, 3)),
+        "Buckets": buckets,
+        "Changes": {name: count for name, count in changes.items() if count},
+    }
+    # The service has begun the present one.
+    return UpdateOne({"_id": at}, {"$set": counted}, upsert=True)
+
+
+def play(manager, support):
+    """Do what a day brings, so that there is something to see."""
+    others = [Demo("player", number) for number in (3, 5, 23, 53)]
+    item = {name: guid("item", name) for name in ("Silver Ring", "Perfect Healing Draught")}
+    gives = [
+        (others[0], ITEM_IDS["Coin"], 250, "Winner of the fishing contest"),
+        (others[1], item["Silver Ring"], 1, "Bought in the shop, order 10388"),
+        (others[2], ITEM_IDS["Arrow"], 500, "Quest “The broken oath” did not pay"),
+        (others[3], item["Perfect Healing Draught"], 3, "Lost in the crash of Saturday"),
+    ]
+    for player, itemid, quantity, why in gives:
+        path = f"players/{player.id}/items/give"
+        support.post(path, because=why, itemid=itemid, quantity=quantity)
+    reputation = f"players/{others[0].id}/variables/{guid('variable', 'Reputation')}"
+    support.post(reputation, because="Counted twice", value=51)
+    manager.post(f"users/{WARNED.id}/notes", Text="Was warned twice, on 3 and on 9 November.")
+    manager.post(
+        f"users/{WARNED.id}/admin/mute", duration=7, reason="Selling gold in the market chat."
+    )
+    manager.post(f"users/{WARNED.id}/admin/unmute", because="Has apologised")
+    manager.post(
+        f"users/{WARNED.id}/admin/ban", duration=30, reason="Selling gold again, ticket 4802."
+    )
+    wrong = {"itemid": ITEM_IDS["Iron Sword"], "quantity": 10}
+    support.post(f"{PLAYER}/items/give", because="Ticket 4711", **wrong)
+    (entry,) = manager.get("history", player=PLAYER_ID)["Values"]
+    manager.post(f"history/{entry['Id']}/undo", because="One sword, not ten")
+    support.post(f"{PLAYER}/items/give", because="Ticket 4711", **{**wrong, "quantity": 1})
+    support.post(f"{PLAYER}/notes", Text="Lost a sword in the crash of Saturday; given back.")
+
+
+def take_pictures(console):
+    console.command("Emulation.setScrollbarsHidden", hidden=True)
+    for name, path in {
+        "overview": "",
+        "history": "/history",
+        "health": "/health",
+        "user": WARNED.path,
+    }.items():
+        console.open(path)
+        save(console, name)
+    preview_gift(console)
+    save(console, "player-light")
+    console.look(NARROW, DARK)
+    console.open(f"/{PLAYER}")
+    save(console, "player-dark-narrow")
+
+
+def preview_gift(console):
+    """Show the page of a player after a change, and before the next one."""
+    console.open(f"/{PLAYER}/spells")
+    console.send("teach", spellid="Haste", reason="Prize of the harvest festival")
+    entry = console.browser.current_url.partition("?")[2]
+    console.open(f"/{PLAYER}?{entry}")
+    console.fill("give", itemid="Rune", quantity="24", reason="Winner of the fishing contest")
+    console.one(".slot.will")
+    console.wait.until(lambda _: "250" in console.text("#preview-give"))
+
+
+def save(console, name):
+    """Write what is in sight; with a palette, a picture is a third as large."""
+    png = base64.b64decode(console.command("Page.captureScreenshot", format="png")["data"])
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    path = FOLDER / f"{name}.png"
+    # The other methods lose colours that few letters have.
+    picture.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=2).save(path, optimize=True)
+    print(f"{path.relative_to(FOLDER.parents[1])}: {path.stat().st_size // 1000} kB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,272 @@
+"""The pages of the console in a real browser: sound, open to everybody, and quick to use."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from pymongo import MongoClient
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+from app.auth.roles import FLAGS, Role
+from app.openapi.examples import BAG, GLOBAL_VARIABLE, ITEM, PLAYER, PLAYER_ID, SIGN_IN
+from tests.system.console import (
+    DARK,
+    LIGHT,
+    NARROW,
+    WIDE,
+    Api,
+    Console,
+    Demo,
+    session_cookie,
+)
+from tests.system.programs import serving
+
+ENTRY = f"player:{PLAYER_ID}:1"
+BANNED = Demo("user", 3)
+PLAYER_PATH, USER_PATH = f"/players/{PLAYER_ID}", BANNED.path
+PAGES = {
+    "the sign-in": "/sign-in",
+    "the overview": "",
+    "a search": "/search?q=dri",
+    "a search for nobody": "/search?q=zzzzz",
+    "the players": "/players?search=dri&sort=level",
+    "a player": f"{PLAYER_PATH}?bag={BAG}&done={ENTRY}",
+    "spells": f"{PLAYER_PATH}/spells",
+    "variables": f"{PLAYER_PATH}/variables",
+    "the history of a player": f"{PLAYER_PATH}/history",
+    "notes on a player": f"{PLAYER_PATH}/notes",
+    "the users": "/users?search=dri",
+    "a user": USER_PATH,
+    "the history of a user": f"{USER_PATH}/history",
+    "notes on a user": f"{USER_PATH}/notes",
+    "the sign-ins of a user": f"{USER_PATH}/sign-ins",
+    "the history": "/history?operation=give",
+    "a filter that is refused": "/history?player=Nobody",
+    "a change": f"/history/{ENTRY}",
+    "the catalogue": "/catalogue/servervariable",
+    "an item": f"/catalogue/item/{ITEM}",
+    "a global variable": f"/catalogue/servervariable/{GLOBAL_VARIABLE}",
+    "health": "/health",
+    "one's own sign-ins": "/sign-ins",
+    "an error": "/nowhere",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, database):
+    folder = tmp_path_factory.mktemp("console")
+    settings = {"AUTH_CACHE_SECONDS": "0", **database}
+    with serving(folder, "--demo", "--workers", "1", **settings) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def api(server):
+    """Somebody who has done something, so that the pages have something to show."""
+    api = Api(server)
+    api.post(f"players/{PLAYER_ID}/items/give", itemid=ITEM, quantity=3)
+    api.post(f"players/{PLAYER_ID}/notes", Text="Lost a sword in the crash of Saturday.")
+    api.post(f"users/{BANNED.id}/notes", Text="Was warned twice.")
+    api.post(f"users/{BANNED.id}/admin/ban", duration=7, reason="Selling items for money.")
+    return api
+
+
+@pytest.fixture(scope="module")
+def session(server, api):
+    return session_cookie(server.base)
+
+
+@pytest.fixture
+def console(browser, server, session):
+    return Console(browser, server, session)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_logs_no_fault_asks_nobody_else_and_axe_finds_nothing(console, page):
+    console.bring_axe()
+    console.open(PAGES[page])
+    assert [fault for fault in console.severe() if "status of 404" not in fault] == []
+    sent = [event["request"]["url"] for event in console.events("Network.requestWillBeSent")]
+    assert any(url.endswith("/console.css") for url in sent)
+    # The browser draws the fields for times with a picture of its own.
+    ours = (f"{console.base}/console", "data:")
+    assert [url for url in sent if not url.startswith(ours)] == []
+    assert console.violations() == []
+    console.look(WIDE, DARK)
+    assert console.violations(["color-contrast"]) == []
+    # What is light and narrow has the colours of what is light and wide.
+    console.look(NARROW, DARK)
+    assert console.violations() == []
+    assert console.overflow() <= 0
+
+
+def test_an_error_leads_back_to_the_overview(console):
+    console.open("/nowhere")
+    console.press("main a")
+    assert console.path == "/console"
+
+
+def test_axe_finds_nothing_in_a_refusal_a_preview_and_suggestions(console):
+    console.bring_axe()
+    console.open(PLAYER_PATH)
+    console.send("give", itemid="poti")
+    assert_sound_in_both_schemes(console)
+    console.send("take", quantity="0")
+    assert_sound_in_both_schemes(console)
+    console.fill("take", itemid="coin", quantity="3")
+    console.one(".slot.will")
+    console.one("#find").send_keys("ebren")
+    console.one(".find .options li")
+    press(console, Keys.ARROW_DOWN)
+    assert_sound_in_both_schemes(console)
+
+
+def assert_sound_in_both_schemes(console):
+    console.look(WIDE, DARK)
+    assert console.violations() == []
+    console.look(NARROW, LIGHT)
+    assert console.violations() == []
+    assert console.overflow() <= 0
+
+
+def test_a_first_visit_is_small_and_a_later_one_is_smaller(console):
+    console.open(PLAYER_PATH)
+    assert kilobytes(console) < 100
+    console.open(PLAYER_PATH)
+    assert kilobytes(console) < 20
+
+
+def kilobytes(console):
+    """Return what has come over the network since this was asked last."""
+    loaded = console.events("Network.loadingFinished")
+    return sum(event["encodedDataLength"] for event in loaded) / 1000
+
+
+QUERY, MANAGE = Role.USERS_QUERY, Role.USERS_MANAGE
+# What only one with a role is shown, by page.
+SHOWN = {
+    PLAYER_PATH: {".side a[href$='/users']": QUERY, ".facts a[href*='/users/']": QUERY},
+    "/search?q=dri": {"main a[href*='/users/']": QUERY},
+    "/history": {"#filter-user": QUERY, "main a[href*='/users/']": QUERY},
+    USER_PATH: {
+        **{f"#form-{name}": QUERY for name in ("unban", "mute", "mail-code")},
+        **{f"#form-{name}": MANAGE for name in ("password", "email")},
+        ".tabs a[href$='/sign-ins']": MANAGE,
+    },
+    f"{USER_PATH}/sign-ins": {"#form-sign-out": MANAGE},
+}
+PAGES_OF = {
+    **dict.fromkeys(["/users", USER_PATH, f"{USER_PATH}/history", f"{USER_PATH}/notes"], QUERY),
+    **dict.fromkeys([f"/history/user:{BANNED.id}:1", "/history?user=demo"], QUERY),
+    f"{USER_PATH}/sign-ins": MANAGE,
+}
+FORMS_OF = {
+    **dict.fromkeys(["ban", "unban", "mute", "unmute", "mail-code", "notes"], QUERY),
+    **dict.fromkeys(["password", "email", "sign-out", f"sign-ins/{SIGN_IN}/end"], MANAGE),
+}
+# With a key that is none, nobody gets further than to where the form is read.
+FETCH = """
+    const [path, token, done] = arguments;
+    const body = token && new URLSearchParams({token, key: "none"});
+    fetch(path, token ? {method: "POST", body} : {}).then((answer) => done(answer.status));
+"""
+
+
+@pytest.fixture
+def member(request, server, mongodb_uri, database):
+    """Somebody with some roles, by their number: each includes the one before it."""
+    member = Demo("user", 10 + request.param)
+    member.roles = list(Role)[: request.param]
+    powers = {f"Power.{FLAGS[role]}": role in member.roles for role in Role}
+    with MongoClient(mongodb_uri) as client:
+        users = client[database["MONGODB_DATABASE"]].users
+        users.update_one({"_id": member.id}, {"$set": powers})
+    return member
+
+
+@pytest.mark.parametrize("member", [1, 2, 3], ids=[role.value for role in Role], indirect=True)
+def test_what_a_role_lacks_is_neither_shown_nor_allowed(browser, server, api, member):
+    console = Console(browser, server, session_cookie(server.base, member.name))
+    for path, parts in SHOWN.items():
+        console.open(path)
+        shown = {selector: bool(console.all(selector)) for selector in parts}
+        assert shown == {selector: role in member.roles for selector, role in parts.items()}
+    console.open(PLAYER_PATH)
+    token = console.all("#form-give [name=token]")[0].get_attribute("value")
+    for path, role in PAGES_OF.items():
+        status = browser.execute_async_script(FETCH, f"/console{path}", None)
+        assert status == (200 if role in member.roles else 403), path
+    for form, role in FORMS_OF.items():
+        status = browser.execute_async_script(FETCH, f"/console{USER_PATH}/{form}", token)
+        assert status == (400 if role in member.roles else 403), form
+    if MANAGE not in member.roles:
+        console.open(f"{USER_PATH}/sign-ins")
+        assert "Not allowed" in console.text("h1")
+
+
+@pytest.mark.parametrize("member", [0], ids=["none"], indirect=True)
+def test_who_has_no_role_is_not_signed_in(browser, server, member):
+    console = Console(browser, server)
+    console.open(PLAYER_PATH)
+    console.sign_in(member.name, "demo")
+    assert console.path == "/console/sign-in"
+    assert "api" in console.text(".refusal")
+    assert console.one("#username").get_attribute("value") == member.name
+    console.open(PLAYER_PATH)
+    assert PLAYER not in browser.page_source
+
+
+def press(console, *keys):
+    ActionChains(console.browser).send_keys(*keys).perform()
+
+
+def test_ctrl_k_leads_to_a_search_whose_suggestions_are_chosen_by_arrows(console):
+    console.open("/health")
+    ActionChains(console.browser).key_down(Keys.CONTROL).send_keys("k").key_up(
+        Keys.CONTROL
+    ).perform()
+    field = console.browser.switch_to.active_element
+    assert field.get_attribute("id") == "find"
+    press(console, "eb")
+    assert console.all(".find .options li") == []
+    press(console, "re")
+    console.one(".find .options li")
+    names = console.texts(".find .options li > span")
+    assert all("ebre" in name.lower() for name in names)
+    assert field.get_attribute("aria-expanded") == "true"
+    press(console, Keys.ARROW_DOWN)
+    assert console.text(".find [aria-selected=true] > span") == names[0]
+    press(console, Keys.ARROW_UP)
+    chosen = console.one(".find [aria-selected=true]")
+    assert chosen.find_element("css selector", "span").text == names[-1]
+    assert field.get_attribute("aria-activedescendant") == chosen.get_attribute("id")
+    press(console, Keys.ESCAPE)
+    assert field.get_attribute("aria-expanded") == "false"
+    press(console, Keys.ARROW_DOWN)
+    console.leave(lambda: press(console, Keys.ENTER))
+    assert console.text("h1") == names[0]
+
+
+def test_slots_are_marked_while_somebody_types(console):
+    console.open(PLAYER_PATH)
+    console.fill("give", itemid="coin", quantity="10")
+    console.one(".slot.will")
+    (held,) = [slot for slot in console.slots if "Coin" in slot]
+    assert "73 \N{RIGHTWARDS ARROW} 83" in held
+    console.fill("give", quantity="12")
+    console.wait.until(lambda _: "85" in console.text("#preview-give"))
+    assert '"quantity": 12' in console.one("#curl-give pre").text
+    assert console.path == f"/console{PLAYER_PATH}"
+
+
+def test_times_are_those_of_the_reader_with_utc_at_hand(console):
+    console.command("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
+    console.open(f"/history/{ENTRY}")
+    moment = console.one("dd time")
+    utc = datetime.fromisoformat(moment.get_attribute("datetime"))
+    local = utc.astimezone(ZoneInfo("Asia/Tokyo"))
+    assert f"{local:%-I:%M}" in moment.text
+    assert f"{utc:%Y-%m-%d %H:%M} UTC" in moment.get_attribute("title")

@@ -1,0 +1,300 @@
+"""Every form of the console in a real browser, with scripts and without."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import itertools
+
+import pytest
+import requests
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+from app.demo.names import VARIABLE_IDS, guid
+from tests.factories import sha256
+from tests.system.console import Api, Console, Demo, session_cookie
+from tests.system.programs import run, serving
+
+# What nobody has, or knows, before a test gives or teaches it.
+TONIC, TONIC_ID = "Perfect Tonic of Stone", guid("item", "Perfect Tonic of Stone")
+SPELL = "Ember Nova"
+PLAYERS = (Demo("player", number) for number in itertools.count(100))
+USERS = (Demo("user", number) for number in itertools.count(10))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, database):
+    folder = tmp_path_factory.mktemp("console")
+    with serving(folder, "--demo", "--workers", "1", **database) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def api(server):
+    return Api(server)
+
+
+@pytest.fixture(scope="module")
+def session(server):
+    return session_cookie(server.base)
+
+
+@pytest.fixture(params=[True, False], ids=["with scripts", "without scripts"])
+def console(request, browser, server, session):
+    console = Console(browser, server, session)
+    if not request.param:
+        console.without_scripts()
+    return console
+
+
+@pytest.fixture
+def player():
+    return next(PLAYERS)
+
+
+@pytest.fixture
+def user():
+    return next(USERS)
+
+
+def test_giving_is_previewed_in_the_slots_told_and_undone_from_the_notice(console, player):
+    console.open(player.path)
+    before = console.slots
+    console.fill("give", itemid=TONIC, quantity="5", reason="Lost in the crash.")
+    console.press("#form-give [name=preview]")
+    assert [slot for slot in console.slots if slot not in before] == console.texts(".slot.will")
+    assert "empty \N{RIGHTWARDS ARROW} 5" in console.text("#preview-give")
+    assert console.value("give-reason") == "Lost in the crash."
+    console.press("#form-give .do")
+    assert console.notice == f"Gave 5 {TONIC} to {player.name}."
+    assert len(console.slots) == len(before) + 1
+    told = console.text(".entries tbody tr")
+    assert all(part in told for part in (f"+5 {TONIC}", "Lost in the crash.", "demo", "console"))
+    console.press(".toast button")
+    assert console.notice.startswith(f"Undid a change of {player.name}")
+    assert console.slots == before
+
+
+def test_taking_begins_with_a_click_on_a_slot_and_is_previewed(console, api, player):
+    api.post(f"players/{player.id}/items/give", itemid=TONIC_ID, quantity=9)
+    console.open(player.path)
+    console.press(f"#inventory a[title$='{TONIC}']")
+    assert console.value("take-itemid") == TONIC
+    console.fill("take", quantity="4")
+    console.press("#form-take [name=preview]")
+    assert len(console.all("#inventory .slot.will")) == 1
+    assert "9 \N{RIGHTWARDS ARROW} 5" in console.text("#preview-take")
+    console.send("take")
+    assert console.notice == f"Took 4 {TONIC} from {player.name}."
+    assert f"5\n{TONIC}" in "\n".join(console.slots)
+
+
+def test_a_spell_is_taught_and_forgotten_and_that_is_undone_from_the_list(console, player):
+    console.open(f"{player.path}/spells")
+    console.send("teach", spellid=SPELL)
+    assert console.notice == f"Taught {player.name} {SPELL}."
+    console.press(f"button[aria-label='Forget {SPELL}']")
+    assert console.notice == f"{player.name} has forgotten {SPELL}."
+    assert SPELL not in console.text("main .card")
+    console.open(f"{player.path}/history")
+    console.press(".entries tr:first-child button")
+    assert console.path == f"/console{player.path}/history"
+    assert "undone" in console.text(".entries tr:nth-child(2)")
+    console.open(f"{player.path}/spells")
+    assert SPELL in console.text("main .card")
+
+
+def test_a_variable_is_set(console, api, player):
+    console.open(f"{player.path}/variables")
+    console.send("set-variable", variable="Reputation", value="1234")
+    assert "1,234" in console.notice
+    value = api.get(f"players/{player.id}/variables/{VARIABLE_IDS['Reputation']}")
+    assert value["Value"] == 1234
+
+
+def test_a_note_is_written_and_undone_from_the_page_of_its_change(console, player):
+    console.open(f"{player.path}/notes")
+    console.send("note", Text="Two\nlines.")
+    assert console.notice == f"Wrote a note on {player.name}."
+    assert console.text(".note-text") == "Two\nlines."
+    console.open(f"{player.path}/history")
+    console.press(".entries .when a")
+    console.send("undo", reason="Was about another one.")
+    assert console.notice.startswith(f"Undid a change of {player.name}")
+    assert "This change was undone already." in console.text()
+    console.open(f"{player.path}/notes")
+    assert console.all(".note-text") == []
+
+
+def test_an_account_is_banned_and_muted_and_both_end(console, api, user):
+    console.open(user.path)
+    for verb, done in (("ban", "Banned"), ("mute", "Muted")):
+        console.send(verb, duration="3", reason="Selling gold.")
+        assert console.notice == f"{user.name}: {done} for 3 days."
+    assert {"banned", "muted"} <= set(console.texts(".facts .mark"))
+    assert "Selling gold." in console.text(".penalty")
+    for verb in ("unban", "unmute"):
+        console.send(verb, reason="Was another one.")
+    assert console.texts(".facts .mark.bad") == []
+    console.open(f"{user.path}/notes")
+    console.send("note", Text="Was banned by mistake.")
+    assert console.text(".note-text") == "Was banned by mistake."
+
+
+def test_a_code_is_mailed(console, server, user):
+    console.open(user.path)
+    console.send("mail-code", reason="Ticket 4711.")
+    assert console.notice == f"Mailed {user.name} a code to reset the password."
+    code = console.text("main p > code")
+    (mail,) = mails_to(server, f"{user.name}@example.com")
+    assert code in mail
+
+
+def mails_to(server, address):
+    mails = []
+    for path in server.output.parent.glob("outbox/*.eml"):
+        mail = email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
+        if address in mail["To"]:
+            mails.append(mail.get_body(("plain",)).get_content())
+    return mails
+
+
+def test_a_password_is_set_once_the_name_is_typed(console, api, user):
+    console.open(user.path)
+    console.send("password", new="correct horse", again="correct horse", confirm="somebody")
+    assert (
+        console.text("#password-confirm-about") == f"Type {user.name} here: this cannot be undone."
+    )
+    console.send("password", new="correct horse", again="correct hrose", confirm=user.name)
+    assert "not the same" in console.text("#password-again-about")
+    assert console.value("password-new") == ""
+    console.send("password", new="correct horse", again="correct horse")
+    assert console.notice == f"{user.name}: Password changed."
+    api.post(f"users/{user.id}/password/validate", password=sha256("correct horse"))
+
+
+def test_an_address_is_changed_once_the_name_is_typed(console, user):
+    console.open(user.path)
+    console.send("email", new="no address", confirm=user.name)
+    assert console.all("#email-new-about.fault")
+    assert console.value("email-new") == "no address"
+    console.send("email", new=f"new.{user.name}@example.org")
+    assert console.text(".facts .address") == f"new.{user.name}@example.org"
+
+
+def test_sign_ins_end_one_by_one_and_all_at_once(console, server, database, user):
+    assert run(server.output.parent, "api", "grant", user.name, "api", **database).returncode == 0
+    cookies = [session_cookie(server.base, user.name) for _ in range(3)]
+    console.open(f"{user.path}/sign-ins")
+    console.press("tbody tr:first-child button")
+    assert len(console.all("tbody tr")) == 2
+    assert sum(is_signed_in(server, cookie) for cookie in cookies) == 2
+    console.send("sign-out")
+    assert console.text("#sign-out-confirm-about").startswith(f"Type {user.name}")
+    console.send("sign-out", confirm=user.name)
+    assert console.notice == f"{user.name}: Signed out everywhere."
+    assert sum(is_signed_in(server, cookie) for cookie in cookies) == 0
+
+
+def test_one_ends_a_sign_in_of_ones_own(console, server):
+    other = session_cookie(server.base)
+    console.open("/sign-ins")
+    rows = [row for row in console.all("tbody tr") if "Another browser" in row.text]
+    (row,) = [row for row in rows if "this one" not in row.text]
+    console.leave(row.find_element("css selector", "button").click)
+    assert len(console.all("tbody tr")) >= 1
+    assert not is_signed_in(server, other)
+
+
+def is_signed_in(server, cookie):
+    answer = requests.get(
+        f"{server.base}/console/sign-ins",
+        cookies={"quartermaster": cookie},
+        allow_redirects=False,
+        timeout=30,
+    )
+    return answer.status_code == 200
+
+
+def test_a_global_variable_is_set_from_what_is_shown(console, api):
+    variable = guid("servervariable", "Gold Rate")
+    console.open(f"/catalogue/servervariable/{variable}")
+    console.send("value", value="1500")
+    assert api.get(f"variables/global/{variable}")["Value"] == 1500
+    console.send("value", reason="As it was shown.")
+    assert "Nothing had to be changed." in console.notice
+    console.send("value", value="none")
+    assert console.text("#value-value-about")
+    assert console.value("value-value") == "none"
+    console.send("value", value="100")
+    assert api.get(f"variables/global/{variable}")["Value"] == 100
+
+
+def test_search_finds_players_users_and_addresses(console, player, user):
+    console.open("/health")
+    for text, link in {
+        player.name[:5]: f"a[href$='{player.path}']",
+        player.id: f"a[href$='{player.path}']",
+        f"{user.name}@example.com": f"a[href$='{user.path}']",
+    }.items():
+        console.one("#find").clear()
+        console.leave(lambda text=text: console.one("#find").send_keys(text, Keys.ENTER))
+        console.one(f"main {link}")
+    console.press(f"main a[href$='{user.path}']")
+    assert console.text("h1") == user.name
+
+
+def test_somebody_signs_in_where_they_wanted_to_go_and_out_again(console, player):
+    console.command("Network.clearBrowserCookies")
+    console.open(f"{player.path}/notes")
+    console.sign_in("demo", "nonsense")
+    assert console.text(".refusal")
+    assert console.value("username") == "demo"
+    console.sign_in("demo", "demo")
+    assert console.path == f"/console{player.path}/notes"
+    console.press(".menu button")
+    assert console.path == "/console/sign-in"
+    console.open(player.path)
+    assert console.path.startswith("/console/sign-in")
+
+
+def test_a_double_click_is_one_change(console, api, player):
+    console.open(player.path)
+    console.fill("give", itemid=TONIC, quantity="2")
+    button = console.one("#form-give .do")
+    console.leave(ActionChains(console.browser).double_click(button).perform)
+    console.wait.until(lambda _: console.all(".toast"))
+    entries = api.get("history", player=player.id)["Values"]
+    assert [entry["Arguments"]["Quantity"] for entry in entries] == [2]
+
+
+def test_an_error_is_said_beside_its_field_and_keeps_what_was_typed(console, player):
+    console.open(player.path)
+    console.send("give", itemid=TONIC, quantity="0", reason="A long reason.")
+    assert console.text("#give-quantity-about.fault")
+    assert console.one("#give-quantity").get_attribute("aria-invalid") == "true"
+    assert [console.value(f"give-{name}") for name in ("itemid", "quantity", "reason")] == [
+        TONIC,
+        "0",
+        "A long reason.",
+    ]
+    assert console.value("take-itemid") == ""
+    console.send("give", itemid="Tonic of Ston", quantity="1")
+    console.press("#form-give .choices button:last-child")
+    assert "Tonic of Stone" in console.notice
+
+
+def test_a_conflict_keeps_what_was_typed_and_tells_what_has_changed_since(console, api, player):
+    api.post(f"players/{player.id}/items/give", itemid=TONIC_ID, quantity=3)
+    console.open(player.path)
+    console.fill("take", itemid=TONIC, quantity="3", reason="Given twice.")
+    api.post(f"players/{player.id}/items/take", itemid=TONIC_ID, quantity=2)
+    console.send("take")
+    refusal = console.text("#form-take .refusal")
+    assert "holds 1 of the item" in refusal
+    assert f"demo: \N{MINUS SIGN}2 {TONIC}" in refusal
+    assert console.value("take-quantity") == "3"
+    assert console.value("take-reason") == "Given twice."
+    console.send("take", quantity="1")
+    assert console.notice == f"Took 1 {TONIC} from {player.name}."
