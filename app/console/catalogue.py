@@ -14,13 +14,11 @@ from app.console.forms import (
     Form,
     attempt,
     form_status,
-    newer_than,
-    newest,
     plain,
     require_unchanged,
 )
 from app.console.icons import item_icon
-from app.console.pages import PAGE_SIZE, blp, done, path_to, render, required, with_names
+from app.console.pages import PAGE_SIZE, blp, changes_part, done, path_to, render, required
 from app.history.access import page as history_page
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -81,7 +79,7 @@ def set_global_variable(object_id: str) -> Response:
 
     def act() -> Applied:
         args = form.load(SetVariableArgs())
-        entries = history_page({}, LAST_CHANGES, ("object",), id_).values
+        entries = history_page({}, PAGE_SIZE, ("object",), id_).values
         require_unchanged(form, entries, guard.caller().id)
         intent = keyed_intent("set-variable", {"variable_id": id_, **args})
         rule = partial(server_variables.assign, **args)
@@ -114,7 +112,6 @@ def type_page(type_: str) -> Response:
 def object_page(type_: str, id_: str, form: Form | None = None) -> Response:
     record = {"Name": "", **objects.get(type_, id_)}
     is_variable = type_ == server_variables.TYPE
-    entries = with_names(history_page({}, LAST_CHANGES, ("object",), id_).values)
     base = request.host_url.rstrip("/")
     path = api_path("variables", "global", id_)
     return render(
@@ -127,10 +124,8 @@ def object_page(type_: str, id_: str, form: Form | None = None) -> Response:
         facts=facts(record),
         value=server_variables.value_of(record) if is_variable else None,
         is_variable=is_variable,
-        entries=entries,
         form=form,
-        seen=newest(entries),
-        newer=newer_than(form.seen, entries) if form and form.error else [],
+        **changes_part("object", id_, LAST_CHANGES, form),
         curl=curl(base, "POST", path, {"value": "VALUE"}, "A-NEW-KEY"),
     )
 

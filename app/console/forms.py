@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from flask import request
@@ -250,12 +251,20 @@ def newest(entries: Sequence[Document]) -> str:
     return entries[0]["Id"] if entries else NOTHING_SEEN
 
 
-def newer_than(seen: str, entries: Sequence[Document]) -> Sequence[Document]:
-    """Return the entries that have come since a page was shown; none if that is unknown."""
-    ids = [entry["Id"] for entry in entries]
-    if seen == NOTHING_SEEN:
-        return entries
-    return entries[: ids.index(seen)] if seen in ids else []
+def newer_than(seen: str, entries: Iterable[Document]) -> list[Document]:
+    """Return the entries that have come since a page was shown; none if that is unknown.
+
+    By the version of the document that each has made: the entry that the page has shown need not
+    be among these, which are the last ones, or those of one variable.
+    """
+    shown = _version(seen) if seen else math.inf
+    return [entry for entry in entries if _version(entry["Id"]) > shown]
+
+
+def _version(entry_id: str) -> float:
+    """Return the version in the id of an entry; less than any if there is none."""
+    _, _, version = [*entry_id.split(":"), "", ""][:3]
+    return int(version) if version.isascii() and version.isdecimal() else -math.inf
 
 
 class ChangedMeanwhile(Conflict):

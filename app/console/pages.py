@@ -20,13 +20,15 @@ from app.auth.roles import Role
 from app.changes import Applied
 from app.console import session, words
 from app.console.files import accepts_gzip, file_path, files
-from app.console.forms import Form, resent, typed
+from app.console.forms import Form, newer_than, newest, resent, typed
 from app.console.icons import ICONS
 from app.errors import QuartermasterError, Unauthorized
+from app.history.access import page as history_page
 from app.history.access import visible_entry
 from app.history.domain import CannotUndo, undone_by
 from app.history.store import History
 from app.http.context import current
+from app.http.cursors import Cursors
 from app.http.errors import BUG, SENTENCES, status_of
 from app.http.errors import answer as json_answer
 from app.http.tracing import request_id
@@ -68,6 +70,7 @@ DEFAULT_COLOURS = {"production": "red"}
 
 blp = Blueprint("console", __name__, url_prefix=PREFIX)
 
+cursors = current(Cursors)
 history = current(History)
 objects = current(Objects)
 players = current(Players)
@@ -255,6 +258,23 @@ def is_undoable(entry: Document) -> bool:
     except CannotUndo:
         return False
     return entry["UndoneBy"] is None
+
+
+def changes_part(
+    kind: str, id_: str, size: int, form: Form | None, after: str = ""
+) -> dict[str, Any]:
+    """Return what pages show of the changes of a document: the last ones, or a page of all.
+
+    With them comes what a form remembers of them, and what has come since a refused one was shown.
+    """
+    found = history_page({"after": after}, size, (kind,), id_)
+    entries = with_names(found.values)
+    return {
+        "entries": entries,
+        "seen": newest(entries),
+        "newer": newer_than(form.seen, entries) if form and form.error else [],
+        "next": cursors.write(found.next),
+    }
 
 
 def with_names(entries: Any) -> list[Document]:

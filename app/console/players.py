@@ -18,12 +18,10 @@ from app.console.forms import (
     Form,
     attempt,
     form_status,
-    newer_than,
-    newest,
     require_unchanged,
 )
 from app.console.lists import list_window
-from app.console.pages import PAGE_SIZE, blp, done, path_to, render, required, with_names
+from app.console.pages import PAGE_SIZE, blp, changes_part, done, path_to, render, required
 from app.console.recent import remember
 from app.console.schemas import VariableChoice
 from app.errors import QuartermasterError
@@ -131,7 +129,7 @@ def set_variable(key: Lookup) -> Response:
         variable = form.load(VariableChoice(), variable="playervariable")["variable"]
         meant = {"variable_id": variable, **form.load(SetVariableArgs())}
         filters = {"item": variable}
-        entries = history_page(filters, LAST_CHANGES, ("player",), players.get_id(key)).values
+        entries = history_page(filters, PAGE_SIZE, ("player",), players.get_id(key)).values
         require_unchanged(form, entries, guard.caller().id)
         reads = (f"Variables.{variable}",)
         rule = partial(variables.assign, **meant)
@@ -196,10 +194,9 @@ def player_page(
 ) -> Response:
     player = player_card(players.get(key))
     id_ = player["Id"]
-    is_history = tab == "history"
-    args = {"after": request.args["after"]} if is_history and "after" in request.args else {}
-    found = history_page(args, PAGE_SIZE if is_history else LAST_CHANGES, ("player",), id_)
-    entries = with_names(found.values)
+    size, after = LAST_CHANGES, ""
+    if tab == "history":
+        size, after = PAGE_SIZE, request.args.get("after", "")
     content = CONTENTS[tab](Lookup.parse(id_), form, preview) if tab in CONTENTS else {}
     response = render(
         f"player_{tab}.html",
@@ -209,11 +206,8 @@ def player_page(
         tabs=TABS,
         player=player,
         owner=owner_of(player),
-        entries=entries,
-        seen=newest(entries),
-        newer=newer_than(form.seen, entries) if form and form.error else [],
-        next=cursors.write(found.next),
         form=form,
+        **changes_part("player", id_, size, form, after),
         **content,
     )
     remember(response, "players", id_)

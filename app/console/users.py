@@ -17,12 +17,19 @@ from app.console.forms import (
     Form,
     attempt,
     form_status,
-    newer_than,
-    newest,
     require_unchanged,
 )
 from app.console.lists import list_window
-from app.console.pages import PAGE_SIZE, blp, done, path_to, render, required, see_other, with_names
+from app.console.pages import (
+    PAGE_SIZE,
+    blp,
+    changes_part,
+    done,
+    path_to,
+    render,
+    required,
+    see_other,
+)
 from app.console.recent import remember
 from app.console.schemas import NewPassword
 from app.errors import Invalid
@@ -211,7 +218,7 @@ def carried_out(key: Lookup, tab: str, form: Form, act: Callable[[], Any]) -> Re
 def unless_changed(key: Lookup, form: Form, act: Callable[[], Any]) -> Any:
     """Carry out a form, unless somebody else has changed the account since it was shown."""
     if form.name in SETS:
-        entries = history_page({}, LAST_CHANGES, ("user",), users.get(key, "_id")["_id"]).values
+        entries = history_page({}, PAGE_SIZE, ("user",), users.get(key, "_id")["_id"]).values
         require_unchanged(form, entries, guard.caller().id)
     return act()
 
@@ -219,10 +226,9 @@ def unless_changed(key: Lookup, form: Form, act: Callable[[], Any]) -> Any:
 def user_page(key: Lookup, tab: str, form: Form | None = None) -> Response:
     user = user_card(users.get(key, *READS))
     id_ = user["_id"]
-    is_history = tab == "history"
-    args = {"after": request.args["after"]} if is_history and "after" in request.args else {}
-    found = history_page(args, PAGE_SIZE if is_history else LAST_CHANGES, ("user",), id_)
-    entries = with_names(found.values)
+    size, after = LAST_CHANGES, ""
+    if tab == "history":
+        size, after = PAGE_SIZE, request.args.get("after", "")
     now = users.now()
     caller_manages = Role.USERS_MANAGE in guard.caller().roles
     response = render(
@@ -238,13 +244,10 @@ def user_page(key: Lookup, tab: str, form: Form | None = None) -> Response:
         powers=[name for name in POWER_FLAGS if user["Power"].get(name)],
         penalties=moderation.served(user, now),
         code=valid_code(user, now),
-        entries=entries,
-        seen=newest(entries),
-        newer=newer_than(form.seen, entries) if form and form.error else [],
-        next=cursors.write(found.next),
         form=form,
         curl_for=lambda *args: account_curl(id_, form, *args),
         penalty_body=lambda name: penalty_body(form if form and form.name == name else None),
+        **changes_part("user", id_, size, form, after),
         **content_of(tab, user),
     )
     remember(response, "users", id_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import shlex
 import uuid
 from datetime import datetime, timezone
 
@@ -291,6 +292,73 @@ def test_a_variable_that_somebody_else_has_set_is_not_replaced_unseen(staff, pla
     assert staff.post("/players/Aladric/variables", **fields).status_code == 409
     other = {**fields, "variable": numbered_guid(77)}
     assert staff.post("/players/Aladric/variables", **other).status_code == 303
+
+
+def test_a_colleagues_ban_is_noticed_after_any_number_of_other_changes(staff, world, client):
+    world.add_user(Name="thalia")
+    staff.post("/users/thalia/notes", Text="Seen.")
+    seen = re.search('name="seen" value="([^"]*)"', staff.get("/users/thalia").text)[1]
+    manager = world.headers(*ALL)
+    for days in range(1, 10):
+        path = "/api/v1/users/thalia/admin/ban"
+        assert client.post(path, json={"duration": days}, headers=manager).status_code == 200
+    assert staff.post("/users/thalia/ban", duration="1", seen=seen).status_code == 409
+
+
+def test_a_variable_is_compared_with_what_the_page_has_shown(staff, player, world, client):
+    path = f"/api/v1/players/Aladric/variables/{VARIABLE}"
+    colleague = world.headers()
+    client.post(path, json={"value": 7}, headers=colleague)
+    staff.post("/players/Aladric/give", itemid=SWORD, quantity="1")
+    seen = re.search('name="seen" value="([^"]*)"', staff.get("/players/Aladric").text)[1]
+    fields = {"variable": "quest stage", "value": "1", "seen": seen}
+    # What was set before the page was shown is no surprise, and what is set after it is.
+    assert staff.post("/players/Aladric/variables", **fields).status_code == 303
+    client.post(path, json={"value": 8}, headers=colleague)
+    assert staff.post("/players/Aladric/variables", **fields).status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("path", "typed", "sent"),
+    [
+        ("ban", {"duration": "many", "ip": "true"}, {"duration": "many", "reason": "", "ip": True}),
+        ("ban", {"duration": "0", "reason": "x"}, {"duration": 0, "reason": "x"}),
+        ("email", {"new": "o'brien@example.com"}, {"new": "o'brien@example.com"}),
+    ],
+)
+def test_the_curl_line_of_a_refused_form_sends_what_was_typed(staff, world, path, typed, sent):
+    world.add_user(Name="thalia")
+    answer = staff.post(f"/users/thalia/{path}", **typed)
+    assert answer.status_code == 400
+    assert sent in bodies_of(answer)
+
+
+def test_a_curl_line_that_nobody_has_typed_for_changes_nothing(staff, world, client, db, player):
+    user = world.add_user(Name="thalia")
+    manager = world.headers(*ALL)
+    pages = ["/users/thalia", "/players/Aladric", "/players/Aladric/spells"]
+    pages += ["/players/Aladric/variables", f"/catalogue/servervariable/{GLOBAL}"]
+    for page in pages:
+        for command in commands_of(staff.get(page)):
+            if "-d" in command:
+                path, body = command[-1].removeprefix("http://localhost"), body_of(command)
+                assert client.post(path, json=body, headers=manager).status_code == 400, command
+    assert db.users.find_one({"_id": user["_id"]}) == user
+    assert stored(db, player) == player
+
+
+def commands_of(answer):
+    """Return the curl lines of a page as the words that a shell would make of them."""
+    lines = re.findall(r"<pre[^>]*>(curl.*?)</pre>", answer.text, re.DOTALL)
+    return [shlex.split(html.unescape(line).replace("\\\n", " ")) for line in lines]
+
+
+def body_of(command):
+    return json.loads(command[command.index("-d") + 1])
+
+
+def bodies_of(answer):
+    return [body_of(command) for command in commands_of(answer) if "-d" in command]
 
 
 def test_what_cannot_be_undone_asks_by_name(staff, world, db):
