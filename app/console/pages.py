@@ -124,9 +124,10 @@ def number(value: Any) -> str:
 
 def short_number(value: int) -> str:
     """Return a number that fits into a slot; the page has the exact one as well."""
-    for size, letter in ((10**9, "B"), (10**6, "M")):
-        if value >= 10 * size or (letter == "B" and value >= size):
-            return f"{value / size:.3g}{letter}"
+    for size, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
+        if value >= 10 * size or (value >= size > 10**6):
+            parts = value / size
+            return f"{parts:,.0f}{letter}" if parts >= 100 else f"{parts:.3g}{letter}"
     return number(value)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.console.browsers import browser_name
 from app.console.curl import api_path, curl
 from app.console.icons import ICONS, WORDS, item_icon
-from app.console.pages import local
+from app.console.pages import local, short_number
 from app.console.plots import HEIGHT, WIDTH, bar_plot, line_plot, top_of
 from app.console.slots import changes_of, grid, steps
 from app.console.words import duration, held, lines, notice, shown
@@ -86,6 +86,14 @@ def test_values_are_shown_shortly():
         "1 minute",
         "2 hours",
         "1 day",
+    ]
+
+
+def test_a_quantity_fits_into_a_slot():
+    numbers = [0, 999_999, 1_000_000, 9_999_999, 10_000_000, 123_456_789, 2**31 - 1, 2**53]
+    assert [short_number(value) for value in numbers] == [
+        *("0", "999,999", "1,000,000", "9,999,999"),
+        *("10M", "123M", "2.15B", "9,007T"),
     ]
 
 
