@@ -1,4 +1,4 @@
-"""What requests cost on 200,000 players: asked of the server's own profiler, not guessed."""
+"""What requests cost on 50,000 players: asked of the server's own profiler, not guessed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from tests import factories
 from tests.applications import service
 from tests.factories import guid, numbered_guid
 
-COUNT = 200_000
+# Enough: whatever reads more than its page reads a hundred times what is allowed here.
+COUNT = 50_000
 
 
 def crowd(now):
@@ -44,7 +45,7 @@ def crowd(now):
 
 @pytest.fixture(scope="module")
 def large_app(mongodb_uri):
-    """An application on a database with 200,000 seeded players, as a worker would hold it."""
+    """An application on a database with 50,000 seeded players, as a worker would hold it."""
     settings = config.load(
         {"QM_ENV": "testing"},
         MONGODB_URI=mongodb_uri,
@@ -117,7 +118,7 @@ def test_a_list_reads_its_page_and_what_the_offset_skips(profiled, path, method,
     assert total == COUNT
 
 
-FAR = 1500
+FAR = 375
 ORDERS = [
     "",
     "&sortDirection=Descending",
@@ -164,7 +165,7 @@ def asked(order, ascending, text=""):
 
 
 @pytest.mark.parametrize(("order", "ascending"), PLAYER_ORDERS)
-@pytest.mark.parametrize("offset", [0, 300, 150_000, 199_850])
+@pytest.mark.parametrize("offset", [0, 300, COUNT * 3 // 4, COUNT - 150])
 def test_a_page_after_a_cursor_costs_the_same_at_any_depth(
     profiled, cursor_at, order, ascending, offset
 ):
@@ -179,11 +180,15 @@ def test_a_page_after_a_cursor_costs_the_same_at_any_depth(
     assert_indexed([choice])
 
 
+# Thousands of players have it; what fewer have, MongoDB may look up and sort instead.
+COMMON = "ria"
+
+
 @pytest.mark.parametrize(("order", "ascending"), PLAYER_ORDERS)
 def test_a_search_goes_on_at_the_cost_of_its_first_page(profiled, cursor_at, order, ascending):
-    query = asked(order, ascending, "dric")
+    query = asked(order, ascending, COMMON)
     first, before = profiled(f"?after=&{query}")
-    deep = cursor_at(first["Total"] - 150, order, ascending, "dric")
+    deep = cursor_at(first["Total"] - 150, order, ascending, COMMON)
     answer, commands = profiled(f"?after={deep}&{query}")
     assert answer["Count"] == 100
     assert sum(command["docsExamined"] for command in commands) <= 201
@@ -224,7 +229,7 @@ def test_a_search_for_a_rare_text_reads_its_matches_alone(profiled, query):
         assert command["docsExamined"] <= answer["Total"]
 
 
-@pytest.mark.parametrize("key", [player_name(123_456), guid])
+@pytest.mark.parametrize("key", [player_name(12_345), guid])
 def test_a_lookup_reads_one_document(profiled, large_app, key):
     if callable(key):
         key = service(large_app, Storage).db.players.find_one({}, ["_id"])["_id"]
@@ -316,7 +321,7 @@ def warm(mongodb_uri, large_app):
     service(app, Storage).close()
 
 
-OBJECTS = 100_000
+OBJECTS = 20_000
 
 
 @pytest.fixture(scope="module")
@@ -340,7 +345,7 @@ def catalogue(large_app):
     ("method", "query", "most_keys"),
     [
         ("GET", "?pageSize=50", 110),
-        ("GET", "?pageSize=50&search=thing+16666", 400),
+        ("GET", "?pageSize=50&search=thing+3333", 400),
         ("POST", "", 20),
     ],
 )
