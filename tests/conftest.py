@@ -9,6 +9,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 import config
+import tests.url_builders  # noqa: F401 (for its effect)
 from app import add_services
 from app.database import COLLECTIONS
 from app.storage.client import Storage
