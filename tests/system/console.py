@@ -25,6 +25,13 @@ WIDE, NARROW = 1440, 390
 LIGHT, DARK = "light", "dark"
 HEIGHT = 950
 AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+# What somebody sees: a driver's own ways to ask for that take several times as long.
+IN_SIGHT = """
+    const element = document.querySelector(arguments[0]);
+    const isSeen = element?.checkVisibility({opacityProperty: true, visibilityProperty: true})
+        && element.getClientRects().length;
+    return isSeen ? element : null;
+"""
 RUN_AXE = """
     const [options, done] = arguments;
     axe.run(document, {...options, resultTypes: ["violations"]}).then(
@@ -67,12 +74,15 @@ class Console:
 
     def look(self, width=WIDE, scheme=LIGHT, height=HEIGHT):
         """Choose the size of the page, and whether the reader likes it light or dark."""
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.command("Emulation.setDeviceMetricsOverride", **size)
+        self.resize(width, height)
         # What moves is clicked beside.
         media = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
         features = [{"name": name, "value": value} for name, value in media.items()]
         self.command("Emulation.setEmulatedMedia", features=features)
+
+    def resize(self, width, height=HEIGHT):
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.command("Emulation.setDeviceMetricsOverride", **size)
 
     def open(self, path=""):
         self.browser.get(f"{self.base}/console{path}")
@@ -90,10 +100,10 @@ class Console:
         return self.wait.until(lambda _: self._in_sight(selector))
 
     def _in_sight(self, selector):
-        element = self.browser.find_element(By.CSS_SELECTOR, selector)
-        if element.is_displayed():
+        if element := self.browser.execute_script(IN_SIGHT, selector):
             return element
-        for summary in element.find_elements(By.XPATH, "ancestor::details[not(@open)]/summary"):
+        hidden = self.browser.find_element(By.CSS_SELECTOR, selector)
+        for summary in hidden.find_elements(By.XPATH, "ancestor::details[not(@open)]/summary"):
             summary.click()
         return None
 
@@ -104,11 +114,17 @@ class Console:
         return [element.text for element in self.all(selector)]
 
     def fill(self, form, **fields):
-        """Type into the fields of a form and leave them; whatever was there before goes."""
+        """Fill in the fields of a form and leave them; whatever was there before goes."""
         for name, text in fields.items():
-            field = self.one(f"#{form}-{name}")
-            field.clear()
-            field.send_keys(text, Keys.TAB)
+            self.enter(f"#{form}-{name}", text).send_keys(Keys.TAB)
+
+    def enter(self, selector, text):
+        """Replace what a field holds, and return it."""
+        field = self.one(selector)
+        self.browser.execute_script("arguments[0].focus(); arguments[0].select()", field)
+        # At once, as one pastes: letter by letter, a long text takes seconds.
+        self.command("Input.insertText", text=text)
+        return field
 
     def press(self, selector):
         """Click on a link or a button that leads to another page, and wait for that."""
@@ -116,7 +132,7 @@ class Console:
 
     def leave(self, act):
         """Do what leads to another page, and wait for that."""
-        former = self.one("html")
+        former = self.browser.find_element(By.CSS_SELECTOR, "html")
         act()
         self.wait.until(expected.staleness_of(former))
         self.one("main")
@@ -138,9 +154,8 @@ class Console:
         return self.texts("#inventory .slot:not(.empty)")
 
     def sign_in(self, name, password):
-        self.one("#username").clear()
-        self.one("#username").send_keys(name)
-        self.one("#password").send_keys(password)
+        self.enter("#username", name)
+        self.enter("#password", password)
         self.press("form button.do")
 
     def overflow(self):

@@ -133,6 +133,7 @@ def assert_sound_in_both_schemes(console):
 
 
 def test_a_first_visit_is_small_and_a_later_one_is_smaller(console):
+    console.command("Network.clearBrowserCache")
     console.open(PLAYER_PATH)
     assert kilobytes(console) < 100
     console.open(PLAYER_PATH)

@@ -137,11 +137,11 @@ def console(browser, server, session):
 
 def assert_harmless(console, world, where):
     """Look at a page: the text is there as text, nothing came of it, and nothing sticks out."""
-    console.look(NARROW)
+    console.resize(NARROW)
     assert console.all(STRANGE) == [], where
     assert console.overflow() <= 0, where
     assert world.text[:SHORTENED] in shown(console, "main"), where
-    console.look(WIDE)
+    console.resize(WIDE)
     assert console.overflow() <= 0, where
     assert [fault for fault in console.severe() if "Failed to load resource" not in fault] == []
 
@@ -216,5 +216,5 @@ def test_suggestions_are_text(console, world):
 
 def assert_harmless_options(console):
     assert console.all(STRANGE) == []
-    console.look(NARROW)
+    console.resize(NARROW)
     assert console.overflow() <= 0

@@ -23,6 +23,12 @@ def server(tmp_path_factory, database):
         yield server
 
 
+LOCKS = """
+    const locks = document.querySelectorAll("button.authorize, .authorization__btn");
+    return [...locks].map((lock) => [...lock.classList].pop());
+"""
+
+
 class Page:
     """The page, as its reader uses it."""
 
@@ -59,8 +65,7 @@ class Page:
         self._wait.until(lambda _: self.locks() == {state})
 
     def locks(self):
-        locks = self.browser.find_elements(By.CSS_SELECTOR, "button.authorize, .authorization__btn")
-        return {lock.get_attribute("class").split()[-1] for lock in locks}
+        return set(self.browser.execute_script(LOCKS))
 
     def kept(self):
         """What the tab keeps of the sign-in."""
