@@ -1,4 +1,8 @@
-"""Every form of the console in a real browser, with scripts and without."""
+"""Every form of the console in a real browser, with scripts and without.
+
+All that scripts do to each form is to send it once. Where they do nothing else, as there are no
+suggestions and no preview, the form is tried without them alone.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +50,11 @@ def console(request, browser, server, session):
     if not request.param:
         console.without_scripts()
     return console
+
+
+without_scripts = pytest.mark.parametrize(
+    "console", [False], ids=["without scripts"], indirect=True
+)
 
 
 @pytest.fixture
@@ -127,6 +136,7 @@ def test_a_note_is_written_and_undone_from_the_page_of_its_change(console, playe
     assert console.all(".note-text") == []
 
 
+@without_scripts
 def test_an_account_is_banned_and_muted_and_both_end(console, api, user):
     console.open(user.path)
     for verb, done in (("ban", "Banned"), ("mute", "Muted")):
@@ -142,6 +152,7 @@ def test_an_account_is_banned_and_muted_and_both_end(console, api, user):
     assert console.text(".note-text") == "Was banned by mistake."
 
 
+@without_scripts
 def test_a_code_is_mailed(console, server, user):
     console.open(user.path)
     console.send("mail-code", reason="Ticket 4711.")
@@ -160,6 +171,7 @@ def mails_to(server, address):
     return mails
 
 
+@without_scripts
 def test_a_password_is_set_once_the_name_is_typed(console, api, user):
     console.open(user.path)
     console.send("password", new="correct horse", again="correct horse", confirm="somebody")
@@ -174,6 +186,7 @@ def test_a_password_is_set_once_the_name_is_typed(console, api, user):
     api.post(f"users/{user.id}/password/validate", password=sha256("correct horse"))
 
 
+@without_scripts
 def test_an_address_is_changed_once_the_name_is_typed(console, user):
     console.open(user.path)
     console.send("email", new="no address", confirm=user.name)
@@ -183,6 +196,7 @@ def test_an_address_is_changed_once_the_name_is_typed(console, user):
     assert console.text(".facts .address") == f"new.{user.name}@example.org"
 
 
+@without_scripts
 def test_sign_ins_end_one_by_one_and_all_at_once(console, server, database, user):
     assert run(server.output.parent, "api", "grant", user.name, "api", **database).returncode == 0
     cookies = [session_cookie(server.base, user.name) for _ in range(3)]
@@ -197,6 +211,7 @@ def test_sign_ins_end_one_by_one_and_all_at_once(console, server, database, user
     assert sum(is_signed_in(server, cookie) for cookie in cookies) == 0
 
 
+@without_scripts
 def test_one_ends_a_sign_in_of_ones_own(console, server):
     other = session_cookie(server.base)
     console.open("/sign-ins")
@@ -217,6 +232,7 @@ def is_signed_in(server, cookie):
     return answer.status_code == 200
 
 
+@without_scripts
 def test_a_global_variable_is_set_from_what_is_shown(console, api):
     variable = guid("servervariable", "Gold Rate")
     console.open(f"/catalogue/servervariable/{variable}")
