@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -256,9 +257,11 @@ def test_it_may_open_as_many_files_as_the_hard_limit_allows(limited, tmp_path):
     limits = Path(f"/proc/{pid}/limits").read_text()
     assert re.search(r"Max open files +5000 +5000 ", limits)
     with ExitStack() as stack:
+        client = stack.enter_context(MongoClient(uri))
+        address = ("127.0.0.1", client.address[1])
         for _ in range(300):
-            client = stack.enter_context(MongoClient(uri, maxPoolSize=1))
-            assert client.admin.command("ping")
+            stack.enter_context(socket.create_connection(address))
+        wait_until(lambda: client.admin.command("serverStatus")["connections"]["current"] > 300)
         assert read_state(tmp_path / "mongodb")["pid"] == pid
 
 
