@@ -20,8 +20,8 @@ EXAMPLES ?= 300
 
 # What coverage is measured with: rules and API on mongomock. Measuring nearly doubles the CPU time of tests,
 # and the others add little: they start programs, or repeat the same on MongoDB.
-# So do the tables of doors and of hostile requests.
-COVERED ?= -n 2 --dist loadfile -m 'not mongodb' tests/domain tests/api \
+# So do the tables of doors and of hostile requests, and most examples of hypothesis.
+COVERED ?= -n 2 --dist loadfile --hypothesis-profile coverage -m 'not mongodb' tests/domain tests/api \
 	--ignore tests/api/test_doors.py --ignore tests/api/test_hostile.py
 
 # Bytecode is written whatever the environment says, as images often do: without it, every program that the

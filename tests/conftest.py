@@ -26,6 +26,10 @@ hypothesis_settings.register_profile(
     "laws", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 hypothesis_settings.load_profile("laws")
+# make coverage asks which lines are run, and the first examples run nearly all of them.
+hypothesis_settings.register_profile(
+    "coverage", hypothesis_settings.get_profile("laws"), max_examples=10
+)
 
 
 def pytest_collection_modifyitems(items):
