@@ -8,6 +8,7 @@ import config
 from app import compatibility
 from app.activity import routes as activity
 from app.activity.store import Activity
+from app.api_keys import routes as api_keys
 from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.secret import signing_keys
@@ -38,6 +39,9 @@ from app.openapi import docs_page
 from app.openapi.guide import ABOUT
 from app.players import routes as players
 from app.players.store import Players
+from app.privacy import routes as privacy
+from app.privacy.personal_data import PersonalData
+from app.privacy.store import Erasures
 from app.samples.sampler import Sampler
 from app.samples.store import Samples
 from app.server_variables import routes as server_variables
@@ -45,6 +49,7 @@ from app.spells import routes as spells
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, explain
 from app.storage.limits.attempts import Attempts
+from app.storage.limits.budgets import Budgets
 from app.storage.limits.quotas import Quotas
 from app.storage.mover import Mover
 from app.storage.password_costs import PasswordCosts
@@ -99,11 +104,21 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     )
     history_store = History(storage, SUBJECTS)
     player_store = Players(storage, settings.ONLINE_TTL_SECONDS, settings.TOTAL_CACHE_SECONDS)
+    user_store = Users(storage, settings.TOTAL_CACHE_SECONDS)
+    budgets = Budgets(storage)
+    # For so long, a worker may take a person who is erased for a caller, and finish a request.
+    settling = settings.AUTH_CACHE_SECONDS + settings.MONGODB_OPERATION_SECONDS
+    erasures = Erasures(storage, settling)
     samples = Samples(storage)
     services = (
         storage,
         preparation,
-        Mover(storage, list(SUBJECTS.values()), preparation.is_ready),
+        Mover(
+            storage,
+            list(SUBJECTS.values()),
+            preparation.is_ready,
+            [player_store.finish_deletions, erasures.finish_all],
+        ),
         AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time),
         Cursors(keys),
         FormTokens(keys),
@@ -111,9 +126,10 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         refresh_tokens,
         passwords,
         Hasher(passwords, PasswordCosts(storage.db), hashing, settings.PASSWORD_CACHE_SECONDS),
-        Users(storage, settings.TOTAL_CACHE_SECONDS),
+        user_store,
         Attempts(storage, failure_limits(settings), settings.FAILURE_WINDOW_SECONDS),
         Quotas(storage, settings.REQUESTS_PER_MINUTE),
+        budgets,
         Mailer(
             app, ConcurrencyLimit("mails are being sent", settings.MAIL_PLACES, settings.MAIL_LINE)
         ),
@@ -125,6 +141,8 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         catalogue,
         Objects(storage, settings.TOTAL_CACHE_SECONDS),
         history_store,
+        erasures,
+        PersonalData(storage, user_store, history_store, refresh_tokens, budgets),
         Activity(history_store, refresh_tokens),
         Inverses(catalogue.limits, bags.is_filled, settings.SPELLS_SIZE),
     )
@@ -154,12 +172,14 @@ def add_routes(app: Flask) -> None:
         moderation.of_users,
         notes.of_users,
         history.of_users,
+        privacy.blp,
         history.blp,
         objects.blp,
         server_variables.blp,
         game.blp,
         activity.blp,
         oauth.blp,
+        api_keys.blp,
     ):
         api.register_blueprint(blueprint)
     if app.config["CONSOLE"]:

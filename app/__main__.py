@@ -17,6 +17,7 @@ from app.cli.apidocs import openapi, postman
 from app.cli.data import export, import_records, seed
 from app.cli.database import db
 from app.cli.history import history
+from app.cli.keys import key
 from app.cli.serve import serve
 from app.errors import QuartermasterError
 from app.http.context import SERVICES
@@ -83,6 +84,7 @@ COMMANDS = (
     user,
     api,
     token,
+    key,
     history,
     openapi,
     postman,

@@ -15,6 +15,8 @@ OPERATIONS = (
     "set-variable",
     "teach",
     "forget",
+    "rename",
+    "delete-player",
     "undo",
     "register",
     "change-email",
@@ -22,6 +24,9 @@ OPERATIONS = (
     "mail-reset-code",
     "reset-password",
     "revoke-tokens",
+    "create-key",
+    "rotate-key",
+    "revoke-key",
     "grant-role",
     "revoke-role",
     "ban",
@@ -29,6 +34,7 @@ OPERATIONS = (
     "mute",
     "unmute",
     "note",
+    "erase",
     "import",
     "repair",
 )
@@ -69,6 +75,8 @@ class Origin(NamedTuple):
     via: str
     request_id: str | None = None
     reason: str | None = None
+    # The name of the key that a tool used.
+    key: str | None = None
 
 
 class Intent(NamedTuple):
@@ -136,7 +144,7 @@ def new_entry(
 ) -> Document:
     """Return the entry of a change; bookkeeping holds what the change sets of SWAP_FIELDS."""
     origin = intent.origin
-    entry = {
+    entry: Document = {
         "_id": entry_id(kind.name, subject["_id"], bookkeeping["Version"]),
         "At": bookkeeping["ChangedAt"],
         "Subject": {"Kind": kind.name, "Id": subject["_id"], "Name": subject.get("Name")},
@@ -152,6 +160,8 @@ def new_entry(
         "Number": bookkeeping["JournalCount"],
     }
     # What few entries have is left out of the others, and so out of their indexes.
+    if origin.key is not None:
+        entry["By"]["Key"] = origin.key
     if intent.undoes is not None:
         entry["Undoes"] = intent.undoes["_id"]
     if intent.key is not None:

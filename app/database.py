@@ -8,10 +8,12 @@ from app.oauth.store import REFRESH_TOKENS
 from app.objects import domain as objects
 from app.objects.store import OBJECTS
 from app.players import domain as players
-from app.players.store import PLAYERS
+from app.players.store import DELETED_PLAYERS, PLAYERS
+from app.privacy.store import ERASURES
 from app.samples.store import SAMPLES
 from app.storage.journal import HISTORY
 from app.storage.limits.attempts import ATTEMPTS
+from app.storage.limits.budgets import BUDGETS
 from app.storage.limits.quotas import QUOTAS
 from app.storage.password_costs import PASSWORD_COSTS
 from app.storage.schema.migrations import SCHEMA_VERSIONS
@@ -20,6 +22,7 @@ from app.users.store import USERS
 
 COLLECTIONS = (
     PLAYERS,
+    DELETED_PLAYERS,
     BAGS,
     OBJECTS,
     USERS,
@@ -28,6 +31,8 @@ COLLECTIONS = (
     QUOTAS,
     PASSWORD_COSTS,
     ATTEMPTS,
+    BUDGETS,
+    ERASURES,
     SAMPLES,
     SCHEMA_VERSIONS,
 )

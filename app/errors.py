@@ -98,6 +98,21 @@ class RoleMissing(Forbidden):
         self.role = role
 
 
+class ScopeMissing(Forbidden):
+    """The caller's key lacks a scope."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"This request needs a key with the scope '{scope}'.")
+        self.scope = scope
+
+
+class KeyNotAllowed(Forbidden):
+    """A request that is for people, who sign in, and not for keys."""
+
+    def __init__(self) -> None:
+        super().__init__("This request is not for keys: sign in with a password.")
+
+
 class InvalidCredentials(Forbidden):
     """The current password, or the code sent instead of it, is wrong."""
 

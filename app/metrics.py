@@ -121,6 +121,19 @@ HISTORY_LAG = Gauge(
     registry=REGISTRY,
     multiprocess_mode="livemostrecent",
 )
+ERASURES = Gauge(
+    "quartermaster_erasures",
+    "People whose erasure has begun and is not finished.",
+    ["state"],
+    registry=REGISTRY,
+    multiprocess_mode="livemostrecent",
+)
+BUDGET_REFUSALS = Counter(
+    "quartermaster_budget_refusals",
+    "Requests that the budget of a key did not allow.",
+    ["limit"],
+    registry=REGISTRY,
+)
 MAILS = Counter("quartermaster_mails", "Mails, sent or failed.", ["outcome"], registry=REGISTRY)
 RATE_LIMITED = Counter(
     "quartermaster_rate_limited", "Requests refused by a limit.", ["limit"], registry=REGISTRY
@@ -135,6 +148,8 @@ LABELLED = (
     HISTORY_ENTRIES,
     HISTORY_MOVED,
     HISTORY_LAG,
+    ERASURES,
+    BUDGET_REFUSALS,
     MAILS,
     RATE_LIMITED,
 )
@@ -255,6 +270,9 @@ def _initialize_to_zero() -> None:
         MAILS.labels(outcome)
     for limit in ("account", "address", "caller"):
         RATE_LIMITED.labels(limit)
+    for limit in ("LargestQuantity", "ItemsPerDay", "Items", "Budget"):
+        BUDGET_REFUSALS.labels(limit)
+    ERASURES.labels("unfinished")
 
 
 _initialize_to_zero()

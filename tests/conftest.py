@@ -7,6 +7,7 @@ import shutil
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
+from mongomock.collection import BulkOperationBuilder
 
 import config
 import tests.url_builders  # noqa: F401 (for its effect)
@@ -30,6 +31,10 @@ hypothesis_settings.load_profile("laws")
 hypothesis_settings.register_profile(
     "coverage", hypothesis_settings.get_profile("laws"), max_examples=10
 )
+
+# pymongo hands the option sort to every bulk, and mongomock does not know it.
+_add_update = BulkOperationBuilder.add_update
+BulkOperationBuilder.add_update = lambda *args, sort=None, **options: _add_update(*args, **options)
 
 
 def pytest_collection_modifyitems(items):

@@ -24,11 +24,15 @@ POST  /console/players/[player]/teach           api
 POST  /console/players/[player]/forget          api
 POST  /console/players/[player]/variables       api
 POST  /console/players/[player]/notes           api
+POST  /console/players/[player]/rename          api
+POST  /console/players/[player]/delete          api
 GET   /console/users                            api users.query
 GET   /console/users/[user]                     api users.query
 GET   /console/users/[user]/history             api users.query
 GET   /console/users/[user]/notes               api users.query
 GET   /console/users/[user]/sign-ins            api users.query users.manage
+GET   /console/users/[user]/keys                api users.query users.manage
+GET   /console/users/[user]/personal-data       api users.query users.manage
 POST  /console/users/[user]/ban                 api users.query
 POST  /console/users/[user]/unban               api users.query
 POST  /console/users/[user]/mute                api users.query
@@ -39,6 +43,10 @@ POST  /console/users/[user]/email               api users.query users.manage
 POST  /console/users/[user]/password            api users.query users.manage
 POST  /console/users/[user]/sign-out            api users.query users.manage
 POST  /console/users/[user]/sign-ins/[one]/end  api users.query users.manage
+POST  /console/users/[user]/keys                api users.query users.manage
+POST  /console/users/[user]/keys/[one]/rotate   api users.query users.manage
+POST  /console/users/[user]/keys/[one]/revoke   api users.query users.manage
+POST  /console/users/[user]/erase               api users.query users.manage
 GET   /console/history                          api
 GET   /console/history/[entry]                  api
 POST  /console/history/[entry]/undo             api
@@ -49,6 +57,10 @@ POST  /console/catalogue/servervariable/[global]/value  api
 GET   /console/health                           api
 GET   /console/sign-ins                         api
 POST  /console/sign-ins/[one]/end               api
+GET   /console/keys                             api
+POST  /console/keys                             api
+POST  /console/keys/[one]/rotate                api
+POST  /console/keys/[one]/revoke                api
 POST  /console/sign-out                         api
 GET   /console/sign-in
 POST  /console/sign-in
@@ -65,6 +77,10 @@ FIELDS = {
     "forget": {"spellid": "22222222-0000-4000-8000-000000000000"},
     "variables": {"variable": ITEM, "value": "1"},
     "notes": {"Text": "A note."},
+    "rename": {"Name": "Aldric"},
+    "delete": {"confirm": PLAYER},
+    "keys": {"Name": "shop", "players.read": "true"},
+    "erase": {"Confirm": USER},
     "ban": {"duration": "1"},
     "mute": {"duration": "1"},
     "email": {"new": "moved@example.com", "confirm": USER},
@@ -80,7 +96,7 @@ VALUES = {
 }
 
 CONSOLE_DOORS = [
-    Door("+", method, route, tuple(roles))
+    Door("+", method, route, tuple(roles), ())
     for method, route, *roles in (line.split() for line in TABLE.strip().splitlines())
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import uuid
 
@@ -10,6 +11,11 @@ from app.auth.roles import Role
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
 TOKEN = re.compile(r'name="token" value="([0-9a-f]+)"')
 PASSWORD = "correct horse"
+
+
+def page_of(answer):
+    """Return the text of a page as its reader has it."""
+    return html.unescape(re.sub(r"<[^>]+>", "", answer.text))
 
 
 class Visitor:

@@ -1,4 +1,5 @@
-"""Every route of the service and the roles that it needs, as docs/contract.rst has them.
+# ruff: noqa: E501 (a table)
+"""Every route of the service, the roles that it needs, and behind the bar the scopes of a key.
 
 Written by hand, because a table made from the code would only agree with itself. See the sections
 contract-player-endpoints, contract-user-endpoints and contract-roles; a plus marks what is not one
@@ -13,85 +14,93 @@ from typing import NamedTuple
 from tests.factories import make_object, sha256
 
 TABLE = """
- 1  GET    /api/v1/players                                       api
- 2  GET    /api/v1/players/rank                                  api
- 3  POST   /api/v1/players/online                                api
- 4  GET    /api/v1/players/online/count                          api
- 5  GET    /api/v1/players/[player]                              api
- 6  GET    /api/v1/players/[player]/variables                    api
- 7  GET    /api/v1/players/[player]/variables/[variable]         api
- 8  GET    /api/v1/players/[player]/variables/[variable]/value   api
- 9  POST   /api/v1/players/[player]/variables/[variable]         api
-10  GET    /api/v1/players/[player]/items                        api
-11  GET    /api/v1/players/[player]/items/inventory              api
-12  GET    /api/v1/players/[player]/items/bank                   api
-13  GET    /api/v1/players/bag/[bag]                             api
-14  POST   /api/v1/players/[player]/items/give                   api
-15  POST   /api/v1/players/[player]/items/take                   api
-16  GET    /api/v1/players/[player]/spells                       api
-17  POST   /api/v1/players/[player]/spells/teach                 api
-18  POST   /api/v1/players/[player]/spells/forget                api
-19  POST   /api/v1/players                                       api
-20  GET    /api/v1/users                                         api users.query
-21  GET    /api/v1/users/[user]                                  api users.query
-22  POST   /api/v1/users/register                                api users.query
-23  POST   /api/v1/users/[user]/password/validate                api users.query
-24  POST   /api/v1/users/[user]/email/change                     api users.query
-25  POST   /api/v1/users/[user]/password/change                  api users.query
-26  GET    /api/v1/users/[user]/password/reset                   api users.query
-27  GET    /api/v1/users/[user]/players                          api users.query
-28  GET    /api/v1/users/[user]/players/[player]                 api users.query
-29  POST   /api/v1/users/[user]/manage/email/change              api users.query users.manage
-30  POST   /api/v1/users/[user]/manage/password/change           api users.query users.manage
-31  POST   /api/v1/users                                         api users.query
- +  POST   /api/v1/users/[user]/password/reset                   api users.query
- +  GET    /api/v1/history                                       api
- +  GET    /api/v1/history/[entry]                               api
- +  POST   /api/v1/history/[entry]/undo                          api
- +  GET    /api/v1/players/[player]/history                      api
- +  GET    /api/v1/users/[user]/history                          api users.query
- +  GET    /api/v1/players/online                                api
- +  POST   /api/v1/players/[player]/admin/ban                    api
- +  POST   /api/v1/players/[player]/admin/unban                  api
- +  POST   /api/v1/players/[player]/admin/mute                   api
- +  POST   /api/v1/players/[player]/admin/unmute                 api
- +  POST   /api/v1/users/[user]/admin/ban                        api users.query
- +  POST   /api/v1/users/[user]/admin/unban                      api users.query
- +  POST   /api/v1/users/[user]/admin/mute                       api users.query
- +  POST   /api/v1/users/[user]/admin/unmute                     api users.query
- +  GET    /api/v1/users/[user]/moderation                       api users.query
- +  GET    /api/v1/gameobjects/[type]                            api
- +  POST   /api/v1/gameobjects/[type]                            api
- +  GET    /api/v1/gameobjects/[type]/names                      api
- +  GET    /api/v1/gameobjects/[type]/[item]                     api
- +  GET    /api/v1/gameobjects/time                              api
- +  POST   /api/v1/variables/global                              api
- +  GET    /api/v1/variables/global/[global]                     api
- +  POST   /api/v1/variables/global/[global]                     api
- +  GET    /api/v1/variables/global/[global]/value               api
- +  GET    /api/v1/info                                          api
- +  GET    /api/v1/info/authorized                               api
- +  GET    /api/v1/info/stats                                    api
- +  GET    /api/v1/info/config                                   api
- +  GET    /api/v1/logs/user/[user]/activity                     api users.query
- +  GET    /api/v1/logs/player/[player]/activity                 api
- +  GET    /api/v1/players/[player]/notes                        api
- +  POST   /api/v1/players/[player]/notes                        api
- +  GET    /api/v1/users/[user]/notes                            api users.query
- +  POST   /api/v1/users/[user]/notes                            api users.query
+ 1  GET    /api/v1/players                                       api                        | players.read
+ 2  GET    /api/v1/players/rank                                  api                        | players.read
+ 3  POST   /api/v1/players/online                                api                        | players.read
+ 4  GET    /api/v1/players/online/count                          api                        | players.read
+ 5  GET    /api/v1/players/[player]                              api                        | players.read
+ 6  GET    /api/v1/players/[player]/variables                    api                        | players.read
+ 7  GET    /api/v1/players/[player]/variables/[variable]         api                        | players.read
+ 8  GET    /api/v1/players/[player]/variables/[variable]/value   api                        | players.read
+ 9  POST   /api/v1/players/[player]/variables/[variable]         api                        | players.change
+10  GET    /api/v1/players/[player]/items                        api                        | players.read
+11  GET    /api/v1/players/[player]/items/inventory              api                        | players.read
+12  GET    /api/v1/players/[player]/items/bank                   api                        | players.read
+13  GET    /api/v1/players/bag/[bag]                             api                        | players.read
+14  POST   /api/v1/players/[player]/items/give                   api                        | players.change
+15  POST   /api/v1/players/[player]/items/take                   api                        | players.change
+16  GET    /api/v1/players/[player]/spells                       api                        | players.read
+17  POST   /api/v1/players/[player]/spells/teach                 api                        | players.change
+18  POST   /api/v1/players/[player]/spells/forget                api                        | players.change
+19  POST   /api/v1/players                                       api                        | players.read
+20  GET    /api/v1/users                                         api users.query            | users.read
+21  GET    /api/v1/users/[user]                                  api users.query            | users.read
+22  POST   /api/v1/users/register                                api users.query            | users.change
+23  POST   /api/v1/users/[user]/password/validate                api users.query            | users.change
+24  POST   /api/v1/users/[user]/email/change                     api users.query            | users.change
+25  POST   /api/v1/users/[user]/password/change                  api users.query            | users.change
+26  GET    /api/v1/users/[user]/password/reset                   api users.query            | users.change
+27  GET    /api/v1/users/[user]/players                          api users.query            | users.read
+28  GET    /api/v1/users/[user]/players/[player]                 api users.query            | users.read
+29  POST   /api/v1/users/[user]/manage/email/change              api users.query users.manage| users.manage
+30  POST   /api/v1/users/[user]/manage/password/change           api users.query users.manage| users.manage
+31  POST   /api/v1/users                                         api users.query            | users.read
+ +  POST   /api/v1/users/[user]/password/reset                   api users.query            | users.change
+ +  GET    /api/v1/history                                       api                        | history.read
+ +  GET    /api/v1/history/[entry]                               api                        | history.read
+ +  POST   /api/v1/history/[entry]/undo                          api                        | history.undo
+ +  GET    /api/v1/players/[player]/history                      api                        | history.read
+ +  GET    /api/v1/users/[user]/history                          api users.query            | history.read users.read
+ +  GET    /api/v1/players/online                                api                        | players.read
+ +  POST   /api/v1/players/[player]/admin/ban                    api                        | users.change
+ +  POST   /api/v1/players/[player]/admin/unban                  api                        | users.change
+ +  POST   /api/v1/players/[player]/admin/mute                   api                        | users.change
+ +  POST   /api/v1/players/[player]/admin/unmute                 api                        | users.change
+ +  POST   /api/v1/users/[user]/admin/ban                        api users.query            | users.change
+ +  POST   /api/v1/users/[user]/admin/unban                      api users.query            | users.change
+ +  POST   /api/v1/users/[user]/admin/mute                       api users.query            | users.change
+ +  POST   /api/v1/users/[user]/admin/unmute                     api users.query            | users.change
+ +  GET    /api/v1/users/[user]/moderation                       api users.query            | users.read
+ +  GET    /api/v1/gameobjects/[type]                            api                        | any
+ +  POST   /api/v1/gameobjects/[type]                            api                        | any
+ +  GET    /api/v1/gameobjects/[type]/names                      api                        | any
+ +  GET    /api/v1/gameobjects/[type]/[item]                     api                        | any
+ +  GET    /api/v1/gameobjects/time                              api                        | any
+ +  POST   /api/v1/variables/global                              api                        | any
+ +  GET    /api/v1/variables/global/[global]                     api                        | any
+ +  POST   /api/v1/variables/global/[global]                     api                        | objects.change
+ +  GET    /api/v1/variables/global/[global]/value               api                        | any
+ +  GET    /api/v1/info                                          api                        | any
+ +  GET    /api/v1/info/authorized                               api                        | any
+ +  GET    /api/v1/info/stats                                    api                        | any
+ +  GET    /api/v1/info/config                                   api                        | any
+ +  GET    /api/v1/logs/user/[user]/activity                     api users.query            | history.read users.read
+ +  GET    /api/v1/logs/player/[player]/activity                 api                        | history.read
+ +  GET    /api/v1/players/[player]/notes                        api                        | players.read
+ +  POST   /api/v1/players/[player]/notes                        api                        | players.change
+ +  GET    /api/v1/users/[user]/personal-data                    api users.query users.manage| users.manage
+ +  POST   /api/v1/users/[user]/erase                            api users.query users.manage| users.manage
+ +  POST   /api/v1/players/[player]/name                         api                         | players.change
+ +  DELETE /api/v1/players/[player]                              api                         | players.change
+ +  GET    /api/v1/users/[user]/notes                            api users.query            | users.read
+ +  POST   /api/v1/users/[user]/notes                            api users.query            | users.change
+ +  GET    /api/v1/keys                                          api                        | none
+ +  POST   /api/v1/keys                                          api                        | none
+ +  POST   /api/v1/keys/[own_key]/rotate                         api                        | none
+ +  DELETE /api/v1/keys/[own_key]                                api                        | none
  +  POST   /api/oauth/token
- +  DELETE /api/oauth/token/[self]                               api
- +  DELETE /api/oauth/token/[self]/[own]                         api
- +  DELETE /api/oauth/tokens/[self]                              api
- +  DELETE /api/oauth/tokens/[self]/[own]                        api
- +  DELETE /api/oauth/token/[user]                               api users.query users.manage
- +  DELETE /api/oauth/token/[user]/[token]                       api users.query users.manage
- +  DELETE /api/oauth/tokens/[user]                              api users.query users.manage
- +  DELETE /api/oauth/tokens/[user]/[token]                      api users.query users.manage
- +  GET    /api/oauth/sign-ins/[self]                            api
- +  GET    /api/oauth/sign-ins/[user]                            api users.query users.manage
- +  DELETE /api/oauth/sign-ins/[self]/[own_sign_in]              api
- +  DELETE /api/oauth/sign-ins/[user]/[sign_in]                  api users.query users.manage
+ +  DELETE /api/oauth/token/[self]                               api                        | users.manage
+ +  DELETE /api/oauth/token/[self]/[own]                         api                        | users.manage
+ +  DELETE /api/oauth/tokens/[self]                              api                        | users.manage
+ +  DELETE /api/oauth/tokens/[self]/[own]                        api                        | users.manage
+ +  DELETE /api/oauth/token/[user]                               api users.query users.manage| users.manage
+ +  DELETE /api/oauth/token/[user]/[token]                       api users.query users.manage| users.manage
+ +  DELETE /api/oauth/tokens/[user]                              api users.query users.manage| users.manage
+ +  DELETE /api/oauth/tokens/[user]/[token]                      api users.query users.manage| users.manage
+ +  GET    /api/oauth/sign-ins/[self]                            api                        | users.manage
+ +  GET    /api/oauth/sign-ins/[user]                            api users.query users.manage| users.manage
+ +  DELETE /api/oauth/sign-ins/[self]/[own_sign_in]              api                        | users.manage
+ +  DELETE /api/oauth/sign-ins/[user]/[sign_in]                  api users.query users.manage| users.manage
  +  GET    /
  +  GET    /api
  +  GET    /api/docs
@@ -107,7 +116,7 @@ ITEM, SPELL, VARIABLE, BAG, TOKEN, OWN = (
     f"{digit * 8}-0000-4000-8000-000000000000" for digit in "123456"
 )
 GLOBAL, CLOCK = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "89")
-SIGN_IN, OWN_SIGN_IN = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "ab")
+SIGN_IN, OWN_SIGN_IN, OWN_KEY = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "abc")
 ENTRY = "player:77777777-0000-4000-8000-000000000000:1"
 CODE = "ABCDEFGH"
 PASSWORD, NEW_PASSWORD = sha256("secret"), sha256("new")
@@ -115,7 +124,7 @@ VALUES = {
     **{"player": PLAYER, "user": USER, "self": SELF, "variable": VARIABLE},
     **{"bag": BAG, "token": TOKEN, "own": OWN, "file": "swagger-ui.css"},
     **{"entry": ENTRY, "type": "item", "item": ITEM, "global": GLOBAL},
-    **{"sign_in": SIGN_IN, "own_sign_in": OWN_SIGN_IN},
+    **{"sign_in": SIGN_IN, "own_sign_in": OWN_SIGN_IN, "own_key": OWN_KEY},
 }
 # What leads a browser to the documentation, and has nothing for a program.
 FRONT_DOORS = ("/", "/api")
@@ -123,6 +132,8 @@ FRONT_DOORS = ("/", "/api")
 BODIES = {
     "admin/ban": {"duration": 7},
     "admin/mute": {"duration": 7},
+    "[user]/erase": {"Confirm": USER},
+    "[player]/name": {"Name": "Aldric"},
     "[player]/notes": {"Text": "Asked twice."},
     "[user]/notes": {"Text": "Asked twice."},
     "variables/global/[global]": {"value": 1},
@@ -138,6 +149,7 @@ BODIES = {
     "manage/email/change": {"new": "moved@example.com"},
     "manage/password/change": {"new": NEW_PASSWORD},
     "password/reset": {"code": CODE, "new": NEW_PASSWORD},
+    "api/v1/keys": {"Name": "another", "Scopes": ["players.read"]},
     "oauth/token": {"grant_type": "password", "username": "Clerk", "password": PASSWORD},
 }
 
@@ -155,6 +167,8 @@ class Door(NamedTuple):
     method: str
     route: str
     roles: tuple[str, ...]
+    # Of a key: "any" asks for none, and "none" is closed to keys.
+    scopes: tuple[str, ...]
 
     @property
     def path(self):
@@ -185,5 +199,10 @@ def shape_of(path):
     return re.sub(r"\[[^]]*\]|<[^>]*>|\{[^}]*\}", "*", path)
 
 
-ROWS = [line.split() for line in TABLE.strip().splitlines()]
-DOORS = [Door(number, method, route, tuple(roles)) for number, method, route, *roles in ROWS]
+def door_of(line):
+    left, _, scopes = line.partition("|")
+    number, method, route, *roles = left.split()
+    return Door(number, method, route, tuple(roles), tuple(scopes.split()))
+
+
+DOORS = [door_of(line) for line in TABLE.strip().splitlines()]

@@ -6,6 +6,7 @@ import re
 import typing
 from pathlib import Path
 
+from app.scopes import Scope
 from config.base import Settings
 from tests.endpoint_table import DOORS, shape_of
 from tests.openapi_document import OPERATIONS, SPEC
@@ -13,13 +14,17 @@ from tests.openapi_document import OPERATIONS, SPEC
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "contract.rst").read_text()
 OPERATION = re.compile(
-    r"^(\d+|[a-z]{1,2}) +([A-Z]+) +``(\S+)`` +([a-z. ]*?)(?:  +([\d ]+))?$", re.M
+    r"^(\d+|[a-z]{1,2}) +([A-Z]+) +``(\S+)`` +"
+    r"([a-z][a-z. ]*?)  +([a-z][a-z. ]*?)(?:  +([\d ]+))?$",
+    re.M,
 )
 # What a row of the other tables says of an endpoint, in one line or several.
 DETAILS = re.compile(r"^(\d+|[a-z]{1,2})  +((?:body|query|nothing|a form).*(?:\n    .*)*)", re.M)
 ANCHOR = re.compile(r"\bcontract-[a-z][a-z-]*[a-z]\b")
 COMMON = {"200", "401", "403", "429", "500", "503"}
 OPEN_COMMON = {"200", "403", "429", "500", "503"}
+# What the OpenAPI document says of keys at the end of a description.
+SCOPES = re.compile(r"Scopes of a key: (.+)\.$|(Not with a key)\.$")
 ROWS = [match.groups() for match in OPERATION.finditer(TEXT)]
 NUMBERS = {(method, path): number for number, method, path, *_ in ROWS}
 
@@ -34,7 +39,7 @@ def documented():
 
 
 def contracted():
-    for _, method, path, roles, refused in ROWS:
+    for _, method, path, roles, _, refused in ROWS:
         needed = frozenset() if roles == "open" else frozenset({"api", *roles.split()})
         yield method, path, needed, refused or ""
 
@@ -43,6 +48,26 @@ def test_the_contract_has_every_operation_and_no_other():
     rows = list(contracted())
     assert len(rows) == len(set(rows))
     assert sorted(rows, key=str) == sorted(documented(), key=str)
+
+
+def test_the_contract_has_the_scopes_of_every_operation():
+    table = {door.shape: door.scopes or ("open",) for door in DOORS}
+    described = {(m.upper(), path): told_scopes(op) for path, m, op in OPERATIONS.values()}
+    for _, method, path, _, scopes, _ in ROWS:
+        assert tuple(scopes.split()) == table[method, shape_of(path)], path
+        assert set(scopes.split()) == described[method, path], path
+
+
+def told_scopes(operation):
+    found = SCOPES.search(operation["description"])
+    if found is None:
+        return {"open"}
+    return {"none"} if found[2] else set(found[1].replace("`", "").split(", "))
+
+
+def test_the_contract_explains_every_scope_and_no_other():
+    section = TEXT.split("3.5. Scopes\n")[1].split("\n- ")[0]
+    assert re.findall(r"^``([a-z.]+)``  +\S", section, re.M) == [scope.value for scope in Scope]
 
 
 def test_the_contract_numbers_endpoints_as_the_tests_do():

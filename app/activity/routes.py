@@ -18,6 +18,7 @@ from app.http.lists import PageNumberArgs, paged_envelope, paged_window
 from app.keys import Lookup
 from app.paging import Page, Window
 from app.players.store import Players
+from app.scopes import Scope
 from app.users.store import Users
 
 ABOUT = "What has happened to a user or a player; history tells more of it."
@@ -30,7 +31,7 @@ users = current(Users)
 
 
 @blp.route("/user/<lookup:user_key>/activity")
-@guard.required(Role.USERS_QUERY)
+@guard.required(Scope.HISTORY_READ, Scope.USERS_READ, Role.USERS_QUERY)
 @blp.arguments(PageNumberArgs(), location="query")
 @blp.documents_response(200, ActivityPageSchema)
 def list_user_activity(args: dict[str, Any], user_key: Lookup) -> Response:
@@ -44,7 +45,7 @@ def list_user_activity(args: dict[str, Any], user_key: Lookup) -> Response:
 
 
 @blp.route("/player/<lookup:player_key>/activity")
-@guard.required()
+@guard.required(Scope.HISTORY_READ)
 @blp.arguments(PageNumberArgs(), location="query")
 @blp.documents_response(200, ActivityPageSchema)
 def list_player_activity(args: dict[str, Any], player_key: Lookup) -> Response:

@@ -1,30 +1,57 @@
-"""Callers: the account behind an access token, with its current roles."""
+"""Callers: the account behind an access token or a key, with its current roles."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
+from app.auth.api_keys import AccessKey, access_key, digest_of, is_well_formed
 from app.auth.roles import Role, roles_of
 from app.auth.tokens import Claims
-from app.errors import RoleMissing, Unauthorized
+from app.errors import KeyNotAllowed, RoleMissing, ScopeMissing, Unauthorized
+from app.http.tracing import shown
 from app.penalties import BAN, BAN_STATE, is_in_force
+from app.scopes import KeyAccess, Scope
 from app.storage.client import Storage
+from app.storage.errors import DatabaseError
+from app.types import Document
+
+log = logging.getLogger("quartermaster")
 
 CACHE_SIZE = 10_000
+# A key that is used all the time says so once a minute.
+MINUTE = timedelta(minutes=1)
 
 
 class Caller(NamedTuple):
-    """An account that uses the API."""
+    """An account that uses the API, and the key that it does so with, if it is one."""
 
     id: str
     name: str
     roles: frozenset[Role]
+    key: AccessKey | None = None
+    # How log lines name it, where that is not its name.
+    logged: str | None = None
 
     def require(self, role: Role) -> None:
         if role not in self.roles:
             raise RoleMissing(role.value)
+
+    def require_scope(self, scope: Scope | KeyAccess) -> None:
+        """Raise unless it has no key, whose account alone counts, or a key with this scope."""
+        if self.key is None or scope is KeyAccess.ANY:
+            return
+        if isinstance(scope, KeyAccess):
+            raise KeyNotAllowed
+        if scope not in self.key.scopes:
+            raise ScopeMissing(scope.value)
+
+    def may(self, role: Role, scope: Scope) -> bool:
+        """Tell whether it has a role and, if it has a key, a scope."""
+        return role in self.roles and (self.key is None or scope in self.key.scopes)
 
 
 class Callers:
@@ -46,14 +73,63 @@ class Callers:
         if cached and now < cached[0]:
             return cached[1]
         caller = self._read(claims)
-        if len(self._cache) >= CACHE_SIZE:
-            self._cache.clear()
-        self._cache[claims.chain] = (now + self._seconds, caller)
+        self._remember(claims.chain, now, caller)
+        return caller
+
+    def get_by_key(self, secret: str) -> Caller:
+        """Return the caller of a key, or raise Unauthorized if it is unknown or no longer works."""
+        cached = self._cache.get(secret)
+        now = self._clock()
+        if cached and now < cached[0]:
+            caller = cached[1]
+        else:
+            caller = self._read_key(secret)
+            self._remember(secret, now, caller)
+        # It may end while it is cached.
+        if caller.key is None or caller.key.ends_at <= self._database_clock.time():
+            raise Unauthorized
         return caller
 
     def forget(self) -> None:
         """Empty the cache, after a change that this worker made itself."""
         self._cache.clear()
+
+    def _remember(self, identity: str, now: float, caller: Caller) -> None:
+        if len(self._cache) >= CACHE_SIZE:
+            self._cache.clear()
+        self._cache[identity] = (now + self._seconds, caller)
+
+    def _read_key(self, secret: str) -> Caller:
+        if not is_well_formed(secret):
+            raise Unauthorized
+        digest = digest_of(secret)
+        fields = dict.fromkeys(("Name", "Power", "Keys", *BAN_STATE), 1)
+        user = self._db["users"].find_one({"KeyDigests": digest}, fields)
+        now = self._database_clock.now()
+        key = access_key(user, digest) if user else None
+        if user is None or key is None or self._is_banned(user, now):
+            raise Unauthorized
+        self._note_use(user, key, now)
+        logged = f"{user['Name']} (key {shown(key.name)})"
+        return Caller(user["_id"], user["Name"], roles_of(user["Power"]), key, logged)
+
+    def _note_use(self, user: Document, key: AccessKey, now: datetime) -> None:
+        """Store when a key was used, to the minute: once a minute, however many workers there are.
+
+        Nothing depends on it, so a failure is no reason to refuse the request.
+        """
+        path = f"Keys.{key.id}.LastUsedAt"
+        minute = now.replace(second=0, microsecond=0)
+        last: Any = user["Keys"][key.id].get("LastUsedAt")
+        if isinstance(last, datetime) and minute <= last < now + MINUTE:
+            return
+        try:
+            self._db["users"].update_one({"_id": user["_id"], path: last}, {"$set": {path: minute}})
+        except DatabaseError as error:
+            log.warning("When a key was used could not be stored: %s", error)
+
+    def _is_banned(self, user: Document, now: datetime) -> bool:
+        return bool(user.get(BAN.flag)) and is_in_force(user, BAN, now)
 
     def _read(self, claims: Claims) -> Caller:
         # A chain is valid while one of its refresh tokens is unused.
@@ -66,6 +142,6 @@ class Callers:
         # A change of password and a revocation increment it, which voids all earlier tokens.
         if token.get("PasswordVersion") != user["PasswordVersion"]:
             raise Unauthorized
-        if user.get(BAN.flag) and is_in_force(user, BAN, self._database_clock.now()):
+        if user.get(BAN.flag) and self._is_banned(user, self._database_clock.now()):
             raise Unauthorized
         return Caller(user["_id"], user["Name"], roles_of(user["Power"]))

@@ -1,4 +1,4 @@
-"""The decorator that checks the roles of a caller; every view has one."""
+"""The decorator that checks the roles of a caller and the scopes of a key; every view has one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any, TypeVar, cast
 
 from flask import Flask
 
+from app.auth.api_keys import is_key
 from app.auth.callers import Caller, Callers
 from app.auth.roles import Role
 from app.auth.tokens import AccessTokens
-from app.errors import Unauthorized
+from app.errors import Forbidden, Unauthorized
+from app.http.address import remote_address
 from app.http.api import UnguardedView
 from app.http.context import current, current_environ
 from app.http.tracing import CALLER
+from app.scopes import KeyAccess, Scope
 from app.storage.limits.quotas import Quotas
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -24,33 +27,51 @@ callers = current(Callers)
 quotas = current(Quotas)
 
 
-def required(
-    *roles: Role, identified_by: Callable[[], Caller] | None = None
-) -> Callable[[View], View]:
-    """Require these roles of a caller, and always the role api.
+class AddressNotAllowed(Forbidden):
+    """A key that is used from an address which it is not for."""
 
-    A caller is identified by its access token, unless another way is given.
+    def __init__(self, address: str) -> None:
+        super().__init__(f"This key may not be used from the address {address}.")
+
+
+def required(
+    *needs: Scope | KeyAccess | Role, identified_by: Callable[[], Caller] | None = None
+) -> Callable[[View], View]:
+    """Require these roles of a caller, always the role api, and these scopes of a key.
+
+    A view that says neither a scope nor what else it means for keys is refused at once. A caller
+    is identified by its access token or its key, unless another way is given.
     """
-    needed = tuple(dict.fromkeys((Role.API, *roles)))
+    roles = tuple(dict.fromkeys((Role.API, *(need for need in needs if isinstance(need, Role)))))
+    scopes = tuple(need for need in needs if not isinstance(need, Role))
+    if not scopes:
+        raise UnguardedView("guard.required needs a scope, or KeyAccess.ANY or KeyAccess.NONE.")
+    named = tuple(scope.value for scope in scopes if isinstance(scope, Scope))
+    # Without a scope, a key does not count; None says that no key may do it.
+    documented = None if KeyAccess.NONE in scopes else named
 
     def decorator(view: View) -> View:
         @functools.wraps(view)
         def guarded(**path: Any) -> Any:
             caller = (identified_by or identify)()
-            for role in needed:
+            for role in roles:
                 caller.require(role)
+            for scope in scopes:
+                caller.require_scope(scope)
             quotas.use(caller.id)
             return view(**path)
 
-        guarded.access = needed  # type: ignore[attr-defined] # what the Blueprint looks for
+        guarded.access = roles  # type: ignore[attr-defined] # what the Blueprint looks for
+        guarded.scopes = documented  # type: ignore[attr-defined] # what the documentation says
         return cast(View, guarded)
 
     return decorator
 
 
 def public(view: View) -> View:
-    """Declare that a view needs no role."""
+    """Declare that a view needs neither a role nor a scope."""
     view.access = ()  # type: ignore[attr-defined] # what the Blueprint looks for
+    view.scopes = ()  # type: ignore[attr-defined] # what the documentation says
     return view
 
 
@@ -60,8 +81,16 @@ def identify() -> Caller:
     scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "bearer":
         raise Unauthorized
-    caller = callers.get(tokens.check(token.strip(" ")))
+    token = token.strip(" ")
+    caller = _by_key(token) if is_key(token) else callers.get(tokens.check(token))
     environ[CALLER] = caller
+    return caller
+
+
+def _by_key(secret: str) -> Caller:
+    caller = callers.get_by_key(secret)
+    if caller.key and caller.key.networks and not caller.key.allows_address(remote_address()):
+        raise AddressNotAllowed(remote_address())
     return caller
 
 
@@ -74,5 +103,5 @@ def caller() -> Caller:
 def check_every_view(app: Flask) -> None:
     """Refuse an application with a view that has neither a role nor is declared public."""
     for endpoint, view in app.view_functions.items():
-        if not hasattr(view, "access"):
+        if not hasattr(view, "access") or not hasattr(view, "scopes"):
             raise UnguardedView(f"The view '{endpoint}' has no role decorator.")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from functools import partial
 
 import click
@@ -12,21 +15,36 @@ from flask.cli import AppGroup, with_appcontext
 
 from app.auth.roles import Role, granted, revoked, roles_of
 from app.auth.tokens import AccessTokens
+from app.changes import Intent
 from app.cli.intents import intent, move_entries, reason_option, system_user
 from app.errors import Invalid
 from app.http.context import current
-from app.keys import Lookup
-from app.oauth.store import RefreshTokens
+from app.keys import Lookup, parse_guid
+from app.oauth.store import RefreshTokens, SignIn
+from app.privacy.domain import ERASE, ErasureUnderWay
+from app.privacy.domain import served as served_erasure
+from app.privacy.erasing import erase
+from app.privacy.personal_data import PersonalData
+from app.privacy.store import Erasures
+from app.progress import progress
 from app.storage.client import Storage
+from app.transfer.files import open_output
+from app.types import Document
 from app.users.domain import require_email, require_username
 from app.users.passwords import Passwords
 from app.users.store import Users
 
 log = logging.getLogger("quartermaster")
 
+SIGN_IN_PAGE = 100
+WORDS = {"Players": "players", "Bags": "bags", "SignIns": "sign-ins", "Keys": "keys"}
+
 users = current(Users)
 passwords = current(Passwords)
+refresh_tokens = current(RefreshTokens)
 storage = current(Storage)
+personal_data = current(PersonalData)
+erasures = current(Erasures)
 
 user = AppGroup("user", help="Manage accounts.")
 api = AppGroup("api", help="Manage who may do what through the API.")
@@ -55,6 +73,93 @@ def create_user(name: str, email: str, password_stdin: bool, reason: str | None)
     audit_log("created the user %s (%s)", account["Name"], account["_id"])
     click.echo(f"Created the user {account['Name']} ({account['_id']}).")
     move_entries(storage)
+
+
+@user.command("sign-ins")
+@name_argument
+def list_sign_ins(name: str) -> None:
+    """Print the sign-ins of a user that are in use: id, begin, end, through what."""
+    for sign_in in sign_ins_of(users.get(Lookup.parse(name), "PasswordVersion")):
+        via = f"console, {sign_in.browser}" if sign_in.is_session else "api"
+        click.echo(f"{sign_in.chain}  {shown(sign_in.at)}  ends {shown(sign_in.expires_at)}  {via}")
+
+
+@user.command("end-sign-in")
+@name_argument
+@click.argument("sign_in", metavar="SIGN-IN")
+def end_sign_in(name: str, sign_in: str) -> None:
+    """End one sign-in of a user: its tokens, or its session at the console, no longer work."""
+    chain = parse_guid(sign_in)
+    if chain is None:
+        raise Invalid("SIGN-IN must be a guid: quartermaster user sign-ins lists them.")
+    account = users.get(Lookup.parse(name), "Name", "PasswordVersion")
+    refresh_tokens.end_sign_in(account, chain)
+    audit_log("ended a sign-in of %s", account["Name"])
+    click.echo(f"Ended the sign-in {chain} of {account['Name']}.")
+
+
+@user.command("export")
+@name_argument
+@click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
+def export_user(name: str, path: str) -> None:
+    """Write all that is stored about a user to FILE, as one JSON document.
+
+    The file is readable by its owner alone; - is standard output.
+    """
+    with open_output(path, is_secret=True) as file:
+        for piece in personal_data.write(Lookup.parse(name)):
+            file.write(piece)
+    audit_log("exported the personal data of %s", name)
+
+
+@user.command("erase")
+@name_argument
+@click.option("--confirm", help="The username once more; it is asked for where this is left out.")
+@reason_option
+def erase_user(name: str, confirm: str | None, reason: str | None) -> None:
+    """Erase a user for good: account, characters, bags, tokens and keys.
+
+    History stays with ids and without names. Killed in the middle, it is finished by the next try,
+    by the running service, or by db check --repair.
+    """
+    key = Lookup.parse(name)
+    if erasures.find(key.id, key.text) is None:
+        users.get(key, "_id")  # or say at once that there is nobody
+    typed = confirm or click.prompt(f"Type the username of {name} to erase it for good")
+    with progress("Erasing", 0) as advance:
+        record = erase_patiently(key, typed, intent(ERASE, reason), advance)
+    told = served_erasure(record)
+    # By its id: the name is to be found nowhere from now on.
+    audit_log("erased the user %s", told["Id"])
+    gone = ", ".join(f"{count} {WORDS[what]}" for what, count in told["Gone"].items())
+    click.echo(f"Erased the user {told['Id']}: {gone}.")
+    for stayed in told["Stayed"]:
+        click.echo(f"Stayed: {stayed['Count']} of {stayed['What']}. {stayed['Why']}")
+
+
+def erase_patiently(
+    key: Lookup, confirm: str, meant: Intent, advance: Callable[[int], None]
+) -> Document:
+    """Erase a person, and wait until no worker takes the person for a caller any more."""
+    while True:
+        try:
+            return erase(key, confirm, meant, advance)
+        except ErasureUnderWay as error:
+            # It may be finished by a worker of the service meanwhile.
+            time.sleep(error.retry_after)
+
+
+def sign_ins_of(account: Document) -> Iterator[SignIn]:
+    """Yield all sign-ins of an account, page by page."""
+    after: bytes | None = b""
+    while after is not None:
+        page = refresh_tokens.list_sign_ins(account, SIGN_IN_PAGE, after)
+        yield from page.values
+        after = page.next
+
+
+def shown(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 @api.command("grant")

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import click
 from flask import current_app
 from flask.cli import AppGroup
 
+from app.changes import Intent
 from app.cli.intents import intent, reason_option
 from app.database import COLLECTIONS, SUBJECTS
+from app.errors import NotFound
 from app.http.context import current
 from app.integrity.report import Report
 from app.integrity.rules import Limits
 from app.integrity.scan import CHECKS, Scan
 from app.items.store import Catalogue
+from app.players.store import Players
+from app.privacy.domain import ERASE, ErasureUnderWay
+from app.privacy.store import Erasures
 from app.progress import progress
 from app.storage.client import Storage
 from app.storage.schema import migrations
@@ -24,6 +31,11 @@ from app.storage.schema.collections import (
 
 storage = current(Storage)
 catalogue = current(Catalogue)
+erasures = current(Erasures)
+players = current(Players)
+
+# A younger mark is that of a request that is about to move the player.
+UNDER_WAY = timedelta(minutes=1)
 
 db = AppGroup("db", help="Prepare and check the database.")
 
@@ -75,11 +87,44 @@ def check_database(ctx: click.Context, repair: bool, reason: str | None) -> None
             for count, findings in scan.run(name):
                 report.add_findings(name, count, findings)
                 advance(count)
+    if version == migrations.CURRENT:
+        _check_deletions(report, repair)
+        _check_erasures(report, repair, intent(ERASE, reason))
     if repair:
         for kind in SUBJECTS.values():
             storage.journals.move_all(kind, storage.clock.now())
     click.echo(report.summary(f"The database '{storage.db.name}' ({_version(version)})"))
     ctx.exit(1 if report.unrepaired else 0)
+
+
+def _check_deletions(report: Report, repair: bool) -> None:
+    """Report players that are marked as deleted and still there, and with --repair move them."""
+    for id_ in players.unfinished_deletions(storage.clock.now() - UNDER_WAY):
+        if repair:
+            players.finish_deletion(id_)
+        report.add_returned("deletion of", id_, repair)
+
+
+def _erase_again(user_id: str, meant: Intent) -> None:
+    try:
+        erasures.begin(user_id, meant)
+    except NotFound:
+        erasures.reopen(user_id)
+    erasures.finish(user_id)
+
+
+def _check_erasures(report: Report, repair: bool, meant: Intent) -> None:
+    """Report who was erased and is back, and with --repair erase them once more."""
+    faults = [*(("erasures", id_) for id_ in erasures.unfinished()), *erasures.returned()]
+    failed = set()
+    for owner in {erasures.owner_of(id_) or id_ for _, id_ in faults} if repair else ():
+        try:
+            _erase_again(owner, meant)
+        except ErasureUnderWay:
+            failed.add(owner)
+    for name, id_ in dict.fromkeys(faults):
+        owner = erasures.owner_of(id_) or id_
+        report.add_returned(name, id_, repair and owner not in failed)
 
 
 def _limits() -> Limits:

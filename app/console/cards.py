@@ -43,6 +43,28 @@ def user_card(user: Mapping[str, Any]) -> Document:
     return {**user, **shown}
 
 
+def key_card(record: Mapping[str, Any], names: Mapping[str, str], now: datetime) -> Document:
+    """Return what pages show of a key; names are those of items, by id."""
+    budget = record["Budget"] or {}
+    items = budget.get("Items")
+    shown = {
+        "HasEnded": record["ExpiresAt"] <= now,
+        "Addresses": _texts(record["Addresses"]),
+        "Budget": {
+            "LargestQuantity": whole(budget.get("LargestQuantity")),
+            "ItemsPerDay": whole(budget.get("ItemsPerDay")),
+            "Items": [names.get(id_) or id_ for id_ in _texts(items)],
+        },
+        "HasAddresses": record["Addresses"] is not None,
+        "HasBudget": record["Budget"] is not None,
+    }
+    return {**record, **shown}
+
+
+def _texts(value: Any) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+
+
 def _reset(value: Any) -> Document | None:
     """Return a mailed code, if it is one."""
     has_code = isinstance(value, dict) and isinstance(value.get("Code"), str)

@@ -35,6 +35,11 @@ def api_path(*parts: str) -> str:
     return "/api/v1/" + "/".join(quote(part, safe=":") for part in parts)
 
 
+def as_number(text: str) -> int | str:
+    """Return the number that was typed; what is none as it is, for the API to refuse."""
+    return int(text) if text.isascii() and text.isdecimal() else text
+
+
 def quoted(text: str) -> str:
     """Return a text as one word of a POSIX shell."""
     return "'" + text.replace("'", "'\\''") + "'"

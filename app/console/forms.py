@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from flask import request
 from werkzeug.exceptions import UnsupportedMediaType
 
+from app.api_keys.domain import KeyNameTaken
 from app.errors import (
     Conflict,
     EmailTaken,
@@ -30,6 +31,7 @@ from app.http.parser import FORM, load, read_form, respelled
 from app.items.domain import NoRoom, NotEnoughItems
 from app.keys import SEARCH_LENGTH, name_key, parse_guid
 from app.objects.store import Objects
+from app.players.domain import PlayerNameTaken
 from app.server_variables.domain import OtherType
 from app.spells.domain import NoSpellSlot, SpellKnown
 from app.types import Document
@@ -50,6 +52,8 @@ FIELDS: dict[type, str] = {
     NoSpellSlot: "spellid",
     EmailTaken: "new",
     OtherType: "value",
+    KeyNameTaken: "Name",
+    PlayerNameTaken: "Name",
 }
 SENT_BEFORE = (
     "This form was sent before, with other values, and that was carried out. If you mean a further "
@@ -66,6 +70,15 @@ LABELS = {
     "Text": "The note",
     "new": "What is new",
     "again": "What is typed again",
+    "Name": "The name",
+    "Scopes": "The list of scopes",
+    "Days": "The number of days",
+    "OverlapHours": "The number of hours",
+    "Addresses": "The list of addresses",
+    "LargestQuantity": "The quantity at once",
+    "ItemsPerDay": "The number of items a day",
+    "Items": "The list of items",
+    "Confirm": "The name that is typed to confirm",
 }
 _FIELD = re.compile(r"[Tt]he field '(\w+)'")
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -85,9 +98,12 @@ class Choice(NamedTuple):
 class Ambiguous(Invalid):
     """A name that no object or several objects of the catalogue have."""
 
-    def __init__(self, field: str, fault: str, choices: list[Choice]) -> None:
+    def __init__(
+        self, field: str, fault: str, choices: list[Choice], is_shared: bool = False
+    ) -> None:
         super().__init__(fault, {field: [fault]})
         self.choices = choices
+        self.is_shared = is_shared
 
 
 def posted() -> dict[str, str]:
@@ -231,7 +247,8 @@ def resolve(field: str, type_: str, typed_text: str) -> str:
         return next(iter(named))
     if named:
         choices = [Choice(id_, f"{name} ({id_[:8]}…)") for id_, name in named.items()]
-        raise Ambiguous(field, f"There are several of that name: choose one {type_}.", choices)
+        fault = f"There are several of that name: choose one {type_}."
+        raise Ambiguous(field, fault, choices, is_shared=True)
     choices = [Choice(*found) for found in suggestions(type_, text).items()]
     if choices:
         raise Ambiguous(field, "Nothing has exactly that name: did you mean one of these?", choices)

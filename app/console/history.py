@@ -20,7 +20,7 @@ from app.http.errors import status_of
 from app.http.parser import load
 from app.types import Document
 
-FILTERS = ("player", "user", "by", "operation", "item", "reason", "from", "to")
+FILTERS = ("player", "user", "by", "key", "operation", "item", "reason", "from", "to")
 
 cursors = current(Cursors)
 history = current(History)

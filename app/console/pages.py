@@ -63,9 +63,14 @@ NOWHERE = "console.nowhere"
 # For how long a page tells what a form has done.
 NEWS = timedelta(minutes=10)
 NOTHING = "Nothing had to be changed."
-NEWS_WITHOUT_ENTRY = {"nothing": NOTHING, "ended": "The sign-in has ended."}
+NEWS_WITHOUT_ENTRY = {
+    "nothing": NOTHING,
+    "ended": "The sign-in has ended.",
+    "revoked": "The key was revoked.",
+}
 # Of what changes then, history tells nothing.
 UNTOLD = ("revoke-tokens",)
+UNTOLD_VALUE = "not kept"
 DEFAULT_COLOURS = {"production": "red"}
 
 blp = Blueprint("console", __name__, url_prefix=PREFIX)
@@ -181,9 +186,9 @@ def here() -> str:
 
 
 def page_of_form() -> str:
-    """Return the path of the page that a form is on: the nearest one above the form's own."""
+    """Return the path of the page that a form is on: its own, or the nearest one above it."""
     adapter = current_app.url_map.bind("")
-    path = request.path.rpartition("/")[0]
+    path = request.path
     while path != PREFIX and adapter.match(path, "GET")[0] == NOWHERE:
         path = path.rpartition("/")[0]
     return path
@@ -294,6 +299,9 @@ def with_names(entries: Any) -> list[Document]:
 
 
 def _with_texts(change: Document, names: words.Names) -> Document:
+    if change["Before"] is None and change["After"] is None:
+        # History keeps neither value of a secret, of a note and of a key.
+        return {"Path": change["Path"], "Before": UNTOLD_VALUE, "After": UNTOLD_VALUE}
     texts = {name: words.held(change[name], names) for name in ("Before", "After")}
     return {"Path": change["Path"], **texts}
 

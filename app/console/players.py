@@ -20,11 +20,20 @@ from app.console.forms import (
     form_status,
     require_unchanged,
 )
+from app.console.gone import gone_player_page
 from app.console.lists import list_window
-from app.console.pages import PAGE_SIZE, blp, changes_part, done, path_to, render, required
+from app.console.pages import (
+    PAGE_SIZE,
+    blp,
+    changes_part,
+    done,
+    path_to,
+    render,
+    required,
+)
 from app.console.recent import remember
 from app.console.schemas import VariableChoice
-from app.errors import QuartermasterError
+from app.errors import NotFound, QuartermasterError
 from app.history.access import page as history_page
 from app.http.api import Schema
 from app.http.context import current
@@ -192,7 +201,10 @@ def carried_out(key: Lookup, tab: str, form: Form, act: Callable[[], Any]) -> Re
 def player_page(
     key: Lookup, tab: str, form: Form | None = None, preview: Document | None = None
 ) -> Response:
-    player = player_card(players.get(key))
+    try:
+        player = player_card(players.get(key))
+    except NotFound as error:
+        return gone_player_page(key, tab, form, error)
     id_ = player["Id"]
     size, after = LAST_CHANGES, ""
     if tab == "history":
@@ -241,7 +253,11 @@ def items_content(key: Lookup, form: Form | None, preview: Document | None) -> d
         "steps": slots.steps(preview) if preview else [],
         "chosen": names.get(chosen or "", chosen or ""),
         "unknown": bool(chosen) and chosen not in names,
-        "curls": {name: item_curl(key, name, form) for name in ("give", "take")},
+        "curls": {
+            **{name: item_curl(key, name, form) for name in ("give", "take")},
+            "rename": rename_curl(key, form),
+            "delete": delete_curl(key, form),
+        },
     }
 
 
@@ -263,11 +279,24 @@ def item_curl(key: Lookup, name: str, form: Form | None) -> str:
     return change_curl(posted, body, "players", str(key), "items", name)
 
 
-def change_curl(form: Form | None, body: dict[str, Any], *path: str) -> str:
+def rename_curl(key: Lookup, form: Form | None) -> str:
+    posted = form if form and form.name == "rename" else None
+    body = {"Name": posted.value("Name") if posted else ""}
+    return change_curl(posted, body, "players", str(key), "name")
+
+
+def delete_curl(key: Lookup, form: Form | None) -> str:
+    posted = form if form and form.name == "delete" else None
+    return change_curl(posted, None, "players", str(key), method="DELETE")
+
+
+def change_curl(
+    form: Form | None, body: dict[str, Any] | None, *path: str, method: str = "POST"
+) -> str:
     base = request.host_url.rstrip("/")
     key = form.key if form else "A-NEW-KEY"
     reason = form.value("reason") if form else ""
-    return curl(base, "POST", api_path(*path), body, key, reason)
+    return curl(base, method, api_path(*path), body, key, reason)
 
 
 def spells_content(key: Lookup, form: Form | None, _: Any) -> dict[str, Any]:

@@ -10,12 +10,25 @@ from urllib.parse import quote
 from flask import Flask, Response, request
 
 from app.auth import guard
-from app.console import catalogue, files, health, history, home, pages, players, sign_in, users
+from app.console import (
+    catalogue,
+    files,
+    health,
+    history,
+    home,
+    keys,
+    pages,
+    players,
+    privacy,
+    renaming,
+    sign_in,
+    users,
+)
 from app.console.session import SAFE_METHODS
 from app.errors import NotFound
 
 # Importing a module registers its pages.
-PAGES = (sign_in, home, players, users, history, catalogue, health)
+PAGES = (sign_in, home, players, renaming, users, keys, privacy, history, catalogue, health)
 
 
 def register(app: Flask) -> None:

@@ -6,10 +6,13 @@ from typing import Any
 
 from marshmallow import EXCLUDE, ValidationError, validates, validates_schema
 
+from app.api_keys.schemas import LARGEST_BUDGET, LONGEST_OVERLAP_HOURS, OVERLAP_HOURS
 from app.http.api import Schema
-from app.http.fields import Guid, Text
+from app.http.fields import Guid, Integer, Text
 
 SHORTEST_PASSWORD = 8
+KEY_DAYS = 90
+LONGEST_KEY_DAYS = 3650
 
 
 class VariableChoice(Schema):
@@ -39,3 +42,28 @@ class NewPassword(Schema):
     def is_the_same_twice(self, data: dict[str, Any], **_: Any) -> None:
         if data["new"] != data["again"]:
             raise ValidationError("Is not the same as the first.", "again")
+
+
+class KeyEnd(Schema):
+    """After how many days a key ends."""
+
+    class Meta:
+        unknown = EXCLUDE
+
+    Days = Integer(1, LONGEST_KEY_DAYS, load_default=KEY_DAYS)
+
+
+class NewKey(KeyEnd):
+    """What a key is made with, where a form differs from the API: days, and lists as texts."""
+
+    Name = Text(required=True)
+    Addresses = Text(load_default="")
+    LargestQuantity = Integer(1, LARGEST_BUDGET, load_default=None)
+    ItemsPerDay = Integer(1, LARGEST_BUDGET, load_default=None)
+    Items = Text(load_default="")
+
+
+class Rotation(KeyEnd):
+    """How a key gets another text."""
+
+    OverlapHours = Integer(0, LONGEST_OVERLAP_HOURS, load_default=OVERLAP_HOURS)

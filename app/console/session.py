@@ -18,6 +18,7 @@ from app.errors import Forbidden, RoleMissing, Unauthorized
 from app.http.context import current, current_environ
 from app.http.tracing import CALLER
 from app.oauth.store import RefreshTokens, Session
+from app.scopes import KeyAccess
 from app.types import Document
 
 # A browser sends a cookie of this kind back by TLS alone, and lets no other host set it.
@@ -63,7 +64,8 @@ def identify() -> Caller:
     return caller
 
 
-required = partial(guard.required, identified_by=identify)
+# Keys are for programs: a page asks for the cookie of a session.
+required = partial(guard.required, KeyAccess.NONE, identified_by=identify)
 
 
 def current_session() -> Session | None:

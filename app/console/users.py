@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from flask import Response, current_app, request
@@ -12,13 +13,14 @@ from app.auth import guard
 from app.auth.roles import Role, roles_of
 from app.changes import Applied
 from app.console.cards import player_card, user_card
-from app.console.curl import api_path, curl
+from app.console.curl import api_path, as_number, curl
 from app.console.forms import (
     Form,
     attempt,
     form_status,
     require_unchanged,
 )
+from app.console.gone import gone_user_page
 from app.console.lists import list_window
 from app.console.pages import (
     PAGE_SIZE,
@@ -32,7 +34,7 @@ from app.console.pages import (
 )
 from app.console.recent import remember
 from app.console.schemas import NewPassword
-from app.errors import Invalid
+from app.errors import Invalid, NotFound
 from app.history.access import page as history_page
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -48,6 +50,7 @@ from app.notes.writing import write_note
 from app.oauth.sign_ins import end_all, end_sign_in, list_sign_ins
 from app.penalties import BAN, MUTE
 from app.players.store import Players
+from app.privacy.domain import ERASED_AT
 from app.types import Document
 from app.users import accounts
 from app.users.domain import POWER_FLAGS, require_email, valid_code
@@ -55,8 +58,8 @@ from app.users.schemas import ManageEmailArgs
 from app.users.store import RECORD, Users
 
 SORTS = {"name": ("name", True), "email": ("email", True)}
-TABS = ("account", "history", "notes", "sign-ins")
-READS = (*RECORD, *moderation.READS, "CreationDate", "Notes")
+TABS = ("account", "history", "notes", "keys", "sign-ins")
+READS = (*RECORD, *moderation.READS, "CreationDate", "Notes", ERASED_AT)
 PENALTIES = {"ban": BAN, "mute": MUTE}
 SIGN_INS = 25
 LAST_CHANGES = 6
@@ -66,6 +69,9 @@ SETS = ("ban", "unban", "mute", "unmute", "email", "password")
 cursors = current(Cursors)
 players = current(Players)
 users = current(Users)
+
+# What a tab shows of an account besides what all of them do.
+Content = Callable[[Document], dict[str, Any]]
 
 query = required(Role.USERS_QUERY)
 manage = required(Role.USERS_QUERY, Role.USERS_MANAGE)
@@ -223,9 +229,16 @@ def unless_changed(key: Lookup, form: Form, act: Callable[[], Any]) -> Any:
     return act()
 
 
-def user_page(key: Lookup, tab: str, form: Form | None = None) -> Response:
-    user = user_card(users.get(key, *READS))
+def user_page(
+    key: Lookup, tab: str, form: Form | None = None, content: Content | None = None
+) -> Response:
+    try:
+        user = user_card(users.get(key, *READS))
+    except NotFound as error:
+        return gone_user_page(key.id, tab, form, error)
     id_ = user["_id"]
+    if isinstance(user.get(ERASED_AT), datetime):
+        return gone_user_page(id_, tab, form, NotFound("user", key))
     size, after = LAST_CHANGES, ""
     if tab == "history":
         size, after = PAGE_SIZE, request.args.get("after", "")
@@ -248,7 +261,7 @@ def user_page(key: Lookup, tab: str, form: Form | None = None) -> Response:
         curl_for=lambda *args: account_curl(id_, form, *args),
         penalty_body=lambda name: penalty_body(form if form and form.name == name else None),
         **changes_part("user", id_, size, form, after),
-        **content_of(tab, user),
+        **(content(user) if content else content_of(tab, user)),
     )
     remember(response, "users", id_)
     return response
@@ -270,8 +283,7 @@ def penalty_body(form: Form | None) -> Document:
     """Return the body of a ban or a mute, as far as it was typed."""
     if form is None:
         return {"duration": "DAYS", "reason": "..."}
-    days = form.value("duration")
-    duration = int(days) if days.isascii() and days.isdecimal() else days
+    duration = as_number(form.value("duration"))
     address = {"ip": True} if form.is_checked("ip") else {}
     return {"duration": duration, "reason": form.value("reason"), **address}
 

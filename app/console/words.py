@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from app.types import Document, whole
@@ -24,7 +25,10 @@ PHRASES = {
     "revoke-tokens": "Signed out everywhere",
     "unban": "Unbanned",
     "unmute": "Unmuted",
+    "rotate-key": "Key rotated",
+    "revoke-key": "Key revoked",
     "note": "Note written",
+    "erase": "Account erased",
     "import": "Imported",
     "repair": "Repaired",
 }
@@ -72,13 +76,20 @@ def lines(entry: Document, names: Names) -> list[Line]:
         return [Line(f"{operation.capitalize()[:-1]}{_ED[operation]} for {_days(arguments)}")]
     if operation in ("grant-role", "revoke-role"):
         verb = "granted" if operation == "grant-role" else "revoked"
-        return [Line(f"Role {arguments.get('Role')} {verb}")]
+        return [Line(_joined("Role", arguments.get("Role"), verb))]
+    if operation == "create-key":
+        return [Line(_joined("Key", arguments.get("Name"), "made"))]
     if operation in PHRASES:
         return [Line(PHRASES[operation])]
     return _told(entry["Changes"], names) or [Line(f"{operation.capitalize()}: nothing changed")]
 
 
 _ED = {"ban": "nned", "mute": "ed"}
+
+
+def _joined(*parts: Any) -> str:
+    """Return some words; of somebody who was erased, history has no names."""
+    return " ".join(str(part) for part in parts if part is not None)
 
 
 def _days(arguments: Document) -> str:
@@ -106,6 +117,12 @@ def _told(changes: Iterable[Document], names: Names) -> list[Line]:
             others.append(Line(f"{name}: {shown(before)} {ARROW} {shown(after)}"))
         elif root == "Notes":
             others.append(Line("Note hidden or shown again"))
+        elif root == "DeletedAt":
+            others.append(Line("Deleted" if after else "Brought back"))
+        elif root == "Name":
+            is_told = before is not None or after is not None
+            names_told = f": {shown(before)} {ARROW} {shown(after)}" if is_told else ""
+            others.append(Line(f"Renamed{names_told}"))
         else:
             others.append(Line(f"{change['Path']}: {shown(before)} {ARROW} {shown(after)}"))
     return [Line(name_of(id_, names), count) for id_, count in items.items()] + others
@@ -129,6 +146,8 @@ def shown(value: Any) -> str:
 
 def whole_text(value: Any) -> str:
     """Return a value of a document as text; what is no text as JSON, if it can be."""
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S} UTC"
     return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
 
 
@@ -154,6 +173,8 @@ def notice(entry: Document, names: Names) -> str:
         "teach": f"Taught {whom} {spell}.",
         "forget": f"{whom} has forgotten {spell}.",
         "note": f"Wrote a note on {whom}.",
+        "rename": f"{whom} is called {arguments.get('Name')} now.",
+        "delete-player": f"Deleted {whom}.",
         "undo": f"Undid a change of {whom}: {told}.",
         "mail-reset-code": f"Mailed {whom} a code to reset the password.",
     }

@@ -12,6 +12,7 @@ from app.http.api import Blueprint
 from app.http.context import current
 from app.http.json import json_response
 from app.players.store import Players
+from app.scopes import KeyAccess
 
 ABOUT = "The game: its name, its state and its settings."
 # The master process imports this before it forks, so it is the same in all of its workers.
@@ -23,7 +24,7 @@ players = current(Players)
 
 
 @blp.route("")
-@guard.required()
+@guard.required(KeyAccess.ANY)
 @blp.documents_response(200, InfoSchema)
 def get_info() -> Response:
     """Get the game's name and port
@@ -35,7 +36,7 @@ def get_info() -> Response:
 
 
 @blp.route("/authorized")
-@guard.required()
+@guard.required(KeyAccess.ANY)
 @blp.documents_response(200, AuthorizedSchema)
 def get_authorized() -> Response:
     """Ask whether the token is accepted
@@ -46,7 +47,7 @@ def get_authorized() -> Response:
 
 
 @blp.route("/stats")
-@guard.required()
+@guard.required(KeyAccess.ANY)
 @blp.documents_response(200, StatsSchema)
 def get_stats() -> Response:
     """Get the state of the game
@@ -61,7 +62,7 @@ def get_stats() -> Response:
 
 
 @blp.route("/config")
-@guard.required()
+@guard.required(KeyAccess.ANY)
 @blp.documents_response(200, GameConfigSchema)
 def get_config() -> Response:
     """Get the settings of the game

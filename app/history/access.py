@@ -7,16 +7,19 @@ from functools import partial
 
 from app.auth import guard
 from app.auth.roles import Role
+from app.auth.spending import refuse_budgets, spend
 from app.changes import Applied
-from app.history.domain import filters_of, is_of_user
+from app.history.domain import filters_of, is_of_user, undone_by
 from app.history.store import EntryPage, History
 from app.history.undo import Inverses
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import keyed_intent, previewed_intent
+from app.items.undo import quantities
 from app.keys import Lookup
 from app.objects.store import Objects
 from app.players.store import Players
+from app.scopes import Scope
 from app.server_variables.domain import TYPE
 from app.types import Document
 from app.users.store import Users
@@ -36,19 +39,19 @@ def visible_entry(entry_id: str) -> Document:
     """Return an entry that the caller may see."""
     if is_of_user(entry_id):
         # Before it is looked for: whether it exists is not told either.
-        guard.caller().require(Role.USERS_QUERY)
+        _require_users()
     return history.get(entry_id)
 
 
 def search(args: Document, size: int) -> EntryPage:
     """Return a page of all entries that the caller may see, or of those of a player or a user."""
     if "user" in args:
-        guard.caller().require(Role.USERS_QUERY)
+        _require_users()
         # No entry is about a player and a user.
         return page(args, size, () if "player" in args else ("user",), _user_id(args["user"]))
     if "player" in args:
         return page(args, size, ("player",), _player_id(args["player"]))
-    sees_users = Role.USERS_QUERY in guard.caller().roles
+    sees_users = guard.caller().may(Role.USERS_QUERY, Scope.USERS_READ)
     return page(args, size, (*WITHOUT_USERS, "user") if sees_users else WITHOUT_USERS)
 
 
@@ -61,17 +64,33 @@ def page(
 
 def preview_undo(entry: Document) -> Document:
     """Return the entry that undoing a change would have, or raise why it cannot be undone."""
+    meant = previewed_intent("undo", entry, Id=entry["_id"])
+    if undone_by(entry) == "deletion":
+        history.require_not_undone(entry["_id"])
+        preview, _ = _ways_to_move(entry)
+        return preview(meant)
     inverse = inverses.of(entry)
     preview, _ = _ways_to(entry["Subject"])
     history.require_not_undone(entry["_id"])
-    return preview(*inverse, previewed_intent("undo", entry, Id=entry["_id"]))
+    return preview(*inverse, meant)
 
 
 def undo(entry: Document) -> Applied:
     """Undo a change."""
+    meant = keyed_intent("undo", {"Id": entry["_id"]}, entry)
+    if undone_by(entry) == "deletion":
+        refuse_budgets("deleting a player, and bringing one back,")
+        _, move = _ways_to_move(entry)
+        return move(meant)
     inverse = inverses.of(entry)
     _, change = _ways_to(entry["Subject"])
-    return change(*inverse, keyed_intent("undo", {"Id": entry["_id"]}, entry))
+    if undone_by(entry) != "items":
+        return change(*inverse, meant)
+    return spend(
+        quantities(entry["Changes"]),
+        partial(change, *inverse, meant),
+        partial(players.find_earlier, Lookup.parse(entry["Subject"]["Id"]), meant),
+    )
 
 
 def _ways_to(subject: Document) -> tuple[Callable[..., Document], Callable[..., Applied]]:
@@ -84,10 +103,25 @@ def _ways_to(subject: Document) -> tuple[Callable[..., Document], Callable[..., 
     return partial(store.preview, key), partial(store.change, key)
 
 
+def _ways_to_move(entry: Document) -> tuple[Callable[..., Document], Callable[..., Applied]]:
+    """Return what previews and what makes the undo of a deletion, or of the undo of one."""
+    id_ = entry["Subject"]["Id"]
+    if entry["Changes"][0]["After"] is not None:
+        return partial(players.preview_restore, id_), partial(players.restore, id_)
+    key = Lookup.parse(id_)
+    return partial(players.preview_delete, key), partial(players.delete, key)
+
+
+def _require_users() -> None:
+    caller = guard.caller()
+    caller.require(Role.USERS_QUERY)
+    caller.require_scope(Scope.USERS_READ)
+
+
 def _player_id(text: str) -> str:
     """Return the id of a player; an id needs no player, whose history may outlive it."""
     key = Lookup.parse(text)
-    return key.id or players.get_id(key)
+    return key.id or players.get_id_ever(key)
 
 
 def _user_id(text: str) -> str:

@@ -32,8 +32,11 @@ UNDOABLE = {
     "Variables": "variables",
     "Notes": "notes",
     "Value": "server_variables",
+    "Name": "name",
+    "DeletedAt": "deletion",
 }
 UNDOABLE_OPERATIONS = {"give", "take", "teach", "forget", "set-variable", "note", "undo"}
+UNDOABLE_OPERATIONS |= {"rename", "delete-player"}
 WHY_NOT = {
     "register": "a registration is never undone",
     "change-password": "the former password is not kept",
@@ -41,12 +44,16 @@ WHY_NOT = {
     "change-email": "the former address is not kept",
     "mail-reset-code": "a mail that was sent stays sent",
     "revoke-tokens": "a token that was revoked stays so",
+    "create-key": "revoke the key instead",
+    "rotate-key": "rotate the key again instead",
+    "revoke-key": "the text of the key is not kept",
     "grant-role": "quartermaster api revoke takes a role",
     "revoke-role": "quartermaster api grant gives a role",
     "ban": "unban the user instead",
     "unban": "ban the user again instead",
     "mute": "unmute the user instead",
     "unmute": "mute the user again instead",
+    "erase": "a person who was erased stays so",
     "import": "import the former record instead",
     "repair": "what was repaired was damaged before",
 }

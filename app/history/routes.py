@@ -29,6 +29,7 @@ from app.items.undo import Spent
 from app.keys import Lookup
 from app.openapi.examples import ENTRY, ITEM
 from app.players.store import Players
+from app.scopes import Scope
 from app.users.store import Users
 from app.variables.undo import ChangedSince
 
@@ -45,7 +46,7 @@ users = current(Users)
 
 
 @blp.route("")
-@guard.required()
+@guard.required(Scope.HISTORY_READ)
 @blp.arguments(HistoryArgs(), location="query")
 @blp.documents_response(200, EntryPageSchema)
 @blp.refuses(NotFound("player", Lookup.parse("nobody")))
@@ -59,7 +60,7 @@ def list_history(args: dict[str, Any]) -> Response:
 
 
 @blp.route("/<entry_id>")
-@guard.required()
+@guard.required(Scope.HISTORY_READ)
 @blp.documents_response(200, EntrySchema)
 def get_history_entry(entry_id: str) -> Response:
     """Get one change
@@ -70,7 +71,7 @@ def get_history_entry(entry_id: str) -> Response:
 
 
 @blp.route("/<entry_id>/undo", methods=["POST"])
-@guard.required()
+@guard.required(Scope.HISTORY_UNDO)
 @blp.arguments(UndoArgs(), required=False)
 @blp.documents_response(200, UndoSchema)
 @blp.refuses(
@@ -84,7 +85,8 @@ def undo_change(args: dict[str, Any], entry_id: str) -> Response:
     """Undo a change
 
     What was given is taken from where it lies now, what was taken is given back, a variable gets
-    its former value if it still has the one that was set, a note is hidden. What cannot be undone
+    its former value if it still has the one that was set, a player gets its former name or is
+    brought back, a note is hidden. What cannot be undone
     without a guess is refused. The answer is the entry of the undo, which can be undone as well.
     With DryRun nothing changes, and the entry, without Id and At, tells what would.
     """
@@ -96,7 +98,7 @@ def undo_change(args: dict[str, Any], entry_id: str) -> Response:
 
 
 @of_players.route("/<player:key>/history")
-@guard.required()
+@guard.required(Scope.HISTORY_READ)
 @of_players.arguments(SubjectHistoryArgs(), location="query")
 @of_players.documents_response(200, EntryPageSchema)
 def list_player_history(args: dict[str, Any], key: Lookup) -> Response:
@@ -104,11 +106,11 @@ def list_player_history(args: dict[str, Any], key: Lookup) -> Response:
 
     The newest first; a change appears at once.
     """
-    return listed(page(args, page_size(args), ("player",), players.get_id(key)))
+    return listed(page(args, page_size(args), ("player",), players.get_id_ever(key)))
 
 
 @of_users.route("/<lookup:key>/history")
-@guard.required(Role.USERS_QUERY)
+@guard.required(Scope.HISTORY_READ, Scope.USERS_READ, Role.USERS_QUERY)
 @of_users.arguments(SubjectHistoryArgs(), location="query")
 @of_users.documents_response(200, EntryPageSchema)
 def list_user_history(args: dict[str, Any], key: Lookup) -> Response:

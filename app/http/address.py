@@ -22,9 +22,14 @@ def register(app: Flask, proxies: int) -> None:
         )
 
 
+def remote_address() -> str:
+    """Return the address of the client, without a port."""
+    return _PORT.sub(r"\1\2", request.remote_addr or "")
+
+
 def client_address() -> str:
     """Return the address, or the IPv6 network, that identifies a client in rate limits."""
-    text = _PORT.sub(r"\1\2", request.remote_addr or "")
+    text = remote_address()
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

@@ -114,7 +114,9 @@ def origin(is_change: bool = True, otherwise: str | None = None) -> Origin:
     """Return who sent this request, through which door, and why."""
     caller = current_environ.get()[CALLER]
     via = "console" if _statement() else "api"
-    return Origin(caller.id, caller.name, via, request_id(), reason(is_change, otherwise))
+    why = reason(is_change, otherwise)
+    key = caller.key.name if caller.key else None
+    return Origin(caller.id, caller.name, via, request_id(), why, key)
 
 
 def reason(is_change: bool = True, otherwise: str | None = None) -> str | None:

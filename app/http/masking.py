@@ -13,7 +13,9 @@ _SECRET = re.compile(
     # A stored password hash.
     r"|\$argon2[\w$=,+/.-]*"
     # An access token, or its beginning: each is base64 of [" and a guid.
-    r"|(?-i:Wy[IJ])[\w-]{20,}[\w.-]*",
+    r"|(?-i:Wy[IJ])[\w-]{20,}[\w.-]*"
+    # A key, or the greater part of one.
+    r"|(?-i:qm_)[0-9A-Za-z]{20,}",
     re.ASCII | re.IGNORECASE,
 )
 

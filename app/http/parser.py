@@ -7,6 +7,7 @@ import functools
 import itertools
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, Literal, NoReturn
 from urllib.parse import parse_qsl
 
@@ -203,11 +204,21 @@ def _explained(schema: Schema, errors: dict[str, Any]) -> dict[str, list[str]]:
     known = list(_named(schema))
     explained = {}
     # Thousands of messages would cost the server more than the sender.
-    for name, messages in itertools.islice(errors.items(), MAX_ERRORS):
-        messages = messages if isinstance(messages, list) else [str(messages)]
+    for name, messages in itertools.islice(_flat(errors), MAX_ERRORS):
         name = name[:MAX_NAME_LENGTH]
         explained[name] = [_unknown(name, known) if m == UNKNOWN else m for m in messages]
     return explained
+
+
+def _flat(errors: dict[Any, Any]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the messages of fields; of one in a nested object or list, by the path to it."""
+    for name, messages in errors.items():
+        if isinstance(messages, list):
+            yield str(name), messages
+        else:
+            for inner, found in _flat(messages):
+                # What marshmallow says of the whole is not a field of it.
+                yield (str(name) if inner == "_schema" else f"{name}.{inner}"), found
 
 
 def _unknown(name: str, known: list[str]) -> str:

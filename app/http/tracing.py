@@ -81,10 +81,16 @@ def end(request: Request, response: Response) -> None:
             "status": status,
             "ms": round(seconds * 1000, 1),
             "address": request.remote_addr,
-            "caller": getattr(environ.get(CALLER), "name", None),
+            "caller": _logged(environ.get(CALLER)),
             **environ.get(_DETAILS, {}),
         }
         log.handle(AccessRecord(details))
+
+
+def _logged(caller: Any) -> str | None:
+    """Return how a log line names a caller; of a key, its name as well."""
+    name: str | None = caller and (caller.logged or caller.name)
+    return name
 
 
 def _masked(path: str) -> str:

@@ -14,6 +14,10 @@ from app.keys import printable
 TOKEN_HASH_DIGITS_SHOWN = 8
 
 
+# What db check says of what somebody has begun.
+UNFINISHED = {"erasures": "is not finished", "deletion of": "was deleted, and is still there"}
+
+
 class Report:
     """Prints findings while the scan runs, and counts them for the summary."""
 
@@ -27,6 +31,18 @@ class Report:
         self.unrepaired += 1
         self._repairable += not self._repair
         _print(f"{name}: {fault} ({'left to you' if self._repair else 'can be repaired'})")
+
+    def add_returned(self, name: str, id_: str, is_repaired: bool) -> None:
+        """Report somebody who was erased and is back, or what is not finished."""
+        what = UNFINISHED.get(name, "was erased, and is back")
+        outcome = "repaired" if is_repaired else "not repaired: it is under way"
+        outcome = outcome if self._repair else "can be repaired"
+        self.unrepaired += not is_repaired
+        self._repaired += is_repaired
+        self._repairable += 1
+        _print(
+            f"{name} {printable(id_)}: {what} ({outcome if self._repair else 'can be repaired'})"
+        )
 
     def add_findings(self, name: str, count: int, findings: list[Finding]) -> None:
         """Report the findings on a batch of count documents."""

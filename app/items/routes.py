@@ -8,6 +8,8 @@ from typing import Any
 from flask import Response, current_app
 
 from app.auth import guard
+from app.auth.spending import OverBudget, spend
+from app.changes import Intent, Rule
 from app.errors import NotFound
 from app.http.api import Blueprint
 from app.http.context import current
@@ -28,6 +30,9 @@ from app.items.store import Bags, Catalogue
 from app.keys import Lookup
 from app.openapi import examples
 from app.players.store import Players
+from app.scopes import Scope
+
+OVER_BUDGET = OverBudget("shop", "it may move 3 of an item at once, not 5", "LargestQuantity")
 
 blp = Blueprint("Items", __name__, url_prefix="/api/v1/players", group="Players")
 
@@ -37,7 +42,7 @@ players = current(Players)
 
 
 @blp.route("/<player:key>/items")
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @blp.documents_response(200, ItemsSchema)
 def get_items(key: Lookup) -> Response:
     """Get a player's inventory and bank
@@ -53,7 +58,7 @@ def get_items(key: Lookup) -> Response:
 
 
 @blp.route("/<player:key>/items/inventory")
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @blp.documents_response(200, SlotSchema(many=True))
 def get_inventory(key: Lookup) -> Response:
     """Get a player's inventory
@@ -65,7 +70,7 @@ def get_inventory(key: Lookup) -> Response:
 
 
 @blp.route("/<player:key>/items/bank")
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @blp.documents_response(200, SlotSchema(many=True))
 def get_bank(key: Lookup) -> Response:
     """Get a player's bank
@@ -77,7 +82,7 @@ def get_bank(key: Lookup) -> Response:
 
 
 @blp.route("/bag/<bag_id>")
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @blp.documents_response(200, BagSchema)
 @blp.refuses(NotFound("bag", examples.TOKEN))
 def get_bag(bag_id: str) -> Response:
@@ -89,10 +94,12 @@ def get_bag(bag_id: str) -> Response:
 
 
 @blp.route("/<player:key>/items/give", methods=["POST"])
-@guard.required()
+@guard.required(Scope.PLAYERS_CHANGE)
 @blp.arguments(GiveItemArgs())
 @blp.documents_response(200, GivenSchema)
-@blp.refuses(NoRoom(examples.ITEM, 5, 2, bank=False), NoRoom(examples.ITEM, 5, 2, bank=True))
+@blp.refuses(
+    NoRoom(examples.ITEM, 5, 2, bank=False), NoRoom(examples.ITEM, 5, 2, bank=True), OVER_BUDGET
+)
 @blp.idempotent
 def give_item(args: dict[str, Any], key: Lookup) -> Response:
     """Give an item to a player
@@ -102,14 +109,16 @@ def give_item(args: dict[str, Any], key: Lookup) -> Response:
     answer counts what the player has of the item then.
     """
     rule = partial(give, **args, limits=catalogue.limits(args["itemid"]))
-    return answer(players.change(key, ("Inventory", "Bank"), rule, keyed_intent("give", args)))
+    return moved(key, ("Inventory", "Bank"), rule, args, keyed_intent("give", args))
 
 
 @blp.route("/<player:key>/items/take", methods=["POST"])
-@guard.required()
+@guard.required(Scope.PLAYERS_CHANGE)
 @blp.arguments(TakeItemArgs())
 @blp.documents_response(200, TakenSchema)
-@blp.refuses(NotEnoughItems(examples.ITEM, 5, 3), BagNotEmpty(examples.BAG_ITEM, examples.BAG))
+@blp.refuses(
+    NotEnoughItems(examples.ITEM, 5, 3), BagNotEmpty(examples.BAG_ITEM, examples.BAG), OVER_BUDGET
+)
 @blp.idempotent
 def take_item(args: dict[str, Any], key: Lookup) -> Response:
     """Take an item from a player's inventory
@@ -119,4 +128,16 @@ def take_item(args: dict[str, Any], key: Lookup) -> Response:
     # Check-then-act: a bag that the game fills between this read and the write is taken anyway.
     # A bag is a document of its own, and only the game fills bags.
     rule = partial(take, **args, is_filled=bags.is_filled)
-    return answer(players.change(key, ("Inventory",), rule, keyed_intent("take", args)))
+    return moved(key, ("Inventory",), rule, args, keyed_intent("take", args))
+
+
+def moved(
+    key: Lookup, reads: tuple[str, ...], rule: Rule, args: dict[str, Any], intent: Intent
+) -> Response:
+    """Answer a change that moves items, within the budget of the caller's key if it has one."""
+    applied = spend(
+        {args["itemid"]: args["quantity"]},
+        partial(players.change, key, reads, rule, intent),
+        partial(players.find_earlier, key, intent),
+    )
+    return answer(applied)

@@ -75,6 +75,15 @@ def undo(
     return Change(slots, None)
 
 
+def quantities(changes: list[Document]) -> dict[str, int]:
+    """Return by item how many of it the changes moved, whichever way."""
+    moved: dict[str, int] = {}
+    for change in changes:
+        for move in _moves(change):
+            moved[move.thing.item] = moved.get(move.thing.item, 0) + abs(move.quantity)
+    return moved
+
+
 def thing_of(held: Mapping[str, Any]) -> Thing:
     """Return what a slot holds. All plain slots of an item are the same; others are by content."""
     content = {name: value for name, value in held.items() if name != "Quantity"}

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.auth import guard
 from app.auth.callers import Callers
+from app.auth.roles import Role
 from app.changes import Applied
 from app.http.context import current
 from app.http.intents import intent, intent_because
@@ -14,6 +15,7 @@ from app.http.masking import masked
 from app.keys import Lookup
 from app.moderation.domain import READS, impose, lift
 from app.penalties import BAN, MUTE, Penalty
+from app.scopes import Scope
 from app.users.store import Users
 
 callers = current(Callers)
@@ -26,6 +28,7 @@ OPERATIONS = {BAN: ("ban", "unban"), MUTE: ("mute", "unmute")}
 def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applied:
     """Impose a penalty on an account."""
     caller = guard.caller()
+    manages = caller.may(Role.USERS_MANAGE, Scope.USERS_MANAGE)
     # What is kept for long and shown to many must hold no token.
     why = masked(args["reason"].strip()) or None
     by = masked(args["moderator"].strip()) or caller.name
@@ -36,7 +39,7 @@ def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applie
         reason=why,
         by=by,
         by_address=args["ip"],
-        roles=caller.roles,
+        roles=caller.roles if manages else caller.roles - {Role.USERS_MANAGE},
         now=users.now(),
     )
     told = {"Duration": args["duration"], "Moderator": by, "Ip": args["ip"]}

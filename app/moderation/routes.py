@@ -19,6 +19,7 @@ from app.moderation.schemas import ModerationSchema, PenaltyArgs
 from app.openapi.examples import PLAYER, USER
 from app.penalties import BAN, MUTE, Penalty
 from app.players.store import Players
+from app.scopes import Scope
 from app.users.schemas import MessageSchema
 from app.users.store import Users
 
@@ -28,14 +29,14 @@ of_players = Blueprint("PlayerModeration", __name__, url_prefix="/api/v1/players
 players = current(Players)
 users = current(Users)
 
-query = guard.required(Role.USERS_QUERY)
+query = guard.required(Scope.USERS_CHANGE, Role.USERS_QUERY)
 higher = RoleMissing(Role.USERS_MANAGE.value)
 
 WORDS = {BAN: "banned", MUTE: "muted"}
 
 
 @of_users.route("/<lookup:key>/moderation")
-@query
+@guard.required(Scope.USERS_READ, Role.USERS_QUERY)
 @of_users.documents_response(200, ModerationSchema)
 def get_moderation(key: Lookup) -> Response:
     """Get whether a user is banned or muted
@@ -100,7 +101,7 @@ def unmute_user(key: Lookup) -> Response:
 
 
 @of_players.route("/<player:key>/admin/ban", methods=["POST"])
-@guard.required()
+@guard.required(Scope.USERS_CHANGE)
 @of_players.arguments(PenaltyArgs())
 @of_players.documents_response(
     200, MessageSchema, example={"Message": f"{PLAYER} has been banned!"}
@@ -117,7 +118,7 @@ def ban_player(args: dict[str, Any], key: Lookup) -> Response:
 
 
 @of_players.route("/<player:key>/admin/unban", methods=["POST"])
-@guard.required()
+@guard.required(Scope.USERS_CHANGE)
 @of_players.documents_response(
     200, MessageSchema, example={"Message": f"{PLAYER} has been unbanned!"}
 )
@@ -131,7 +132,7 @@ def unban_player(key: Lookup) -> Response:
 
 
 @of_players.route("/<player:key>/admin/mute", methods=["POST"])
-@guard.required()
+@guard.required(Scope.USERS_CHANGE)
 @of_players.arguments(PenaltyArgs())
 @of_players.documents_response(200, MessageSchema, example={"Message": f"{PLAYER} has been muted!"})
 @of_players.refuses(higher)
@@ -146,7 +147,7 @@ def mute_player(args: dict[str, Any], key: Lookup) -> Response:
 
 
 @of_players.route("/<player:key>/admin/unmute", methods=["POST"])
-@guard.required()
+@guard.required(Scope.USERS_CHANGE)
 @of_players.documents_response(
     200, MessageSchema, example={"Message": f"{PLAYER} has been unmuted!"}
 )

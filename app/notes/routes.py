@@ -28,6 +28,7 @@ from app.notes.domain import (
 from app.notes.schemas import NoteArgs, NoteListArgs, NotePageSchema, NoteSchema
 from app.notes.writing import write_note
 from app.players.store import Players
+from app.scopes import Scope
 from app.types import Document
 from app.users.store import Users
 
@@ -38,11 +39,9 @@ cursors = current(Cursors)
 players = current(Players)
 users = current(Users)
 
-query = guard.required(Role.USERS_QUERY)
-
 
 @of_players.route("/<player:key>/notes")
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @of_players.arguments(NoteListArgs(), location="query")
 @of_players.documents_response(200, NotePageSchema)
 def list_player_notes(args: dict[str, Any], key: Lookup) -> Response:
@@ -54,7 +53,7 @@ def list_player_notes(args: dict[str, Any], key: Lookup) -> Response:
 
 
 @of_players.route("/<player:key>/notes", methods=["POST"])
-@guard.required()
+@guard.required(Scope.PLAYERS_CHANGE)
 @of_players.arguments(NoteArgs())
 @of_players.documents_response(200, NoteSchema)
 @of_players.refuses(TooManyNotes(MOST_NOTES))
@@ -69,7 +68,7 @@ def write_player_note(args: dict[str, Any], key: Lookup) -> Response:
 
 
 @of_users.route("/<lookup:key>/notes")
-@query
+@guard.required(Scope.USERS_READ, Role.USERS_QUERY)
 @of_users.arguments(NoteListArgs(), location="query")
 @of_users.documents_response(200, NotePageSchema)
 def list_user_notes(args: dict[str, Any], key: Lookup) -> Response:
@@ -81,7 +80,7 @@ def list_user_notes(args: dict[str, Any], key: Lookup) -> Response:
 
 
 @of_users.route("/<lookup:key>/notes", methods=["POST"])
-@query
+@guard.required(Scope.USERS_CHANGE, Role.USERS_QUERY)
 @of_users.arguments(NoteArgs())
 @of_users.documents_response(200, NoteSchema)
 @of_users.refuses(TooManyNotes(MOST_NOTES))

@@ -46,6 +46,7 @@ from app.oauth.schemas import (
 from app.oauth.sign_ins import end_all, end_sign_in, list_sign_ins, owner
 from app.oauth.store import RefreshTokens, SignIn
 from app.openapi.guide import STATUSES
+from app.scopes import Scope
 
 blp = Blueprint("Credentials", __name__, url_prefix="/api/oauth", description="Tokens.")
 
@@ -96,7 +97,7 @@ def create_token(args: dict[str, Any]) -> Response:
 
 @blp.route("/tokens/<lookup:key>", methods=["DELETE"], is_documented=False)
 @blp.route("/token/<lookup:key>", methods=["DELETE"])
-@guard.required()
+@guard.required(Scope.USERS_MANAGE)
 @blp.documents_response(200, RevokedUserSchema)
 @blp.refuses(RoleMissing(Role.USERS_MANAGE.value))
 @blp.recorded
@@ -110,7 +111,7 @@ def revoke_tokens(key: Lookup) -> Response:
 
 
 @blp.route("/sign-ins/<lookup:key>")
-@guard.required()
+@guard.required(Scope.USERS_MANAGE)
 @blp.arguments(SignInListArgs(), location="query")
 @blp.documents_response(200, SignInPageSchema)
 @blp.refuses(RoleMissing(Role.USERS_MANAGE.value))
@@ -127,7 +128,7 @@ def list_user_sign_ins(args: dict[str, Any], key: Lookup) -> Response:
 
 
 @blp.route("/sign-ins/<lookup:key>/<sign_in_id>", methods=["DELETE"])
-@guard.required()
+@guard.required(Scope.USERS_MANAGE)
 @blp.documents_response(200, EndedSignInSchema)
 @blp.refuses(RoleMissing(Role.USERS_MANAGE.value), SignInNotFound("demo"))
 def end_user_sign_in(key: Lookup, sign_in_id: str) -> Response:
@@ -143,7 +144,7 @@ def end_user_sign_in(key: Lookup, sign_in_id: str) -> Response:
 
 @blp.route("/tokens/<lookup:key>/<token_id>", methods=["DELETE"], is_documented=False)
 @blp.route("/token/<lookup:key>/<token_id>", methods=["DELETE"])
-@guard.required()
+@guard.required(Scope.USERS_MANAGE)
 @blp.documents_response(200, RevokedTokenSchema)
 @blp.refuses(RoleMissing(Role.USERS_MANAGE.value), TokenNotFound("demo"))
 def revoke_token(key: Lookup, token_id: str) -> Response:

@@ -26,6 +26,7 @@ from app.objects.schemas import (
 from app.objects.store import Objects
 from app.openapi.examples import TOKEN
 from app.paging import Window
+from app.scopes import KeyAccess
 
 ABOUT = "The catalogue of the game: its items, spells, classes, maps and so on."
 
@@ -38,7 +39,7 @@ of_a_type = blp.refuses(UnknownType("nothing"))
 
 
 @blp.route("/<object_type:type_name>")
-@guard.required()
+@guard.required(KeyAccess.ANY)
 @blp.arguments(GameObjectListArgs(), location="query")
 @blp.documents_response(200, GameObjectPageSchema)
 @of_a_type
@@ -54,7 +55,7 @@ def list_objects(args: dict[str, Any], type_name: str) -> Response:
 
 
 @blp.route("/<object_type:type_name>", methods=["POST"])
-@guard.required()
+@guard.required(KeyAccess.ANY)
 @blp.arguments(LegacyListArgs(), required=False)
 @blp.documents_response(200, LegacyGameObjectPageSchema)
 @of_a_type
@@ -70,7 +71,7 @@ def list_objects_by_body(args: dict[str, Any], type_name: str) -> Response:
 
 
 @blp.route("/<object_type:type_name>/names")
-@guard.required()
+@guard.required(KeyAccess.ANY)
 @blp.documents_response(200, NAMES)
 @of_a_type
 def list_object_names(type_name: str) -> Response:
@@ -82,7 +83,7 @@ def list_object_names(type_name: str) -> Response:
 
 
 @blp.route("/<object_type:type_name>/<object_id>")
-@guard.required()
+@guard.required(KeyAccess.ANY)
 @blp.documents_response(200, GameObjectSchema)
 @blp.refuses(UnknownType("nothing"), NotFound("item", TOKEN))
 def get_object(type_name: str, object_id: str) -> Response:
@@ -94,7 +95,7 @@ def get_object(type_name: str, object_id: str) -> Response:
 
 
 @blp.route("/time")
-@guard.required()
+@guard.required(KeyAccess.ANY)
 @blp.documents_response(200, GameTimeSchema)
 @blp.refuses(NoTime())
 def get_time() -> Response:

@@ -20,5 +20,7 @@ GLOBAL_VARIABLE = "9f871167-ed94-4bdc-8cda-4aa26fa0baf8"
 CLASS = "b2216dc2-92d9-40b8-be84-4105a5a0526c"
 MAP = "21412805-2bec-4483-a89a-ad60590638ff"
 SIGN_IN = "3c6ad0f2-51c4-4c1d-a5a0-7b1f6ad0e9c4"
+KEY_ID = "7d2f4c1a-90b3-4c57-a2f1-6e0b8c5d3f48"
+KEY = "qm_ExampleExampleExampleExampleExampleExamp1tiqTc"
 NOTE = "e0b7a1f6-2d1e-4b0c-8f2b-5a3f0d9c7e12"
 TOKEN = "b0e1f3a4-6c1c-4f5e-9a35-0d6a4f2f9c11"  # noqa: S105

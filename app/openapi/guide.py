@@ -14,8 +14,15 @@ that gets the next pair. The roles are those of the account: `api` to use the AP
 `users.query` for the users, `users.manage` to change them without their passwords. *Authorize* on
 this page takes the password itself, hashes it before it is sent, and renews the token.
 
-**Lookup keys.** A key that is a guid is an id, else it is a name. Names compare without case and go
-percent-encoded into a path.
+**Keys.** A tool has a key, which goes into the same header, `Authorization: Bearer qm_...`, and
+needs no sign-in. It belongs to an account, may do what its scopes say and never more than the
+account may, and ends by itself. It may be bound to networks, and to a budget of items. A scope, an
+address or a budget that lacks is a 403 that names it; a key that is unknown, expired or revoked is
+a 401. `POST /api/v1/keys` makes one, and shows it that once; `quartermaster key create` does the
+same. Each operation below names the scopes that it needs.
+
+**Lookup keys.** A key in a path that is a guid is an id, else it is a name. Names compare without
+case and go percent-encoded into a path.
 
 **Lists** come by page numbers, or as a walk: begin with an empty `after`, and go on with the `Next`
 of each answer until it is null. A walk costs the same at any depth, and each record that stays in
@@ -26,7 +33,8 @@ integers: `"5"`, `5.0` and `true` are not.
 
 **Failures** have a status, a `Message` for a person, and where fields are at fault `Errors` by
 field. 429 and 503 say in `Retry-After` when to try again. Others are not worth a retry: 400 has to
-be mended, 401 needs a new token, 409 will be refused again while the state is as it is.
+be mended, 401 needs a new token or another key, 409 will be refused again while the state is as it
+is.
 
 **Retries.** A change of a player, and a note, takes the header `Idempotency-Key`: repeated with the
 same key, it is not made twice, however many other changes came between, for as long as history is
@@ -36,8 +44,11 @@ kept. Without a key, a 503 does not tell whether the change was made.
 request id, what was asked and what came of it. The header `X-Reason` adds why, in percent-encoded
 UTF-8; a server may be set to refuse changes without it. `GET /api/v1/history` finds entries by
 player, user, author, operation, item, time and words of the reason, and
-`POST /api/v1/history/{id}/undo` takes a change of a player or of a global variable back, or hides a
-note, or tells with `DryRun` what it would do.
+`POST /api/v1/history/{id}/undo` takes a change of a player or of a global variable back, brings a
+deleted player back, or hides a note, or tells with `DryRun` what it would do.
+
+**People.** `GET /api/v1/users/{lookupKey}/personal-data` has all that is stored about a person in
+one document, and `POST /api/v1/users/{lookupKey}/erase` erases a person for good.
 
 **The catalogue** says what the ids are: `GET /api/v1/gameobjects/{type}` lists the items, spells,
 classes, maps and other objects of the game with all of their fields, and
@@ -56,7 +67,7 @@ ABOUT: dict[str, Any] = {
 ROLES = {
     "api": "Use the API at all; enough for all that concerns players and the catalogue.",
     "users.query": "Read accounts and their history, register new ones, ban, mute and note.",
-    "users.manage": "Change accounts without their passwords, end their sign-ins.",
+    "users.manage": "Change accounts without their passwords, their sign-ins and keys; erase.",
 }
 SECURITY: dict[str, Any] = {
     "password": {
@@ -67,12 +78,13 @@ SECURITY: dict[str, Any] = {
     "bearer": {
         "type": "http",
         "scheme": "bearer",
-        "description": "With an access token, such as `quartermaster token NAME` prints.",
+        "description": "With an access token, such as `quartermaster token NAME` prints, or with a "
+        "key, such as `quartermaster key create` and `POST /api/v1/keys` make.",
     },
 }
 STATUSES = {
     400: "The request is malformed, or a field of it is.",
-    401: "The access token is missing, expired or revoked.",
+    401: "The access token or the key is missing, expired or revoked.",
     403: "The caller may not do this.",
     404: "There is no such thing.",
     409: "The state does not allow it; nothing was changed.",

@@ -11,9 +11,11 @@ from werkzeug.routing import Rule
 
 from app.errors import (
     Invalid,
+    KeyNotAllowed,
     QuartermasterError,
     RateLimited,
     RoleMissing,
+    ScopeMissing,
     Unauthorized,
     Unavailable,
 )
@@ -56,6 +58,7 @@ class Operation:
         self._schemas = schemas
         self._path_parameters = parameters_of(rule, operation)
         self._roles = [role.value for role in view.access]
+        self._scopes: tuple[str, ...] | None = view.scopes
 
     def complete(self) -> None:
         operation = self._operation
@@ -79,7 +82,10 @@ class Operation:
         if not self._roles:
             return "Open to everybody."
         roles = ", ".join(f"`{role}`" for role in self._roles)
-        return f"Roles: {roles}."
+        if self._scopes is None:
+            return f"Roles: {roles}. Not with a key."
+        scopes = ", ".join(f"`{scope}`" for scope in self._scopes) or "any"
+        return f"Roles: {roles}. Scopes of a key: {scopes}."
 
     def _documented_path_parameters(self) -> list[Document]:
         return [
@@ -174,6 +180,10 @@ class Operation:
             yield Unauthorized()
         for role in self._roles:
             yield RoleMissing(role)
+        if self._scopes is None:
+            yield KeyNotAllowed()
+        for scope in self._scopes or ():
+            yield ScopeMissing(scope)
         for path_parameter in self._path_parameters.values():
             if path_parameter.missing:
                 yield path_parameter.missing

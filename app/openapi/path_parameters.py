@@ -62,6 +62,7 @@ PATH_PARAMETERS = {
     ("Logs", "player_key"): PathParameter(
         "id", "A character's name or id.", examples.PLAYER, NotFound("player", NOBODY)
     ),
+    ("Keys", "key_id"): PathParameter("id", "The id of a key.", examples.KEY_ID, is_guid=True),
     ("Credentials", "key"): PathParameter(
         "username", "A username or user id.", "demo", NotFound("user", NOBODY)
     ),

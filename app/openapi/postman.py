@@ -11,6 +11,7 @@ from typing import Any
 from app.openapi import postman_scripts as scripts
 from app.openapi.postman_values import (
     BODY_VALUES,
+    CHANGE_SPARE_PLAYER,
     ENVIRONMENT,
     FIXED_KEYS,
     FOLDERS,
@@ -164,6 +165,10 @@ class Request:
             return "{{user}}"
         if self._name in READ_DEMO_PLAYER:
             return "{{player}}"
+        if self._name in CHANGE_SPARE_PLAYER:
+            return "{{sparePlayer}}"
+        if self._name == "eraseUser":
+            return "{{goneUser}}"
         if self._name == "revokeTokens":
             return "{{newUser}}"
         return PATH_VALUES[self.folder, name]

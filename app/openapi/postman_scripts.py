@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-# Runs before every request: signs in, or refreshes an access token that is about to expire.
+# Runs before every request: takes the key if there is one, else signs in, or refreshes an access
+# token that is about to expire.
 SIGN_IN = """\
 const { SHA256 } = require("crypto-js");
 const vars = pm.collectionVariables;
+const key = pm.variables.get("key");
 const baseUrl = pm.variables.get("baseUrl");
 const account = `${pm.variables.get("username")} at ${baseUrl}`;
 const passwordHash = SHA256(pm.variables.get("password")).toString();
@@ -45,7 +47,8 @@ function refresh() {
 }
 
 const secondsLeft = (Number(vars.get("expiresAt") || 0) - Date.now()) / 1000;
-if (vars.get("account") !== account) signIn();
+if (key) vars.set("accessToken", key);
+else if (vars.get("account") !== account) signIn();
 else if (secondsLeft < 30) refresh();
 """
 
@@ -54,6 +57,34 @@ BEFORE = {
     "registerUser": """\
 // A unique name, so that the collection can be run repeatedly.
 pm.collectionVariables.set("newUser", "pm" + Date.now().toString(36));
+""",
+    "renamePlayer": """\
+// Looks for a player who is not used otherwise and not online, and gives it the name that it has.
+pm.sendRequest({
+  url: `${pm.variables.get("baseUrl")}/api/v1/players?sortDirection=Descending&pageSize=50`,
+  header: { Authorization: `Bearer ${pm.collectionVariables.get("accessToken")}` },
+}, (error, response) => {
+  const used = pm.variables.get("player");
+  const spare = response.json().Values.find(({ Name, Online }) => !Online && Name !== used);
+  pm.collectionVariables.set("sparePlayer", spare.Id);
+  pm.collectionVariables.set("spareName", spare.Name);
+});
+""",
+    "eraseUser": """\
+// Registers somebody who is erased at once.
+const goneUser = "gone" + Date.now().toString(36);
+pm.collectionVariables.set("goneUser", goneUser);
+const password = pm.collectionVariables.get("passwordHash");
+const account = { username: goneUser, email: `${goneUser}@example.com`, password };
+pm.sendRequest({
+  url: `${pm.variables.get("baseUrl")}/api/v1/users/register`,
+  method: "POST",
+  header: {
+    Authorization: `Bearer ${pm.collectionVariables.get("accessToken")}`,
+    "Content-Type": "application/json",
+  },
+  body: { mode: "raw", raw: JSON.stringify(account) },
+}, () => {});
 """,
     "redeemResetCode": """\
 // The code is mailed to the user; with users.manage, it can also be read from the user's record.
@@ -133,6 +164,23 @@ AFTER = {
     "getVariableValue": """\
 
 pm.collectionVariables.set("value", pm.response.json().value);
+""",
+    # Brings the player back, so that a run changes nothing.
+    "deletePlayer": """\
+
+const api = `${pm.variables.get("baseUrl")}/api/v1`;
+const header = { Authorization: `Bearer ${pm.collectionVariables.get("accessToken")}` };
+pm.sendRequest({
+  url: `${api}/players/${pm.response.json().Id}/history?pageSize=1`, header,
+}, (error, response) => pm.sendRequest({
+  url: `${api}/history/${response.json().Values[0].Id}/undo`, method: "POST", header,
+}, (error, response) => pm.test("is undone", () => {
+  pm.expect(response.code).to.eql(200);
+})));
+""",
+    "createUserKey": """\
+
+pm.collectionVariables.set("keyId", pm.response.json().Id);
 """,
     # So does setGlobalVariable.
     "getGlobalVariableValue": """\

@@ -14,11 +14,14 @@ FOLDERS = (
     "Info",
     "Logs",
     "Credentials",
+    "Keys",
 )
 ENVIRONMENT = {
     "baseUrl": "http://127.0.0.1:8000",
     "username": "demo",
     "password": "demo",
+    # A key, where there is one, is used instead of the password.
+    "key": "",
     "player": examples.PLAYER,
     "user": examples.USER,
     "itemId": examples.ITEM,
@@ -55,6 +58,8 @@ ORDER = [
     "writePlayerNote",
     "listPlayerNotes",
     "listPlayerHistory",
+    "renamePlayer",
+    "deletePlayer",
     "listPlayersByBody",
     "listUsers",
     "getUser",
@@ -76,6 +81,8 @@ ORDER = [
     "writeUserNote",
     "listUserNotes",
     "listUserHistory",
+    "getPersonalData",
+    "eraseUser",
     "listUsersByBody",
     "listHistory",
     "undoChange",
@@ -100,6 +107,10 @@ ORDER = [
     "revokeToken",
     "endUserSignIn",
     "revokeTokens",
+    "createUserKey",
+    "listUserKeys",
+    "rotateUserKey",
+    "revokeUserKey",
 ]
 PATH_VALUES = {
     ("Players", "lookupKey"): "{{player}}",
@@ -116,6 +127,7 @@ PATH_VALUES = {
     ("Credentials", "username"): "{{username}}",
     ("Credentials", "tokenId"): "{{spareToken}}",
     ("Credentials", "id"): "{{signInId}}",
+    ("Keys", "id"): "{{keyId}}",
 }
 # The headers of requests that leave an entry in history.
 HEADER_VALUES = {"Idempotency-Key": "{{$guid}}", "X-Reason": "Trying%20the%20collection"}
@@ -124,6 +136,8 @@ FIXED_KEYS = {"writePlayerNote": "the-note-of-the-collection"}
 # Reads of a user of the demo world, who has characters, unlike the one that the run registers.
 READ_DEMO_USER = {"getUser", "listCharacters"}
 READ_DEMO_PLAYER = {"listPlayerActivity"}
+# What becomes of a player who is not used otherwise, so that a run can be repeated.
+CHANGE_SPARE_PLAYER = {"renamePlayer", "deletePlayer"}
 BODY_VALUES: dict[str, Document] = {
     "setVariable": {"value": "{{value}}"},
     "setGlobalVariable": {"value": "{{value}}"},
@@ -134,6 +148,9 @@ BODY_VALUES: dict[str, Document] = {
     "registerUser": {"username": "{{newUser}}", "email": "{{newUser}}@example.com"},
     "changeEmail": {"new": "{{newUser}}.moved@example.com"},
     "manageEmail": {"new": "{{newUser}}.managed@example.com"},
+    "renamePlayer": {"Name": "{{spareName}}"},
+    "eraseUser": {"Confirm": "{{goneUser}}"},
+    "createUserKey": {"Name": "postman {{$guid}}", "Addresses": None, "Budget": None},
     "redeemResetCode": {"code": "{{resetCode}}"},
     "createToken": {"username": "{{username}}", "password": "{{passwordHash}}"},
 }

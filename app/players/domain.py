@@ -6,8 +6,8 @@ from copy import deepcopy
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from app.changes import SWAP_FIELDS, SubjectKind
-from app.errors import Damaged, Invalid
+from app.changes import SWAP_FIELDS, Change, SubjectKind
+from app.errors import Conflict, Damaged, Invalid, NotFound
 from app.keys import NAME_LENGTH, NIL, is_visible, name_key, name_tails, parse_guid
 from app.storage.schema.shapes import (
     ARRAY,
@@ -36,6 +36,11 @@ SLOT: Document = {
     "additionalProperties": False,
 }
 SLOTS = map_of(SLOT_NUMBER, SLOT)
+DELETED_AT = "DeletedAt"
+# Counts who began to move a deleted player: the copy of the last one counts.
+REMOVALS = "RemovalCount"
+# What is no player in a path such as /api/v1/players/rank.
+PATHS = ("rank", "online", "bag")
 VARIABLE: Document = {"bsonType": ["int", "long", "bool"]}
 
 
@@ -83,15 +88,82 @@ SHAPE = changeable(
         "CreationDate": MOMENT,
         **{name: field.shape for name, field in FIELDS.items()},
     },
-    {"Notes": NOTES},
+    # A player with this time is about to be moved to the deleted ones.
+    {"Notes": NOTES, DELETED_AT: MOMENT, REMOVALS: COUNT},
 )
 SUBJECT = SubjectKind("player", derived=("NameKey", "NameTails"), unquoted=("Notes",))
 # Endpoints of their own serve these.
 EMBEDDED = ("Inventory", "Bank", "Spells", "Variables", "Notes")
 # Derived keys and bookkeeping, which are never served.
-INTERNAL = ("NameKey", "NameTails", *SWAP_FIELDS)
+INTERNAL = ("NameKey", "NameTails", DELETED_AT, REMOVALS, *SWAP_FIELDS)
 # The projection of what is served as the record of a player: all but these.
 RECORD = dict.fromkeys((*EMBEDDED, *INTERNAL), 0)
+
+
+class PlayerNameTaken(Conflict):
+    """Another player has this name."""
+
+    def __init__(self) -> None:
+        super().__init__("Another player has this name already.")
+
+
+class RenamedSince(Conflict):
+    """The player has another name than the one that was given."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The player was renamed since, and is '{name}' now.")
+        self.name = name
+
+
+class PlayerOnline(Conflict):
+    """A game that plays a character would store it again."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The player '{name}' is online: the game would store it again.")
+        self.name = name
+
+
+class PlayerIsBack(Conflict):
+    """A deleted player that an import or the game has stored again."""
+
+    def __init__(self) -> None:
+        super().__init__("The deleted player is there again: somebody else has brought it back.")
+
+
+class NotKept(Conflict):
+    """What a deleted player was is no longer kept."""
+
+    def __init__(self) -> None:
+        super().__init__("What the deleted player was is no longer kept.")
+
+
+def rename(player: Document, *, name: str) -> Change:
+    """Give a player another name."""
+    key = name_key(name)
+    fields = {"Name": name, "NameKey": key, "NameTails": name_tails(key)}
+    return Change(fields, {"Id": player["_id"], "Name": name})
+
+
+def undo_rename(player: Document, *, changes: list[Document]) -> Change:
+    """Give a player its former name, if it still has the one that was given."""
+    (change,) = changes
+    if player.get("Name") != change["After"]:
+        raise RenamedSince(str(player.get("Name")))
+    return rename(player, name=change["Before"])._replace(answer=None)
+
+
+def mark_deleted(player: Document, *, now: datetime, online_since: datetime | None) -> Change:
+    """Mark a player that is about to be deleted."""
+    require_not_deleted(player)
+    if is_online(player, online_since):
+        raise PlayerOnline(str(player.get("Name")))
+    return Change({DELETED_AT: now}, {"Id": player["_id"], "Name": player.get("Name")})
+
+
+def require_not_deleted(player: Document) -> None:
+    """Raise NotFound for a player that is being deleted at this moment."""
+    if DELETED_AT in player:
+        raise NotFound("player", player["_id"])
 
 
 def check_name(name: str) -> None:
@@ -104,6 +176,20 @@ def check_name(name: str) -> None:
         raise Invalid("Must hold a character that can be seen.")
     if parse_guid(name):
         raise Invalid("Must not look like a guid: it would be taken for an id.")
+
+
+def require_name(name: str, field: str) -> None:
+    """Raise Invalid, with the field that is at fault, for a name that cannot be given."""
+    try:
+        check_name(name)
+        if name != name.strip():
+            raise Invalid("Must not begin or end with a blank.")
+        if name_key(name) in PATHS:
+            raise Invalid(f"Must not be one of {', '.join(PATHS)}: no path can ask for it.")
+    except Invalid as error:
+        fault = str(error)
+        message = f"The field '{field}' {fault[:1].lower()}{fault[1:]}"
+        raise Invalid(message, {field: [fault]}) from None
 
 
 def defaults(now: datetime) -> Document:

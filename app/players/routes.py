@@ -1,14 +1,17 @@
-"""Player characters: lists and lookup."""
+"""Player characters: lists and lookup, another name, deleting."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from flask import Response, current_app
 
 from app.auth import guard
+from app.auth.spending import refuse_budgets
 from app.http.api import Blueprint
 from app.http.context import current
+from app.http.intents import answer, keyed_intent
 from app.http.json import json_response
 from app.http.lists import (
     ASCENDING,
@@ -21,8 +24,11 @@ from app.http.lists import (
     paged_window,
 )
 from app.keys import Lookup
+from app.openapi.examples import PLAYER
+from app.players.domain import PlayerNameTaken, PlayerOnline, rename, require_name
 from app.players.schemas import (
     LegacyPlayerPageSchema,
+    NamedPlayerSchema,
     OnlineCountSchema,
     OnlinePlayerPageSchema,
     OnlinePlayersPageSchema,
@@ -30,8 +36,10 @@ from app.players.schemas import (
     PlayerPageSchema,
     PlayerSchema,
     RankArgs,
+    RenameArgs,
 )
 from app.players.store import Players
+from app.scopes import Scope
 
 PREFIX = "/api/v1/players"
 ABOUT = "Player characters, what they own, and what they know."
@@ -42,7 +50,7 @@ players = current(Players)
 
 
 @blp.route("")
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @blp.arguments(PlayerListArgs(), location="query")
 @blp.documents_response(200, PlayerPageSchema)
 def list_players(args: dict[str, Any]) -> Response:
@@ -59,7 +67,7 @@ def list_players(args: dict[str, Any]) -> Response:
 
 
 @blp.route("/rank")
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @blp.arguments(RankArgs(), location="query")
 @blp.documents_response(200, PlayerPageSchema)
 def rank_players(args: dict[str, Any]) -> Response:
@@ -74,7 +82,7 @@ def rank_players(args: dict[str, Any]) -> Response:
 
 
 @blp.route("/online", methods=["POST"])
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @blp.arguments(LegacyListArgs(), required=False)
 @blp.documents_response(200, OnlinePlayerPageSchema)
 def list_online_players(args: dict[str, Any]) -> Response:
@@ -88,7 +96,7 @@ def list_online_players(args: dict[str, Any]) -> Response:
 
 
 @blp.route("/online")
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @blp.arguments(PageNumberArgs(), location="query")
 @blp.documents_response(200, OnlinePlayersPageSchema)
 def list_online_players_by_page(args: dict[str, Any]) -> Response:
@@ -101,7 +109,7 @@ def list_online_players_by_page(args: dict[str, Any]) -> Response:
 
 
 @blp.route("/online/count")
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @blp.documents_response(200, OnlineCountSchema)
 def count_online_players() -> Response:
     """Count players who are online
@@ -112,7 +120,7 @@ def count_online_players() -> Response:
 
 
 @blp.route("/<player:key>")
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @blp.documents_response(200, PlayerSchema)
 def get_player(key: Lookup) -> Response:
     """Get one player
@@ -122,8 +130,41 @@ def get_player(key: Lookup) -> Response:
     return json_response(players.get(key))
 
 
+@blp.route("/<player:key>", methods=["DELETE"])
+@guard.required(Scope.PLAYERS_CHANGE)
+@blp.documents_response(200, NamedPlayerSchema)
+@blp.refuses(PlayerOnline(PLAYER))
+@blp.idempotent
+def delete_player(key: Lookup) -> Response:
+    """Delete a player
+
+    With all that it owns and knows. Undoing its entry in history brings it back, for as long as
+    history is kept. A player who is online is not deleted: the game would store it again.
+    """
+    refuse_budgets("deleting a player")
+    return answer(players.delete(key, keyed_intent("delete-player", {})))
+
+
+@blp.route("/<player:key>/name", methods=["POST"])
+@guard.required(Scope.PLAYERS_CHANGE)
+@blp.arguments(RenameArgs())
+@blp.documents_response(200, NamedPlayerSchema)
+@blp.refuses(PlayerNameTaken())
+@blp.idempotent
+def rename_player(args: dict[str, Any], key: Lookup) -> Response:
+    """Give a player another name
+
+    Names are unique without case. Undoing its entry in history gives the former name back, unless
+    the player was renamed since.
+    """
+    require_name(args["Name"], "Name")
+    rule = partial(rename, name=args["Name"])
+    intent = keyed_intent("rename", args)
+    return answer(players.change(key, ("NameKey", "NameTails"), rule, intent))
+
+
 @blp.route("", methods=["POST"])
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @blp.arguments(LegacyListArgs(), required=False)
 @blp.documents_response(200, LegacyPlayerPageSchema)
 @blp.doc(deprecated=True)

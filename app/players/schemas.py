@@ -7,6 +7,7 @@ from app.http.fields import STATS, Flag, Guid, Integer, List, Moment, Text
 from app.http.lists import (
     ASCENDING,
     DESCENDING,
+    NO_CONTROLS,
     LegacyPageSchema,
     OneOf,
     PagedListArgs,
@@ -14,6 +15,7 @@ from app.http.lists import (
     SearchText,
     sort_direction,
 )
+from app.keys import NAME_LENGTH
 from app.openapi.examples import CLASS, MAP, PLAYER, PLAYER_ID, USER_ID
 
 
@@ -91,6 +93,28 @@ class OnlineCountSchema(Schema):
     """How many players are online."""
 
     onlineCount = Integer(0, example=20)
+
+
+class NamedPlayerSchema(Schema):
+    """Which player was renamed or deleted."""
+
+    Id = Guid(example=PLAYER_ID)
+    Name = Text(example=PLAYER)
+
+
+class RenameArgs(Schema):
+    """The name that a player gets."""
+
+    Name = Text(
+        required=True,
+        example="Ebrenshar",
+        metadata={
+            "minLength": 1,
+            "maxLength": NAME_LENGTH,
+            "pattern": f"^{NO_CONTROLS.pattern}$",
+        },
+        description="Printable, and without a slash, so that a path can hold it.",
+    )
 
 
 class PlayerListArgs(PagedListArgs):

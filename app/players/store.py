@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import NamedTuple
 
-from app.changes import Applied, Intent, Rule
-from app.errors import NotFound
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from app.changes import Applied, Change, Intent, Rule
+from app.errors import Busy, NotFound, Unavailable
 from app.keys import Lookup
 from app.paging import Page, Window
 from app.players.domain import (
+    DELETED_AT,
     RECORD,
+    REMOVALS,
     SHAPE,
     SUBJECT,
+    NotKept,
+    PlayerIsBack,
+    PlayerNameTaken,
+    mark_deleted,
+    require_not_deleted,
     served,
     with_changeable_maps,
     with_maps,
 )
 from app.storage.client import Storage, by_key
-from app.storage.journal import UNMOVED
+from app.storage.difference import as_read
+from app.storage.journal import NOTED, UNMOVED
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
 from app.storage.paging.totals import CachedNumber
-from app.storage.schema.plan import CollectionPlan, index
+from app.storage.schema.plan import CollectionPlan, expiry, index
+from app.storage.schema.shapes import GUID, MOMENT, object_shape
+from app.storage.swap import majority_holds
 from app.storage.timing import aggregate
 from app.types import Document, whole
+
+log = logging.getLogger("quartermaster")
 
 # The orders of lists, by field and whether ascending, each with the index that holds it.
 ORDERS = {
@@ -45,6 +63,7 @@ PLAYERS = CollectionPlan(
     SHAPE,
     (
         UNMOVED,
+        NOTED,
         index("name", "NameKey", unique=True),
         index("name_tails", "NameTails", "NameKey"),
         index("user", "UserId", "CreationDate", "_id"),
@@ -55,8 +74,19 @@ PLAYERS = CollectionPlan(
         # Online, though always true here, is a key so that the index covers a count.
         index("online_by_name", "Online", "NameKey", "LastSeen", **ONLINE_ONLY),
         index("online_by_time", "Online", "LastSeen", **ONLINE_ONLY),
+        index("deleted", DELETED_AT, partialFilterExpression={DELETED_AT: {"$exists": True}}),
     ),
 )
+
+
+# Those who were deleted, each as it was, for as long as history is kept, so that it can be undone.
+DELETED_PLAYERS = CollectionPlan(
+    "deleted_players",
+    object_shape({"_id": GUID, "NameKey": {}, "UserId": {}, "DeletedAt": MOMENT, "Player": {}}),
+    (index("name", "NameKey"), index("user", "UserId"), expiry()),
+)
+REMOVAL_ATTEMPTS = 50
+REMOVAL_PAUSE = 0.02
 
 
 class Identity(NamedTuple):
@@ -72,7 +102,11 @@ class Players:
 
     def __init__(self, storage: Storage, online_ttl: int, total_seconds: float) -> None:
         self._players = storage.db[PLAYERS.name]
+        self._committed = storage.journals.committed(SUBJECT)
+        self._deleted = storage.db[DELETED_PLAYERS.name]
         self._swapper = storage.swapper(SUBJECT)
+        self._journals = storage.journals
+        self._clock = storage.clock
         self._pages = Pages(self._players, total_seconds)
         self.count = self._pages.total
         self._online_ttl = timedelta(seconds=online_ttl)
@@ -80,12 +114,23 @@ class Players:
 
     def get(self, key: Lookup) -> Document:
         """Return the record of a player."""
-        return served(self._read(key, RECORD), self._online_since())
+        return served(self._read(key, RECORD), self.online_since())
 
     def get_id(self, key: Lookup) -> str:
         """Return the id of a player."""
         id_: str = self._read(key, {"_id": 1})["_id"]
         return id_
+
+    def get_id_ever(self, key: Lookup) -> str:
+        """Return the id of a player, also of one that was deleted and is kept for an undo."""
+        try:
+            return self.get_id(key)
+        except NotFound:
+            found = self._deleted.find_one(by_key(key), ["_id"], sort=[("DeletedAt", -1)])
+            if found is None:
+                raise
+            id_: str = found["_id"]
+            return id_
 
     def identity(self, key: Lookup) -> Identity:
         """Return the id and the name of a player, and the account that plays it."""
@@ -121,17 +166,17 @@ class Players:
             found = self._pages.search(window, wanted, RECORD, search)
         else:
             found = self._pages.read(window, wanted, RECORD)
-        return _served(found, self._online_since())
+        return _served(found, self.online_since())
 
     def list_online(self, window: Window) -> Page:
         """Return a page of those who are online, by name."""
-        since = self._online_since()
+        since = self.online_since()
         found = self._pages.filtered(window, ORDERS["name", True], RECORD, _online(since))
         return _served(found, since)
 
     def list_of_user(self, user_id: str) -> Sequence[Document]:
         """Return all characters of a user, in the order in which they were made."""
-        since = self._online_since()
+        since = self.online_since()
         found = self._players.find({"UserId": user_id}, RECORD, sort=BY_CREATION)
         return [served(player, since) for player in found]
 
@@ -144,7 +189,7 @@ class Players:
             player = next(found, None)
         if player is None:
             raise NotFound("player", key)
-        return served(player, self._online_since())
+        return served(player, self.online_since())
 
     def count_by_level(self) -> dict[int, int]:
         """Return how many players have each level. It walks the whole index of levels."""
@@ -156,14 +201,161 @@ class Players:
         return {level: count for level, count in counts.items() if level is not None}
 
     def _count_online(self) -> int:
-        return self._players.count_documents(_online(self._online_since()))
+        return self._players.count_documents(_online(self.online_since()))
 
     def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to these fields of a player, exactly once."""
         try:
-            return self._swapper.swap(by_key(key), reads, _on_maps(rule), intent)
+            return self._swapper.swap(by_key(key), (*reads, DELETED_AT), _on_maps(rule), intent)
         except NotFound as error:
             raise _asked_for(error, key) from None
+        except DuplicateKeyError as error:
+            raise self._name_taken(error) from None
+
+    def delete(self, key: Lookup, intent: Intent) -> Applied:
+        """Delete a player. What it was is kept for as long as history, so that it can be undone.
+
+        The mark and its entry are one update, as of every change. Then the player is moved to the
+        deleted ones; whoever dies in between leaves the mark, by which finish_deletions finds it.
+        """
+        rule = partial(mark_deleted, now=self._clock.now(), online_since=self.online_since())
+        try:
+            applied = self._swapper.swap(
+                by_key(key), ("Online", "LastSeen", DELETED_AT), rule, intent
+            )
+        except NotFound as error:
+            # One that is marked and still there was left by a worker that died.
+            marked = {**by_key(key), DELETED_AT: {"$exists": True}}
+            if found := self._players.find_one(marked, ["_id"]):
+                self._try_to_finish(found["_id"])
+            if earlier := self._deleted_before(key, intent):
+                return earlier
+            raise _asked_for(error, key) from None
+        self._try_to_finish(applied.answer["Id"])
+        return applied
+
+    def restore(self, player_id: str, intent: Intent) -> Applied:
+        """Bring a deleted player back as it was; raise if its name is taken by now."""
+        if self._players.find_one({"_id": player_id, DELETED_AT: {"$exists": True}}, ["_id"]):
+            self.finish_deletion(player_id)
+        kept = self._deleted.find_one({"_id": player_id})
+        if earlier := self._restored_before(player_id, intent):
+            self._deleted.delete_one({"_id": player_id})
+            return earlier
+        if kept is None:
+            raise NotKept
+        if self._players.find_one({"_id": player_id}, ["_id"]):
+            raise PlayerIsBack
+        former: Document = kept["Player"]
+        changes = [{"Path": DELETED_AT, "Before": former[DELETED_AT], "After": None}]
+        player = {name: value for name, value in former.items() if name != DELETED_AT}
+        try:
+            entry = self._swapper.insert(player, intent, changes, is_checked=False)
+        except DuplicateKeyError as error:
+            if again := self._restored_before(player_id, intent):
+                return again
+            raise self._name_taken(error) from None
+        self._deleted.delete_one({"_id": player_id})
+        return Applied(None, entry=entry)
+
+    def preview_restore(self, player_id: str, intent: Intent) -> Document:
+        """Return the entry that bringing a deleted player back would have."""
+        kept = self._deleted.find_one({"_id": player_id})
+        if kept is None:
+            raise NotKept
+        if self._players.find_one({"NameKey": kept["NameKey"]}, ["_id"]):
+            raise PlayerNameTaken
+        changes = [{"Path": DELETED_AT, "Before": kept["DeletedAt"], "After": None}]
+        return self._swapper.previewed(kept["Player"], intent, changes)
+
+    def preview_delete(self, key: Lookup, intent: Intent) -> Document:
+        """Return the entry that deleting a player would have."""
+        rule = partial(mark_deleted, now=self._clock.now(), online_since=self.online_since())
+        reads = ("Online", "LastSeen", DELETED_AT)
+        return self._swapper.preview(by_key(key), reads, rule, intent)
+
+    def finish_deletions(self) -> None:
+        """Move players who are marked as deleted, whose worker has died."""
+        for player_id in self.unfinished_deletions():
+            self._try_to_finish(player_id)
+
+    def unfinished_deletions(self, before: datetime | None = None) -> Sequence[str]:
+        """Return who is marked as deleted and still there, of those marked before a time."""
+        marked = {"$lt": before} if before else {"$exists": True}
+        return [player["_id"] for player in self._players.find({DELETED_AT: marked}, ["_id"])]
+
+    def _try_to_finish(self, player_id: str) -> None:
+        """Move a marked player now, or leave it to the chore: it is deleted by its mark already."""
+        try:
+            self.finish_deletion(player_id)
+        except Busy:
+            log.warning("The deleted player %s is moved later: others change it.", player_id)
+
+    def finish_deletion(self, player_id: str) -> None:
+        """Move a marked player to the deleted ones, after its entries have moved to history."""
+        marked = {"_id": player_id, DELETED_AT: {"$exists": True}}
+        for _ in range(REMOVAL_ATTEMPTS):
+            self._journals.move(SUBJECT, [player_id])
+            # A mark that no majority holds may be rolled back.
+            if self._committed.find_one(marked, ["_id"]) is None:
+                return
+            # Of several who move it at once, only the copy of the last counts.
+            player = self._players.find_one_and_update(
+                marked, {"$inc": {REMOVALS: 1}}, return_document=ReturnDocument.AFTER
+            )
+            # An entry that no majority holds yet does not move.
+            if player and not player.get("Journal") and self._keep(player):
+                # A game that writes at this moment must not lose what it writes.
+                unchanged = {name: as_read(player, name) for name in player}
+                if self._players.delete_one(unchanged).deleted_count:
+                    return
+            time.sleep(REMOVAL_PAUSE)
+        raise Busy("player")
+
+    def _keep(self, player: Document) -> bool:
+        """Keep a copy of a player, unless a later one is kept; tell whether it is kept."""
+        kept = {
+            "NameKey": player.get("NameKey"),
+            "UserId": player.get("UserId"),
+            "DeletedAt": player[DELETED_AT],
+            REMOVALS: player[REMOVALS],
+            "Player": player,
+            **self._journals.expiry_of(player[DELETED_AT]),
+        }
+        same, earlier = {"DeletedAt": kept["DeletedAt"]}, {"$lt": player[REMOVALS]}
+        older = [{"DeletedAt": {"$lt": kept["DeletedAt"]}}, {**same, REMOVALS: earlier}]
+        try:
+            self._deleted.replace_one({"_id": player["_id"], "$or": older}, kept, upsert=True)
+        except DuplicateKeyError:
+            return False
+        return True
+
+    def _deleted_before(self, key: Lookup, intent: Intent) -> Applied | None:
+        """Return the answer of the same request, if it has deleted the player before."""
+        for kept in self._deleted.find(by_key(key), ["_id"]) if intent.key else ():
+            if earlier := self._swapper.find_moved(kept["_id"], intent):
+                return earlier
+        return None
+
+    def _restored_before(self, player_id: str, intent: Intent) -> Applied | None:
+        """Return the answer of the same undo, or raise if another has undone the deletion."""
+        if earlier := self._swapper.find_earlier({"_id": player_id}, intent):
+            return earlier
+        if intent.key and (earlier := self._swapper.find_moved(player_id, intent)):
+            return earlier
+        self._swapper.require_undoable(player_id, intent)
+        return None
+
+    def _name_taken(self, error: DuplicateKeyError) -> PlayerNameTaken | Unavailable:
+        """Return why a name was refused; the player that held it may have been rolled back."""
+        taken = (error.details or {}).get("keyValue")
+        if not taken or majority_holds(self._players, dict(taken)):
+            return PlayerNameTaken()
+        return Unavailable("Another player was just being changed; please try again.", 1)
+
+    def find_earlier(self, key: Lookup, intent: Intent) -> Applied | None:
+        """Return what the same request has done to a player before; None if it is new."""
+        return self._swapper.find_earlier(by_key(key), intent)
 
     def preview(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
         """Return the entry that a change of a player would have, without changing anything."""
@@ -178,7 +370,7 @@ class Players:
             raise NotFound("player", key)
         return player
 
-    def _online_since(self) -> datetime | None:
+    def online_since(self) -> datetime | None:
         """Return since when a player must have been seen to count as online; None: no limit."""
         return datetime.now(timezone.utc) - self._online_ttl if self._online_ttl else None
 
@@ -189,7 +381,11 @@ def _asked_for(error: NotFound, key: Lookup) -> NotFound:
 
 
 def _on_maps(rule: Rule) -> Rule:
-    return lambda player: rule(with_changeable_maps(player))
+    def on_maps(player: Document) -> Change:
+        require_not_deleted(player)
+        return rule(with_changeable_maps(player))
+
+    return on_maps
 
 
 def _served(page: Page, since: datetime | None) -> Page:

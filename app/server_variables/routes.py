@@ -17,6 +17,7 @@ from app.http.lists import LegacyListArgs, legacy_envelope, legacy_window
 from app.http.path_converters import path_guid
 from app.objects.store import Objects
 from app.openapi.examples import GLOBAL_VARIABLE, TOKEN
+from app.scopes import KeyAccess, Scope
 from app.server_variables.domain import INTEGER, READS, TYPE, OtherType, assign, served, value_of
 from app.server_variables.schemas import GlobalVariableSchema, LegacyGlobalVariablePageSchema
 from app.types import Document
@@ -34,7 +35,7 @@ unknown = blp.refuses(NotFound(TYPE, TOKEN))
 
 
 @blp.route("", methods=["POST"])
-@guard.required()
+@guard.required(KeyAccess.ANY)
 @blp.arguments(LegacyListArgs(), required=False)
 @blp.documents_response(200, LegacyGlobalVariablePageSchema)
 def list_global_variables(args: dict[str, Any]) -> Response:
@@ -49,7 +50,7 @@ def list_global_variables(args: dict[str, Any]) -> Response:
 
 
 @blp.route("/<variable_id>")
-@guard.required()
+@guard.required(KeyAccess.ANY)
 @blp.documents_response(200, GlobalVariableSchema)
 @unknown
 def get_global_variable(variable_id: str) -> Response:
@@ -61,7 +62,7 @@ def get_global_variable(variable_id: str) -> Response:
 
 
 @blp.route("/<variable_id>/value")
-@guard.required()
+@guard.required(KeyAccess.ANY)
 @blp.documents_response(200, ValueSchema)
 @unknown
 def get_global_variable_value(variable_id: str) -> Response:
@@ -73,7 +74,7 @@ def get_global_variable_value(variable_id: str) -> Response:
 
 
 @blp.route("/<variable_id>", methods=["POST"])
-@guard.required()
+@guard.required(Scope.OBJECTS_CHANGE)
 @blp.arguments(SetVariableArgs())
 @blp.documents_response(200, GlobalVariableSchema)
 @unknown

@@ -15,6 +15,7 @@ from app.http.json import json_response
 from app.keys import Lookup
 from app.openapi.examples import SPELL
 from app.players.store import Players
+from app.scopes import Scope
 from app.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, forget, served, teach
 from app.spells.schemas import KnownSpellSchema, SpellArgs, SpellSchema
 
@@ -24,7 +25,7 @@ players = current(Players)
 
 
 @blp.route("/<player:key>/spells")
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @blp.documents_response(200, KnownSpellSchema(many=True))
 def list_spells(key: Lookup) -> Response:
     """List the spells that a player knows
@@ -35,7 +36,7 @@ def list_spells(key: Lookup) -> Response:
 
 
 @blp.route("/<player:key>/spells/teach", methods=["POST"])
-@guard.required()
+@guard.required(Scope.PLAYERS_CHANGE)
 @blp.arguments(SpellArgs())
 @blp.documents_response(200, SpellSchema)
 @blp.refuses(SpellKnown(SPELL), NoSpellSlot(35))
@@ -50,7 +51,7 @@ def teach_spell(args: dict[str, Any], key: Lookup) -> Response:
 
 
 @blp.route("/<player:key>/spells/forget", methods=["POST"])
-@guard.required()
+@guard.required(Scope.PLAYERS_CHANGE)
 @blp.arguments(SpellArgs())
 @blp.documents_response(200, SpellSchema)
 @blp.refuses(SpellNotKnown(SPELL))

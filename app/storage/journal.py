@@ -44,6 +44,8 @@ NAME = "history"
 HAS_ENTRIES: Document = {"Journal.0": {"$exists": True}}
 # The index of every collection with journals: by the oldest entry that has not moved.
 UNMOVED = index("unmoved", "Journal.At", partialFilterExpression=HAS_ENTRIES)
+# The index of named documents with notes of staff, of which there are few.
+NOTED = index("noted", "NameKey", "_id", partialFilterExpression={"Notes": {"$exists": True}})
 
 
 def _where_it_exists(field: str) -> Document:
@@ -133,7 +135,7 @@ class Journals:
     ) -> None:
         """Move the entries of all documents of a kind that were made until a time, by whomever."""
         left = {**HAS_ENTRIES, "Journal.At": {"$lte": until}}
-        collection = self._committed(kind)
+        collection = self.committed(kind)
         while moved := self._move_found(
             kind, collection.find(left, READ, sort=[("Journal.At", 1)]).limit(BATCH)
         ):
@@ -155,10 +157,10 @@ class Journals:
     def move(self, kind: SubjectKind, ids: list[Any]) -> int:
         """Move the entries of these documents; return how many of them had any."""
         # Without the hint, MongoDB would try out each time whether the index of journals is better.
-        found = self._committed(kind).find({"_id": {"$in": ids}, **HAS_ENTRIES}, READ).hint("_id_")
+        found = self.committed(kind).find({"_id": {"$in": ids}, **HAS_ENTRIES}, READ).hint("_id_")
         return self._move_found(kind, found)
 
-    def _committed(self, kind: SubjectKind) -> Collection[Document]:
+    def committed(self, kind: SubjectKind) -> Collection[Document]:
         """Return the documents of a kind as a majority holds them."""
         return self._db[kind.collection].with_options(
             read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
@@ -229,6 +231,10 @@ class Journals:
         for entry in self._history.find(where, ["Subject.Id", "Number"]):
             found.setdefault(entry["Subject"]["Id"], set()).add(entry["Number"])
         return found
+
+    def expiry_of(self, at: datetime) -> Document:
+        """Return when something of this time expires, together with its entry; {}: never."""
+        return {"ExpiresAt": at + self._kept} if self._kept else {}
 
     def keeps(self, at: Any, now: datetime) -> bool:
         """Tell whether an entry of this time is still kept; False if it is no time."""

@@ -3,6 +3,7 @@
 It moves what its own worker has changed after a moment, so that many entries move at once, and now
 and then what others have left behind: a worker that was killed, or a command. Nothing depends on
 it but how soon an entry is in the list of all: a Journal that is full is moved by its next writer.
+Other chores that finish what a killed worker has left are done as often.
 """
 
 from __future__ import annotations
@@ -41,12 +42,14 @@ class Mover:
         storage: Storage,
         kinds: Sequence[SubjectKind],
         is_ready: Callable[[], bool],
+        chores: Sequence[Callable[[], None]] = (),
         pause: float = PAUSE_SECONDS,
     ) -> None:
         self._journals = storage.journals
         self._clock = storage.clock
         self._kinds = kinds
         self._is_ready = is_ready
+        self._chores = chores
         self._pause = pause
         self._next_look = 0.0
         self._ended = threading.Event()
@@ -77,6 +80,8 @@ class Mover:
         self._attempt(self._journals.move_noted)
         if time.monotonic() >= self._next_look:
             self._attempt(self.move_leftovers)
+            for chore in self._chores:
+                self._attempt(chore)
 
     @staticmethod
     def _attempt(step: Callable[[], None]) -> None:

@@ -16,12 +16,12 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bson import ObjectId
 from pymongo.collection import Collection
-from pymongo.errors import PyMongoError, WriteError
+from pymongo.errors import OperationFailure, PyMongoError, WriteError
 
 from app import metrics
 from app.changes import (
@@ -50,7 +50,7 @@ from app.storage.bulkhead import wait_deadline
 from app.storage.clock import Clock
 from app.storage.difference import as_read, difference
 from app.storage.entries import FORMER_OPERATIONS, key_of
-from app.storage.errors import explain
+from app.storage.errors import explain, is_forbidden
 from app.storage.journal import Journals
 from app.types import Document, whole
 
@@ -146,8 +146,7 @@ class Swapper:
             raise NotFound(self._kind.name, next(iter(where.values())))
         _add_empty_maps(document, reads)
         changes = field_changes(self._kind, document, rule(document).fields)
-        entry = new_entry(self._kind, document, intent, changes, self._bookkeeping(document))
-        return {**entry, "_id": None, "At": None}
+        return self.previewed(document, intent, changes)
 
     def find_earlier(self, where: Document, intent: Intent) -> Applied | None:
         """Return what the same request has done before; None if it is new."""
@@ -155,10 +154,44 @@ class Swapper:
         earlier = self._earlier(document, intent) if document else None
         return self._outcome_of(earlier.outcome) if earlier else None
 
-    def insert(self, document: Document, intent: Intent) -> None:
-        """Insert a new document together with its first entry."""
-        self._collection.insert_one(self.with_entry(document, intent, []))
+    def find_moved(self, id_: Any, intent: Intent) -> Applied | None:
+        """Return what the same request has done, also to a document that is gone since."""
+        entry = self._journals.find_key(id_, str(intent.key))
+        return self._outcome_of(_replay({}, entry, intent).outcome) if entry else None
+
+    def require_undoable(self, id_: Any, intent: Intent) -> None:
+        """Raise if the change that a request undoes was undone before."""
+        document = self._collection.find_one({"_id": id_}, _projection((), intent)) or {}
+        if intent.undoes is not None:
+            self._require_undoable(_entries_in(document.get("Journal")), intent.undoes)
+
+    def insert(
+        self,
+        document: Document,
+        intent: Intent,
+        changes: Sequence[Document] = (),
+        is_checked: bool = True,
+    ) -> Document:
+        """Insert a document together with its entry, and return the entry.
+
+        One that is brought back as it was is not checked by the validator, if the account of the
+        database may do that: it may be older than its validator.
+        """
+        with_entry = self.with_entry(document, intent, list(changes))
+        try:
+            self._collection.insert_one(with_entry, bypass_document_validation=not is_checked)
+        except OperationFailure as error:
+            if is_checked or not is_forbidden(error):
+                raise
+            self._collection.insert_one(with_entry)
         self._count_entry(intent.operation, document["_id"])
+        entry: Document = with_entry["Journal"][-1]
+        return entry
+
+    def previewed(self, document: Document, intent: Intent, changes: list[Document]) -> Document:
+        """Return the entry that these changes would have, without id and time."""
+        entry = new_entry(self._kind, document, intent, changes, self._bookkeeping(document))
+        return {**entry, "_id": None, "At": None}
 
     def with_entry(self, document: Document, intent: Intent, changes: list[Document]) -> Document:
         """Return a document that is written as a whole, with one more entry in its Journal."""
@@ -217,8 +250,7 @@ class Swapper:
 
     def _earlier(self, document: Document, intent: Intent) -> Decision | None:
         """Return the answer of the same change if it was made before; raise if another was."""
-        journal = document.pop("Journal", None)
-        entries = [e for e in journal if isinstance(e, dict)] if isinstance(journal, list) else []
+        entries = _entries_in(document.pop("Journal", None))
         if intent.key is not None:
             entry = next((e for e in entries if key_of(e) == intent.key), None)
             if entry is not None:
@@ -286,6 +318,10 @@ class Swapper:
         self._collection.update_one(has_no_journal, {"$set": {"Journal": []}})
         for parent in filter(None, map(_parent, reads)):
             self._collection.update_one({"_id": id_, parent: None}, {"$set": {parent: {}}})
+
+
+def _entries_in(journal: Any) -> list[Document]:
+    return [e for e in journal if isinstance(e, dict)] if isinstance(journal, list) else []
 
 
 def _with_key(path: str, key: str) -> list[Document]:

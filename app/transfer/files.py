@@ -52,7 +52,7 @@ def _is_stdout(path: str) -> bool:
     """Tell whether a path, such as /dev/stdout, is the file that standard output is."""
     try:
         return os.path.samestat(Path(path).stat(), os.fstat(sys.stdout.fileno()))
-    except OSError:  # no such file, or sys.stdout has no descriptor (as under click's CliRunner)
+    except (OSError, AttributeError):  # no such file, or standard output is closed or replaced
         return False
 
 
@@ -62,6 +62,6 @@ def _refuse_readable_stdout() -> None:
         mode = os.fstat(sys.stdout.fileno()).st_mode
         if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise Conflict(
-                "Standard output is a file that others can read, and accounts come with their "
-                "password hashes: name the FILE, or set umask 077 before."
+                "Standard output is a file that others can read, and this is not for them: "
+                "name the FILE, or set umask 077 before."
             )

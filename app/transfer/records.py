@@ -10,7 +10,7 @@ from marshmallow import INCLUDE, ValidationError, post_load, validate, validates
 
 from app.errors import Conflict, Invalid
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, Moment, PasswordHash, Text
+from app.http.fields import Flag, Guid, Integer, List, Moment, PasswordHash, Text
 from app.http.json import encode
 from app.http.lists import OneOf
 from app.items import domain as items
@@ -245,13 +245,36 @@ def _variable_value(value: Any) -> Document:
     return {"Value": value}
 
 
-Record = PlayerRecord | BagRecord | UserRecord | ObjectRecord
+class ErasureRecord(Schema):
+    """Who was erased: ids, by which db check finds who came back with a restored backup."""
+
+    Id = Guid(required=True)
+    BegunAt = Moment(required=True)
+    FinishedAt = Moment(allow_none=True, load_default=None)
+    By = Guid(allow_none=True, load_default=None)
+    Players = List(Guid(), load_default=list)
+    Bags = List(Guid(), load_default=list)
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__()
+
+    def document(self, record: Document, now: datetime, version: int) -> Document:
+        fields = dict(record)
+        return {"_id": fields.pop("Id"), **fields}
+
+    def record(self, document: Document) -> Document:
+        known = {name: document.get(name) for name in self.fields if name != "Id"}
+        return {"Id": document["_id"], **known}
+
+
+Record = PlayerRecord | BagRecord | UserRecord | ObjectRecord | ErasureRecord
 
 RECORDS: dict[str, type[Record]] = {
     "users": UserRecord,
     "players": PlayerRecord,
     "bags": BagRecord,
     "objects": ObjectRecord,
+    "erasures": ErasureRecord,
 }
 
 

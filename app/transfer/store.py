@@ -8,6 +8,7 @@ from typing import IO
 from app.changes import Intent
 from app.database import COLLECTIONS, SUBJECTS
 from app.penalties import BAN
+from app.privacy.store import ERASURES
 from app.progress import progress
 from app.storage import bulk, password_costs
 from app.storage.client import Storage
@@ -18,8 +19,15 @@ from app.transfer.records import RECORDS, export_line
 # What a line that does not mention it leaves as it is. The default would lift bans, and set the
 # variables of a running game back.
 KEPT: dict[str, tuple[tuple[str, ...], ...]] = {
-    "users": (("PasswordHash",), (*BAN, "BanByAddress"), ("Notes",)),
-    "players": (("Notes",),),
+    "users": (
+        ("PasswordHash",),
+        (*BAN, "BanByAddress"),
+        ("Notes",),
+        ("Keys",),
+        ("KeyDigests",),
+        ("ErasedAt",),
+    ),
+    "players": (("Notes",), ("DeletedAt",), ("RemovalCount",)),
     "objects": (("Value",),),
 }
 
@@ -30,6 +38,9 @@ def write_documents(storage: Storage, kind: str, spool: bulk.Spool, intent: Inte
         costs = {password_costs.cost_of(user["PasswordHash"]) for user in spool}
         password_costs.record(storage.db, *costs)
     init_collections(storage.db, COLLECTIONS)
+    if kind == ERASURES.name:
+        _merge_erasures(storage, spool)
+        return
     with progress(f"Writing {kind}", len(spool)) as advance:
         replacer = Replacer(storage, SUBJECTS[kind], intent, KEPT.get(kind, ()))
         for count in bulk.write(storage.db[kind], spool, replacer.replace):
@@ -37,6 +48,21 @@ def write_documents(storage: Storage, kind: str, spool: bulk.Spool, intent: Inte
     init_database(storage.db, COLLECTIONS)
     with progress("Writing history", len(spool)) as advance:
         storage.journals.move_all(SUBJECTS[kind], storage.clock.now(), advance)
+
+
+def _merge_erasures(storage: Storage, spool: bulk.Spool) -> None:
+    """Add erasures that are not there, and their ids to those that are; none is ever taken back."""
+    collection = storage.db[ERASURES.name]
+    with progress(f"Writing {ERASURES.name}", len(spool)) as advance:
+        for raw in spool:
+            record = dict(raw)
+            # Nobody is erased by an import: db check names who is back, and --repair erases.
+            record["FinishedAt"] = record.get("FinishedAt") or record["BegunAt"]
+            sets = {name: {"$each": list(record.pop(name))} for name in ("Players", "Bags")}
+            merged = {"$setOnInsert": record, "$addToSet": sets}
+            collection.update_one({"_id": record.pop("_id")}, merged, upsert=True)
+            advance(1)
+    init_database(storage.db, COLLECTIONS)
 
 
 def export_documents(

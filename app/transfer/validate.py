@@ -16,6 +16,7 @@ from app.database import SUBJECTS
 from app.errors import Invalid
 from app.http.context import current
 from app.http.parser import load
+from app.privacy.store import Erasures
 from app.progress import progress
 from app.storage import bulk
 from app.storage.client import Storage
@@ -30,6 +31,7 @@ UNIQUE = {
     "players": {"NameKey": "Name"},
     "bags": {},
     "objects": {},
+    "erasures": {},
 }
 HASH_BATCH_SIZE = 64
 # MongoDB stores no more than some hundred.
@@ -38,6 +40,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 storage = current(Storage)
 passwords = current(Passwords)
+erasures = current(Erasures)
 
 
 def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool, intent: Intent) -> Iterator[str]:
@@ -60,17 +63,27 @@ def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool, intent: Intent)
             spool.add(document)
         except Invalid as error:
             yield f"Line {number}: {error}"
+    yield from _erased(kind, line_numbers["_id"])
     for field, name in UNIQUE[kind].items():
         for value in bulk.clashes(storage.db[kind], field, owners[field]):
             number = line_numbers[field][value]
             yield f"Line {number}: the field '{name}' belongs to another of the {kind}."
 
 
+def _erased(kind: str, line_numbers: dict[str, int]) -> Iterator[str]:
+    """Yield which lines would bring somebody back who was erased."""
+    if kind not in ("users", "players"):
+        return
+    for batch in bulk.batches(line_numbers):
+        for id_ in sorted(erasures.erased(batch), key=lambda id_: line_numbers[id_]):
+            yield f"Line {line_numbers[id_]}: the field 'Id' belongs to somebody who was erased."
+
+
 def _documents(kind: str, file: IO[bytes], intent: Intent) -> Iterator[tuple[int, Document | str]]:
     """Yield the number of each line with its document, or with a sentence that names its fault."""
     record = RECORDS[kind](current_app.config)
     now, version = datetime.now(timezone.utc), fresh_version()
-    swapper = storage.swapper(SUBJECTS[kind])
+    swapper = storage.swapper(SUBJECTS[kind]) if kind in SUBJECTS else None
     with progress(f"Checking {kind}", _size(file)) as advance:
         numbered = ((n, line) for n, line in enumerate(file, 1) if line.strip())
         for batch in bulk.batches(numbered, HASH_BATCH_SIZE):
@@ -82,7 +95,7 @@ def _documents(kind: str, file: IO[bytes], intent: Intent) -> Iterator[tuple[int
                     yield number, value
                 else:
                     document = record.document(value, now, version)
-                    yield number, swapper.with_entry(document, intent, [])
+                    yield number, swapper.with_entry(document, intent, []) if swapper else document
                 advance(len(line))
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.guesses import guess_of_caller, guess_of_caller_at_unknown_name
 from app.changes import Applied, Intent
-from app.errors import NotFound, QuartermasterError
+from app.errors import KeyNotAllowed, NotFound, QuartermasterError
 from app.http.context import current
-from app.keys import Lookup
+from app.keys import Lookup, name_key
 from app.types import Document
 from app.users.domain import (
     ResetCodes,
@@ -28,6 +29,14 @@ hasher = current(Hasher)
 mailer = current(Mailer)
 reset_codes = current(ResetCodes)
 users = current(Users)
+
+
+def refuse_own_account(key: Lookup) -> None:
+    """Refuse a key that changes the account it belongs to, and could so make keys."""
+    caller = guard.caller()
+    is_own = key.id == caller.id if key.id else key.name_key == name_key(caller.name)
+    if caller.key is not None and is_own:
+        raise KeyNotAllowed
 
 
 def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str:

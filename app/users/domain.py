@@ -21,8 +21,10 @@ from app.keys import (
 )
 from app.penalties import BAN, MUTE, is_in_force
 from app.storage.schema.shapes import (
+    ARRAY,
     COUNT,
     FLAG,
+    GUID,
     MOMENT,
     MOMENT_OR_NULL,
     NAMED,
@@ -30,6 +32,7 @@ from app.storage.schema.shapes import (
     TEXT,
     TEXT_OR_NULL,
     changeable,
+    map_of,
     object_shape,
 )
 from app.types import Document
@@ -47,6 +50,19 @@ RESET_SHAPE: Document = {
     **object_shape({"Code": TEXT, "ExpiresAt": MOMENT, "Failures": COUNT}),
     "bsonType": ["object", "null"],
 }
+KEYS = map_of(
+    GUID["pattern"],
+    object_shape(
+        {"Name": TEXT, "Scopes": ARRAY, "CreatedAt": MOMENT, "ExpiresAt": MOMENT, "Secrets": ARRAY},
+        {
+            "Addresses": ARRAY,
+            "Budget": {"bsonType": "object"},
+            "LastUsedAt": MOMENT,
+            # For how many seconds it works, from its making or rotation on.
+            "Lifetime": COUNT,
+        },
+    ),
+)
 SHAPE = changeable(
     {
         **NAMED,
@@ -72,6 +88,11 @@ SHAPE = changeable(
         # Whether the game is to refuse the person's addresses as well.
         "BanByAddress": FLAG,
         "Notes": NOTES,
+        # The keys of the account's tools by id, and by what each of them is found (app/auth).
+        "Keys": KEYS,
+        "KeyDigests": ARRAY,
+        # An account with this time is about to be erased.
+        "ErasedAt": MOMENT,
     },
 )
 # History stays when a person is erased: of addresses it tells only that they changed.
@@ -79,11 +100,21 @@ SUBJECT = SubjectKind(
     "user",
     secret={"Email": "Email", "PasswordHash": "Password", "Reset": "ResetCode"},
     derived=("NameKey", "NameTails", "EmailKey"),
-    hidden=("PasswordVersion",),
-    unquoted=("Notes",),
+    hidden=("PasswordVersion", "KeyDigests"),
+    unquoted=("Notes", "Keys"),
 )
 # Derived keys, secrets and bookkeeping, which are never served.
-INTERNAL = ("NameKey", "NameTails", "EmailKey", "PasswordVersion", "Reset", *SWAP_FIELDS)
+INTERNAL = (
+    "NameKey",
+    "NameTails",
+    "EmailKey",
+    "PasswordVersion",
+    "Reset",
+    "Keys",
+    "KeyDigests",
+    "ErasedAt",
+    *SWAP_FIELDS,
+)
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
 
 # The part before the @: what every mail server accepts, and nothing that could end a header.

@@ -33,6 +33,7 @@ from app.keys import Lookup
 from app.paging import Page
 from app.players.schemas import PlayerSchema
 from app.players.store import Players
+from app.scopes import Scope
 from app.users import accounts
 from app.users.domain import (
     WrongCode,
@@ -74,8 +75,9 @@ hasher = current(Hasher)
 players = current(Players)
 users = current(Users)
 
-query = guard.required(Role.USERS_QUERY)
-manage = guard.required(Role.USERS_QUERY, Role.USERS_MANAGE)
+query = guard.required(Scope.USERS_READ, Role.USERS_QUERY)
+change = guard.required(Scope.USERS_CHANGE, Role.USERS_QUERY)
+manage = guard.required(Scope.USERS_MANAGE, Role.USERS_QUERY, Role.USERS_MANAGE)
 
 
 @blp.route("")
@@ -122,7 +124,7 @@ def get_user(key: Lookup) -> Response:
 
 
 @blp.route("/register", methods=["POST"])
-@query
+@change
 @blp.arguments(RegisterArgs())
 @blp.documents_response(200, RegisteredSchema)
 @blp.refuses(NameTaken("newcomer"), EmailTaken("newcomer@example.com"))
@@ -141,7 +143,7 @@ def register_user(args: dict[str, Any]) -> Response:
 
 
 @blp.route("/<lookup:key>/password/validate", methods=["POST"])
-@query
+@change
 @blp.arguments(PasswordArgs())
 @blp.documents_response(200, MessageSchema, example={"Message": "Password Correct"})
 @blp.refuses(WrongPassword(), RateLimited("account", 600))
@@ -155,7 +157,7 @@ def validate_password(args: dict[str, Any], key: Lookup) -> Response:
 
 
 @blp.route("/<lookup:key>/email/change", methods=["POST"])
-@query
+@change
 @blp.arguments(ChangeEmailArgs())
 @blp.documents_response(200, ChangedUserSchema)
 @blp.refuses(EmailTaken("moved@example.com"), InvalidCredentials(), RateLimited("account", 600))
@@ -165,6 +167,7 @@ def change_email(args: dict[str, Any], key: Lookup) -> Response:
 
     A code that was mailed to the former address no longer works.
     """
+    accounts.refuse_own_account(key)
     require_email(args["new"], "new")
     meant = intent("change-email")
     checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
@@ -173,7 +176,7 @@ def change_email(args: dict[str, Any], key: Lookup) -> Response:
 
 
 @blp.route("/<lookup:key>/password/change", methods=["POST"])
-@query
+@change
 @blp.arguments(ChangePasswordArgs())
 @blp.documents_response(200, MessageSchema)
 @blp.refuses(InvalidCredentials(), RateLimited("account", 600))
@@ -183,6 +186,7 @@ def change_password(args: dict[str, Any], key: Lookup) -> Response:
 
     All tokens of the user are revoked.
     """
+    accounts.refuse_own_account(key)
     meant = intent("change-password")
     checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
     accounts.set_password(key, args["new"], meant, checked)
@@ -190,7 +194,7 @@ def change_password(args: dict[str, Any], key: Lookup) -> Response:
 
 
 @blp.route("/<lookup:key>/password/reset")
-@query
+@change
 @blp.documents_response(200, MessageSchema, example={"Message": "Password reset email sent."})
 @blp.refuses(MailNotConfigured(), RateLimited("account", 600))
 @blp.recorded
@@ -199,6 +203,7 @@ def send_reset_code(key: Lookup) -> Response:
 
     The code works once, for half an hour, and replaces any former one.
     """
+    accounts.refuse_own_account(key)
     if request.method == "HEAD":  # Flask routes HEAD to GET views, and HEAD must have no effect
         raise MethodNotAllowed(["GET", "POST"])
     seconds = current_app.config["RESET_CODE_SECONDS"]
@@ -207,7 +212,7 @@ def send_reset_code(key: Lookup) -> Response:
 
 
 @blp.route("/<lookup:key>/password/reset", methods=["POST"])
-@query
+@change
 @blp.arguments(RedeemArgs())
 @blp.documents_response(200, MessageSchema)
 @blp.refuses(WrongCode(), RateLimited("account", 600))
@@ -217,6 +222,7 @@ def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
 
     Five wrong tries void the code. All tokens of the user are revoked.
     """
+    accounts.refuse_own_account(key)
     accounts.redeem_reset_code(key, args["code"], args["new"], intent("reset-password"))
     return json_response({"Message": "Password Updated"})
 
@@ -254,6 +260,7 @@ def manage_email(args: dict[str, Any], key: Lookup) -> Response:
 
     For support staff. A code that was mailed to the former address no longer works.
     """
+    accounts.refuse_own_account(key)
     require_email(args["new"], "new")
     users.change_email(key, args["new"], intent("change-email"))
     return json_response(shown(users.get(key), changed_power))
@@ -269,6 +276,7 @@ def manage_password(args: dict[str, Any], key: Lookup) -> Response:
 
     For support staff. All tokens of the user are revoked.
     """
+    accounts.refuse_own_account(key)
     accounts.set_password(key, args["new"], intent("change-password"))
     # Not "Password Updated": the contract words this answer like that of a check.
     return json_response({"Message": "Password Correct"})
@@ -277,7 +285,7 @@ def manage_password(args: dict[str, Any], key: Lookup) -> Response:
 def shown(user: dict[str, Any], power: Any) -> dict[str, Any]:
     """Return a user's record, with the reset code for those who manage users."""
     now = users.now()
-    may_see = Role.USERS_MANAGE in guard.caller().roles
+    may_see = guard.caller().may(Role.USERS_MANAGE, Scope.USERS_MANAGE)
     return served(user, power, valid_code(user, now) if may_see else None, now)
 
 

@@ -15,10 +15,10 @@ from app.changes import Applied, Change, Intent, Rule
 from app.errors import EmailTaken, NameTaken, NotFound, Unavailable
 from app.keys import Lookup, email_key, name_key
 from app.paging import Page, Window
-from app.penalties import BAN_STATE, MUTE
+from app.penalties import BAN, BAN_STATE, MUTE
 from app.storage.bulk import SWEEP_SECONDS, sweep
 from app.storage.client import Storage, by_key
-from app.storage.journal import UNMOVED
+from app.storage.journal import NOTED, UNMOVED
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
 from app.storage.password_costs import PasswordCosts, cost_of
@@ -30,6 +30,7 @@ from app.users.domain import SHAPE, SUBJECT, change_email, new_account, revoke_t
 log = logging.getLogger("quartermaster")
 
 RECORD = ("Name", "Email", "Power", "Reset", *MUTE)
+HAS_KEYS: Document = {"KeyDigests": {"$exists": True}}
 USERS = CollectionPlan(
     "users",
     SHAPE,
@@ -38,6 +39,12 @@ USERS = CollectionPlan(
         index("name", "NameKey", unique=True),
         index("name_tails", "NameTails", "NameKey"),
         index("email", "EmailKey", unique=True),
+        index("key", "KeyDigests", partialFilterExpression=HAS_KEYS),
+        NOTED,
+        *(
+            index(name, field, partialFilterExpression={field: {"$type": "string"}})
+            for name, field in (("banned", BAN.by), ("muted", MUTE.by))
+        ),
     ),
 )
 # The orders of lists, by field and whether ascending, each with the index that holds it.

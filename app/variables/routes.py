@@ -17,6 +17,7 @@ from app.http.path_converters import path_guid
 from app.keys import Lookup
 from app.openapi.examples import VARIABLE
 from app.players.store import Players
+from app.scopes import Scope
 from app.variables.domain import assign, served, served_one, value_of
 from app.variables.schemas import SetVariableArgs, ValueSchema, VariableSchema
 
@@ -28,7 +29,7 @@ unset = blp.refuses(NotFound("variable", VARIABLE))
 
 
 @blp.route("/<player:key>/variables")
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @blp.documents_response(200, VariableSchema(many=True))
 def list_variables(key: Lookup) -> Response:
     """List the variables of a player
@@ -39,7 +40,7 @@ def list_variables(key: Lookup) -> Response:
 
 
 @blp.route("/<player:key>/variables/<variable_id>")
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @blp.documents_response(200, VariableSchema)
 @unset
 def get_variable(key: Lookup, variable_id: str) -> Response:
@@ -52,7 +53,7 @@ def get_variable(key: Lookup, variable_id: str) -> Response:
 
 
 @blp.route("/<player:key>/variables/<variable_id>/value")
-@guard.required()
+@guard.required(Scope.PLAYERS_READ)
 @blp.documents_response(200, ValueSchema)
 @unset
 def get_variable_value(key: Lookup, variable_id: str) -> Response:
@@ -64,7 +65,7 @@ def get_variable_value(key: Lookup, variable_id: str) -> Response:
 
 
 @blp.route("/<player:key>/variables/<variable_id>", methods=["POST"])
-@guard.required()
+@guard.required(Scope.PLAYERS_CHANGE)
 @blp.arguments(SetVariableArgs())
 @blp.documents_response(200, VariableSchema)
 @blp.idempotent

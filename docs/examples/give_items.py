@@ -1,9 +1,10 @@
 """Give items to the players in a CSV file: each gift once, however often this is run.
 
-    python give_items.py --url https://game.example.com --user shop list > players.csv
-    python give_items.py --url https://game.example.com --user shop give easter-2026.csv
+    python give_items.py --url https://game.example.com list > players.csv
+    python give_items.py --url https://game.example.com give easter-2026.csv
 
-The password comes from the environment variable GAME_PASSWORD, or is asked for.
+The key comes from the environment variable QUARTERMASTER_KEY, or is asked for. It needs the scopes
+players.read and players.change.
 """
 
 import argparse
@@ -13,7 +14,6 @@ import hashlib
 import os
 import re
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,42 +31,21 @@ Gift = dict[str, str]
 
 
 class Api:
-    def __init__(self, url: str, user: str, password: str) -> None:
+    def __init__(self, url: str, key: str) -> None:
         self.url = url.rstrip("/")
+        self.key = key.strip()
         self.http = requests.Session()
         self.http.mount(self.url, HTTPAdapter(max_retries=RETRY))
         self.http.auth = self.authorize  # a plain header would give way to what ~/.netrc says
-        digest = hashlib.sha256(password.encode()).hexdigest()
-        self.password = {"grant_type": "password", "username": user, "password": digest}
-        self.tokens = {"access_token": "none yet"}
-        self.sign_in(self.password)
 
     def authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        request.headers["Authorization"] = f"Bearer {self.tokens['access_token']}"
+        request.headers["Authorization"] = f"Bearer {self.key}"
         return request
 
-    def send(self, method: str, path: str, **options: Any) -> requests.Response:
-        return self.http.request(method, self.url + path, timeout=TIMEOUT, **options)
-
-    def sign_in(self, grant: dict[str, str]) -> None:
-        asked_at = time.monotonic()
-        self.tokens = checked(self.send("POST", "/api/oauth/token", data=grant))
-        self.old_at = asked_at + 0.8 * float(self.tokens["expires_in"])
-
-    def refresh(self) -> None:
-        token = self.tokens["refresh_token"]
-        try:
-            self.sign_in({"grant_type": "refresh_token", "refresh_token": token})
-        except RuntimeError:  # revoked, or used up by a try whose answer was lost
-            self.sign_in(self.password)
-
     def call(self, method: str, path: str, **options: Any) -> requests.Response:
-        if time.monotonic() > self.old_at:
-            self.refresh()
-        answer = self.send(method, path, **options)
-        if answer.status_code == 401:
-            self.refresh()
-            answer = self.send(method, path, **options)
+        answer = self.http.request(method, self.url + path, timeout=TIMEOUT, **options)
+        if answer.status_code == 401:  # no other request would fare better
+            raise RuntimeError(f"{message(answer)} The key is unknown, expired or revoked.")
         return answer
 
 
@@ -153,21 +132,18 @@ def give(api: Api, gifts: list[Gift], reason: str) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--url", required=True)
-    parser.add_argument("--user", required=True)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="write all players as CSV")
     commands.add_parser("give", help="give what a CSV file says").add_argument("file", type=Path)
     options = parser.parse_args()
     try:
         gifts = read_gifts(options.file) if options.command == "give" else []
-        password = os.environ.get("GAME_PASSWORD") or getpass.getpass()
-        api = Api(options.url, options.user, password)
+        api = Api(options.url, os.environ.get("QUARTERMASTER_KEY") or getpass.getpass("Key: "))
         if options.command == "give":
             occasion = options.file.name
             return give(api, identified(api, gifts, occasion), reason=quote(occasion))
-        table = csv.writer(sys.stdout)
-        table.writerow(["player", "name", "level"])
-        table.writerows([p["Id"], p["Name"], p["Level"]] for p in all_players(api))
+        rows = [[p["Id"], p["Name"], p["Level"]] for p in all_players(api)]
+        csv.writer(sys.stdout).writerows([["player", "name", "level"], *rows])
     except (
         OSError,
         RuntimeError,

@@ -17,8 +17,8 @@ from app.console.words import PHRASES
 from app.errors import Unavailable
 from app.history.domain import UNDOABLE_OPERATIONS
 from app.players.store import Players
-from tests.console_visitor import visitor
-from tests.factories import make_bag, numbered_guid, sha256
+from tests.console_visitor import page_of, visitor
+from tests.factories import make_bag, numbered_guid, sha256, with_keys
 
 ALL = (Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
 POTION, SWORD, SPELL, VARIABLE, GLOBAL = (numbered_guid(number) for number in range(1, 6))
@@ -45,11 +45,6 @@ def player(world):
 
 def stored(db, player):
     return db.players.find_one({"_id": player["_id"]})
-
-
-def page_of(answer):
-    """Return the text of a page as its reader has it."""
-    return html.unescape(re.sub(r"<[^>]+>", "", answer.text))
 
 
 def test_giving_says_so_and_leaves_an_entry_with_its_door_and_reason(staff, player, db):
@@ -156,8 +151,14 @@ def test_where_a_reason_is_required_every_form_asks_for_it(app, staff, player, w
     pages = [
         f"/players/Aladric{tab}" for tab in ("", "/spells", "/variables", "/history", "/notes")
     ]
-    pages += [f"/users/thalia{tab}" for tab in ("", "/notes", "/sign-ins")]
-    pages += ["/history", f"/catalogue/servervariable/{GLOBAL}", done.removeprefix("/console")]
+    staff.post("/users/thalia/keys", Name="shop", reason="a", **{"players.read": "true"})
+    pages += [f"/users/thalia{tab}" for tab in ("", "/notes", "/keys", "/sign-ins")]
+    pages += [
+        "/history",
+        "/keys",
+        f"/catalogue/servervariable/{GLOBAL}",
+        done.removeprefix("/console"),
+    ]
     for path in pages:
         for form in re.findall(r'<form method="post".*?</form>', staff.get(path).text, re.DOTALL):
             if "/sign-out" in form or "/end" in form:
@@ -336,7 +337,7 @@ def test_the_curl_line_of_a_refused_form_sends_what_was_typed(staff, world, path
 def test_a_curl_line_that_nobody_has_typed_for_changes_nothing(staff, world, client, db, player):
     user = world.add_user(Name="thalia")
     manager = world.headers(*ALL)
-    pages = ["/users/thalia", "/players/Aladric", "/players/Aladric/spells"]
+    pages = ["/users/thalia", "/users/thalia/keys", "/players/Aladric", "/players/Aladric/spells"]
     pages += ["/players/Aladric/variables", f"/catalogue/servervariable/{GLOBAL}"]
     for page in pages:
         for command in commands_of(staff.get(page)):
@@ -478,7 +479,7 @@ def test_a_strange_cookie_of_recent_ones_is_ignored(staff, cookie):
 
 def test_every_operation_of_history_has_its_words():
     told_by_changes = UNDOABLE_OPERATIONS - {"note"}
-    told_by_arguments = {"ban", "mute", "grant-role", "revoke-role"}
+    told_by_arguments = {"ban", "mute", "grant-role", "revoke-role", "create-key"}
     assert set(OPERATIONS) == {*PHRASES, *told_by_changes, *told_by_arguments}
 
 
@@ -526,6 +527,8 @@ def test_the_address_of_a_form_leads_to_its_page(staff, player):
         ("/players/a%20b/take", "/console/players/a%20b"),
         (f"/sign-ins/{id_}/end", "/console/sign-ins"),
         ("/users/thalia/unban", "/console/users/thalia"),
+        (f"/users/thalia/keys/{id_}/rotate", "/console/users/thalia/keys"),
+        ("/users/thalia/erase", "/console/users/thalia"),
         ("/history/player:x:1/undo", "/console/history/player%3Ax%3A1"),
     ):
         answer = staff.get(path)
@@ -567,11 +570,12 @@ def test_a_page_is_shown_whatever_a_game_has_stored(staff, world, db, odd):
     swords = {"ItemId": SWORD, "Quantity": 1, "StatBuffs": odd}
     db.players.update_one({"_id": player["_id"]}, {"$set": {"Inventory.1": swords}}, **bypass(db))
     spoil(db.players, player, odd, KEPT | {"UserId", "Inventory"})
-    spoil(db.users, user, odd, KEPT)
+    spoil(db.users, with_keys(user), odd, KEPT)
     spoil(db.objects, {"_id": POTION, "Name": ""}, odd, {"_id"})
     tabs = ("", "/spells", "/variables", "/history", "/notes")
     paths = [f"/players/{player['_id']}{tab}" for tab in tabs]
-    paths += [f"/users/{user['_id']}{tab}" for tab in ("", "/history", "/notes", "/sign-ins")]
+    tabs = ("", "/history", "/notes", "/keys", "/sign-ins", "/personal-data")
+    paths += [f"/users/{user['_id']}{tab}" for tab in tabs]
     paths += ["/players", "/users", "/search?q=lad", "/suggest?q=lad", "/search?q=thalia%40", ""]
     paths += ["/catalogue", f"/catalogue/item/{POTION}", "/suggest/item?q=life", "/history"]
     for path in paths:

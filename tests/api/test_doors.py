@@ -9,8 +9,11 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 import config
+from app.auth.api_keys import new_secret
+from app.auth.callers import Callers
 from app.auth.roles import Role
 from app.openapi.docs_page import SPECIFICATION
+from app.scopes import Scope
 from app.users.passwords import Passwords
 from tests.applications import service
 from tests.endpoint_table import (
@@ -21,6 +24,7 @@ from tests.endpoint_table import (
     FRONT_DOORS,
     ITEM,
     OWN,
+    OWN_KEY,
     OWN_SIGN_IN,
     PASSWORD,
     PLAYER,
@@ -33,7 +37,7 @@ from tests.endpoint_table import (
     catalogue,
     shape_of,
 )
-from tests.factories import make_bag, make_entry, make_player, make_user
+from tests.factories import make_bag, make_entry, make_key, make_player, make_user, with_keys
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE"}
 FLAGS = {
@@ -48,6 +52,9 @@ CALLERS = [
     *(held for count in range(4) for held in itertools.combinations(FLAGS, count)),
     *(MODERATION, (*MODERATION, *FLAGS), STRANGER),
 ]
+KEY = new_secret()
+# Each scope alone, and all of them.
+KEYS = [*((scope,) for scope in Scope), tuple(Scope)]
 COLLECTIONS = ("users", "players", "bags", "refresh_tokens", "history", "objects")
 
 each_caller = pytest.mark.parametrize("caller", CALLERS, ids=str)
@@ -80,10 +87,11 @@ def scene(app, world):
         **{"Spells": {"0": SPELL}, "Variables": {VARIABLE: 7}},
     )
 
-    def begin(flags):
+    def begin(flags, scopes=()):
         for name in COLLECTIONS:
             world.db[name].delete_many({})
         caller = make_user(stored, Name=SELF)
+        caller = with_keys(caller, **{OWN_KEY: make_key(KEY, scopes)})
         caller["Power"] |= dict.fromkeys(flags or (), True)
         clerk = make_user(stored, (Role.API,), Name="Clerk")
         world.db.users.insert_many([user, caller, clerk])
@@ -94,6 +102,8 @@ def scene(app, world):
         world.db.objects.insert_many(catalogue())
         others, own = (user, TOKEN, SIGN_IN), (caller, OWN, OWN_SIGN_IN)
         world.db.refresh_tokens.insert_many([refresh_token(*others), refresh_token(*own)])
+        if scopes:
+            return {"Authorization": f"Bearer {KEY}"}
         return {} if flags is STRANGER else world.headers(user=caller)
 
     return begin
@@ -106,7 +116,11 @@ def roles_of(flags):
 
 
 def contents(db):
-    return {name: list(db[name].find(sort=[("_id", 1)])) for name in COLLECTIONS}
+    found = {name: list(db[name].find(sort=[("_id", 1)])) for name in COLLECTIONS}
+    # When a key was used is told anew as soon as another minute begins.
+    for key in (key for user in found["users"] for key in user.get("Keys", {}).values()):
+        key.pop("LastUsedAt", None)
+    return found
 
 
 def test_every_route_of_the_service_has_its_row(app):
@@ -147,6 +161,51 @@ def test_exactly_the_documented_doors_open(caller, client, scene, db):
         else:
             assert answer.status_code == 403, door
             assert any(f"'{role}'" in answer.json["Message"] for role in missing), door
+
+
+@pytest.mark.parametrize("scopes", KEYS, ids=lambda scopes: " ".join(s.value for s in scopes))
+def test_exactly_the_documented_doors_open_to_a_key(scopes, app, client, scene, db):
+    """Of an account that may do everything: so it is the scopes alone that matter."""
+    held = {scope.value for scope in scopes}
+    for door in DOORS:
+        headers = scene(tuple(FLAGS), scopes)
+        service(app, Callers).forget()
+        ask(client, next(d for d in DOORS if d.route.endswith("/info")), headers, "GET")
+        before = contents(db)
+        answer = ask(client, door, headers, door.method)
+        missing = set(door.scopes) - held - {"any"}
+        if not missing:
+            assert answer.status_code == (404 if door.route in FRONT_DOORS else 200), (
+                door,
+                answer.data,
+            )
+            continue
+        assert answer.status_code == 403, door
+        assert contents(db) == before, door
+        said = answer.json["Message"]
+        names = ["not for keys"] if "none" in missing else [f"'{scope}'" for scope in missing]
+        assert any(name in said for name in names), door
+
+
+@pytest.mark.parametrize("flags", CALLERS[:8], ids=str)
+def test_a_key_may_never_more_than_its_account(flags, app, client, scene):
+    for door in DOORS:
+        headers = scene(flags, tuple(Scope))
+        service(app, Callers).forget()
+        answer = ask(client, door, headers, door.method)
+        is_open = set(door.roles) <= roles_of(flags) and "none" not in door.scopes
+        expected = (404 if door.route in FRONT_DOORS else 200) if is_open else 403
+        assert answer.status_code == expected, (door, answer.data)
+
+
+def test_the_openapi_document_names_the_same_scopes(app):
+    document = app.extensions[SPECIFICATION].get()["paths"]
+    for path, item in document.items():
+        for method, operation in item.items():
+            doors = [d for d in DOORS if d.shape == (method.upper(), shape_of(path))]
+            for scope in {scope for door in doors for scope in door.scopes}:
+                said = {"none": "Not with a key.", "any": "Scopes of a key: any."}.get(scope)
+                assert (said or f"`{scope}`") in operation["description"], (method, path)
 
 
 @each_caller

@@ -20,6 +20,7 @@ from app.http.fields import Integer
 from app.http.json import json_response
 from app.http.tracing import request_id
 from app.players.store import Players
+from app.scopes import KeyAccess
 from app.storage.client import Storage
 
 BUG = ZeroDivisionError("a bug")
@@ -342,7 +343,7 @@ def test_a_coroutine_is_a_view_as_far_as_flask_allows(app, client):
 def test_a_coroutine_behind_our_decorators_is_refused_at_the_start():
     things = Blueprint("Things", __name__, url_prefix="/things")
 
-    @guard.required()
+    @guard.required(KeyAccess.NONE)
     async def view():
         return {"a": 1}
 

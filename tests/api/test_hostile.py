@@ -8,6 +8,7 @@ import pytest
 
 import config
 from app import create_app
+from app.auth.api_keys import new_secret
 from app.auth.roles import Role
 from app.database import COLLECTIONS
 from app.demo.world import World as DemoWorld
@@ -16,7 +17,7 @@ from app.storage.client import Storage
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
 from tests.applications import service
-from tests.factories import World, make_entry
+from tests.factories import World, make_entry, make_key, make_user, with_keys
 from tests.hostile import FORGED, ROWS, count
 
 # What is only counted is not looked at: refusing is what these are for.
@@ -65,7 +66,10 @@ def world(app):
 
 @pytest.fixture(scope="module")
 def caller(world):
-    return world.headers(*Role)
+    key = {examples.KEY_ID: make_key(new_secret())}
+    user = with_keys(make_user(roles=Role), **key)
+    world.db.users.insert_one(user)
+    return world.headers(user=user)
 
 
 class Watch:

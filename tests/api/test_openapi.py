@@ -91,6 +91,9 @@ def test_it_has_the_31_endpoints_of_the_contract():
         "get /players/{lookupKey}/history",
         "get /users/{lookupKey}/history",
         *(f"{how} /{whose}/{{lookupKey}}/notes" for how, whose in NOTES),
+        *("delete /players/{lookupKey}", "post /players/{lookupKey}/name"),
+        *("get /users/{lookupKey}/personal-data", "post /users/{lookupKey}/erase"),
+        *("get /keys", "post /keys", "post /keys/{id}/rotate", "delete /keys/{id}"),
     }
     assert documented == {*contract, *beyond}
 
@@ -107,7 +110,7 @@ def test_a_path_that_is_served_in_two_spellings_is_documented_in_one():
 
 def test_every_operation_has_a_name_of_its_own_in_one_style():
     named = [op["operationId"] for item in SPEC["paths"].values() for op in item.values()]
-    assert len(named) == len(set(named)) == 65 + 6
+    assert len(named) == len(set(named)) == 65 + 6 + 8
     assert [name for name in named if not re.fullmatch(r"[a-z]+(?:[A-Z][a-z]+)*", name)] == []
 
 
@@ -116,6 +119,9 @@ def test_what_one_may_change_and_what_support_staff_may_are_named_alike():
     found = {name for name, (path, _, _) in OPERATIONS.items() if path.endswith(tuple(ends))}
     assert found == {"changeEmail", "changePassword", "manageEmail", "managePassword"}
 
+
+# How an operation says who may use it.
+ACCESS = r"Open to everybody\.|Roles: `.*`\. (Scopes of a key: .*\.|Not with a key\.)"
 
 # What JavaScript and TypeScript have under these names, a generated client would hide.
 TAKEN = {
@@ -140,7 +146,7 @@ def test_it_names_the_version_of_the_program_and_serves_where_it_is_read():
 def test_its_tags_are_those_of_its_operations():
     assert [tag["name"] for tag in SPEC["tags"]] == [
         *("Players", "Users", "History", "Catalogue", "Global variables", "Info", "Logs"),
-        "Credentials",
+        *("Credentials", "Keys"),
     ]
     assert all(tag["description"] for tag in SPEC["tags"])
 
@@ -152,7 +158,7 @@ def test_an_operation_explains_itself(name):
     assert not operation["summary"].endswith(".")
     explained, _, access = operation["description"].rpartition("\n\n")
     assert explained.endswith(".")
-    assert re.fullmatch(r"Open to everybody\.|Roles: `.*`\.", access)
+    assert re.fullmatch(ACCESS, access)
     for parameter in operation["parameters"]:
         assert parameter["description"].endswith(".")
         assert "type" in parameter["schema"]
@@ -243,7 +249,8 @@ def test_exactly_the_changes_that_can_be_undone_take_an_idempotency_key():
     items = {"giveItem", "takeItem"}
     variables = {"setVariable", "setGlobalVariable"}
     notes = {"writePlayerNote", "writeUserNote"}
-    assert takes == {*items, *variables, *notes, "teachSpell", "forgetSpell", "undoChange"}
+    whole = {"renamePlayer", "deletePlayer", "undoChange"}
+    assert takes == {*items, *variables, *notes, *whole, "teachSpell", "forgetSpell"}
     # What stands in an example, the page fills in; and the second try would be the first again.
     assert [name for name in takes if {"example", "examples"} & keys[name].keys()] == []
 

@@ -28,6 +28,11 @@ def test_an_application_with_an_unguarded_view_does_not_start():
         guard.check_every_view(app)
 
 
+def test_a_view_that_says_nothing_of_keys_does_not_start():
+    with pytest.raises(UnguardedView, match="needs a scope"):
+        guard.required(Role.USERS_QUERY)
+
+
 def test_a_caller_without_the_role_is_told_which(client, world):
     nobody = world.headers(user=world.add_user())
     response = client.get("/api/v1/players", headers=nobody)

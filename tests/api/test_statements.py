@@ -14,6 +14,7 @@ from app.moderation.enforcement import impose_on
 from app.notes.writing import write_note
 from app.penalties import MUTE
 from app.players.store import Players
+from app.scopes import KeyAccess
 from app.users.accounts import mail_reset_code
 from app.users.store import Users
 from tests.applications import service
@@ -32,7 +33,7 @@ MUTED = {"duration": 1, "reason": "", "moderator": "", "ip": False}
 def add_forms(app):
     """Add a page whose form makes a change, with the key and the reason that it has."""
 
-    @guard.required(Role.USERS_QUERY)
+    @guard.required(KeyAccess.NONE, Role.USERS_QUERY)
     def submit(act):
         state(request.form["key"], request.form["reason"])
         applied = ACTS[act](app)

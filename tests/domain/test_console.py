@@ -52,6 +52,16 @@ def slot(quantity, item="potion"):
         (entry("ban", Duration=7), "Banned for 7 days"),
         (entry("mute", Duration=1), "Muted for a day"),
         (entry("grant-role", Role="api"), "Role api granted"),
+        (entry("rename", [("Name", "Aladric", "Wala")]), "Renamed: Aladric → Wala"),
+        (entry("delete-player", [("DeletedAt", None, NOW)]), "Deleted"),
+        (entry("undo", [("DeletedAt", NOW, None)]), "Brought back"),
+        (entry("create-key", [("Keys.x", None, None)], Name="shop"), "Key shop made"),
+        (entry("rotate-key", [("Keys.x", None, None)], Id="x"), "Key rotated"),
+        (entry("erase", [("Power", None, None)]), "Account erased"),
+        # Of somebody who was erased, no name is left.
+        (entry("rename", [("Name", None, None)]), "Renamed"),
+        (entry("create-key", Name=None), "Key made"),
+        (entry("grant-role", Role=None), "Role granted"),
         (entry("note", [("Notes.x", None, None)]), "Note written"),
         (entry("give", [("Inventory.0", None, slot(2, "0123456789"))]), "+2 01234567…"),
         (entry("give"), "Give: nothing changed"),
@@ -68,6 +78,8 @@ def test_what_was_just_done_is_a_sentence():
     assert notice(given_, NAMES) == "Gave 12 Life Potion to Aladric."
     undone = entry("undo", [("Inventory.1", slot(12), None)], Id="player:x:1")
     assert notice(undone, NAMES) == "Undid a change of Aladric: −12 Life Potion."
+    assert notice(entry("rename", Name="Wala"), NAMES) == "Aladric is called Wala now."
+    assert notice(entry("delete-player"), NAMES) == "Deleted Aladric."
     assert notice(entry("ban", Duration=2), NAMES) == "Aladric: Banned for 2 days."
 
 

@@ -214,6 +214,9 @@ class Api:
     def post(self, path, because="", **body):
         return self._answered("POST", path, {"X-Reason": quote(because)}, json=body)
 
+    def delete(self, path):
+        return self._answered("DELETE", path)
+
     def _answered(self, method, path, headers=None, **options):
         url, headers = f"{self._base}/v1/{path}", {**self._headers, **(headers or {})}
         answer = requests.request(method, url, headers=headers, timeout=30, **options)

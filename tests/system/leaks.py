@@ -8,11 +8,12 @@ import secrets
 from typing import NamedTuple
 from urllib.parse import quote
 
+from app.auth.api_keys import new_secret
 from tests.endpoint_table import CODE, NEW_PASSWORD, PASSWORD
 from tests.factories import sha256
 
 # What these say comes back by contract: they name things.
-NAMES = {"username", "email", "itemid", "spellid"}
+NAMES = {"username", "email", "itemid", "spellid", "Name"}
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 JSON = {"Content-Type": "application/json"}
 HEADERS = (
@@ -42,6 +43,7 @@ class Known:
         self.key, self.former_key = (f"key{secrets.token_hex(20)}" for _ in range(2))
         self.mongodb, self.mail = (f"pw{secrets.token_hex(8)}" for _ in range(2))
         self.access = self.refresh = ""
+        self.api_key = new_secret()
         self.all = {text for text in vars(self).values() if text}
 
     def add(self, *texts):
@@ -55,7 +57,7 @@ class Known:
     @property
     def shaped(self):
         """Those that look like nothing but a secret, wherever they stand."""
-        return [self.password, self.new_password.upper(), self.access]
+        return [self.password, self.new_password.upper(), self.access, self.api_key]
 
     @property
     def fed(self):
@@ -69,7 +71,10 @@ class Known:
     def body(self, door):
         """Return the right body of a door, with the secrets of this run."""
         real = {PASSWORD: self.password, NEW_PASSWORD: self.new_password, CODE: self.code}
-        return {name: real.get(value, value) for name, value in door.body.items()}
+        return {
+            name: real.get(value, value) if isinstance(value, str) else value
+            for name, value in door.body.items()
+        }
 
 
 def right_ask(door, known):

@@ -16,8 +16,19 @@ from app.database import COLLECTIONS
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
 from tests.collection_plans import NAMES
-from tests.endpoint_table import BAG, ENTRY, ITEM, PLAYER, SELF, SPELL, USER, VARIABLE, catalogue
-from tests.factories import make_bag, make_entry, make_player, make_user
+from tests.endpoint_table import (
+    BAG,
+    ENTRY,
+    ITEM,
+    OWN_KEY,
+    PLAYER,
+    SELF,
+    SPELL,
+    USER,
+    VARIABLE,
+    catalogue,
+)
+from tests.factories import make_bag, make_entry, make_key, make_player, make_user, with_keys
 from tests.system.leaks import Ask, Known, right_ask
 from tests.system.programs import serving
 from tests.system.tcp_proxy import TcpProxy
@@ -34,8 +45,12 @@ SETTINGS = {
 }
 # A validator that nothing passes, and that quotes what did not.
 WRITTEN = ("_id", "PasswordHash", "Reset", "Email", "Used", "Inventory", "Spells", "Variables")
-# What a password, a hash or an access token of ours looks like.
-SECRETS_OF_OURS = re.compile(r"[0-9a-fA-F]{64}|\$argon2[^\s\"]*|Wy[IJ][\w.-]{20,}")
+# What a password, a hash, an access token or a key of ours looks like.
+SECRETS_OF_OURS = re.compile(
+    r"[0-9a-fA-F]{64}|\$argon2[^\s\"]*|Wy[IJ][\w.-]{20,}|qm_[0-9A-Za-z]{20,}"
+)
+# The paths whose answers are there to deliver a secret, once.
+DELIVERING = ("/api/oauth/token", "/api/v1/keys")
 IMPOSSIBLE = {"$jsonSchema": {"properties": {name: {"bsonType": "int"} for name in WRITTEN}}}
 
 
@@ -89,6 +104,7 @@ class WatchedService:
         user = make_user(self.stored, Name=USER, Reset=reset)
         query = (Role.API, Role.USERS_QUERY)
         callers = [make_user(self.stored, query, Name=name) for name in (SELF, "Clerk")]
+        callers[0] = with_keys(callers[0], **{OWN_KEY: make_key(self.known.api_key)})
         self.db.users.insert_many([user, *callers, make_user(self.stored, Role, Name=MANAGER)])
         holdings = {"0": {"ItemId": ITEM, "Quantity": 5}}
         player = make_player(
@@ -126,8 +142,8 @@ class WatchedService:
         answer = self.session.request(ask.method, url, **sent)
         text = answer.text
         body = answer.json() if "json" in answer.headers["Content-Type"] else {}
-        for name in ("access_token", "refresh_token", "tokenId"):
-            if answer.ok and ask.path.startswith("/api/oauth/token") and name in body:
+        for name in ("access_token", "refresh_token", "tokenId", "Key"):
+            if answer.ok and ask.path.startswith(DELIVERING) and name in body:
                 self.known.add(body[name])
                 text = text.replace(body[name], f"<{name}>")
         if ask.path.endswith("/notes"):
@@ -157,6 +173,7 @@ class WatchedService:
         """Learn what the service itself made and stored."""
         self.known.add(*(user["PasswordHash"] for user in self.db.users.find()))
         self.known.add(*(token["_id"] for token in self.db.refresh_tokens.find()))
+        self.known.add(*(d for user in self.db.users.find() for d in user.get("KeyDigests", ())))
         self.known.add(*map(code_in, self.mailbox.messages))
 
     def leaks(self):

@@ -11,7 +11,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from app.auth.roles import FLAGS, Role
-from app.openapi.examples import BAG, GLOBAL_VARIABLE, ITEM, PLAYER, PLAYER_ID, SIGN_IN
+from app.openapi.examples import BAG, GLOBAL_VARIABLE, ITEM, KEY_ID, PLAYER, PLAYER_ID, SIGN_IN
 from tests.system.console import (
     DARK,
     LIGHT,
@@ -26,6 +26,7 @@ from tests.system.programs import serving
 
 ENTRY = f"player:{PLAYER_ID}:1"
 BANNED = Demo("user", 3)
+DELETED, ERASED = Demo("player", 9), Demo("user", 30)
 PLAYER_PATH, USER_PATH = f"/players/{PLAYER_ID}", BANNED.path
 PAGES = {
     "the sign-in": "/sign-in",
@@ -38,10 +39,13 @@ PAGES = {
     "variables": f"{PLAYER_PATH}/variables",
     "the history of a player": f"{PLAYER_PATH}/history",
     "notes on a player": f"{PLAYER_PATH}/notes",
+    "a player who was deleted": f"{DELETED.path}/history",
     "the users": "/users?search=dri",
     "a user": USER_PATH,
     "the history of a user": f"{USER_PATH}/history",
     "notes on a user": f"{USER_PATH}/notes",
+    "the keys of a user": f"{USER_PATH}/keys",
+    "a user who was erased": f"{ERASED.path}/history",
     "the sign-ins of a user": f"{USER_PATH}/sign-ins",
     "the history": "/history?operation=give",
     "a filter that is refused": "/history?player=Nobody",
@@ -51,6 +55,7 @@ PAGES = {
     "a global variable": f"/catalogue/servervariable/{GLOBAL_VARIABLE}",
     "health": "/health",
     "one's own sign-ins": "/sign-ins",
+    "one's own keys": "/keys",
     "an error": "/nowhere",
 }
 
@@ -71,6 +76,11 @@ def api(server):
     api.post(f"players/{PLAYER_ID}/notes", Text="Lost a sword in the crash of Saturday.")
     api.post(f"users/{BANNED.id}/notes", Text="Was warned twice.")
     api.post(f"users/{BANNED.id}/admin/ban", duration=7, reason="Selling items for money.")
+    budget = {"ItemsPerDay": 500, "Items": [ITEM]}
+    key = {"Name": "shop", "Scopes": ["players.read", "players.change"], "Budget": budget}
+    api.post(f"keys?user={BANNED.id}", **key)
+    api.delete(f"players/{DELETED.id}")
+    api.post(f"users/{ERASED.id}/erase", Confirm=ERASED.name)
     return api
 
 
@@ -154,19 +164,21 @@ SHOWN = {
     "/history": {"#filter-user": QUERY, "main a[href*='/users/']": QUERY},
     USER_PATH: {
         **{f"#form-{name}": QUERY for name in ("unban", "mute", "mail-code")},
-        **{f"#form-{name}": MANAGE for name in ("password", "email")},
-        ".tabs a[href$='/sign-ins']": MANAGE,
+        **{f"#form-{name}": MANAGE for name in ("password", "email", "erase")},
+        **{f"main a[href$='/{name}']": MANAGE for name in ("keys", "sign-ins", "personal-data")},
     },
     f"{USER_PATH}/sign-ins": {"#form-sign-out": MANAGE},
 }
 PAGES_OF = {
     **dict.fromkeys(["/users", USER_PATH, f"{USER_PATH}/history", f"{USER_PATH}/notes"], QUERY),
     **dict.fromkeys([f"/history/user:{BANNED.id}:1", "/history?user=demo"], QUERY),
-    f"{USER_PATH}/sign-ins": MANAGE,
+    **{f"{USER_PATH}/{name}": MANAGE for name in ("sign-ins", "keys", "personal-data")},
 }
+VERBS = ("rotate", "revoke")
 FORMS_OF = {
     **dict.fromkeys(["ban", "unban", "mute", "unmute", "mail-code", "notes"], QUERY),
     **dict.fromkeys(["password", "email", "sign-out", f"sign-ins/{SIGN_IN}/end"], MANAGE),
+    **dict.fromkeys(["erase", "keys", *(f"keys/{KEY_ID}/{verb}" for verb in VERBS)], MANAGE),
 }
 # With a key that is none, nobody gets further than to where the form is read.
 FETCH = """

@@ -233,6 +233,75 @@ def is_signed_in(server, cookie):
 
 
 @without_scripts
+def test_a_key_is_made_and_seen_once_then_rotated_and_revoked(console, server, player, user):
+    console.open(f"{user.path}/keys")
+    console.fill("create-key", Name="shop", Days="30", ItemsPerDay="5")
+    console.send("create-key")
+    assert "Must hold a scope" in console.text("fieldset .fault")
+    assert console.value("create-key-ItemsPerDay") == "5"
+    console.one("#scope-1").send_keys(Keys.SPACE)
+    console.send("create-key")
+    secret = console.text(".secret")
+    # Who plays only may not use the API, and neither may a key of such an account.
+    headers = {"Authorization": f"Bearer {secret}"}
+    url = f"{server.base}/api/v1/players/{player.id}"
+    assert requests.get(url, headers=headers, timeout=30).status_code == 403
+    assert secret not in console.browser.current_url
+    console.open(f"{user.path}/keys")
+    assert console.text(".keys h3") == "shop"
+    assert "0 of 5 used today" in console.text(".keys")
+    assert secret not in console.browser.page_source
+    form = console.all(".keys form")[0].get_attribute("id").removeprefix("form-rotate-")
+    console.send(f"rotate-{form}", OverlapHours="0")
+    assert console.text(".secret") != secret
+    assert requests.get(url, headers=headers, timeout=30).status_code == 401
+    console.send(f"revoke-{form}", confirm="shop")
+    assert console.notice == "The key was revoked."
+    assert console.all(".keys") == []
+
+
+@without_scripts
+def test_a_player_is_renamed_deleted_and_brought_back(console, api, player):
+    console.open(player.path)
+    before, name = console.slots, f"{player.name} the Second"
+    console.send("rename", Name=name, reason="Asked for it.")
+    assert console.notice == f"{player.name} is called {name} now."
+    console.send("delete", confirm=player.name)
+    assert console.text("#delete-confirm-about") == f"Type {name} here to delete this player."
+    console.send("delete", confirm=name)
+    assert console.notice == f"Deleted {name}."
+    told = console.text(".gone p")
+    assert told.startswith("This player was deleted ")
+    assert "by demo." in told
+    console.open(player.path)
+    console.press(".gone button")
+    assert console.notice == f"Undid a change of {name}: Brought back."
+    assert console.text("h1") == name
+    assert console.slots == before
+    assert api.get(f"players/{player.id}")["Name"] == name
+
+
+@without_scripts
+def test_a_person_is_erased_once_the_name_is_typed(console, api):
+    # Whose characters are online, the game would store again.
+    user = next(
+        user
+        for user in USERS
+        if not any(player["Online"] for player in api.get(f"users/{user.id}/players"))
+    )
+    console.open(user.path)
+    console.send("erase", Confirm="somebody", reason="Asked by mail.")
+    assert "Must be the username" in console.text("#erase-Confirm-about")
+    assert "What stays: history" in console.text("#form-erase")
+    console.send("erase", Confirm=user.name)
+    assert console.text(".gone h2") == "This person was erased"
+    assert "Asked by mail." in console.text(".entries")
+    assert user.name not in console.text()
+    console.open(user.path)
+    assert console.text(".gone h2") == "This person was erased"
+
+
+@without_scripts
 def test_a_global_variable_is_set_from_what_is_shown(console, api):
     variable = guid("servervariable", "Gold Rate")
     console.open(f"/catalogue/servervariable/{variable}")

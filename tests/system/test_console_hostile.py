@@ -7,7 +7,15 @@ from urllib.parse import quote
 import pytest
 from pymongo import MongoClient
 
-from tests.factories import NOW, make_entry, make_object, make_player, make_user, numbered_guid
+from tests.factories import (
+    NOW,
+    make_entry,
+    make_key,
+    make_object,
+    make_player,
+    make_user,
+    numbered_guid,
+)
 from tests.system.console import NARROW, WIDE, Console, session_cookie
 from tests.system.programs import serving
 
@@ -36,6 +44,7 @@ class World:
             Notes={id_: note},
             **dict.fromkeys(("IsBanned", "IsMuted"), True),
             **dict.fromkeys(("BanReason", "BannedBy", "MuteReason", "MutedBy"), text),
+            Keys={id_: make_key("", Name=text, Addresses=[text], Budget={"Items": [text]})},
         )
         kinds = ("item", "spell", "playervariable", "servervariable", "quest")
         fields = {"Description": text, text.replace(".", ""): text, "Nested": {"Name": [text]}}
@@ -60,6 +69,7 @@ class World:
             self._entry(self.player, "player", item),
             self._entry(self.user, "user", item, Operation="import"),
             self._entry(self.objects[3], "object", item, Operation="repair"),
+            self._deletion(numbered_guid(number + 100)),
         ]
         owner = {"_id": text, "UserId": id_, "Chain": id_, "PasswordVersion": 0, "Used": False}
         times = dict.fromkeys(("BeganAt", "ExpiresAt"), NOW.replace(year=2099))
@@ -74,6 +84,13 @@ class World:
         named = {"By": {"UserId": None, "Name": self.text, "Key": self.text}, "Via": "cli"}
         told = {"Reason": self.text, "RequestId": self.text, "Arguments": {self.text: self.text}}
         return make_entry(subject, kind, Changes=changes, **named, **told, **overrides)
+
+    def _deletion(self, id_):
+        """Return the entry of a player who is gone."""
+        by = {"UserId": None, "Name": self.text, "Key": self.text}
+        changes = [{"Path": "DeletedAt", "Before": None, "After": NOW}]
+        told = {"Operation": "delete-player", "Changes": changes, "Reason": self.text}
+        return make_entry({"_id": id_, "Name": self.text}, By=by, **told)
 
     def write(self, db):
         for name, documents in {
@@ -99,8 +116,10 @@ class World:
             *(f"{player}/{tab}" for tab in ("spells", "variables", "history", "notes")),
             f"/users?{search}",
             user,
-            *(f"{user}/{tab}" for tab in ("history", "notes", "sign-ins")),
+            *(f"{user}/{tab}" for tab in ("history", "notes", "keys", "sign-ins")),
+            f"/players/{self.entries[3]['Subject']['Id']}",
             "/history",
+            f"/history?key={quote(self.text)}",
             *(f"/history/{entry['_id']}" for entry in self.entries),
             *(f"/catalogue/{record['Type']}?{search}" for record in self.objects[:4]),
             *(f"/catalogue/{record['Type']}/{record['_id']}" for record in self.objects[:4]),
@@ -160,16 +179,18 @@ def test_whatever_a_game_or_a_person_can_set_is_text_on_every_page(console, worl
 
 def test_what_somebody_types_is_text_where_it_is_refused(console, world):
     player, user = f"/players/{world.player['_id']}", f"/users/{world.user['_id']}"
-    refused = {
-        player: ("give", "itemid"),
-        f"{player}/spells": ("teach", "spellid"),
-        f"{player}/variables": ("set-variable", "variable"),
-        user: ("email", "new"),
-        f"{user}/sign-ins": ("sign-out", "confirm"),
-    }
+    refused = [
+        (player, "give", "itemid"),
+        (f"{player}/spells", "teach", "spellid"),
+        (f"{player}/variables", "set-variable", "variable"),
+        (user, "email", "new"),
+        (f"{user}/keys", "create-key", "Addresses"),
+        (f"{user}/keys", f"revoke-{world.user['_id']}", "confirm"),
+        (f"{user}/sign-ins", "sign-out", "confirm"),
+    ]
     # Nearly a name: what may have been meant is offered.
     text = world.text[:-1]
-    for path, (form, field) in refused.items():
+    for path, form, field in refused:
         console.open(path)
         console.send(form, **{field: text})
         assert_harmless(console, world, path)

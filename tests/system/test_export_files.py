@@ -117,8 +117,8 @@ def test_hashes_are_not_written_into_a_file_that_others_can_read(redirected, tmp
     done, file = redirected("users", link if is_linked else "-", 0o644)
     assert done.returncode == 1
     assert done.stderr == (
-        "Error: Standard output is a file that others can read, and accounts come with their "
-        "password hashes: name the FILE, or set umask 077 before.\n"
+        "Error: Standard output is a file that others can read, and this is not for them: "
+        "name the FILE, or set umask 077 before.\n"
     )
     assert file.read_bytes() == b""
     assert link.is_symlink()

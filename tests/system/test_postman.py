@@ -40,7 +40,7 @@ def test_the_document_is_written_without_a_database(tmp_path):
     result = run(tmp_path / "data", "openapi", str(tmp_path / "openapi.json"))
     assert result.returncode == 0, result.stderr
     written = json.loads((tmp_path / "openapi.json").read_text())
-    assert len(written["paths"]) == 31 + 5 + 22 + 4
+    assert len(written["paths"]) == 31 + 5 + 22 + 4 + 6
     assert json.loads(run(tmp_path / "data", "openapi").stdout) == written
     assert not (tmp_path / "data").exists()
 
@@ -55,6 +55,7 @@ def test_the_folders_hold_all_31_endpoints(collection):
         "Info",
         "Logs",
         "Credentials",
+        "Keys",
     ]
     endpoints = {
         (item["request"]["method"], item["request"]["url"]["raw"])
@@ -63,7 +64,7 @@ def test_the_folders_hold_all_31_endpoints(collection):
     counts = [len(folder["item"]) for folder in collection["item"]]
     # Beyond the 31: redeeming a reset code, history, moderation, notes, and the neighbours. Of the
     # tokens, one request has two forms.
-    assert counts == [19 + 1 + 5 + 2, 12 + 2 + 5 + 2, 3, 5, 4, 4, 2, 3 + 2 + 1]
+    assert counts == [19 + 1 + 5 + 2 + 2, 12 + 2 + 5 + 2 + 2, 3, 5, 4, 4, 2, 3 + 2 + 1, 4]
     assert len(endpoints) == sum(counts) - 1
 
 
@@ -133,9 +134,9 @@ def test_the_whole_collection_passes_twice_in_a_row(server, collection, belongin
     code, result = newman(server, tmp_path)
     assert belongings() == before
     assert result["failures"] == []
-    # Of the change that was undone, a run also sees that it was.
+    # Of the changes that were undone, a run also sees that they were.
     assert result["stats"]["assertions"] == {
-        "total": 2 * len(requests_of(collection)) + 1,
+        "total": 2 * len(requests_of(collection)) + 2,
         "pending": 0,
         "failed": 0,
     }
@@ -157,3 +158,15 @@ def test_the_token_is_refreshed_before_it_expires(tmp_path, database):
     with serving(tmp_path, "--demo", ACCESS_TOKEN_SECONDS="5", **database) as server:
         _, result = newman(server, tmp_path, "--folder", "Players", "--delay-request", "350")
     assert result["failures"] == []
+
+
+@with_newman
+def test_a_key_is_used_instead_of_the_password(server, database, tmp_path):
+    scopes = ("players.read", "players.change", "users.change", "history.read", "history.undo")
+    made = run(server.output.parent, "key", "create", "demo", "postman", *scopes, **database)
+    key = made.stdout.strip()
+    code, result = newman(
+        server, tmp_path, "--folder", "Players", key=key, username="nobody", password="wrong"
+    )
+    assert result["failures"] == []
+    assert code == 0

@@ -14,6 +14,7 @@ import sys
 import textwrap
 from collections import Counter
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,27 +22,40 @@ from pymongo import MongoClient
 
 from app.changes import JOURNAL_LENGTH
 from tests.factories import guid, make_player
-from tests.system.programs import serving, wait_until
+from tests.system.programs import run, serving, wait_until
 from tests.system.tcp_proxy import DROP, LOSE, TcpProxy
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLE = DOCS / "examples" / "give_items.py"
-TOKEN = "/api/oauth/token"
+SCOPES = ("players.read", "players.change")
+DENIED = "Authorization has been denied for this request. The key is unknown, expired or revoked.\n"
+AGAIN = "Run it again when that is mended: nothing is given twice.\n"
 DIFFICULT = "Zoë 100% ?#&"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, mongodb_uri):
-    settings = {
-        "MONGODB_URI": mongodb_uri,
-        "MONGODB_DATABASE": "tooling",
-        "ACCESS_TOKEN_SECONDS": "2",
-    }
+    # Without the cache, a key that was revoked is dead on all workers at once.
+    settings = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": "tooling"}
+    settings |= {"AUTH_CACHE_SECONDS": "0"}
     folder = tmp_path_factory.mktemp("tooling")
-    with MongoClient(mongodb_uri) as client, serving(folder, "--demo", **settings) as server:
+    with (
+        MongoClient(mongodb_uri) as client,
+        serving(folder, "--demo", **settings) as server,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         server.players, server.history = client.tooling.players, client.tooling.history
+        server.key = partial(key_command, folder, settings)
+        patch.setenv("QUARTERMASTER_KEY", server.key("create", "demo", "shop", *SCOPES))
         yield server
         client.drop_database("tooling")
+
+
+def key_command(folder, settings, *arguments):
+    """Run quartermaster key as the page does, and return what it prints."""
+    result = run(folder, "key", *arguments, **settings)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
 
 
 @pytest.fixture
@@ -53,10 +67,10 @@ def crowd(server):
     server.players.delete_many({"_id": {"$in": [player["_id"] for player in players]}})
 
 
-def tool(server, *arguments, password="demo", **options):
+def tool(server, *arguments, key=None, **options):
     return subprocess.run(
-        [sys.executable, str(EXAMPLE), "--url", server.base, "--user", "demo", *arguments],
-        env={**os.environ, "GAME_PASSWORD": password},
+        [sys.executable, str(EXAMPLE), "--url", server.base, *arguments],
+        env={**os.environ, "QUARTERMASTER_KEY": key or os.environ["QUARTERMASTER_KEY"]},
         stdin=subprocess.DEVNULL,
         timeout=60,
         text=True,
@@ -92,13 +106,6 @@ def assert_each_has(server, players, item, quantity):
 def gives(proxy):
     """Return how often each give was sent."""
     return Counter(path for path, _, _ in proxy.seen if path.endswith("/give"))
-
-
-def grants(proxy):
-    """Return by which grants tokens were asked for."""
-    return [
-        re.search(rb"grant_type=(\w+)", body)[1] for path, body, _ in proxy.seen if path == TOKEN
-    ]
 
 
 def test_the_list_holds_every_player_once(server, crowd):
@@ -200,7 +207,7 @@ def refusal(server, player, item):
     spec = importlib.util.spec_from_file_location("give_items", EXAMPLE)
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    api = example.Api(server.base, "demo", "demo")
+    api = example.Api(server.base, os.environ["QUARTERMASTER_KEY"])
     body = {"itemid": item, "quantity": 1}
     answer = api.call("POST", f"/api/v1/players/{player['_id']}/items/give", json=body)
     api.http.close()
@@ -208,33 +215,65 @@ def refusal(server, player, item):
     return example.message(answer)
 
 
-def test_a_token_that_grows_old_is_refreshed_on_the_way(server, crowd, write):
-    item = guid()
-    with proxied(server, delay=0.16) as proxy:
-        result = tool(proxy, "give", write(*((player["_id"], item, 1) for player in crowd)))
-    assert result.returncode == 0
-    first, *others = grants(proxy)
-    assert (first, set(others)) == (b"password", {b"refresh_token"})
-    assert_each_has(server, crowd, item, 1)
+def test_a_key_goes_with_every_request_and_nobody_signs_in(server, crowd, write):
+    with proxied(server) as proxy:
+        assert tool(proxy, "give", write((crowd[0]["_id"], guid(), 1))).returncode == 0
+    path = f"/api/v1/players/{crowd[0]['_id']}"
+    assert [path for path, _, _ in proxy.seen] == [path, f"{path}/items/give"]
 
 
-def test_a_401_gets_a_new_token_and_one_more_try(server, crowd, write):
+def test_a_401_ends_the_tool_and_the_next_key_goes_on(server, crowd, write):
     item = guid()
     file = write(*((player["_id"], item, 1) for player in crowd[:3]))
-    with proxied(server, [None, None, 401]) as proxy:
-        assert tool(proxy, "give", file).returncode == 0
-    assert grants(proxy)[:2] == [b"password", b"refresh_token"]
+    with proxied(server, [*[None] * 4, 401]) as proxy:
+        result = tool(proxy, "give", file)
+    assert (result.returncode, result.stdout) == (1, "1 given, 0 given before, 0 refused.\n")
+    assert result.stderr == f"Not now. The key is unknown, expired or revoked.\n{AGAIN}"
+    assert len(gives(proxy)) == 2
+    another = server.key("create", "demo", "another", *SCOPES)
+    again = tool(server, "give", file, key=another)
+    assert again.stdout == "2 given, 1 given before, 0 refused.\n"
     assert_each_has(server, crowd[:3], item, 1)
-    with proxied(server, [None, *[None] * 3, 401, None, 401]) as proxy:
-        assert "Not now." in tool(proxy, "give", file).stdout
 
 
-def test_a_refresh_whose_answer_is_lost_ends_in_a_new_sign_in(server, crowd, write):
+def test_a_key_that_is_rotated_works_on_for_the_overlap_and_a_revoked_one_does_not(server):
+    first = server.key("create", "demo", "turning", *SCOPES)
+    second = server.key("rotate", "demo", "turning", "--overlap", "1")
+    assert tool(server, "list", key=first).returncode == 0
+    assert tool(server, "list", key=second).returncode == 0
+    server.key("revoke", "demo", "turning")
+    for key in (first, second):
+        assert tool(server, "list", key=key).stderr == f"{DENIED}{AGAIN}"
+
+
+def test_what_a_key_may_not_is_told_in_a_sentence(server, crowd, write):
+    reader = server.key("create", "demo", "reader", "players.read")
+    file = write((crowd[0]["_id"], guid(), 1))
+    result = tool(server, "give", file, key=reader)
+    assert result.stdout.startswith(f"line 2, {crowd[0]['_id']}: This request needs a key with")
+    assert (result.returncode, "'players.change'" in result.stdout) == (1, True)
+    elsewhere = server.key("create", "demo", "elsewhere", *SCOPES, "--address", "203.0.113.0/24")
+    result = tool(server, "list", key=elsewhere)
+    assert result.stderr == f"This key may not be used from the address 127.0.0.1.\n{AGAIN}"
+
+
+def test_beyond_its_budget_a_key_gives_nothing_and_what_is_left_can_be_given_later(
+    server, crowd, write
+):
     item = guid()
-    with proxied(server, [None, 401, LOSE]) as proxy:
-        assert tool(proxy, "give", write((crowd[0]["_id"], item, 1))).returncode == 0
-    assert grants(proxy) == [b"password", b"refresh_token", b"refresh_token", b"password"]
-    assert_each_has(server, crowd[:1], item, 1)
+    file = write(*((player["_id"], item, 2) for player in crowd[:4]))
+    limits = ("--largest-quantity", "2", "--items-per-day", "5", "--item", item)
+    small = server.key("create", "demo", "small", *SCOPES, *limits)
+    for given, before in ((2, 0), (0, 2)):
+        result = tool(server, "give", file, key=small)
+        assert f"\n{given} given, {before} given before, 2 refused.\n" in result.stdout
+        assert result.stdout.count("fewer than 2 of its 5 items are left for today") == 2
+    # As on the next day, when the same key may give again.
+    assert tool(server, "give", file).stdout == "2 given, 2 given before, 0 refused.\n"
+    assert_each_has(server, crowd[:4], item, 2)
+    for row, limit in (((item, 3), "LargestQuantity"), ((guid(), 1), "Items")):
+        result = tool(server, "give", write((crowd[0]["_id"], *row), name="more.csv"), key=small)
+        assert f"({limit}).\n0 given" in result.stdout
 
 
 def faults(seed):
@@ -262,12 +301,10 @@ def test_whatever_happens_on_the_way_everything_is_given_once(server, crowd, wri
 def test_a_service_that_stays_away_is_given_up_on_in_a_sentence(server, crowd, write):
     impatient = EXAMPLE.read_text().replace("Retry(8,", "Retry(1,")
     file = write(*((player["_id"], guid(), 1) for player in crowd))
-    with proxied(server, [None, *[None] * len(crowd), None, *[503] * 99]) as proxy:
-        arguments = ["--url", proxy.base, "--user", "demo", "give", file]
+    with proxied(server, [*[None] * len(crowd), None, *[503] * 99]) as proxy:
         result = subprocess.run(
-            [sys.executable, "-", *arguments],
+            [sys.executable, "-", "--url", proxy.base, "give", file],
             input=impatient,
-            env={**os.environ, "GAME_PASSWORD": "demo"},
             capture_output=True,
             text=True,
             timeout=60,
@@ -275,7 +312,7 @@ def test_a_service_that_stays_away_is_given_up_on_in_a_sentence(server, crowd, w
     assert result.returncode == 1
     assert result.stdout == "1 given, 0 given before, 0 refused.\n"
     assert "503" in result.stderr
-    assert result.stderr.endswith("\nRun it again when that is mended: nothing is given twice.\n")
+    assert result.stderr.endswith(f"\n{AGAIN}")
     assert "Traceback" not in result.stderr
 
 
@@ -299,10 +336,11 @@ def test_a_bad_file_is_refused_before_anything_is_sent(server, write, tmp_path):
     assert proxy.seen == []
 
 
-def test_a_wrong_password_is_told_in_a_sentence(server):
-    result = tool(server, "list", password="wrong")
+@pytest.mark.parametrize("key", ["wrong", "qm_" + "0" * 46])
+def test_a_wrong_key_is_told_in_a_sentence(server, key):
+    result = tool(server, "list", key=key)
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.startswith("The username or the password is wrong.\n")
+    assert result.stderr == f"{DENIED}{AGAIN}"
 
 
 def test_a_terminal_gets_a_progress_bar(server, crowd, write):

@@ -13,12 +13,12 @@ export function sendOnce(form) {
 }
 
 export function showRefusal() {
-  document.querySelector(".refusal[tabindex]")?.focus();
+  document.querySelector(".refusal[tabindex], .made[tabindex]")?.focus();
 }
 
 export function copyButtons(root) {
   if (!navigator.clipboard) return;
-  for (const block of root.querySelectorAll(".curl pre")) {
+  for (const block of root.querySelectorAll(".curl pre, .secret")) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "quiet";

@@ -120,6 +120,10 @@ def keep_notes_and_sessions(db: Database[Document]) -> None:
     """Change nothing: the validators know notes, sessions at the console and samples."""
 
 
+def keep_keys_and_erasures(db: Database[Document]) -> None:
+    """Change nothing: the validators and indexes know keys, budgets and who was erased."""
+
+
 def _rename(db: Database[Document], name: str, new: str) -> None:
     """Rename a collection, if it is there, and no other has the new name."""
     if name in db.list_collection_names():
@@ -149,6 +153,7 @@ STEPS: list[Step] = [
     begin_history,
     move_items_into_objects,
     keep_notes_and_sessions,
+    keep_keys_and_erasures,
 ]
 # A change of a validator or an index is a step as well, even one that does nothing: by the number,
 # an older program knows that the database is no longer for it.

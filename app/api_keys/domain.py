@@ -1,0 +1,171 @@
+"""Making, rotating and revoking the keys of an account. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from app.auth.api_keys import keys_of, scopes_of, secrets_of
+from app.changes import Change
+from app.errors import Conflict, Damaged, NotFound
+from app.scopes import Scope
+from app.types import Document, whole
+
+READS = ("Keys", "KeyDigests")
+LIFETIME = timedelta(days=90)
+MOST_KEYS = 50
+# How many former texts of a key may work beside its own.
+MOST_FORMER = 4
+
+
+class KeyNameTaken(Conflict):
+    """Another key of the account has this name, by which history tells them apart."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The account has a key with the name '{name}' already.")
+        self.name = name
+
+
+class TooManyKeys(Conflict):
+    """There is no room for another key."""
+
+    def __init__(self, most: int = MOST_KEYS) -> None:
+        super().__init__(f"The account has {most} keys already: revoke one first.")
+
+
+class KeyNotFound(NotFound):
+    """A key that was revoked, or somebody else's."""
+
+    def __init__(self, key: str, owner: str) -> None:
+        super().__init__("key", key, f"No key with that id belongs to '{owner}'.")
+
+
+class Terms(NamedTuple):
+    """What a key is made with."""
+
+    name: str
+    scopes: list[Scope]
+    expires_at: datetime
+    addresses: list[str] | None = None
+    budget: Document | None = None
+
+
+def create(user: Document, *, key_id: str, digest: str, terms: Terms, now: datetime) -> Change:
+    """Add a key to an account; those that have expired long ago make room."""
+    keys = {id_: key for id_, key in _changeable(user).items() if not _is_stale(key, now)}
+    if any(key.get("Name") == terms.name for key in keys.values()):
+        raise KeyNameTaken(terms.name)
+    if len(keys) >= MOST_KEYS:
+        raise TooManyKeys
+    key: Document = {
+        "Name": terms.name,
+        "Scopes": [scope.value for scope in terms.scopes],
+        "CreatedAt": now,
+        "ExpiresAt": terms.expires_at,
+        "Secrets": [{"Digest": digest, "EndsAt": terms.expires_at}],
+        "Lifetime": _seconds(now, terms.expires_at),
+    }
+    if terms.addresses is not None:
+        key["Addresses"] = terms.addresses
+    if terms.budget is not None:
+        key["Budget"] = terms.budget
+    return _changed({**keys, key_id: key}, key_id)
+
+
+def rotate(
+    user: Document,
+    *,
+    key_id: str,
+    owner: str,
+    digest: str,
+    overlap: timedelta,
+    expires_at: datetime | None,
+    now: datetime,
+) -> Change:
+    """Give a key another text; the former one works for as long as the overlap says.
+
+    Unless said otherwise, it works for as long as it was made for, from now on.
+    """
+    keys = _changeable(user)
+    if key_id not in dict(keys_of(user)):
+        raise KeyNotFound(key_id, owner)
+    key = keys[key_id]
+    lifetime = whole(key.get("Lifetime"))
+    if expires_at is None:
+        expires_at = now + (timedelta(seconds=lifetime) if lifetime else LIFETIME)
+    ends = min(key["ExpiresAt"], now + overlap)
+    former = [{**secret, "EndsAt": min(secret["EndsAt"], ends)} for secret in secrets_of(key)]
+    still_working = [secret for secret in former if overlap and secret["EndsAt"] > now]
+    secrets = [{"Digest": digest, "EndsAt": expires_at}, *still_working[:MOST_FORMER]]
+    rotated = {**key, "ExpiresAt": expires_at, "Secrets": secrets}
+    rotated["Lifetime"] = _seconds(now, expires_at)
+    return _changed({**keys, key_id: rotated}, key_id)
+
+
+def revoke(user: Document, *, key_id: str, owner: str) -> Change:
+    """Remove a key from an account."""
+    keys = _changeable(user)
+    if key_id not in keys:
+        raise KeyNotFound(key_id, owner)
+    return _changed({id_: key for id_, key in keys.items() if id_ != key_id}, key_id)
+
+
+def served(user: Document, now: datetime, used_today: Mapping[str, int]) -> list[Document]:
+    """Return the keys of an account as its owner sees them, those made last first."""
+    records = [
+        served_one(id_, key, now, used_today.get(id_, 0))
+        for id_, key in keys_of(user)
+        if isinstance(key.get("CreatedAt"), datetime)
+    ]
+    return sorted(records, key=lambda key: (key["CreatedAt"], key["Id"]), reverse=True)
+
+
+def served_one(id_: str, key: Document, now: datetime, used_today: int) -> Document:
+    last_used = key.get("LastUsedAt")
+    former = [secret["EndsAt"] for secret in secrets_of(key)[1:] if secret["EndsAt"] > now]
+    return {
+        "Id": id_,
+        "Name": key["Name"],
+        "Scopes": [scope.value for scope in scopes_of(key)],
+        "CreatedAt": key["CreatedAt"],
+        "ExpiresAt": key["ExpiresAt"],
+        "FormerEndsAt": max(former, default=None),
+        "LastUsedAt": last_used if isinstance(last_used, datetime) else None,
+        "Addresses": key.get("Addresses"),
+        "Budget": _served_budget(key.get("Budget")),
+        "UsedToday": used_today,
+    }
+
+
+def _served_budget(budget: object) -> Document | None:
+    if not isinstance(budget, dict):
+        return None
+    return {name: budget.get(name) for name in ("LargestQuantity", "ItemsPerDay", "Items")}
+
+
+def _changeable(user: Document) -> Document:
+    keys = user.get("Keys")
+    if not isinstance(keys, dict | None):
+        raise Damaged("user")
+    return keys or {}
+
+
+def _seconds(now: datetime, expires_at: datetime) -> int:
+    return max(1, round((expires_at - now).total_seconds()))
+
+
+def _is_stale(key: object, now: datetime) -> bool:
+    """Tell whether a key expired so long ago that nobody looks for it in the list."""
+    ends = key.get("ExpiresAt") if isinstance(key, dict) else None
+    return isinstance(ends, datetime) and ends < now - LIFETIME
+
+
+def _changed(keys: Document, answer: str) -> Change:
+    digests = [
+        secret["Digest"]
+        for key in keys.values()
+        if isinstance(key, dict)
+        for secret in secrets_of(key)
+    ]
+    return Change({"Keys": keys, "KeyDigests": digests}, answer)

@@ -1,0 +1,134 @@
+"""The keys by which tools authenticate."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from flask import Response
+
+from app.api_keys.domain import KeyNameTaken, KeyNotFound, TooManyKeys
+from app.api_keys.management import (
+    Made,
+    create_key,
+    list_keys,
+    require_future,
+    revoke_key,
+    rotate_key,
+    terms_of,
+    told,
+)
+from app.api_keys.schemas import (
+    KeyArgs,
+    KeyListSchema,
+    KeyOwnerArgs,
+    NewKeySchema,
+    RevokedKeySchema,
+    RotateArgs,
+)
+from app.auth import guard
+from app.auth.roles import Role
+from app.errors import NotFound, RoleMissing
+from app.http.api import Blueprint
+from app.http.context import current
+from app.http.intents import intent
+from app.http.json import json_response
+from app.http.path_converters import path_guid
+from app.keys import Lookup
+from app.oauth.sign_ins import owner
+from app.openapi.examples import KEY_ID
+from app.scopes import KeyAccess
+from app.types import Document
+from app.users.store import Users
+
+ABOUT = "Keys by which tools authenticate, instead of a person's password."
+NO_STORE = {"Cache-Control": "no-store"}
+
+blp = Blueprint("Keys", __name__, url_prefix="/api/v1/keys", description=ABOUT)
+
+users = current(Users)
+
+# A key that could make keys would outlive its own end.
+signed_in = guard.required(KeyAccess.NONE)
+not_found = KeyNotFound(KEY_ID, "demo")
+others = (RoleMissing(Role.USERS_MANAGE.value), NotFound("user", Lookup.parse("nobody")))
+
+
+@blp.route("")
+@signed_in
+@blp.arguments(KeyOwnerArgs(), location="query")
+@blp.documents_response(200, KeyListSchema)
+@blp.refuses(*others)
+def list_user_keys(args: dict[str, Any]) -> Response:
+    """List keys
+
+    One's own, or with the role `users.manage` anybody's.
+    """
+    return json_response({"Values": list_keys(owner_of(args)["_id"])})
+
+
+@blp.route("", methods=["POST"])
+@signed_in
+@blp.arguments(KeyOwnerArgs(), location="query")
+@blp.arguments(KeyArgs())
+@blp.documents_response(200, NewKeySchema)
+@blp.refuses(*others, KeyNameTaken("shop"), TooManyKeys())
+@blp.recorded
+def create_user_key(args: dict[str, Any], body: dict[str, Any]) -> Response:
+    """Make a key
+
+    For oneself, or with the role `users.manage` for anybody. It may never do more than its
+    account may at that moment. Its text is shown this once.
+    """
+    user = owner_of(args)
+    terms = terms_of(body, users.now())
+    meant = intent("create-key", **told(terms))
+    return made(create_key(user["_id"], terms, meant))
+
+
+@blp.route("/<key_id>/rotate", methods=["POST"])
+@signed_in
+@blp.arguments(KeyOwnerArgs(), location="query")
+@blp.arguments(RotateArgs(), required=False)
+@blp.documents_response(200, NewKeySchema)
+@blp.refuses(*others, not_found)
+@blp.recorded
+def rotate_user_key(args: dict[str, Any], body: dict[str, Any], key_id: str) -> Response:
+    """Give a key another text
+
+    Which is shown this once. The former one works for some hours more, so that tools can be
+    changed one after another. Name, scopes, addresses and budget stay. Unless said otherwise, it
+    works from now on for as long as it was made for.
+    """
+    id_ = path_guid("id", key_id)
+    user = owner_of(args)
+    expires_at = require_future(body["ExpiresAt"], users.now())
+    overlap = timedelta(hours=body["OverlapHours"])
+    meant = intent("rotate-key", Id=id_, OverlapHours=body["OverlapHours"])
+    return made(rotate_key(user, id_, overlap, expires_at, meant))
+
+
+@blp.route("/<key_id>", methods=["DELETE"])
+@signed_in
+@blp.arguments(KeyOwnerArgs(), location="query")
+@blp.documents_response(200, RevokedKeySchema)
+@blp.refuses(*others, not_found)
+@blp.recorded
+def revoke_user_key(args: dict[str, Any], key_id: str) -> Response:
+    """Revoke a key
+
+    For good. It is dead on all workers within seconds.
+    """
+    id_ = path_guid("id", key_id)
+    user = owner_of(args)
+    revoke_key(user, id_, intent("revoke-key", Id=id_))
+    return json_response({"username": user["Name"], "Id": id_})
+
+
+def owner_of(args: dict[str, Any]) -> Document:
+    """Return whose keys a request is about: the caller's own, or with users.manage anybody's."""
+    return owner(Lookup.parse(args.get("user", guard.caller().id)))
+
+
+def made(key: Made) -> Response:
+    return json_response({**key.record, "Key": key.secret}, headers=NO_STORE)

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import ipaddress
+
+from marshmallow import ValidationError, fields, validates
+
+from app.http.api import Schema
+from app.http.fields import Guid, Integer, List, Moment, Text
+from app.http.lists import NO_CONTROLS
+from app.http.masking import masked
+from app.keys import holds_invisible, is_visible, parse_guid
+from app.openapi.examples import ITEM, KEY, KEY_ID
+from app.scopes import Scope
+
+LONGEST_NAME = 60
+LONGEST_OVERLAP_HOURS = 24 * 30
+OVERLAP_HOURS = 24
+LARGEST_BUDGET = 2**53
+MOST_ADDRESSES = 50
+MOST_ITEMS = 1000
+EXPIRES_AT = "2026-04-30T12:00:00Z"
+EXAMPLE_BUDGET = {"LargestQuantity": 100, "ItemsPerDay": 5000, "Items": [ITEM]}
+
+
+class BudgetSchema(Schema):
+    """How many items a key may give and take; null: no limit."""
+
+    LargestQuantity = Integer(
+        1,
+        LARGEST_BUDGET,
+        allow_none=True,
+        load_default=None,
+        example=100,
+        description="Of an item in one request.",
+    )
+    ItemsPerDay = Integer(
+        1,
+        LARGEST_BUDGET,
+        allow_none=True,
+        load_default=None,
+        example=5000,
+        description="Of all items together, from midnight to midnight, UTC.",
+    )
+    Items = List(
+        Guid(),
+        allow_none=True,
+        load_default=None,
+        example=[ITEM],
+        description="The only items that it may move.",
+    )
+
+    @validates("Items")
+    def are_not_too_many(self, value: list[str] | None, data_key: str) -> None:
+        if value is not None and not 1 <= len(value) <= MOST_ITEMS:
+            raise ValidationError(f"Must be 1 to {MOST_ITEMS} items, or null.")
+
+
+class KeyOwnerArgs(Schema):
+    """Whose keys are meant."""
+
+    user = Text(
+        metadata={"minLength": 1},
+        description="A username or user id; oneself where it is left out.",
+    )
+
+
+class KeyArgs(Schema):
+    """What a new key is for."""
+
+    Name = Text(
+        required=True,
+        example="shop",
+        metadata={
+            "minLength": 1,
+            "maxLength": LONGEST_NAME,
+            "pattern": f"^{NO_CONTROLS.pattern}$",
+        },
+        description="By which history tells what the key has done; unique within the account.",
+    )
+    Scopes = List(
+        Text(metadata={"enum": [scope.value for scope in Scope]}),
+        required=True,
+        example=["players.read", "players.change"],
+        description="What it may do, as far as its account may.",
+    )
+    ExpiresAt = Moment(
+        allow_none=True,
+        load_default=None,
+        metadata={"example": None},
+        description="When it ends by itself; in 90 days unless said otherwise.",
+    )
+    Addresses = List(
+        Text(),
+        allow_none=True,
+        load_default=None,
+        example=["203.0.113.0/24"],
+        description="The networks from which it may be used; null: all.",
+    )
+    Budget = fields.Nested(BudgetSchema, allow_none=True, load_default=None)
+
+    @validates("Name")
+    def can_be_read(self, value: str, data_key: str) -> None:
+        is_short = 1 <= len(value) <= LONGEST_NAME
+        is_seen = is_visible(value) and not holds_invisible(value)
+        if not is_short or not is_seen or not NO_CONTROLS.fullmatch(value):
+            raise ValidationError(f"Must be 1 to {LONGEST_NAME} characters that can be seen.")
+        if parse_guid(value.strip()):
+            raise ValidationError("Must not look like a guid: it would be taken for an id.")
+
+    @validates("Scopes")
+    def are_known(self, value: list[str], data_key: str) -> None:
+        known = [scope.value for scope in Scope]
+        if unknown := [scope for scope in value if scope not in known]:
+            raise ValidationError(
+                f"Holds '{masked(unknown[0][:LONGEST_NAME])}'; the scopes are {', '.join(known)}."
+            )
+        if not value:
+            raise ValidationError("Must hold a scope: a key without one may do nothing.")
+
+    @validates("Addresses")
+    def are_networks(self, value: list[str] | None, data_key: str) -> None:
+        if value is None:
+            return
+        if not 1 <= len(value) <= MOST_ADDRESSES:
+            raise ValidationError(f"Must be 1 to {MOST_ADDRESSES} networks, or null.")
+        for address in value:
+            try:
+                ipaddress.ip_network(address, strict=False)
+            except ValueError:
+                raise ValidationError(
+                    "Must hold addresses or networks such as 203.0.113.0/24."
+                ) from None
+
+
+class RotateArgs(Schema):
+    """For how long the former text of a key still works."""
+
+    OverlapHours = Integer(
+        0,
+        LONGEST_OVERLAP_HOURS,
+        load_default=OVERLAP_HOURS,
+        example=24,
+        description="For how many hours the former text works as well.",
+    )
+    ExpiresAt = Moment(
+        allow_none=True,
+        load_default=None,
+        metadata={"example": None},
+        description="When the key ends by itself; unless said, it works as long as it did before.",
+    )
+
+
+class KeySchema(Schema):
+    """A key, without its text."""
+
+    Id = Guid(example=KEY_ID)
+    Name = Text(example="shop")
+    Scopes = List(Text(), example=["players.read", "players.change"])
+    CreatedAt = Moment(example="2026-01-30T12:00:00Z")
+    ExpiresAt = Moment(example=EXPIRES_AT)
+    FormerEndsAt = Moment(
+        allow_none=True,
+        metadata={"example": None},
+        description="Until when the text works that a rotation has replaced.",
+    )
+    LastUsedAt = Moment(
+        allow_none=True, example="2026-01-31T19:04:00Z", description="To the minute."
+    )
+    Addresses = List(Text(), allow_none=True, example=["203.0.113.0/24"])
+    Budget = fields.Nested(BudgetSchema, allow_none=True, metadata={"example": EXAMPLE_BUDGET})
+    UsedToday = Integer(0, example=120, description="How many items of ItemsPerDay are used.")
+
+
+class KeyListSchema(Schema):
+    """The keys of an account, those made last first."""
+
+    Values = List(fields.Nested(KeySchema))
+
+
+class NewKeySchema(KeySchema):
+    """A key with its text, which is shown this once."""
+
+    Key = Text(
+        example=KEY,
+        metadata={"pattern": "^qm_[0-9A-Za-z]{46}$"},
+        description="For the header Authorization. It is shown this once.",
+    )
+
+
+class RevokedKeySchema(Schema):
+    """Whose key was revoked, and which."""
+
+    username = Text(example="demo")
+    Id = Guid(example=KEY_ID)

@@ -1,0 +1,183 @@
+"""Keys by which tools authenticate: their text, and what is stored of them. Pure.
+
+A key is stored in the document of its account, so that making or revoking one is a change like any
+other, with its entry in history. Of its text only the SHA-256 is stored: 40 random characters need
+no slow hash.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import ipaddress
+import secrets
+import string
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from app.scopes import Scope
+from app.types import Document, whole
+
+PREFIX = "qm_"
+RANDOM_LENGTH = 40
+CHECKSUM_LENGTH = 6
+LENGTH = len(PREFIX) + RANDOM_LENGTH + CHECKSUM_LENGTH
+LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Budget(NamedTuple):
+    """How many items a key may move; None: no limit."""
+
+    largest_quantity: int | None = None
+    items_per_day: int | None = None
+    items: frozenset[str] | None = None
+
+
+class AccessKey(NamedTuple):
+    """A key as a request uses it."""
+
+    id: str
+    name: str
+    scopes: frozenset[Scope]
+    # In seconds since 1970: the end of the key, or of the secret that a rotation has replaced.
+    ends_at: float
+    networks: tuple[Network, ...] = ()
+    budget: Budget | None = None
+
+    def allows_address(self, address: str) -> bool:
+        """Tell whether the key may be used from an address."""
+        if not self.networks:
+            return True
+        try:
+            parsed = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        mapped = getattr(parsed, "ipv4_mapped", None)
+        return any((mapped or parsed) in network for network in self.networks)
+
+
+def new_secret() -> str:
+    """Return the text of a new key."""
+    text = PREFIX + "".join(secrets.choice(LETTERS) for _ in range(RANDOM_LENGTH))
+    return text + _checksum(text)
+
+
+def is_key(text: str) -> bool:
+    """Tell whether a text is a key and not an access token; one with a typing error is none."""
+    return text.startswith(PREFIX)
+
+
+def is_well_formed(text: str) -> bool:
+    """Tell whether the checksum of a key is right, before the database is asked."""
+    if len(text) != LENGTH or not text.isascii():
+        return False
+    return _checksum(text[:-CHECKSUM_LENGTH]) == text[-CHECKSUM_LENGTH:]
+
+
+def _checksum(text: str) -> str:
+    """Return the CRC-32 of a text in base 62."""
+    number = binascii.crc32(text.encode())
+    digits = []
+    for _ in range(CHECKSUM_LENGTH):
+        number, digit = divmod(number, len(LETTERS))
+        digits.append(LETTERS[digit])
+    return "".join(reversed(digits))
+
+
+def digest_of(secret: str) -> str:
+    """Return what is stored of a key."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def access_key(user: Document, digest: str) -> AccessKey | None:
+    """Return the key of an account that has this digest."""
+    for id_, key in keys_of(user):
+        for secret in secrets_of(key):
+            if secret["Digest"] == digest:
+                ends = min(secret["EndsAt"], key["ExpiresAt"])
+                return AccessKey(
+                    id_,
+                    key["Name"],
+                    frozenset(scopes_of(key)),
+                    ends.timestamp(),
+                    tuple(networks_of(key.get("Addresses"))),
+                    budget_of(key.get("Budget")),
+                )
+    return None
+
+
+def keys_of(user: Document) -> Iterator[tuple[str, Document]]:
+    """Yield the keys of an account by id; what is no key is left out, as a game may store it."""
+    keys = user.get("Keys")
+    for id_, key in keys.items() if isinstance(keys, dict) else ():
+        if (
+            isinstance(key, dict)
+            and isinstance(key.get("Name"), str)
+            and isinstance(key.get("ExpiresAt"), datetime)
+        ):
+            yield id_, key
+
+
+def secrets_of(key: Document) -> list[Document]:
+    """Return the secrets of a key: its own, and those that rotations have replaced."""
+    found = key.get("Secrets")
+    return [
+        secret
+        for secret in (found if isinstance(found, list) else [])
+        if isinstance(secret, dict)
+        and isinstance(secret.get("Digest"), str)
+        and isinstance(secret.get("EndsAt"), datetime)
+    ]
+
+
+def scopes_of(key: Document) -> list[Scope]:
+    """Return the scopes of a stored key, in their order."""
+    held = key.get("Scopes")
+    return [scope for scope in Scope if isinstance(held, list) and scope.value in held]
+
+
+def networks_of(addresses: Any) -> list[Network]:
+    """Return the networks that stored addresses mean; one that cannot be read allows nobody."""
+    if addresses is None:
+        return []
+    if not isinstance(addresses, list):
+        return [NOWHERE]
+    return [_network(address) for address in addresses] or [NOWHERE]
+
+
+# The IPv6 addresses that stand for IPv4 addresses begin with so many bits.
+MAPPED_BITS = 96
+NOWHERE = ipaddress.IPv4Network("255.255.255.255/32")
+
+
+def _network(address: Any) -> Network:
+    try:
+        network = ipaddress.ip_network(address, strict=False)
+    except ValueError:
+        return NOWHERE
+    mapped = getattr(network.network_address, "ipv4_mapped", None)
+    if mapped is None or network.prefixlen < MAPPED_BITS:
+        return network
+    # Clients are compared by their IPv4 address.
+    return ipaddress.ip_network((mapped, network.prefixlen - MAPPED_BITS))
+
+
+def budget_of(stored: Any) -> Budget | None:
+    """Return the budget of a key; one that cannot be read allows nothing."""
+    if stored is None:
+        return None
+    if not isinstance(stored, dict):
+        return Budget(0, 0, frozenset())
+    items = stored.get("Items")
+    return Budget(
+        _limit(stored.get("LargestQuantity")),
+        _limit(stored.get("ItemsPerDay")),
+        None if items is None else frozenset(items if isinstance(items, list) else ()),
+    )
+
+
+def _limit(stored: Any) -> int | None:
+    return None if stored is None else whole(stored) or 0

@@ -1,0 +1,230 @@
+"""What an erasure leaves of a person: ids, and nothing that names anybody. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from app.auth.api_keys import keys_of
+from app.changes import Change
+from app.errors import Conflict, Invalid, Unavailable
+from app.items.domain import bag_of
+from app.keys import composed, name_key, parse_guid
+from app.penalties import BAN, MUTE
+from app.storage.search_fields import archived
+from app.types import Document, whole
+from app.users.domain import NO_POWER
+
+ERASED = "(erased)"
+BLANKS = r"\s+"
+ERASE = "erase"
+# What is read of an account that is to be erased, and changed when it is closed.
+CLOSED_FIELDS = ("Power", "PasswordHash", "PasswordVersion", "Reset", "Keys", "KeyDigests")
+ERASED_AT = "ErasedAt"
+# The arguments of operations that hold words of this program.
+PROGRAM_WORDS = ("Role", "Scopes")
+# The operations whose entries quote what staff have written, and the fields of an account that do.
+QUOTING = ("ban", "unban", "mute", "unmute")
+QUOTED = (*BAN, *MUTE)
+
+
+class NotConfirmed(Invalid):
+    """The name that confirms an erasure is another."""
+
+    def __init__(self) -> None:
+        fault = "must be the username of the account that is to be erased."
+        super().__init__(f"The field 'Confirm' {fault}", {"Confirm": [fault.capitalize()]})
+
+
+class OwnAccount(Conflict):
+    """Nobody erases the account that is needed to finish the erasure."""
+
+    def __init__(self) -> None:
+        super().__init__("Nobody can erase their own account: ask a colleague.")
+
+
+class ErasureUnderWay(Unavailable):
+    """There is more to erase than one request does; nothing of it is undone."""
+
+    def __init__(self, retry_after: int = 1) -> None:
+        super().__init__(
+            "The erasure has begun and is not finished: it goes on by itself, and the same "
+            "request tells when it is done.",
+            retry_after,
+        )
+
+
+def close(user: Document, *, now: datetime) -> Change:
+    """Close an account for good; the answer tells how many keys it had."""
+    if ERASED_AT in user:
+        return Change({}, {"Keys": 0})
+    # A game may have made the account, and left things out.
+    power = user.get("Power")
+    power = power if isinstance(power, dict) else {}
+    fields: Document = {
+        "Power": {**power, **NO_POWER},
+        "PasswordHash": None,
+        "PasswordVersion": (whole(user.get("PasswordVersion")) or 0) + 1,
+        "Reset": None,
+        "Keys": {},
+        "KeyDigests": [],
+        ERASED_AT: now,
+    }
+    return Change(fields, {"Keys": len(list(keys_of(user)))})
+
+
+def is_caller(user: Document) -> bool:
+    """Tell whether somebody may use the API with this account."""
+    power = user.get("Power")
+    return bool(isinstance(power, dict) and power.get("Api")) or any(keys_of(user))
+
+
+def notes_without(notes: Any, user_id: str, texts: Collection[str]) -> Any:
+    """Return notes without the name of an erased author, and of whom they mention."""
+    if not isinstance(notes, dict):
+        return notes
+    return {id_: _note_without(note, user_id, texts) for id_, note in notes.items()}
+
+
+def _note_without(note: Any, user_id: str, texts: Collection[str]) -> Any:
+    if not isinstance(note, dict):
+        return note
+    hidden = {**note, "Text": _masked(note["Text"], texts)} if "Text" in note else note
+    return {**hidden, "Name": ERASED} if note.get("UserId") == user_id else hidden
+
+
+def digest_of(name: str) -> str:
+    """Return by what an erasure is found whose account is gone; it is dropped in the end."""
+    return hashlib.sha256(f"quartermaster erasure {name_key(name)}".encode()).hexdigest()
+
+
+def bags_in(document: Document) -> set[str]:
+    """Return the bags that lie in the slots of a player or a bag."""
+    found = set()
+    for field in ("Inventory", "Bank", "Slots"):
+        slots = document.get(field)
+        for held in slots.values() if isinstance(slots, dict) else ():
+            bag = bag_of(held) if isinstance(held, dict) else None
+            if isinstance(bag, str):
+                found.add(bag)
+    return found
+
+
+def anonymous(entry: Document) -> Document:
+    """Return an entry about an erased person: ids, numbers and times stay, and no text does."""
+    subject = {**entry["Subject"], "Name": None}
+    changes = [
+        {
+            **change,
+            "Before": _without_text(change["Before"]),
+            "After": _without_text(change["After"]),
+        }
+        for change in entry["Changes"]
+    ]
+    stripped = {
+        **entry,
+        "Subject": subject,
+        # Why somebody was erased is the operator's business; names are hidden in it.
+        "Reason": entry["Reason"] if entry["Operation"] == ERASE else None,
+        "Arguments": {
+            name: value if name in PROGRAM_WORDS else _without_text(value)
+            for name, value in entry["Arguments"].items()
+        },
+        "RequestId": None,
+        "Changes": changes,
+        "IsErased": True,
+    }
+    return _refiled(_without_key(stripped))
+
+
+def without_author(entry: Document) -> Document:
+    """Return an entry by an erased person: of its author, the id stays."""
+    by = {**entry["By"], "Name": None}
+    by.pop("Key", None)
+    return _refiled(_without_key({**entry, "By": by, "RequestId": None}))
+
+
+def _without_key(entry: Document) -> Document:
+    """Return an entry without its Idempotency-Key: nobody can repeat the request any more."""
+    hidden = ("IdempotencyKey", "Fingerprint", "Answer")
+    return {name: value for name, value in entry.items() if name not in hidden}
+
+
+def without_mentions(entry: Document, texts: Collection[str]) -> Document:
+    """Return an entry in which people have named nobody of these; ids and paths stay."""
+    hidden = {**entry, "Reason": _masked(entry["Reason"], texts)}
+    if entry["Operation"] in QUOTING:
+        arguments = entry["Arguments"]
+        by = _masked(arguments.get("Moderator"), texts)
+        hidden["Arguments"] = {**arguments, "Moderator": by} if by else arguments
+        hidden["Changes"] = [
+            {**change, **{side: _masked(change[side], texts) for side in ("Before", "After")}}
+            if change["Path"] in QUOTED
+            else change
+            for change in entry["Changes"]
+        ]
+    return _refiled(hidden)
+
+
+def masked(text: str, names: Collection[str]) -> str:
+    """Return a text with names and addresses replaced, where they stand as words of their own."""
+    # The longest first: an address may hold a name.
+    for name in sorted(filter(None, names), key=len, reverse=True):
+        parts = map(re.escape, composed(name).split())
+        pattern = rf"(?<![^\W_]){BLANKS.join(parts)}(?![^\W_])"
+        found = re.sub(pattern, ERASED, composed(text), flags=re.IGNORECASE)
+        # A text that names nobody stays as it was written.
+        text = found if ERASED in found else text
+    return text
+
+
+def _masked(value: Any, texts: Collection[str]) -> Any:
+    return masked(value, texts) if isinstance(value, str) else value
+
+
+def _without_text(value: Any) -> Any:
+    """Return a value without any text but ids."""
+    if isinstance(value, str):
+        return value if parse_guid(value) else None
+    if isinstance(value, dict):
+        return {name: _without_text(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_text(inner) for inner in value]
+    return value
+
+
+def _refiled(entry: Document) -> Document:
+    """Return an entry with what the filters look for, derived anew."""
+    kept = {name: value for name, value in entry.items() if name != "Words"}
+    return archived(kept, None)
+
+
+def served(record: Document) -> Document:
+    """Return what an erasure tells: what went, and what stayed and why."""
+    counts = record.get("Counts", {})
+    return {
+        "Id": record["_id"],
+        "BegunAt": record["BegunAt"],
+        "FinishedAt": record.get("FinishedAt"),
+        "Gone": {
+            "Players": len(record.get("Players", ())),
+            "Bags": len(record.get("Bags", ())),
+            "SignIns": counts.get("Tokens", 0),
+            "Keys": counts.get("Keys", 0),
+        },
+        "Stayed": [
+            {
+                "What": "history",
+                "Count": counts.get("Entries", 0),
+                "Why": "What was done with items and accounts must stay known; of the person, ids.",
+            },
+            {
+                "What": "erasures",
+                "Count": 1,
+                "Why": "The ids, so that a restored backup does not bring the person back.",
+            },
+        ],
+    }

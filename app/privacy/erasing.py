@@ -1,0 +1,61 @@
+"""Erasing a person at the request of a caller or of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+
+from app.changes import Intent
+from app.errors import NotFound
+from app.http.context import current
+from app.keys import Lookup, name_key
+from app.players.domain import PlayerOnline
+from app.players.store import Players
+from app.privacy.domain import NotConfirmed, OwnAccount, digest_of
+from app.privacy.store import Erasures
+from app.storage.bulkhead import arrival
+from app.types import Document
+from app.users.store import Users
+
+# How long one request works at it: longer than most take, and well within the time of a request.
+REQUEST_SECONDS = 4.0
+
+erasures = current(Erasures)
+players = current(Players)
+users = current(Users)
+
+
+def erase(
+    key: Lookup,
+    confirm: str,
+    intent: Intent,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Document:
+    """Erase a person, or go on with it; return the record of the erasure."""
+    try:
+        user = users.get(key, "Name")
+    except NotFound:
+        record = erasures.find(key.id, key.text)
+        if record is None:
+            raise
+        if digest_of(confirm) != record.get("NameDigest", digest_of(confirm)):
+            raise NotConfirmed from None
+        if record.get("FinishedAt"):
+            return record
+        return erasures.finish(record["_id"], _deadline(), advance)
+    if name_key(confirm) != name_key(str(user.get("Name"))):
+        raise NotConfirmed
+    if user["_id"] == intent.origin.user_id:
+        raise OwnAccount
+    if online := erasures.online_characters(user["_id"], players.online_since()):
+        raise PlayerOnline(online[0])
+    # Somebody else may have finished it meanwhile.
+    with suppress(NotFound):
+        erasures.begin(user["_id"], intent)
+    return erasures.finish(user["_id"], _deadline(), advance)
+
+
+def _deadline() -> float | None:
+    """Return until when this request works at it; a command has all the time it needs."""
+    return None if arrival() is None else monotonic() + REQUEST_SECONDS

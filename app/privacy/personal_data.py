@@ -1,0 +1,149 @@
+"""All that is stored about a person, as one JSON document, written piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from app.api_keys.domain import served as served_keys
+from app.auth.api_keys import keys_of
+from app.history.domain import Filters
+from app.history.store import History
+from app.http.json import encode
+from app.keys import Lookup
+from app.notes.domain import as_map, is_note, served_one
+from app.oauth.store import RefreshTokens
+from app.players import domain as players
+from app.privacy.domain import bags_in
+from app.storage.client import Storage
+from app.storage.extended import to_json
+from app.storage.limits.budgets import Budgets
+from app.types import Document
+from app.users import domain as users
+from app.users.store import Users
+
+PAGE = 100
+KINDS = ("player", "user", "bag", "object")
+# What is no part of the account's record: secrets, derived keys, and what is told by itself.
+LEFT_OUT = {*users.INTERNAL, "PasswordHash", "Notes"}
+
+
+class PersonalData:
+    """Reads what is stored about people."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        user_store: Users,
+        history: History,
+        refresh_tokens: RefreshTokens,
+        budgets: Budgets,
+    ) -> None:
+        self._db = storage.db
+        self._clock = storage.clock
+        self._users = user_store
+        self._history = history
+        self._refresh_tokens = refresh_tokens
+        self._budgets = budgets
+
+    def write(self, key: Lookup) -> Iterator[bytes]:
+        """Return the pieces of the document about a person; raise NotFound before the first."""
+        user_id = self._users.get(key, "_id")["_id"]
+        user = self._db["users"].find_one({"_id": user_id}) or {"_id": user_id}
+        return self._pieces(user)
+
+    def _pieces(self, user: Document) -> Iterator[bytes]:
+        user_id = user["_id"]
+        ids = [user_id]
+        yield b'{"User":' + encode(_readable(user, LEFT_OUT))
+        characters = list(self._db["players"].find({"UserId": user_id}))
+        kept = self._db["deleted_players"].find({"UserId": user_id})
+        deleted = [found["Player"] for found in kept]
+        ids += [player["_id"] for player in [*characters, *deleted]]
+        yield from _list("Characters", map(self._character, characters))
+        yield from _list("DeletedCharacters", map(self._character, deleted))
+        yield from _list("Notes", _notes(user.get("Notes")))
+        yield from _list("Keys", self._keys(user))
+        yield from _list("SignIns", self._sign_ins(user))
+        about = (entry for id_ in ids for entry in self._entries(subject_id=id_))
+        yield from _list("HistoryAbout", about)
+        yield from _list("HistoryBy", self._entries(author=user_id))
+        yield b"}\n"
+
+    def _character(self, player: Document) -> Document:
+        """Return a character with all that it owns and knows, bags included."""
+        bags = [_readable(bag, ()) for bag in self._bags(player)]
+        return {**_readable(player, players.INTERNAL), "Bags": bags}
+
+    def _bags(self, player: Document) -> list[Document]:
+        """Return the bags of a player, and those that lie in them."""
+        found: dict[str, Document] = {}
+        wanted = bags_in(player)
+        while wanted:
+            read = list(
+                self._db["bags"].find({"_id": {"$in": sorted(wanted)}}, ["SlotCount", "Slots"])
+            )
+            found |= {bag["_id"]: bag for bag in read}
+            wanted = set().union(*map(bags_in, read)) - found.keys()
+        return list(found.values())
+
+    def _keys(self, user: Document) -> list[Document]:
+        used = self._budgets.used_today([id_ for id_, _ in keys_of(user)])
+        return served_keys(user, self._clock.now(), used)
+
+    def _sign_ins(self, user: Document) -> Iterator[Document]:
+        account = {"PasswordVersion": None, **user}
+        after: bytes | None = b""
+        while after is not None:
+            page = self._refresh_tokens.list_sign_ins(account, PAGE, after)
+            for sign_in in page.values:
+                yield {
+                    "Id": sign_in.chain,
+                    "At": sign_in.at,
+                    "ExpiresAt": sign_in.expires_at,
+                    "Via": "console" if sign_in.is_session else "api",
+                    "Browser": sign_in.browser,
+                }
+            after = page.next
+
+    def _entries(self, **of: str) -> Iterator[Document]:
+        filters = Filters(KINDS, **of)  # type: ignore[arg-type] # one of its texts
+        after: bytes | None = None
+        while True:
+            page = self._history.list(filters, PAGE, after)
+            yield from page.values
+            after = page.next
+            if after is None:
+                return
+
+
+def _list(name: str, values: Iterable[Any]) -> Iterator[bytes]:
+    """Yield the pieces of a list that may be long."""
+    yield b',"' + name.encode() + b'":['
+    for number, value in enumerate(values):
+        yield (b"," if number else b"") + encode(value)
+    yield b"]"
+
+
+def _notes(notes: Any) -> Iterator[Document]:
+    """Yield all notes on an account, those included that an undo has hidden."""
+    for id_, note in as_map(notes).items():
+        if is_note(note):
+            yield {**served_one(id_, note), "IsHidden": bool(note.get("IsHidden"))}
+
+
+def _readable(document: Document, left_out: Iterable[str]) -> Document:
+    """Return a stored document as JSON tells it, without some fields."""
+    hidden = {"_id", "Journal", *left_out}
+    fields = {name: _plain(value) for name, value in document.items() if name not in hidden}
+    return {"Id": document["_id"], **fields}
+
+
+def _plain(value: Any) -> Any:
+    """Return a stored value as JSON tells it; times are written as everywhere else."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return value if isinstance(value, datetime) else to_json(value)

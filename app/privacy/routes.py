@@ -1,0 +1,63 @@
+"""People's own data: all of it in one document, and its erasure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, request
+
+from app.auth import guard
+from app.auth.roles import Role
+from app.auth.spending import refuse_budgets
+from app.http import tracing
+from app.http.api import Blueprint
+from app.http.context import current
+from app.http.intents import intent
+from app.http.json import CONTENT_TYPE, json_response
+from app.http.masking import MASK
+from app.keys import Lookup
+from app.openapi.examples import PLAYER
+from app.players.domain import PlayerOnline
+from app.privacy.domain import ERASE, ErasureUnderWay, NotConfirmed, OwnAccount, served
+from app.privacy.erasing import erase
+from app.privacy.personal_data import PersonalData
+from app.privacy.schemas import EraseArgs, ErasureSchema, PersonalDataSchema
+from app.scopes import Scope
+
+blp = Blueprint("PersonalData", __name__, url_prefix="/api/v1/users", group="Users")
+
+personal_data = current(PersonalData)
+
+manage = guard.required(Scope.USERS_MANAGE, Role.USERS_QUERY, Role.USERS_MANAGE)
+
+
+@blp.route("/<lookup:key>/personal-data")
+@manage
+@blp.documents_response(200, PersonalDataSchema)
+def get_personal_data(key: Lookup) -> Response:
+    """Get all that is stored about a user
+
+    The account, its characters with all that they own, history about and by the person, keys,
+    sign-ins and notes, in one document.
+    """
+    headers = {"Cache-Control": "no-store"}
+    return Response(personal_data.write(key), content_type=CONTENT_TYPE, headers=headers)
+
+
+@blp.route("/<lookup:key>/erase", methods=["POST"])
+@manage
+@blp.arguments(EraseArgs())
+@blp.documents_response(200, ErasureSchema)
+@blp.refuses(NotConfirmed(), OwnAccount(), PlayerOnline(PLAYER), ErasureUnderWay())
+@blp.recorded
+def erase_user(args: dict[str, Any], key: Lookup) -> Response:
+    """Erase a user
+
+    For good: the account, its characters, bags, tokens and keys go. History stays with ids and
+    without names. A 503 says that it is not finished: it goes on by itself, and the same request
+    again tells when it is done.
+    """
+    refuse_budgets("erasing a person, with all characters,")
+    # This line of the log is written when the person has been erased.
+    tracing.note(path=request.path.replace(key.text, MASK))
+    return json_response(served(erase(key, args["Confirm"], intent(ERASE))))

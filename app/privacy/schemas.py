@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from marshmallow import INCLUDE, fields
+
+from app.http.api import Schema
+from app.http.fields import Guid, Integer, List, Moment, Text
+from app.openapi.examples import USER, USER_ID
+
+AT = "2026-01-31T12:00:00Z"
+
+
+class EraseArgs(Schema):
+    """Who is to be erased, once more."""
+
+    Confirm = Text(
+        required=True,
+        example=USER,
+        metadata={"minLength": 1},
+        description="The username of the account, against slips.",
+    )
+
+
+class ErasedPartsSchema(Schema):
+    """How much of a person went."""
+
+    Players = Integer(0, example=2)
+    Bags = Integer(0, example=1)
+    SignIns = Integer(0, example=3)
+    Keys = Integer(0, example=0)
+
+
+class StayedSchema(Schema):
+    """What stayed of a person, and why."""
+
+    What = Text(example="history")
+    Count = Integer(0, example=24)
+    Why = Text(example="What was done with items and accounts must stay known; of the person, ids.")
+
+
+class ErasureSchema(Schema):
+    """What went of a person, and what stayed and why."""
+
+    Id = Guid(example=USER_ID)
+    BegunAt = Moment(example=AT)
+    FinishedAt = Moment(allow_none=True, example=AT)
+    Gone = fields.Nested(ErasedPartsSchema)
+    Stayed = List(fields.Nested(StayedSchema))
+
+
+class StoredSchema(Schema):
+    """A stored record, with whatever the game stores in it."""
+
+    class Meta:
+        unknown = INCLUDE
+
+    Id = Text(example=USER_ID)
+
+
+class PersonalDataSchema(Schema):
+    """All that is stored about a person."""
+
+    User = fields.Nested(StoredSchema)
+    Characters = List(fields.Nested(StoredSchema), description="With all that they own and know.")
+    DeletedCharacters = List(fields.Nested(StoredSchema), example=[])
+    Notes = List(fields.Nested(StoredSchema), example=[])
+    Keys = List(fields.Nested(StoredSchema), example=[])
+    SignIns = List(fields.Nested(StoredSchema), example=[])
+    HistoryAbout = List(fields.Nested(StoredSchema), example=[])
+    HistoryBy = List(fields.Nested(StoredSchema), example=[])

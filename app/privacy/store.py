@@ -1,0 +1,429 @@
+"""Erasing a person in MongoDB, and reading all that is stored about one.
+
+An erasure is a row of steps, each of which finds by itself what is left to do. So it may be killed
+anywhere, repeated, and be carried out by several at the same time. Its record comes first, with the
+ids of all that belongs to the person: whoever finds a record that is not finished goes on. The
+records stay, and are part of every backup and export: by them db check finds who came back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from pymongo import UpdateOne
+from pymongo.collection import Collection
+
+from app import metrics
+from app.changes import Intent, SubjectKind
+from app.errors import Busy, NotFound
+from app.items.domain import BAG_SUBJECT
+from app.items.store import BAGS
+from app.oauth.store import REFRESH_TOKENS
+from app.objects import domain as objects
+from app.penalties import BAN, MUTE
+from app.players import domain as players
+from app.players.store import DELETED_PLAYERS, PLAYERS
+from app.privacy.domain import (
+    CLOSED_FIELDS,
+    ERASED_AT,
+    QUOTING,
+    ErasureUnderWay,
+    anonymous,
+    bags_in,
+    close,
+    digest_of,
+    is_caller,
+    masked,
+    notes_without,
+    without_author,
+    without_mentions,
+)
+from app.storage.bulk import batches
+from app.storage.client import Storage
+from app.storage.journal import HISTORY
+from app.storage.limits.attempts import ATTEMPTS
+from app.storage.limits.quotas import QUOTAS
+from app.storage.schema.plan import CollectionPlan, index
+from app.storage.schema.shapes import ARRAY, GUID, MOMENT, object_shape
+from app.storage.search_fields import words
+from app.types import Document
+from app.users import domain as users
+from app.users.store import USERS
+
+log = logging.getLogger("quartermaster")
+
+UNFINISHED: Document = {"FinishedAt": None}
+ERASURES = CollectionPlan(
+    "erasures",
+    object_shape({"_id": GUID, "BegunAt": MOMENT, "Players": ARRAY, "Bags": ARRAY}),
+    (index("players", "Players"), index("name", "NameDigest", sparse=True)),
+)
+BATCH = 200
+# Passes over what others may have added meanwhile.
+MOST_PASSES = 10
+CHORE_SECONDS = 5.0
+DAY = timedelta(days=1)
+# How often notes are read again that others keep changing.
+NOTE_ATTEMPTS = 5
+
+
+class Erasures:
+    """The erasures of one application."""
+
+    def __init__(self, storage: Storage, settling_seconds: float) -> None:
+        self._storage = storage
+        self._db = storage.db
+        self._erasures = storage.db[ERASURES.name]
+        self._users = storage.db[USERS.name]
+        self._players = storage.db[PLAYERS.name]
+        self._deleted = storage.db[DELETED_PLAYERS.name]
+        self._bags = storage.db[BAGS.name]
+        self._history = storage.db[HISTORY.name]
+        self._journals = storage.journals
+        self._clock = storage.clock
+        # For so long, workers may still take the person for a caller, and write the name.
+        self._settling = timedelta(seconds=settling_seconds)
+        # The account goes after all that is found by it, and history last, when all is in it.
+        self._steps = (
+            self._erase_sign_ins,
+            self._note_belongings,
+            self._hide_mentions,
+            self._erase_bags,
+            self._erase_players,
+            self._erase_user,
+            self._strip_history,
+        )
+
+    def find(self, user_id: str | None, name: str | None) -> Document | None:
+        """Return the erasure of an account by id, or one that is not finished by name."""
+        if user_id is not None:
+            return self._erasures.find_one({"_id": user_id})
+        return self._erasures.find_one({"NameDigest": digest_of(name or "")})
+
+    def erased(self, ids: Iterable[str]) -> set[str]:
+        """Return which of these are ids of erased accounts or of their characters."""
+        wanted = list(ids)
+        where = [{field: {"$in": wanted}} for field in ("_id", "Players")]
+        found: set[str] = set()
+        for record in self._erasures.find({"$or": where}):
+            found |= {record["_id"], *record["Players"]} & set(wanted)
+        return found
+
+    def online_characters(self, user_id: str, since: datetime | None) -> list[str]:
+        """Return the names of a person's characters that are online."""
+        found = self._players.find({"UserId": user_id}, ["Name", "Online", "LastSeen"])
+        return [str(player.get("Name")) for player in found if players.is_online(player, since)]
+
+    def begin(self, user_id: str, intent: Intent) -> None:
+        """Record that a person is being erased, and close the account."""
+        user = self._users.find_one({"_id": user_id}, ["Name", "Power", "Keys"])
+        if user is None:
+            raise NotFound("user", user_id)
+        now = self._clock.now()
+        fresh: Document = {
+            "BegunAt": now,
+            "By": intent.origin.user_id,
+            "Players": [],
+            "Bags": [],
+        }
+        # Somebody who came back with a restored backup is erased anew.
+        again: Document = {"FinishedAt": None, "NameDigest": digest_of(str(user.get("Name")))}
+        if is_caller(user):
+            # Before the account is closed: whoever goes on after a crash must know it.
+            again["SettledAt"] = now + self._settling
+        self._erasures.update_one(
+            {"_id": user_id}, {"$setOnInsert": fresh, "$set": again}, upsert=True
+        )
+        applied = self._storage.swapper(users.SUBJECT).swap(
+            {"_id": user_id}, (*CLOSED_FIELDS, ERASED_AT), partial(close, now=now), intent
+        )
+        self._add(user_id, Keys=applied.answer["Keys"])
+
+    def finish(
+        self,
+        user_id: str,
+        deadline: float | None = None,
+        advance: Callable[[int], None] = lambda _: None,
+    ) -> Document:
+        """Carry out what is left of an erasure; raise ErasureUnderWay when the time is over."""
+        left = self._seconds_to_settle(self._record(user_id))
+        # What others have added during one pass, the next one finds.
+        for _ in range(MOST_PASSES):
+            changed = 0
+            for step in self._steps:
+                for count in step(user_id):
+                    changed += count
+                    advance(count)
+                    _require_time(deadline)
+            if not changed:
+                break
+        if left > 0:
+            raise ErasureUnderWay(int(left) + 1)
+        entries = self._history.count_documents({"Subject.Id": {"$in": self._ids(user_id)}})
+        done = {"FinishedAt": self._clock.now(), "Counts.Entries": entries}
+        self._erasures.update_one(
+            {"_id": user_id, **UNFINISHED}, {"$set": done, "$unset": {"Texts": ""}}
+        )
+        return self._record(user_id)
+
+    def finish_all(self) -> None:
+        """Carry out the erasures that others have left; a chore of every worker."""
+        unfinished = self.unfinished()
+        metrics.ERASURES.labels("unfinished").set(len(unfinished))
+        # The thread has other work: what is left, it does the next time.
+        deadline = monotonic() + CHORE_SECONDS
+        for user_id in unfinished:
+            try:
+                self.finish(user_id, deadline)
+            except (ErasureUnderWay, Busy):
+                continue
+        # Until then, the same request by name tells that it is done.
+        former = {"NameDigest": {"$exists": True}, "FinishedAt": {"$lt": self._clock.now() - DAY}}
+        self._erasures.update_many(former, {"$unset": {"NameDigest": "", "SettledAt": ""}})
+
+    def unfinished(self) -> list[str]:
+        """Return the ids of accounts whose erasure is not finished."""
+        return [record["_id"] for record in self._erasures.find(UNFINISHED, ["_id"])]
+
+    def returned(self) -> Iterator[tuple[str, str]]:
+        """Yield the collection and the id of everybody who was erased and is back."""
+        for record in self._erasures.find({"FinishedAt": {"$ne": None}}, sort=[("_id", 1)]):
+            for name, where in self._traces(record):
+                for found in self._db[name].find(where, ["_id"]):
+                    yield name, str(found["_id"])
+
+    def reopen(self, user_id: str) -> None:
+        """Let an erasure be carried out once more."""
+        self._erasures.update_one({"_id": user_id}, {"$set": {"FinishedAt": None}})
+
+    def owner_of(self, id_: str) -> str | None:
+        """Return whose erasure an id belongs to."""
+        where = {"$or": [{"_id": id_}, {"Players": id_}]}
+        found = self._erasures.find_one(where, ["_id"])
+        if found is None:
+            # A character that the person has got since.
+            player = self._players.find_one({"_id": id_}, ["UserId"])
+            return player.get("UserId") if player else None
+        return str(found["_id"])
+
+    def _record(self, user_id: str) -> Document:
+        record = self._erasures.find_one({"_id": user_id})
+        if record is None:
+            raise NotFound("erasure", user_id)
+        return record
+
+    def _ids(self, user_id: str) -> list[str]:
+        """Return the ids of an account and of all that belonged to it."""
+        record = self._record(user_id)
+        return [user_id, *record["Players"], *record["Bags"]]
+
+    def _seconds_to_settle(self, record: Document) -> float:
+        settled: Any = record.get("SettledAt")
+        if not isinstance(settled, datetime):
+            return 0.0
+        return (settled - self._clock.now()).total_seconds()
+
+    def _traces(self, record: Document) -> list[tuple[str, Document]]:
+        """Return where an erased person, or what belonged to one, would be found."""
+        own = {"UserId": record["_id"]}
+        # Not by the ids of characters and bags: they may be somebody else's in a restored backup.
+        return [
+            (USERS.name, {"_id": record["_id"]}),
+            (PLAYERS.name, own),
+            (DELETED_PLAYERS.name, own),
+        ]
+
+    def _erase_sign_ins(self, user_id: str) -> Iterator[int]:
+        tokens = self._db[REFRESH_TOKENS.name].delete_many({"UserId": user_id}).deleted_count
+        self._add(user_id, Tokens=tokens)
+        self._db[QUOTAS.name].delete_many({"_id": {"$regex": f"^{user_id} "}})
+        named = [f"{kind} {user_id}" for kind in ("account", "caller")]
+        self._db[ATTEMPTS.name].delete_many({"_id": {"$in": named}})
+        yield tokens
+
+    def _note_belongings(self, user_id: str) -> Iterator[int]:
+        """Record the ids of characters and bags, before any of them is deleted."""
+        ids = [player["_id"] for player in self._belongings(user_id)]
+        bags = self._bags_of(user_id)
+        if ids or bags:
+            more = {"Players": {"$each": sorted(ids)}, "Bags": {"$each": sorted(bags)}}
+            self._erasures.update_one({"_id": user_id}, {"$addToSet": more})
+            yield len(ids) + len(bags)
+
+    def _belongings(self, user_id: str) -> list[Document]:
+        """Return the characters of a person, those included that were deleted."""
+        own = {"UserId": user_id}
+        kept = [kept["Player"] for kept in self._deleted.find(own, ["Player"])]
+        return [*self._players.find(own, ["Inventory", "Bank"]), *kept]
+
+    def _bags_of(self, user_id: str) -> list[str]:
+        """Return the bags of a person's characters, and those within them after the outer ones."""
+        found: dict[str, None] = {}
+        wanted = set().union(*map(bags_in, self._belongings(user_id)))
+        while wanted:
+            found |= dict.fromkeys(sorted(wanted))
+            inner = self._bags.find({"_id": {"$in": sorted(wanted)}}, ["Slots"])
+            wanted = set().union(*map(bags_in, inner)) - found.keys()
+        return list(found)
+
+    def _hide_mentions(self, user_id: str) -> Iterator[int]:
+        """Hide the names and the address of a person where others have written them."""
+        # What is erased in this pass, the next ones must still know.
+        if user := self._users.find_one({"_id": user_id}, ["Name", "Email"]):
+            self._move_entries()
+            named = {"Texts": {"$each": sorted(self._texts_of(user))}}
+            self._erasures.update_one({"_id": user_id}, {"$addToSet": named})
+        texts = set(self._record(user_id).get("Texts", ()))
+        hide = partial(without_mentions, texts=texts)
+        for text in sorted(texts):
+            if wanted := words(text):
+                yield from self._rewrite({"Words": {"$all": wanted}}, hide, "word")
+        if not texts:
+            return
+        yield from self._rewrite({"Operation": {"$in": list(QUOTING)}}, hide, "operation")
+        yield from self._hide_in_penalties(texts)
+        for collection, path in (
+            (self._users, "Notes"),
+            (self._players, "Notes"),
+            (self._deleted, "Player.Notes"),
+        ):
+            found = collection.find({path: {"$exists": True}}, ["_id", path])
+            # Of the deleted ones there are few.
+            found = found if collection is self._deleted else found.hint("noted")
+            for noted in found:
+                yield self._hide_in_notes(collection, path, noted, user_id, texts)
+
+    def _texts_of(self, user: Document) -> set[str]:
+        """Return what names a person: the account, its address, and its characters ever since."""
+        own = {"UserId": user["_id"]}
+        characters = list(self._players.find(own, ["Name"]))
+        kept = self._deleted.find(own, ["Player._id", "Player.Name"])
+        characters += [found["Player"] for found in kept]
+        renamed = {
+            "Subject.Id": {"$in": [character["_id"] for character in characters]},
+            "Operation": "rename",
+        }
+        former = [
+            change["Before"]
+            for entry in self._history.find(renamed).hint("subject")
+            for change in entry["Changes"]
+        ]
+        named = [found.get("Name") for found in (user, *characters)]
+        return {t for t in (*named, *former, user.get("Email")) if isinstance(t, str) and t}
+
+    def _hide_in_penalties(self, texts: set[str]) -> Iterator[int]:
+        """Hide names in the bans and mutes of other accounts: who imposed them, and why."""
+        for penalty, hint in ((BAN, "banned"), (MUTE, "muted")):
+            found = self._users.find(
+                {penalty.by: {"$type": "string"}}, [penalty.by, penalty.reason]
+            )
+            for other in found.hint(hint):
+                told = {n: v for n, v in other.items() if n != "_id" and isinstance(v, str)}
+                hidden = {name: masked(value, texts) for name, value in told.items()}
+                if hidden != told:
+                    self._users.update_one({"_id": other["_id"], **told}, {"$set": hidden})
+                    yield 1
+
+    def _hide_in_notes(
+        self,
+        collection: Collection[Document],
+        path: str,
+        noted: Document | None,
+        user_id: str,
+        texts: set[str],
+    ) -> int:
+        """Hide the name of an author, and names in what others have noted."""
+        for _ in range(NOTE_ATTEMPTS):
+            notes = _at(noted, path)
+            hidden = notes_without(notes, user_id, texts)
+            if noted is None or hidden == notes:
+                return 0
+            unchanged = {"_id": noted["_id"], path: {"$eq": notes}}
+            if collection.update_one(unchanged, {"$set": {path: hidden}}).matched_count:
+                return 1
+            noted = collection.find_one({"_id": noted["_id"]}, ["_id", path])
+        raise Busy("note")
+
+    def _erase_bags(self, user_id: str) -> Iterator[int]:
+        # The inner ones first: who goes on after a crash finds them by the outer ones.
+        for bag in reversed(self._bags_of(user_id)):
+            yield self._delete(self._bags, BAG_SUBJECT, bag)
+
+    def _erase_players(self, user_id: str) -> Iterator[int]:
+        for player in list(self._players.find({"UserId": user_id}, ["_id"])):
+            yield self._delete(self._players, players.SUBJECT, player["_id"])
+        yield self._deleted.delete_many({"UserId": user_id}).deleted_count
+
+    def _erase_user(self, user_id: str) -> Iterator[int]:
+        yield self._delete(self._users, users.SUBJECT, user_id)
+
+    def _delete(self, collection: Collection[Document], kind: SubjectKind, id_: str) -> int:
+        """Delete a document after its entries have moved to history."""
+        for _ in range(MOST_PASSES):
+            self._journals.move(kind, [id_])
+            has_none = {"_id": id_, "Journal.0": {"$exists": False}}
+            if collection.delete_one(has_none).deleted_count:
+                return 1
+            if collection.find_one({"_id": id_}, ["_id"]) is None:
+                return 0
+        raise Busy(kind.name)
+
+    def _strip_history(self, user_id: str) -> Iterator[int]:
+        """Take names and texts out of the entries about and by a person."""
+        ids = self._ids(user_id)
+        self._move_entries()
+        for some in range(0, len(ids), BATCH):
+            about = {"Subject.Id": {"$in": ids[some : some + BATCH]}, "IsErased": {"$ne": True}}
+            yield from self._rewrite(about, anonymous, "subject")
+        by = {"Authors": user_id, "By.Name": {"$ne": None}}
+        yield from self._rewrite(by, without_author, "author")
+
+    def _rewrite(
+        self, where: Document, rule: Callable[[Document], Document], hint: str
+    ) -> Iterator[int]:
+        """Replace entries by what a rule makes of them; yields how many were changed."""
+        for batch in batches(self._history.find(where).hint(hint), BATCH):
+            changed = [(entry, rule(entry)) for entry in batch]
+            updates = [_update(entry, new) for entry, new in changed if new != entry]
+            if updates:
+                self._history.bulk_write(updates, ordered=False)
+            yield len(updates)
+
+    def _move_entries(self) -> None:
+        """Move all entries that are still in Journals to history, where names are taken out."""
+        self._journals.move_noted()
+        for kind in (players.SUBJECT, users.SUBJECT, BAG_SUBJECT, objects.SUBJECT):
+            self._journals.move_all(kind, self._clock.now())
+
+    def _add(self, user_id: str, **counts: int) -> None:
+        more = {f"Counts.{name}": count for name, count in counts.items() if count}
+        if more:
+            self._erasures.update_one({"_id": user_id}, {"$inc": more})
+
+
+def _update(entry: Document, new: Document) -> UpdateOne:
+    changed = {name: value for name, value in new.items() if entry.get(name) != value}
+    gone = {name: "" for name in entry if name not in new}
+    update: Document = {}
+    if changed:
+        update["$set"] = changed
+    if gone:
+        update["$unset"] = gone
+    return UpdateOne({"_id": entry["_id"]}, update)
+
+
+def _at(document: Document | None, path: str) -> Any:
+    value: Any = document
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _require_time(deadline: float | None) -> None:
+    if deadline is not None and monotonic() > deadline:
+        raise ErasureUnderWay

@@ -1,0 +1,39 @@
+"""What a key may do: the scopes that a view asks for. Pure."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Scope(Enum):
+    """The scopes that a key may have."""
+
+    PLAYERS_READ = "players.read"
+    PLAYERS_CHANGE = "players.change"
+    USERS_READ = "users.read"
+    USERS_CHANGE = "users.change"
+    USERS_MANAGE = "users.manage"
+    HISTORY_READ = "history.read"
+    HISTORY_UNDO = "history.undo"
+    OBJECTS_CHANGE = "objects.change"
+    GAME_ACT = "game.act"
+
+
+class KeyAccess(Enum):
+    """What a view says of keys that asks for no scope."""
+
+    ANY = "any key"
+    NONE = "no key"
+
+
+ABOUT = {
+    Scope.PLAYERS_READ: "Read players, what they own and know, and the notes on them.",
+    Scope.PLAYERS_CHANGE: "Change players: give and take, variables, spells, notes, name, delete.",
+    Scope.USERS_READ: "Read accounts, their characters and the notes on them.",
+    Scope.USERS_CHANGE: "Register accounts, check and change passwords, ban, mute, note.",
+    Scope.USERS_MANAGE: "Change accounts without their passwords, end sign-ins, export, erase.",
+    Scope.HISTORY_READ: "Read history; of accounts only with users.read as well.",
+    Scope.HISTORY_UNDO: "Undo changes.",
+    Scope.OBJECTS_CHANGE: "Set global variables.",
+    Scope.GAME_ACT: "Act in the running game.",
+}

@@ -1,0 +1,321 @@
+"""Players who are renamed and deleted, and people who are erased, at the console."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from datetime import datetime, timezone
+
+import pytest
+
+from app.auth.roles import Role
+from app.privacy.store import Erasures
+from tests import people
+from tests.console_visitor import page_of, visitor
+from tests.factories import guid, numbered_guid
+
+ALL = (Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
+COIN = numbered_guid(1)
+
+
+@pytest.fixture
+def staff(app, world):
+    world.add_object(Id=COIN, Name="Coin")
+    return visitor(app, world, *ALL)
+
+
+@pytest.fixture
+def player(world):
+    return world.add_player(Name="Aladric", Inventory={"1": {"ItemId": COIN, "Quantity": 5}})
+
+
+@pytest.fixture
+def path(player):
+    return f"/players/{player['_id']}"
+
+
+def followed(staff, answer):
+    assert answer.status_code == 303, answer.text
+    return staff.get(answer.headers["Location"].removeprefix("/console"))
+
+
+def seen_by(visitor, path):
+    return re.search('name="seen" value="([^"]*)"', visitor.get(path).text)[1]
+
+
+def undo_of(page):
+    """Return the path of the form that undoes what a page is about."""
+    return re.search('action="/console(/history/[^"]*/undo)"', page.text)[1]
+
+
+def test_a_player_is_renamed_and_that_is_undone(staff, path, player, db):
+    page = followed(staff, staff.post(f"{path}/rename", Name=" Walther ", reason="Asked"))
+    assert "Aladric is called Walther now." in page_of(page)
+    assert "Renamed: Aladric → Walther" in page_of(page)
+    assert db.players.find_one({"_id": player["_id"]})["NameKey"] == "walther"
+    back = followed(staff, staff.post(undo_of(page)))
+    assert "Renamed: Walther → Aladric" in page_of(back)
+    assert db.players.find_one({"_id": player["_id"]})["Name"] == "Aladric"
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "fault"),
+    [
+        ("", 400, "required"),
+        (" ", 400, "printable"),
+        ("x" * 256, 400, "255"),
+        ("a/b", 400, "slash"),
+        (numbered_guid(9), 400, "look like a guid"),
+        ("borin", 409, "Another player has this name already."),
+    ],
+)
+def test_a_name_that_cannot_be_given_is_refused(
+    staff, path, player, world, db, name, status, fault
+):
+    world.add_player(Name="Borin")
+    answer = staff.post(f"{path}/rename", Name=name, reason="Asked")
+    assert answer.status_code == status
+    assert fault in page_of(answer)
+    field = re.search('<input id="rename-Name"[^>]*>', answer.text)[0]
+    assert f'value="{name}"' in field
+    assert 'aria-invalid="true"' in field
+    assert 'id="rename-reason" name="reason" type="text" value="Asked"' in answer.text
+    assert db.players.find_one({"_id": player["_id"]}) == player
+
+
+def test_a_name_that_a_colleague_has_given_is_not_replaced_unseen(staff, path, client, world):
+    seen = seen_by(staff, path)
+    api = f"/api/v1{path}"
+    colleague = world.headers()
+    give = {"itemid": COIN, "quantity": 1}
+    assert client.post(f"{api}/items/give", json=give, headers=colleague).status_code == 200
+    assert client.post(f"{api}/name", json={"Name": "Wala"}, headers=colleague).status_code == 200
+    answer = staff.post(f"{path}/rename", Name="Walther", seen=seen)
+    assert answer.status_code == 409
+    assert "Renamed: Aladric → Wala" in page_of(answer)
+    # What else has changed is no obstacle.
+    seen = seen_by(staff, path)
+    assert client.post(f"{api}/items/give", json=give, headers=colleague).status_code == 200
+    assert staff.post(f"{path}/rename", Name="Walther", seen=seen).status_code == 303
+
+
+@pytest.mark.parametrize("form", ["rename", "delete"])
+def test_a_form_of_another_site_changes_no_player(staff, path, player, db, form):
+    fields = {"key": str(uuid.uuid4()), "Name": "Other", "confirm": "Aladric"}
+    assert staff.send(f"{path}/{form}", fields).status_code == 403
+    fields["token"] = staff.token()
+    answer = staff.send(f"{path}/{form}", fields, {"Sec-Fetch-Site": "cross-site"})
+    assert answer.status_code == 403
+    assert db.players.find_one({"_id": player["_id"]}) == player
+
+
+def test_a_player_is_deleted_once_the_name_is_typed_and_brought_back(staff, path, player, db):
+    for confirm in ("", "Aladrik"):
+        refused = staff.post(f"{path}/delete", confirm=confirm, reason="Asked")
+        assert refused.status_code == 400
+        assert "Type Aladric here to delete this player." in page_of(refused)
+        assert 'id="delete-reason" name="reason" type="text" value="Asked"' in refused.text
+    page = followed(staff, staff.post(f"{path}/delete", confirm=" aladric ", reason="Asked"))
+    assert page.status_code == 200
+    assert "Deleted Aladric." in page_of(page)
+    assert f"was deleted {datetime.now(timezone.utc):%Y-%m-%d}" in page_of(page)
+    assert "“Asked”" in page_of(page)
+    assert db.players.find_one({"_id": player["_id"]}) is None
+    back = followed(staff, staff.post(undo_of(page), back=f"/console{path}"))
+    assert "Brought back" in page_of(back)
+    kept = db.players.find_one({"_id": player["_id"]})
+    assert kept["Inventory"] == player["Inventory"]
+    assert "DeletedAt" not in kept
+
+
+def test_a_player_who_is_online_is_not_deleted(staff, path, player, db):
+    online = {"Online": True, "LastSeen": datetime.now(timezone.utc)}
+    db.players.update_one({"_id": player["_id"]}, {"$set": online})
+    assert "Aladric is online, and is not deleted" in page_of(staff.get(path))
+    answer = staff.post(f"{path}/delete", confirm="Aladric")
+    assert answer.status_code == 409
+    assert "is online: the game would store it again" in page_of(answer)
+    assert 'id="delete-confirm" name="confirm" type="text" value="Aladric"' in answer.text
+    assert db.players.find_one({"_id": player["_id"]}) is not None
+
+
+def test_a_deletion_that_is_sent_twice_is_one(staff, path, db):
+    key = str(uuid.uuid4())
+    answers = [staff.post(f"{path}/delete", key, confirm="Aladric") for _ in range(2)]
+    assert len({answer.headers["Location"] for answer in answers}) == 1
+    assert db.history.count_documents({"Operation": "delete-player"}) == 1
+
+
+def test_who_was_deleted_keeps_a_page_from_which_alone_it_is_brought_back(staff, path, player):
+    staff.post(f"{path}/give", itemid=COIN, quantity="2")
+    staff.post(f"{path}/delete", confirm="Aladric")
+    for tab in ("", "/spells", "/notes"):
+        assert staff.get(f"{path}{tab}").headers["Location"] == f"/console{path}/history"
+    page = staff.get(f"{path}/history")
+    assert "+2 Coin" in page_of(page)
+    # In the card, and in the list: the gift cannot be undone while nobody has it.
+    assert len(set(re.findall('action="([^"]*/undo)"', page.text))) == 1
+    by_name = staff.get("/players/aladric")
+    assert by_name.headers["Location"] == f"/console{path}/history"
+    assert "Deleted" in page_of(staff.get(f"/history?player={player['_id']}"))
+    # The player's name is not among those that were looked at last.
+    assert path not in staff.get("").text.split("Last changes")[0]
+
+
+def test_a_form_for_somebody_who_was_deleted_meanwhile_says_so(staff, path, world, client):
+    answer = client.delete(f"/api/v1{path}", headers=world.headers())
+    assert answer.status_code == 200
+    page = staff.post(f"{path}/give", itemid=COIN, quantity="2")
+    assert page.status_code == 404
+    assert "No player with id" in page_of(page)
+    assert "This player was deleted" in page_of(page)
+    again = staff.post(f"{path}/delete", confirm="Aladric")
+    assert again.status_code == 404
+
+
+def test_a_name_that_is_taken_meanwhile_is_told_where_the_deletion_is_undone(staff, path, world):
+    page = followed(staff, staff.post(f"{path}/delete", confirm="Aladric"))
+    world.add_player(Name="aladric")
+    answer = staff.post(undo_of(page))
+    assert answer.status_code == 409
+    assert "Another player has this name already." in page_of(answer)
+
+
+def test_nobody_knows_a_player_who_never_was(staff):
+    for path in (f"/players/{guid()}", f"/players/{guid()}/history", "/players/nobody"):
+        assert staff.get(path).status_code == 404
+    for path in (f"/users/{guid()}", f"/users/{guid()}/history", "/users/nobody/keys"):
+        assert staff.get(path).status_code == 404
+
+
+@pytest.fixture
+def person(world, client):
+    """Return the id of somebody with traces of all kinds."""
+    return people.build(world, client)[0]
+
+
+def test_personal_data_are_a_file_with_a_harmless_name(staff, person, db):
+    answer = staff.get(f"/users/{people.NAME}/personal-data")
+    assert answer.status_code == 200
+    assert answer.headers["Content-Disposition"] == (
+        f'attachment; filename="personal-data-{person}.json"'
+    )
+    assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.is_streamed
+    data = json.loads(answer.data)
+    assert data["User"]["Email"] == people.MAIL
+    assert [character["Name"] for character in data["Characters"]] == [people.HERO]
+    assert f"/console/users/{person}/personal-data" in staff.get(f"/users/{person}").text
+    assert staff.get("/users/nobody/personal-data").status_code == 404
+
+
+def test_who_may_not_manage_users_is_offered_neither_the_file_nor_the_erasure(app, world, person):
+    page = visitor(app, world, Role.API, Role.USERS_QUERY).get(f"/users/{person}").text
+    assert "Personal data" not in page
+    assert "form-erase" not in page
+
+
+@pytest.mark.parametrize("confirm", ["", "somebody"])
+def test_an_erasure_asks_for_the_name(staff, person, db, confirm):
+    answer = staff.post(f"/users/{person}/erase", Confirm=confirm, reason="Asked by mail")
+    assert answer.status_code == 400
+    field = re.search('<input id="erase-Confirm"[^>]*>', answer.text)[0]
+    assert f'value="{confirm}"' in field
+    assert 'aria-invalid="true"' in field
+    assert 'value="Asked by mail"' in answer.text
+    assert "What goes:" in page_of(answer)
+    assert "What stays:" in page_of(answer)
+    assert db.erasures.count_documents({}) == 0
+
+
+def test_an_erasure_of_another_site_is_refused(staff, person, db):
+    fields = {"key": str(uuid.uuid4()), "Confirm": people.NAME}
+    assert staff.send(f"/users/{person}/erase", fields).status_code == 403
+    assert db.erasures.count_documents({}) == 0
+
+
+def test_an_erasure_under_way_says_so_and_when_it_is_done_what_went(
+    staff, person, db, app, world, monkeypatch
+):
+    key = str(uuid.uuid4())
+    path = f"/users/{person}"
+    with monkeypatch.context() as patch:
+        patch.setattr(Erasures, "_seconds_to_settle", lambda *_: 5.0)
+        answer = staff.post(f"{path}/erase", key, Confirm=f" {people.NAME.upper()} ")
+    page = followed(staff, answer)
+    assert page.status_code == 200
+    assert "This person is being erased" in page_of(page)
+    assert f'href="/console{path}/history">Look again</a>' in page.text
+    monkeypatch.setattr(Erasures, "_seconds_to_settle", lambda *_: 0.0)
+    page = followed(staff, staff.post(f"{path}/erase", key, Confirm=people.NAME))
+    text = page_of(page)
+    assert "This person was erased" in text
+    for went in ("Account1", "Characters2", "Bags2", "Sign-ins1", "Keys1"):
+        assert went in text
+    assert "What was done with items and accounts must stay known" in text
+    assert people.said_in(page.text) == []
+    assert 'action="/console/history/' not in page.text
+    assert people.found_in(db) == []
+    assert staff.get(path).headers["Location"] == f"/console{path}/history"
+    lesser = visitor(app, world, Role.API, Role.USERS_QUERY).get(f"{path}/history")
+    assert "This person was erased" in page_of(lesser)
+    assert "What went" not in page_of(lesser)
+
+
+def test_an_account_that_is_being_erased_is_shown_as_gone(staff, person, db):
+    at = datetime.now(timezone.utc)
+    db.users.update_one({"_id": person}, {"$set": {"ErasedAt": at}})
+    record = {"_id": person, "BegunAt": at, "Players": [], "Bags": [], "FinishedAt": None}
+    db.erasures.insert_one(record)
+    assert staff.get(f"/users/{people.NAME}").headers["Location"] == (
+        f"/console/users/{person}/history"
+    )
+    assert "being erased" in page_of(staff.get(f"/users/{person}/history"))
+    banned = staff.post(f"/users/{person}/ban", duration="many")
+    assert banned.status_code == 400
+    assert "being erased" in page_of(banned)
+
+
+def test_history_shows_who_was_erased_by_id(staff, person, world, client, db):
+    staff.post(f"/users/{person}/erase", Confirm=people.NAME)
+    (hero, _) = db.erasures.find_one({"_id": person})["Players"]
+    for path in ("/history", f"/history?user={person}", "/players/Stranger", f"/players/{hero}"):
+        page = staff.get(path)
+        if page.status_code == 303:
+            page = followed(staff, page)
+        text = page_of(page)
+        assert page.status_code == 200
+        assert "None" not in text, path
+        assert people.said_in(text) == [], path
+        assert person in text or hero in text, path
+    page = staff.get(f"/players/{hero}/history")
+    assert "belonged to somebody who was erased" in page_of(page)
+    assert re.findall('action="[^"]*/undo"', page.text) == []
+    for id_ in re.findall('class="when"><a href="/console([^"]*)"', page.text):
+        entry = staff.get(id_)
+        assert entry.status_code == 200
+        assert "None" not in page_of(entry)
+
+
+def test_nobody_erases_themselves_or_somebody_who_is_online(staff, person, db):
+    own = f"/users/{staff.user['_id']}"
+    assert "form-erase" not in staff.get(own).text
+    assert "ask a colleague" in page_of(staff.get(own))
+    refused = staff.post(f"{own}/erase", Confirm=staff.user["Name"])
+    assert refused.status_code == 409
+    online = {"Online": True, "LastSeen": datetime.now(timezone.utc)}
+    db.players.update_one({"UserId": person}, {"$set": online})
+    refused = staff.post(f"/users/{person}/erase", Confirm=people.NAME)
+    assert refused.status_code == 409
+    assert "is online" in page_of(refused)
+    assert db.erasures.count_documents({}) == 0
+
+
+def test_the_log_of_an_erasure_names_nobody(staff, person, caplog):
+    with caplog.at_level("INFO", "quartermaster.access"):
+        staff.post(f"/users/{people.NAME}/erase", Confirm=people.NAME)
+    paths = [record.details["path"] for record in caplog.records if hasattr(record, "details")]
+    assert [path for path in paths if path.endswith("/erase")] == ["/console/users/***/erase"]

@@ -1,0 +1,322 @@
+"""The keys of the console: made and shown once, rotated, revoked, and found in history."""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from app.auth.roles import Role
+from tests.console_visitor import page_of, visitor
+from tests.factories import guid, make_key, numbered_guid, with_keys
+
+ALL = (Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
+COIN, ARROW = numbered_guid(1), numbered_guid(2)
+SECRET = re.compile("qm_[0-9A-Za-z]{46}")
+READ = {"players.read": "true"}
+
+
+@pytest.fixture
+def catalogue(world):
+    world.add_object(Id=COIN, Name="Coin")
+    world.add_object(Id=ARROW, Name="Arrow")
+
+
+@pytest.fixture
+def staff(app, world, catalogue):
+    return visitor(app, world, *ALL)
+
+
+@pytest.fixture
+def tool_maker(app, world, catalogue):
+    return visitor(app, world, Role.API)
+
+
+def bearer(secret):
+    return {"Authorization": f"Bearer {secret}"}
+
+
+def works(client, secret):
+    return client.get("/api/v1/players", headers=bearer(secret)).status_code == 200
+
+
+def keys_in(db, visitor):
+    return db.users.find_one({"_id": visitor.user["_id"]}).get("Keys", {})
+
+
+def made(visitor, path="/keys", key=None, **fields):
+    """Make a key, and return its id and its text."""
+    answer = visitor.post(path, key, **{"Name": "shop", **READ, **fields})
+    assert answer.status_code == 200, answer.text
+    (id_,) = set(re.findall("/keys/([^/]*)/rotate", answer.text.split("Make a key")[0]))
+    return id_, SECRET.search(answer.text)[0]
+
+
+def seen_by(visitor, path):
+    return re.search('name="seen" value="([^"]*)"', visitor.get(path).text)[1]
+
+
+def test_a_key_is_shown_once_and_found_nowhere_else(tool_maker, client, db, caplog):
+    caplog.set_level(logging.DEBUG)
+    answer = tool_maker.post("/keys", Name="shop", **READ, reason="For the web shop")
+    assert answer.status_code == 200
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "The key shop was made" in page_of(answer)
+    (secret,) = SECRET.findall(answer.text)
+    assert works(client, secret)
+    listed = tool_maker.get("/keys")
+    assert "shop" in page_of(listed)
+    assert SECRET.search(listed.text) is None
+    stored = [list(db[name].find()) for name in db.list_collection_names()]
+    assert secret not in repr(stored)
+    assert secret not in caplog.text
+    assert secret not in str(answer.headers)
+
+
+def test_what_was_typed_is_kept_and_listed(staff, db):
+    fields = {
+        "Name": " shop ",
+        "players.change": "true",
+        "Days": "30",
+        "Addresses": "203.0.113.0/24, 10.0.0.1",
+        "LargestQuantity": "100",
+        "ItemsPerDay": "5000",
+        "Items": f"coin\r\n\r\n{ARROW}\r\nCoin",
+    }
+    made(staff, **fields)
+    (key,) = keys_in(db, staff).values()
+    assert (key["Name"], key["Scopes"]) == ("shop", ["players.read", "players.change"])
+    assert key["Addresses"] == ["203.0.113.0/24", "10.0.0.1"]
+    assert key["Budget"] == {
+        "LargestQuantity": 100,
+        "ItemsPerDay": 5000,
+        "Items": [COIN, ARROW],
+    }
+    left = key["ExpiresAt"] - datetime.now(timezone.utc)
+    assert timedelta(days=29) < left < timedelta(days=31)
+    page = page_of(staff.get("/keys"))
+    assert "203.0.113.0/24, 10.0.0.1" in page
+    assert "up to 100 at once, 0 of 5,000 used today; only Coin, Arrow" in page
+    user = db.users.find_one({"_id": staff.user["_id"]})
+    (entry,) = user["Journal"]
+    assert (entry["Operation"], entry["Via"]) == ("create-key", "console")
+    assert set(entry["Arguments"]) == {"Name", "Scopes", "ExpiresAt", "Addresses", "Budget"}
+
+
+def test_a_form_that_is_sent_again_makes_no_second_key_and_shows_no_text(staff, db):
+    key = str(uuid.uuid4())
+    id_, _ = made(staff, key=key)
+    again = staff.post("/keys", key, Name="shop", **READ)
+    assert again.status_code == 200
+    assert SECRET.search(again.text) is None
+    assert "This key was made already" in page_of(again)
+    assert "rotate shop: it gets another text" in page_of(again)
+    assert list(keys_in(db, staff)) == [id_]
+    staff.post(f"/keys/{id_}/revoke", confirm="shop")
+    gone = staff.post("/keys", key, Name="shop", **READ)
+    assert "The key was revoked since." in page_of(gone)
+    other = staff.post("/keys", key, Name="other", **READ)
+    assert other.status_code == 409
+    assert "This form was sent before, with other values" in page_of(other)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "fault"),
+    [
+        ({"Name": ""}, "Name", "Is required."),
+        ({"Name": "x" * 61}, "Name", "60 characters"),
+        ({"Name": "\u200b"}, "Name", "that can be seen"),
+        ({"players.read": "", "history.read": ""}, None, "Must hold a scope"),
+        ({"Days": "0"}, "Days", "greater than or equal to 1"),
+        ({"Days": "soon"}, "Days", "whole number"),
+        ({"Addresses": "the office"}, "Addresses", "203.0.113.0/24"),
+        ({"LargestQuantity": "-1"}, "LargestQuantity", "greater than or equal to 1"),
+        ({"ItemsPerDay": "many"}, "ItemsPerDay", "whole number"),
+        ({"Items": "zeppelin"}, None, "nothing is called zeppelin"),
+        ({"reason": "x" * 501}, "reason", "at most 500 characters"),
+    ],
+)
+def test_what_is_refused_keeps_what_was_typed(staff, db, fields, field, fault):
+    typed = {
+        **{"Name": "shop", "Days": "30", "Addresses": "10.0.0.0/8", "LargestQuantity": "7"},
+        **{"ItemsPerDay": "70", "Items": "coin", "reason": "because", "history.read": "true"},
+    }
+    answer = staff.post("/keys", **{**typed, **READ, **fields})
+    assert answer.status_code == 400
+    assert fault in page_of(answer)
+    assert keys_in(db, staff) == {}
+    if field:
+        assert re.search(f'name="{field}"[^>]*aria-invalid="true"', answer.text)
+    for name in ("Name", "Days", "Addresses", "LargestQuantity", "ItemsPerDay", "reason"):
+        value = {**typed, **fields}[name]
+        assert re.search(f'name="{name}"[^>]* value="{value}"', answer.text), name
+    assert f">{ {**typed, **fields}['Items'] }</textarea>" in answer.text
+    is_checked = 'name="history.read" value="true" checked' in answer.text
+    assert is_checked is ("history.read" not in fields)
+
+
+def test_an_item_that_several_have_the_name_of_is_asked_for_by_id(staff, world):
+    world.add_object(Id=numbered_guid(3), Name="Coin")
+    answer = staff.post("/keys", Name="shop", **READ, Items="coin")
+    assert answer.status_code == 400
+    assert "several have the name coin: write the id" in page_of(answer)
+    made(staff, Items=COIN)
+
+
+def test_a_name_that_another_key_has_is_refused_beside_its_field(staff):
+    made(staff)
+    answer = staff.post("/keys", Name="shop", **READ)
+    assert answer.status_code == 409
+    assert re.search('name="Name"[^>]*aria-invalid="true"', answer.text)
+
+
+@pytest.mark.parametrize("verb", ["", "/{}/rotate", "/{}/revoke"])
+def test_a_form_of_another_site_changes_no_key(staff, db, verb):
+    id_, _ = made(staff)
+    before = keys_in(db, staff)
+    fields = {"key": str(uuid.uuid4()), "Name": "other", "confirm": "shop", **READ}
+    path = f"/keys{verb.format(id_)}"
+    assert staff.send(path, fields).status_code == 403
+    fields["token"] = staff.token()
+    assert staff.send(path, fields, {"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    assert keys_in(db, staff) == before
+
+
+def test_a_rotated_key_shows_its_new_text_once_and_the_former_works_for_hours(staff, client, db):
+    id_, former = made(staff)
+    key = str(uuid.uuid4())
+    fields = {"OverlapHours": "2", "Days": "10"}
+    answer = staff.post(f"/keys/{id_}/rotate", key, **fields)
+    assert answer.status_code == 200
+    assert "The key shop has another text" in page_of(answer)
+    assert "The former text works until" in page_of(answer)
+    (secret,) = SECRET.findall(answer.text)
+    assert secret != former
+    assert works(client, secret)
+    assert works(client, former)
+    assert "Former text until" in page_of(staff.get("/keys"))
+    again = staff.post(f"/keys/{id_}/rotate", key, **fields)
+    assert "This key was rotated already" in page_of(again)
+    assert SECRET.search(again.text) is None
+    assert works(client, secret)
+    (stored,) = keys_in(db, staff).values()
+    assert stored["ExpiresAt"] - datetime.now(timezone.utc) < timedelta(days=11)
+    staff.post(f"/keys/{id_}/rotate", OverlapHours="0")
+    assert not works(client, secret)
+
+
+def test_a_rotation_that_is_refused_says_why_at_its_key(staff):
+    id_, _ = made(staff)
+    answer = staff.post(f"/keys/{id_}/rotate", OverlapHours="1000", Days="5")
+    assert answer.status_code == 400
+    field = re.search(f'<input id="rotate-{id_}-OverlapHours"[^>]*>', answer.text)[0]
+    assert 'value="1000"' in field
+    assert 'aria-invalid="true"' in field
+    assert f'<input id="rotate-{id_}-Days" name="Days" type="number" value="5"' in answer.text
+
+
+def test_a_key_that_a_colleague_has_rotated_is_not_rotated_unseen(app, world, staff):
+    id_, _ = made(staff)
+    path = f"/users/{staff.user['_id']}/keys"
+    colleague = visitor(app, world, *ALL)
+    seen = seen_by(staff, "/keys")
+    assert colleague.post(f"{path}/{id_}/rotate").status_code == 200
+    answer = staff.post(f"/keys/{id_}/rotate", seen=seen)
+    assert answer.status_code == 409
+    assert f"{colleague.user['Name']}: Key rotated" in page_of(answer)
+    assert staff.post(f"/keys/{id_}/rotate", seen=seen_by(staff, "/keys")).status_code == 200
+
+
+def test_a_key_is_revoked_once_its_name_is_typed(staff, client, db):
+    id_, secret = made(staff)
+    for confirm in ("", "shoop"):
+        refused = staff.post(f"/keys/{id_}/revoke", confirm=confirm, reason="Leaked")
+        assert refused.status_code == 400
+        assert "Type shop here: this cannot be undone." in page_of(refused)
+        assert 'value="Leaked"' in refused.text
+    assert works(client, secret)
+    key = str(uuid.uuid4())
+    for _ in range(2):
+        done = staff.post(f"/keys/{id_}/revoke", key, confirm=" SHOP ")
+        assert done.headers["Location"] == "/console/keys?done=revoked"
+    assert "The key was revoked." in page_of(staff.get("/keys?done=revoked"))
+    assert not works(client, secret)
+    assert keys_in(db, staff) == {}
+
+
+@pytest.mark.parametrize("verb", ["rotate", "revoke"])
+def test_a_key_that_is_gone_or_somebody_elses_is_not_found(staff, tool_maker, db, verb):
+    theirs, _ = made(staff)
+    before = keys_in(db, staff)
+    for id_ in (theirs, guid()):
+        answer = tool_maker.post(f"/keys/{id_}/{verb}", confirm="shop")
+        assert answer.status_code == 404
+        assert "No key with that id belongs to" in page_of(answer)
+    assert tool_maker.post(f"/keys/nonsense/{verb}").status_code == 400
+    assert keys_in(db, staff) == before
+
+
+def test_a_manager_makes_rotates_and_revokes_the_keys_of_others(staff, world, client, db):
+    user = world.add_user(Name="thalia", roles=(Role.API,))
+    path = f"/users/{user['_id']}/keys"
+    id_, secret = made(staff, path)
+    assert works(client, secret)
+    assert "shop" in page_of(staff.get("/users/thalia/keys"))
+    assert "shop" not in page_of(staff.get("/keys"))
+    rotated = staff.post(f"{path}/{id_}/rotate")
+    assert works(client, SECRET.search(rotated.text)[0])
+    revoked = staff.post(f"{path}/{id_}/revoke", confirm="shop")
+    assert revoked.headers["Location"] == f"/console{path}?done=revoked"
+    assert db.users.find_one({"_id": user["_id"]})["Keys"] == {}
+    told = page_of(staff.get("/users/thalia/history"))
+    for line in ("Key shop made", "Key rotated", "Key revoked"):
+        assert line in told
+    listed = staff.get("/users/thalia/history").text
+    entry = re.search('class="when"><a href="/console([^"]*)"', listed)[1]
+    assert "not kept" in page_of(staff.get(entry))
+
+
+def test_a_key_of_somebody_who_only_plays_is_said_to_be_of_no_use(staff, world):
+    world.add_user(Name="thalia")
+    assert "may do nothing" in page_of(staff.get("/users/thalia/keys"))
+
+
+def test_history_tells_which_key_it_was_and_is_filtered_by_it(staff, client, world):
+    _, secret = made(staff, **{"players.change": "true"})
+    world.add_player(Name="Aladric")
+    give = {"itemid": COIN, "quantity": 5}
+    path = "/api/v1/players/Aladric/items/give"
+    assert client.post(path, json=give, headers=bearer(secret)).status_code == 200
+    other = {**give, "quantity": 7}
+    assert client.post(path, json=other, headers=world.headers()).status_code == 200
+    page = staff.get("/history?player=Aladric&key=shop")
+    assert "api, key shop" in page_of(page)
+    assert "+5 Coin" in page_of(page)
+    assert "+7 Coin" not in page_of(page)
+    assert 'name="key" type="text" value="shop"' in page.text
+    entry = re.search('class="when"><a href="/console([^"]*)"', page.text)[1]
+    assert "with the key shop" in page_of(staff.get(entry))
+    assert f"/console/history?by={staff.user['_id']}&amp;key=shop" in staff.get("/keys").text
+
+
+@pytest.mark.parametrize("odd", [None, "text", 5, {}, [], ["text", 5], True], ids=str)
+def test_keys_are_shown_whatever_a_game_has_stored_of_them(staff, world, odd):
+    parts = ("Scopes", "Addresses", "Budget", "LastUsedAt", "Secrets")
+    budget = dict.fromkeys(("LargestQuantity", "ItemsPerDay", "Items"), odd)
+    keys = {
+        guid(): {**make_key("a"), **dict.fromkeys(parts, odd)},
+        guid(): make_key("b", Budget=budget, Name="other"),
+        guid(): odd,
+    }
+    shown = [key for key in keys.values() if isinstance(key, dict) and "Name" in key]
+    user = with_keys(world.add_user(Name="thalia"))
+    world.db.users.delete_one({"_id": user["_id"]})
+    is_mock = "mongomock" in type(world.db).__module__
+    options = {} if is_mock else {"bypass_document_validation": True}
+    world.db.users.insert_one({**user, "Keys": keys}, **options)
+    page = staff.get("/users/thalia/keys")
+    assert page.status_code == 200
+    assert page.text.count(">Rotate…<") == len(shown)

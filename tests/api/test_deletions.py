@@ -1,0 +1,339 @@
+"""Deleting and renaming players, with history and undo."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from app.players.store import Players
+from tests.applications import service
+from tests.factories import NOW, guid, numbered_guid
+
+ITEM = numbered_guid(1)
+
+
+@pytest.fixture
+def headers(world):
+    return world.headers()
+
+
+@pytest.fixture
+def player(world):
+    return world.add_player(
+        Name="Aladric",
+        Inventory={"0": {"ItemId": ITEM, "Quantity": 5}},
+        Variables={numbered_guid(2): 7},
+        Notes={guid(): {"At": NOW, "UserId": guid(), "Name": "clerk", "Text": "Kind."}},
+    )
+
+
+def rename(client, headers, key, name, **more):
+    path = f"/api/v1/players/{key}/name"
+    return client.post(path, json={"Name": name}, headers={**headers, **more})
+
+
+def delete(client, headers, key="Aladric", **more):
+    return client.delete(f"/api/v1/players/{key}", headers={**headers, **more})
+
+
+def entries(client, headers, key):
+    return client.get(f"/api/v1/players/{key}/history", headers=headers).json["Values"]
+
+
+def undo(client, headers, entry, **more):
+    return client.post(f"/api/v1/history/{entry['Id']}/undo", headers={**headers, **more})
+
+
+def without_bookkeeping(document):
+    swap = ("Version", "LastVersion", "Stamp", "ChangedAt", "Journal", "JournalCount")
+    swap = (*swap, "RemovalCount")
+    return {name: value for name, value in document.items() if name not in swap}
+
+
+class TestRename:
+    def test_the_player_is_found_by_its_new_name_alone(self, client, headers, player):
+        answer = rename(client, headers, "Aladric", "Bérengar")
+        assert answer.json == {"Id": player["_id"], "Name": "Bérengar"}
+        assert client.get("/api/v1/players/bérengar", headers=headers).json["Id"] == player["_id"]
+        assert client.get("/api/v1/players/Aladric", headers=headers).status_code == 404
+        found = client.get("/api/v1/players?search=reng", headers=headers).json["Values"]
+        assert [record["Id"] for record in found] == [player["_id"]]
+
+    def test_its_entry_tells_both_names(self, client, headers, player):
+        rename(client, headers, "Aladric", "Berengar")
+        (entry,) = entries(client, headers, "Berengar")
+        assert entry["Operation"] == "rename"
+        assert entry["Changes"] == [{"Path": "Name", "Before": "Aladric", "After": "Berengar"}]
+        assert entry["Subject"]["Name"] == "Aladric"
+
+    def test_another_case_is_another_name_of_the_same_player(self, client, headers, player):
+        assert rename(client, headers, "Aladric", "ALADRIC").status_code == 200
+        assert client.get("/api/v1/players/aladric", headers=headers).json["Name"] == "ALADRIC"
+
+    def test_a_name_that_another_has_is_refused(self, client, headers, player, world, db):
+        world.add_player(Name="Berengar")
+        before = list(db.players.find())
+        answer = rename(client, headers, "Aladric", "BERENGAR")
+        assert answer.status_code == 409
+        assert "name already" in answer.json["Message"]
+        assert list(db.players.find()) == before
+
+    @pytest.mark.parametrize(
+        "name", ["", "  ", "a ", "Rank", "a/b", "..", "x" * 256, "a\tb", numbered_guid(9)]
+    )
+    def test_a_name_that_cannot_be_shown_or_asked_for_is_refused(
+        self, client, headers, player, name
+    ):
+        answer = rename(client, headers, "Aladric", name)
+        assert answer.status_code == 400
+        assert "Name" in answer.json["Errors"]
+
+    def test_undo_gives_the_former_name_back_and_undo_of_that_the_new_one(
+        self, client, headers, player
+    ):
+        rename(client, headers, "Aladric", "Berengar")
+        undone = undo(client, headers, entries(client, headers, "Berengar")[0])
+        assert undone.json["Changes"][0]["After"] == "Aladric"
+        assert client.get("/api/v1/players/Aladric", headers=headers).status_code == 200
+        undo(client, headers, undone.json)
+        assert client.get("/api/v1/players/Berengar", headers=headers).status_code == 200
+
+    def test_undo_is_refused_where_it_was_renamed_since_or_the_name_is_taken(
+        self, client, headers, player, world
+    ):
+        rename(client, headers, "Aladric", "Berengar")
+        first = entries(client, headers, "Berengar")[0]
+        world.add_player(Name="Aladric")
+        assert "name already" in undo(client, headers, first).json["Message"]
+        rename(client, headers, "Berengar", "Casimir")
+        assert "Casimir" in undo(client, headers, first).json["Message"]
+
+    def test_a_repetition_changes_nothing(self, client, headers, player):
+        once = {"Idempotency-Key": "rename-1"}
+        first = rename(client, headers, player["_id"], "Berengar", **once)
+        rename(client, headers, player["_id"], "Casimir")
+        again = rename(client, headers, player["_id"], "Berengar", **once)
+        assert (again.status_code, again.json) == (200, first.json)
+        assert client.get("/api/v1/players/Casimir", headers=headers).status_code == 200
+
+
+class TestDelete:
+    def test_it_is_gone_and_its_history_stays(self, client, headers, player, db):
+        answer = delete(client, headers)
+        assert answer.json == {"Id": player["_id"], "Name": "Aladric"}
+        for key in ("Aladric", player["_id"]):
+            assert client.get(f"/api/v1/players/{key}", headers=headers).status_code == 404
+        assert db.players.count_documents({}) == 0
+        for key in ("Aladric", player["_id"]):
+            (entry,) = entries(client, headers, key)
+            assert entry["Operation"] == "delete-player"
+        assert delete(client, headers).status_code == 404
+
+    def test_its_name_is_free(self, client, headers, player, world):
+        delete(client, headers)
+        world.add_player(Name="Aladric")
+        assert client.get("/api/v1/players/Aladric", headers=headers).status_code == 200
+
+    def test_undo_brings_it_back_as_it_was(self, client, headers, player, db):
+        before = db.players.find_one()
+        delete(client, headers)
+        undone = undo(client, headers, entries(client, headers, "Aladric")[0])
+        assert undone.status_code == 200, undone.json
+        assert without_bookkeeping(db.players.find_one()) == without_bookkeeping(before)
+        assert db.deleted_players.count_documents({}) == 0
+        assert [entry["Operation"] for entry in entries(client, headers, "Aladric")] == [
+            "undo",
+            "delete-player",
+        ]
+
+    def test_undo_of_the_undo_deletes_it_again_and_so_on(self, client, headers, player, db):
+        delete(client, headers)
+        entry = entries(client, headers, "Aladric")[0]
+        for number in range(4):
+            undone = undo(client, headers, entry)
+            assert undone.status_code == 200, undone.json
+            assert db.players.count_documents({}) == (number + 1) % 2
+            entry = undone.json
+
+    def test_it_is_undone_once(self, client, headers, player):
+        delete(client, headers)
+        entry = entries(client, headers, "Aladric")[0]
+        assert undo(client, headers, entry).status_code == 200
+        refused = undo(client, headers, entry)
+        assert refused.status_code == 409
+        assert "already" in refused.json["Message"]
+
+    def test_a_repetition_of_the_undo_gets_its_answer(self, client, headers, player, db):
+        delete(client, headers)
+        entry = entries(client, headers, "Aladric")[0]
+        once = {"Idempotency-Key": "undo-1"}
+        first = undo(client, headers, entry, **once)
+        again = undo(client, headers, entry, **once)
+        assert again.status_code == 200
+        assert again.headers["Idempotency-Replayed"] == "true"
+        assert again.json["Id"] == first.json["Id"]
+
+    def test_undo_is_refused_while_another_has_the_name(self, client, headers, player, world, db):
+        delete(client, headers)
+        entry = entries(client, headers, player["_id"])[0]
+        world.add_player(Name="ALADRIC")
+        refused = undo(client, headers, entry)
+        assert refused.status_code == 409
+        assert "name already" in refused.json["Message"]
+        preview = client.post(
+            f"/api/v1/history/{entry['Id']}/undo", json={"DryRun": True}, headers=headers
+        )
+        assert preview.status_code == 409
+        assert db.deleted_players.count_documents({}) == 1
+
+    def test_undo_is_refused_where_somebody_else_has_brought_it_back(
+        self, client, headers, player, db
+    ):
+        delete(client, headers)
+        entry = entries(client, headers, player["_id"])[0]
+        db.players.insert_one(player)
+        refused = undo(client, headers, entry)
+        assert refused.status_code == 409
+        assert "there again" in refused.json["Message"]
+
+    def test_a_dry_run_tells_and_changes_nothing(self, client, headers, player, db):
+        delete(client, headers)
+        entry = entries(client, headers, "Aladric")[0]
+        path = f"/api/v1/history/{entry['Id']}/undo"
+        told = client.post(path, json={"DryRun": True}, headers=headers).json
+        assert told["Id"] is None
+        assert told["Changes"][0]["Path"] == "DeletedAt"
+        assert db.players.count_documents({}) == 0
+
+    def test_a_repetition_of_the_deletion_gets_its_answer(self, client, headers, player):
+        once = {"Idempotency-Key": "delete-1"}
+        first = delete(client, headers, **once)
+        for key in ("Aladric", player["_id"]):
+            again = delete(client, headers, key, **once)
+            assert (again.status_code, again.json) == (200, first.json)
+            assert again.headers["Idempotency-Replayed"] == "true"
+
+    def test_who_is_online_is_not_deleted(self, client, headers, world, db):
+        now = datetime.now(timezone.utc)
+        world.add_player(Name="Aladric", Online=True, LastSeen=now)
+        refused = delete(client, headers)
+        assert refused.status_code == 409
+        assert "is online" in refused.json["Message"]
+        db.players.update_one({}, {"$set": {"LastSeen": now - timedelta(days=1)}})
+        assert delete(client, headers).status_code == 200
+
+    def test_what_a_killed_worker_has_left_is_finished(self, client, headers, player, app, db):
+        """The mark is there, with its entry, and the player has not been moved yet."""
+        store = service(app, Players)
+        moved, store.finish_deletion = store.finish_deletion, lambda _: None
+        try:
+            assert delete(client, headers).status_code == 200
+        finally:
+            store.finish_deletion = moved
+        assert db.players.count_documents({"DeletedAt": {"$exists": True}}) == 1
+        give = {"itemid": ITEM, "quantity": 1}
+        path = f"/api/v1/players/{player['_id']}/items/give"
+        assert client.post(path, json=give, headers=headers).status_code == 404
+        store.finish_deletions()
+        assert db.players.count_documents({}) == 0
+        undone = undo(client, headers, entries(client, headers, "Aladric")[0])
+        assert undone.status_code == 200
+        assert db.players.find_one()["Inventory"] == player["Inventory"]
+
+    def test_the_next_try_finishes_it_too(self, client, headers, player, app, db):
+        store = service(app, Players)
+        moved, store.finish_deletion = store.finish_deletion, lambda _: None
+        try:
+            delete(client, headers)
+        finally:
+            store.finish_deletion = moved
+        assert delete(client, headers).status_code == 404
+        assert db.players.count_documents({}) == 0
+        assert len(entries(client, headers, "Aladric")) == 1
+
+    def test_a_copy_that_comes_late_does_not_replace_a_later_one(
+        self, client, headers, player, app, db
+    ):
+        """Of two who move a player at once, the slower one has read it before a game's write."""
+        store = service(app, Players)
+        keep, late = store._keep, []
+
+        def keep_and_be_overtaken(document):
+            if late:
+                return keep(document)
+            late.append(document)
+            db.players.update_one({}, {"$set": {"Inventory.0.Quantity": 9}})
+            store.finish_deletion(player["_id"])
+            return keep(document)
+
+        store._keep = keep_and_be_overtaken
+        try:
+            assert delete(client, headers).status_code == 200
+        finally:
+            store._keep = keep
+        undo(client, headers, entries(client, headers, "Aladric")[0])
+        assert db.players.find_one()["Inventory"]["0"]["Quantity"] == 9
+
+    def test_one_that_cannot_be_moved_now_is_deleted_all_the_same(
+        self, client, headers, player, app, db
+    ):
+        store = service(app, Players)
+        keep, store._keep = store._keep, lambda _: False
+        try:
+            assert delete(client, headers).status_code == 200
+            assert db.players.count_documents({}) == 1
+        finally:
+            store._keep = keep
+        store.finish_deletions()
+        assert db.players.count_documents({}) == 0
+
+    def test_deleting_it_twice_at_once_is_one_deletion(self, client, headers, player, app):
+        store = service(app, Players)
+        moved, store.finish_deletion = store.finish_deletion, lambda _: None
+        try:
+            for key in ("a", "b"):
+                delete(client, headers, **{"Idempotency-Key": key})
+        finally:
+            store.finish_deletion = moved
+        delete(client, headers)
+        assert len(entries(client, headers, "Aladric")) == 1
+
+    def test_what_a_game_writes_while_it_is_moved_is_not_lost(
+        self, client, headers, player, app, db
+    ):
+        store = service(app, Players)
+        keep, wrote = store._keep, []
+
+        def keep_and_be_overtaken(document):
+            is_kept = keep(document)
+            if not wrote:
+                wrote.append(db.players.update_one({}, {"$set": {"Inventory.0.Quantity": 9}}))
+            return is_kept
+
+        store._keep = keep_and_be_overtaken
+        try:
+            assert delete(client, headers).status_code == 200
+        finally:
+            store._keep = keep
+        undo(client, headers, entries(client, headers, "Aladric")[0])
+        assert db.players.find_one()["Inventory"]["0"]["Quantity"] == 9
+
+    def test_one_that_its_validator_would_refuse_is_brought_back_as_it_was(
+        self, client, headers, player, db
+    ):
+        """A game may have stored it before there was a validator."""
+        db.players.delete_many({})
+        odd = {**player, "Level": "high", "Equipment": None}
+        db.players.insert_one(odd, bypass_document_validation=True)
+        assert delete(client, headers).status_code == 200
+        undone = undo(client, headers, entries(client, headers, "Aladric")[0])
+        assert undone.status_code == 200, undone.json
+        assert without_bookkeeping(db.players.find_one()) == without_bookkeeping(odd)
+
+    def test_it_is_not_for_a_key_with_a_budget(self, client, world, player, db):
+        headers = world.key_headers(Budget={"ItemsPerDay": 5})
+        refused = delete(client, headers)
+        assert refused.status_code == 403
+        assert "budget" in refused.json["Message"]
+        assert db.players.count_documents({}) == 1

@@ -1,0 +1,78 @@
+"""A person whose name and addresses are known strings, to be searched for after an erasure."""
+
+from __future__ import annotations
+
+from app.auth.roles import Role
+from tests.factories import guid, make_bag, numbered_guid
+
+NAME, MAIL = "Zweronika", "zweronika.mail@example.com"
+HERO, FORMER, DELETED = "Quixandra", "Formerix", "Goneriel"
+ADDRESS = "203.0.113.77"
+# What must be found nowhere, in any case.
+STRINGS = (NAME, MAIL, HERO, FORMER, DELETED, ADDRESS)
+ITEM = numbered_guid(31)
+
+
+def build(world, client, password="secret"):
+    """Make the person, colleagues and traces of all kinds; return the person's id, and headers."""
+    person = world.add_user(password, (Role.API, Role.USERS_QUERY), Name=NAME, Email=MAIL)
+    staff = world.headers(Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
+    own = world.headers(user=person)
+    inner, outer = make_bag(), guid()
+    world.db.bags.insert_one(inner)
+    world.db.bags.insert_one(
+        make_bag({"0": {"ItemId": ITEM, "Quantity": 1, "BagId": inner["_id"]}}, _id=outer)
+    )
+    bag = {"0": {"ItemId": ITEM, "Quantity": 1, "BagId": outer}}
+    world.add_player(Name=FORMER, UserId=person["_id"], Inventory=bag)
+    world.add_player(Name=DELETED, UserId=person["_id"])
+    stranger = world.add_player(Name="Stranger")
+    colleague = world.add_user(Name="Colleague")
+    give = {"itemid": ITEM, "quantity": 2}
+
+    def post(path, headers, body=None, reason=None):
+        more = {"X-Reason": reason} if reason else {}
+        answer = client.post(path, json=body, headers={**headers, **more})
+        assert answer.status_code == 200, (path, answer.data)
+        return answer.json
+
+    post(f"/api/v1/players/{FORMER}/name", staff, {"Name": HERO}, f"{FORMER} asked")
+    post(f"/api/v1/players/{HERO}/items/give", staff, give, f"for {NAME} and {HERO}")
+    post("/api/v1/players/Stranger/items/give", own, give, "from me")
+    post("/api/v1/players/Stranger/items/give", staff, give, f"{HERO.upper()} gave it; ask {MAIL}")
+    post("/api/v1/players/Stranger/items/give", staff, give, f"{FORMER} again")
+    post(f"/api/v1/players/{HERO}/notes", staff, {"Text": f"{NAME} is kind"})
+    post(f"/api/v1/users/{NAME}/notes", staff, {"Text": f"{MAIL} bounces"})
+    post("/api/v1/players/Stranger/notes", own, {"Text": "a stranger"})
+    post("/api/v1/users/Colleague/notes", own, {"Text": "a colleague"})
+    post("/api/v1/users/Colleague/admin/mute", own, {"duration": 5, "reason": "loud"})
+    insult = {"duration": 5, "moderator": NAME.upper(), "reason": f"insulted {HERO}"}
+    post("/api/v1/users/Colleague/admin/ban", staff, insult, "see ticket")
+    post("/api/v1/users/Colleague/notes", staff, {"Text": f"{HERO} says so; {MAIL}"})
+    headers = {"Idempotency-Key": f"gift of {NAME}", "X-Request-ID": f"{NAME}-1"}
+    post(f"/api/v1/players/{HERO}/items/give", {**staff, **headers}, give)
+    # A note whose entry is no longer in history.
+    entry = world.db.history.find_one({"Operation": "note", "By.UserId": person["_id"]})
+    if entry:
+        world.db.history.delete_one({"_id": entry["_id"]})
+    key = {"Name": f"{NAME}s tool", "Scopes": ["players.read"], "Addresses": [ADDRESS]}
+    post("/api/v1/keys", own, key)
+    deleted = client.delete(f"/api/v1/players/{DELETED}", headers=staff)
+    assert deleted.status_code == 200
+    return person["_id"], staff, {"stranger": stranger["_id"], "colleague": colleague["_id"]}
+
+
+def found_in(db, strings=STRINGS):
+    """Return where in a database any of these strings is stored, in any case."""
+    wanted = [text.casefold() for text in strings]
+    found = []
+    for name in db.list_collection_names():
+        for document in db[name].find():
+            text = repr(document).casefold()
+            found += [(name, document["_id"], text_) for text_ in wanted if text_ in text]
+    return found
+
+
+def said_in(text, strings=STRINGS):
+    folded = text.casefold()
+    return [wanted for wanted in strings if wanted.casefold() in folded]

@@ -1,0 +1,181 @@
+"""The commands for keys, sign-ins, personal data and erasure."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from click.testing import CliRunner
+
+from app.__main__ import main
+from app.auth.api_keys import digest_of, is_well_formed
+from tests.factories import NOW, guid, make_entry, make_player, make_user, numbered_guid
+
+NAME = "Zweronika"
+MAIL = "zweronika@example.com"
+
+
+@pytest.fixture
+def quartermaster(monkeypatch, mongodb_uri, real_db, tmp_path):
+    """Return a way to run a command on an empty database; it returns status and output."""
+    settings = {"MONGODB_URI": mongodb_uri, "ENV": "testing", "SECRET_KEY": "s" * 40}
+    settings |= {"DATA_DIR": str(tmp_path / "data"), "AUTH_CACHE_SECONDS": "0"}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"QM_{name}", value)
+
+    def run(*arguments, stdin=None):
+        done = CliRunner().invoke(main, arguments, input=stdin)
+        return done.exit_code, done.output
+
+    return run
+
+
+@pytest.fixture
+def person(real_db):
+    user = make_user(Name=NAME, Email=MAIL)
+    player = make_player(Name="Quixandra", UserId=user["_id"])
+    real_db.users.insert_one(user)
+    real_db.players.insert_one(player)
+    real_db.history.insert_one(make_entry(player, Reason=f"for {NAME}"))
+    return user
+
+
+def only_key(db, user):
+    (key,) = db.users.find_one({"_id": user["_id"]})["Keys"].items()
+    return key
+
+
+def test_a_key_is_made_listed_rotated_and_revoked(quartermaster, person, real_db):
+    budget = ("--items-per-day", "100", "--item", guid(), "--address", "203.0.113.0/24")
+    code, output = quartermaster("key", "create", NAME, "shop", "players.read", *budget)
+    secret = output.splitlines()[-1]
+    assert (code, is_well_formed(secret)) == (0, True)
+    key_id, stored = only_key(real_db, person)
+    assert stored["Secrets"][0]["Digest"] == digest_of(secret)
+    assert stored["Budget"]["ItemsPerDay"] == 100
+    code, output = quartermaster("key", "list", NAME)
+    assert code == 0
+    assert re.search(rf"{key_id}  shop  players\.read  ends .* UTC  never used", output)
+    assert secret not in output
+    code, output = quartermaster("key", "rotate", NAME, "shop", "--overlap", "0")
+    assert code == 0
+    assert output.splitlines()[-1] != secret
+    code, output = quartermaster("key", "revoke", NAME, key_id)
+    assert (code, "Revoked the key" in output) == (0, True)
+    assert real_db.users.find_one({"_id": person["_id"]})["Keys"] == {}
+    operations = [entry["Operation"] for entry in real_db.history.find({"Via": "cli"})]
+    assert operations == ["create-key", "rotate-key", "revoke-key"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("create", "nobody", "shop", "players.read"),
+        ("create", NAME, "shop", "players.write"),
+        ("create", NAME, "shop", "players.read", "--address", "x"),
+        ("create", NAME, "shop", "players.read", "--item", "x"),
+        ("revoke", NAME, "shop"),
+        ("rotate", NAME, numbered_guid(1)),
+        ("list", "nobody"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_one_sentence(quartermaster, person, arguments):
+    code, output = quartermaster("key", *arguments)
+    assert code == 1
+    assert output.startswith("Error: ")
+    assert output.strip().endswith(".")
+    assert "Traceback" not in output
+
+
+def test_sign_ins_are_listed_and_ended(quartermaster, person, real_db):
+    quartermaster("api", "grant", NAME, "api")
+    quartermaster("token", NAME)
+    quartermaster("token", NAME)
+    code, output = quartermaster("user", "sign-ins", NAME)
+    lines = output.splitlines()
+    assert (code, len(lines)) == (0, 2)
+    chain = lines[0].split()[0]
+    assert quartermaster("user", "end-sign-in", NAME, chain)[0] == 0
+    assert len(quartermaster("user", "sign-ins", NAME)[1].splitlines()) == 1
+    assert quartermaster("user", "end-sign-in", NAME, chain)[0] == 1
+    assert quartermaster("user", "end-sign-in", NAME, "x")[0] == 1
+
+
+def test_personal_data_are_written_for_their_owner_alone(quartermaster, person, tmp_path):
+    file = tmp_path / "person.json"
+    assert quartermaster("user", "export", NAME, str(file))[0] == 0
+    assert file.stat().st_mode & 0o777 == 0o600
+    data = json.loads(file.read_text())
+    assert data["User"]["Email"] == MAIL
+    assert data["Characters"][0]["Name"] == "Quixandra"
+    assert data["HistoryAbout"][0]["Reason"] == f"for {NAME}"
+    assert quartermaster("user", "export", "nobody", str(file))[0] == 1
+
+
+def test_a_person_is_erased_and_stays_erased_after_a_restore(
+    quartermaster, person, real_db, tmp_path
+):
+    lines = {kind: tmp_path / f"{kind}.jsonl" for kind in ("users", "players", "erasures")}
+    for kind in ("users", "players"):
+        assert quartermaster("export", kind, str(lines[kind]))[0] == 0
+    copies = real_db.users.find_one(), real_db.players.find_one()
+    assert quartermaster("user", "erase", NAME, "--confirm", "somebody")[0] == 1
+    assert quartermaster("user", "erase", NAME, stdin="somebody\n")[0] == 1
+    code, output = quartermaster("user", "erase", NAME, stdin=f"{NAME}\n")
+    assert code == 0, output
+    assert "1 players" in output
+    assert NAME not in output.splitlines()[-1]
+    stored = [repr(list(real_db[name].find())) for name in real_db.list_collection_names()]
+    assert not [text for text in stored if NAME in text or MAIL in text]
+    assert quartermaster("db", "check")[0] == 0
+    # An import says who it is that must not come back.
+    for kind in ("users", "players"):
+        code, output = quartermaster("import", kind, str(lines[kind]))
+        assert (code, "was erased" in output) == (1, True)
+    # A restored backup from before knows of no erasure; the exported one tells it.
+    assert quartermaster("export", "erasures", str(lines["erasures"]))[0] == 0
+    real_db.erasures.delete_many({})
+    real_db.users.insert_one(copies[0])
+    real_db.players.insert_one(copies[1])
+    assert quartermaster("db", "check")[0] == 0
+    # Nobody is erased by the import itself, whatever its lines say.
+    owner = make_user()
+    other = make_player(UserId=owner["_id"])
+    real_db.users.insert_one(owner)
+    real_db.players.insert_one(other)
+    line = {"Id": guid(), "BegunAt": "2026-01-01T00:00:00Z", "Players": [other["_id"]]}
+    with lines["erasures"].open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    assert quartermaster("import", "erasures", str(lines["erasures"]))[0] == 0
+    code, output = quartermaster("db", "check")
+    assert code == 1
+    assert output.count("was erased, and is back (can be repaired)") == 2
+    code, output = quartermaster("db", "check", "--repair")
+    assert code == 0, output
+    assert [user["_id"] for user in real_db.users.find()] == [owner["_id"]]
+    assert [player["_id"] for player in real_db.players.find()] == [other["_id"]]
+    stored = [repr(list(real_db[name].find())) for name in real_db.list_collection_names()]
+    assert not [text for text in stored if NAME in text or MAIL in text]
+
+
+def test_an_erasure_that_was_killed_is_finished_by_db_check(quartermaster, person, real_db):
+    record = {"_id": person["_id"], "BegunAt": NOW, "Players": [], "Bags": [], "FinishedAt": None}
+    real_db.erasures.insert_one(record)
+    code, output = quartermaster("db", "check")
+    assert (code, "is not finished (can be repaired)" in output) == (1, True)
+    assert quartermaster("db", "check", "--repair")[0] == 0
+    assert real_db.users.count_documents({}) == 0
+    assert real_db.erasures.find_one()["FinishedAt"] is not None
+
+
+def test_a_deletion_that_was_killed_is_finished_by_db_check(quartermaster, person, real_db):
+    marked = {"DeletedAt": datetime.now(timezone.utc) - timedelta(minutes=5)}
+    real_db.players.update_one({}, {"$set": marked})
+    code, output = quartermaster("db", "check")
+    assert (code, "was deleted" in output) == (1, True)
+    assert quartermaster("db", "check", "--repair")[0] == 0
+    assert real_db.players.count_documents({}) == 0
+    assert real_db.deleted_players.count_documents({}) == 1
