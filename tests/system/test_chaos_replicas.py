@@ -10,7 +10,7 @@ from pymongo import MongoClient
 pytest.importorskip("psutil", reason="the bench extra is not installed")
 
 from tests.factories import guid, make_player
-from tests.system.chaos import clock, faults
+from tests.system.chaos import clock, faults, people
 from tests.system.chaos.replicas import SETTINGS, replica_set
 from tests.system.chaos.service import Service, service
 from tests.system.programs import wait_until
@@ -41,6 +41,10 @@ def test_a_primary_that_is_killed_paused_or_deposed_loses_nothing(replicas, serv
 
 def test_killed_workers_reloads_and_restarts_lose_nothing(replicas, served):
     faults.workers(replicas, served, rounds=1).check()
+
+
+def test_people_are_erased_and_players_brought_back_whatever_dies(replicas, served):
+    people.storm(replicas, served, rounds=1).check()
 
 
 @pytest.mark.skipif(not clock.COMPILER, reason=clock.MISSING)

@@ -16,14 +16,14 @@ import click
 from app.progress import progress
 from app.storage.embedded.lease import Lease
 from tests.system import fuzz
-from tests.system.chaos import clock, disk, faults, games, network, report, skew, splits
+from tests.system.chaos import clock, disk, faults, games, network, people, report, skew, splits
 from tests.system.chaos.replicas import replica_set
 from tests.system.chaos.service import Service
 from tests.system.chaos.soak import soak
 from tests.system.chaos.storm import Storm
 from tests.system.chaos.trial import Trial
 
-FULL_REQUESTS, FULL_ROUNDS, FULL_EXAMPLES, STORMS = 1_000_000, 8, 300, 10
+FULL_REQUESTS, FULL_ROUNDS, FULL_EXAMPLES, STORMS = 1_000_000, 8, 300, 11
 GAME_SECONDS = 10
 OUTPUT = Path(__file__).parents[3] / "docs" / "measurements.rst"
 
@@ -89,6 +89,7 @@ def on_a_replica_set(folder, rounds):
             seen.faults["MongoDB away at the start"] += 1
             yield seen
             yield faults.workers(replicas, served, rounds)
+            yield people.storm(replicas, served, rounds)
             if clock.COMPILER:
                 yield faults.clock(replicas, made(folder / "clock"), rounds)
             else:

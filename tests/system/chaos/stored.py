@@ -27,7 +27,9 @@ def subjects(uri: str) -> list[str]:
     """Return the ids of all documents that may have a history."""
     with MongoClient(uri) as client:
         database = client.get_default_database(DATABASE)
-        return [id_ for name in SUBJECTS for id_ in database[name].distinct("_id")]
+        present = [id_ for name in SUBJECTS for id_ in database[name].distinct("_id")]
+        # Of those who were erased or deleted, entries are left.
+        return [*present, *database[HISTORY.name].distinct("Subject.Id")]
 
 
 def read(uri: str, ids: dict) -> Stored:

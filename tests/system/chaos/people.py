@@ -1,0 +1,157 @@
+"""People are erased, and players deleted and brought back, while things break.
+
+Whoever was told that a person is erased finds nothing of that person anywhere but ids; who was not
+told is erased in the end all the same. A player who is deleted and brought back has what it had.
+"""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+from pymongo import MongoClient
+
+from app.auth.roles import Role
+from tests.factories import guid, make_bag, make_entry, make_player, make_user
+from tests.system.chaos.clients import Client
+from tests.system.chaos.service import NAME
+from tests.system.chaos.stored import DATABASE
+from tests.system.chaos.storm import PACE_SECONDS, Storm
+from tests.system.programs import run, wait_until
+
+ERASERS, DELETERS = 4, 4
+# Begins every text that tells of a person, so that all of them are found by one search.
+MARK = "Zwq"
+JSON = {"Content-Type": "application/json"}
+ENTRIES = 5
+
+
+class Eraser(Client):
+    """Makes a person with all that may belong to one, and erases it."""
+
+    latest_seconds = 20.0
+
+    def __init__(self, number, service, db):
+        super().__init__(f"eraser {number}", service, [None], PACE_SECONDS)
+        self._db = db
+        self.erased = []
+
+    def _act(self, _):
+        person = add_person(self._db)
+        body = json.dumps({"Confirm": person["Name"]})
+        path = f"/api/v1/users/{person['_id']}/erase"
+        answer = self._until_answered("POST", path, body, JSON)
+        if answer and answer["Gone"]["Players"] != 1:
+            self._complain(f"an erasure was told as {answer}")
+        self.erased.append(person["_id"])
+
+
+class Deleter(Client):
+    """Deletes a player of its own, and brings it back by undoing the deletion."""
+
+    latest_seconds = 20.0
+
+    def __init__(self, number, service, player):
+        super().__init__(f"deleter {number}", service, [player], PACE_SECONDS)
+        self._items = {player["_id"]: player["Inventory"]}
+
+    def _act(self, player):
+        path = f"/api/v1/players/{player['_id']}"
+        if not self._until_answered("DELETE", path, None, {"Idempotency-Key": guid()}):
+            return
+        history = f"{path}/history?pageSize=1&operation=delete-player"
+        found = self._until_answered("GET", history, None, {})
+        if not found or not found["Values"]:
+            self._complain("a deletion has no entry")
+            return
+        undo = f"/api/v1/history/{quote(found['Values'][0]['Id'])}/undo"
+        self._until_answered("POST", undo, "{}", {**JSON, "Idempotency-Key": guid()})
+        items = self._until_answered("GET", f"{path}/items/inventory", None, {})
+        held = [slot["Quantity"] for slot in items or [] if slot["Quantity"]]
+        expected = [slot["Quantity"] for slot in player["Inventory"].values()]
+        if items is not None and held != expected:
+            self._complain(f"a player who was brought back has {held}, not {expected}")
+
+
+class PeopleStorm(Storm):
+    """Some who erase people, and some who delete players."""
+
+    def __init__(self, services, uri):
+        self._client = MongoClient(uri, w="majority")
+        self._db = self._client.get_default_database(DATABASE)
+        super().__init__("people", services, uri)
+
+    def _make_players(self):
+        stack = {"0": {"ItemId": guid(), "Quantity": 7}}
+        return [make_player(Inventory=stack) for _ in range(DELETERS)]
+
+    def _make_clients(self, clients, token):
+        erasers = [Eraser(n, self._service_of(n), self._db) for n in range(ERASERS)]
+        deleters = [
+            Deleter(n, self._service_of(n), player) for n, player in enumerate(self.players)
+        ]
+        return [*erasers, *deleters]
+
+    def _settle(self):
+        outcome = self.outcome
+        for client in self.clients:
+            outcome.answers.update(client.answers)
+            outcome.complaints += client.complaints
+            outcome.slowest = max(outcome.slowest, client.slowest)
+            outcome.outage = max(outcome.outage, client.outage)
+        if any(service.tracebacks() for service in self._services):
+            outcome.complaints.append("the service has logged a bug of its own")
+        unfinished = {"FinishedAt": None}
+        wait_until(lambda: not self._db.erasures.count_documents(unfinished), seconds=120)
+        outcome.complaints += [f"{name} still tells of a person" for name in traces(self._db)]
+        for player in self.players:
+            stored = self._db.players.find_one({"_id": player["_id"]})
+            if stored is None or stored["Inventory"] != player["Inventory"]:
+                outcome.complaints.append(f"a player is not what it was: {stored}")
+        erased = sum(len(client.erased) for client in self.clients[:ERASERS])
+        outcome.notes.append(f"{erased:,} people were erased")
+        self._client.close()
+
+
+def add_person(db):
+    """Store a person with a character, a bag, sign-ins and a history full of the name."""
+    name = f"{MARK}{guid()[:8]}"
+    user = make_user(Name=name)
+    bag = make_bag()
+    slots = {"0": {"ItemId": guid(), "Quantity": 1, "BagId": bag["_id"]}}
+    player = make_player(Name=f"{name}x", UserId=user["_id"], Inventory=slots)
+    entries = [
+        make_entry(player, Version=number, Reason=f"for {name}, {user['Email']}")
+        for number in range(1, ENTRIES)
+    ]
+    db.history.insert_many([*entries, make_entry(user, "user", Reason=name)])
+    db.bags.insert_one(bag)
+    db.players.insert_one(player)
+    db.users.insert_one(user)
+    return user
+
+
+def traces(db):
+    """Return the collections that hold the text of a person."""
+    wanted = MARK.casefold()
+    return [
+        name
+        for name in db.list_collection_names()
+        if any(wanted in repr(document).casefold() for document in db[name].find())
+    ]
+
+
+def storm(replicas, served, rounds):
+    """Workers die, the primary changes, all is restarted; erasures and deletions go on."""
+    for role in (Role.USERS_QUERY, Role.USERS_MANAGE):
+        done = run(served.folder, "api", "grant", NAME, role.value, **served.settings)
+        assert done.returncode == 0, done.stderr
+    people = PeopleStorm([served], replicas.uri)
+    with people.raging():
+        for _ in range(rounds):
+            people.inject("worker killed", served.kill_worker)
+            people.inject("worker killed", served.kill_worker)
+            people.inject("primary stepped down", replicas.step_down)
+            replicas.wait()
+            people.inject("service killed", served.die_and_start)
+    return people.outcome
