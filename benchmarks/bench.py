@@ -83,10 +83,14 @@ def measured(
 
     All servers run all the time, so that those that are compared are asked in the same minute.
     """
-    tokens = {False: world.token(), True: jwt_for(worlds.CALLER, worlds.SECRET)}
+    credentials = {
+        "token": world.token(),
+        "key": world.key(),
+        "jwt": jwt_for(worlds.CALLER, worlds.SECRET),
+    }
     with ExitStack() as stack:
         started = [
-            stack.enter_context(running(s, world, tokens[s.takes_jwt], WORKERS, data))
+            stack.enter_context(running(s, world, credentials[s.credential], WORKERS, data))
             for s in servers
         ]
         plan = list(turns(run.rounds, started, cells))

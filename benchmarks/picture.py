@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 from benchmarks.cells import CELLS, Cell
 from benchmarks.samples import Run
-from benchmarks.targets import FLOOR, MEMORY_MB, OURS, SHARED_CELLS, WITHOUT_HISTORY
+from benchmarks.targets import (
+    FLOOR,
+    MEMORY_MB,
+    OURS,
+    SHARED_CELLS,
+    WITH_A_KEY,
+    WITHOUT_HISTORY,
+)
 from benchmarks.themes import Theme, bars
 
 if TYPE_CHECKING:
@@ -16,6 +23,7 @@ if TYPE_CHECKING:
 NAMES = {
     OURS: "Quartermaster",
     WITHOUT_HISTORY: "without history",
+    WITH_A_KEY: "with a key",
     FLOOR: "LIMIT",
     "fastapi": "FastAPI",
     "eve": "Eve",

@@ -91,6 +91,7 @@ NOTES = """## What is compared
 - **quartermaster**: as deployed, `QM_ENV=production`, its log line for every request included.
 - **without-history**: the same, but a change leaves no entry, and nothing moves to history. The
   ratio to it is what history costs: the CPU of a write is counted until its entries have moved.
+- **with-a-key**: quartermaster again, asked with a key instead of an access token.
 - **limit**: the floor of this stack, a bare WSGI callable under the same gunicorn with the same
   settings and gunicorn's own threaded worker: the same token check, a projection and orjson by
   hand, a give by one `find_one_and_update`, and no log. It asks MongoDB for the total of a list at

@@ -41,8 +41,8 @@ class Server(NamedTuple):
     name: str
     arguments: Callable[[int, int], list[str]]
     cells: str
-    # Whether it checks JSON Web Tokens, as is usual, and not the tokens of Quartermaster.
-    takes_jwt: bool = False
+    # What it is asked with: a token of Quartermaster, a key, or a JSON Web Token as is usual.
+    credential: str = "token"
     # How it names what others call otherwise: a request before it is sent, an answer when it came.
     request: Callable[[Request], Request] = lambda request: request
     answer: Callable[[Any], Any] = lambda answer: answer
@@ -86,19 +86,22 @@ QUARTERMASTER = Server("quartermaster", under_gunicorn("wsgi:app"), "abcdefgh", 
 SERVERS = (
     QUARTERMASTER,
     Server("without-history", under_gunicorn("benchmarks.peers.without_history:app"), "dg"),
+    Server("with-a-key", under_gunicorn("wsgi:app"), "abcd", credential="key", has_history=True),
     Server("limit", as_gunicorn_is("benchmarks.peers.limit:app"), "abcd"),
     Server("limit-our-worker", under_gunicorn("benchmarks.peers.limit:app"), "abcd"),
     Server("limit-whole-give", as_gunicorn_is("benchmarks.peers.limit:whole"), "d"),
-    Server("flask-smorest", as_gunicorn_is("benchmarks.peers.smorest:app"), "abcd", takes_jwt=True),
+    Server(
+        "flask-smorest", as_gunicorn_is("benchmarks.peers.smorest:app"), "abcd", credential="jwt"
+    ),
     Server(
         "eve",
         as_gunicorn_is("benchmarks.peers.eve_app:app"),
         "ac",
-        takes_jwt=True,
+        credential="jwt",
         request=as_eve_is_asked,
         answer=as_eve_answers,
     ),
-    Server("fastapi", under_uvicorn("benchmarks.peers.fast:app"), "abcd", takes_jwt=True),
+    Server("fastapi", under_uvicorn("benchmarks.peers.fast:app"), "abcd", credential="jwt"),
 )
 
 

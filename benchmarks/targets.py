@@ -9,6 +9,7 @@ from benchmarks.samples import Run
 
 OURS, FLOOR, RIVAL, SLOW = "quartermaster", "limit", "fastapi", "eve"
 WITHOUT_HISTORY = "without-history"
+WITH_A_KEY = "with-a-key"
 SHARED_CELLS = "abcd"
 MEMORY_MB = 60
 NOISE, P99_NOISE = 0.10, 0.30
@@ -50,6 +51,10 @@ def _cpu(run: Run) -> Iterator[Target]:
         yield Target("(d) CPU of workers and MongoDB together to LIMIT", ratio, 1.0)
     if ratio := run.ratio(OURS, WITHOUT_HISTORY, "d", "all_ms"):
         yield Target("(d) CPU of workers and MongoDB together to no history", ratio, 1.25)
+
+    for cell in SHARED_CELLS:
+        if ratio := run.ratio(WITH_A_KEY, OURS, cell, "worker_ms"):
+            yield Target(f"({cell}) worker CPU with a key to that with a token", ratio, 1.0)
 
 
 def _rates(run: Run) -> Iterator[Target]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
@@ -17,6 +18,9 @@ import psutil
 import pymongo
 
 import config
+from app.api_keys.domain import READS as KEY_FIELDS
+from app.api_keys.domain import Terms, create
+from app.auth.api_keys import digest_of, new_secret
 from app.auth.roles import Role, granted
 from app.auth.tokens import AccessTokens
 from app.cli.intents import intent
@@ -26,6 +30,7 @@ from app.demo.seed import seed_world
 from app.keys import Lookup
 from app.oauth.store import RefreshTokens
 from app.players.domain import SUBJECT
+from app.scopes import Scope
 from app.storage.client import Storage
 from app.storage.embedded.lease import Lease
 from app.users.passwords import Passwords
@@ -144,6 +149,27 @@ class World:
             RefreshTokens(self.storage, DAY, 1000).issue(user["_id"], user["PasswordVersion"]).chain
         )
         return AccessTokens([SECRET], DAY).issue(user["_id"], chain, int(time.time()))
+
+    def key(self) -> str:
+        """Return a key of the same account, with a scope for every cell."""
+        # The world is kept between runs, and an account has room for some keys only.
+        none: Document = {"Keys": {}, "KeyDigests": []}
+        self.db["users"].update_one({"NameKey": CALLER}, {"$set": none})
+        secret = new_secret()
+        expires = datetime.now(timezone.utc) + timedelta(seconds=DAY)
+        terms = Terms(uuid.uuid4().hex, list(Scope), expires)
+        rule = partial(
+            create,
+            key_id=str(uuid.uuid4()),
+            digest=digest_of(secret),
+            terms=terms,
+            now=datetime.now(timezone.utc),
+        )
+        Users(self.storage).change(
+            Lookup.parse(CALLER), KEY_FIELDS, rule, intent("create-key", None)
+        )
+        self.storage.journals.move_noted()
+        return secret
 
     def close(self) -> None:
         self.storage.close()

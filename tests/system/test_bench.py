@@ -59,10 +59,11 @@ def test_a_short_run_writes_a_table_and_a_picture(world, data):
 
 
 def test_every_server_answers_its_cells_rightly(world, data):
-    tokens = {False: world.token(), True: jwt_for(worlds.CALLER, worlds.SECRET)}
+    jwt = jwt_for(worlds.CALLER, worlds.SECRET)
+    credentials = {"token": world.token(), "key": world.key(), "jwt": jwt}
     with ExitStack() as stack:
         for server in SERVERS:
-            token = tokens[server.takes_jwt]
+            token = credentials[server.credential]
             served = stack.enter_context(running(server, world, token, 1, data))
             for key in server.cells:
                 requests = [server.request(request) for request in CELL[key].requests(world)]
