@@ -122,6 +122,10 @@ def play(manager, support):
     (entry,) = manager.get("history", player=PLAYER_ID)["Values"]
     manager.post(f"history/{entry['Id']}/undo", because="One sword, not ten")
     support.post(f"{PLAYER}/items/give", because="Ticket 4711", **{**wrong, "quantity": 1})
+    coin = {"ItemsPerDay": 5000, "LargestQuantity": 500, "Items": [ITEM_IDS["Coin"]]}
+    reads = ["players.read", "players.change"]
+    manager.post("keys", Name="shop", Scopes=reads, Budget=coin, Addresses=["203.0.113.0/24"])
+    manager.post("keys", Name="web site", Scopes=["players.read", "users.change"])
     support.post(f"{PLAYER}/notes", Text="Lost a sword in the crash of Saturday; given back.")
 
 
@@ -132,6 +136,7 @@ def take_pictures(console):
         "history": "/history",
         "health": "/health",
         "user": WARNED.path,
+        "keys": "/keys",
     }.items():
         console.open(path)
         save(console, name)
