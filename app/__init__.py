@@ -142,7 +142,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         Objects(storage, settings.TOTAL_CACHE_SECONDS),
         history_store,
         erasures,
-        PersonalData(storage, user_store, history_store, refresh_tokens, budgets),
+        PersonalData(storage, user_store, history_store, refresh_tokens, budgets, bags),
         Activity(history_store, refresh_tokens),
         Inverses(catalogue.limits, bags.is_filled, settings.SPELLS_SIZE),
     )

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
@@ -20,7 +20,7 @@ from app.cli.intents import intent, move_entries, reason_option, system_user
 from app.errors import Invalid
 from app.http.context import current
 from app.keys import Lookup, parse_guid
-from app.oauth.store import RefreshTokens, SignIn
+from app.oauth.store import RefreshTokens
 from app.privacy.domain import ERASE, ErasureUnderWay
 from app.privacy.domain import served as served_erasure
 from app.privacy.erasing import erase
@@ -36,7 +36,6 @@ from app.users.store import Users
 
 log = logging.getLogger("quartermaster")
 
-SIGN_IN_PAGE = 100
 WORDS = {"Players": "players", "Bags": "bags", "SignIns": "sign-ins", "Keys": "keys"}
 
 users = current(Users)
@@ -79,7 +78,7 @@ def create_user(name: str, email: str, password_stdin: bool, reason: str | None)
 @name_argument
 def list_sign_ins(name: str) -> None:
     """Print the sign-ins of a user that are in use: id, begin, end, through what."""
-    for sign_in in sign_ins_of(users.get(Lookup.parse(name), "PasswordVersion")):
+    for sign_in in refresh_tokens.walk(users.get(Lookup.parse(name), "PasswordVersion")):
         via = f"console, {sign_in.browser}" if sign_in.is_session else "api"
         click.echo(f"{sign_in.chain}  {shown(sign_in.at)}  ends {shown(sign_in.expires_at)}  {via}")
 
@@ -147,15 +146,6 @@ def erase_patiently(
         except ErasureUnderWay as error:
             # It may be finished by a worker of the service meanwhile.
             time.sleep(error.retry_after)
-
-
-def sign_ins_of(account: Document) -> Iterator[SignIn]:
-    """Yield all sign-ins of an account, page by page."""
-    after: bytes | None = b""
-    while after is not None:
-        page = refresh_tokens.list_sign_ins(account, SIGN_IN_PAGE, after)
-        yield from page.values
-        after = page.next
 
 
 def shown(at: datetime) -> str:

@@ -100,6 +100,18 @@ def quantity_of(held: Mapping[str, Any]) -> int:
     return -1 if quantity is None or quantity > LARGEST_QUANTITY else quantity
 
 
+def bags_in(document: Mapping[str, Any]) -> set[str]:
+    """Return the bags that lie in the slots of a player or of a bag."""
+    found = set()
+    for field in ("Inventory", "Bank", "Slots"):
+        slots = document.get(field)
+        for held in slots.values() if isinstance(slots, dict) else ():
+            bag = bag_of(held) if isinstance(held, dict) else None
+            if isinstance(bag, str):
+                found.add(bag)
+    return found
+
+
 def stored(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Turn slot records into the stored map."""
     slots = {}

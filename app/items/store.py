@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from app.errors import NotFound
-from app.items.domain import BAG_SHAPE, LARGEST_BAG, LARGEST_QUANTITY, Limits, served
+from app.items.domain import BAG_SHAPE, LARGEST_BAG, LARGEST_QUANTITY, Limits, bags_in, served
 from app.objects.domain import is_stack_limit
 from app.objects.store import OBJECTS
 from app.storage.client import Storage
@@ -34,6 +35,17 @@ class Bags:
         stored = bag.get("Slots")
         slots = served(stored if isinstance(stored, dict) else {}, size)
         return {"Id": bag["_id"], "SlotCount": size, "Slots": slots}
+
+    def carried_by(self, holders: Iterable[Document]) -> list[Document]:
+        """Return the bags in the slots of players, and those within them after the outer ones."""
+        found: dict[str, Document] = {}
+        wanted = set().union(*map(bags_in, holders))
+        while wanted:
+            of_these = {"_id": {"$in": sorted(wanted)}}
+            read = list(self._bags.find(of_these, ["SlotCount", "Slots"]))
+            found |= {bag["_id"]: bag for bag in read}
+            wanted = set().union(*map(bags_in, read)) - found.keys()
+        return list(found.values())
 
     def is_filled(self, bag_id: str) -> bool:
         """Tell whether a bag holds something."""

@@ -1,12 +1,33 @@
-"""Token answers and refusals, as RFC 6749 has them. Pure."""
+"""Sign-ins, token answers, and refusals as RFC 6749 has them. Pure."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from email.utils import formatdate
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.errors import NotFound, QuartermasterError
+
+
+class SignIn(NamedTuple):
+    """A chain of tokens or a session: when it began and ends, and a session's browser."""
+
+    chain: str
+    at: datetime
+    expires_at: datetime
+    is_session: bool
+    browser: str | None
+
+
+def served_sign_in(sign_in: SignIn) -> dict[str, Any]:
+    """Return the record that callers see."""
+    return {
+        "Id": sign_in.chain,
+        "At": sign_in.at,
+        "ExpiresAt": sign_in.expires_at,
+        "Via": "console" if sign_in.is_session else "api",
+        "Browser": sign_in.browser,
+    }
 
 
 class TokenRefused(QuartermasterError):

@@ -28,6 +28,7 @@ from app.oauth.domain import (
     banned,
     no_access,
     refusal,
+    served_sign_in,
     token_answer,
     unsupported_grant,
 )
@@ -44,7 +45,7 @@ from app.oauth.schemas import (
     TokenSchema,
 )
 from app.oauth.sign_ins import end_all, end_sign_in, list_sign_ins, owner
-from app.oauth.store import RefreshTokens, SignIn
+from app.oauth.store import RefreshTokens
 from app.openapi.guide import STATUSES
 from app.scopes import Scope
 
@@ -157,16 +158,6 @@ def revoke_token(key: Lookup, token_id: str) -> Response:
     refresh_tokens.revoke_token(user, token)
     callers.forget()
     return json_response({"username": user["Name"], "tokenId": token})
-
-
-def served_sign_in(sign_in: SignIn) -> dict[str, Any]:
-    return {
-        "Id": sign_in.chain,
-        "At": sign_in.at,
-        "ExpiresAt": sign_in.expires_at,
-        "Via": "console" if sign_in.is_session else "api",
-        "Browser": sign_in.browser,
-    }
 
 
 @blp.errorhandler(TokenRefused)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ import bson
 from pymongo.errors import PyMongoError
 
 from app.errors import InvalidCursor
-from app.oauth.domain import SignInNotFound, TokenNotFound, bad_refresh_token
+from app.oauth.domain import SignIn, SignInNotFound, TokenNotFound, bad_refresh_token
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.schema.plan import CollectionPlan, expiry, index
@@ -74,16 +74,6 @@ class Session(NamedTuple):
     user_id: str
     chain: str
     expires_at: datetime
-
-
-class SignIn(NamedTuple):
-    """A chain of tokens or a session: when it began and ends, and a session's browser."""
-
-    chain: str
-    at: datetime
-    expires_at: datetime
-    is_session: bool
-    browser: str | None
 
 
 class SignInPage(NamedTuple):
@@ -147,6 +137,14 @@ class RefreshTokens:
             return SignInPage(self._sign_ins(shown), None)
         last = {"At": shown[-1]["ExpiresAt"], "Id": shown[-1]["_id"], "Of": user["_id"]}
         return SignInPage(self._sign_ins(shown), CURSOR + bson.encode(last))
+
+    def walk(self, user: Document) -> Iterator[SignIn]:
+        """Yield all sign-ins of an account that are in use, page by page."""
+        after: bytes | None = b""
+        while after is not None:
+            page = self.list_sign_ins(user, MOST_SIGN_INS, after)
+            yield from page.values
+            after = page.next
 
     def _in_use(self, user: Document) -> Document:
         """Return the filter for the tokens and sessions of an account that still work."""

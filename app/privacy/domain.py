@@ -11,7 +11,6 @@ from typing import Any
 from app.auth.api_keys import keys_of
 from app.changes import Change
 from app.errors import Conflict, Invalid, Unavailable
-from app.items.domain import bag_of
 from app.keys import composed, name_key, parse_guid
 from app.penalties import BAN, MUTE
 from app.storage.search_fields import archived
@@ -99,18 +98,6 @@ def _note_without(note: Any, user_id: str, texts: Collection[str]) -> Any:
 def digest_of(name: str) -> str:
     """Return by what an erasure is found whose account is gone; it is dropped in the end."""
     return hashlib.sha256(f"quartermaster erasure {name_key(name)}".encode()).hexdigest()
-
-
-def bags_in(document: Document) -> set[str]:
-    """Return the bags that lie in the slots of a player or a bag."""
-    found = set()
-    for field in ("Inventory", "Bank", "Slots"):
-        slots = document.get(field)
-        for held in slots.values() if isinstance(slots, dict) else ():
-            bag = bag_of(held) if isinstance(held, dict) else None
-            if isinstance(bag, str):
-                found.add(bag)
-    return found
 
 
 def anonymous(entry: Document) -> Document:

@@ -11,11 +11,12 @@ from app.auth.api_keys import keys_of
 from app.history.domain import Filters
 from app.history.store import History
 from app.http.json import encode
+from app.items.store import Bags
 from app.keys import Lookup
 from app.notes.domain import as_map, is_note, served_one
+from app.oauth.domain import served_sign_in
 from app.oauth.store import RefreshTokens
 from app.players import domain as players
-from app.privacy.domain import bags_in
 from app.storage.client import Storage
 from app.storage.extended import to_json
 from app.storage.limits.budgets import Budgets
@@ -39,6 +40,7 @@ class PersonalData:
         history: History,
         refresh_tokens: RefreshTokens,
         budgets: Budgets,
+        bags: Bags,
     ) -> None:
         self._db = storage.db
         self._clock = storage.clock
@@ -46,6 +48,7 @@ class PersonalData:
         self._history = history
         self._refresh_tokens = refresh_tokens
         self._budgets = budgets
+        self._bags = bags
 
     def write(self, key: Lookup) -> Iterator[bytes]:
         """Return the pieces of the document about a person; raise NotFound before the first."""
@@ -65,7 +68,9 @@ class PersonalData:
         yield from _list("DeletedCharacters", map(self._character, deleted))
         yield from _list("Notes", _notes(user.get("Notes")))
         yield from _list("Keys", self._keys(user))
-        yield from _list("SignIns", self._sign_ins(user))
+        # A game may have made the account, and left the version out.
+        account = {"PasswordVersion": None, **user}
+        yield from _list("SignIns", map(served_sign_in, self._refresh_tokens.walk(account)))
         about = (entry for id_ in ids for entry in self._entries(subject_id=id_))
         yield from _list("HistoryAbout", about)
         yield from _list("HistoryBy", self._entries(author=user_id))
@@ -73,39 +78,12 @@ class PersonalData:
 
     def _character(self, player: Document) -> Document:
         """Return a character with all that it owns and knows, bags included."""
-        bags = [_readable(bag, ()) for bag in self._bags(player)]
+        bags = [_readable(bag, ()) for bag in self._bags.carried_by([player])]
         return {**_readable(player, players.INTERNAL), "Bags": bags}
-
-    def _bags(self, player: Document) -> list[Document]:
-        """Return the bags of a player, and those that lie in them."""
-        found: dict[str, Document] = {}
-        wanted = bags_in(player)
-        while wanted:
-            read = list(
-                self._db["bags"].find({"_id": {"$in": sorted(wanted)}}, ["SlotCount", "Slots"])
-            )
-            found |= {bag["_id"]: bag for bag in read}
-            wanted = set().union(*map(bags_in, read)) - found.keys()
-        return list(found.values())
 
     def _keys(self, user: Document) -> list[Document]:
         used = self._budgets.used_today([id_ for id_, _ in keys_of(user)])
         return served_keys(user, self._clock.now(), used)
-
-    def _sign_ins(self, user: Document) -> Iterator[Document]:
-        account = {"PasswordVersion": None, **user}
-        after: bytes | None = b""
-        while after is not None:
-            page = self._refresh_tokens.list_sign_ins(account, PAGE, after)
-            for sign_in in page.values:
-                yield {
-                    "Id": sign_in.chain,
-                    "At": sign_in.at,
-                    "ExpiresAt": sign_in.expires_at,
-                    "Via": "console" if sign_in.is_session else "api",
-                    "Browser": sign_in.browser,
-                }
-            after = page.next
 
     def _entries(self, **of: str) -> Iterator[Document]:
         filters = Filters(KINDS, **of)  # type: ignore[arg-type] # one of its texts

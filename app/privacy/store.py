@@ -1,4 +1,4 @@
-"""Erasing a person in MongoDB, and reading all that is stored about one.
+"""Erasing a person in MongoDB.
 
 An erasure is a row of steps, each of which finds by itself what is left to do. So it may be killed
 anywhere, repeated, and be carried out by several at the same time. Its record comes first, with the
@@ -8,7 +8,6 @@ records stay, and are part of every backup and export: by them db check finds wh
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
@@ -22,7 +21,7 @@ from app import metrics
 from app.changes import Intent, SubjectKind
 from app.errors import Busy, NotFound
 from app.items.domain import BAG_SUBJECT
-from app.items.store import BAGS
+from app.items.store import BAGS, Bags
 from app.oauth.store import REFRESH_TOKENS
 from app.objects import domain as objects
 from app.penalties import BAN, MUTE
@@ -34,7 +33,6 @@ from app.privacy.domain import (
     QUOTING,
     ErasureUnderWay,
     anonymous,
-    bags_in,
     close,
     digest_of,
     is_caller,
@@ -54,8 +52,6 @@ from app.storage.search_fields import words
 from app.types import Document
 from app.users import domain as users
 from app.users.store import USERS
-
-log = logging.getLogger("quartermaster")
 
 UNFINISHED: Document = {"FinishedAt": None}
 ERASURES = CollectionPlan(
@@ -83,6 +79,7 @@ class Erasures:
         self._players = storage.db[PLAYERS.name]
         self._deleted = storage.db[DELETED_PLAYERS.name]
         self._bags = storage.db[BAGS.name]
+        self._bag_store = Bags(storage)
         self._history = storage.db[HISTORY.name]
         self._journals = storage.journals
         self._clock = storage.clock
@@ -100,7 +97,7 @@ class Erasures:
         )
 
     def find(self, user_id: str | None, name: str | None) -> Document | None:
-        """Return the erasure of an account by id, or one that is not finished by name."""
+        """Return the erasure of an account by id, or by name until a day after it is finished."""
         if user_id is not None:
             return self._erasures.find_one({"_id": user_id})
         return self._erasures.find_one({"NameDigest": digest_of(name or "")})
@@ -162,6 +159,9 @@ class Erasures:
                     _require_time(deadline)
             if not changed:
                 break
+        else:
+            # Others add faster than this takes away.
+            raise ErasureUnderWay
         if left > 0:
             raise ErasureUnderWay(int(left) + 1)
         entries = self._history.count_documents({"Subject.Id": {"$in": self._ids(user_id)}})
@@ -262,14 +262,8 @@ class Erasures:
         return [*self._players.find(own, ["Inventory", "Bank"]), *kept]
 
     def _bags_of(self, user_id: str) -> list[str]:
-        """Return the bags of a person's characters, and those within them after the outer ones."""
-        found: dict[str, None] = {}
-        wanted = set().union(*map(bags_in, self._belongings(user_id)))
-        while wanted:
-            found |= dict.fromkeys(sorted(wanted))
-            inner = self._bags.find({"_id": {"$in": sorted(wanted)}}, ["Slots"])
-            wanted = set().union(*map(bags_in, inner)) - found.keys()
-        return list(found)
+        carried = self._bag_store.carried_by(self._belongings(user_id))
+        return [bag["_id"] for bag in carried]
 
     def _hide_mentions(self, user_id: str) -> Iterator[int]:
         """Hide the names and the address of a person where others have written them."""
