@@ -162,7 +162,8 @@ def mark_deleted(player: Document, *, now: datetime, online_since: datetime | No
 
 def require_not_deleted(player: Document) -> None:
     """Raise NotFound for a player that is being deleted at this moment."""
-    if DELETED_AT in player:
+    # A game that saves all fields of a class of its own stores null.
+    if isinstance(player.get(DELETED_AT), datetime):
         raise NotFound("player", player["_id"])
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from pymongo import ReturnDocument
-from pymongo.errors import DuplicateKeyError
+from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from app.changes import Applied, Change, Intent, Rule
 from app.errors import Busy, NotFound, Unavailable
@@ -85,6 +85,9 @@ DELETED_PLAYERS = CollectionPlan(
     object_shape({"_id": GUID, "NameKey": {}, "UserId": {}, "DeletedAt": MOMENT, "Player": {}}),
     (index("name", "NameKey"), index("user", "UserId"), expiry()),
 )
+# Who is being deleted; a game may have stored anything else there.
+MARKED: Document = {DELETED_AT: {"$type": "date"}}
+TYPE_MISMATCH = 14
 REMOVAL_ATTEMPTS = 50
 REMOVAL_PAUSE = 0.02
 
@@ -225,7 +228,7 @@ class Players:
             )
         except NotFound as error:
             # One that is marked and still there was left by a worker that died.
-            marked = {**by_key(key), DELETED_AT: {"$exists": True}}
+            marked = {**by_key(key), **MARKED}
             if found := self._players.find_one(marked, ["_id"]):
                 self._try_to_finish(found["_id"])
             if earlier := self._deleted_before(key, intent):
@@ -236,7 +239,7 @@ class Players:
 
     def restore(self, player_id: str, intent: Intent) -> Applied:
         """Bring a deleted player back as it was; raise if its name is taken by now."""
-        if self._players.find_one({"_id": player_id, DELETED_AT: {"$exists": True}}, ["_id"]):
+        if self._players.find_one({"_id": player_id, **MARKED}, ["_id"]):
             self.finish_deletion(player_id)
         kept = self._deleted.find_one({"_id": player_id})
         if earlier := self._restored_before(player_id, intent):
@@ -281,8 +284,8 @@ class Players:
 
     def unfinished_deletions(self, before: datetime | None = None) -> Sequence[str]:
         """Return who is marked as deleted and still there, of those marked before a time."""
-        marked = {"$lt": before} if before else {"$exists": True}
-        return [player["_id"] for player in self._players.find({DELETED_AT: marked}, ["_id"])]
+        marked = {DELETED_AT: {"$lt": before}} if before else MARKED
+        return [player["_id"] for player in self._players.find(marked, ["_id"])]
 
     def _try_to_finish(self, player_id: str) -> None:
         """Move a marked player now, or leave it to the chore: it is deleted by its mark already."""
@@ -293,16 +296,14 @@ class Players:
 
     def finish_deletion(self, player_id: str) -> None:
         """Move a marked player to the deleted ones, after its entries have moved to history."""
-        marked = {"_id": player_id, DELETED_AT: {"$exists": True}}
+        marked = {"_id": player_id, **MARKED}
         for _ in range(REMOVAL_ATTEMPTS):
             self._journals.move(SUBJECT, [player_id])
             # A mark that no majority holds may be rolled back.
             if self._committed.find_one(marked, ["_id"]) is None:
                 return
             # Of several who move it at once, only the copy of the last counts.
-            player = self._players.find_one_and_update(
-                marked, {"$inc": {REMOVALS: 1}}, return_document=ReturnDocument.AFTER
-            )
+            player = self._count_removal(marked)
             # An entry that no majority holds yet does not move.
             if player and not player.get("Journal") and self._keep(player):
                 # A game that writes at this moment must not lose what it writes.
@@ -311,6 +312,20 @@ class Players:
                     return
             time.sleep(REMOVAL_PAUSE)
         raise Busy("player")
+
+    def _count_removal(self, marked: Document) -> Document | None:
+        """Count who moves a marked player, and return it as it is then."""
+        try:
+            return self._players.find_one_and_update(
+                marked, {"$inc": {REMOVALS: 1}}, return_document=ReturnDocument.AFTER
+            )
+        except OperationFailure as error:
+            if error.code != TYPE_MISMATCH:
+                raise
+            # A game has stored something else there.
+            return self._players.find_one_and_update(
+                marked, {"$set": {REMOVALS: 1}}, return_document=ReturnDocument.AFTER
+            )
 
     def _keep(self, player: Document) -> bool:
         """Keep a copy of a player, unless a later one is kept; tell whether it is kept."""

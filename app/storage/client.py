@@ -132,6 +132,8 @@ def _connected(uri: str, settings: StorageSettings) -> MongoClient[Document]:
         tz_aware=True,
         # A stored date beyond year 9999 is clamped to datetime.max.
         datetime_conversion="DATETIME_CLAMP",
+        # MongoDB stores texts as they come, and a game may send what is no UTF-8.
+        unicode_decode_error_handler="replace",
         w="majority",
         retryWrites=True,
         serverSelectionTimeoutMS=selection_ms,

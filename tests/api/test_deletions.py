@@ -319,6 +319,25 @@ class TestDelete:
         undo(client, headers, entries(client, headers, "Aladric")[0])
         assert db.players.find_one()["Inventory"]["0"]["Quantity"] == 9
 
+    @pytest.mark.parametrize("field", ["DeletedAt", "RemovalCount"])
+    @pytest.mark.parametrize("odd", [None, "text", {}])
+    def test_what_a_game_stores_in_its_fields_is_no_mark(
+        self, client, headers, player, app, db, world, field, odd, settings
+    ):
+        if field == "RemovalCount" and settings.MONGODB_URI.startswith("mongomock"):
+            pytest.skip("mongomock fails in another way where it cannot count")
+        where, odd = {"_id": player["_id"]}, {"$set": {field: odd}}
+        db.players.update_one(where, odd, bypass_document_validation=True)
+        marked = world.add_player(DeletedAt=NOW)
+        service(app, Players).finish_deletions()
+        assert db.players.find_one({"_id": marked["_id"]}) is None
+        assert db.players.find_one(where)[field] == odd["$set"][field]
+        assert rename(client, headers, "Aladric", "Berengar").status_code == 200
+        assert delete(client, headers, "Berengar").status_code == 200
+        assert db.players.find_one(where) is None
+        assert undo(client, headers, entries(client, headers, "Berengar")[0]).status_code == 200
+        assert client.get("/api/v1/players/Berengar", headers=headers).status_code == 200
+
     def test_one_that_its_validator_would_refuse_is_brought_back_as_it_was(
         self, client, headers, player, db
     ):

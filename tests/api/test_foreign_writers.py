@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
+import bson
 import pytest
+from bson.raw_bson import RawBSONDocument
 
 from app.changes import JOURNAL_LENGTH, Change
 from app.errors import Damaged
 from app.items.domain import Limits, NotEnoughItems, give, take
 from app.players.domain import with_changeable_maps
-from tests.factories import NOW, guid, make_bag, numbered_guid
+from tests.factories import NOW, guid, make_bag, make_player, numbered_guid
 from tests.swaps import meant, swap, swapper_of
 
 ITEM, OTHER, SPELL, VARIABLE, NEW_VARIABLE = map(numbered_guid, range(5))
@@ -291,6 +293,33 @@ def test_no_map_that_is_none_is_a_500(world, db, client, as_role, name, value):
     for path, body, _ in CHANGES:
         answer = client.post(f"{base}/{path}", json=body, headers=headers)
         assert answer.status_code in (200, 409), (path, answer.json)
+
+
+@pytest.fixture
+def backend_with_texts(settings, db):
+    """The real MongoDB, which stores texts as they come; mongomock takes no raw documents."""
+    if settings.MONGODB_URI.startswith("mongomock"):
+        pytest.skip("mongomock takes no raw documents")
+    return db
+
+
+def raw(document):
+    """Return a document in which ZZZ is no text in UTF-8."""
+    return RawBSONDocument(bson.encode(document).replace(b"ZZZ", b"\xff\xfeZ"))
+
+
+@pytest.mark.parametrize("field", ["ClassName", "Guild", "Name", "NameKey", "ZZZ", "Inventory"])
+def test_no_text_that_is_none_is_a_500(backend_with_texts, client, as_role, field):
+    player = make_player(**({"Inventory": {"ZZZ": FIVE}} if field == "Inventory" else {}))
+    player |= {} if field == "Inventory" else {field: "ZZZ"}
+    backend_with_texts.players.insert_one(raw(player), bypass_document_validation=True)
+    base, headers = f"/api/v1/players/{player['_id']}", as_role()
+    for path in (base, f"{base}/items", "/api/v1/players", "/api/v1/players/rank"):
+        assert client.get(path, headers=headers).status_code == 200, path
+    for path, body, _ in CHANGES:
+        answer = client.post(f"{base}/{path}", json=body, headers=headers)
+        assert answer.status_code in (200, 409), (path, answer.json)
+    assert client.delete(base, headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize(
