@@ -36,7 +36,7 @@ from app.storage.errors import explain, has_only_duplicate_keys, is_forbidden
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import ARRAY, MOMENT, TEXT, object_shape
 from app.storage.search_fields import archived
-from app.types import Document
+from app.types import Document, whole
 
 log = logging.getLogger("quartermaster")
 
@@ -229,7 +229,9 @@ class Journals:
         found: dict[Any, set[int]] = {}
         where = {"Subject.Id": {"$in": subject_ids}, "Number": {"$exists": True}}
         for entry in self._history.find(where, ["Subject.Id", "Number"]):
-            found.setdefault(entry["Subject"]["Id"], set()).add(entry["Number"])
+            # A game may have written to the entry before it moved.
+            if (number := whole(entry["Number"])) is not None:
+                found.setdefault(entry["Subject"]["Id"], set()).add(number)
         return found
 
     def expiry_of(self, at: datetime) -> Document:

@@ -241,6 +241,26 @@ def test_db_check_finds_a_change_whose_entry_is_lost(quartermaster, real_db):
     assert "history does not hold" in line
 
 
+@pytest.mark.parametrize("number", [[], "x", None, {}])
+def test_db_check_copes_with_what_a_game_made_of_an_entry(quartermaster, real_db, number):
+    someone = make_player(JournalCount=1)
+    someone["Journal"] = [{**make_entry(someone), "Number": number}]
+    real_db.players.insert_one(someone)
+    real_db.history.insert_one({**make_entry(someone, Version=2), "Number": number})
+    told = "\n".join(check_lines(quartermaster))
+    assert "Journal holds 1 entry that should be in history" in told
+    assert "JournalCount counts 1 entry that history does not hold" not in told
+
+
+def test_db_check_copes_with_any_count_and_any_id(quartermaster, real_db):
+    counted, odd = make_player(JournalCount=2**62), {**make_player(JournalCount=1), "_id": {"a": 1}}
+    real_db.players.insert_many([counted, odd], bypass_document_validation=True)
+    real_db.history.insert_one(make_entry(counted))
+    told = quartermaster("db", "check").stdout
+    assert f"JournalCount counts {2**62 - 1} entries that history does not hold" in told
+    assert "_id is a map, not a text" in told
+
+
 @pytest.fixture
 def told(real_db):
     """Three entries of two players."""
