@@ -110,8 +110,9 @@ class Callers:
         if user is None or key is None or self._is_banned(user, now):
             raise Unauthorized
         self._note_use(user, key, now)
-        logged = f"{user['Name']} (key {shown(key.name)})"
-        return Caller(user["_id"], user["Name"], roles_of(user["Power"]), key, logged)
+        name = str(user.get("Name"))
+        logged = f"{name} (key {shown(key.name)})"
+        return Caller(user["_id"], name, roles_of(user.get("Power")), key, logged)
 
     def _note_use(self, user: Document, key: AccessKey, now: datetime) -> None:
         """Store when a key was used, to the minute: once a minute, however many workers there are.
@@ -140,8 +141,9 @@ class Callers:
         if user is None or token is None:
             raise Unauthorized
         # A change of password and a revocation increment it, which voids all earlier tokens.
-        if token.get("PasswordVersion") != user["PasswordVersion"]:
+        version = user.get("PasswordVersion")
+        if version is None or token.get("PasswordVersion") != version:
             raise Unauthorized
         if user.get(BAN.flag) and self._is_banned(user, self._database_clock.now()):
             raise Unauthorized
-        return Caller(user["_id"], user["Name"], roles_of(user["Power"]))
+        return Caller(user["_id"], str(user.get("Name")), roles_of(user.get("Power")))

@@ -36,9 +36,12 @@ REQUIRES = {Role.USERS_QUERY: Role.API, Role.USERS_MANAGE: Role.USERS_QUERY}
 Power = Mapping[str, bool]
 
 
-def roles_of(power: Power) -> frozenset[Role]:
+def roles_of(power: Power | None) -> frozenset[Role]:
     """Return the roles of a Power; a role without the one that it requires does not count."""
     held: set[Role] = set()
+    # A game may have stored something else.
+    if not isinstance(power, Mapping):
+        return frozenset()
     for role, flag in FLAGS.items():
         if power.get(flag) and (role not in REQUIRES or REQUIRES[role] in held):
             held.add(role)

@@ -15,7 +15,7 @@ from app.keys import composed, name_key, parse_guid
 from app.penalties import BAN, MUTE
 from app.storage.search_fields import archived
 from app.types import Document, whole
-from app.users.domain import NO_POWER
+from app.users.domain import LARGEST_COUNT, NO_POWER
 
 ERASED = "(erased)"
 BLANKS = r"\s+"
@@ -66,13 +66,18 @@ def close(user: Document, *, now: datetime) -> Change:
     fields: Document = {
         "Power": {**power, **NO_POWER},
         "PasswordHash": None,
-        "PasswordVersion": (whole(user.get("PasswordVersion")) or 0) + 1,
+        "PasswordVersion": _next_count(user.get("PasswordVersion")),
         "Reset": None,
         "Keys": {},
         "KeyDigests": [],
         ERASED_AT: now,
     }
     return Change(fields, {"Keys": len(list(keys_of(user)))})
+
+
+def _next_count(value: Any) -> int:
+    count = whole(value) or 0
+    return count + 1 if 0 <= count < LARGEST_COUNT else 1
 
 
 def is_caller(user: Document) -> bool:

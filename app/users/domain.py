@@ -6,8 +6,9 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from app.changes import SWAP_FIELDS, Change, SubjectKind
 from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials
@@ -116,6 +117,17 @@ INTERNAL = (
     *SWAP_FIELDS,
 )
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
+# The types that readers rely on, and what they take for anything else.
+_READ_AS: dict[str, tuple[tuple[type, ...], Any]] = {
+    "Name": ((str,), ""),
+    "Email": ((str,), ""),
+    "EmailKey": ((str,), ""),
+    "Power": ((dict,), NO_POWER),
+    "PasswordHash": ((str, type(None)), None),
+    "MuteReason": ((str, type(None)), None),
+}
+# A larger count was not made by counting, and would soon overflow an int64.
+LARGEST_COUNT = 2**62
 
 # The part before the @: what every mail server accepts, and nothing that could end a header.
 _LOCAL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}")
@@ -188,6 +200,35 @@ def stored(record: Document, version: int = 0) -> Document:
         "Version": version,
         "Journal": [],
     }
+
+
+def usable(user: Document, fields: Iterable[str], unused: Callable[[], int]) -> Document:
+    """Return an account in which these fields can be relied on: a game may have made it.
+
+    Without its PasswordVersion nobody knows which tokens are valid: an unused one makes all void.
+    """
+    wrong: Document = {}
+    for name in fields:
+        if name in _READ_AS:
+            kinds, default = _READ_AS[name]
+            if name not in user or not isinstance(user[name], kinds):
+                wrong[name] = default
+        elif name == "Reset" and not _is_reset(user.get(name, "")):
+            wrong[name] = None
+        elif name == "PasswordVersion" and not _is_count(user.get(name)):
+            wrong[name] = unused()
+    return {**user, **wrong} if wrong else user
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST_COUNT
+
+
+def _is_reset(reset: Any) -> bool:
+    if not isinstance(reset, dict):
+        return reset is None
+    is_code = isinstance(reset.get("Code"), str) and isinstance(reset.get("ExpiresAt"), datetime)
+    return is_code and _is_count(reset.get("Failures"))
 
 
 def new_account(

@@ -23,9 +23,9 @@ from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
 from app.storage.password_costs import PasswordCosts, cost_of
 from app.storage.schema.plan import CollectionPlan, index
-from app.storage.swap import majority_holds
+from app.storage.swap import fresh_version, majority_holds
 from app.types import Document
-from app.users.domain import SHAPE, SUBJECT, change_email, new_account, revoke_tokens
+from app.users.domain import SHAPE, SUBJECT, change_email, new_account, revoke_tokens, usable
 
 log = logging.getLogger("quartermaster")
 
@@ -77,20 +77,22 @@ class Users:
 
     def get(self, key: Lookup, *fields: str) -> Document:
         """Return these fields of an account, or those of its record."""
-        user = self._users.find_one(by_key(key), list(fields or RECORD))
+        wanted = list(fields or RECORD)
+        user = self._users.find_one(by_key(key), wanted)
         if user is None:
             raise NotFound("user", key)
-        return user
+        return usable(user, wanted, fresh_version)
 
     def get_many(self, ids: Sequence[str], *fields: str) -> dict[str, Document]:
         """Return these fields of some accounts by id."""
-        return {user["_id"]: user for user in self._users.find({"_id": {"$in": ids}}, list(fields))}
+        found = self._users.find({"_id": {"$in": ids}}, list(fields))
+        return {user["_id"]: usable(user, fields, fresh_version) for user in found}
 
     def by_address(self, beginning: str, limit: int) -> Sequence[Document]:
         """Return some accounts whose email address begins with a text, by address."""
         key = {"$regex": f"^{re.escape(name_key(beginning))}"}
         found = self._users.find({"EmailKey": key}, list(RECORD), sort=[("EmailKey", 1)])
-        return list(found.limit(limit))
+        return [usable(user, RECORD, fresh_version) for user in found.limit(limit)]
 
     def list(
         self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
@@ -99,13 +101,16 @@ class Users:
         wanted = ORDERS[order, ascending]
         fields = dict.fromkeys(RECORD, 1)
         if search:
-            return self._pages.search(window, wanted, fields, search)
-        return self._pages.read(window, wanted, fields)
+            page = self._pages.search(window, wanted, fields, search)
+        else:
+            page = self._pages.read(window, wanted, fields)
+        return page._replace(values=[usable(u, RECORD, fresh_version) for u in page.values])
 
     def credentials(self, key: str) -> Document | None:
         """Return what signing in needs of the account with a name key, or None."""
         fields = ["Name", "PasswordHash", "Power", "PasswordVersion", *BAN_STATE]
-        return self._users.find_one({"NameKey": key}, fields)
+        user = self._users.find_one({"NameKey": key}, fields)
+        return usable(user, fields, fresh_version) if user else None
 
     def create(self, name: str, email: str, password_hash: str | None, intent: Intent) -> Document:
         """Add an account without any power; unique indexes refuse duplicates."""
@@ -122,7 +127,7 @@ class Users:
     def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to these fields of an account, exactly once."""
         try:
-            return self._swapper.swap(by_key(key), reads, rule, intent)
+            return self._swapper.swap(by_key(key), reads, _on_usable(reads, rule), intent)
         except NotFound as error:
             raise _asked_for(error, key) from None
 
@@ -133,7 +138,7 @@ class Users:
     def preview(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
         """Return the entry that a change of an account would have, without changing anything."""
         try:
-            return self._swapper.preview(by_key(key), reads, rule, intent)
+            return self._swapper.preview(by_key(key), reads, _on_usable(reads, rule), intent)
         except NotFound as error:
             raise _asked_for(error, key) from None
 
@@ -200,6 +205,10 @@ class Users:
         """Replace the hash of the same password, unless it was changed meanwhile."""
         same = {"_id": user_id, "PasswordHash": old}
         self._users.update_one(same, {"$set": {"PasswordHash": new}})
+
+
+def _on_usable(reads: tuple[str, ...], rule: Rule) -> Rule:
+    return lambda user: rule(usable(user, (*reads, "Name"), fresh_version))
 
 
 def _asked_for(error: NotFound, key: Lookup) -> NotFound:
