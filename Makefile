@@ -6,6 +6,8 @@
 PYTHON ?= python3
 PORT ?= 8000
 T ?=
+# make world: options of docs/examples/game_server.py.
+WORLD ?=
 # make bench: seconds for each cell, rounds, players, and a part of the servers and cells.
 SECONDS ?= 10
 ROUNDS ?= 2
@@ -35,7 +37,7 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.10 --generate-ha
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --use-pep517
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick lint format types audit check coverage hooks lock locked release \
+.PHONY: help run world test quick lint format types audit check coverage hooks lock locked release \
 	bench bench-growth bench-console chaos screenshots clean
 
 help: ## List the targets
@@ -44,6 +46,10 @@ help: ## List the targets
 
 run: .venv/run.stamp ## Serve a demo world at 127.0.0.1:8000 (PORT=8001 for another port)
 	@$(BIN)/quartermaster serve --demo --port $(PORT)
+
+# The URI may hold a password, so it is not part of the command, which everybody on the machine sees.
+world: .venv/run.stamp ## Let a small world play beside make run (WORLD="--players 20 --quiet" for options)
+	@uri=$$($(BIN)/quartermaster db uri) && QM_MONGODB_URI=$$uri exec $(BIN)/python docs/examples/game_server.py $(WORLD)
 
 # A file is run by one worker, so that what its tests share is made once. The files come in the order
 # of the collection, the long ones first; by itself, pytest-xdist would sort them by numbers of tests.

@@ -8,6 +8,7 @@ import click
 from flask import current_app
 from flask.cli import AppGroup
 
+import config
 from app.changes import Intent
 from app.cli.intents import intent, reason_option
 from app.database import COLLECTIONS, SUBJECTS
@@ -21,7 +22,7 @@ from app.players.store import Players
 from app.privacy.domain import ERASE, ErasureUnderWay
 from app.privacy.store import Erasures
 from app.progress import progress
-from app.storage.client import Storage
+from app.storage.client import Storage, database_uri
 from app.storage.schema import migrations
 from app.storage.schema.collections import (
     differences,
@@ -60,6 +61,16 @@ def show_version() -> None:
         click.echo(f"{known}; {needed}")
     else:
         click.echo(f"{known}, as this program needs it.")
+
+
+@db.command("uri", with_appcontext=False)
+def show_uri() -> None:
+    """Print the URI of the database, for programs that work beside the service, such as a game.
+
+    It names the database, and holds the password if there is one. Without QM_MONGODB_URI it is that
+    of the embedded MongoDB, which has to run already: this starts none.
+    """
+    click.echo(database_uri(config.load()))
 
 
 @db.command("check")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Protocol
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pymongo
 from pymongo import MongoClient
@@ -15,7 +16,7 @@ from app.errors import QuartermasterError, Unavailable
 from app.keys import Lookup
 from app.storage.bulkhead import Bulkhead, RequestBudget, run_within_budget
 from app.storage.clock import Clock, DatabaseClock, LocalClock
-from app.storage.embedded.lease import Lease
+from app.storage.embedded.lease import Lease, running_uri
 from app.storage.journal import Journals
 from app.storage.swap import Swapper
 from app.storage.timing import TimedDatabase
@@ -103,6 +104,19 @@ class Storage:
 def by_key(key: Lookup) -> Document:
     """Return the filter for whom a lookup key means."""
     return {"_id": key.id} if key.id else {"NameKey": key.name_key}
+
+
+def database_uri(settings: StorageSettings) -> str:
+    """Return the URI of the database in use, with its name, and without connecting."""
+    uri = urlsplit(settings.MONGODB_URI or running_uri(settings.DATA_DIR))
+    if uri.path not in ("", "/"):
+        return uri.geturl()
+    query = uri.query
+    options = {name.lower() for name in parse_qs(query)}
+    if "@" in uri.netloc and not options & {"authsource", "authmechanism"}:
+        # Accounts are looked for in the database of the URI, and in admin where it names none.
+        query = f"{query}&authSource=admin".lstrip("&")
+    return uri._replace(path=f"/{quote(settings.MONGODB_DATABASE)}", query=query).geturl()
 
 
 class UnusableUri(QuartermasterError):

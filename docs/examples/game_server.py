@@ -1,0 +1,724 @@
+"""A small game world that shares its database with Quartermaster, and keeps the rules for that.
+
+    python game_server.py --uri "$(quartermaster db uri)"
+
+About a hundred characters walk, fight, loot, trade, talk, log in and out. What it does to the
+database is what a real game server does; the rest is dice. It needs pymongo, as a game in another
+language needs the driver for that language. The rules, and where they are kept:
+
+1. A write filters on the Version that was read and counts it up; if nothing matches, somebody else
+   was faster: read again, and decide again. It sets single fields and slots, never whole documents,
+   and what changes two characters is a transaction (Characters).
+2. Gifts, and whatever else others do to a character, are learnt from a change stream (Gifts).
+3. The game says that it looks for actions such as a kick, takes them and answers them (Actions).
+4. Who is online is said in bulk, without counting Version up; bans and mutes are fields of the
+   account (World: log_in, log_out, look_up_penalties).
+5. A new account or character has all fields, two of them derived from its name (named).
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+import unicodedata
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timezone
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pymongo
+from bson import json_util
+from pymongo import MongoClient
+from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
+
+Document = dict[str, Any]
+# What is to be changed of a character: a field such as "Exp", or a slot such as "Inventory.3",
+# which the value None removes.
+Change = dict[str, Any]
+
+NIL = "00000000-0000-0000-0000-000000000000"
+INVENTORY_SIZE, STACK_LIMIT = 35, 1_000_000  # QM_INVENTORY_SIZE and QM_STACK_LIMIT
+WIDTH, HEIGHT = 32, 26
+TICK_SECONDS, DOORS_SECONDS, KICKED_SECONDS = 0.1, 2, 20
+FIRST_ANSWER_SECONDS, LAST_ANSWER_SECONDS = 3, 5
+LOOK_SECONDS = 1  # after ten seconds without a sign of us, the service refuses actions
+PRESENCE_SECONDS = 30  # after QM_ONLINE_TTL_SECONDS (300), it counts nobody as online any more
+NOT_DELETED = {"DeletedAt": {"$exists": False}}  # whoever has it is about to be moved away
+UNREAD = {"Journal": 0, "Notes": 0, "NameTails": 0}  # the service's own, or of no use here
+NO_RIGHT, DAMAGED = (13, 18, 8000), (28, 121)  # MongoDB's codes; the latter: the write fits nowhere
+SETTINGS = {
+    "w": "majority",  # what fewer servers have may be undone
+    "readConcernLevel": "majority",
+    "timeoutMS": 10_000,  # until then, the driver repeats what an election interrupts
+    "connectTimeoutMS": 2_000,
+}
+FIRST = ("Al", "Bar", "Cor", "Dag", "El", "Fen", "Gor", "Hal", "Jor", "Kel", "Mir", "Tor", "Wil")
+LAST = ("adric", "eldor", "owyn", "idan", "ora", "elia", "aneth", "ithas", "obert", "ina", "oris")
+TALK = ("Anyone for the mines?", "Selling herbs!", "Well met.", "Who healed me? Thanks!", "Brb.")
+
+dice = random.Random()
+
+
+class Refused(Exception):
+    """An action that cannot be done; its text is the sentence that the caller gets."""
+
+
+class Screen:
+    """Plain lines, and on a terminal one below them that says how things are."""
+
+    def __init__(self, is_quiet: bool) -> None:
+        self.is_quiet, self.is_terminal = is_quiet, sys.stdout.isatty()
+        self.next_status = time.monotonic() + 2
+
+    def tell(self, text: str, is_chatter: bool = False) -> None:
+        # Names and messages come from people: a control character must not reach a terminal.
+        text = text if text.isprintable() else repr(text)
+        if not (is_chatter and self.is_quiet):
+            print(f"\r\x1b[K{text}" if self.is_terminal else text, flush=True)
+
+    def status(self, text: str) -> None:
+        if not self.is_quiet and time.monotonic() >= self.next_status:
+            self.next_status = time.monotonic() + (0.5 if self.is_terminal else 10)
+            short = text[: shutil.get_terminal_size().columns - 1]
+            print(f"\r\x1b[K{short}\r" if self.is_terminal else f"{text}\n", end="", flush=True)
+
+
+def difference(before: Document, after: Document) -> dict[str, int]:
+    """Return how much of each item came (or went, below zero) from one state to another."""
+    items: Counter[str] = Counter()
+    for sign, character in ((-1, before), (1, after)):
+        for place in ("Inventory", "Bank"):
+            for slot in (character.get(place) or {}).values():
+                items[slot["ItemId"]] += sign * slot["Quantity"]
+    return {item: quantity for item, quantity in items.items() if quantity}
+
+
+def changed(character: Document, change: Change) -> Document:
+    """Return a copy of a character with a change made."""
+    after = dict(character)
+    for path, value in change.items():
+        field, _, slot = path.partition(".")
+        if slot:
+            others = {n: held for n, held in (after.get(field) or {}).items() if n != slot}
+            after[field] = others if value is None else {**others, slot: value}
+        else:
+            after[field] = value
+    return after
+
+
+def still(value: Any) -> Document:
+    """Return the condition that a field is as it was read; it may have been absent."""
+    return {"$exists": False} if value is None else {"$eq": value}
+
+
+def assignments(change: Change, write_id: str) -> Document:
+    """Return the update that makes a change, field by field and slot by slot."""
+    new = {path: value for path, value in change.items() if value is not None}
+    gone = dict.fromkeys(change.keys() - new.keys(), "")
+    update = {"$set": {**new, "GameWrite": write_id}}
+    return {**update, "$unset": gone} if gone else update
+
+
+class Characters:
+    """Copies of the characters that are being played, and the one way to write them.
+
+    Each write sets GameWrite, a field of our own, to something unique. If the connection is lost
+    before the answer comes, the next look at the character tells whether the write was made.
+    """
+
+    projection: Document | None = UNREAD
+
+    def __init__(self, collection: Any, options: argparse.Namespace) -> None:
+        self.collection, self.careless = collection, options.careless
+        self.ledger = options.ledger.open("a") if options.ledger else None
+        self.copies: dict[str, Document] = {}
+        self.in_doubt: dict[str, dict[str, Change]] = {}  # by character and write
+        self.broken_sessions: list[Any] = []
+        self.outdated: set[str] = set()
+        self.write_ids = (f"{options.name}:{uuid.uuid4().hex}:{n}" for n in count(1))
+        self.tell_others_change: Callable[[Document, dict[str, int]], None] = lambda *_: None
+
+    def read(self, ids: Iterable[str]) -> None:
+        """Read characters anew, and tell what others have done to those that we had."""
+        ids = list(ids)
+        self.outdated.difference_update(ids)
+        found = {c["_id"]: c for c in self.collection.find({"_id": {"$in": ids}}, self.projection)}
+        for id_ in ids:
+            former, now = self.copies.pop(id_, None), found.get(id_)
+            if now is not None and "DeletedAt" not in now:
+                self.copies[id_] = now
+                self.compare(former or now, now, is_final=False)
+
+    def compare(self, former: Document, now: Document, is_final: bool) -> None:
+        """Tell what others have changed; what we did ourselves, unheard, is not of others."""
+        if others := difference(changed(former, self.settle(now, is_final)), now):
+            self.tell_others_change(now, others)
+
+    def write(self, changes: dict[str, Change]) -> bool:
+        """Make all changes or none; False: somebody else was faster, and we have read again."""
+        self.end_broken_sessions()
+        if outdated := self.outdated & changes.keys():
+            self.read(outdated)
+            return False
+        write_id = next(self.write_ids)
+        self.note(write_id, "begun", self.effects(self.copies, changes))
+        try:
+            found = self.write_all(write_id, changes)
+        except PyMongoError:
+            self.note(write_id, "in doubt")
+            for id_, change in changes.items():
+                self.in_doubt.setdefault(id_, {})[write_id] = change
+            self.outdated.update(changes)
+            raise
+        if len(found) < len(changes):
+            self.note(write_id, "not made")
+            self.read(changes)
+            return False
+        self.note(write_id, "made", self.effects(found, changes))
+        for id_, before in found.items():
+            self.compare(self.copies[id_], before, is_final=True)
+            self.copies[id_] = self.written(before, changes[id_], write_id)
+        return True
+
+    def write_all(self, write_id: str, changes: dict[str, Change]) -> dict[str, Document]:
+        """Return the characters as they were before; fewer than asked for: nothing was written."""
+
+        def write_each(session: Any = None) -> dict[str, Document]:
+            found = {}
+            for id_, change in changes.items():
+                if before := self.write_one(write_id, id_, change, session):
+                    found[id_] = before
+                elif session:
+                    session.abort_transaction()
+                    break
+            return found
+
+        if len(changes) == 1:
+            return write_each()
+        # Both or neither, also if we are killed in between. Until the commit, all others have to
+        # wait for these two characters: a transaction is for two quick writes, and nothing else.
+        client = self.collection.database.client
+        # By itself, the driver tries a transaction again for two minutes, and we would do nothing.
+        with client.start_session() as session, pymongo.timeout(client.options.timeout):
+            try:
+                return session.with_transaction(write_each)
+            except PyMongoError:
+                self.broken_sessions.append(session.session_id)
+                raise
+
+    def end_broken_sessions(self) -> None:
+        """End transactions of lost connections: for a minute, they would keep all others out."""
+        while self.broken_sessions:
+            session_id = self.broken_sessions[-1]
+            self.collection.database.client.admin.command({"killSessions": [session_id]})
+            self.broken_sessions.pop()
+
+    def write_one(self, write_id: str, id_: str, change: Change, session: Any) -> Document | None:
+        """Write a character if it is as we know it, and return it as it was before."""
+        where = {"_id": id_, "Version": still(self.copies[id_].get("Version"))}
+        update = {**assignments(change, write_id), "$inc": {"Version": 1}}
+        return self.collection.find_one_and_update(where, update, self.projection, session=session)
+
+    def written(self, before: Document, change: Change, write_id: str) -> Document:
+        """Return what a character is after a write."""
+        version = (before.get("Version") or 0) + 1
+        return changed(before, {**change, "Version": version, "GameWrite": write_id})
+
+    def settle(self, character: Document, is_final: bool) -> Change:
+        """Return what a write in doubt has changed. After one more of ours, none can come late."""
+        doubts, made = self.in_doubt.get(character["_id"], {}), {}
+        if (write_id := character.get("GameWrite")) in doubts:
+            made = doubts.pop(write_id)
+            self.note(write_id, "made")
+        while is_final and doubts:
+            self.note(doubts.popitem()[0], "not made")
+        return made
+
+    def effects(self, found: dict[str, Document], changes: dict[str, Change]) -> Document | None:
+        """Return for the ledger what a write does to items, to Version, and to the Journal."""
+        effects = {}
+        for id_, change in changes.items() if self.ledger else ():
+            before, after = found[id_], self.written(found[id_], change, "")
+            version = after["Version"] - (before.get("Version") or 0)
+            lost = [e for e in before.get("Journal", ()) if e not in after["Journal"]]
+            effects[id_] = {"Items": difference(before, after), "Version": version, "Entries": lost}
+        return effects
+
+    def note(self, write_id: str, state: str, effects: Document | None = None) -> None:
+        """Add a line to the ledger, which the tests add up with what was asked of the service."""
+        if self.ledger:
+            line = {"Write": write_id, "State": state, "At": time.monotonic(), "Effects": effects}
+            print(json_util.dumps(line), file=self.ledger, flush=True)
+
+
+class CarelessCharacters(Characters):
+    """How not to write, for the tests: nothing of this belongs into a game."""
+
+    def __init__(self, collection: Any, options: argparse.Namespace) -> None:
+        super().__init__(collection, options)
+        self.projection = None if self.careless == "documents" else UNREAD
+
+    def write(self, changes: dict[str, Change]) -> bool:
+        """Write one after the other, without a transaction."""
+        made = [super(CarelessCharacters, self).write({id_: changes[id_]}) for id_ in changes]
+        return all(made)
+
+    def write_one(self, write_id: str, id_: str, change: Change, session: Any) -> Document | None:
+        copy, where = self.copies[id_], {"_id": id_}
+        if self.careless == "documents":
+            return self.collection.find_one_and_replace(where, self.written(copy, change, write_id))
+        if self.careless == "guarded":
+            slots = copy.get("Inventory") or {}
+            where |= {path: still(slots.get(path[10:])) for path in change if "Inventory." in path}
+        update = assignments(change, write_id)
+        return self.collection.find_one_and_update(where, update, self.projection)
+
+    def written(self, before: Document, change: Change, write_id: str) -> Document:
+        base = self.copies[before["_id"]] if self.careless == "documents" else before
+        version = {"Version": base.get("Version") or 0}
+        return changed(base, {**change, **version, "GameWrite": write_id})
+
+
+class Gifts:
+    """Finds the characters that others have changed: by a change stream, or by their Versions."""
+
+    def __init__(self, characters: Characters, screen: Screen, has_streams: bool) -> None:
+        self.characters, self.screen, self.has_streams = characters, screen, has_streams
+        self.stream: Any = None
+        self.resume_token: Any = None
+
+    def look(self) -> None:
+        found = self.by_stream() if self.has_streams else self.by_versions()
+        self.characters.read(set(found) & self.characters.copies.keys())
+
+    def by_stream(self) -> Iterator[str]:
+        """Yield who was changed since the last look; after an error, go on where we were."""
+        try:
+            self.stream = self.stream or self.open_stream()
+            while event := self.stream.try_next():
+                yield event["documentKey"]["_id"]
+            self.resume_token = self.stream.resume_token
+        except OperationFailure as error:
+            # The server may have forgotten where we were: then the Versions tell what we missed.
+            # If it was not even able to begin, we do without.
+            self.has_streams, self.stream = self.resume_token is not None, None
+            self.resume_token = None
+            self.screen.tell(f"The change stream has ended: {reason(error)}.")
+            yield from self.by_versions()
+        except PyMongoError:
+            self.stream = None
+            raise
+
+    def open_stream(self) -> Any:
+        fields = "updateDescription.updatedFields"
+        by_others = {f"{fields}.Version": {"$exists": True}, f"{fields}.GameWrite": None}
+        match = {"$match": {"$or": [{"operationType": "replace"}, by_others]}}
+        return self.characters.collection.watch(
+            [match, {"$project": {"documentKey": 1}}],
+            resume_after=self.resume_token,
+            max_await_time_ms=1,
+        )
+
+    def by_versions(self) -> Iterator[str]:
+        copies = self.characters.copies
+        for found in self.characters.collection.find({"_id": {"$in": list(copies)}}, ["Version"]):
+            if found.get("Version") != copies[found["_id"]].get("Version"):
+                yield found["_id"]
+
+
+class Actions:
+    """Takes what the service asks of the game, does it, and answers."""
+
+    def __init__(self, world: "World", name: str) -> None:
+        self.world, self.name, self.tell = world, name, world.screen.tell
+        self.actions, self.games = world.db["actions"], world.db["games"]
+        self.kinds = {"chat": self.chat, "kick": self.kick, "kill": self.kill, "warp": self.warp}
+
+    def say_that_we_look(self) -> None:
+        seen = {"$currentDate": {"LookedAt": True}}
+        self.games.update_one({"_id": self.name}, seen, upsert=True)
+
+    def take_all(self) -> None:
+        """Take and answer all that waits; the condition on Taken keeps others from doing so too."""
+        where: Document = {"Taken": None, "TakeBefore": {"$gt": datetime.now(timezone.utc)}}
+        if self.world.options.characters:  # we are one of several, and take what is for our own
+            where["Subject.Id"] = {"$in": [*self.world.mine, *self.world.mine.values()]}
+        taken = {"$currentDate": {"Taken": True}, "$set": {"TakenBy": self.name}}
+        while action := self.actions.find_one_and_update(where, taken, sort=[("TakeBefore", 1)]):
+            try:
+                result = self.do(action["Kind"], action["Subject"], action["Arguments"])
+                answer = {"$currentDate": {"Done": True}, "$set": {"Result": result}}
+            except Refused as refusal:
+                answer = {"$set": {"Error": str(refusal)}}
+            self.actions.update_one({"_id": action["_id"]}, answer)
+
+    def do(self, kind: str, subject: Document, arguments: Document) -> Document | None:
+        """Do an action, and return its result."""
+        if kind not in self.kinds:
+            raise Refused(f"The game does not know what '{kind}' is.")
+        name = subject.get("Name") or subject["Id"]
+        if kind == "chat" and subject["Kind"] in ("world", "map"):
+            self.tell(f"[to {name or 'everybody'}] {arguments['Message']}")
+            return None
+        field, result = "_id" if subject["Kind"] == "player" else "UserId", None
+        playing = [c for c in self.world.characters.copies.values() if c[field] == subject["Id"]]
+        for one in playing:
+            result = self.kinds[kind](one, arguments)
+        if not playing:
+            raise Refused(f"{name} is not playing.")
+        return result
+
+    def chat(self, one: Document, arguments: Document) -> None:
+        self.tell(f"[to {one['Name']}] {arguments['Message']}")
+
+    def kick(self, one: Document, _: Document) -> None:
+        self.world.away[one["_id"]] = time.monotonic() + KICKED_SECONDS
+        self.world.log_out([one["_id"]])
+        self.tell(f"{one['Name']} was kicked.")
+
+    def kill(self, one: Document, _: Document) -> None:
+        self.insist(one, lambda now: {"Vitals": [0, *now["Vitals"][1:]]})
+        self.tell(f"{one['Name']} was killed.")
+
+    def warp(self, one: Document, arguments: Document) -> Document:
+        place = self.world.maps.get(arguments["MapId"])
+        if place is None:
+            raise Refused(f"The game has no map {arguments['MapId']}.")
+        x, y = arguments["X"], arguments["Y"]
+        x, y = WIDTH // 2 if x is None else x, HEIGHT // 2 if y is None else y
+        there = {"MapId": arguments["MapId"], "X": x, "Y": y}
+        self.insist(one, lambda _: {**there, "MapName": place["Name"]})
+        self.tell(f"{one['Name']} was warped to {place['Name']}.")
+        return there
+
+    def insist(self, one: Document, decide: Callable[[Document], Change]) -> None:
+        """Decide and write again, until nobody else is faster."""
+        id_, characters = one["_id"], self.world.characters
+        for _ in range(20):
+            if id_ in characters.copies and characters.write({id_: decide(characters.copies[id_])}):
+                return
+        raise Refused(f"{one['Name']} could not be changed.")
+
+
+class World:
+    """Who plays, and what they do."""
+
+    def __init__(self, db: Any, options: argparse.Namespace) -> None:
+        self.db, self.options, self.screen = db, options, Screen(options.quiet)
+        with pymongo.timeout(FIRST_ANSWER_SECONDS):
+            is_replica_set = "setName" in db.client.admin.command("hello")
+        is_careless = options.careless != "no"
+        kind = CarelessCharacters if is_careless else Characters
+        self.characters = kind(db["players"], options)
+        self.characters.tell_others_change = self.tell_gift
+        self.gifts = Gifts(self.characters, self.screen, is_replica_set)
+        self.actions = Actions(self, options.name)
+        self.done: Counter[str] = Counter()
+        self.away: dict[str, float] = {}
+        self.banned: set[str] = set()
+        self.muted: set[str] = set()
+        self.is_ending = False
+        self.doings = {"walk": 8, "fight": 8, "loot": 3, "use": 2, "trade": 2, "speak": 1}
+        if not is_replica_set and not is_careless:
+            del self.doings["trade"]
+            self.screen.tell("Without a replica set there are no transactions, and so no trades.")
+        coin = {str(uuid.uuid5(uuid.NAMESPACE_DNS, "coin")): {"Name": "Coin"}}
+        self.items = {o["_id"]: o for o in db["objects"].find({"Type": "item"})} or coin
+        nowhere = {NIL: {"Name": ""}}
+        self.maps = {o["_id"]: o for o in db["objects"].find({"Type": "map"})} or nowhere
+        self.mine = self.choose_characters()
+
+    def choose_characters(self) -> dict[str, str]:
+        """Return the account of each character that we play; where there are too few, make some."""
+        where: Document = dict(NOT_DELETED)
+        if listed := self.options.characters:
+            where["_id"] = {"$in": listed.read_text().split()}
+        # First who is said to be online, so that in the end nobody is who does not play.
+        found = self.db["players"].find(where, ["UserId"]).sort({"Online": -1, "_id": 1})
+        chosen = list(found.limit(self.options.players))
+        if not listed:
+            chosen += [self.make_character() for _ in range(self.options.players - len(chosen))]
+        if not chosen:
+            sys.exit("There is nobody to play: the database has none of these characters.")
+        return {character["_id"]: character["UserId"] for character in chosen}
+
+    def make_character(self) -> Document:
+        account = new_account(f"player{uuid.uuid4().hex[:12]}")
+        self.db["users"].insert_one(account)
+        map_id, place = any_of(self.maps)
+        while True:
+            name = f"{dice.choice(FIRST)}{dice.choice(LAST)} {dice.randrange(1000)}"
+            character = new_character(name, account["_id"], map_id, place["Name"])
+            try:  # an index keeps names unique; to look first and then insert would not
+                self.db["players"].insert_one(character)
+            except DuplicateKeyError:
+                continue
+            return character
+
+    def log_in(self, ids: Iterable[str]) -> None:
+        """Say in bulk who plays: at log-in, and of everybody every half a minute."""
+        online = {"$set": {"Online": True}, "$currentDate": {"LastSeen": True}}
+        self.db["players"].update_many({"_id": {"$in": list(ids)}, **NOT_DELETED}, online)
+
+    def log_out(self, ids: Iterable[str]) -> None:
+        ids = list(ids)
+        left = {"$set": {"Online": False}, "$currentDate": {"LastSeen": True, "LastOnline": True}}
+        self.db["players"].update_many({"_id": {"$in": ids}, **NOT_DELETED}, left)
+        for id_ in ids:
+            self.characters.copies.pop(id_, None)
+
+    def open_doors(self) -> None:
+        """Let some come and some go, so that about nine of ten play."""
+        playing, now = self.characters.copies, time.monotonic()
+        self.log_out(dice.sample(list(playing), len(playing) // 50))
+        may = [id_ for id_, user in self.mine.items() if user not in self.banned]
+        absent = [id_ for id_ in may if id_ not in playing and self.away.get(id_, 0) < now]
+        wanted = max(0, -(-len(may) * 9 // 10) - len(playing))
+        coming = dice.sample(absent, min(len(absent), wanted))
+        self.characters.read(coming)
+        self.log_in(playing.keys() & set(coming))
+
+    def look_up_penalties(self) -> None:
+        """Read who may not play and who may not speak, and send the banned away."""
+
+        def penalised(flag: str, until: str) -> set[str]:
+            # Compare with the time: nobody resets the flag when it is over.
+            in_force = [{until: None}, {until: {"$gt": datetime.now(timezone.utc)}}]
+            where = {"_id": {"$in": list(self.mine.values())}, flag: True, "$or": in_force}
+            return {user["_id"] for user in self.db["users"].find(where, ["_id"])}
+
+        self.banned = penalised("IsBanned", "BannedUntil")
+        self.muted = penalised("IsMuted", "MutedUntil")
+        out = [c for c in self.characters.copies.values() if c["UserId"] in self.banned]
+        for character in out:
+            self.screen.tell(f"{character['Name']} was banned, and may not play.")
+        self.log_out([character["_id"] for character in out])
+
+    def tell_gift(self, character: Document, items: dict[str, int]) -> None:
+        for item, quantity in items.items():
+            what = f"{abs(quantity)} {self.items.get(item, {}).get('Name', item)}"
+            told = f"got {what} as a gift" if quantity > 0 else f"had {what} taken away"
+            self.screen.tell(f"{character['Name']} {told}.")
+
+    # What somebody may do. Each returns what it changes, by character.
+
+    def walk(self, one: Document) -> dict[str, Change]:
+        dx, dy, direction = dice.choice(((0, -1, 0), (0, 1, 1), (-1, 0, 2), (1, 0, 3)))
+        x, y = one["X"] + dx, one["Y"] + dy
+        if 0 <= x < WIDTH and 0 <= y < HEIGHT:
+            return {one["_id"]: {"X": x, "Y": y, "Dir": direction}}
+        map_id, place = any_of(self.maps)
+        there = {"MapId": map_id, "MapName": place["Name"], "X": WIDTH // 2, "Y": HEIGHT // 2}
+        return {one["_id"]: there}
+
+    def fight(self, one: Document) -> dict[str, Change]:
+        level, most = one["Level"], [max(100, one["MaxVitals"][0]), *one["MaxVitals"][1:]]
+        health = one["Vitals"][0] - dice.randrange(30)
+        exp = one["Exp"] + dice.randint(1, 10 + 10 * level)
+        if health <= 0:  # beaten, or killed by an action: up again
+            return {one["_id"]: {"Vitals": most}}
+        if exp < 100 * level:
+            return {one["_id"]: {"Vitals": [health, *one["Vitals"][1:]], "Exp": exp}}
+        self.screen.tell(f"{one['Name']} reaches level {level + 1}.", is_chatter=True)
+        rise = {"Level": level + 1, "Exp": 0, "ExperienceToNextLevel": 100 * (level + 1)}
+        return {one["_id"]: {**rise, "StatPoints": one["StatPoints"] + 5, "Vitals": most}}
+
+    def loot(self, one: Document) -> dict[str, Change]:
+        """Pick up a thing: onto a plain stack of its kind that has room, or into a free slot."""
+        (item, about), slot = any_of(self.items), free_slot(one)
+        found = {"ItemId": item, "Quantity": 1}
+        for n, held in self.stacks(one):
+            has_room = held["Quantity"] < about.get("StackLimit", STACK_LIMIT)
+            if held["ItemId"] == item and has_room and held.keys() == found.keys():
+                slot, found = n, {**held, "Quantity": held["Quantity"] + 1}
+        return {one["_id"]: {f"Inventory.{slot}": found}} if slot else {}
+
+    def use(self, one: Document) -> dict[str, Change]:
+        """Use up one of a stack."""
+        for n, held in self.stacks(one):
+            if "BagId" not in held:
+                less = {**held, "Quantity": held["Quantity"] - 1}
+                return {one["_id"]: {f"Inventory.{n}": less if less["Quantity"] else None}}
+        return {}
+
+    def trade(self, one: Document) -> dict[str, Change]:
+        """Exchange two stacks, or give one away to somebody who has none but a free slot."""
+        _, other = any_of(self.characters.copies)
+        slot, given = next(iter(self.stacks(one)), (None, None))
+        other_slot, got = next(iter(self.stacks(other)), (free_slot(other), None))
+        if one is other or slot is None or other_slot is None:
+            return {}
+        mine, theirs = {f"Inventory.{slot}": got}, {f"Inventory.{other_slot}": given}
+        return {one["_id"]: mine, other["_id"]: theirs}
+
+    def speak(self, one: Document) -> dict[str, Change]:
+        said = " is muted." if one["UserId"] in self.muted else f": {dice.choice(TALK)}"
+        self.screen.tell(one["Name"] + said, is_chatter=True)
+        return {}
+
+    def stacks(self, one: Document) -> list[tuple[str, Document]]:
+        """Return what somebody carries, in any order; items that we do not know are not ours."""
+        held = [
+            (n, s) for n, s in (one.get("Inventory") or {}).items() if s["ItemId"] in self.items
+        ]
+        return dice.sample(held, len(held))
+
+    def play(self) -> None:
+        """Let somebody do something."""
+        if not self.characters.copies:
+            return
+        _, one = any_of(self.characters.copies)
+        doing = dice.choices(list(self.doings), list(self.doings.values()))[0]
+        changes = getattr(self, doing)(one)
+        try:
+            self.done[doing] += not changes or self.characters.write(changes)
+        except OperationFailure as error:
+            if error.code not in DAMAGED:
+                raise
+            self.screen.tell(f"{one['Name']} is damaged, and is not played: {reason(error)}.")
+            self.log_out(changes)
+            self.mine = {id_: user for id_, user in self.mine.items() if id_ not in changes}
+
+    def run(self) -> None:
+        """Do all that is due, until the end; wait for a database that is away."""
+        chores: dict[Callable[[], None], float] = {
+            lambda: self.log_in(self.characters.copies): PRESENCE_SECONDS,
+            self.look_up_penalties: LOOK_SECONDS,
+            self.open_doors: DOORS_SECONDS,
+            self.actions.say_that_we_look: LOOK_SECONDS,
+            self.actions.take_all: TICK_SECONDS,
+            self.gifts.look: TICK_SECONDS,
+            self.play: 1 / self.options.pace,
+        }
+        due, is_away = dict.fromkeys(chores, time.monotonic()), False
+        ends = time.monotonic() + (self.options.seconds or float("inf"))
+        while not self.is_ending and (now := time.monotonic()) < ends:
+            chore = min(due, key=due.__getitem__)
+            if due[chore] > now:
+                time.sleep(min(TICK_SECONDS, due[chore] - now))
+                continue
+            due[chore] = max(due[chore] + chores[chore], now - 1)  # nobody makes up for an hour
+            try:
+                chore()
+                if is_away and chore == self.actions.say_that_we_look:  # a write, and it succeeds
+                    self.screen.tell("The database answers again.")
+                    is_away = False
+            except PyMongoError as error:
+                if getattr(error, "code", None) in NO_RIGHT:
+                    raise
+                if not is_away:
+                    self.screen.tell(f"Waiting for the database: {reason(error)}.")
+                is_away = True
+                time.sleep(TICK_SECONDS)
+            self.screen.status(self.summary())
+
+    def summary(self) -> str:
+        done = ", ".join(f"{n:,} {name}" for name, n in sorted(self.done.items()))
+        return f"{len(self.characters.copies)} of {len(self.mine)} play. Done: {done or 'nothing'}."
+
+    def end(self) -> None:
+        """Log everybody out, and look for actions no more."""
+        summary = self.summary()
+        self.log_out(self.mine)
+        self.actions.games.delete_one({"_id": self.options.name})
+        self.screen.tell(f"{summary} Everybody is logged out.", is_chatter=True)
+
+
+def any_of(documents: dict[str, Document]) -> tuple[str, Document]:
+    return dice.choice(list(documents.items()))
+
+
+def free_slot(one: Document) -> str | None:
+    slots = one.get("Inventory") or {}
+    return next((str(n) for n in range(INVENTORY_SIZE) if str(n) not in slots), None)
+
+
+def named(name: str) -> Document:
+    """Return the fields of whoever has a name: by the key it is unique, by the tails searched."""
+    key = unicodedata.normalize("NFC", name).casefold()
+    tails = [key[start:] for start in range(len(key) - 2)]  # of three characters and more
+    names = {"_id": str(uuid.uuid4()), "Name": name, "NameKey": key, "NameTails": tails}
+    return {**names, "CreationDate": datetime.now(timezone.utc), "Version": 0, "Journal": []}
+
+
+def new_account(name: str) -> Document:
+    """Return an account without any right in the service, or a password for it."""
+    powers = ("Editor", "Ban", "Kick", "Mute", "Api", "ApiPersonalInformation", "ApiUserManagement")
+    email = f"{name}@example.com"
+    fields = {"Email": email, "EmailKey": email, "Power": dict.fromkeys(powers, False)}
+    fields |= {"PasswordHash": None, "PasswordVersion": 0, "Reset": None}
+    return {**named(name), **fields, "IsMuted": False, "MuteReason": None}
+
+
+def new_character(name: str, user_id: str, map_id: str, map_name: str) -> Document:
+    fields = {"UserId": user_id, "ClassId": NIL, "ClassName": "", "Gender": 0, "Level": 1, "Exp": 0}
+    fields |= {"ExperienceToNextLevel": 100, "StatPoints": 0, "Vitals": [100, 50]}
+    fields |= {"MaxVitals": [100, 50], "BaseStats": [5] * 5, "StatPointAllocations": [0] * 5}
+    fields |= {"Equipment": [], "MapId": map_id, "MapName": map_name, "X": 9, "Y": 9, "Dir": 0}
+    fields |= {"Sprite": "", "Face": "", "Online": False, "InBank": False, "LastOnline": None}
+    fields |= {"LastSeen": None, "PlayTimeSeconds": 0, "Inventory": {}, "Bank": {}}
+    return {**named(name), **fields, "Spells": {}, "Variables": {}}
+
+
+def reason(error: Exception) -> str:
+    """Return why something failed, without the details that a driver adds."""
+    short = str(error).split(",")[0].split(" (")[0].rstrip(".")
+    is_forbidden = getattr(error, "code", None) in NO_RIGHT
+    return f"the account of the URI has no right to this, {short}" if is_forbidden else short
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="A small game world beside Quartermaster.")
+    add = parser.add_argument
+    add("--uri", default=os.environ.get("QM_MONGODB_URI"), help="of MongoDB (QM_MONGODB_URI)")
+    add("--database", help="unless the URI or QM_MONGODB_DATABASE names it")
+    add("--name", default="world-1", help="of this game server")
+    add("--players", type=int, default=100, help="how many characters to play, at least 1")
+    add("--characters", type=Path, help="a file with the ids of the only ones that it may play")
+    add("--seconds", type=float, default=0, help="how long to play; 0: until Ctrl-C")
+    add("--pace", type=float, default=20, help="how much is done in a second, in all")
+    add("--careless", choices=("no", "slots", "guarded", "documents"), default="no")
+    add("--quiet", action="store_true", help="tell only what others do")
+    add("--ledger", type=Path, help="a file to which to add what is done to items")
+    options = parser.parse_args()
+    if not options.uri:
+        parser.error("--uri or QM_MONGODB_URI must name a MongoDB; quartermaster db uri prints it.")
+    if options.pace <= 0 or options.players < 1:
+        parser.error("--pace must be above 0, and --players at least 1.")
+    return options
+
+
+def main() -> int:
+    options = parse_options()
+    try:
+        in_uri = {name.lower() for name in parse_qs(urlsplit(options.uri).query)}
+        settings = {name: value for name, value in SETTINGS.items() if name.lower() not in in_uri}
+        client: MongoClient[Document] = MongoClient(options.uri, tz_aware=True, **settings)
+        database = os.environ.get("QM_MONGODB_DATABASE", "quartermaster")
+        db = client[options.database] if options.database else client.get_default_database(database)
+        world = World(db, options)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: setattr(world, "is_ending", True))
+        world.log_out(world.mine)  # whom a server that died has left online
+        world.screen.tell(f"{options.name} has {len(world.mine)} characters. Ctrl-C ends it.", True)
+        try:
+            world.run()
+        finally:
+            with pymongo.timeout(LAST_ANSWER_SECONDS):
+                world.end()
+    except (PyMongoError, OSError, ValueError) as error:
+        sys.exit(f"The world has ended: {reason(error)}.")
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
