@@ -1,0 +1,248 @@
+"""What a game does in the database that it shares with Quartermaster: see docs/game.rst.
+
+    pip install pymongo argon2-cffi
+    python game.py mongodb://127.0.0.1:27017/?directConnection=true
+
+plays it through once: it makes an account and a character, and waits for a gift to it.
+The files new_user.json and new_player.json lie beside it.
+"""
+
+import hashlib
+import random
+import sys
+import time
+import unicodedata
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+from bson import json_util
+from pymongo import MongoClient, ReturnDocument
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+from pymongo.database import Database
+
+Document = dict[str, Any]
+# Returns the update and the answer; no update: all stays as it is.
+Decide = Callable[[Document], tuple[Document | None, Any]]
+
+HERE = Path(__file__).parent
+NEW_USER = (HERE / "new_user.json").read_text()
+NEW_PLAYER = (HERE / "new_player.json").read_text()
+TRIES = 50
+MANY = 1000
+HASHER = PasswordHasher(time_cost=2, memory_cost=19456, parallelism=1)
+# What the service writes has a Stamp, and what a game writes has none.
+BY_THE_SERVICE = {
+    "$or": [
+        {"operationType": "update", "updateDescription.updatedFields.Stamp": {"$exists": True}},
+        {"operationType": {"$in": ["insert", "replace"]}, "fullDocument.Stamp": {"$exists": True}},
+    ]
+}
+
+
+class Gone(Exception):
+    """There is no such document any more."""
+
+
+class Busy(Exception):
+    """Others were faster each time."""
+
+
+def name_key(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def name_tails(key: str) -> list[str]:
+    return [key[start:] for start in range(len(key) - 2)]
+
+
+def named(name: str) -> Document:
+    key = name_key(name)
+    return {"Name": name, "NameKey": key, "NameTails": name_tails(key)}
+
+
+def sha256(password: str) -> str:
+    return hashlib.sha256(password.encode()).hexdigest().upper()
+
+
+def change(collection: Collection[Document], id_: str, decide: Decide) -> Any:
+    """Change single fields of a document, by what it holds now."""
+    for _ in range(TRIES):
+        document = collection.find_one({"_id": id_, "DeletedAt": {"$exists": False}})
+        if document is None:
+            raise Gone(id_)
+        update, answer = decide(document)
+        if update is None:
+            return answer
+        unchanged = {"_id": id_, "Version": document.get("Version", {"$exists": False})}
+        if collection.update_one(unchanged, {**update, "$inc": {"Version": 1}}).matched_count:
+            return answer
+        time.sleep(random.uniform(0, 0.02))
+    raise Busy(id_)
+
+
+def make_account(db: Database[Document], name: str, email: str, password: str) -> str:
+    """Make an account; DuplicateKeyError: the name or the address is taken."""
+    if not email.isascii():
+        raise ValueError("Let the service register this address: its key takes IDNA.")
+    user = json_util.loads(NEW_USER)
+    user |= {"_id": str(uuid.uuid4()), **named(name), "Email": email, "EmailKey": email.lower()}
+    user |= {
+        "PasswordHash": HASHER.hash(sha256(password)),
+        "CreationDate": datetime.now(timezone.utc),
+    }
+    db.users.insert_one(user)
+    return str(user["_id"])
+
+
+def is_password(user: Document, password: str) -> bool:
+    try:
+        return HASHER.verify(user["PasswordHash"] or "", sha256(password))
+    except (VerificationError, InvalidHashError):
+        return False
+
+
+def is_in_force(user: Document, flag: str, until: str) -> bool:
+    """Tell whether a ban ("IsBanned", "BannedUntil") or a mute ("IsMuted", "MutedUntil") is."""
+    end = user.get(until)
+    return user.get(flag) is True and (end is None or end > datetime.now(timezone.utc))
+
+
+def make_character(db: Database[Document], user_id: str, name: str, **fields: Any) -> str:
+    """Make a character; DuplicateKeyError: the name is taken."""
+    player = json_util.loads(NEW_PLAYER)
+    player |= {"_id": str(uuid.uuid4()), **named(name), "UserId": user_id}
+    player |= {"CreationDate": datetime.now(timezone.utc), **fields}
+    db.players.insert_one(player)
+    return str(player["_id"])
+
+
+def heartbeat(db: Database[Document], playing: Iterable[str]) -> None:
+    """Say who is playing: at log-in, and about every 30 seconds for all of them at once."""
+    ids = list(playing)
+    for start in range(0, len(ids), MANY):
+        db.players.update_many(
+            {"_id": {"$in": ids[start : start + MANY]}, "DeletedAt": {"$exists": False}},
+            {"$set": {"Online": True}, "$currentDate": {"LastSeen": True}},
+        )
+
+
+def log_out(db: Database[Document], player_id: str) -> None:
+    now = {"LastSeen": True, "LastOnline": True}
+    db.players.update_one({"_id": player_id}, {"$set": {"Online": False}, "$currentDate": now})
+
+
+def move_item(db: Database[Document], player_id: str, source: str, target: str) -> bool:
+    """Move what lies in a slot, such as "Inventory.3", to an empty one, such as "Bank.7"."""
+
+    def decide(player: Document) -> tuple[Document | None, bool]:
+        held, there = slot(player, source), slot(player, target)
+        if held is None or there is not None:
+            return None, False
+        return {"$set": {target: held}, "$unset": {source: ""}}, True
+
+    return bool(change(db.players, player_id, decide))
+
+
+def slot(player: Document, path: str) -> Document | None:
+    place, _, number = path.partition(".")
+    return (player.get(place) or {}).get(number)
+
+
+def hand_over(db: Database[Document], giver: str, taker: str, source: str, target: str) -> bool:
+    """Move what lies in a slot of one player to an empty slot of another: both or neither."""
+
+    def both(session: ClientSession) -> bool:
+        there = {"DeletedAt": {"$exists": False}}
+        one = db.players.find_one({"_id": giver, **there}, session=session)
+        other = db.players.find_one({"_id": taker, **there}, session=session)
+        held = one and slot(one, source)
+        if not held or other is None or slot(other, target) is not None:
+            return False
+        counted = {"$inc": {"Version": 1}}
+        db.players.update_one({"_id": giver}, {"$unset": {source: ""}, **counted}, session=session)
+        db.players.update_one({"_id": taker}, {"$set": {target: held}, **counted}, session=session)
+        return True
+
+    with db.client.start_session() as session:
+        return session.with_transaction(both)
+
+
+def pick_up(
+    db: Database[Document], player_id: str, item: str, quantity: int, size: int, limit: int
+) -> int:
+    """Put items into the inventory, as many as have room there; return how many."""
+
+    def decide(player: Document) -> tuple[Document | None, int]:
+        slots, left, changed = player.get("Inventory") or {}, quantity, {}
+        numbers = sorted(map(str, range(size)), key=lambda number: number not in slots)
+        for number in numbers:  # stacks first, then empty slots
+            held = slots.get(number, {"ItemId": item, "Quantity": 0})
+            is_plain = "BagId" not in held and "StatBuffs" not in held
+            room = limit - held["Quantity"] if held["ItemId"] == item and is_plain else 0
+            if (added := min(left, room)) > 0:
+                left -= added
+                changed[f"Inventory.{number}"] = {**held, "Quantity": held["Quantity"] + added}
+        return ({"$set": changed} if changed else None), quantity - left
+
+    return int(change(db.players, player_id, decide))
+
+
+def gifts(db: Database[Document], resume: Document | None = None) -> Iterator[Document]:
+    """Yield whatever the service writes to a player: gifts, names, variables and so on."""
+    with db.players.watch(
+        [{"$match": BY_THE_SERVICE}], full_document="updateLookup", resume_after=resume
+    ) as stream:
+        for event in stream:
+            if event.get("fullDocument"):
+                yield event
+
+
+def take_action(db: Database[Document], game: str) -> Document | None:
+    """Take the next action that waits, and say that this game looks for them."""
+    look = {"$currentDate": {"LookedAt": True}}
+    looked = db.games.find_one_and_update(
+        {"_id": game}, look, upsert=True, return_document=ReturnDocument.AFTER
+    )
+    return db.actions.find_one_and_update(
+        {"Taken": None, "TakeBefore": {"$gt": looked["LookedAt"]}},
+        {"$currentDate": {"Taken": True}, "$set": {"TakenBy": game}},
+        sort=[("TakeBefore", 1)],
+    )
+
+
+def answer_action(
+    db: Database[Document], action_id: str, error: str | None = None, result: Document | None = None
+) -> None:
+    """Say that an action is done, or why it is not."""
+    if error:
+        db.actions.update_one({"_id": action_id}, {"$set": {"Error": error}})
+    else:
+        done = {"$set": {"Result": result}, "$currentDate": {"Done": True}}
+        db.actions.update_one({"_id": action_id}, done)
+
+
+def play(uri: str) -> None:
+    db = MongoClient[Document](uri, tz_aware=True).quartermaster
+    name = f"Nova{uuid.uuid4().hex[:8]}"
+    user_id = make_account(db, name, f"{name}@example.com", "secret")
+    player_id = make_character(db, user_id, name, Level=3)
+    heartbeat(db, [player_id])
+    item = str(uuid.uuid4())
+    print("Picked up:", pick_up(db, player_id, item, 30, size=35, limit=20))
+    print("Moved:", move_item(db, player_id, "Inventory.1", "Bank.0"))
+    print(f"Give something to {name}, in the console or with curl.")
+    for event in gifts(db):
+        if event["documentKey"]["_id"] == player_id:
+            print("Now the inventory holds:", event["fullDocument"]["Inventory"])
+            break
+    log_out(db, player_id)
+
+
+if __name__ == "__main__":
+    play(sys.argv[1])
