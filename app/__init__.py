@@ -6,6 +6,8 @@ from flask import Flask
 
 import config
 from app import compatibility
+from app.actions import routes as actions
+from app.actions.store import Actions
 from app.activity import routes as activity
 from app.activity.store import Activity
 from app.api_keys import routes as api_keys
@@ -16,7 +18,11 @@ from app.auth.tokens import AccessTokens
 from app.console import routes as console
 from app.console.form_tokens import FormTokens
 from app.database import COLLECTIONS, SUBJECTS
+from app.events import routes as events
+from app.events.store import Events
 from app.game import routes as game
+from app.game_server import routes as game_server
+from app.game_server.store import TakenActions
 from app.history import routes as history
 from app.history.store import History
 from app.history.undo import Inverses
@@ -109,6 +115,8 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     # For so long, a worker may take a person who is erased for a caller, and finish a request.
     settling = settings.AUTH_CACHE_SECONDS + settings.MONGODB_OPERATION_SECONDS
     erasures = Erasures(storage, settling)
+    # A quarter of the threads, at most, waits for the game.
+    action_store = Actions(storage, max(1, settings.THREADS // 4))
     samples = Samples(storage)
     services = (
         storage,
@@ -142,7 +150,12 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         Objects(storage, settings.TOTAL_CACHE_SECONDS),
         history_store,
         erasures,
-        PersonalData(storage, user_store, history_store, refresh_tokens, budgets, bags),
+        PersonalData(
+            storage, user_store, history_store, refresh_tokens, budgets, bags, action_store
+        ),
+        action_store,
+        TakenActions(storage),
+        Events(storage, history_store),
         Activity(history_store, refresh_tokens),
         Inverses(catalogue.limits, bags.is_filled, settings.SPELLS_SIZE),
     )
@@ -166,14 +179,20 @@ def add_routes(app: Flask) -> None:
         items.blp,
         spells.blp,
         moderation.of_players,
+        actions.of_players,
+        game_server.of_players,
         notes.of_players,
         history.of_players,
         users.blp,
         moderation.of_users,
+        actions.of_users,
         notes.of_users,
         history.of_users,
         privacy.blp,
         history.blp,
+        events.blp,
+        actions.blp,
+        game_server.blp,
         objects.blp,
         server_variables.blp,
         game.blp,

@@ -16,6 +16,7 @@ OPERATIONS = (
     "teach",
     "forget",
     "rename",
+    "save",
     "delete-player",
     "undo",
     "register",
@@ -56,12 +57,14 @@ _ABSENT = object()
 class Change(NamedTuple):
     """What a rule decided: the new values of whole fields, and what to tell the caller.
 
-    A change without an entry is bookkeeping, such as the count of wrong codes.
+    A change without an entry is bookkeeping, such as the count of wrong codes. The values of a
+    large one may be too large for its entry.
     """
 
     fields: Mapping[str, Any]
     answer: Any
     has_entry: bool = True
+    is_large: bool = False
 
 
 Rule = Callable[[Document], Change]
@@ -203,11 +206,21 @@ def _changes_of(field: str, before: Any, after: Any) -> list[Document]:
 
 
 def within_size(changes: list[Document]) -> list[Document]:
-    """Return the changes of a whole document without values that are too large to be kept."""
-    return [
-        _changed(change["Path"], TOO_LARGE, TOO_LARGE) if len(repr(change)) > MOST_TOLD else change
-        for change in changes
-    ]
+    """Return changes of which an entry tells at most so much: of a larger field, that it changed.
+
+    A Journal holds many entries, and all of them are part of one document.
+    """
+    by_field: dict[str, list[Document]] = {}
+    for change in changes:
+        by_field.setdefault(change["Path"].partition(".")[0], []).append(change)
+    told: list[Document] = []
+    left = MOST_TOLD
+    for field, some in by_field.items():
+        left -= (size := len(repr(some)))
+        if left < 0:
+            some, left = [_changed(field, TOO_LARGE, TOO_LARGE)], left + size
+        told += some
+    return told
 
 
 def _map_changes(field: str, old: Document, new: Document) -> Iterable[Document]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.actions.store import ACTIONS, GAMES
 from app.items.domain import BAG_SUBJECT
 from app.items.store import BAGS
 from app.oauth.store import REFRESH_TOKENS
@@ -11,6 +12,7 @@ from app.players import domain as players
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.privacy.store import ERASURES
 from app.samples.store import SAMPLES
+from app.storage.event_log import EVENTS
 from app.storage.journal import HISTORY
 from app.storage.limits.attempts import ATTEMPTS
 from app.storage.limits.budgets import BUDGETS
@@ -27,6 +29,9 @@ COLLECTIONS = (
     OBJECTS,
     USERS,
     HISTORY,
+    EVENTS,
+    ACTIONS,
+    GAMES,
     REFRESH_TOKENS,
     QUOTAS,
     PASSWORD_COSTS,

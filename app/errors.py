@@ -48,6 +48,13 @@ class Damaged(Conflict):
         )
 
 
+class TooLarge(Conflict):
+    """A document would become larger than MongoDB stores."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"What is stored of this {kind} would become too large: 16 MB at most.")
+
+
 class NameTaken(Conflict):
     """Another account has this username."""
 

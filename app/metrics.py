@@ -128,6 +128,12 @@ ERASURES = Gauge(
     registry=REGISTRY,
     multiprocess_mode="livemostrecent",
 )
+ACTIONS = Counter(
+    "quartermaster_actions",
+    "What the game was asked to do, by how far it was when the request was answered.",
+    ["kind", "state"],
+    registry=REGISTRY,
+)
 BUDGET_REFUSALS = Counter(
     "quartermaster_budget_refusals",
     "Requests that the budget of a key did not allow.",
@@ -149,6 +155,7 @@ LABELLED = (
     HISTORY_MOVED,
     HISTORY_LAG,
     ERASURES,
+    ACTIONS,
     BUDGET_REFUSALS,
     MAILS,
     RATE_LIMITED,
@@ -272,6 +279,8 @@ def _initialize_to_zero() -> None:
         RATE_LIMITED.labels(limit)
     for limit in ("LargestQuantity", "ItemsPerDay", "Items", "Budget"):
         BUDGET_REFUSALS.labels(limit)
+    for kind in ("kick", "kill", "warp", "chat"):
+        ACTIONS.labels(kind, "done")
     ERASURES.labels("unfinished")
 
 

@@ -35,5 +35,5 @@ ABOUT = {
     Scope.HISTORY_READ: "Read history; of accounts only with users.read as well.",
     Scope.HISTORY_UNDO: "Undo changes.",
     Scope.OBJECTS_CHANGE: "Set global variables.",
-    Scope.GAME_ACT: "Act in the running game.",
+    Scope.GAME_ACT: "Kick, kill, warp and chat; save characters and say who plays, as a game.",
 }

@@ -13,3 +13,14 @@ def whole(value: Any) -> int | None:
         return None
     is_whole = isinstance(value, int) or value.is_integer()
     return int(value) if is_whole and -(2**63) <= value < 2**63 else None
+
+
+def is_deep(value: Any, levels: int) -> bool:
+    """Tell whether a value has more levels, without a recursion that it could overflow."""
+    level = [value]
+    for _ in range(levels + 1):
+        inner = [list(v.values()) if isinstance(v, dict) else v for v in level]
+        level = [part for parts in inner if isinstance(parts, list) for part in parts]
+        if not level:
+            return False
+    return True

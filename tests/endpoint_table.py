@@ -84,6 +84,24 @@ TABLE = """
  +  DELETE /api/v1/players/[player]                              api                         | players.change
  +  GET    /api/v1/users/[user]/notes                            api users.query            | users.read
  +  POST   /api/v1/users/[user]/notes                            api users.query            | users.change
+ +  PUT    /api/v1/players/[player_id]                           api                        | game.act
+ +  POST   /api/v1/players/[player]/admin/kick                   api                        | game.act
+ +  POST   /api/v1/players/[player]/admin/kill                   api                        | game.act
+ +  POST   /api/v1/players/[player]/admin/warpto                 api                        | game.act
+ +  POST   /api/v1/players/[player]/admin/warptoloc              api                        | game.act
+ +  POST   /api/v1/users/[user]/admin/kick                       api users.query            | game.act
+ +  POST   /api/v1/users/[user]/admin/kill                       api users.query            | game.act
+ +  POST   /api/v1/users/[user]/admin/warpto                     api users.query            | game.act
+ +  POST   /api/v1/users/[user]/admin/warptoloc                  api users.query            | game.act
+ +  POST   /api/v1/chat/global                                   api                        | game.act
+ +  POST   /api/v1/chat/proximity/[map]                          api                        | game.act
+ +  POST   /api/v1/chat/direct/[player]                          api                        | game.act
+ +  GET    /api/v1/actions                                       api                        | game.act
+ +  GET    /api/v1/actions/[action]                              api                        | game.act
+ +  POST   /api/v1/game/online                                   api                        | game.act
+ +  POST   /api/v1/game/actions                                  api                        | game.act
+ +  POST   /api/v1/game/actions/[action]                         api                        | game.act
+ +  GET    /api/v1/events                                        api                        | history.read
  +  GET    /api/v1/keys                                          api                        | none
  +  POST   /api/v1/keys                                          api                        | none
  +  POST   /api/v1/keys/[own_key]/rotate                         api                        | none
@@ -115,6 +133,7 @@ PLAYER, USER, SELF = "Aladric", "Alice", "Caller"
 ITEM, SPELL, VARIABLE, BAG, TOKEN, OWN = (
     f"{digit * 8}-0000-4000-8000-000000000000" for digit in "123456"
 )
+MAP, ACTION = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "de")
 GLOBAL, CLOCK = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "89")
 SIGN_IN, OWN_SIGN_IN, OWN_KEY = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "abc")
 ENTRY = "player:77777777-0000-4000-8000-000000000000:1"
@@ -124,6 +143,7 @@ VALUES = {
     **{"player": PLAYER, "user": USER, "self": SELF, "variable": VARIABLE},
     **{"bag": BAG, "token": TOKEN, "own": OWN, "file": "swagger-ui.css"},
     **{"entry": ENTRY, "type": "item", "item": ITEM, "global": GLOBAL},
+    **{"player_id": ENTRY.split(":")[1], "map": MAP, "action": ACTION},
     **{"sign_in": SIGN_IN, "own_sign_in": OWN_SIGN_IN, "own_key": OWN_KEY},
 }
 # What leads a browser to the documentation, and has nothing for a program.
@@ -132,6 +152,15 @@ FRONT_DOORS = ("/", "/api")
 BODIES = {
     "admin/ban": {"duration": 7},
     "admin/mute": {"duration": 7},
+    "admin/warpto": {"mapid": MAP},
+    "admin/warptoloc": {"mapid": MAP, "x": 3, "y": 4},
+    "chat/global": {"Message": "Hello."},
+    "chat/proximity/[map]": {"Message": "Hello."},
+    "chat/direct/[player]": {"Message": "Hello."},
+    "game/online": {"Online": [], "Offline": []},
+    "game/actions": {"Game": "door"},
+    "game/actions/[action]": {"Game": "door"},
+    "players/[player_id]": {"Level": 3},
     "[user]/erase": {"Confirm": USER},
     "[player]/name": {"Name": "Aldric"},
     "[player]/notes": {"Text": "Asked twice."},
@@ -185,7 +214,7 @@ class Door(NamedTuple):
     @property
     def body(self):
         """What to send for an answer of 200; nothing where the method has no body."""
-        if self.method != "POST":
+        if self.method not in ("POST", "PUT"):
             return None
         return next((body for end, body in BODIES.items() if self.route.endswith(end)), {})
 

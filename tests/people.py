@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.auth.roles import Role
 from tests.factories import guid, make_bag, numbered_guid
+from tests.game import playing
 
 NAME, MAIL = "Zweronika", "zweronika.mail@example.com"
 HERO, FORMER, DELETED = "Quixandra", "Formerix", "Goneriel"
@@ -55,6 +56,12 @@ def build(world, client, password="secret"):
     entry = world.db.history.find_one({"Operation": "note", "By.UserId": person["_id"]})
     if entry:
         world.db.history.delete_one({"_id": entry["_id"]})
+    near = {"Near": [f"{HERO} and others"], "By": {"Name": NAME}}
+    with playing(world.db, lambda _: {"Result": near}):
+        post(f"/api/v1/players/{HERO}/admin/kick", staff, None, f"{NAME} asked for it")
+        post(f"/api/v1/chat/direct/{HERO}", staff, {"Message": "Be kind."})
+        post("/api/v1/chat/global", staff, {"Message": f"Thank {HERO}, all.", "Target": NAME})
+        post("/api/v1/chat/global", {**own, "Idempotency-Key": f"{NAME}s word"}, {"Message": "Hi."})
     key = {"Name": f"{NAME}s tool", "Scopes": ["players.read"], "Addresses": [ADDRESS]}
     post("/api/v1/keys", own, key)
     deleted = client.delete(f"/api/v1/players/{DELETED}", headers=staff)

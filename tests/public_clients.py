@@ -52,12 +52,37 @@ ITEM = {"Name": str, "Icon": str, "Description": str, "ItemType": int}
 GIVEN = {"id": "{item}", "quantity.total": int}
 BAN = {"duration": 7, "reason": "Cheating", "moderator": "admin"}
 BANNED, MUTED = "{user} has been banned!", "{user} has been muted!"
+KICKED, KILLED = "{{{}}} has been kicked by the server!", "{{{}}} has been killed!"
+WARPED = "Warped '{{{}}}' to {{map}} (13, 22)."
+CHAT = {"Message": "Hello, all.", "Color": {"A": 255, "R": 255, "G": 0, "B": 0}, "Target": ""}
 UNBANNED, UNMUTED = "{user} has been unbanned!", "{user} has been unmuted!"
 PLAYER = {
     **{"Sprite": str, "Level": int, "Name": str, "ClassId": str, "MapId": str, "StatPoints": int},
     **{"Vitals.1": int, "MaxVitals.1": int, "Exp": int, "ExperienceToNextLevel": int},
     **{"BaseStats.4": int, "StatPointAllocations.4": int},
 }
+
+
+def in_the_game(whom, name, empty):
+    """Return the steps that kick, kill and warp somebody; some send a body where none is needed."""
+    place = {"mapid": "{map}", "x": 13, "y": 22}
+    return [
+        post(f"/{whom}/admin/kick", empty, reads={"Message": KICKED.format(name)}),
+        post(f"/{whom}/admin/kill", empty, reads={"Message": KILLED.format(name)}),
+        post(f"/{whom}/admin/warpto", {"mapid": "{map}"}, reads={"Message": WARPED.format(name)}),
+        post(f"/{whom}/admin/warptoloc", place, reads={"Message": WARPED.format(name)}),
+    ]
+
+
+def chatting():
+    said = {"success": True, "chatMessage.Message": "Hello, all.", "chatMessage.Color.R": 255}
+    return [
+        post("/chat/global", CHAT, reads=said),
+        post("/chat/proximity/{map}", CHAT, reads={**said, "mapId": "{map}"}),
+        post("/chat/direct/{player}", CHAT, reads={**said, "lookupKey": "{player}"}),
+    ]
+
+
 # What only QM_COMPATIBILITY=intersect adds.
 ADDED = {"RegistrationDate", "PlayTimeSeconds", "IsBanned", "Dead", "ItemName", "LastOnline"}
 
@@ -105,6 +130,8 @@ SESSIONS: dict[str, list[Step]] = {
         ),
         post("/users/{user_id}/admin/mute", BAN, reads={"Message": MUTED}),
         post("/users/{user_id}/admin/unmute", {"username": "{user}"}, reads={"Message": UNMUTED}),
+        post("/users/{user_id}/admin/kick", [], reads={"Message": KICKED.format("user")}),
+        post("/users/{user_id}/admin/kill", [], reads={"Message": KILLED.format("user")}),
         get("/logs/user/{user_id}/activity", reads={"Values": list, "Total": int}),
         get("/logs/player/{player_id}/activity", reads={"Values": list}),
     ],
@@ -164,6 +191,9 @@ SESSIONS: dict[str, list[Step]] = {
         post("/users/{user_id}/admin/unban", [], reads={"Message": UNBANNED}),
         post("/users/{user_id}/admin/mute", {**BAN, "ip": True}, reads={"Message": MUTED}),
         post("/users/{user_id}/admin/unmute", [], reads={"Message": UNMUTED}),
+        *in_the_game("players/{player}", "player", None),
+        *in_the_game("users/{user_id}", "user", []),
+        *chatting(),
         post("/variables/global", {"page": 0, "count": 25}, reads={"entries.0.Value": ANY}),
         post("/variables/global/{variable}", {"value": 150}, reads={"Value": 150, "Type": 2}),
         get("/logs/user/{user_id}/activity?page=0&pageSize=20", reads={"Values": list}),
@@ -206,6 +236,8 @@ SESSIONS: dict[str, list[Step]] = {
             strict=400,
         ),
         post("/players/{player}/admin/unban", reads={"Message": ANY}),
+        *in_the_game("players/{player}", "player", {}),
+        *chatting(),
         Step(
             "POST",
             "/api/oauth/token",
@@ -223,6 +255,8 @@ SESSIONS: dict[str, list[Step]] = {
         get("/variables/global/{variable}/value", reads={"value": int}),
         get("/gameobjects/item/names", reads={"{item}": str}),
         get("/gameobjects/time", reads={"Name": str}),
+        *in_the_game("players/{player_id}", "player", None),
+        *chatting(),
         get("/gameobjects/weapon", reads={"Message": ANY}, status=404),
     ],
 }

@@ -43,6 +43,9 @@ PACKAGES = {
 
 # Methods of other packages' classes that our classes override, with their parameters.
 OVERRIDDEN = {
+    "app.game_server.schemas": {
+        "marshmallow.schema.Schema.load": "self, data, many, partial, unknown",
+    },
     "app.http.api": {
         "flask_smorest.Api.__init__": "self, app, spec_kwargs, config_prefix",
         "flask_smorest.arguments.ArgumentsMixin.arguments": (

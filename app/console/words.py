@@ -79,6 +79,8 @@ def lines(entry: Document, names: Names) -> list[Line]:
         return [Line(_joined("Role", arguments.get("Role"), verb))]
     if operation == "create-key":
         return [Line(_joined("Key", arguments.get("Name"), "made"))]
+    if operation == "save" and not entry["Changes"]:
+        return [Line("Made by the game")]
     if operation in PHRASES:
         return [Line(PHRASES[operation])]
     return _told(entry["Changes"], names) or [Line(f"{operation.capitalize()}: nothing changed")]

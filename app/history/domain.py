@@ -38,6 +38,7 @@ UNDOABLE = {
 UNDOABLE_OPERATIONS = {"give", "take", "teach", "forget", "set-variable", "note", "undo"}
 UNDOABLE_OPERATIONS |= {"rename", "delete-player"}
 WHY_NOT = {
+    "save": "the game may have gone on from it; save the character anew instead",
     "register": "a registration is never undone",
     "change-password": "the former password is not kept",
     "reset-password": "the former password is not kept",

@@ -106,8 +106,14 @@ class Blueprint(flask_smorest.Blueprint):
 
     def documents_response(self, *args: Any, **kwargs: Any) -> Callable[[View], View]:
         """Document a response. Views return ready responses, so nothing is serialised here."""
-        documented = self.response(*args, **kwargs)
+        return self._documents(self.response(*args, **kwargs))
 
+    def documents_alternative(self, *args: Any, **kwargs: Any) -> Callable[[View], View]:
+        """Document another response than the usual one."""
+        return self._documents(self.alt_response(*args, **kwargs))
+
+    @staticmethod
+    def _documents(documented: Callable[[Any], Any]) -> Callable[[View], View]:
         def decorator(view: View) -> View:
             view._apidoc = documented(view)._apidoc  # type: ignore[attr-defined]
             return view

@@ -166,8 +166,12 @@ def _statement() -> Statement | None:
 
 def answer(applied: Applied) -> Response:
     """Return the response to a change; a header marks one that was replayed."""
-    headers = {"Idempotency-Replayed": "true"} if applied.replayed else None
-    return json_response(applied.answer, headers=headers)
+    return json_response(applied.answer, headers=replayed_headers(applied.replayed))
+
+
+def replayed_headers(replayed: bool) -> dict[str, str] | None:
+    """Return the headers that mark an answer which was given before."""
+    return {"Idempotency-Replayed": "true"} if replayed else None
 
 
 def _fingerprint(arguments: Any) -> str:

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 from flask import Request, current_app, request
-from marshmallow import EXCLUDE, RAISE, Schema, ValidationError
+from marshmallow import EXCLUDE, INCLUDE, Schema, ValidationError
 from marshmallow.fields import Boolean, Field, Integer, String
 from webargs.flaskparser import FlaskParser
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
@@ -43,7 +43,6 @@ class RequestParser(FlaskParser):
     DEFAULT_VALIDATION_STATUS = 400
     DEFAULT_UNKNOWN_BY_LOCATION = {
         **FlaskParser.DEFAULT_UNKNOWN_BY_LOCATION,
-        "json": RAISE,
         # RFC 6749 tells servers to ignore unknown parameters.
         "form": EXCLUDE,
     }
@@ -90,10 +89,12 @@ def _lenient_body(schema: Schema) -> dict[str, Any]:
     return values
 
 
-def load(schema: Schema, values: Any, unknown: Unknown = "raise") -> Any:
-    """Deserialise values by a schema, or raise Invalid."""
+def load(
+    schema: Schema, values: Any, unknown: Unknown = "raise", partial: bool | None = None
+) -> Any:
+    """Deserialise values by a schema, or raise Invalid; partial: none of them is required."""
     try:
-        return schema.load(values, unknown=unknown)
+        return schema.load(values, unknown=unknown, partial=partial)
     except ValidationError as error:
         raise _invalid(schema, error.normalized_messages()) from None
 
@@ -104,7 +105,10 @@ def _invalid(schema: Schema, messages: dict[str, Any]) -> Invalid:
 
 
 def respelled(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
-    """Return a lenient body as a strict one: only known fields, by their names, in their types."""
+    """Return a lenient body as a strict one: by the names of fields, and in their types.
+
+    Unknown fields are dropped, unless the schema takes them.
+    """
     fields = _named(schema)
     names = {name.lower(): name for name in fields}
     strict: dict[str, Any] = {}
@@ -116,6 +120,8 @@ def respelled(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
             repeated[name] = [ONCE]
         elif name:
             strict[name] = _typed(fields[name], value) if isinstance(value, str) else value
+        elif schema.unknown == INCLUDE:
+            strict[spelling] = value
     if repeated:
         raise Invalid(_sentence(repeated), repeated)
     return strict

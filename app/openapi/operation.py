@@ -105,11 +105,13 @@ class Operation:
             media.setdefault("example", self._example(media["schema"]))
 
     def _complete_success(self) -> None:
-        success = self._operation["responses"]["200"]
+        responses = self._operation["responses"]
+        for success in (answer for status, answer in responses.items() if status.startswith("20")):
+            media = success["content"][JSON]
+            media.setdefault("example", self._example(media["schema"]))
+            self._require_all(media["schema"])
+        success = responses["200"]
         success["description"] = "Done."
-        media = success["content"][JSON]
-        media.setdefault("example", self._example(media["schema"]))
-        self._require_all(media["schema"])
         names = ["X-Request-ID"]
         if hasattr(self._view, "is_idempotent"):
             names.append("Idempotency-Replayed")

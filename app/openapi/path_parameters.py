@@ -31,6 +31,9 @@ PATH_PARAMETERS = {
     ("Players", "key"): PathParameter(
         "lookupKey", "A character's name or id.", examples.PLAYER, NotFound("player", NOBODY)
     ),
+    ("Players", "player_id"): PathParameter(
+        "lookupKey", "A character's id.", examples.PLAYER_ID, is_guid=True
+    ),
     ("Players", "bag_id"): PathParameter("bagId", "The id of a bag.", examples.BAG, is_guid=True),
     ("Players", "variable_id"): PathParameter(
         "variableId", "The id of a variable.", examples.VARIABLE, is_guid=True
@@ -46,6 +49,13 @@ PATH_PARAMETERS = {
     ),
     ("History", "entry_id"): PathParameter(
         "id", "The id of an entry.", examples.ENTRY, NotFound("entry of history", "nobody")
+    ),
+    ("Game", "map_id"): PathParameter("mapId", "The id of a map.", examples.MAP, is_guid=True),
+    ("Game", "key"): PathParameter(
+        "lookupKey", "A character's name or id.", examples.PLAYER, NotFound("player", NOBODY)
+    ),
+    ("Game", "action_id"): PathParameter(
+        "id", "The id of an action.", examples.ACTION, is_guid=True
     ),
     ("Catalogue", "type_name"): PathParameter(
         "type", "A type of objects, such as item, spell or map.", "item"

@@ -20,6 +20,7 @@ from app.openapi.postman_values import (
     PATH_VALUES,
     READ_DEMO_PLAYER,
     READ_DEMO_USER,
+    WHOLE_BODIES,
 )
 from app.types import Document
 
@@ -179,6 +180,7 @@ class Request:
             return None
         kind, media = next(iter(content.items()))
         body = {**media["example"], **BODY_VALUES.get(self._name, {})}
+        body = WHOLE_BODIES.get(self._name, body)
         if kind != JSON:
             return _form(body)
         # Postman substitutes text: without the quotes, the body holds a number or a boolean.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from app.openapi.postman_values import ANSWERED_BY_THE_GAME
+
 # Runs before every request: takes the key if there is one, else signs in, or refreshes an access
 # token that is about to expire.
 SIGN_IN = """\
@@ -113,6 +115,31 @@ pm.sendRequest({
   pm.collectionVariables.set("entryId", response.json().Values[0].Id);
 }));
 """,
+    "answerAction": """\
+// Asks for something first, and takes it as a game would, so that there is an action to answer.
+const api = `${pm.variables.get("baseUrl")}/api/v1`;
+const header = {
+  Authorization: `Bearer ${pm.collectionVariables.get("accessToken")}`,
+  "Content-Type": "application/json",
+};
+function post(path, body, then) {
+  const raw = JSON.stringify(body);
+  pm.sendRequest({ url: api + path, method: "POST", header, body: { mode: "raw", raw } }, then);
+}
+post("/chat/global", { Message: "A word from the collection." }, (error, response) => {
+  pm.collectionVariables.set("actionId", response.json().ActionId);
+  post("/game/actions", { Game: "postman", Most: 100 }, () => {});
+});
+""",
+    "getAction": """\
+// One that was answered, by whichever game.
+pm.sendRequest({
+  url: `${pm.variables.get("baseUrl")}/api/v1/actions?pageSize=1`,
+  header: { Authorization: `Bearer ${pm.collectionVariables.get("accessToken")}` },
+}, (error, response) => {
+  pm.collectionVariables.set("actionId", response.json().Values[0].Id);
+});
+""",
     "revokeToken": """\
 // Revokes a token of its own, so that the one that this collection uses stays valid.
 pm.sendRequest({
@@ -197,9 +224,23 @@ pm.test("tells what has undone it", () => {
 }
 
 
+# What only a running game can do: in a run without one, it is refused.
+GAME_ANSWERS = """\
+pm.test("answers, or says that the game does not", () => {
+  pm.expect(pm.response.code).to.be.oneOf([200, 202, 404, 409, 503]);
+  pm.expect(pm.response.headers.get("Content-Type")).to.eql("application/json; charset=utf-8");
+});
+if (pm.response.code === 200) pm.test("has the documented shape", () => {
+  pm.response.to.have.jsonSchema(@schema@);
+});
+"""
+
+
 def tests(schema: dict[str, Any], operation: str) -> str:
     """Return the script that checks the status, the content type and the schema of a response."""
     after = AFTER.get(operation, "")
+    if operation in ANSWERED_BY_THE_GAME:
+        return GAME_ANSWERS.replace("@schema@", json.dumps(schema))
     return f"""\
 pm.test("answers 200 in JSON", () => {{
   pm.response.to.have.status(200);

@@ -9,6 +9,7 @@ FOLDERS = (
     "Players",
     "Users",
     "History",
+    "Game",
     "Catalogue",
     "Global variables",
     "Info",
@@ -29,6 +30,7 @@ ENVIRONMENT = {
     "variableId": examples.VARIABLE,
     "bagId": examples.BAG,
     "globalVariableId": examples.GLOBAL_VARIABLE,
+    "mapId": examples.MAP,
 }
 # The order in which a run sends the requests: reads first, then changes that undo each other.
 ORDER = [
@@ -59,7 +61,12 @@ ORDER = [
     "listPlayerNotes",
     "listPlayerHistory",
     "renamePlayer",
+    "savePlayer",
     "deletePlayer",
+    "kickPlayer",
+    "killPlayer",
+    "warpPlayer",
+    "warpPlayerToPlace",
     "listPlayersByBody",
     "listUsers",
     "getUser",
@@ -81,12 +88,25 @@ ORDER = [
     "writeUserNote",
     "listUserNotes",
     "listUserHistory",
+    "kickUser",
+    "killUser",
+    "warpUser",
+    "warpUserToPlace",
     "getPersonalData",
     "eraseUser",
     "listUsersByBody",
     "listHistory",
     "undoChange",
     "getHistoryEntry",
+    "listEvents",
+    "sayToEverybody",
+    "sayOnMap",
+    "sayToPlayer",
+    "reportOnline",
+    "takeActions",
+    "answerAction",
+    "getAction",
+    "listActions",
     "listObjects",
     "listObjectsByBody",
     "listObjectNames",
@@ -120,6 +140,9 @@ PATH_VALUES = {
     ("Users", "lookupKey1"): "{{user}}",
     ("Users", "lookupKey2"): "0",
     ("History", "id"): "{{entryId}}",
+    ("Game", "lookupKey"): "{{player}}",
+    ("Game", "mapId"): "{{mapId}}",
+    ("Game", "id"): "{{actionId}}",
     ("Catalogue", "type"): "item",
     ("Catalogue", "id"): "{{itemId}}",
     ("Global variables", "id"): "{{globalVariableId}}",
@@ -137,8 +160,25 @@ FIXED_KEYS = {"writePlayerNote": "the-note-of-the-collection"}
 READ_DEMO_USER = {"getUser", "listCharacters"}
 READ_DEMO_PLAYER = {"listPlayerActivity"}
 # What becomes of a player who is not used otherwise, so that a run can be repeated.
-CHANGE_SPARE_PLAYER = {"renamePlayer", "deletePlayer"}
+CHANGE_SPARE_PLAYER = {"renamePlayer", "savePlayer", "deletePlayer"}
+# What the running game does, or does not: it may not run, or the player may not play.
+ANSWERED_BY_THE_GAME = {
+    *("kickPlayer", "killPlayer", "warpPlayer", "warpPlayerToPlace"),
+    *("kickUser", "killUser", "warpUser", "warpUserToPlace"),
+    *("sayToEverybody", "sayOnMap", "sayToPlayer", "answerAction"),
+}
+# These send no more of their example than this.
+WHOLE_BODIES: dict[str, Document] = {
+    "savePlayer": {"Name": "{{spareName}}"},
+    "reportOnline": {"Offline": ["{{sparePlayer}}"]},
+    "takeActions": {"Game": "postman"},
+    "answerAction": {"Game": "postman"},
+}
 BODY_VALUES: dict[str, Document] = {
+    "warpPlayer": {"mapid": "{{mapId}}"},
+    "warpPlayerToPlace": {"mapid": "{{mapId}}"},
+    "warpUser": {"mapid": "{{mapId}}"},
+    "warpUserToPlace": {"mapid": "{{mapId}}"},
     "setVariable": {"value": "{{value}}"},
     "setGlobalVariable": {"value": "{{value}}"},
     "giveItem": {"itemid": "{{itemId}}"},

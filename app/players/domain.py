@@ -26,7 +26,7 @@ from app.storage.schema.shapes import (
     map_of,
     object_shape,
 )
-from app.types import Document
+from app.types import Document, whole
 
 SLOT: Document = {
     **object_shape(
@@ -130,6 +130,20 @@ class PlayerIsBack(Conflict):
         super().__init__("The deleted player is there again: somebody else has brought it back.")
 
 
+class WasDeleted(Conflict):
+    """A game that saves a character which was deleted."""
+
+    def __init__(self) -> None:
+        super().__init__("The player was deleted: undoing that in history brings it back.")
+
+
+class SavedSince(Conflict):
+    """The player is not as the game that saves it has read it."""
+
+    def __init__(self, version: Any) -> None:
+        super().__init__(f"The player was changed since: its Version is {version} now.")
+
+
 class NotKept(Conflict):
     """What a deleted player was is no longer kept."""
 
@@ -150,6 +164,18 @@ def undo_rename(player: Document, *, changes: list[Document]) -> Change:
     if player.get("Name") != change["After"]:
         raise RenamedSince(str(player.get("Name")))
     return rename(player, name=change["Before"])._replace(answer=None)
+
+
+def save(player: Document, *, fields: Document, version: int | None) -> Change:
+    """Set fields of a player as its game has them; the version is what the game has read."""
+    if isinstance(player.get(DELETED_AT), datetime):
+        raise WasDeleted
+    if version is not None and whole(player.get("Version")) != version:
+        raise SavedSince(player.get("Version"))
+    name = fields.get("Name")
+    derived = rename(player, name=name).fields if name is not None else {}
+    answer = {"Id": player["_id"], "Name": name or player.get("Name"), "Version": player["Version"]}
+    return Change({**fields, **derived}, answer, is_large=True)
 
 
 def mark_deleted(player: Document, *, now: datetime, online_since: datetime | None) -> Change:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
@@ -25,14 +25,17 @@ from app.players.domain import (
     NotKept,
     PlayerIsBack,
     PlayerNameTaken,
+    WasDeleted,
     mark_deleted,
     require_not_deleted,
+    save,
     served,
     with_changeable_maps,
     with_maps,
 )
 from app.storage.client import Storage, by_key
 from app.storage.difference import as_read
+from app.storage.errors import is_forbidden
 from app.storage.journal import NOTED, UNMOVED
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
@@ -110,6 +113,7 @@ class Players:
         self._swapper = storage.swapper(SUBJECT)
         self._journals = storage.journals
         self._clock = storage.clock
+        self.now = storage.clock.now
         self._pages = Pages(self._players, total_seconds)
         self.count = self._pages.total
         self._online_ttl = timedelta(seconds=online_ttl)
@@ -368,6 +372,54 @@ class Players:
             return PlayerNameTaken()
         return Unavailable("Another player was just being changed; please try again.", 1)
 
+    def save(
+        self, player_id: str, fields: Document, version: int | None, intent: Intent
+    ) -> Applied | None:
+        """Set fields of a player as its game has them; return None if there is no such player."""
+        rule = partial(save, fields=fields, version=version)
+        try:
+            derived = ("NameKey", "NameTails") if "Name" in fields else ()
+            reads = (*fields, *derived, DELETED_AT)
+            return self._swapper.swap({"_id": player_id}, reads, rule, intent)
+        except NotFound:
+            if self._deleted.find_one({"_id": player_id}, ["_id"]):
+                raise WasDeleted from None
+            return None
+        except DuplicateKeyError as error:
+            raise self._name_taken(error) from None
+
+    def insert(self, player: Document, intent: Intent) -> Applied | None:
+        """Store a new player; return None if another was faster."""
+        try:
+            return Applied(None, entry=self._swapper.insert(player, intent))
+        except DuplicateKeyError as error:
+            if self._players.find_one({"_id": player["_id"]}, ["_id"]):
+                return None
+            raise self._name_taken(error) from None
+
+    def report_online(self, online: Sequence[str], offline: Sequence[str], everyone: bool) -> int:
+        """Note who plays and who does not; return how many of the latter were online.
+
+        With everyone, all who are not named as online are not.
+        """
+        now = self._clock.now()
+        self._note_presence({"_id": {"$in": online}}, {"Online": True, "LastSeen": now})
+        gone: Document = {"_id": {"$nin": online} if everyone else {"$in": offline}}
+        left = {"Online": False, "LastSeen": now, "LastOnline": now}
+        return self._note_presence({**gone, "Online": True}, left)
+
+    def _note_presence(self, where: Document, fields: Document) -> int:
+        """Set fields that say who plays; it is no change that history tells of."""
+        update = {"$set": fields}
+        try:
+            # What else is wrong with one player must not keep the others.
+            result = self._players.update_many(where, update, bypass_document_validation=True)
+        except OperationFailure as error:
+            if not is_forbidden(error):
+                raise
+            result = self._players.update_many(where, update)
+        return result.matched_count
+
     def find_earlier(self, key: Lookup, intent: Intent) -> Applied | None:
         """Return what the same request has done to a player before; None if it is new."""
         return self._swapper.find_earlier(by_key(key), intent)
@@ -387,7 +439,7 @@ class Players:
 
     def online_since(self) -> datetime | None:
         """Return since when a player must have been seen to count as online; None: no limit."""
-        return datetime.now(timezone.utc) - self._online_ttl if self._online_ttl else None
+        return self._clock.now() - self._online_ttl if self._online_ttl else None
 
 
 def _asked_for(error: NotFound, key: Lookup) -> NotFound:

@@ -161,6 +161,25 @@ def without_mentions(entry: Document, texts: Collection[str]) -> Document:
     return _refiled(hidden)
 
 
+def action_without(action: Document, texts: Collection[str]) -> Document:
+    """Return what changes of an action in which nobody is named of these; empty: nothing."""
+    told = {name: action.get(name) for name in ("Reason", "Error")}
+    arguments = action.get("Arguments")
+    for name in ("Message", "Target"):
+        told[f"Arguments.{name}"] = arguments.get(name) if isinstance(arguments, dict) else None
+    told["Result"] = action.get("Result")
+    hidden = {path: _masked_within(value, texts) for path, value in told.items()}
+    return {path: value for path, value in hidden.items() if value != told[path]}
+
+
+def _masked_within(value: Any, texts: Collection[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _masked_within(inner, texts) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_masked_within(inner, texts) for inner in value]
+    return _masked(value, texts)
+
+
 def masked(text: str, names: Collection[str]) -> str:
     """Return a text with names and addresses replaced, where they stand as words of their own."""
     # The longest first: an address may hold a name.

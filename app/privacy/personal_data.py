@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
+from app.actions.domain import served as served_action
+from app.actions.store import Actions
 from app.api_keys.domain import served as served_keys
 from app.auth.api_keys import keys_of
 from app.history.domain import Filters
@@ -41,6 +43,7 @@ class PersonalData:
         refresh_tokens: RefreshTokens,
         budgets: Budgets,
         bags: Bags,
+        actions: Actions,
     ) -> None:
         self._db = storage.db
         self._clock = storage.clock
@@ -49,6 +52,7 @@ class PersonalData:
         self._refresh_tokens = refresh_tokens
         self._budgets = budgets
         self._bags = bags
+        self._actions = actions
 
     def write(self, key: Lookup) -> Iterator[bytes]:
         """Return the pieces of the document about a person; raise NotFound before the first."""
@@ -71,6 +75,8 @@ class PersonalData:
         # A game may have made the account, and left the version out.
         account = {"PasswordVersion": None, **user}
         yield from _list("SignIns", map(served_sign_in, self._refresh_tokens.walk(account)))
+        asked = self._actions.of_person(ids, user_id)
+        yield from _list("Actions", (served_action(one, self._clock.now()) for one in asked))
         about = (entry for id_ in ids for entry in self._entries(subject_id=id_))
         yield from _list("HistoryAbout", about)
         yield from _list("HistoryBy", self._entries(author=user_id))

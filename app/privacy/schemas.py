@@ -65,5 +65,6 @@ class PersonalDataSchema(Schema):
     Notes = List(fields.Nested(StoredSchema), example=[])
     Keys = List(fields.Nested(StoredSchema), example=[])
     SignIns = List(fields.Nested(StoredSchema), example=[])
+    Actions = List(fields.Nested(StoredSchema), example=[])
     HistoryAbout = List(fields.Nested(StoredSchema), example=[])
     HistoryBy = List(fields.Nested(StoredSchema), example=[])

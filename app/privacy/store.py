@@ -18,6 +18,7 @@ from pymongo import UpdateOne
 from pymongo.collection import Collection
 
 from app import metrics
+from app.actions.store import ActionTraces
 from app.changes import Intent, SubjectKind
 from app.errors import Busy, NotFound
 from app.items.domain import BAG_SUBJECT
@@ -32,6 +33,7 @@ from app.privacy.domain import (
     ERASED_AT,
     QUOTING,
     ErasureUnderWay,
+    action_without,
     anonymous,
     close,
     digest_of,
@@ -80,6 +82,7 @@ class Erasures:
         self._deleted = storage.db[DELETED_PLAYERS.name]
         self._bags = storage.db[BAGS.name]
         self._bag_store = Bags(storage)
+        self._action_traces = ActionTraces(storage.db)
         self._history = storage.db[HISTORY.name]
         self._journals = storage.journals
         self._clock = storage.clock
@@ -90,6 +93,7 @@ class Erasures:
             self._erase_sign_ins,
             self._note_belongings,
             self._hide_mentions,
+            self._erase_actions,
             self._erase_bags,
             self._erase_players,
             self._erase_user,
@@ -342,6 +346,11 @@ class Erasures:
                 return 1
             noted = collection.find_one({"_id": noted["_id"]}, ["_id", path])
         raise Busy("note")
+
+    def _erase_actions(self, user_id: str) -> Iterator[int]:
+        yield from self._action_traces.erase(self._ids(user_id), user_id)
+        if texts := set(self._record(user_id).get("Texts", ())):
+            yield from self._action_traces.rewrite(partial(action_without, texts=texts))
 
     def _erase_bags(self, user_id: str) -> Iterator[int]:
         # The inner ones first: who goes on after a crash finds them by the outer ones.

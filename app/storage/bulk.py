@@ -44,13 +44,7 @@ class Spool:
         return self._count
 
     def add(self, document: Document) -> None:
-        try:
-            encoded = bson.encode(document)
-        except (InvalidDocument, OverflowError, ValueError, RecursionError) as error:
-            raise Invalid(f"the record cannot be stored: {error}.") from None
-        if len(encoded) > LARGEST:
-            raise Invalid("the record is too large: MongoDB stores 16 MB at most.")
-        self._file.write(encoded)
+        self._file.write(encode(document))
         self._count += 1
 
     def __iter__(self) -> Iterator[RawBSONDocument]:
@@ -59,6 +53,17 @@ class Spool:
 
     def close(self) -> None:
         self._file.close()
+
+
+def encode(document: Document) -> bytes:
+    """Return a document in BSON, or raise Invalid if MongoDB cannot store it."""
+    try:
+        encoded = bson.encode(document)
+    except (InvalidDocument, OverflowError, ValueError, RecursionError) as error:
+        raise Invalid(f"the record cannot be stored: {error}.") from None
+    if len(encoded) > LARGEST:
+        raise Invalid("the record is too large: MongoDB stores 16 MB at most.")
+    return encoded
 
 
 def clashes(collection: Collection[Document], field: str, owners: Mapping[str, str]) -> set[str]:

@@ -23,13 +23,26 @@ def difference(old: Document, new: Mapping[str, Any]) -> tuple[Document, Documen
         before = old.get(field, _ABSENT)
         if value is before:  # a rule returns what it leaves alone as the same object
             continue
-        if isinstance(value, dict) and isinstance(before, dict):
+        if isinstance(value, dict) and isinstance(before, dict) and _has_paths(before, value):
             _compare(update, f"{field}.", before, value)
             _base_on_entries(values, field, before, value)
         elif not is_same_value(before, value):
             update.setdefault("$set", {})[field] = value
             values[field] = as_read(old, field)
     return update, values
+
+
+def _has_paths(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Tell whether a path leads to all that differs: a game's own map may have a key like a.b."""
+    for name in {**old, **new}:
+        before, after = old.get(name, _ABSENT), new.get(name, _ABSENT)
+        if before is after:
+            continue
+        if not name or "." in name or name.startswith("$"):
+            return False
+        if isinstance(before, dict) and isinstance(after, dict) and not _has_paths(before, after):
+            return False
+    return True
 
 
 def _base_on_entries(values: Document, field: str, old: Document, new: Document) -> None:

@@ -1,10 +1,11 @@
 """The way of entries from the journals of documents to the collection history.
 
 A change and its entry are one atomic update: the entry is appended to the Journal of the document
-(app/storage/swap.py). From there it moves to history in three steps that may be repeated: read what
-a majority holds, insert it under an id of its own, remove it from the Journal. Whoever dies in
-between leaves entries in both places, and the next one finishes the work. So a Journal holds what
-has not moved, and nothing else; an index finds the documents that have any.
+(app/storage/swap.py). From there it moves to history in four steps that may be repeated: read what
+a majority holds, insert it under an id of its own, append that id to the log of events
+(app/storage/event_log.py), remove the entry from the Journal. Whoever dies in between leaves
+entries in both places, and the next one finishes the work. So a Journal holds what has not moved,
+and nothing else; an index finds the documents that have any.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from app.changes import SubjectKind
 from app.storage.difference import as_read
 from app.storage.entries import entries_of, is_entry
 from app.storage.errors import explain, has_only_duplicate_keys, is_forbidden
+from app.storage.event_log import EventLog
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import ARRAY, MOMENT, TEXT, object_shape
 from app.storage.search_fields import archived
@@ -113,6 +115,7 @@ class Journals:
         self._noted: dict[SubjectKind, set[Any]] = {}
         self._noted_lock = threading.Lock()
         self._may_bypass = True
+        self._event_log = EventLog(db)
 
     def note(self, kind: SubjectKind, id_: Any) -> None:
         """Remember a document that this process has just changed, for move_noted."""
@@ -259,10 +262,17 @@ class Journals:
 
     def _archive(self, entries: list[Document]) -> int:
         """Insert entries that are not there yet, and return how many that were."""
+        if not entries:
+            return 0
         moved = [archived(entry, self._kept) for entry in entries]
         refused = _insert_missing(self._history, moved)
-        others = [entry for entry in self.with_unique_ids(refused) if entry not in refused]
+        renamed = self.with_unique_ids(refused)
+        others = [entry for entry in renamed if entry not in refused]
         refused_again = _insert_missing(self._history, others)
+        # Those that were there before may be missing in the log: who moved them may have died.
+        ids = {entry["Stamp"]: entry["_id"] for entry in (*moved, *renamed)}
+        newest = max(entry["At"] for entry in moved)
+        self._event_log.append(list(ids.values()), self.expiry_of(newest))
         return len(moved) - len(refused) + len(others) - len(refused_again)
 
 

@@ -44,6 +44,7 @@ from app.errors import (
     NotFound,
     OutcomeUnknown,
     QuartermasterError,
+    TooLarge,
     Unavailable,
 )
 from app.storage.bulkhead import wait_deadline
@@ -72,6 +73,8 @@ LARGEST_COUNT = 2**62
 MOST_FAILURES = 2
 # PathNotViable and DocumentValidationFailure: the document was changed since it was read.
 NOT_APPLICABLE = (28, 121)
+# BSONObjectTooLarge, before and after the update is applied.
+TOO_LARGE_CODES = (10334, 17419)
 # A Journal that is an array with room for one more entry.
 HAS_ROOM: Document = {
     "Journal": {"$type": "array"},
@@ -241,6 +244,7 @@ class Swapper:
             return Decision({**unchanged, **values}, update, Applied(change.answer))
         update.setdefault("$set", {}).update(bookkeeping)
         changes = field_changes(self._kind, document, change.fields)
+        changes = within_size(changes) if change.is_large else changes
         entry = new_entry(self._kind, document, intent, changes, bookkeeping)
         if intent.key is not None:
             entry["Answer"] = change.answer
@@ -294,6 +298,8 @@ class Swapper:
             result = self._collection.update_one(decision.based_on, decision.update)
             return bool(result.matched_count)
         except WriteError as error:
+            if error.code in TOO_LARGE_CODES:
+                raise TooLarge(self._kind.name) from error
             if error.code not in NOT_APPLICABLE:
                 raise
             log.warning("A change does not fit what is stored: %s", error)

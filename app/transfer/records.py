@@ -98,11 +98,15 @@ class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both inclu
         _check_name(value)
 
     def document(self, record: Document, now: datetime, version: int) -> Document:
-        complete = {**players.defaults(now), **record}
-        for name in ("Inventory", "Bank"):
-            if name in record:
-                complete[name] = items.stored(record[name])
-        return players.stored(complete, version)
+        return players.stored({**players.defaults(now), **self.stored_fields(record)}, version)
+
+    @staticmethod
+    def stored_fields(record: Document) -> Document:
+        """Return the fields of a record, of which some may be missing, as they are stored."""
+        slots: Document = {
+            name: items.stored(record[name]) for name in ("Inventory", "Bank") if name in record
+        }
+        return {**record, **slots}
 
     def record(self, document: Document) -> Document:
         record = self.with_served_unknown_fields(document)

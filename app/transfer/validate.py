@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
-from typing import IO, Any
+from typing import IO
 
 import orjson
 from flask import current_app
@@ -22,7 +22,7 @@ from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.swap import fresh_version
 from app.transfer.records import RECORDS, Record
-from app.types import Document
+from app.types import Document, is_deep
 from app.users.passwords import Passwords
 
 # The unique keys beside the id, each with the field of the record that it is derived from.
@@ -120,24 +120,13 @@ def _parsed(line: bytes, record: Record) -> Document | str:
         return f"it is not valid JSON: {error}."
     if not isinstance(values, dict):
         return "it is not a JSON object."
-    if _is_deep(values):
+    if is_deep(values, DEEPEST):
         return f"it is nested more than {DEEPEST} levels deep."
     try:
         loaded: Document = load(record, values, record.unknown)
     except Invalid as error:
         return str(error)
     return loaded
-
-
-def _is_deep(value: Any) -> bool:
-    """Tell whether a value is nested too deep, without a recursion that it could overflow."""
-    level = [value]
-    for _ in range(DEEPEST + 1):
-        inner = [list(v.values()) if isinstance(v, dict) else v for v in level]
-        level = [part for parts in inner if isinstance(parts, list) for part in parts]
-        if not level:
-            return False
-    return True
 
 
 def _size(file: IO[bytes]) -> int:

@@ -10,6 +10,7 @@ from app.auth.tokens import AccessTokens
 from app.oauth.store import RefreshTokens
 from tests.applications import service
 from tests.factories import NOW, numbered_guid, sha256
+from tests.game import playing
 from tests.public_clients import ADDED, SESSIONS
 
 POTION, ARENA, RATE = map(numbered_guid, range(1, 4))
@@ -107,14 +108,15 @@ class Session:
 
 
 @pytest.fixture
-def session(app, client, values):
+def session(app, client, db, values):
     tokens = service(app, AccessTokens)
     chain = service(app, RefreshTokens).issue(values["_caller_id"], 0).chain
     long_ago = int(tokens.now()) - 10 * tokens.lifetime
     expired = tokens.issue(values["_caller_id"], chain, long_ago)
     session = Session(client, values, {"Authorization": f"Bearer {expired}"})
     session.sign_in()
-    return session
+    with playing(db, lambda _: {"Result": {"MapId": ARENA, "X": 13, "Y": 22}}):
+        yield session
 
 
 @pytest.mark.parametrize("name", SESSIONS)

@@ -17,6 +17,7 @@ from app.scopes import Scope
 from app.users.passwords import Passwords
 from tests.applications import service
 from tests.endpoint_table import (
+    ACTION,
     BAG,
     CODE,
     DOORS,
@@ -38,6 +39,7 @@ from tests.endpoint_table import (
     shape_of,
 )
 from tests.factories import make_bag, make_entry, make_key, make_player, make_user, with_keys
+from tests.game import make_action, playing
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE"}
 FLAGS = {
@@ -88,7 +90,7 @@ def scene(app, world):
     )
 
     def begin(flags, scopes=()):
-        for name in COLLECTIONS:
+        for name in (*COLLECTIONS, "actions", "deleted_players", "erasures"):
             world.db[name].delete_many({})
         caller = make_user(stored, Name=SELF)
         caller = with_keys(caller, **{OWN_KEY: make_key(KEY, scopes)})
@@ -100,13 +102,16 @@ def scene(app, world):
         world.db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given]))
         world.db.bags.insert_one(make_bag(_id=BAG))
         world.db.objects.insert_many(catalogue())
+        taken = {"Taken": datetime.now(timezone.utc), "TakenBy": "door", "TakerId": caller["_id"]}
+        world.db.actions.insert_one(make_action(_id=ACTION, **taken))
         others, own = (user, TOKEN, SIGN_IN), (caller, OWN, OWN_SIGN_IN)
         world.db.refresh_tokens.insert_many([refresh_token(*others), refresh_token(*own)])
         if scopes:
             return {"Authorization": f"Bearer {KEY}"}
         return {} if flags is STRANGER else world.headers(user=caller)
 
-    return begin
+    with playing(world.db):
+        yield begin
 
 
 def roles_of(flags):

@@ -16,7 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from pymongo import MongoClient
+
 from app.openapi.guide import ROLES
+from app.storage.embedded.lease import Lease
+from tests.game import playing
 from tests.system.programs import run, serving
 
 PROGRAM = str(Path(sys.executable).with_name("schemathesis"))
@@ -54,10 +58,22 @@ class Summary(NamedTuple):
 
 
 @contextmanager
-def fuzzable(folder, **settings):
-    """Serve a demo world until the block ends, to a caller with all roles, whose token is given."""
-    settings = {**SETTINGS, "LOG_LEVEL": "WARNING", **settings}
-    with serving(folder, "--demo", **settings) as server:
+def fuzzable(folder, uri, database="fuzz"):
+    """Serve a demo world until the block ends, to a caller with all roles, whose token is given.
+
+    A game does what it is asked.
+    """
+    settings = {
+        **SETTINGS,
+        "LOG_LEVEL": "WARNING",
+        "MONGODB_URI": uri,
+        "MONGODB_DATABASE": database,
+    }
+    with (
+        serving(folder, "--demo", **settings) as server,
+        MongoClient(uri) as client,
+        playing(client[database]),
+    ):
         email = f"{CALLER}@example.com"
         create = ("user", "create", CALLER, "--email", email, "--password-stdin")
         made = [run(folder, *create, stdin="a password that nobody uses", **settings)]
@@ -124,8 +140,13 @@ def assert_still_let_in(server):
 
 def main(examples=300, seed=0):
     """Fuzz a world of its own, print the summary, and return it."""
-    with tempfile.TemporaryDirectory() as folder, fuzzable(folder) as server:
-        summary = fuzz(server, examples, folder, seed)
+    with tempfile.TemporaryDirectory() as folder:
+        lease = Lease(f"{folder}/mongodb", cache_gb=0.5)
+        try:
+            with fuzzable(folder, lease.uri) as server:
+                summary = fuzz(server, examples, folder, seed)
+        finally:
+            lease.close()
     print(summary.output if summary.findings else "", summary, sep="\n")
     return summary
 

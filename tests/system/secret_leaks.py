@@ -17,6 +17,7 @@ from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
 from tests.collection_plans import NAMES
 from tests.endpoint_table import (
+    ACTION,
     BAG,
     ENTRY,
     ITEM,
@@ -29,6 +30,7 @@ from tests.endpoint_table import (
     catalogue,
 )
 from tests.factories import make_bag, make_entry, make_key, make_player, make_user, with_keys
+from tests.game import make_action, playing
 from tests.system.leaks import Ask, Known, right_ask
 from tests.system.programs import serving
 from tests.system.tcp_proxy import TcpProxy
@@ -89,6 +91,7 @@ class WatchedService:
             own = {"MONGODB_URI": uri, "MAIL_PORT": str(mail_port), "SECRET_KEY": self.known.key}
             own |= {"MAIL_PASSWORD": self.known.mail, "SECRET_KEY_FALLBACKS": self.known.former_key}
             self.server = stack.enter_context(serving(folder, **SETTINGS, **own, **settings))
+            stack.enter_context(playing(self.db))
             yield self
 
     def authenticate(self, server, session, envelope, mechanism, data):
@@ -117,6 +120,9 @@ class WatchedService:
         self.db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given]))
         self.db.bags.insert_one(make_bag(_id=BAG))
         self.db.objects.insert_many(catalogue())
+        taken = {"Taken": datetime.now(timezone.utc), "TakenBy": "door"}
+        taken["TakerId"] = callers[0]["_id"]
+        self.db.actions.insert_one(make_action(_id=ACTION, **taken))
 
     def sign_in(self, door):
         """Come as somebody who may open a door, and no more than that: managers see codes."""
@@ -146,8 +152,8 @@ class WatchedService:
             if answer.ok and ask.path.startswith(DELIVERING) and name in body:
                 self.known.add(body[name])
                 text = text.replace(body[name], f"<{name}>")
-        if ask.path.endswith("/notes"):
-            # A note is there to tell what somebody has written; a hash or a token in it is masked.
+        if ask.path.endswith("/notes") or "/chat/" in ask.path:
+            # They are there to tell what somebody has written; a hash or a token in it is masked.
             text = "\n".join(SECRETS_OF_OURS.findall(text))
         self.answers |= {text, str(answer.headers)}
         return answer.status_code

@@ -22,8 +22,7 @@ CHECKS = {
 @pytest.fixture(scope="module")
 def summary(tmp_path_factory, mongodb_uri):
     folder = tmp_path_factory.mktemp("fuzz")
-    database = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": "fuzz"}
-    with fuzzable(folder, **database) as server:
+    with fuzzable(folder, mongodb_uri) as server:
         yield fuzz(server, 8, folder)
     with MongoClient(mongodb_uri) as client:
         client.drop_database("fuzz")

@@ -1,0 +1,72 @@
+"""Asking the running game to do something, and waiting a moment for its answer."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from app.actions.domain import ActionFailed, ActionLapsed, error_of, state_of
+from app.actions.store import Actions
+from app.http.context import current
+from app.http.intents import keyed_intent
+from app.http.masking import masked
+from app.keys import Lookup
+from app.players.store import Players
+from app.types import Document
+from app.users.store import Users
+
+actions = current(Actions)
+players = current(Players)
+users = current(Users)
+
+WHITE: Document = dict.fromkeys("ARGB", 255)
+EVERYBODY: Document = {"Kind": "world", "Id": None, "Name": None}
+
+
+class Answer(NamedTuple):
+    """What came of an action within the time that a request waits; done, or not yet."""
+
+    action: Document
+    is_done: bool
+    replayed: bool
+
+
+def player_subject(key: Lookup) -> Document:
+    found = players.identity(key)
+    return {"Kind": "player", "Id": found.id, "Name": found.name}
+
+
+def user_subject(key: Lookup) -> Document:
+    found = users.get(key, "Name")
+    return {"Kind": "user", "Id": found["_id"], "Name": str(found.get("Name"))}
+
+
+def map_subject(map_id: str) -> Document:
+    return {"Kind": "map", "Id": map_id, "Name": None}
+
+
+def ask(kind: str, subject: Document, **arguments: object) -> Answer:
+    """Ask the game for an action; raise what it says where it does not do it."""
+    asked = actions.ask(subject, keyed_intent(kind, arguments))
+    action = actions.wait(asked.action)
+    state = state_of(action, actions.now())
+    if state == "failed":
+        raise ActionFailed(error_of(action))
+    if state == "lapsed":
+        raise ActionLapsed
+    return Answer(action, state == "done", asked.replayed)
+
+
+def warp(subject: Document, args: dict[str, Any]) -> Answer:
+    """Ask the game to put a player somewhere; without a place, it chooses one on the map."""
+    return ask("warp", subject, MapId=args["mapid"], X=args.get("x"), Y=args.get("y"))
+
+
+def say(subject: Document, args: dict[str, Any]) -> Answer:
+    """Ask the game to show a message. What many read must hold no token."""
+    return ask(
+        "chat",
+        subject,
+        Message=masked(args["Message"]),
+        Color={**WHITE, **args["Color"]} if args.get("Color") else None,
+        Target=masked(args["Target"]) if args.get("Target") else None,
+    )

@@ -1,0 +1,185 @@
+"""Actions: what only the running game can do, and what it has answered. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from app.changes import Intent
+from app.errors import Conflict, NotFound, Unavailable
+from app.types import Document, whole
+
+KINDS = ("kick", "kill", "warp", "chat")
+# What a game writes into an action.
+ANSWER_FIELDS = ("Taken", "TakenBy", "Done", "Error", "Result")
+ENDED = ("done", "failed", "lapsed")
+STATES = ("waiting", "taken", "done", "failed", "lapsed")
+# How long after it was asked for a game may take an action: later, nobody waits for it.
+TAKEN_WITHIN = timedelta(seconds=30)
+# A game that has not looked for so long does not run.
+LOOKED_WITHIN = timedelta(seconds=10)
+# The longest sentence of a game that is told.
+LONGEST_ERROR = 500
+# What is served of an action as it is stored.
+SERVED = ("Kind", "Subject", "Arguments", "At", "By", "Via", "Reason", "TakenBy")
+
+
+class NoGame(Unavailable):
+    """No game looks for actions."""
+
+    def __init__(self) -> None:
+        seconds = int(LOOKED_WITHIN.total_seconds())
+        super().__init__(
+            f"No game is running: none has looked for actions for {seconds} seconds.", seconds
+        )
+
+
+class ActionFailed(Conflict):
+    """The game has not done what it was asked; the text is its own."""
+
+
+class ActionLapsed(Conflict):
+    """An action that no game has taken in time."""
+
+    def __init__(self) -> None:
+        super().__init__("No game took the action in time, so nothing was done; ask again.")
+
+
+class AnsweredOtherwise(Conflict):
+    """An action that was answered before, and not in the same way."""
+
+    def __init__(self, action_id: str) -> None:
+        super().__init__(f"The action {action_id} was answered before, and otherwise.")
+
+
+class NotTaken(Conflict):
+    """An action that this game has not taken."""
+
+    def __init__(self, action_id: str, game: str) -> None:
+        super().__init__(f"The action {action_id} was not taken by the game '{game}'.")
+
+
+class ActionNotFound(NotFound):
+    """No such action."""
+
+    def __init__(self, action_id: str) -> None:
+        super().__init__("action", action_id)
+
+
+def new_action(id_: str, subject: Document, intent: Intent, now: datetime) -> Document:
+    """Return the action that a request asks for; its kind is the operation of the intent."""
+    origin = intent.origin
+    by = {"UserId": origin.user_id, "Name": origin.name}
+    action: Document = {
+        "_id": id_,
+        "Kind": intent.operation,
+        "Subject": subject,
+        "Arguments": intent.arguments,
+        "At": now,
+        "TakeBefore": now + TAKEN_WITHIN,
+        "By": {**by, "Key": origin.key} if origin.key is not None else by,
+        "Via": origin.via,
+        "RequestId": origin.request_id,
+        "Reason": origin.reason,
+        **dict.fromkeys(ANSWER_FIELDS),
+    }
+    if intent.key is not None:
+        keyed = {"RequestKey": request_key(subject, intent), "Fingerprint": intent.fingerprint}
+        action |= keyed
+    return action
+
+
+def request_key(subject: Document, intent: Intent) -> str:
+    """Return what is unique to a request with an Idempotency-Key, which counts for one subject.
+
+    What is said to everybody has none: there, it counts for the account that says it.
+    """
+    return f"{subject['Kind']} {subject['Id'] or intent.origin.user_id} {intent.key}"
+
+
+def sound(action: Document) -> Document:
+    """Return an action as it is read, whatever a game has made of what it should leave alone."""
+    subject = {"Kind": None, "Id": None, "Name": None, **_as_map(action.get("Subject"))}
+    kind = action.get("Kind")
+    return {
+        **action,
+        "Kind": kind if isinstance(kind, str) else str(kind),
+        "Subject": subject,
+        "Arguments": _as_map(action.get("Arguments")),
+        "By": {"UserId": None, "Name": None, "Key": None, **_as_map(action.get("By"))},
+    }
+
+
+def _as_map(value: Any) -> Document:
+    return value if isinstance(value, dict) else {}
+
+
+def state_of(action: Document, now: datetime) -> str:
+    """Return how far an action is. A game may have written other values than it should."""
+    if _is_written(action.get("Error")):
+        return "failed"
+    if _is_written(action.get("Done")):
+        return "done"
+    if _is_written(action.get("Taken")):
+        return "taken"
+    before = action.get("TakeBefore")
+    return "lapsed" if isinstance(before, datetime) and before <= now else "waiting"
+
+
+def _is_written(value: Any) -> bool:
+    return value is not None and value is not False
+
+
+def is_answered(action: Document) -> bool:
+    """Tell whether a game has said what came of an action."""
+    return _is_written(action.get("Done")) or _is_written(action.get("Error"))
+
+
+def error_of(action: Document) -> str | None:
+    """Return the sentence of a game on why it has not done an action."""
+    error = action.get("Error")
+    if not _is_written(error):
+        return None
+    text = error.strip()[:LONGEST_ERROR] if isinstance(error, str) else ""
+    return text or "The game did not do it, and gave no reason."
+
+
+def served(action: Document, now: datetime) -> Document:
+    """Return the record that callers see."""
+    action = sound(action)
+    record = {"Id": action["_id"], **{name: action.get(name) for name in SERVED}}
+    result = action.get("Result")
+    times = {name: action.get(name) for name in ("Taken", "Done")}
+    return {
+        **record,
+        **{name: at if isinstance(at, datetime) else None for name, at in times.items()},
+        "State": state_of(action, now),
+        "Error": error_of(action),
+        "Result": result if isinstance(result, dict) else None,
+    }
+
+
+def is_looking(looked_at: Any, now: datetime) -> bool:
+    """Tell whether a game that has looked for actions at a time still does.
+
+    A time to come was written by a wrong clock, and would count for ever.
+    """
+    return isinstance(looked_at, datetime) and abs(now - looked_at) <= LOOKED_WITHIN
+
+
+def done_sentence(action: Document) -> str:
+    """Return what a request for an action is told when it is done. Clients match these texts."""
+    name = action["Subject"]["Name"]
+    if action["Kind"] == "kick":
+        return f"{name} has been kicked by the server!"
+    if action["Kind"] == "kill":
+        return f"{name} has been killed!"
+    return f"Warped '{name}' to {action['Arguments'].get('MapId')}{place_of(action)}."
+
+
+def place_of(action: Document) -> str:
+    """Return the place on a map, if it is known: where a player is now, or was to go."""
+    result = action.get("Result")
+    told = result if isinstance(result, dict) else {}
+    place = [whole(told.get(axis, action["Arguments"].get(axis))) for axis in ("X", "Y")]
+    return "" if None in place else f" ({place[0]}, {place[1]})"

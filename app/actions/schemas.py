@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+from marshmallow import ValidationError, fields, validates
+
+from app.actions.domain import KINDS, STATES
+from app.history.schemas import AuthorSchema
+from app.http.api import Schema
+from app.http.fields import Flag, Guid, Integer, List, Moment, QueryInteger, Text
+from app.http.lists import CURSOR, NO_CONTROLS, OneOf
+from app.keys import NAME_LENGTH, is_visible
+from app.openapi.examples import ACTION, MAP, PLAYER, PLAYER_ID
+
+AT, DONE_AT = "2026-01-31T19:04:21.250Z", "2026-01-31T19:04:21.430Z"
+LONGEST_MESSAGE = 1000
+
+
+class WarpArgs(Schema):
+    """Where to."""
+
+    mapid = Guid(required=True, example=MAP)
+
+
+class WarpToPlaceArgs(WarpArgs):
+    """Where to, and where there."""
+
+    x = Integer(-(2**31), 2**31 - 1, required=True, example=13)
+    y = Integer(-(2**31), 2**31 - 1, required=True, example=22)
+
+
+class ColorSchema(Schema):
+    """A colour with its opacity; what is missing is 255."""
+
+    A = Integer(0, 255, example=255)
+    R = Integer(0, 255, example=255)
+    G = Integer(0, 255, example=200)
+    B = Integer(0, 255, example=0)
+
+
+class ChatArgs(Schema):
+    """What to say."""
+
+    Message = Text(
+        required=True,
+        example="The server restarts in five minutes.",
+        metadata={
+            "minLength": 1,
+            "maxLength": LONGEST_MESSAGE,
+            "pattern": f"^{NO_CONTROLS.pattern}$",
+        },
+    )
+    Color = fields.Nested(
+        ColorSchema,
+        allow_none=True,
+        metadata={"example": {"A": 255, "R": 255, "G": 200, "B": 0}},
+    )
+    Target = Text(
+        allow_none=True,
+        metadata={"maxLength": NAME_LENGTH, "pattern": f"^{NO_CONTROLS.pattern}$", "example": None},
+        description="Handed on to the game.",
+    )
+
+    @validates("Message")
+    def can_be_read(self, value: str, data_key: str) -> None:
+        if not is_visible(value) or len(value) > LONGEST_MESSAGE:
+            raise ValidationError(f"Must be 1 to {LONGEST_MESSAGE} characters that can be seen.")
+        if not NO_CONTROLS.fullmatch(value):
+            raise ValidationError("Must hold no control characters.")
+
+    @validates("Target")
+    def is_short(self, value: str | None, data_key: str) -> None:
+        if value and (len(value) > NAME_LENGTH or not NO_CONTROLS.fullmatch(value)):
+            raise ValidationError(f"Must be at most {NAME_LENGTH} characters on one line.")
+
+
+class SaidSchema(Schema):
+    """That something was said."""
+
+    success = Flag(example=True)
+    chatMessage = fields.Dict(
+        metadata={
+            "description": "The body of the request.",
+            "example": {"Message": "The server restarts in five minutes."},
+        }
+    )
+
+
+class SaidOnMapSchema(SaidSchema):
+    """That something was said to whoever is on a map."""
+
+    mapId = Guid(example=MAP)
+
+
+class SaidToPlayerSchema(SaidSchema):
+    """That something was said to one player."""
+
+    lookupKey = Text(example=PLAYER)
+
+
+class ActionUnderWaySchema(Schema):
+    """That the game has not answered yet."""
+
+    Message = Text(example="The game has not answered yet.")
+    ActionId = Guid(example=ACTION, description="`GET /api/v1/actions/{id}` tells what came of it.")
+
+
+class ActionSubjectSchema(Schema):
+    """Whom or what an action is for."""
+
+    Kind = Text(example="player", metadata={"enum": ["player", "user", "map", "world"]})
+    Id = Guid(allow_none=True, example=PLAYER_ID, description="Null: everybody.")
+    Name = Text(allow_none=True, example=PLAYER, description="At the time; of a map, null.")
+
+
+class ActionSchema(Schema):
+    """Something that the running game was asked to do."""
+
+    Id = Guid(example=ACTION)
+    Kind = Text(example="warp", metadata={"enum": list(KINDS)})
+    Subject = fields.Nested(ActionSubjectSchema)
+    Arguments = fields.Dict(metadata={"example": {"MapId": MAP, "X": 13, "Y": 22}})
+    At = Moment(example=AT)
+    By = fields.Nested(AuthorSchema)
+    Via = Text(example="api", metadata={"enum": ["api", "console"]})
+    Reason = Text(allow_none=True, example="Stuck in a wall, ticket 4711.")
+    State = Text(
+        example="done",
+        metadata={"enum": list(STATES)},
+        description="Lapsed: no game took it in time, and none will.",
+    )
+    Taken = Moment(allow_none=True, example=DONE_AT)
+    TakenBy = Text(allow_none=True, example="world-1", description="Which server of the game.")
+    Done = Moment(allow_none=True, example=DONE_AT)
+    Error = Text(
+        allow_none=True, metadata={"example": None}, description="Why the game has not done it."
+    )
+    Result = fields.Dict(allow_none=True, metadata={"example": {"MapId": MAP, "X": 13, "Y": 22}})
+
+
+class ActionPageSchema(Schema):
+    """Some actions, the newest first."""
+
+    Values = List(fields.Nested(ActionSchema))
+    Next = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="What to give as `after` next; null at the end.",
+    )
+
+
+class ActionListArgs(Schema):
+    """The query of a list of actions."""
+
+    pageSize = QueryInteger(
+        1,
+        load_default=50,
+        description="Actions of a page. More than the most that is set (100) is served as that.",
+    )
+    after = Text(
+        metadata={"pattern": CURSOR},
+        description="The Next of the answer before, with the same filters.",
+    )
+    player = Text(metadata={"maxLength": NAME_LENGTH}, description="A character's name or id.")
+    user = Text(metadata={"maxLength": NAME_LENGTH}, description="A username or user id.")
+    kind = OneOf(*KINDS, description="What was asked.")

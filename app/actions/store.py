@@ -1,0 +1,279 @@
+"""Actions in MongoDB, which the game takes and answers there.
+
+A request stores an action and waits for the answer. It reads again and again, and between the
+reads it holds neither a slot of the bulkhead nor a connection. Few threads of a worker wait at the
+same time: whoever finds no place is told at once that the answer is to come.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import bson
+from pymongo import UpdateOne
+from pymongo.database import Database
+from pymongo.errors import DuplicateKeyError, PyMongoError
+
+from app import metrics
+from app.actions.domain import (
+    ANSWER_FIELDS,
+    ENDED,
+    LOOKED_WITHIN,
+    ActionNotFound,
+    NoGame,
+    is_answered,
+    new_action,
+    request_key,
+    sound,
+    state_of,
+)
+from app.changes import Intent
+from app.errors import InvalidCursor, KeyReused, OutcomeUnknown, Unavailable
+from app.storage.bulk import batches
+from app.storage.bulkhead import wait_deadline
+from app.storage.client import Storage
+from app.storage.errors import explain
+from app.storage.schema.plan import CollectionPlan, expiry, index
+from app.storage.schema.shapes import (
+    GUID,
+    MOMENT,
+    MOMENT_OR_NULL,
+    TEXT,
+    TEXT_OR_NULL,
+    object_shape,
+)
+from app.types import Document
+
+OBJECT: Document = {"bsonType": "object"}
+ACTIONS = CollectionPlan(
+    "actions",
+    object_shape(
+        {
+            "_id": GUID,
+            "Kind": TEXT,
+            "Subject": object_shape({"Kind": TEXT, "Id": TEXT_OR_NULL, "Name": TEXT_OR_NULL}),
+            "Arguments": OBJECT,
+            "At": MOMENT,
+            "TakeBefore": MOMENT,
+            "By": OBJECT,
+            "Via": TEXT,
+            "RequestId": TEXT_OR_NULL,
+            "Reason": TEXT_OR_NULL,
+            "Taken": MOMENT_OR_NULL,
+            "TakenBy": TEXT_OR_NULL,
+            "Done": MOMENT_OR_NULL,
+            "Error": TEXT_OR_NULL,
+            "Result": {"bsonType": ["object", "null"]},
+        },
+        {"TakerId": GUID, "RequestKey": TEXT, "Fingerprint": TEXT_OR_NULL, "ExpiresAt": MOMENT},
+    ),
+    (
+        # By when it lapses, so that the many that have lapsed are passed over.
+        index("waiting", "TakeBefore", partialFilterExpression={"Taken": None}),
+        index("time", "At", "_id"),
+        index("kind", "Kind", "At", "_id"),
+        index("subject", "Subject.Id", "At", "_id"),
+        index("author", "By.UserId", "At", "_id"),
+        index("request_key", "RequestKey", unique=True, sparse=True),
+        expiry(),
+    ),
+)
+# The servers of a game, each with the time at which it looked for actions last.
+GAMES = CollectionPlan(
+    "games",
+    object_shape({"_id": TEXT, "LookedAt": MOMENT}),
+    (index("looked", "LookedAt"),),
+)
+WAIT_SECONDS = 2.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.1
+NEWEST_FIRST = [("At", -1), ("_id", -1)]
+DIGEST_BYTES = 8
+BATCH = 200
+# What staff or the game have written in their own words.
+TEXTS = ["Arguments", "Reason", "Error", "Result"]
+
+
+class Asked(NamedTuple):
+    """An action, and whether the same request has asked for it before."""
+
+    action: Document
+    replayed: bool = False
+
+
+class ActionFilters(NamedTuple):
+    """Which actions a list shows; None: all."""
+
+    subject_id: str | None = None
+    kind: str | None = None
+    sees_users: bool = True
+
+
+class ActionPage(NamedTuple):
+    """Some actions, and where the next page begins; None on the last one."""
+
+    values: Sequence[Document]
+    next: bytes | None
+
+
+class Actions:
+    """The actions of one application."""
+
+    def __init__(self, storage: Storage, waiters: int, wait_seconds: float = WAIT_SECONDS) -> None:
+        self._actions = storage.db[ACTIONS.name]
+        self._games = storage.db[GAMES.name]
+        self._journals = storage.journals
+        self._waiters = threading.BoundedSemaphore(waiters)
+        self._wait_seconds = wait_seconds
+        self.now = storage.clock.now
+
+    def ask(self, subject: Document, intent: Intent) -> Asked:
+        """Store an action for the game, once per Idempotency-Key."""
+        if intent.key is not None and (earlier := self._earlier(subject, intent)):
+            return earlier
+        if not self.is_game_looking():
+            raise NoGame
+        now = self.now()
+        action = new_action(str(uuid.uuid4()), subject, intent, now)
+        try:
+            self._actions.insert_one({**action, **self._journals.expiry_of(now)})
+        except DuplicateKeyError:
+            earlier = self._earlier(subject, intent)
+            if earlier is None:
+                raise
+            return earlier
+        except PyMongoError as error:
+            if intent.key is None and explain(error):
+                raise OutcomeUnknown from error
+            raise
+        return Asked(action)
+
+    def _earlier(self, subject: Document, intent: Intent) -> Asked | None:
+        found = self._actions.find_one({"RequestKey": request_key(subject, intent)})
+        if found is None:
+            return None
+        found = sound(found)
+        if (found["Kind"], found.get("Fingerprint")) != (intent.operation, intent.fingerprint):
+            raise KeyReused(str(intent.key))
+        return Asked(found, replayed=True)
+
+    def is_game_looking(self) -> bool:
+        """Tell whether a game has looked for actions of late."""
+        now = self.now()
+        # A time to come was written by a wrong clock, and would count for ever.
+        lately = {"$gte": now - LOOKED_WITHIN, "$lte": now + LOOKED_WITHIN}
+        return self._games.find_one({"LookedAt": lately}, ["_id"]) is not None
+
+    def games(self) -> Sequence[Document]:
+        """Return the servers of the game, the one that looked last first."""
+        return list(self._games.find({}, sort=[("LookedAt", -1)]).limit(100))
+
+    def wait(self, action: Document) -> Document:
+        """Return an action as soon as it is answered, or as it is when the time is over."""
+        has_ended = state_of(action, self.now()) in ENDED
+        if has_ended or not self._waiters.acquire(blocking=False):
+            return self._counted(action)
+        try:
+            for pause in _pauses(wait_deadline(self._wait_seconds)):
+                time.sleep(pause)
+                found = self._actions.find_one({"_id": action["_id"]}, list(ANSWER_FIELDS)) or {}
+                action = {**action, **found}
+                if is_answered(action):
+                    break
+        except PyMongoError as error:
+            # The action is stored, and may be done: this is no failure of it.
+            if not isinstance(error, Unavailable) and not explain(error):
+                raise
+        finally:
+            self._waiters.release()
+        return self._counted(action)
+
+    def _counted(self, action: Document) -> Document:
+        metrics.ACTIONS.labels(action["Kind"], state_of(action, self.now())).inc()
+        return action
+
+    def get(self, action_id: str) -> Document:
+        found = self._actions.find_one({"_id": action_id})
+        if found is None:
+            raise ActionNotFound(action_id)
+        return sound(found)
+
+    def list(self, filters: ActionFilters, size: int, after: bytes) -> ActionPage:
+        """Return a page of actions, the newest first."""
+        where = _query(filters)
+        if after:
+            where = {"$and": [where, _after(filters, after)]}
+        found = [*map(sound, self._actions.find(where, sort=NEWEST_FIRST).limit(size + 1))]
+        following = _position(filters, found[size - 1]) if len(found) > size else None
+        return ActionPage(found[:size], following)
+
+    def of_person(self, ids: Sequence[str], user_id: str) -> Iterator[Document]:
+        """Yield the actions about some documents, and those that an account has asked for."""
+        where = {"$or": [{"Subject.Id": {"$in": ids}}, {"By.UserId": user_id}]}
+        yield from map(sound, self._actions.find(where, sort=NEWEST_FIRST))
+
+
+class ActionTraces:
+    """The actions of one database, as far as they tell of people who are erased."""
+
+    def __init__(self, db: Database[Document]) -> None:
+        self._actions = db[ACTIONS.name]
+
+    def erase(self, ids: Sequence[str], user_id: str) -> Iterator[int]:
+        """Delete the actions about a person, and leave of who has asked for others the id."""
+        yield self._actions.delete_many({"Subject.Id": {"$in": ids}}).deleted_count
+        own = {"By.UserId": user_id, "By.Name": {"$ne": None}}
+        # Nobody can repeat the request any more.
+        hidden = {"By.Key": "", "RequestKey": "", "Fingerprint": ""}
+        nameless = {"$set": {"By.Name": None, "RequestId": None}, "$unset": hidden}
+        yield self._actions.update_many(own, nameless).modified_count
+
+    def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
+        """Set what a rule makes of the words of people and games in all actions."""
+        for batch in batches(self._actions.find({}, TEXTS), BATCH):
+            found = [(action["_id"], rule(action)) for action in batch]
+            updates = [UpdateOne({"_id": id_}, {"$set": told}) for id_, told in found if told]
+            if updates:
+                self._actions.bulk_write(updates, ordered=False)
+            yield len(updates)
+
+
+def _pauses(deadline: float) -> Iterator[float]:
+    """Yield growing pauses until a time."""
+    pause = FIRST_PAUSE
+    while (left := deadline - time.monotonic()) > 0:
+        yield min(pause, left)
+        pause = min(pause * 1.5, LONGEST_PAUSE)
+
+
+def _query(filters: ActionFilters) -> Document:
+    where: Document = {}
+    if filters.subject_id is not None:
+        where["Subject.Id"] = filters.subject_id
+    if filters.kind is not None:
+        where["Kind"] = filters.kind
+    if not filters.sees_users:
+        where["Subject.Kind"] = {"$ne": "user"}
+    return where
+
+
+def _position(filters: ActionFilters, action: Document) -> bytes:
+    return _digest(filters) + bson.encode({"At": action["At"], "Id": action["_id"]})
+
+
+def _after(filters: ActionFilters, cursor: bytes) -> Document:
+    """Return the condition of what comes after a cursor; At bounds the walk of the index."""
+    if cursor[:DIGEST_BYTES] != _digest(filters):
+        raise InvalidCursor("Belongs to another list, order or search.")
+    position: Document = bson.decode(cursor[DIGEST_BYTES:], bson.CodecOptions(tz_aware=True))
+    at, id_ = position["At"], position["Id"]
+    return {"At": {"$lte": at}, "$or": [{"At": {"$lt": at}}, {"_id": {"$lt": id_}}]}
+
+
+def _digest(filters: ActionFilters) -> bytes:
+    """Return a digest of the filters, by which the cursor of another list is refused."""
+    return hashlib.sha256(repr(filters).encode()).digest()[:DIGEST_BYTES]

@@ -1,0 +1,45 @@
+"""Events: all changes in the order in which they became history, for tools that poll."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, current_app
+
+from app.auth import guard
+from app.auth.roles import Role
+from app.events.schemas import NOW, EventListArgs, EventPageSchema
+from app.events.store import EventPage, Events
+from app.http.api import Blueprint
+from app.http.context import current
+from app.http.cursors import Cursors
+from app.http.json import json_response
+from app.scopes import Scope
+
+blp = Blueprint("Events", __name__, url_prefix="/api/v1/events", group="History")
+
+cursors = current(Cursors)
+events = current(Events)
+
+
+@blp.route("")
+@guard.required(Scope.HISTORY_READ)
+@blp.arguments(EventListArgs(), location="query")
+@blp.documents_response(200, EventPageSchema)
+def list_events(args: dict[str, Any]) -> Response:
+    """List changes in the order in which they became history
+
+    The oldest first, those of users only with the role `users.query`. `Next` is always there: ask
+    with it again, and what has come since is the answer. Nothing is left out and nothing comes
+    twice; a gap in the `Number` of a subject would tell.
+    """
+    after = args.get("after", "")
+    if after == NOW:
+        return listed(EventPage([], events.end()))
+    size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
+    sees_users = guard.caller().may(Role.USERS_QUERY, Scope.USERS_READ)
+    return listed(events.list(cursors.read(after), size, sees_users))
+
+
+def listed(page: EventPage) -> Response:
+    return json_response({"Values": page.values, "Next": cursors.write(page.next)})

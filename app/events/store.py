@@ -1,0 +1,79 @@
+"""Events: the entries of history in the order in which they came there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import bson
+
+from app.errors import InvalidCursor
+from app.history.domain import is_of_user
+from app.history.store import History
+from app.storage.client import Storage
+from app.storage.event_log import BEGINNING, EventLog, Place, PlaceLost
+from app.storage.journal import HISTORY
+from app.types import Document
+
+LIST_NAME = b"events "
+# How many entries of the log one request goes through, where the caller may see few of them.
+MOST_READ = 2000
+
+
+class EventPage(NamedTuple):
+    """Some entries, and where to go on, also where there are none."""
+
+    values: Sequence[Document]
+    next: bytes
+
+
+class Events:
+    """The events of one application."""
+
+    def __init__(self, storage: Storage, history: History) -> None:
+        self._log = EventLog(storage.db)
+        self._entries = storage.db[HISTORY.name]
+        self._history = history
+
+    def end(self) -> bytes:
+        """Return the cursor of a reader who wants only what comes from now on."""
+        return _cursor(self._log.end())
+
+    def list(self, cursor: bytes, size: int, sees_users: bool) -> EventPage:
+        """Return the entries after a cursor, the oldest first."""
+        place = _place(cursor) if cursor else BEGINNING
+        wanted: list[str] = []
+        try:
+            for entry_id, reached in islice(self._log.after(place), MOST_READ):
+                place = reached
+                if sees_users or not is_of_user(entry_id):
+                    wanted.append(entry_id)
+                if len(wanted) == size:
+                    break
+        except PlaceLost:
+            raise InvalidCursor(
+                "Is older than what is kept, or from before a backup was restored: begin anew."
+            ) from None
+        return EventPage(self._read(wanted), _cursor(place))
+
+    def _read(self, entry_ids: Sequence[str]) -> Sequence[Document]:
+        found = {e["_id"]: e for e in self._entries.find({"_id": {"$in": entry_ids}})}
+        # The expiry of an entry and that of the log are not at the same moment.
+        entries = [found[id_] for id_ in entry_ids if id_ in found]
+        served = self._history.serve(entries)
+        return [
+            {**event, "Version": entry.get("Version"), "Number": entry.get("Number")}
+            for event, entry in zip(served, entries, strict=True)
+        ]
+
+
+def _cursor(place: Place) -> bytes:
+    return LIST_NAME + bson.encode({"N": place.number, "O": place.offset, "S": place.stamp})
+
+
+def _place(cursor: bytes) -> Place:
+    if not cursor.startswith(LIST_NAME):
+        raise InvalidCursor("Belongs to another list.")
+    fields: Document = bson.decode(cursor.removeprefix(LIST_NAME))
+    return Place(fields["N"], fields["O"], fields["S"])

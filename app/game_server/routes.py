@@ -1,0 +1,133 @@
+"""What a game does that has no driver for MongoDB: save characters, say who plays, take actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, current_app
+
+from app.actions.domain import ActionNotFound, AnsweredOtherwise, NotTaken, served
+from app.auth import guard
+from app.auth.roles import Role
+from app.auth.spending import OverBudget
+from app.errors import NotFound
+from app.game_server.saving import WasErased, save_character
+from app.game_server.schemas import (
+    AnswerArgs,
+    AnsweredSchema,
+    OnlineArgs,
+    OnlineSchema,
+    SaveArgs,
+    SavedSchema,
+    TakeActionsArgs,
+    TakenActionsSchema,
+)
+from app.game_server.store import TakenActions, Taker
+from app.http.api import Blueprint
+from app.http.context import current
+from app.http.intents import replayed_headers
+from app.http.json import json_response
+from app.http.masking import masked
+from app.http.path_converters import path_guid
+from app.keys import Lookup
+from app.openapi.examples import ACTION, GAME, PLAYER_ID
+from app.players.domain import PlayerNameTaken, SavedSince, WasDeleted
+from app.players.store import Players
+from app.scopes import Scope
+from app.types import Document
+
+blp = Blueprint("GameServer", __name__, url_prefix="/api/v1/game", group="Game")
+of_players = Blueprint("SavedPlayers", __name__, url_prefix="/api/v1/players", group="Players")
+
+actions = current(TakenActions)
+players = current(Players)
+
+act = guard.required(Scope.GAME_ACT)
+
+
+@of_players.route("/<player:player_id>", methods=["PUT"])
+@act
+@of_players.arguments(SaveArgs(), required=False)
+@of_players.documents_response(200, SavedSchema)
+@of_players.documents_alternative(201, schema=SavedSchema, description="Made.")
+@of_players.refuses(
+    OverBudget("shop", "saving a character is not for a key with a budget", "Budget"),
+    NotFound("player", PLAYER_ID),
+    SavedSince(9),
+    PlayerNameTaken(),
+    WasDeleted(),
+    WasErased(),
+)
+@of_players.idempotent
+def save_player(args: dict[str, Any], player_id: Lookup) -> Response:
+    """Save a character as the game has it
+
+    By id. Fields that are not given stay as they are; a new character takes its defaults for them.
+    With `Version`, nothing changes if somebody else has changed the character since the game has
+    read it. Without, what is given overwrites what is there.
+    """
+    id_ = path_guid("lookupKey", player_id.text, nil=False)
+    saved = save_character(id_, args, current_app.config)
+    status = 201 if saved.is_new else 200
+    return json_response(saved.answer, status, replayed_headers(saved.applied.replayed))
+
+
+@blp.route("/online", methods=["POST"])
+@act
+@blp.arguments(OnlineArgs(), required=False)
+@blp.documents_response(200, OnlineSchema)
+def report_online(args: dict[str, Any]) -> Response:
+    """Say who plays
+
+    Somebody counts as online for as long as it is said again in time (`QM_ONLINE_TTL_SECONDS`). It
+    leaves no entry in history.
+    """
+    online, offline = args["Online"], args["Offline"]
+    known = players.get_many([*online, *offline], "_id")
+    gone = players.report_online(online, offline, args["Everyone"])
+    playing = len({id_ for id_ in online if id_ in known})
+    unknown = list(dict.fromkeys(id_ for id_ in (*online, *offline) if id_ not in known))
+    return json_response({"Online": playing, "Offline": gone, "Unknown": unknown})
+
+
+@blp.route("/actions", methods=["POST"])
+@act
+@blp.arguments(TakeActionsArgs())
+@blp.documents_response(200, TakenActionsSchema)
+def take_actions(args: dict[str, Any]) -> Response:
+    """Take what the game is to do
+
+    The oldest first, and nothing that was asked longer ago than 30 seconds. A game asks several
+    times a second: if none has for ten seconds, kicks and the like are refused. What was asked of
+    users is for a game whose account has the role `users.query`.
+    """
+    taker = taker_of(args)
+    actions.look(taker.game)
+    found: list[Document] = []
+    if args["Unanswered"]:
+        found += actions.unanswered(taker, args["Most"])
+    found += actions.take(taker, args["Most"] - len(found))
+    now = actions.now()
+    return json_response({"Values": [served(action, now) for action in found]})
+
+
+@blp.route("/actions/<action_id>", methods=["POST"])
+@act
+@blp.arguments(AnswerArgs())
+@blp.documents_response(200, AnsweredSchema)
+@blp.refuses(ActionNotFound(ACTION), NotTaken(ACTION, GAME), AnsweredOtherwise(ACTION))
+def answer_action(args: dict[str, Any], action_id: str) -> Response:
+    """Answer what came of an action
+
+    By the server of the game that has taken it, with the same account. The same answer again
+    changes nothing.
+    """
+    error = masked(args["Error"]) if args["Error"] else None
+    action = actions.answer(path_guid("id", action_id), taker_of(args), error, args["Result"])
+    return json_response(served(action, actions.now()))
+
+
+def taker_of(args: dict[str, Any]) -> Taker:
+    """Return which server of the game this is."""
+    caller = guard.caller()
+    return Taker(masked(args["Game"]), caller.id, Role.USERS_QUERY in caller.roles)

@@ -1,0 +1,140 @@
+"""Saving a character as its game has it, for games that have no driver for MongoDB."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from app.auth.spending import refuse_budgets
+from app.changes import Applied
+from app.errors import Busy, Conflict, Invalid, NotFound
+from app.http.context import current
+from app.http.fields import INT64
+from app.http.intents import keyed_intent
+from app.http.masking import masked
+from app.http.parser import load
+from app.players.domain import require_name
+from app.players.store import Players
+from app.privacy.store import Erasures
+from app.storage.bulk import encode
+from app.transfer.records import PlayerRecord
+from app.transfer.validate import DEEPEST
+from app.types import Document, is_deep
+
+ATTEMPTS = 5
+# What staff write, what erasures do, and what a former release has derived.
+OTHERS = frozenset({"Notes", "ErasedAt", "NameParts"})
+# A character cannot do without them.
+NEEDED = ("Name", "UserId")
+
+erasures = current(Erasures)
+players = current(Players)
+
+
+class WasErased(Conflict):
+    """A character, or an account, of somebody who was erased."""
+
+    def __init__(self) -> None:
+        super().__init__("The player belongs to somebody who was erased.")
+
+
+class Saved(NamedTuple):
+    """What a game has saved, and whether the character is new."""
+
+    applied: Applied
+    is_new: bool
+
+    @property
+    def answer(self) -> Document:
+        entry = self.applied.entry
+        if entry is None:  # nothing has changed
+            answer: Document = self.applied.answer
+            return answer
+        told = self.applied.answer or {
+            "Id": entry["Subject"]["Id"],
+            "Name": entry["Subject"]["Name"],
+        }
+        return {**told, "Version": entry["Version"]}
+
+
+def save_character(player_id: str, body: dict[str, Any], sizes: Mapping[str, Any]) -> Saved:
+    """Set the given fields of a character, or make it if there is none with this id."""
+    refuse_budgets("saving a character")
+    version = _version(body)
+    record = PlayerRecord(sizes)
+    fields = _checked(record, player_id, {k: v for k, v in body.items() if k != "Version"})
+    if erasures.erased([player_id, fields.get("UserId", player_id)]):
+        raise WasErased
+    told = {"Fields": sorted(fields), "Body": body}
+    meant = keyed_intent("save", told, untold=("Body",))
+    for _ in range(ATTEMPTS):
+        if saved := players.save(player_id, record.stored_fields(fields), version, meant):
+            # Of one that was made by the same request before, there is no answer but its entry.
+            return Saved(saved, is_new=saved.answer is None)
+        if version is not None:
+            # What the game has read is gone.
+            raise NotFound("player", player_id)
+        if made := players.insert(_new(record, player_id, fields), meant):
+            return Saved(made, is_new=True)
+    raise Busy("player")
+
+
+def _version(body: dict[str, Any]) -> int | None:
+    if "Version" not in body:
+        return None
+    version = body["Version"]
+    if type(version) is not int or not 0 <= version < INT64:
+        fault = "must be a whole number from 0 on."
+        raise Invalid(f"The field 'Version' {fault}", {"Version": [fault.capitalize()]})
+    return version
+
+
+def _checked(record: PlayerRecord, player_id: str, values: dict[str, Any]) -> Document:
+    """Return the fields of a body as an import would load them."""
+    for name in OTHERS & values.keys():
+        fault = "is not for a game to set."
+        raise Invalid(f"The field '{name}' {fault}", {name: [fault.capitalize()]})
+    if isinstance(values.get("Name"), str):
+        require_name(values["Name"], "Name")
+    for name in (*values, str(values.get("Name"))):
+        # All who read players would see it.
+        if masked(name) != name:
+            raise Invalid("No name of a player or of a field may look like a token, key or hash.")
+    if is_deep(values, DEEPEST):
+        raise Invalid(f"The request body is nested more than {DEEPEST} levels deep.")
+    fields: Document = load(record, values, record.unknown, partial=True)
+    if fields.pop("Id", player_id) != player_id:
+        fault = "must be the id in the path."
+        raise Invalid(f"The field 'Id' {fault}", {"Id": [fault.capitalize()]})
+    if _has_operators(list(fields.values())):
+        raise Invalid("No name within a field may begin with a dollar sign.")
+    try:
+        encode(fields)
+    except Invalid as error:
+        text = str(error)
+        raise Invalid(f"{text[:1].upper()}{text[1:]}") from None
+    return fields
+
+
+def _has_operators(values: list[Any]) -> bool:
+    """Tell whether a map within some values has a key that MongoDB would not store everywhere.
+
+    Extended JSON, such as {"$date": "..."}, has become a value by then.
+    """
+    for value in values:
+        if isinstance(value, dict):
+            if any(name.startswith("$") for name in value):
+                return True
+            value = list(value.values())
+        if isinstance(value, list) and _has_operators(value):
+            return True
+    return False
+
+
+def _new(record: PlayerRecord, player_id: str, fields: Document) -> Document:
+    """Return a character that has all fields: the given ones, and defaults."""
+    missing = {name: ["Is required."] for name in NEEDED if name not in fields}
+    if missing:
+        name = next(iter(missing))
+        raise Invalid(f"The field '{name}' is required: the character is new.", missing)
+    return record.document({"Id": player_id, **fields}, players.now(), version=0)

@@ -1,0 +1,102 @@
+"""Actions as a game without a driver for MongoDB takes and answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from app.actions.domain import LOOKED_WITHIN, ActionNotFound, AnsweredOtherwise, NotTaken
+from app.actions.store import ACTIONS, GAMES
+from app.errors import Invalid
+from app.storage.bulk import encode
+from app.storage.client import Storage
+from app.types import Document, is_deep
+
+LARGEST_RESULT, DEEPEST = 4096, 20
+
+
+class Taker(NamedTuple):
+    """A server of the game: its name, the account that it comes with, and whom that may see."""
+
+    game: str
+    account_id: str
+    sees_users: bool
+
+
+class TakenActions:
+    """The actions of one application, for the servers of its game."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._actions = storage.db[ACTIONS.name]
+        self._games = storage.db[GAMES.name]
+        self.now = storage.clock.now
+
+    def look(self, game: str) -> None:
+        """Note that a game looks for actions."""
+        update = {"$set": {"LookedAt": self.now()}}
+        try:
+            self._games.update_one({"_id": game}, update, upsert=True)
+        except DuplicateKeyError:  # another request has just made it
+            self._games.update_one({"_id": game}, update)
+
+    def take(self, taker: Taker, most: int) -> Sequence[Document]:
+        """Take the oldest actions that wait, for a game."""
+        taken: Sequence[Document] = []
+        while len(taken) < most and (action := self._take_one(taker)):
+            taken = [*taken, action]
+        return taken
+
+    def _take_one(self, taker: Taker) -> Document | None:
+        now = self.now()
+        whose: Document = {} if taker.sees_users else {"Subject.Kind": {"$ne": "user"}}
+        return self._actions.find_one_and_update(
+            {"Taken": None, "TakeBefore": {"$gt": now}, **whose},
+            {"$set": {"Taken": now, "TakenBy": taker.game, "TakerId": taker.account_id}},
+            sort=[("TakeBefore", 1)],
+            return_document=ReturnDocument.AFTER,
+        )
+
+    def unanswered(self, taker: Taker, most: int) -> Sequence[Document]:
+        """Return what a game has taken of late and not answered; its answer may have got lost."""
+        lately = {**_taken_by(taker), "Done": None, "Error": None}
+        since = {"At": {"$gt": self.now() - 2 * LOOKED_WITHIN}}
+        return list(self._actions.find({**since, **lately}, sort=[("At", 1)]).limit(most))
+
+    def answer(
+        self, action_id: str, taker: Taker, error: str | None, result: Document | None
+    ) -> Document:
+        """Store what came of an action that a game has taken; to repeat it changes nothing."""
+        _require_small(result)
+        said: Document = {"Error": error, "Result": result}
+        mine = {"_id": action_id, **_taken_by(taker)}
+        unanswered = {**mine, "Done": None, "Error": None}
+        done = None if error else self.now()
+        self._actions.update_one(unanswered, {"$set": {**said, "Done": done}})
+        action = self._actions.find_one(mine)
+        if action is None:
+            if self._actions.find_one({"_id": action_id}, ["_id"]) is None:
+                raise ActionNotFound(action_id)
+            raise NotTaken(action_id, taker.game)
+        if any(action.get(name) != value for name, value in said.items()):
+            raise AnsweredOtherwise(action_id)
+        return action
+
+
+def _taken_by(taker: Taker) -> Document:
+    """Return the condition that this game has taken an action, and not another of its name."""
+    return {"TakenBy": taker.game, "TakerId": taker.account_id}
+
+
+def _require_small(result: Document | None) -> None:
+    """Raise Invalid for a result that MongoDB does not store, or that would fill a page."""
+    fault = None
+    try:
+        if is_deep(result, DEEPEST) or len(encode({"Result": result})) > LARGEST_RESULT:
+            fault = f"must be small: {LARGEST_RESULT} bytes and {DEEPEST} levels at most."
+    except Invalid:
+        fault = "holds a name or a number that cannot be stored."
+    if fault:
+        raise Invalid(f"The field 'Result' {fault}", {"Result": [fault.capitalize()]})

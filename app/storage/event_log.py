@@ -1,0 +1,111 @@
+"""The order in which entries came to history, for tools that poll it.
+
+The log is a row of numbered documents, each with the ids of some entries. Whoever moves entries
+appends a document under the number after the last one. If another was faster, the number is taken,
+and the next one is tried: so no document ever appears before one that a reader has seen, and a
+reader who remembers a number misses nothing, on whatever clock. A unique index on the ids lets no
+entry be in the log twice, and an entry leaves its Journal only after it is in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from bson import ObjectId
+from pymongo.database import Database
+from pymongo.errors import DuplicateKeyError
+from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import ReadPreference
+
+from app.errors import Busy
+from app.storage.schema.plan import CollectionPlan, expiry, index
+from app.storage.schema.shapes import ARRAY, COUNT, object_shape
+from app.types import Document
+
+EVENTS = CollectionPlan(
+    "events",
+    object_shape({"_id": COUNT, "Entries": ARRAY, "Stamp": {"bsonType": "objectId"}}),
+    (index("entries", "Entries", unique=True), expiry()),
+)
+# The most entries of one document, and so the most that a reader reads in vain.
+MOST_ENTRIES = 500
+ATTEMPTS = 100
+# How many documents a reader reads at once: on a busy day, each is full.
+READ_AT_ONCE = 8
+
+
+class Place(NamedTuple):
+    """After which entry of the log a reader goes on; the stamp tells one log from another."""
+
+    number: int
+    offset: int
+    stamp: ObjectId | None
+
+
+BEGINNING = Place(0, 0, None)
+
+
+class PlaceLost(Exception):
+    """The log does not hold the place of a reader: it has expired, or a backup was restored."""
+
+
+class EventLog:
+    """The log of one database."""
+
+    def __init__(self, db: Database[Document]) -> None:
+        self._events = db[EVENTS.name]
+        self._committed = self._events.with_options(
+            read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
+        )
+
+    def append(self, entry_ids: Sequence[str], expires: Document) -> None:
+        """Append the ids of entries that are not in the log yet."""
+        for some in range(0, len(entry_ids), MOST_ENTRIES):
+            self._append(entry_ids[some : some + MOST_ENTRIES], expires)
+
+    def _append(self, entry_ids: Sequence[str], expires: Document) -> None:
+        for _ in range(ATTEMPTS):
+            last = self._events.find_one({}, ["_id"], sort=[("_id", -1)])
+            number = last["_id"] + 1 if last else 1
+            event = {"_id": number, "Entries": entry_ids, "Stamp": ObjectId(), **expires}
+            try:
+                self._events.insert_one(event)
+            except DuplicateKeyError:
+                # Another was faster: with this number, or with some of the entries.
+                entry_ids = self._missing(entry_ids)
+            else:
+                return
+            if not entry_ids:
+                return
+        raise Busy("log of events")
+
+    def _missing(self, entry_ids: Sequence[str]) -> Sequence[str]:
+        """Return which of these entries are not in the log."""
+        known: set[str] = set()
+        for event in self._events.find({"Entries": {"$in": entry_ids}}, ["Entries"]):
+            known.update(event["Entries"])
+        return [id_ for id_ in entry_ids if id_ not in known]
+
+    def end(self) -> Place:
+        """Return the place after the last entry."""
+        last = self._committed.find_one({}, sort=[("_id", -1)])
+        return Place(last["_id"], len(last["Entries"]), last["Stamp"]) if last else BEGINNING
+
+    def after(self, place: Place) -> Iterator[tuple[str, Place]]:
+        """Yield the ids of entries after a place, each with the place after it."""
+        events = self._from(place.number)
+        if place.number and (not events or events[0]["Stamp"] != place.stamp):
+            raise PlaceLost
+        skip = place.offset
+        while events:
+            for event in events:
+                for offset, entry_id in enumerate(event["Entries"][skip:], start=skip + 1):
+                    yield entry_id, Place(event["_id"], offset, event["Stamp"])
+                skip = 0
+            events = self._from(events[-1]["_id"] + 1)
+
+    def _from(self, number: int) -> Sequence[Document]:
+        """Return some documents from a number on."""
+        found = self._committed.find({"_id": {"$gte": number}}, sort=[("_id", 1)])
+        return list(found.limit(READ_AT_ONCE))

@@ -1,0 +1,239 @@
+"""Events: all changes in the order in which they became history, each of them once."""
+
+from __future__ import annotations
+
+import threading
+from itertools import chain
+
+import pytest
+from bson import ObjectId
+
+from app.auth.roles import Role
+from app.changes import JOURNAL_LENGTH
+from app.events.schemas import EventPageSchema
+from app.scopes import Scope
+from app.storage.event_log import MOST_ENTRIES, EventLog
+from tests.factories import guid, numbered_guid
+from tests.swaps import move_all
+
+ITEM = numbered_guid(1)
+
+
+@pytest.fixture
+def headers(world):
+    return world.headers(Role.API, Role.USERS_QUERY)
+
+
+@pytest.fixture
+def events(client, headers):
+    return lambda **query: client.get("/api/v1/events", headers=headers, query_string=query)
+
+
+@pytest.fixture
+def give(client, headers):
+    def give(player):
+        path = f"/api/v1/players/{player['_id']}/items/give"
+        answer = client.post(path, json={"itemid": ITEM, "quantity": 1}, headers=headers)
+        assert answer.status_code == 200
+
+    return give
+
+
+@pytest.fixture
+def move(db):
+    return lambda: [move_all(db, name) for name in ("players", "users")]
+
+
+def walk(events, size=2, after=""):
+    """Read until nothing new comes, and return all values and the last cursor."""
+    walked = []
+    while True:
+        page = events(pageSize=size, after=after).json
+        assert EventPageSchema().validate(page) == {}
+        if not page["Values"]:
+            return walked, after or page["Next"]
+        walked += page["Values"]
+        after = page["Next"]
+
+
+def test_changes_come_in_their_order_once_with_version_and_number(db, world, events, give, move):
+    both = [world.add_player(), world.add_player()]
+    # A game counts the version up as well.
+    db.players.update_one({"_id": both[0]["_id"]}, {"$inc": {"Version": 5}})
+    for _ in range(3):
+        for player in both:
+            give(player)
+        move()
+    walked, after = walk(events)
+    assert len({event["Id"] for event in walked}) == len(walked) == 6
+    for player, first in zip(both, (6, 1), strict=True):
+        own = [event for event in walked if event["Subject"]["Id"] == player["_id"]]
+        assert [event["Number"] for event in own] == [1, 2, 3]
+        assert [event["Version"] for event in own] == [first, first + 1, first + 2]
+    give(both[0])
+    move()
+    later, _ = walk(events, after=after)
+    assert [event["Number"] for event in later] == [4]
+
+
+def test_there_is_always_a_cursor_to_go_on_from(world, events, give, move):
+    first = events().json
+    assert first["Values"] == []
+    again = events(after=first["Next"]).json
+    assert again["Values"] == []
+    give(world.add_player())
+    move()
+    assert len(events(after=again["Next"]).json["Values"]) == 1
+
+
+def test_one_may_begin_now(world, events, give, move):
+    player = world.add_player()
+    give(player)
+    move()
+    now = events(after="now").json
+    assert now["Values"] == []
+    assert events(after=now["Next"]).json["Values"] == []
+    give(player)
+    move()
+    assert [event["Number"] for event in events(after=now["Next"]).json["Values"]] == [2]
+
+
+def test_those_of_users_are_for_those_who_may_read_users(client, world, headers, events, move):
+    client.post(
+        "/api/v1/users/register",
+        json={"username": "Nova", "email": "nova@example.com", "password": "0" * 64},
+        headers=headers,
+    )
+    move()
+    assert [event["Operation"] for event in walk(events)[0]] == ["register"]
+    for others in (world.headers(Role.API), world.key_headers(Scope.HISTORY_READ)):
+        page = client.get("/api/v1/events", headers=others).json
+        assert page["Values"] == []
+        # It goes on behind what it may not see.
+        assert client.get(f"/api/v1/events?after={page['Next']}", headers=others).json == page
+
+
+@pytest.mark.parametrize("after", ["x.y", "never", "$ne", "NOW"])
+def test_a_cursor_that_is_none_is_refused(events, after):
+    assert events(after=after).status_code == 400
+
+
+def test_the_cursor_of_another_list_is_refused(client, headers, world, events, give, move):
+    player = world.add_player()
+    give(player)
+    give(player)
+    move()
+    other = client.get("/api/v1/history?pageSize=1", headers=headers).json["Next"]
+    answer = events(after=other)
+    assert (answer.status_code, answer.json["Message"]) == (
+        400,
+        "The field 'after' belongs to another list.",
+    )
+
+
+def test_who_was_away_too_long_or_before_a_restored_backup_is_told(db, world, events, give, move):
+    player = world.add_player()
+    places = []
+    for _ in range(3):
+        give(player)
+        move()
+        places.append(events(after="now").json["Next"])
+    # The first has expired; the last is that of another past.
+    db.events.delete_one({"_id": 1})
+    db.events.update_one({"_id": 3}, {"$set": {"Stamp": ObjectId()}})
+    statuses = [events(after=place).status_code for place in places]
+    assert statuses == [400, 200, 400]
+    assert "begin anew" in events(after=places[0]).json["Message"]
+    assert len(walk(events)[0]) == 2
+    db.events.delete_many({})
+    assert events(after=places[1]).status_code == 400
+
+
+def test_an_entry_that_expired_before_the_log_is_left_out(db, world, events, give, move):
+    player = world.add_player()
+    for _ in range(3):
+        give(player)
+    move()
+    db.history.delete_one({"Number": 2})
+    assert [event["Number"] for event in walk(events)[0]] == [1, 3]
+
+
+def test_a_full_journal_moves_into_the_log_as_well(world, events, give):
+    player = world.add_player()
+    for _ in range(JOURNAL_LENGTH + 1):
+        give(player)
+    numbers = [event["Number"] for event in walk(events, 50)[0]]
+    assert numbers == list(range(1, JOURNAL_LENGTH + 1))
+
+
+def test_who_dies_before_the_log_is_written_loses_nothing(db, world, events, give, move):
+    """The entries are in history already, and still in the Journal."""
+    player = world.add_player()
+    give(player)
+    journal = db.players.find_one({"_id": player["_id"]})["Journal"]
+    move()
+    db.events.delete_many({})
+    db.players.update_one({"_id": player["_id"]}, {"$set": {"Journal": journal}})
+    move()
+    assert [event["Number"] for event in walk(events)[0]] == [1]
+
+
+# mongomock does not know that an index on a list is unique.
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+def test_who_dies_after_the_log_is_written_doubles_nothing(db, world, events, give, move):
+    player = world.add_player()
+    give(player)
+    journal = db.players.find_one({"_id": player["_id"]})["Journal"]
+    move()
+    db.players.update_one({"_id": player["_id"]}, {"$set": {"Journal": journal}})
+    give(player)
+    move()
+    assert [event["Number"] for event in walk(events)[0]] == [1, 2]
+
+
+@pytest.fixture
+def log(real_db):
+    return EventLog(real_db)
+
+
+def ids_in(log):
+    return [entry_id for entry_id, _ in log.after(log.end()._replace(number=0, offset=0))]
+
+
+def test_many_entries_become_several_documents(log, real_db):
+    wanted = [guid() for _ in range(2 * MOST_ENTRIES + 1)]
+    log.append(wanted, {})
+    assert ids_in(log) == wanted
+    assert real_db.events.count_documents({}) == 3
+
+
+def test_writers_at_the_same_time_leave_no_gap_and_readers_miss_nothing(log, real_db):
+    """Each entry is appended by two writers; a reader follows all the while."""
+    wanted = [[f"{writer} {number}" for number in range(40)] for writer in range(3)]
+    seen, place, ending = [], log.end(), threading.Event()
+
+    def write(ids):
+        for some in range(0, len(ids), 2):
+            log.append(ids[some : some + 2], {})
+
+    def read():
+        nonlocal place
+        is_last = False
+        while not is_last:
+            is_last = ending.is_set()
+            for entry_id, reached in log.after(place):
+                seen.append(entry_id)
+                place = reached
+
+    reader = threading.Thread(target=read)
+    writers = [threading.Thread(target=write, args=(ids,)) for ids in (*wanted, *wanted)]
+    for thread in (reader, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    ending.set()
+    reader.join()
+    assert sorted(seen) == sorted(chain(*wanted))
+    assert len(set(seen)) == len(seen)
+    numbers = [event["_id"] for event in real_db.events.find(sort=[("_id", 1)])]
+    assert numbers == list(range(1, len(numbers) + 1))
