@@ -16,6 +16,7 @@ from app.cli.accounts import api, token, user
 from app.cli.apidocs import openapi, postman
 from app.cli.data import export, import_records, seed
 from app.cli.database import db
+from app.cli.game import game
 from app.cli.history import history
 from app.cli.keys import key
 from app.cli.serve import serve
@@ -86,6 +87,7 @@ COMMANDS = (
     token,
     key,
     history,
+    game,
     openapi,
     postman,
 )

@@ -78,6 +78,7 @@ def test_every_command_explains_itself(quartermaster):
         "api",
         "token",
         "history",
+        "game",
         "openapi",
         "postman",
     ):
@@ -134,6 +135,7 @@ def test_db_version_tells_where_a_database_stands(quartermaster, monkeypatch, re
         "import players -",
         "api roles Ann",
         "token Ann",
+        "game check",
     ],
 )
 def test_every_command_refuses_the_database_of_a_newer_program(

@@ -1,0 +1,217 @@
+"""Looks at a database, and finds what the game that shares it does wrong."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+
+from app.database import SUBJECTS
+from app.integrity.game import habits, report
+from app.integrity.game.actions import (
+    FAR_AHEAD,
+    RECENT,
+    action_habits,
+    looks,
+    why_nobody_looks,
+    wrong_fields_of,
+)
+from app.integrity.game.findings import Findings, example_of
+from app.integrity.game.habits import Habit
+from app.integrity.game.store import ACTIONS, GAMES, WATCHED, GameDatabase
+from app.integrity.game.stored import (
+    book_habits,
+    fault_habits,
+    is_ban_ignored,
+    is_stored_again,
+    is_written_while_deleted,
+)
+from app.integrity.game.writes import Look, Writes, compare_looks, look_at
+from app.integrity.journals import history_faults
+from app.integrity.kinds import document_faults
+from app.integrity.rules import Limits
+from app.integrity.scan import CHECKS
+from app.integrity.store import ids_with_invalid_shape
+from app.items.domain import LARGEST_BAG, LARGEST_QUANTITY
+from app.storage.client import Storage
+from app.storage.entries import entries_of
+from app.storage.schema.explain_validator import Fault
+from app.types import Document
+
+COLLECTIONS = (*WATCHED, "objects")
+# Settings change: what lies beyond a limit of today is not the game's doing.
+NO_LIMITS = Limits(LARGEST_BAG, LARGEST_BAG, LARGEST_BAG, lambda _: LARGEST_QUANTITY)
+PAUSE_SECONDS = 0.1
+
+
+class GameCheck:
+    """One look at a database, in bounded memory; what it finds is in findings."""
+
+    def __init__(self, storage: Storage, online_ttl: int) -> None:
+        self._storage = storage
+        self._database = GameDatabase(storage)
+        self._ttl = timedelta(seconds=online_ttl)
+        self.findings = Findings()
+        self.looked_at: Counter[str] = Counter()
+        self.writes = Writes(self.findings, _faults)
+        # How many players were looked at twice; None where writes were seen as they happened.
+        self._compared: int | None = None
+        # Why nobody looks for actions, where no game was seen either.
+        self._without_game: str | None = None
+
+    def patiently(self) -> AbstractContextManager[None]:
+        """Return what lets operations take as long as a large collection needs."""
+        return self._database.patiently()
+
+    def stages(self, seconds: int) -> Iterator[tuple[str, int, Iterator[int]]]:
+        """Yield each stage of the check: its label, its length, and the steps as they are taken."""
+        for name in COLLECTIONS:
+            yield f"Looking at {name}", self._database.count(name), self._documents(name)
+        yield "Looking at who is online", 1, self._players()
+        yield "Looking at actions", self._database.count(ACTIONS), self._actions()
+        if seconds:
+            yield "Watching the game", seconds * 1000, self._watch(seconds)
+        yield "Looking at game servers", 1, self._games()
+
+    def summary(self, database: str, seconds: int) -> str:
+        """Return what was looked at, and whether all is well."""
+        writes = self.writes.game.total()
+        seen = report.watched(seconds, self._compared, writes, self.writes.presence)
+        if self._without_game:
+            seen += f" No game server looks for actions: {self._without_game}."
+        return report.summary(database, self.looked_at, seen, len(self.findings))
+
+    def _documents(self, name: str) -> Iterator[int]:
+        """Look at all documents of a collection; yields how many after each batch."""
+        for ids in self._database.ids(name):
+            # In this order: a document is never older than an entry that was read before it.
+            newest = self._database.newest_entries(ids) if name in WATCHED else {}
+            documents = list(self._database.read(name, ids))
+            invalid = ids_with_invalid_shape(self._storage.db[name], ids, CHECKS[name].kind.shape)
+            gaps = history_faults(self._storage, name, documents) if name in WATCHED else {}
+            for document in documents:
+                key = repr(document["_id"])
+                is_valid = document["_id"] not in invalid
+                found = fault_habits(_faults(name, document, is_valid))
+                if any(fault.where == "JournalCount" for fault in gaps.get(key, ())):
+                    found.setdefault(habits.LOST_ENTRIES, [])
+                if name in WATCHED:
+                    self._add_books(found, name, document, newest.get(key))
+                self._add(found.items(), name, document)
+            self.looked_at[name] += len(documents)
+            yield len(documents)
+
+    def _add_books(
+        self,
+        found: dict[Habit, list[str]],
+        name: str,
+        document: Document,
+        newest: Document | None,
+    ) -> None:
+        """Add what Version and the entries of a document tell."""
+        kind = SUBJECTS[name]
+        entries = [*entries_of(kind, document), *([newest] if newest else [])]
+        for habit, fields in book_habits(kind, document, entries, self._now()):
+            found.setdefault(habit, []).extend(fields)
+
+    def _players(self) -> Iterator[int]:
+        """Look at who is online, is banned or was deleted."""
+        self._presence()
+        for player, account in self._database.online_with_banned(self._since()):
+            if is_ban_ignored(player, account, self._now()):
+                self._add([(habits.BANS_IGNORED, [])], "players", player)
+        for player in self._database.being_deleted():
+            if is_written_while_deleted(player):
+                self._add([(habits.DELETED_WRITTEN, [])], "players", player)
+        for player, kept in self._database.stored_with_deleted():
+            if is_stored_again(player, kept):
+                self._add([(habits.DELETED_WRITTEN, [])], "players", player)
+        yield 1
+
+    def _presence(self) -> None:
+        since = self._since()
+        if since is None:
+            return  # The flag alone counts, and LastSeen means nothing.
+        for habit, seen in (
+            (habits.STALE_ONLINE, {"$lt": since}),
+            (habits.NEVER_SEEN, {"$not": {"$type": "date"}}),
+            (habits.SEEN_IN_FUTURE, {"$gt": self._now() + FAR_AHEAD}),
+        ):
+            count, some = self._database.online(seen)
+            for player in some:
+                self.findings.add(habit, "player", example_of(player))
+            self.findings.add(habit, "player", None, count=max(0, count - len(some)))
+
+    def _actions(self) -> Iterator[int]:
+        """Look at the actions of the last day; yields how many after each."""
+        now = self._now()
+        somebody_looks = any(looks(game, now) for game in self._database.games())
+        for action in self._database.actions(now - RECENT):
+            self._add(action_habits(action, now, somebody_looks), ACTIONS, action)
+            self.looked_at[ACTIONS] += 1
+            yield 1
+
+    def _games(self) -> Iterator[int]:
+        """Look at who looks for actions, and whether a game that was seen does."""
+        games, now = self._database.games(), self._now()
+        for game in games:
+            self.looked_at[GAMES] += 1
+            if wrong := wrong_fields_of(game, now):
+                self.findings.add(habits.WRONG_GAMES, "game server", str(game["_id"]), wrong)
+        online = self._database.count_online(self._since())
+        changed = self.writes.players
+        if changed and not online and not self.writes.presence:
+            self.findings.add(habits.NOBODY_ONLINE, "player", min(changed), count=len(changed))
+        if not any(looks(game, now) for game in games):
+            why = why_nobody_looks(games)
+            if online or self.writes.game or self.writes.presence:
+                self.findings.add(habits.NOBODY_LOOKS, "game server", None, [why])
+            else:
+                self._without_game = why
+        yield 1
+
+    def _watch(self, seconds: float) -> Iterator[int]:
+        """Watch who writes what for some seconds; yields how many milliseconds have passed."""
+        stream = self._database.stream()
+        began = time.monotonic()
+        steps = self._database.writes(stream, seconds) if stream else self._look_twice(seconds)
+        for write in steps:
+            if write:
+                self.writes.see(write)
+            now = time.monotonic()
+            yield int((now - began) * 1000)
+            began = now
+
+    def _look_twice(self, seconds: float) -> Iterator[None]:
+        """Compare some players with what they are some seconds later."""
+        before: dict[str, Look] = {}
+        ids = []
+        for player in self._database.players_to_compare():
+            if repr(player["_id"]) not in before:
+                before[repr(player["_id"])] = look_at(player)
+                ids.append(player["_id"])
+        self._compared = len(ids)
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, PAUSE_SECONDS))
+            yield None
+        for player in self._database.read("players", ids):
+            if compare_looks(self.findings, player, before[repr(player["_id"])]):
+                self.writes.game["players"] += 1
+                self.writes.players.add(str(player["_id"]))
+
+    def _add(self, found: Iterable[tuple[Habit, list[str]]], name: str, document: Document) -> None:
+        for habit, fields in found:
+            self.findings.add(habit, name.removesuffix("s"), example_of(document), fields)
+
+    def _now(self) -> datetime:
+        return self._storage.clock.now()
+
+    def _since(self) -> datetime | None:
+        return self._now() - self._ttl if self._ttl else None
+
+
+def _faults(name: str, document: Document, is_shape_valid: bool = False) -> list[Fault]:
+    return document_faults(CHECKS[name].kind, document, NO_LIMITS, is_shape_valid)

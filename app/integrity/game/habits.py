@@ -1,0 +1,166 @@
+"""The habits of a game that harm it and others, in sentences for whoever writes the game. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Habit(NamedTuple):
+    """What a game does, and what it should do instead.
+
+    In the sentence, {many} is how many show it, with examples, and {fields} where they do.
+    """
+
+    name: str
+    sentence: str
+    instead: str
+
+
+COUNT_UP = (
+    "Filter each write on the Version that was read, count it up by one in the same update, "
+    "and read again where nothing matched."
+)
+BY_FIELDS = "Change single fields by $set and $unset, and never save a whole document."
+OF_THE_SERVICE = "Leave them alone: the service keeps its own books in them."
+HEARTBEAT = (
+    "Set Online and, by $currentDate, LastSeen of all who play, in bulk and about every 30 seconds."
+)
+ANSWER = "Answer what was taken: Done by $currentDate, or Error with a sentence for a person."
+TAKE = (
+    "Take an action by one update that filters on Taken null and TakeBefore in the future, and "
+    "sets Taken by $currentDate and TakenBy."
+)
+
+MISSING_FIELDS = Habit(
+    "missing-fields",
+    "{many} {was} stored without {fields}.",
+    "Insert every field of a collection, with its default where there is nothing to say.",
+)
+WRONG_KEYS = Habit(
+    "wrong-keys",
+    "{many} {has} another {fields} than the name or the address makes.",
+    "Derive NameKey, NameTails and EmailKey anew in every write of a name or an address.",
+)
+EMPTY_SLOTS = Habit(
+    "empty-slots",
+    "{many} {was} stored with empty slots, in {fields}.",
+    "Unset a slot when it becomes empty.",
+)
+NULLS = Habit(
+    "nulls",
+    "{many} {was} stored with null in {fields}.",
+    "Store an empty map where there is nothing, and leave out what a slot does not have.",
+)
+WRONG_TYPES = Habit(
+    "wrong-types",
+    "{many} {was} stored with a wrong type in {fields}.",
+    "Store whole numbers as integers, times as dates, and ids as guids in lower case.",
+)
+WRONG_VALUES = Habit(
+    "wrong-values",
+    "{many} {was} stored with values that nobody can use, in {fields}.",
+    "quartermaster db check says what is wrong with each.",
+)
+UNKNOWN_FIELDS = Habit(
+    "unknown-fields",
+    "{many} {was} stored with fields that must not be there: {fields}.",
+    "Keep fields of the game in players, under names without dots and dollars.",
+)
+NO_VERSION = Habit(
+    "no-version",
+    "{many} {has} no Version that is a whole number.",
+    "Insert with the Version 0, an integer, and count it up by $inc.",
+)
+VERSION_SET_BACK = Habit(
+    "version-set-back",
+    "The Version of {many} was set back.",
+    f"{BY_FIELDS} (A backup that was made while others wrote shows the same.)",
+)
+CHANGED_UNCOUNTED = Habit(
+    "changed-uncounted",
+    "{many} {has} other values in {fields} than the service left there, at the same Version.",
+    COUNT_UP,
+)
+LOST_ENTRIES = Habit(
+    "lost-entries",
+    "The history of {many} has gaps or began anew.",
+    f"{BY_FIELDS} (A backup that was made while others wrote shows the same.)",
+)
+OWN_FIELDS = Habit(
+    "own-fields",
+    "{many} {has} something else in {fields} than the service writes there.",
+    OF_THE_SERVICE,
+)
+STALE_ONLINE = Habit(
+    "stale-online",
+    "{many} {is} Online, and {was} not seen for too long: the service takes them for offline.",
+    f"{HEARTBEAT} Set Online to false when somebody leaves.",
+)
+NEVER_SEEN = Habit(
+    "never-seen",
+    "{many} {is} Online, and {has} no date in LastSeen: the service takes them for offline.",
+    HEARTBEAT,
+)
+SEEN_IN_FUTURE = Habit(
+    "seen-in-future",
+    "{many} {is} Online, and {was} seen in the future.",
+    "Let the database write the time, by $currentDate.",
+)
+NOBODY_ONLINE = Habit(
+    "nobody-online",
+    "A game changed {many} and says of nobody that they are online.",
+    HEARTBEAT,
+)
+BANS_IGNORED = Habit(
+    "bans-ignored",
+    "{many} {is} online although the account is banned.",
+    "Read IsBanned and BannedUntil at log-in and while somebody plays, and compare with the time.",
+)
+DELETED_WRITTEN = Habit(
+    "deleted-written",
+    "{many} {was} written to while being deleted, or stored again afterwards.",
+    "Leave a player with DeletedAt alone, and let a write that matched nothing insert nothing.",
+)
+NOBODY_LOOKS = Habit(
+    "nobody-looks",
+    "Somebody plays, and no game server looks for actions: {fields}.",
+    "Upsert a document in games with LookedAt by $currentDate, at least every 2 seconds.",
+)
+WRONG_GAMES = Habit(
+    "wrong-games",
+    "{many} {has} no usable {fields} in games.",
+    "The _id is a text of 1 to 64 characters, and LookedAt is written by $currentDate.",
+)
+NEVER_ANSWERED = Habit("never-answered", "{many} {was} taken and never answered.", ANSWER)
+ANSWERED_UNTAKEN = Habit("answered-untaken", "{many} {was} answered and not taken before.", TAKE)
+TAKEN_LATE = Habit("taken-late", "{many} {was} taken after TakeBefore.", TAKE)
+DONE_AND_ERROR = Habit("done-and-error", "{many} {has} both Done and Error.", ANSWER)
+WRONG_ANSWERS = Habit(
+    "wrong-answers",
+    "{many} {has} unusable values in {fields}.",
+    "Taken and Done are dates, TakenBy is the _id in games, Error a sentence, Result an object.",
+)
+LEFT_WAITING = Habit("left-waiting", "{many} {was} not taken, although a game server looks.", TAKE)
+WHOLE_DOCUMENTS = Habit(
+    "whole-documents",
+    "{many} saved a whole document: what others changed meanwhile is lost.",
+    BY_FIELDS,
+)
+UNCOUNTED_WRITES = Habit(
+    "uncounted-writes",
+    "{many} changed {fields} without counting Version up.",
+    COUNT_UP,
+)
+MISCOUNTED_WRITES = Habit(
+    "miscounted-writes",
+    "{many} changed Version, and not to one more.",
+    COUNT_UP,
+)
+PRESENCE_COUNTED = Habit(
+    "presence-counted",
+    "{many} counted Version up to say who is online: all who write there have to try again.",
+    "Write Online, LastSeen and LastOnline alone, without Version.",
+)
+OWN_FIELDS_WRITTEN = Habit(
+    "own-fields-written", "{many} changed {fields}, which are the service's own.", OF_THE_SERVICE
+)

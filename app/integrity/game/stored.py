@@ -1,0 +1,150 @@
+"""What a stored document tells of the game that wrote it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from app.changes import (
+    LARGEST_CLOCK_ERROR,
+    SWAP_FIELDS,
+    TOO_LARGE,
+    SubjectKind,
+    is_same_value,
+)
+from app.integrity.game import habits
+from app.integrity.game.habits import Habit
+from app.penalties import BAN, MUTE, is_in_force
+from app.storage.schema.explain_validator import MISSING, Fault
+from app.types import Document, whole
+
+PRESENCE = frozenset({"Online", "LastSeen", "LastOnline"})
+# What the service alone writes.
+OWN_FIELDS = frozenset(
+    {*SWAP_FIELDS, "Notes", "Keys", "KeyDigests", "DeletedAt", "RemovalCount", "ErasedAt"}
+) - {"Version"}
+# How long after a ban a game may take to end a session.
+BAN_GRACE = timedelta(minutes=1)
+# The texts of penalties, which an erasure rewrites in accounts and in history.
+_REWRITTEN = frozenset(name for penalty in (BAN, MUTE) for name in (penalty.reason, penalty.by))
+_NUMBER_OR_GUID = re.compile(r"\.(\d+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=\.|$)")
+
+
+def fault_habits(faults: Iterable[Fault]) -> dict[Habit, list[str]]:
+    """Return the habits behind the faults of one document, each with the fields that show it."""
+    found: dict[Habit, list[str]] = {}
+    for fault in faults:
+        fields = found.setdefault(_habit_of(fault), [])
+        where = _NUMBER_OR_GUID.sub(".*", fault.where)
+        if where not in fields:
+            fields.append(where)
+    return found
+
+
+def _habit_of(fault: Fault) -> Habit:
+    field = fault.where.partition(".")[0]
+    if field == "Version":
+        return habits.NO_VERSION
+    if fault.what == MISSING:
+        return habits.MISSING_FIELDS
+    if field in OWN_FIELDS:
+        return habits.OWN_FIELDS
+    begins = {
+        "is an empty slot": habits.EMPTY_SLOTS,
+        "is null, not": habits.NULLS,
+        "is not what the": habits.WRONG_KEYS,
+        "is no guid": habits.WRONG_TYPES,
+        "is unknown": habits.UNKNOWN_FIELDS,
+        "is a name that no field": habits.UNKNOWN_FIELDS,
+    }
+    for begin, habit in begins.items():
+        if fault.what.startswith(begin):
+            return habit
+    is_type = fault.what.startswith("is ") and ", not " in fault.what
+    return habits.WRONG_TYPES if is_type else habits.WRONG_VALUES
+
+
+def book_habits(
+    kind: SubjectKind, document: Document, entries: list[Document], now: datetime
+) -> Iterator[tuple[Habit, list[str]]]:
+    """Yield what a document and its entries tell of writes since; entries hold the newest one."""
+    version = whole(document.get("Version"))
+    former = [whole(document.get("LastVersion")), *(whole(e.get("Version")) for e in entries)]
+    if version is not None and version < max((v for v in former if v is not None), default=0):
+        yield habits.VERSION_SET_BACK, []
+    counted = whole(document.get("JournalCount")) or 0
+    if counted < max((whole(e.get("Number")) or 0 for e in entries), default=0):
+        yield habits.LOST_ENTRIES, []
+    if odd := list(_odd_books(document, now)):
+        yield habits.OWN_FIELDS, odd
+    if changed := _changed_since(kind, document, entries):
+        yield habits.CHANGED_UNCOUNTED, changed
+
+
+def _odd_books(document: Document, now: datetime) -> Iterator[str]:
+    """Yield fields of the service that hold what it never writes."""
+    for name in ("LastVersion", "JournalCount"):
+        if name in document and (whole(document[name]) is None or document[name] < 0):
+            yield name
+    if "ChangedAt" in document:
+        at = document["ChangedAt"]
+        if not isinstance(at, datetime) or at - now > LARGEST_CLOCK_ERROR:
+            yield "ChangedAt"
+
+
+def _changed_since(kind: SubjectKind, document: Document, entries: list[Document]) -> list[str]:
+    """Return which fields differ from what the last change made of them, at the same version."""
+    last = [
+        entry
+        for entry in entries
+        if entry.get("Stamp") == document.get("Stamp")
+        and entry.get("Version") == document.get("Version")
+        and not entry.get("IsErased")
+    ]
+    changes = last[0]["Changes"] if last and "Stamp" in document else ()
+    return [
+        change["Path"]
+        for change in changes
+        if _is_told(kind, change) and not _has_value(document, change["Path"], change["After"])
+    ]
+
+
+def _is_told(kind: SubjectKind, change: Any) -> bool:
+    """Tell whether an entry quotes the value that a change left, and nobody else may change it."""
+    if not isinstance(change, dict) or not isinstance(change.get("Path"), str):
+        return False
+    field = change["Path"].partition(".")[0]
+    is_quoted = change["Path"] not in kind.secret.values() and field not in kind.unquoted
+    is_free = field in PRESENCE or field in _REWRITTEN
+    return is_quoted and not is_free and change.get("After", TOO_LARGE) != TOO_LARGE
+
+
+def _has_value(document: Document, path: str, after: Any) -> bool:
+    field, _, name = path.partition(".")
+    value = document.get(field)
+    if name:
+        value = value.get(name) if isinstance(value, dict) else None
+    return is_same_value(value, after)
+
+
+def is_ban_ignored(player: Document, account: Document, now: datetime) -> bool:
+    """Tell whether a player is online with an account that has been banned for a while."""
+    seen = player.get("LastSeen")
+    seen = seen if isinstance(seen, datetime) else now
+    changed = account.get("ChangedAt")
+    is_recent = isinstance(changed, datetime) and seen - changed < BAN_GRACE
+    return is_in_force(account, BAN, now) and not is_recent
+
+
+def is_written_while_deleted(player: Document) -> bool:
+    """Tell whether a game has counted a player up that the service has marked as deleted."""
+    version, last = whole(player.get("Version")), whole(player.get("LastVersion"))
+    return version is not None and last is not None and version > last
+
+
+def is_stored_again(player: Document, kept: Document) -> bool:
+    """Tell whether a deleted player is back, and not by the service, which counts on from it."""
+    former, last = whole(kept.get("LastVersion")), whole(player.get("LastVersion")) or 0
+    return "DeletedAt" not in player and former is not None and last <= former

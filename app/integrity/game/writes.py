@@ -1,0 +1,207 @@
+"""What a game does while somebody watches: its writes, told from those of the service. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from app.integrity.game import habits
+from app.integrity.game.findings import Findings, example_of
+from app.integrity.game.stored import OWN_FIELDS, PRESENCE, fault_habits
+from app.penalties import BAN, MUTE
+from app.storage.schema.explain_validator import Fault
+from app.types import Document, whole
+
+# Of how many documents the last Version is remembered, and how many stamps.
+MOST_REMEMBERED = 100_000
+_KEY_USED = re.compile(r"Keys\.[^.]+\.LastUsedAt")
+# What stands for somebody whom an erasure has taken out of a text.
+_ERASED = "(erased)"
+_PENALTY_TEXTS = {name for penalty in (BAN, MUTE) for name in (penalty.reason, penalty.by)}
+# Fields that the service writes alone and without a stamp: it moves entries, hides the erased in
+# notes, moves the deleted, hashes a password anew, and adds a map that a game has removed.
+_WRITTEN_ALONE = {"Journal", "Notes", "RemovalCount", "PasswordHash"}
+
+
+class Write(NamedTuple):
+    """One write to a document, as a change stream tells it."""
+
+    # insert, update, replace or delete
+    kind: str
+    collection: str
+    id: Any
+    updated: Document
+    removed: tuple[str, ...]
+    # All of it after an insert or a replacement; of an update it is not known.
+    document: Document
+
+    def fields(self) -> set[str]:
+        """Return the top-level fields that an update changes."""
+        return {path.partition(".")[0] for path in (*self.updated, *self.removed)}
+
+
+class Writes:
+    """Judges writes one after another, in bounded memory."""
+
+    def __init__(
+        self, findings: Findings, faults_of: Callable[[str, Document], list[Fault]]
+    ) -> None:
+        self._findings = findings
+        self._faults_of = faults_of
+        self._versions: dict[str, int] = {}
+        self._deleted: set[str] = set()
+        self._stamps: set[str] = set()
+        # The writes of the game by collection, without those of who is online.
+        self.game: Counter[str] = Counter()
+        self.presence = 0
+        # Whom of the players it has changed.
+        self.players: set[str] = set()
+
+    def see(self, write: Write) -> None:
+        """Judge a write, and remember what tells the next ones apart."""
+        key = f"{write.collection} {write.id!r}"
+        if self._is_by_service(key, write):
+            self._remember_stamp(write)
+        elif write.kind == "insert":
+            self._see_insert(write)
+        elif write.kind == "replace":
+            self.game[write.collection] += 1
+            self._note_player(write)
+            self._add(habits.WHOLE_DOCUMENTS, f"write to {write.collection}", write)
+        elif write.kind == "update":
+            self._see_update(key, write)
+        self._remember(key, write)
+
+    def _is_by_service(self, key: str, write: Write) -> bool:
+        """Tell whether the service wrote: each of its changes leaves a stamp of its own."""
+        if write.kind == "delete" or is_housekeeping(write):
+            return True
+        values = write.updated if write.kind == "update" else write.document
+        stamp, version = values.get("Stamp"), whole(values.get("Version"))
+        if stamp is None or version is None or repr(stamp) in self._stamps:
+            return False
+        if version <= self._versions.get(key, -1):
+            return False
+        if write.kind == "update":
+            return True
+        entry = _last_entry(write.document)
+        # Of all changes, an import alone replaces a document.
+        is_known = write.kind == "insert" or entry.get("Operation") == "import"
+        return is_known and entry.get("Stamp") == stamp
+
+    def _see_insert(self, write: Write) -> None:
+        self.game[write.collection] += 1
+        found = fault_habits(self._faults_of(write.collection, write.document))
+        for habit, fields in found.items():
+            noun = write.collection.removesuffix("s")
+            self._findings.add(habit, noun, example_of(write.document), fields)
+
+    def _see_update(self, key: str, write: Write) -> None:
+        fields = write.fields()
+        if fields <= PRESENCE:
+            self.presence += 1
+            return
+        self.game[write.collection] += 1
+        self._note_player(write)
+        noun = f"write to {write.collection}"
+        if fields - PRESENCE == {"Version"} and fields & PRESENCE:
+            self._add(habits.PRESENCE_COUNTED, noun, write)
+        if own := fields & OWN_FIELDS:
+            self._add(habits.OWN_FIELDS_WRITTEN, noun, write, own)
+        if "Version" not in fields:
+            self._add(habits.UNCOUNTED_WRITES, noun, write, fields - OWN_FIELDS or fields)
+        elif not self._counts_up(key, write):
+            self._add(habits.MISCOUNTED_WRITES, noun, write)
+        if key in self._deleted:
+            self._deleted.discard(key)
+            self._add(habits.DELETED_WRITTEN, write.collection.removesuffix("s"), write)
+
+    def _note_player(self, write: Write) -> None:
+        if write.collection == "players" and len(self.players) < MOST_REMEMBERED:
+            self.players.add(str(write.id))
+
+    def _counts_up(self, key: str, write: Write) -> bool:
+        version, last = whole(write.updated.get("Version")), self._versions.get(key)
+        return version is not None and (last is None or version == last + 1)
+
+    def _add(
+        self, habit: habits.Habit, noun: str, write: Write, fields: Iterable[str] = ()
+    ) -> None:
+        known = write.document if write.kind != "update" else {}
+        example = example_of({**known, "_id": write.id})
+        self._findings.add(habit, noun, example, sorted(fields))
+
+    def _remember_stamp(self, write: Write) -> None:
+        stamp = {**write.document, **write.updated}.get("Stamp")
+        if stamp is not None and len(self._stamps) < MOST_REMEMBERED:
+            self._stamps.add(repr(stamp))
+
+    def _remember(self, key: str, write: Write) -> None:
+        if write.kind == "delete":
+            self._versions.pop(key, None)
+            self._deleted.discard(key)
+            return
+        values = {**write.document, **write.updated}
+        version = whole(values.get("Version"))
+        if version is not None and (key in self._versions or len(self._versions) < MOST_REMEMBERED):
+            self._versions[key] = version
+        if "DeletedAt" in values and len(self._deleted) < MOST_REMEMBERED:
+            self._deleted.add(key)
+
+
+def is_housekeeping(write: Write) -> bool:
+    """Tell whether an update is one of those that the service makes without a stamp."""
+    if write.kind != "update":
+        return False
+    fields = write.fields()
+    if len(fields) == 1 and fields <= _WRITTEN_ALONE:
+        return True
+    if write.updated == {"Variables": {}} and not write.removed:
+        return True
+    if write.collection != "users" or not fields:
+        return False
+    is_key_used = all(map(_KEY_USED.fullmatch, (*write.updated, *write.removed)))
+    is_hidden = any(isinstance(v, str) and _ERASED in v for v in write.updated.values())
+    return is_key_used or (fields <= _PENALTY_TEXTS and is_hidden)
+
+
+def _last_entry(document: Document) -> Document:
+    """Return the newest entry in a Journal; {} if there is none."""
+    journal = document.get("Journal")
+    last = journal[-1] if isinstance(journal, list) and journal else None
+    return last if isinstance(last, dict) else {}
+
+
+class Look(NamedTuple):
+    """What a look at a document remembers: digests, since a game may keep megabytes in a field."""
+
+    version: int | None
+    stamp: str
+    digests: dict[str, bytes]
+
+
+def look_at(document: Document) -> Look:
+    digests = {
+        name: hashlib.sha256(repr(value).encode(errors="replace")).digest()
+        for name, value in document.items()
+        if name not in PRESENCE and name not in OWN_FIELDS and name != "Version"
+    }
+    return Look(whole(document.get("Version")), repr(document.get("Stamp")), digests)
+
+
+def compare_looks(findings: Findings, document: Document, before: Look) -> bool:
+    """Judge what became of a player between two looks; tell whether the game has changed it."""
+    after = look_at(document)
+    if after.stamp != before.stamp:
+        return False
+    names = before.digests.keys() | after.digests.keys()
+    changed = sorted(n for n in names if before.digests.get(n) != after.digests.get(n))
+    example = example_of(document)
+    if changed and after.version == before.version:
+        findings.add(habits.UNCOUNTED_WRITES, "write to players", example, changed)
+    elif before.version is not None and (after.version or 0) < before.version:
+        findings.add(habits.VERSION_SET_BACK, "player", example)
+    return bool(changed) or after.version != before.version

@@ -1,0 +1,711 @@
+"""quartermaster game check, on the real MongoDB, with games that keep the rules and that do not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from functools import partial
+
+import bson
+import pytest
+from bson.raw_bson import RawBSONDocument
+from click.testing import CliRunner
+from pymongo import MongoClient
+
+import config
+from app.__main__ import main
+from app.database import COLLECTIONS
+from app.integrity.game import actions
+from app.integrity.game.store import GameDatabase
+from app.items.domain import Limits, give
+from app.players.domain import SUBJECT
+from app.storage.client import Storage
+from app.storage.embedded.mongod import find_mongod
+from app.storage.replace import Replacer
+from app.storage.schema.collections import init_database
+from tests import broken_documents
+from tests.applications import service
+from tests.factories import guid, make_bag, make_entry, make_player, make_user
+from tests.game import make_action
+from tests.swaps import meant, move_all, swap
+from tests.system.programs import free_port, wait_until
+
+ITEM = guid()
+GIVE = partial(give, itemid=ITEM, quantity=1, limits=Limits(35, 100, 1_000_000))
+STACK = {"ItemId": ITEM, "Quantity": 1}
+
+
+def now(**ago):
+    return datetime.now(timezone.utc) - timedelta(**ago)
+
+
+@pytest.fixture
+def run(mongodb_uri, real_db, monkeypatch):
+    """Run game check in this process."""
+    monkeypatch.setenv("QM_ENV", "testing")
+    monkeypatch.setenv("QM_MONGODB_URI", mongodb_uri)
+    # Tests that share this database may have dropped a validator.
+    init_database(real_db, COLLECTIONS)
+    return lambda *options: CliRunner().invoke(main, ["game", "check", *options])
+
+
+@pytest.fixture
+def found(run):
+    """Return the habits that it finds, by name."""
+
+    def found(seconds=0):
+        result = run("--json", "--seconds", str(seconds))
+        records = [json.loads(line) for line in result.stdout.splitlines()]
+        assert result.exit_code == (1 if records else 0), result.output
+        return {record["Habit"]: record for record in records}
+
+    return found
+
+
+@pytest.fixture
+def store(real_db):
+    """Store players, whether their validator takes them or not."""
+
+    def store(*players):
+        real_db.players.insert_many(list(players), bypass_document_validation=True)
+        return players[0]
+
+    return store
+
+
+class Game(threading.Thread):
+    """A game that keeps the rules, as often as it can, until it is stopped."""
+
+    def __init__(self, db, players):
+        super().__init__(daemon=True)
+        self.db = db
+        self.ids = [player["_id"] for player in players]
+        self.began, self._ending = threading.Event(), threading.Event()
+        self.failure = None
+
+    def run(self):
+        try:
+            while not self._ending.wait(0.005):
+                self.step()
+                self.began.set()
+        except Exception as error:
+            self.failure = error
+        self.began.set()
+
+    def step(self):
+        self.look()
+        self.heartbeat()
+        self.act()
+        for player in self.ids:
+            self.play(player)
+
+    def stop(self):
+        self._ending.set()
+        self.join()
+        assert self.failure is None
+
+    def look(self):
+        looked = {"$currentDate": {"LookedAt": True}}
+        self.db.games.update_one({"_id": "world-1"}, looked, upsert=True)
+
+    def heartbeat(self):
+        seen = {"$set": {"Online": True}, "$currentDate": {"LastSeen": True}}
+        self.db.players.update_many({"_id": {"$in": self.ids}}, seen)
+
+    def act(self):
+        free = {"Taken": None, "TakeBefore": {"$gt": now()}}
+        taking = {"$currentDate": {"Taken": True}, "$set": {"TakenBy": "world-1"}}
+        if action := self.db.actions.find_one_and_update(free, taking, sort=[("At", 1)]):
+            self.db.actions.update_one({"_id": action["_id"]}, {"$currentDate": {"Done": True}})
+
+    def play(self, player):
+        """Put an item down where there is one, and pick one up where there is none."""
+        read = self.db.players.find_one({"_id": player}, ["Version", "Inventory"])
+        change = {"$unset": {"Inventory.7": ""}}
+        if "7" not in read["Inventory"]:
+            change = {"$set": {"Inventory.7": STACK}}
+        unchanged = {"_id": player, "Version": read["Version"]}
+        self.db.players.update_one(unchanged, {**change, "$inc": {"Version": 1}})
+
+
+class SetsSlots(Game):
+    def play(self, player):
+        self.db.players.update_one({"_id": player}, {"$set": {"Inventory.7": STACK}})
+        self.db.players.update_one({"_id": player}, {"$unset": {"Inventory.7": ""}})
+
+
+class GuardsSlotsAlone(Game):
+    def play(self, player):
+        free, held = {"Inventory.7": None}, {"Inventory.7.ItemId": ITEM}
+        self.db.players.update_one({"_id": player, **free}, {"$set": {"Inventory.7": STACK}})
+        self.db.players.update_one({"_id": player, **held}, {"$unset": {"Inventory.7": ""}})
+
+
+class SavesDocuments(Game):
+    def play(self, player):
+        read = self.db.players.find_one({"_id": player})
+        read["Level"] += 1
+        self.db.players.replace_one({"_id": player}, read)
+
+
+class SaysNobodyIsOnline(Game):
+    def heartbeat(self):
+        pass
+
+
+class CountsPresence(Game):
+    def heartbeat(self):
+        seen = {"$set": {"Online": True}, "$inc": {"Version": 1}}
+        self.db.players.update_many(
+            {"_id": {"$in": self.ids}}, {**seen, "$currentDate": {"LastSeen": True}}
+        )
+
+
+class CountsByTwo(Game):
+    def play(self, player):
+        change = {"$inc": {"Version": 2, "Level": 1}}
+        self.db.players.update_one({"_id": player}, change)
+
+
+class WritesBooks(Game):
+    def play(self, player):
+        change = {"$inc": {"Version": 1, "JournalCount": 1}, "$set": {"Stamp": ITEM}}
+        self.db.players.update_one({"_id": player}, change)
+
+
+class LooksForNoActions(Game):
+    def look(self):
+        pass
+
+
+class NeverAnswers(Game):
+    def act(self):
+        taken = {"Taken": now(), "TakenBy": "world-1"}
+        self.db.actions.update_one({"Taken": None}, {"$set": taken})
+
+
+class InsertsHalfPlayers(Game):
+    def play(self, player):
+        name = guid()
+        half = {"_id": guid(), "Name": f"x {name}", "NameKey": f"x {name}", "Version": 0}
+        self.db.players.insert_one(half, bypass_document_validation=True)
+
+
+@contextmanager
+def playing(game):
+    game.start()
+    assert game.began.wait(60)
+    try:
+        yield game
+    finally:
+        game.stop()
+
+
+@pytest.fixture
+def players(real_db):
+    """Three players of one account, and what else a world has."""
+    user = make_user()
+    players = [make_player(UserId=user["_id"]) for _ in range(3)]
+    real_db.users.insert_one(user)
+    real_db.bags.insert_one(make_bag())
+    real_db.players.insert_many(players)
+    return players
+
+
+def test_an_empty_database_is_well(run):
+    result = run("--seconds", "0")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "The database 'quartermaster': looked at nothing. Nobody watched it write. No game server "
+        "looks for actions: none has ever said so in the collection games. All is well: no bad "
+        "habit of a game was found.\n",
+    )
+
+
+def test_without_a_game_nothing_is_seen_to_write(run, players):
+    result = run("--seconds", "1")
+    assert result.exit_code == 0, result.output
+    assert "looked at 3 players, 1 bag and 1 user. In 1 second, no game was seen to write." in (
+        result.stdout
+    )
+
+
+def test_a_careful_game_is_told_that_all_is_well(run, real_db, players):
+    real_db.actions.insert_many([action() for _ in range(5)])
+    with playing(Game(real_db, players)):
+        result = run("--seconds", "1")
+    assert result.exit_code == 0, result.output
+    assert "5 actions and 1 game server. In 1 second, " in result.stdout
+    assert result.stdout.endswith("All is well: no bad habit of a game was found.\n")
+
+
+@pytest.mark.parametrize(
+    ("kind", "habit"),
+    [
+        (SetsSlots, "uncounted-writes"),
+        (GuardsSlotsAlone, "uncounted-writes"),
+        (SavesDocuments, "whole-documents"),
+        (SaysNobodyIsOnline, "nobody-online"),
+        (CountsPresence, "presence-counted"),
+        (CountsByTwo, "miscounted-writes"),
+        (WritesBooks, "own-fields-written"),
+        (LooksForNoActions, "nobody-looks"),
+        (InsertsHalfPlayers, "missing-fields"),
+    ],
+)
+def test_a_careless_game_is_told_its_habit_and_no_other(found, real_db, players, kind, habit):
+    game = kind(real_db, players)
+    with playing(game):
+        told = found(1)
+    assert set(told) == {habit}
+    assert told[habit]["Count"] > 0
+    if habit == "uncounted-writes":
+        assert told[habit]["Fields"] == ["Inventory"]
+
+
+def test_a_game_that_takes_actions_and_never_answers(found, real_db, players, monkeypatch):
+    monkeypatch.setattr(actions, "ANSWERS_WITHIN", timedelta(0))
+    real_db.actions.insert_many([action(), action()])
+    with playing(NeverAnswers(real_db, players)) as game:
+        wait_until(lambda: real_db.actions.count_documents({"Taken": None}) == 0)
+        told = found(1)
+        assert game.is_alive()
+    assert set(told) == {"never-answered"}
+    assert told["never-answered"]["Count"] == 2
+
+
+def test_a_game_beside_the_service_is_told_apart_from_it(found, real_db, players):
+    """The service gives to the players whom the careful game changes."""
+    given = threading.Event()
+
+    class Service(Game):
+        def step(self):
+            for player in self.ids:
+                swap(real_db, {"_id": player}, ("Inventory", "Bank"), GIVE, meant("give"))
+            move_all(real_db)
+            given.set()
+
+    with playing(Game(real_db, players)), playing(Service(real_db, players)):
+        assert found(1) == {}
+    with playing(SetsSlots(real_db, players)), playing(Service(real_db, players)):
+        assert set(found(1)) <= {"uncounted-writes", "changed-uncounted"}
+    assert given.is_set()
+
+
+def test_without_a_replica_set_it_looks_twice(run, found, real_db, players, monkeypatch):
+    monkeypatch.setattr(GameDatabase, "stream", lambda _: None)
+    twice = "no game was seen to change 3 players that were looked at twice"
+    assert twice in run("--seconds", "1").stdout
+    with playing(Game(real_db, players)):
+        result = run("--seconds", "1")
+    assert result.exit_code == 0, result.output
+    assert "a game changed 3 of 3 players that were looked at twice" in result.stdout
+
+    class LevelsUp(Game):
+        def play(self, player):
+            self.db.players.update_one({"_id": player}, {"$inc": {"Level": 1}})
+
+    with playing(LevelsUp(real_db, players)):
+        told = found(1)
+    assert set(told) == {"uncounted-writes"}
+    assert (told["uncounted-writes"]["Count"], told["uncounted-writes"]["Fields"]) == (3, ["Level"])
+
+
+def action(**fields):
+    return make_action(**{"At": now(seconds=1), "TakeBefore": now(seconds=-60), **fields})
+
+
+def store_actions(db, *actions):
+    """Store what a database without validators may hold."""
+    db.actions.insert_many(actions, bypass_document_validation=True)
+
+
+TAKEN = {"At": now(minutes=10), "TakeBefore": now(minutes=9), "TakenBy": "world-1"}
+TAKEN["Taken"] = TAKEN["At"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "habit"),
+    [
+        (TAKEN, "never-answered"),
+        ({"Done": now()}, "answered-untaken"),
+        ({**TAKEN, "Taken": now(minutes=8), "Done": now()}, "taken-late"),
+        ({**TAKEN, "Done": now(), "Error": "No."}, "done-and-error"),
+        ({**TAKEN, "Done": "yes"}, "wrong-answers"),
+        ({"At": now(minutes=5), "TakeBefore": now(minutes=4)}, "left-waiting"),
+    ],
+)
+def test_how_actions_are_answered(found, real_db, fields, habit):
+    store_actions(real_db, action(**fields), action(**fields))
+    real_db.games.insert_one({"_id": "world-1", "LookedAt": now()})
+    told = found()
+    assert set(told) == {habit}
+    assert told[habit]["Count"] == 2
+
+
+def test_actions_wait_for_nobody_where_nobody_looks(found, real_db):
+    real_db.actions.insert_one(action(At=now(minutes=5)))
+    real_db.games.insert_one({"_id": "world-1", "LookedAt": now(minutes=6)})
+    assert found() == {}
+
+
+def test_a_game_server_that_says_nothing_useful(found, real_db):
+    ahead = {"_id": "x" * 65, "LookedAt": now(hours=-1)}
+    games = [ahead, {"_id": "b", "LookedAt": 5}]
+    real_db.games.insert_many(games, bypass_document_validation=True)
+    told = found()["wrong-games"]
+    assert (told["Count"], told["Fields"]) == (2, ["LookedAt", "_id"])
+
+
+STORED = {
+    "missing-fields": {"NameTails": broken_documents.ABSENT},
+    "wrong-keys": {"NameKey": "other"},
+    "empty-slots": {"Inventory": {"3": broken_documents.EMPTY}},
+    "nulls": {"Bank": None},
+    "wrong-types": {"Level": 5.5},
+    "wrong-values": {"Exp": -1},
+    "unknown-fields": {"Id": "x"},
+    "no-version": {"Version": "3"},
+    "own-fields": {"DeletedAt": None, "JournalCount": "many"},
+    "version-set-back": {"Version": 3, "LastVersion": 4},
+}
+
+
+@pytest.mark.parametrize("habit", STORED)
+def test_what_is_stored_is_told_as_a_habit(found, run, store, habit):
+    for name in ("Amelia", "Bob", "Cid"):
+        broken = {**make_player(Name=name), **STORED[habit]}
+        if habit == "wrong-keys":
+            broken["NameKey"] += name
+        store({k: v for k, v in broken.items() if v is not broken_documents.ABSENT})
+    told = found()
+    assert set(told) == {habit}
+    assert told[habit]["Count"] == 3
+    assert len(told[habit]["Examples"]) == 2
+    lines = run("--seconds", "0").stdout.splitlines()
+    assert lines[0] == f"{told[habit]['Sentence']} {told[habit]['Instead']}"
+    assert lines[1].endswith("1 habit to change, by the rules of docs/game.rst.")
+
+
+def test_a_sentence_is_for_a_developer_of_the_game(run, store):
+    players = [make_player(Name=name) for name in ("Amelia", "Bob", "Cid")]
+    for player in players:
+        del player["NameTails"]
+    store(*players)
+    first = sorted(players, key=lambda player: player["_id"])
+    names = " and ".join(f"{player['Name']} ({player['_id']})" for player in first[:2])
+    assert run("--seconds", "0").stdout.splitlines()[0] == (
+        f"3 players, such as {names}, were stored without NameTails. "
+        "Insert every field of a collection, with its default where there is nothing to say."
+    )
+
+
+@pytest.fixture
+def given(real_db):
+    """A player to whom the service has given something twice; its entries have moved."""
+    player = make_player(Name="Amelia")
+    real_db.players.insert_one(player)
+    for _ in range(2):
+        swap(real_db, {"_id": player["_id"]}, ("Inventory", "Bank"), GIVE, meant("give"))
+        move_all(real_db)
+    return {"_id": player["_id"]}
+
+
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_a_change_without_a_version_is_seen_afterwards(found, real_db, given, is_moved):
+    if not is_moved:
+        swap(real_db, given, ("Inventory", "Bank"), GIVE, meant("give"))
+    assert found() == {}
+    real_db.players.update_one(given, {"$set": {"Online": False, "Level": 3}})
+    assert found() == {}, "nobody can know"
+    real_db.players.update_one(given, {"$unset": {"Inventory.0": ""}})
+    told = found()
+    assert set(told) == {"changed-uncounted"}
+    assert told["changed-uncounted"]["Fields"] == ["Inventory.0"]
+    real_db.players.update_one(given, {"$inc": {"Version": 1}})
+    assert found() == {}
+
+
+def test_a_document_that_was_saved_as_it_was_before_is_seen(found, real_db, given):
+    former = real_db.players.find_one(given)
+    swap(real_db, given, ("Inventory", "Bank"), GIVE, meant("give"))
+    move_all(real_db)
+    real_db.players.replace_one(given, former)
+    assert set(found()) == {"version-set-back", "lost-entries"}
+
+
+def test_a_document_that_was_saved_over_its_journal_is_seen(found, real_db, given):
+    swap(real_db, given, ("Inventory", "Bank"), GIVE, meant("give"))
+    saved = {**real_db.players.find_one(given), "Journal": []}
+    real_db.players.replace_one(given, saved)
+    assert set(found()) == {"lost-entries"}
+
+
+def test_a_new_document_under_a_known_id_is_seen(found, real_db, given):
+    real_db.players.replace_one(given, {**make_player(), **given})
+    assert set(found()) == {"version-set-back", "lost-entries"}
+
+
+class TestPresence:
+    @pytest.mark.parametrize(
+        ("seen", "habit"),
+        [
+            (now(minutes=20), "stale-online"),
+            (None, "never-seen"),
+            (broken_documents.ABSENT, "never-seen missing-fields"),
+            ("x", "never-seen wrong-types"),
+            (now(hours=-1), "seen-in-future nobody-looks"),
+        ],
+    )
+    def test_who_is_online_was_seen_lately(self, found, store, seen, habit):
+        for _ in range(5):
+            player = {**make_player(Online=True), "LastSeen": seen}
+            store({k: v for k, v in player.items() if v is not broken_documents.ABSENT})
+        told = found()
+        assert set(told) == set(habit.split())
+        assert told[habit.split()[0]]["Count"] == 5
+
+    def test_without_a_limit_the_flag_alone_counts(self, found, store, monkeypatch, real_db):
+        monkeypatch.setenv("QM_ONLINE_TTL_SECONDS", "0")
+        real_db.games.insert_one({"_id": "world-1", "LookedAt": now()})
+        store(make_player(Online=True))
+        assert found() == {}
+
+    def test_nobody_looks_for_actions_while_somebody_plays(self, found, store, real_db):
+        store(make_player(Online=True, LastSeen=now()))
+        assert "none has ever said so" in found()["nobody-looks"]["Sentence"]
+        real_db.games.insert_one({"_id": "world-1", "LookedAt": now(minutes=1)})
+        assert "the last, world-1, did so at" in found()["nobody-looks"]["Sentence"]
+        real_db.games.insert_one({"_id": "world-2", "LookedAt": now()})
+        assert found() == {}
+
+    @pytest.mark.parametrize(
+        ("ban", "is_told"),
+        [
+            ({"IsBanned": True, "BannedUntil": None}, True),
+            ({"IsBanned": True, "BannedUntil": now(days=-1)}, True),
+            ({"IsBanned": True, "BannedUntil": now(days=1)}, False),
+            ({"IsBanned": True, "BannedUntil": None, "ChangedAt": now(seconds=9)}, False),
+            ({"IsBanned": False}, False),
+        ],
+    )
+    def test_who_is_banned_does_not_play(self, found, store, real_db, ban, is_told):
+        real_db.games.insert_one({"_id": "world-1", "LookedAt": now()})
+        account = make_user(**ban)
+        real_db.users.insert_one(account)
+        store(make_player(Online=True, LastSeen=now(), UserId=account["_id"]))
+        assert set(found()) == ({"bans-ignored"} if is_told else set())
+
+
+class TestDeleted:
+    def test_who_is_being_deleted_is_left_alone(self, found, store, real_db):
+        marked = {"DeletedAt": now(), "Version": 4, "LastVersion": 4}
+        player = store({**make_player(), **marked})
+        assert found() == {}
+        real_db.players.update_one({"_id": player["_id"]}, {"$inc": {"Version": 1}})
+        assert set(found()) == {"deleted-written"}
+
+    def test_who_was_deleted_is_not_stored_again(self, found, store, real_db):
+        former = {**make_player(), "LastVersion": 4, "Version": 4}
+        kept = {"_id": former["_id"], "NameKey": "x", "UserId": guid(), "DeletedAt": now()}
+        real_db.deleted_players.insert_one({**kept, "Player": former})
+        store({**former, "Version": 5, "LastVersion": 5})
+        assert found() == {}, "the service has brought it back"
+        real_db.players.update_one({"_id": former["_id"]}, {"$set": {"LastVersion": 4}})
+        assert set(found()) == {"deleted-written"}
+
+
+def snapshot(db):
+    return {
+        name: [bytes(bson.encode(document)) for document in db[name].find(sort=[("_id", 1)])]
+        for name in db.list_collection_names()
+    }
+
+
+def test_it_survives_any_damage_and_changes_nothing(run, real_db, store, given):
+    list(broken_documents.store_broken(real_db))
+    store(RawBSONDocument(bson.encode(make_player(Name="ZZZ")).replace(b"ZZZ", b"\xff\xfeZ")))
+    odd = [None, "x", -1, 2**62, 1.5, float("nan"), [], {}, now(), [{}], {"$a": 1}, True]
+    names = ("Version", "LastVersion", "Stamp", "JournalCount", "Journal", "ChangedAt", "DeletedAt")
+    for number, value in enumerate(odd):
+        damaged = make_player(Online=value, LastSeen=value) | dict.fromkeys(names, value)
+        store(damaged, {**make_player(), "_id": {"odd": number}, "UserId": value})
+        entry = make_entry(damaged, Version=number)
+        entry |= {"Version": value, "Number": value, "Stamp": value, "Changes": [value]}
+        real_db.history.insert_one(entry, bypass_document_validation=True)
+        fields = dict.fromkeys(("At", "TakeBefore", "Taken", "Done", "Error", "Result"), value)
+        store_actions(real_db, action(**fields), action(**{**fields, "At": now()}))
+        game = {"_id": {"odd": number}, "LookedAt": value}
+        real_db.games.insert_one(game, bypass_document_validation=True)
+        kept = {"_id": damaged["_id"], "Player": value, "DeletedAt": value}
+        real_db.deleted_players.insert_one(kept, bypass_document_validation=True)
+        real_db.users.insert_one(
+            {**make_user(), "IsBanned": value, "ChangedAt": value}, bypass_document_validation=True
+        )
+    before = snapshot(real_db)
+    result = run("--seconds", "1")
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert snapshot(real_db) == before
+
+
+def test_damage_is_no_traceback_while_it_is_watched(found, real_db, players):
+    class Breaks(Game):
+        def play(self, player):
+            for value in ("x", None, [], 2**62):
+                change = {"$set": {"Version": value, "Inventory": value, "Journal": value}}
+                self.db.players.update_one({"_id": player}, change, bypass_document_validation=True)
+            odd = {"_id": {"a": guid()}, "NameKey": guid(), "Journal": 5}
+            self.db.players.insert_one(odd, bypass_document_validation=True)
+            self.db.players.replace_one(odd, {**odd, "Stamp": {}}, bypass_document_validation=True)
+
+    with playing(Breaks(real_db, players)):
+        assert "whole-documents" in found(1)
+
+
+class Service:
+    """The service under load: all that it does to players and users, again and again."""
+
+    def __init__(self, app, world):
+        self._app = app
+        self._headers = world.key_headers()
+        self._storage = service(app, Storage)
+
+    def send(self, method, path, body=None, **more):
+        client, headers = self._app.test_client(), {**self._headers, **more}
+        answer = client.open(f"/api/v1/{path}", method=method, json=body, headers=headers)
+        assert answer.status_code < 400, (path, answer.json)
+        return answer.json
+
+    def live(self, user, player):
+        """Do everything to an account and its character, to the end."""
+        base, account = f"players/{player['_id']}", f"users/{user['_id']}"
+        for _ in range(2):
+            self.send("POST", f"{base}/items/give", {"itemid": ITEM, "quantity": 2})
+            self.send("POST", f"{base}/items/take", {"itemid": ITEM, "quantity": 1})
+        self.send("POST", f"{base}/spells/teach", {"spellid": ITEM})
+        self.send("POST", f"{base}/variables/{ITEM}", {"value": 3})
+        self.send("POST", f"{base}/notes", {"Text": f"Asked {user['Name']}."})
+        self.send("POST", f"{base}/name", {"Name": f"Hero {guid()[:8]}"})
+        for what in ("ban", "mute"):
+            self.send("POST", f"{account}/admin/{what}", {"duration": 7, "reason": user["Name"]})
+        self._undo(base)
+        self.send("DELETE", base)
+        self._undo(base)
+        self.send("POST", f"{account}/admin/unban")
+        self._storage.journals.move_noted()
+        self.erase(user)
+
+    def _undo(self, base):
+        newest = self.send("GET", f"{base}/history")["Values"][0]
+        self.send("POST", f"history/{newest['Id']}/undo")
+
+    def erase(self, user):
+        self.send("POST", f"users/{user['_id']}/erase", {"Confirm": user["Name"]})
+
+
+@pytest.fixture
+def backend_uri(real_db, mongodb_uri):
+    return mongodb_uri
+
+
+def replace_imported(storage, player, level):
+    """Replace a player, as an import does."""
+    raw = RawBSONDocument(bson.encode({**player, "Level": level}))
+    Replacer(storage, SUBJECT, meant("import")).replace(storage.db.players, [raw])
+
+
+def test_nothing_that_the_service_does_is_taken_for_a_game(app, world, found):
+    lives, failures, ended = [], [], threading.Event()
+    storage, imported = service(app, Storage), world.add_player(Name="Imported")
+    users = [make_user() for _ in range(300)]
+    players = [make_player(UserId=user["_id"]) for user in users]
+    world.db.users.insert_many(users)
+    world.db.players.insert_many(players)
+    people = list(zip(users, players, strict=True))
+    clients = [Service(app, world) for _ in range(2)]
+
+    def work(client):
+        try:
+            while not ended.is_set():
+                replace_imported(storage, imported, len(lives))
+                client.live(*people.pop())
+                lives.append(1)
+        except Exception as error:
+            failures.append(error)
+
+    workers = [threading.Thread(target=work, args=[client]) for client in clients]
+    for worker in workers:
+        worker.start()
+    try:
+        for _ in range(3):
+            assert found(1) == {}
+    finally:
+        ended.set()
+        for worker in workers:
+            worker.join()
+    assert not failures, failures[0]
+    assert lives
+    assert world.db.history.distinct("Operation", {"Operation": "import"})
+    assert found() == {}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A MongoDB that is no replica set and asks for passwords; yields its address."""
+    folder, port = tmp_path_factory.mktemp("guarded"), free_port()
+    mongod = str(find_mongod(None, folder))
+    options = ["--auth", f"--dbpath={folder}", f"--port={port}", "--bind_ip=127.0.0.1"]
+    options += ["--nounixsocket", "--wiredTigerCacheSizeGB=0.25"]
+    process = subprocess.Popen([mongod, *options], stdout=subprocess.DEVNULL)
+    address = f"127.0.0.1:{port}"
+    with MongoClient(f"mongodb://{address}") as client:
+        client.admin.command("createUser", "root", pwd="root", roles=["root"])
+    yield address
+    process.terminate()
+    process.wait(60)
+
+
+def test_an_account_that_may_only_read_is_enough(guarded, run, monkeypatch):
+    settings = {"MONGODB_URI": f"mongodb://root:root@{guarded}/?authSource=admin"}
+    storage = Storage(config.load({"QM_ENV": "testing"}, **settings))
+    init_database(storage.db, COLLECTIONS)
+    players = [make_player(), make_player(Name="Amelia", Level=2.5)]
+    storage.db.players.insert_many(players, bypass_document_validation=True)
+    role = {"role": "read", "db": storage.db.name}
+    storage.client.admin.command("createUser", "reader", pwd="reader", roles=[role])
+    before = snapshot(storage.db)
+    monkeypatch.setenv("QM_MONGODB_URI", f"mongodb://reader:reader@{guarded}/?authSource=admin")
+    result = run("--seconds", "1")
+    assert result.exit_code == 1, result.output
+    assert result.stdout.startswith("1 player, Amelia (")
+    assert "was stored with a wrong type in Level." in result.stdout
+    assert "no game was seen to change 2 players that were looked at twice" in result.stdout
+    assert snapshot(storage.db) == before
+    storage.close()
+
+
+def test_a_database_that_is_away_is_a_sentence(run, monkeypatch):
+    monkeypatch.setenv("QM_MONGODB_URI", "mongodb://127.0.0.1:1")
+    monkeypatch.setenv("QM_MONGODB_OPERATION_SECONDS", "0.2")
+    result = run("--seconds", "1")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("Error: The database is not available")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_database_that_is_not_prepared_is_a_sentence(run, monkeypatch):
+    monkeypatch.setenv("QM_MONGODB_DATABASE", "unprepared")
+    result = run("--seconds", "0")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "Error: The database is not up to date: quartermaster db init comes first.\n"
+    )
+
+
+def test_a_wrong_call_ends_with_2(run):
+    assert run("--seconds", "-1").exit_code == 2
+    assert run("--seconds", "soon").exit_code == 2
