@@ -73,6 +73,8 @@ def paths(world: World) -> list[str]:
         f"/console/players/{player}/notes",
         "/console/users",
         f"/console/users/{user}",
+        "/console/game",
+        "/console/chat",
         "/console/history",
         f"/console/history?by={worlds.CALLER}",
         "/console/catalogue",

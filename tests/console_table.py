@@ -5,14 +5,16 @@ Written by hand, as tests/endpoint_table.py is. [one] is a guid that belongs to 
 
 from __future__ import annotations
 
-from tests.endpoint_table import ENTRY, GLOBAL, ITEM, PLAYER, USER, Door
+from tests.endpoint_table import ACTION, ENTRY, GLOBAL, ITEM, MAP, PLAYER, USER, Door
 
 TABLE = """
 GET   /console                                  api
 GET   /console/search                           api
 GET   /console/suggest                          api
+GET   /console/suggest/player                   api
 GET   /console/suggest/[type]                   api
 GET   /console/players                          api
+GET   /console/players/online                   api
 GET   /console/players/[player]                 api
 GET   /console/players/[player]/spells          api
 GET   /console/players/[player]/variables       api
@@ -26,6 +28,10 @@ POST  /console/players/[player]/variables       api
 POST  /console/players/[player]/notes           api
 POST  /console/players/[player]/rename          api
 POST  /console/players/[player]/delete          api
+POST  /console/players/[player]/message         api
+POST  /console/players/[player]/warp            api
+POST  /console/players/[player]/kick            api
+POST  /console/players/[player]/kill            api
 GET   /console/users                            api users.query
 GET   /console/users/[user]                     api users.query
 GET   /console/users/[user]/history             api users.query
@@ -39,6 +45,9 @@ POST  /console/users/[user]/mute                api users.query
 POST  /console/users/[user]/unmute              api users.query
 POST  /console/users/[user]/mail-code           api users.query
 POST  /console/users/[user]/notes               api users.query
+POST  /console/users/[user]/warp                api users.query
+POST  /console/users/[user]/kick                api users.query
+POST  /console/users/[user]/kill                api users.query
 POST  /console/users/[user]/email               api users.query users.manage
 POST  /console/users/[user]/password            api users.query users.manage
 POST  /console/users/[user]/sign-out            api users.query users.manage
@@ -47,6 +56,10 @@ POST  /console/users/[user]/keys                api users.query users.manage
 POST  /console/users/[user]/keys/[one]/rotate   api users.query users.manage
 POST  /console/users/[user]/keys/[one]/revoke   api users.query users.manage
 POST  /console/users/[user]/erase               api users.query users.manage
+GET   /console/game                             api
+GET   /console/game/[action]                    api
+GET   /console/chat                             api
+POST  /console/chat                             api
 GET   /console/history                          api
 GET   /console/history/[entry]                  api
 POST  /console/history/[entry]/undo             api
@@ -79,6 +92,12 @@ FIELDS = {
     "notes": {"Text": "A note."},
     "rename": {"Name": "Aldric"},
     "delete": {"confirm": PLAYER},
+    "message": {"Message": "Hello."},
+    "chat": {"Message": "Hello."},
+    **{f"[player]/{verb}": {"confirm": PLAYER} for verb in ("kick", "kill")},
+    **{f"[user]/{verb}": {"confirm": USER} for verb in ("kick", "kill")},
+    "[player]/warp": {"mapid": MAP, "confirm": PLAYER},
+    "[user]/warp": {"mapid": MAP, "x": "3", "y": "4", "confirm": USER},
     "keys": {"Name": "shop", "players.read": "true"},
     "erase": {"Confirm": USER},
     "ban": {"duration": "1"},
@@ -92,7 +111,7 @@ FIELDS = {
 WORDS = {"tab": ("spells", "variables", "history", "notes"), "verb": ("ban", "mute")}
 VALUES = {
     **{"player": PLAYER, "user": USER, "type": "item", "item": ITEM, "entry": ENTRY},
-    **{"global": GLOBAL, "one": ONE, "file": "console.css"},
+    **{"global": GLOBAL, "one": ONE, "file": "console.css", "action": ACTION},
 }
 
 CONSOLE_DOORS = [

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import json
 import re
+import shlex
 import uuid
 
 from app.auth.roles import Role
@@ -16,6 +18,16 @@ PASSWORD = "correct horse"
 def page_of(answer):
     """Return the text of a page as its reader has it."""
     return html.unescape(re.sub(r"<[^>]+>", "", answer.text))
+
+
+def commands_of(answer):
+    """Return the curl lines of a page as the words that a shell would make of them."""
+    lines = re.findall(r"<pre[^>]*>(curl.*?)</pre>", answer.text, re.DOTALL)
+    return [shlex.split(html.unescape(line).replace("\\\n", " ")) for line in lines]
+
+
+def body_of(command):
+    return json.loads(command[command.index("-d") + 1])
 
 
 class Visitor:

@@ -37,7 +37,8 @@ def api_path(*parts: str) -> str:
 
 def as_number(text: str) -> int | str:
     """Return the number that was typed; what is none as it is, for the API to refuse."""
-    return int(text) if text.isascii() and text.isdecimal() else text
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdecimal() else text
 
 
 def quoted(text: str) -> str:

@@ -54,6 +54,7 @@ FIELDS: dict[type, str] = {
     OtherType: "value",
     KeyNameTaken: "Name",
     PlayerNameTaken: "Name",
+    NotFound: "player",
 }
 SENT_BEFORE = (
     "This form was sent before, with other values, and that was carried out. If you mean a further "
@@ -79,6 +80,12 @@ LABELS = {
     "ItemsPerDay": "The number of items a day",
     "Items": "The list of items",
     "Confirm": "The name that is typed to confirm",
+    "Message": "The message",
+    "mapid": "The map",
+    "x": "The place on the map",
+    "y": "The place on the map",
+    "player": "The player",
+    "colour": "The colour",
 }
 _FIELD = re.compile(r"[Tt]he field '(\w+)'")
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -69,6 +69,19 @@ def suggest() -> Response:
     return page("suggest.html", found=find(plain(request.args.get("q", ""))), objects={}, type="")
 
 
+@blp.get("/suggest/player")
+@required()
+def suggest_players() -> Response:
+    """Return players whose name holds a text, as the options of a list, to choose by name."""
+    text = name_key(plain(request.args.get("q", "")))
+    window = Window(0, MOST_FOUND, MOST_FOUND)
+    found = players.list(window, text).values if len(text) >= SEARCH_LENGTH else []
+    named = {
+        card["Id"]: (card["Name"], "players", card["Name"]) for card in map(player_card, found)
+    }
+    return page("suggest.html", found=None, objects=named, type="player")
+
+
 @blp.get("/suggest/<type_name>")
 @required()
 def suggest_objects(type_name: str) -> Response:

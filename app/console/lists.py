@@ -14,6 +14,8 @@ from app.http.cursors import Cursors
 from app.keys import SEARCH_LENGTH, name_key
 from app.paging import Window
 
+LONGEST_PAGE_NUMBER = 6
+
 cursors = current(Cursors)
 
 
@@ -28,3 +30,10 @@ def list_window(sorts: Mapping[str, Any]) -> tuple[str | None, str, Window]:
     after = cursors.read(request.args.get("after", ""))
     order = sort if sort in sorts else next(iter(sorts))
     return search, order, Window(0, PAGE_SIZE, PAGE_SIZE, after)
+
+
+def page_number() -> int:
+    """Return the page that the path asks for, of a list that has no cursor; the first is 0."""
+    text = request.args.get("page", "")
+    is_number = text.isascii() and text.isdecimal() and len(text) <= LONGEST_PAGE_NUMBER
+    return int(text) if is_number else 0

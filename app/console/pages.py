@@ -15,10 +15,12 @@ from flask import Blueprint, Response, current_app, redirect, request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from werkzeug.exceptions import HTTPException
 
+from app.actions.asking import Answer
 from app.auth import guard
 from app.auth.roles import Role
 from app.changes import Applied
 from app.console import session, words
+from app.console.asked import MARK, find_marked
 from app.console.files import accepts_gzip, file_path, files
 from app.console.forms import Form, newer_than, newest, resent, typed
 from app.console.icons import ICONS
@@ -221,10 +223,17 @@ def html_response(text: str, status: int) -> Response:
 
 def done(applied: Applied, to: str) -> Response:
     """Lead from a form that was carried out to a page that says so, and offers to undo it."""
-    entry = applied.entry["_id"] if applied.entry else "nothing"
+    return marked(applied.entry["_id"] if applied.entry else "nothing", to)
+
+
+def asked(answer: Answer, to: str) -> Response:
+    """Lead from a form that has asked the game for something to a page with what came of it."""
+    return marked(f"{MARK}{answer.action['_id']}", to)
+
+
+def marked(mark: str, to: str) -> Response:
     parts = urlsplit(to)
-    mark = urlencode({"done": entry})
-    query = "&".join(filter(None, [parts.query, mark]))
+    query = "&".join(filter(None, [parts.query, urlencode({"done": mark})]))
     return see_other(f"{parts.path}?{query}")
 
 
@@ -237,24 +246,44 @@ def see_other(path: str) -> Response:
 
 def notice() -> Document | None:
     """Return what the form before this page has done, as its path says."""
-    entry_id = request.args.get("done", "")
-    if not entry_id:
+    mark = request.args.get("done", "")
+    if not mark:
         return None
-    if entry_id in NEWS_WITHOUT_ENTRY:
-        return {"Text": NEWS_WITHOUT_ENTRY[entry_id], "Undo": None}
+    if mark in NEWS_WITHOUT_ENTRY:
+        return told(NEWS_WITHOUT_ENTRY[mark])
+    return action_notice(mark) if mark.startswith(MARK) else entry_notice(mark)
+
+
+def told(text: str, undo: str | None = None, action: str | None = None) -> Document:
+    """Return a notice; an action is one that the game has not answered yet."""
+    return {"Text": text, "Undo": undo, "Action": action}
+
+
+def action_notice(mark: str) -> Document | None:
+    action = find_marked(mark)
+    if action is None or not is_news(action):
+        return None
+    return told(action["News"], action=action["Id"] if action["IsPending"] else None)
+
+
+def entry_notice(entry_id: str) -> Document | None:
     try:
         entry = visible_entry(entry_id)
     except QuartermasterError:
         return None
-    is_own = entry["By"].get("UserId") == guard.caller().id
-    if not is_own or users.now() - entry["At"] > NEWS:
-        # The address was kept, or sent by somebody else: it is no news.
+    if not is_news(entry):
         return None
     if not entry["Changes"] and entry["Operation"] not in UNTOLD:
-        return {"Text": NOTHING, "Undo": None}
+        return told(NOTHING)
     text = words.notice(entry, objects.names_of(words.ids_in([entry])))
     (shown,) = history.serve([entry])
-    return {"Text": text, "Undo": entry_id if is_undoable(shown) else None}
+    return told(text, undo=entry_id if is_undoable(shown) else None)
+
+
+def is_news(record: Document) -> bool:
+    """Tell whether the caller has just done something: the address may be kept, or another's."""
+    is_own = record["By"].get("UserId") == guard.caller().id
+    return is_own and users.now() - record["At"] <= NEWS
 
 
 def is_undoable(entry: Document) -> bool:

@@ -12,6 +12,7 @@ from app.auth import guard
 from app.auth.roles import Role
 from app.changes import Applied, Rule
 from app.console import slots, words
+from app.console.asked import actions_part
 from app.console.cards import player_card, user_card
 from app.console.curl import api_path, curl
 from app.console.forms import (
@@ -21,7 +22,7 @@ from app.console.forms import (
     require_unchanged,
 )
 from app.console.gone import gone_player_page
-from app.console.lists import list_window
+from app.console.lists import list_window, page_number
 from app.console.pages import (
     PAGE_SIZE,
     blp,
@@ -48,6 +49,7 @@ from app.notes import domain as notes
 from app.notes.schemas import NoteArgs
 from app.notes.writing import write_note
 from app.objects.store import Objects
+from app.paging import Window
 from app.players.store import Players
 from app.spells import domain as spells
 from app.spells.schemas import SpellArgs
@@ -90,6 +92,20 @@ def list_players() -> Response:
         search=request.args.get("search", ""),
         sort=sort,
         next=cursors.write(found.next),
+    )
+
+
+@blp.get("/players/online")
+@required()
+def list_online_players() -> Response:
+    page = page_number()
+    found = players.list_online(Window(page, PAGE_SIZE, PAGE_SIZE))
+    return render(
+        "players_online.html",
+        page="players",
+        players=[player_card(player) for player in found.values],
+        total=found.total,
+        next=page + 1 if (page + 1) * PAGE_SIZE < found.total else None,
     )
 
 
@@ -258,6 +274,7 @@ def items_content(key: Lookup, form: Form | None, preview: Document | None) -> d
             "rename": rename_curl(key, form),
             "delete": delete_curl(key, form),
         },
+        **actions_part("player", str(key), form),
     }
 
 

@@ -11,8 +11,11 @@ from flask import Flask, Response, request
 
 from app.auth import guard
 from app.console import (
+    acting,
     catalogue,
+    chat,
     files,
+    game,
     health,
     history,
     home,
@@ -28,7 +31,10 @@ from app.console.session import SAFE_METHODS
 from app.errors import NotFound
 
 # Importing a module registers its pages.
-PAGES = (sign_in, home, players, renaming, users, keys, privacy, history, catalogue, health)
+PAGES = (
+    *(sign_in, home, players, renaming, users, keys, privacy),
+    *(game, chat, acting, history, catalogue, health),
+)
 
 
 def register(app: Flask) -> None:

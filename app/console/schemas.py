@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from marshmallow import EXCLUDE, ValidationError, validates, validates_schema
@@ -9,8 +10,12 @@ from marshmallow import EXCLUDE, ValidationError, validates, validates_schema
 from app.api_keys.schemas import LARGEST_BUDGET, LONGEST_OVERLAP_HOURS, OVERLAP_HOURS
 from app.http.api import Schema
 from app.http.fields import Guid, Integer, Text
+from app.http.lists import OneOf
 
 SHORTEST_PASSWORD = 8
+EVERYBODY, MAP, PLAYER = "everybody", "map", "player"
+COLOUR = "#ffc800"
+_COLOUR = re.compile("#[0-9a-f]{6}", re.IGNORECASE)
 KEY_DAYS = 90
 LONGEST_KEY_DAYS = 3650
 
@@ -67,3 +72,24 @@ class Rotation(KeyEnd):
     """How a key gets another text."""
 
     OverlapHours = Integer(0, LONGEST_OVERLAP_HOURS, load_default=OVERLAP_HOURS)
+
+
+class ChatTarget(Schema):
+    """To whom something is said, and in which colour."""
+
+    class Meta:
+        unknown = EXCLUDE
+
+    to = OneOf(EVERYBODY, MAP, PLAYER, load_default=EVERYBODY)
+    player = Text(load_default="")
+    colour = Text(load_default=COLOUR)
+
+    @validates("colour")
+    def is_a_colour(self, value: str, data_key: str) -> None:
+        if not _COLOUR.fullmatch(value):
+            raise ValidationError("Must be a colour, such as #ffc800.")
+
+    @validates_schema(skip_on_field_errors=True)
+    def names_a_player(self, data: dict[str, Any], **_: Any) -> None:
+        if data["to"] == PLAYER and not data["player"].strip():
+            raise ValidationError("Is required.", "player")

@@ -12,6 +12,7 @@ from flask import Response, current_app, request
 from app.auth import guard
 from app.auth.roles import Role, roles_of
 from app.changes import Applied
+from app.console.asked import actions_part
 from app.console.cards import player_card, user_card
 from app.console.curl import api_path, as_number, curl
 from app.console.forms import (
@@ -261,15 +262,16 @@ def user_page(
         curl_for=lambda *args: account_curl(id_, form, *args),
         penalty_body=lambda name: penalty_body(form if form and form.name == name else None),
         **changes_part("user", id_, size, form, after),
-        **(content(user) if content else content_of(tab, user)),
+        **(content(user) if content else content_of(tab, user, form)),
     )
     remember(response, "users", id_)
     return response
 
 
-def content_of(tab: str, user: Document) -> dict[str, Any]:
+def content_of(tab: str, user: Document, form: Form | None) -> dict[str, Any]:
     if tab == "account":
-        return {"characters": [player_card(p) for p in players.list_of_user(user["_id"])]}
+        characters = [player_card(p) for p in players.list_of_user(user["_id"])]
+        return {"characters": characters, **actions_part("user", user["_id"], form)}
     if tab == "notes":
         return {"notes": notes.served(user.get("Notes"))}
     if tab == "sign-ins":

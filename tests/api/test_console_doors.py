@@ -14,12 +14,23 @@ from app.users.passwords import Passwords
 from tests.applications import service
 from tests.console_table import CONSOLE_DOORS, ONE, VALUES, fields_of
 from tests.console_visitor import PASSWORD, Visitor
-from tests.endpoint_table import ENTRY, ITEM, PLAYER, SPELL, USER, VARIABLE, catalogue, shape_of
+from tests.endpoint_table import (
+    ACTION,
+    ENTRY,
+    ITEM,
+    PLAYER,
+    SPELL,
+    USER,
+    VARIABLE,
+    catalogue,
+    shape_of,
+)
 from tests.factories import make_entry, make_player, make_user, sha256
+from tests.game import make_action, playing
 
 ROLES = list(Role)
 CALLERS = [(), *(tuple(ROLES[: count + 1]) for count in range(3)), (Role.USERS_MANAGE,)]
-COLLECTIONS = ("users", "players", "objects", "history")
+COLLECTIONS = ("users", "players", "objects", "history", "actions")
 
 
 @pytest.fixture
@@ -45,10 +56,12 @@ def scene(app, world):
         world.db.users.insert_one(user)
         world.db.players.insert_one(player)
         world.db.objects.insert_many(catalogue())
+        world.db.actions.insert_one(make_action(_id=ACTION))
         given = {"Path": "Inventory.0", "Before": None, "After": held["0"]}
         world.db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given]))
 
-    return begin
+    with playing(world.db):
+        yield begin
 
 
 def contents(db):

@@ -139,7 +139,7 @@ class Console:
 
     def send(self, form, **fields):
         self.fill(form, **fields)
-        self.press(f"#form-{form} > button, #form-{form} > .buttons > .do")
+        self.press(f"#form-{form} > button, #form-{form} > :is(.buttons, .line) > .do")
 
     def value(self, field):
         return self.one(f"#{field}").get_attribute("value")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -11,7 +11,17 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from app.auth.roles import FLAGS, Role
-from app.openapi.examples import BAG, GLOBAL_VARIABLE, ITEM, KEY_ID, PLAYER, PLAYER_ID, SIGN_IN
+from app.openapi.examples import (
+    ACTION,
+    BAG,
+    GLOBAL_VARIABLE,
+    ITEM,
+    KEY_ID,
+    PLAYER,
+    PLAYER_ID,
+    SIGN_IN,
+)
+from tests.game import look, make_action
 from tests.system.console import (
     DARK,
     LIGHT,
@@ -47,6 +57,10 @@ PAGES = {
     "the keys of a user": f"{USER_PATH}/keys",
     "a user who was erased": f"{ERASED.path}/history",
     "the sign-ins of a user": f"{USER_PATH}/sign-ins",
+    "the players online": "/players/online",
+    "the game": "/game",
+    "an action": f"/game/{ACTION}",
+    "the chat": "/chat?to=player&player=dri",
     "the history": "/history?operation=give",
     "a filter that is refused": "/history?player=Nobody",
     "a change": f"/history/{ENTRY}",
@@ -69,7 +83,23 @@ def server(tmp_path_factory, database):
 
 
 @pytest.fixture(scope="module")
-def api(server):
+def game(server, mongodb_uri, database):
+    """A game that has looked, and what it was asked: one thing that it has not answered, too."""
+    with MongoClient(mongodb_uri) as client:
+        db = client[database["MONGODB_DATABASE"]]
+        look(db)
+        look(db, "world-2", ago=60)
+        subject = {"Kind": "player", "Id": PLAYER_ID, "Name": PLAYER}
+        at = datetime.now(timezone.utc)
+        said = {"Kind": "chat", "Arguments": {"Message": "Hello."}, "At": at}
+        refused = {"Taken": at, "TakenBy": "world-1", "Error": f"{PLAYER} is not playing."}
+        lasting = {"TakeBefore": at + timedelta(days=1)}
+        db.actions.insert_one(make_action(_id=ACTION, Subject=subject, At=at, **lasting))
+        db.actions.insert_one(make_action(Subject=subject, **said, **refused))
+
+
+@pytest.fixture(scope="module")
+def api(server, game):
     """Somebody who has done something, so that the pages have something to show."""
     api = Api(server)
     api.post(f"players/{PLAYER_ID}/items/give", itemid=ITEM, quantity=3)
@@ -162,8 +192,9 @@ SHOWN = {
     PLAYER_PATH: {".side a[href$='/users']": QUERY, ".facts a[href*='/users/']": QUERY},
     "/search?q=dri": {"main a[href*='/users/']": QUERY},
     "/history": {"#filter-user": QUERY, "main a[href*='/users/']": QUERY},
+    "/game": {"#filter-user": QUERY},
     USER_PATH: {
-        **{f"#form-{name}": QUERY for name in ("unban", "mute", "mail-code")},
+        **{f"#form-{name}": QUERY for name in ("unban", "mute", "mail-code", "kick", "warp")},
         **{f"#form-{name}": MANAGE for name in ("password", "email", "erase")},
         **{f"main a[href$='/{name}']": MANAGE for name in ("keys", "sign-ins", "personal-data")},
     },
@@ -177,6 +208,7 @@ PAGES_OF = {
 VERBS = ("rotate", "revoke")
 FORMS_OF = {
     **dict.fromkeys(["ban", "unban", "mute", "unmute", "mail-code", "notes"], QUERY),
+    **dict.fromkeys(["kick", "kill", "warp"], QUERY),
     **dict.fromkeys(["password", "email", "sign-out", f"sign-ins/{SIGN_IN}/end"], MANAGE),
     **dict.fromkeys(["erase", "keys", *(f"keys/{KEY_ID}/{verb}" for verb in VERBS)], MANAGE),
 }

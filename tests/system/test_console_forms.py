@@ -12,11 +12,13 @@ import itertools
 
 import pytest
 import requests
+from pymongo import MongoClient
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from app.demo.names import VARIABLE_IDS, guid
 from tests.factories import sha256
+from tests.game import look, playing
 from tests.system.console import Api, Console, Demo, session_cookie
 from tests.system.programs import run, serving
 
@@ -383,3 +385,35 @@ def test_a_conflict_keeps_what_was_typed_and_tells_what_has_changed_since(consol
     assert console.value("take-reason") == "Given twice."
     console.send("take", quantity="1")
     assert console.notice == f"Took 1 {TONIC} from {player.name}."
+
+
+@pytest.fixture
+def world(server, mongodb_uri, database):
+    """The database that the game shares with the service."""
+    with MongoClient(mongodb_uri) as client:
+        yield client[database["MONGODB_DATABASE"]]
+
+
+@without_scripts
+def test_a_warp_and_a_message_without_scripts(console, world, player):
+    with playing(world):
+        console.open(player.path)
+        console.send("warp", mapid="Ravenrock", x="3", y="4", confirm=player.name)
+        assert console.notice == f"Warped {player.name} to Ravenrock (3, 4)."
+        console.open("/chat")
+        console.one("[name=to][value=player]").click()
+        console.send("chat", player=player.name, Message="Welcome back.")
+        assert console.notice == f"Said “Welcome back.” to {player.name}."
+        assert console.value("chat-player") == player.name
+
+
+@pytest.mark.parametrize("console", [True], ids=["with scripts"], indirect=True)
+def test_a_late_answer_of_the_game_comes_by_itself(console, world, player):
+    look(world)
+    console.open(player.path)
+    console.send("kick", confirm=player.name)
+    assert "has not answered yet" in console.notice
+    answered = {"$currentDate": {"Taken": True, "Done": True}, "$set": {"TakenBy": "world-1"}}
+    world.actions.update_one({"Subject.Id": player.id}, answered)
+    console.wait.until(lambda _: console.notice == f"Kicked {player.name}.")
+    console.wait.until(lambda _: "done" in console.text("#asked"))

@@ -16,6 +16,7 @@ from tests.factories import (
     make_user,
     numbered_guid,
 )
+from tests.game import make_action
 from tests.system.console import NARROW, WIDE, Console, session_cookie
 from tests.system.programs import serving
 
@@ -71,6 +72,9 @@ class World:
             self._entry(self.objects[3], "object", item, Operation="repair"),
             self._deletion(numbered_guid(number + 100)),
         ]
+        said = {"Message": text, "Color": None, "Target": text}
+        self.actions = [self._action(id_, "chat", said), self._action(id_, "warp", {"MapId": text})]
+        self.game = {"_id": text, "LookedAt": NOW.replace(year=2099)}
         owner = {"_id": text, "UserId": id_, "Chain": id_, "PasswordVersion": 0, "Used": False}
         times = dict.fromkeys(("BeganAt", "ExpiresAt"), NOW.replace(year=2099))
         self.sign_in = {**owner, **times, "IsSession": True, "Browser": text}
@@ -84,6 +88,14 @@ class World:
         named = {"By": {"UserId": None, "Name": self.text, "Key": self.text}, "Via": "cli"}
         told = {"Reason": self.text, "RequestId": self.text, "Arguments": {self.text: self.text}}
         return make_entry(subject, kind, Changes=changes, **named, **told, **overrides)
+
+    def _action(self, id_, kind, arguments):
+        """Return what the game was asked about the player, and has refused."""
+        by = {"UserId": id_, "Name": self.text, "Key": self.text}
+        subject = {"Kind": "player", "Id": id_, "Name": self.text}
+        told = dict.fromkeys(("Reason", "Error", "TakenBy"), self.text)
+        named = {"Kind": kind, "Subject": subject, "Arguments": arguments, "By": by, **told}
+        return make_action(**named, Taken=NOW, Result={self.text.replace(".", ""): self.text})
 
     def _deletion(self, id_):
         """Return the entry of a player who is gone."""
@@ -99,6 +111,8 @@ class World:
             "objects": self.objects,
             "history": self.entries,
             "refresh_tokens": [self.sign_in],
+            "actions": self.actions,
+            "games": [self.game],
         }.items():
             # Also what the service would refuse: a game may write into its database.
             db[name].insert_many(documents, bypass_document_validation=True)
@@ -118,6 +132,9 @@ class World:
             user,
             *(f"{user}/{tab}" for tab in ("history", "notes", "keys", "sign-ins")),
             f"/players/{self.entries[3]['Subject']['Id']}",
+            "/game",
+            "/chat",
+            *(f"/game/{action['_id']}" for action in self.actions),
             "/history",
             f"/history?key={quote(self.text)}",
             *(f"/history/{entry['_id']}" for entry in self.entries),

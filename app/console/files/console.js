@@ -1,9 +1,13 @@
-// What pages do beyond HTML. Everything works without it but for live search and live previews.
+// What pages do beyond HTML. Everything works without it but for live search, live previews and
+// parts that renew themselves.
 import { localTimes } from "./times.js";
 import { suggest } from "./suggest.js";
 import { livePreview } from "./live.js";
+import { follow } from "./follow.js";
 import { sendOnce, copyButtons, shortcuts, showRefusal } from "./forms.js";
 
+// First: it compares the page with a later one, as the server has sent both.
+follow();
 localTimes(document);
 document.querySelectorAll("input[data-suggest]").forEach(suggest);
 document.querySelectorAll("form[data-live]").forEach(livePreview);

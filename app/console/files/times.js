@@ -19,6 +19,8 @@ export function localTimes(root) {
     if (Number.isNaN(date.getTime())) continue;
     const isRelative = "relative" in time.dataset;
     time.textContent = isRelative ? ago(date) : moment.format(date);
-    if (isRelative) time.title = `${moment.format(date)} (${time.title})`;
+    // Asked again, it must not add to what it has said before.
+    time.dataset.utc ??= time.title;
+    if (isRelative) time.title = `${moment.format(date)} (${time.dataset.utc})`;
   }
 }

@@ -1,0 +1,545 @@
+"""The pages of the console for the game: what they ask it, and what they say of its answer."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from app.actions.store import Actions
+from app.auth.roles import Role
+from app.storage.client import Storage
+from tests.applications import replace_service, service
+from tests.console_visitor import body_of, commands_of, page_of, visitor
+from tests.factories import guid, make_entry, numbered_guid
+from tests.game import look, make_action, playing
+
+NO_GAME = "No game is running: none has looked for actions for 10 seconds."
+MAP, OTHER_MAP, TWIN = (numbered_guid(number) for number in (1, 2, 3))
+HOSTILE = "\"><img src=x onerror=alert(1)>'{{7*7}}<script>alert(2)</script>"
+# The forms of a player's page that need no more than the name of the player.
+VERBS = {"kick": "Kicked Aladric.", "kill": "Killed Aladric."}
+
+
+@pytest.fixture(autouse=True)
+def maps(world):
+    world.add_object(Id=MAP, Type="map", Name="Ravenrock")
+    world.add_object(Id=OTHER_MAP, Type="map", Name="Twin Peaks")
+
+
+@pytest.fixture
+def staff(app, world):
+    return visitor(app, world, Role.API, Role.USERS_QUERY)
+
+
+@pytest.fixture
+def player(world):
+    return world.add_player(Name="Aladric", Online=True, LastSeen=datetime.now(timezone.utc))
+
+
+@pytest.fixture
+def user(world, player):
+    return world.add_user(Name="thalia")
+
+
+@pytest.fixture
+def game(db):
+    with playing(db) as game:
+        yield game
+
+
+@pytest.fixture
+def impatient(app):
+    """Wait for no answer, for what is not about the waiting."""
+    replace_service(app, Actions(service(app, Storage), waiters=1, wait_seconds=0.0))
+
+
+def led_to(staff, answer):
+    """Return the page that a form leads to."""
+    assert answer.status_code == 303, answer.text
+    return staff.get(answer.headers["Location"].removeprefix("/console"))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_player_is_kicked_and_killed_by_name_alone(staff, player, game, verb):
+    for confirm in ("", "Amelia"):
+        refused = staff.post(f"/players/Aladric/{verb}", confirm=confirm, reason="Idle")
+        assert refused.status_code == 400
+        assert "Type Aladric here: this cannot be undone." in refused.text
+        assert 'value="Idle"' in refused.text
+    assert game.taken == []
+    answer = staff.post(f"/players/Aladric/{verb}", confirm=" aladric ", reason="Idle")
+    page = page_of(led_to(staff, answer))
+    assert VERBS[verb] in page
+    assert "“Idle”" in page
+    (asked,) = game.taken
+    assert (asked["Kind"], asked["Via"], asked["Reason"]) == (verb, "console", "Idle")
+    assert asked["Subject"] == {"Kind": "player", "Id": player["_id"], "Name": "Aladric"}
+    assert asked["By"] == {"UserId": staff.user["_id"], "Name": staff.user["Name"]}
+
+
+@pytest.mark.parametrize(
+    ("typed", "arguments", "told"),
+    [
+        ({"mapid": "ravenrock"}, {"MapId": MAP, "X": None, "Y": None}, "to Ravenrock (7, 8)."),
+        (
+            {"mapid": MAP, "x": "3", "y": "-4"},
+            {"MapId": MAP, "X": 3, "Y": -4},
+            "to Ravenrock (7, 8).",
+        ),
+        (
+            {"mapid": numbered_guid(9)},
+            {"MapId": numbered_guid(9), "X": None, "Y": None},
+            "to 00000000… (7, 8).",
+        ),
+    ],
+    ids=["by name", "to a place", "by an id that the catalogue has not"],
+)
+def test_a_player_is_warped(staff, player, db, typed, arguments, told):
+    where = {"Result": {"MapId": MAP, "X": 7, "Y": 8}}
+    with playing(db, lambda _: where) as game:
+        answer = staff.post("/players/Aladric/warp", **typed, confirm="Aladric")
+    assert f"Warped Aladric {told}" in page_of(led_to(staff, answer))
+    assert [asked["Arguments"] for asked in game.taken] == [arguments]
+
+
+@pytest.mark.parametrize(
+    ("typed", "fault"),
+    [
+        ({}, "Is required"),
+        ({"mapid": "Zeppelin"}, "Nothing in the catalogue has that name."),
+        ({"mapid": "Raven"}, "did you mean one of these?"),
+        ({"mapid": MAP, "x": "3"}, "Is required"),
+        ({"mapid": MAP, "x": "3", "y": "far"}, "Must be a whole number."),
+    ],
+    ids=["no map", "no such map", "a part of a name", "half a place", "no number"],
+)
+def test_a_warp_to_nowhere_is_refused_beside_its_field(staff, player, game, typed, fault):
+    answer = staff.post("/players/Aladric/warp", **typed, confirm="Aladric")
+    assert answer.status_code == 400
+    assert fault in page_of(answer)
+    assert 'aria-invalid="true"' in answer.text
+    assert game.taken == []
+
+
+def test_of_several_maps_with_a_name_one_is_chosen(staff, player, world, game):
+    world.add_object(Id=TWIN, Type="map", Name="Twin Peaks")
+    fields = {"mapid": "twin peaks", "confirm": "Aladric"}
+    answer = staff.post("/players/Aladric/warp", **fields)
+    assert answer.status_code == 400
+    assert answer.text.count('name="choose"') == 2
+    assert staff.post("/players/Aladric/warp", **fields, choose=TWIN).status_code == 303
+    assert [asked["Arguments"]["MapId"] for asked in game.taken] == [TWIN]
+
+
+def test_a_message_reaches_one_player(staff, player, game):
+    answer = staff.post("/players/Aladric/message", Message="Come to the hall.")
+    assert "Said “Come to the hall.” to Aladric." in page_of(led_to(staff, answer))
+    (asked,) = game.taken
+    assert asked["Subject"]["Id"] == player["_id"]
+    assert asked["Arguments"] == {"Message": "Come to the hall.", "Color": None, "Target": None}
+    assert staff.post("/players/Aladric/message").status_code == 400
+
+
+@pytest.mark.parametrize("verb", ["kick", "kill", "warp"])
+def test_whoever_plays_with_an_account_is_reached_by_its_user(staff, user, game, verb):
+    fields = {"mapid": "Ravenrock"} if verb == "warp" else {}
+    assert staff.post(f"/users/thalia/{verb}", **fields, confirm="x").status_code == 400
+    page = page_of(led_to(staff, staff.post(f"/users/thalia/{verb}", **fields, confirm="thalia")))
+    assert f"{verb.capitalize()}" in page
+    (asked,) = game.taken
+    assert asked["Subject"] == {"Kind": "user", "Id": user["_id"], "Name": "thalia"}
+    assert "thalia" in page_of(staff.get(f"/game?user={user['_id']}"))
+
+
+def test_what_was_asked_of_users_is_not_shown_without_the_role(app, world, user, game, staff):
+    staff.post("/users/thalia/kick", confirm="thalia")
+    (asked,) = game.taken
+    clerk = visitor(app, world, Role.API)
+    assert "thalia" not in clerk.get("/game").text
+    assert clerk.get(f"/game/{asked['_id']}").status_code == 403
+    assert clerk.get("/game?user=thalia").status_code == 403
+    assert 'name="user"' not in clerk.get("/game").text
+    assert clerk.post("/users/thalia/kick", confirm="thalia").status_code == 403
+    assert "thalia" in staff.get("/game").text
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/players/Aladric/kick", {"confirm": "Aladric"}),
+        ("/players/Aladric/message", {"Message": "Hello."}),
+        ("/users/thalia/warp", {"mapid": MAP, "confirm": "thalia"}),
+        ("/chat", {"Message": "Hello."}),
+        ("/chat", {"to": "map", "mapid": MAP, "Message": "Hello."}),
+    ],
+    ids=["kick", "message", "warp", "chat", "on a map"],
+)
+def test_a_form_that_is_sent_twice_is_one_action(staff, user, game, path, fields):
+    key = str(uuid.uuid4())
+    answers = [staff.post(path, key, **fields) for _ in range(3)]
+    assert len({answer.headers["Location"] for answer in answers}) == 1
+    assert len(game.taken) == 1
+
+
+def test_a_form_with_other_values_is_another_action_only_when_it_is_sent_again(staff, player, game):
+    key = str(uuid.uuid4())
+    staff.post("/chat", key, Message="Hello.")
+    answer = staff.post("/chat", key, Message="Bye.")
+    assert answer.status_code == 409
+    assert "This form was sent before, with other values" in answer.text
+    again = re.search('name="key" value="([^"]*)"', answer.text)[1]
+    assert staff.post("/chat", again, Message="Bye.").status_code == 303
+    assert [asked["Arguments"]["Message"] for asked in game.taken] == ["Hello.", "Bye."]
+
+
+FORMS = [
+    ("/players/Aladric/kick", {"confirm": "Aladric"}),
+    ("/players/Aladric/kill", {"confirm": "Aladric"}),
+    ("/players/Aladric/warp", {"mapid": "Ravenrock", "confirm": "Aladric"}),
+    ("/players/Aladric/message", {"Message": "Hello."}),
+    ("/users/thalia/kick", {"confirm": "thalia"}),
+    ("/users/thalia/kill", {"confirm": "thalia"}),
+    ("/users/thalia/warp", {"mapid": "Ravenrock", "confirm": "thalia"}),
+    ("/chat", {"Message": "Hello."}),
+]
+FORM_IDS = [path.removeprefix("/") for path, _ in FORMS]
+
+
+@pytest.mark.parametrize(("path", "fields"), FORMS, ids=FORM_IDS)
+def test_without_a_game_the_page_says_so_and_keeps_what_was_typed(staff, user, db, path, fields):
+    key = str(uuid.uuid4())
+    page = path.rpartition("/")[0] or path
+    assert NO_GAME in page_of(staff.get(page))
+    answer = staff.post(path, key, **fields)
+    assert answer.status_code == 503
+    assert page_of(answer).count(NO_GAME) == 1
+    for name, value in fields.items():
+        assert re.search(f'name="{name}"[^>]* value="{value}"', answer.text), name
+    assert db.actions.count_documents({}) == 0
+    # Once there is a game, the same form is carried out.
+    assert f'value="{key}"' in answer.text
+    with playing(db) as game:
+        assert staff.post(path, key, **fields).status_code == 303
+        assert NO_GAME not in page_of(staff.get(page))
+    assert len(game.taken) == 1
+
+
+@pytest.mark.parametrize(("path", "fields"), FORMS, ids=FORM_IDS)
+def test_the_game_says_in_its_own_words_why_it_did_not(staff, user, db, path, fields):
+    why = {"Done": None, "Error": "Aladric is <b>not</b> playing."}
+    with playing(db, lambda _: why):
+        answer = staff.post(path, **fields)
+    assert answer.status_code == 409
+    assert "Aladric is <b>not</b> playing." in answer.text.replace("&lt;", "<").replace("&gt;", ">")
+    assert "<b>not</b>" not in answer.text
+    assert "not done" in page_of(answer)
+    for name, value in fields.items():
+        assert re.search(f'name="{name}"[^>]* value="{value}"', answer.text), name
+
+
+def test_what_is_not_answered_yet_is_told_with_a_link_until_it_is(staff, player, db, impatient):
+    look(db)
+    answer = staff.post("/players/Aladric/kick", confirm="Aladric")
+    page = led_to(staff, answer)
+    assert "The game was asked to kick Aladric, and has not answered yet." in page_of(page)
+    assert page.text.count('data-follow="answer"') == 2
+    (asked,) = db.actions.find()
+    assert f'href="/console/game/{asked["_id"]}"' in page.text
+    shown = staff.get(f"/game/{asked['_id']}")
+    assert "No game has taken it yet." in page_of(shown)
+    assert 'data-follow="answer"' in shown.text
+    taken = {"Taken": asked["At"], "TakenBy": "world-1"}
+    db.actions.update_one({"_id": asked["_id"]}, {"$set": taken})
+    assert "world-1 has taken it" in page_of(staff.get(f"/game/{asked['_id']}"))
+    db.actions.update_one({"_id": asked["_id"]}, {"$set": {"Done": asked["At"]}})
+    later = led_to(staff, answer)
+    assert "Kicked Aladric." in page_of(later)
+    assert "data-follow" not in later.text
+    db.actions.update_one({"_id": asked["_id"]}, {"$set": {"Error": "Nobody is there."}})
+    told = page_of(led_to(staff, answer))
+    assert "The game did not kick Aladric: Nobody is there." in told
+
+
+def test_what_a_game_took_long_ago_is_not_waited_for(staff, player, db):
+    before = datetime.now(timezone.utc) - timedelta(minutes=3)
+    subject = {"Kind": "player", "Id": player["_id"], "Name": "Aladric"}
+    db.actions.insert_one(make_action(At=before, Subject=subject, Taken=before, TakenBy="world-1"))
+    page = staff.get("/players/Aladric")
+    assert "under way" in page_of(page)
+    assert "data-follow" not in page.text
+
+
+def test_what_no_game_took_in_time_has_lapsed(staff, player, db):
+    before = datetime.now(timezone.utc) - timedelta(minutes=2)
+    by = {"UserId": staff.user["_id"], "Name": staff.user["Name"]}
+    subject = {"Kind": "player", "Id": player["_id"], "Name": "Aladric"}
+    action = make_action(At=before, TakeBefore=before, By=by, Subject=subject)
+    db.actions.insert_one(action)
+    assert "lapsed" in page_of(staff.get("/players/Aladric"))
+    assert "so nothing was done" in page_of(staff.get(f"/game/{action['_id']}"))
+    notice = page_of(staff.get(f"/players/Aladric?done=action:{action['_id']}"))
+    assert "No game took it in time, so nothing was done: kick Aladric." in notice
+
+
+def test_only_who_has_asked_gets_the_news_and_not_for_long(app, world, staff, player, db, game):
+    answer = staff.post("/players/Aladric/kick", confirm="Aladric")
+    path = answer.headers["Location"].removeprefix("/console")
+    assert "Kicked Aladric." not in page_of(visitor(app, world, Role.API).get(path))
+    long_ago = datetime.now(timezone.utc) - timedelta(hours=1)
+    db.actions.update_many({}, {"$set": {"At": long_ago}})
+    assert "Kicked Aladric." not in page_of(staff.get(path))
+    for mark in ("action:", "action:x", f"action:{guid()}"):
+        assert staff.get(f"/players/Aladric?done={mark}").status_code == 200
+
+
+def test_who_is_not_online_is_told_of(staff, user, world, db, game):
+    assert "is not online, so the game will most likely refuse" not in page_of(
+        staff.get("/players/Aladric")
+    )
+    world.add_player(Name="Amelia", UserId=user["_id"], Online=False)
+    assert "Amelia is not online, so the game" in page_of(staff.get("/players/Amelia"))
+    assert "No character of this account is online" in page_of(staff.get("/users/thalia"))
+    seen = {"Online": True, "LastSeen": datetime.now(timezone.utc)}
+    db.players.update_one({"Name": "Amelia"}, {"$set": seen})
+    assert "Plays Amelia now." in page_of(staff.get("/users/thalia"))
+
+
+COLOUR = {"A": 255, "R": 255, "G": 200, "B": 0}
+
+
+@pytest.mark.parametrize(
+    ("fields", "subject", "colour", "told", "back"),
+    [
+        ({"to": ""}, ("world", None), None, "to everybody.", "/chat"),
+        ({"to": "everybody", "player": "Aladric"}, ("world", None), None, "to everybody.", "/chat"),
+        (
+            {"to": "map", "mapid": "Ravenrock", "colour": "#ffc800"},
+            ("map", None),
+            None,
+            "to all on Ravenrock.",
+            "/chat?to=map&mapid=Ravenrock",
+        ),
+        (
+            {"to": "player", "player": " aladric ", "coloured": "true", "colour": "#FFC800"},
+            ("player", "Aladric"),
+            COLOUR,
+            "to Aladric.",
+            "/chat?to=player&player=+aladric+",
+        ),
+    ],
+    ids=["everybody", "everybody by choice", "a map", "a player in a colour"],
+)
+def test_something_is_said(staff, player, game, fields, subject, colour, told, back):
+    answer = staff.post("/chat", Message="The gates open.", **fields)
+    assert re.sub("[?&]done=.*", "", answer.headers["Location"]) == f"/console{back}"
+    page = led_to(staff, answer)
+    assert f"Said “The gates open.” {told}" in page_of(page)
+    (asked,) = game.taken
+    assert (asked["Kind"], asked["Subject"]["Kind"], asked["Subject"]["Name"]) == ("chat", *subject)
+    assert asked["Arguments"] == {"Message": "The gates open.", "Color": colour, "Target": None}
+    # The next message is for the same ones, and what was said is below.
+    assert re.search(rf'value="{fields["to"] or "everybody"}" checked', page.text)
+    assert page_of(page).count("“The gates open.”") == 2
+    assert "done" in page_of(page)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "fault"),
+    [
+        ({"Message": ""}, 400, "Is required"),
+        ({"Message": "\u200b"}, 400, "characters that can be seen"),
+        ({"Message": "x" * 1001}, 400, "Must be 1 to 1000 characters"),
+        ({"to": "player"}, 400, "Is required"),
+        ({"to": "player", "player": "Nobody"}, 404, "No player with name 'Nobody'."),
+        ({"to": "map"}, 400, "Is required"),
+        ({"to": "map", "mapid": "Zeppelin"}, 400, "Nothing in the catalogue has that name."),
+        ({"to": "the moon"}, 400, "must be one of"),
+        ({"coloured": "true", "colour": "red"}, 400, "must be a colour"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
+)
+def test_what_cannot_be_said_is_refused_and_kept(staff, player, game, fields, status, fault):
+    typed = {"Message": "Hello.", **fields}
+    answer = staff.post("/chat", **typed)
+    assert answer.status_code == status
+    assert fault in page_of(answer)
+    assert f'value="{typed["Message"]}"' in answer.text
+    assert game.taken == []
+
+
+def test_a_secret_in_a_message_is_said_to_nobody(staff, game):
+    answer = staff.post("/chat", Message=f"My key is qm_{'x' * 30}")
+    assert "qm_" not in game.taken[0]["Arguments"]["Message"]
+    assert "qm_xxx" not in led_to(staff, answer).text
+
+
+def test_a_reason_is_asked_for_where_it_is_required(app, staff, player, game):
+    app.config["REASON_REQUIRED"] = True
+    fields = {"/chat": "chat", "/players/Aladric": "message"}
+    for page, name in fields.items():
+        assert f'id="{name}-reason"' in staff.get(page).text
+    answer = staff.post("/chat", Message="Hello.")
+    assert answer.status_code == 400
+    assert "Say why this is changed." in answer.text
+    assert game.taken == []
+
+
+def test_the_page_of_the_game_tells_who_looks_and_who_is_away(staff, player, db):
+    page = page_of(staff.get("/game"))
+    assert "No game is running: none has looked for actions today." in page
+    look(db, "world-2", ago=11)
+    look(db, "long gone", ago=2 * 86400)
+    look(db, "tomorrow", ago=-3600)
+    page = staff.get("/game")
+    assert NO_GAME in page_of(page)
+    assert "long gone" not in page.text
+    assert states(page) == {"world-2": "away", "tomorrow": "away"}
+    look(db, "world-1", ago=1)
+    page = staff.get("/game")
+    assert NO_GAME not in page_of(page)
+    assert states(page) == {"world-1": "running", "world-2": "away", "tomorrow": "away"}
+    assert "1 player online" in page_of(page)
+
+
+def states(page):
+    """Return what the page of the game says of each server."""
+    rows = re.findall(r'<th scope="row" dir="auto">(.*?)</th>.*?class="mark \w+">(\w+)<', page.text)
+    return dict(rows)
+
+
+def test_players_online_have_a_list(staff, player, world):
+    world.add_player(Name="Amelia", Online=False)
+    page = staff.get("/players/online")
+    assert "Aladric" in page.text
+    assert "Amelia" not in page.text
+    for number in ("1", "-1", "x", "9" * 30):
+        assert staff.get(f"/players/online?page={number}").status_code == 200
+    assert "Aladric" not in staff.get("/players/online?page=1").text
+
+
+def test_the_list_of_actions_has_filters_and_pages(staff, player, world, db):
+    amelia = world.add_player(Name="Amelia")
+    for number in range(45):
+        who = amelia if number % 2 else player
+        subject = {"Kind": "player", "Id": who["_id"], "Name": who["Name"]}
+        kind = "kill" if number % 3 else "kick"
+        at = datetime.now(timezone.utc) - timedelta(minutes=number)
+        db.actions.insert_one(make_action(Kind=kind, Subject=subject, At=at, TakeBefore=at))
+    seen, path = [], "/game?kind=kill&player=amelia"
+    while path:
+        page = staff.get(path)
+        seen += re.findall(r'href="/console/game/([^"#]+)"', page.text)
+        following = re.search(r'rel="next" href="/console([^"#]+)', page.text)
+        path = following and following[1].replace("&amp;", "&")
+    wanted = {"Kind": "kill", "Subject.Id": amelia["_id"]}
+    assert sorted(seen) == sorted(action["_id"] for action in db.actions.find(wanted))
+    assert "Nothing of this was asked." in page_of(staff.get("/game?kind=warp"))
+    assert staff.get("/game?kind=dance").status_code == 400
+    assert "No player with name 'Nobody'." in page_of(staff.get("/game?player=Nobody"))
+    assert staff.get("/game?after=x").status_code == 400
+
+
+def test_the_page_of_the_game_shows_the_last_changes_and_how_tools_follow(staff, player, db):
+    renamed = {"Path": "Name", "Before": "Aladric", "After": "Aldric"}
+    db.history.insert_one(make_entry(player, Operation="rename", Changes=[renamed]))
+    page = staff.get("/game")
+    assert "Renamed: Aladric → Aldric" in page_of(page)
+    assert any(line[-1].endswith("/api/v1/events?after=now") for line in commands_of(page))
+
+
+def test_what_a_game_or_a_person_writes_is_text(staff, world, db, game):
+    player = world.add_player(Name=HOSTILE)
+    world.add_object(Id=TWIN, Type="map", Name=HOSTILE)
+    look(db, HOSTILE)
+    path = f"/players/{player['_id']}"
+    staff.post(f"{path}/warp", mapid=TWIN, confirm=HOSTILE, reason=HOSTILE)
+    staff.post("/chat", Message=HOSTILE, to="map", mapid=TWIN)
+    answer = staff.post(f"{path}/message", Message=HOSTILE)
+    assert len(game.taken) == 3
+    written = {"Error": HOSTILE, "TakenBy": HOSTILE, "Result": {HOSTILE: HOSTILE}}
+    db.actions.update_many({}, {"$set": written})
+    pages = [path, "/game", "/chat", *(f"/game/{asked['_id']}" for asked in game.taken)]
+    for page in [led_to(staff, answer), *map(staff.get, pages)]:
+        assert page.status_code == 200
+        assert HOSTILE in page_of(page)
+        assert "<img" not in page.text
+        assert "<script>" not in page.text
+
+
+@pytest.mark.parametrize("name", [7, None], ids=["a number", "nothing"])
+def test_an_account_whose_name_a_game_has_spoilt_can_be_kicked(staff, user, db, game, name):
+    spoil = {"$set": {"Name": name}} if name else {"$unset": {"Name": ""}}
+    db.users.update_one({"_id": user["_id"]}, spoil, bypass_document_validation=True)
+    answer = staff.post(f"/users/{user['_id']}/kick", confirm=user["_id"])
+    assert led_to(staff, answer).status_code == 200
+    assert game.taken[0]["Subject"]["Id"] == user["_id"]
+
+
+def test_what_a_game_should_not_write_breaks_no_page(staff, player, db):
+    now = datetime.now(timezone.utc)
+    subject = {"Kind": "player", "Id": player["_id"], "Name": "Aladric"}
+    odd = {"Taken": "yes", "TakenBy": 7, "Done": 1, "Error": False, "Result": [1]}
+    warp = {"Kind": "warp", "Arguments": {"MapId": 7, "X": "far", "Y": None}}
+    chat = {"Kind": "chat", "Arguments": {}}
+    kinds = (warp, chat, {"Kind": "heal"})
+    actions = [make_action(At=now, Subject=subject, **odd, **kind) for kind in kinds]
+    db.actions.insert_many(actions, bypass_document_validation=True)
+    db.games.insert_one({"_id": "odd", "LookedAt": "now"}, bypass_document_validation=True)
+    pages = ["/game", "/chat", "/players/Aladric"]
+    for path in [*pages, *(f"/game/{action['_id']}" for action in actions)]:
+        assert staff.get(path).status_code == 200, path
+
+
+def test_the_curl_lines_of_forms_do_the_same(staff, user, client, world, db, game):
+    """Each form is refused at first, so that its page has the line with what was typed."""
+    headers = {**world.headers(Role.API, Role.USERS_QUERY), "X-Reason": ""}
+    typed = {
+        "/players/Aladric/warp": {"mapid": MAP, "x": "3", "y": "-4"},
+        "/players/Aladric/kick": {},
+        "/players/Aladric/kill": {},
+        "/users/thalia/warp": {"mapid": "Ravenrock"},
+        "/users/thalia/kick": {},
+    }
+    for path, fields in typed.items():
+        page = staff.post(path, **fields, confirm="")
+        verb = path.rpartition("/")[2]
+        (line,) = [c for c in commands_of(page) if f"admin/{verb}" in c[-1]]
+        url = line[-1].removeprefix("http://localhost")
+        if verb == "warp" and "thalia" in path:
+            # What was typed is resolved when all else is right.
+            assert body_of(line) == {"mapid": "Ravenrock"}
+            continue
+        body = body_of(line) if "-d" in line else None
+        key = next(word for word in line if word.startswith("Idempotency-Key"))
+        sent = {**headers, "Idempotency-Key": key.partition(": ")[2]}
+        assert client.post(url, json=body, headers=sent).status_code == 200, url
+        own = re.search(rf'id="form-{verb}".*?name="key" value="([^"]*)"', page.text, re.DOTALL)[1]
+        name = "thalia" if "thalia" in path else "Aladric"
+        assert staff.post(path, own, **fields, confirm=name).status_code == 303
+    assert [asked["Kind"] for asked in game.taken] == ["warp", "kick", "kill", "kick"]
+    assert game.taken[0]["Arguments"] == {"MapId": MAP, "X": 3, "Y": -4}
+
+
+def test_the_curl_lines_of_the_chat_do_the_same(staff, player, client, world, db):
+    with playing(db, lambda _: {"Done": None, "Error": "No."}):
+        for fields, path, colour in (
+            ({}, "chat/global", {}),
+            ({"to": "map", "mapid": "Ravenrock"}, f"chat/proximity/{MAP}", {}),
+            (
+                {"to": "player", "player": "Aladric", "coloured": "true", "colour": "#ffc800"},
+                "chat/direct/Aladric",
+                {"Color": COLOUR},
+            ),
+        ):
+            (line,) = commands_of(staff.post("/chat", Message="Hello.", **fields))
+            assert line[-1].endswith(f"/api/v1/{path}")
+            assert body_of(line) == {"Message": "Hello.", **colour}
+
+
+def test_players_are_suggested_to_choose_by_name(staff, player):
+    options = staff.get("/suggest/player?q=ladr").text
+    assert 'data-value="Aladric"' in options
+    assert "<li" not in staff.get("/suggest/player?q=la").text
