@@ -108,9 +108,22 @@ def test_a_refusal_that_was_true_at_no_moment_is_noticed(wanted, began, is_just)
 
 
 def test_what_the_service_did_is_in_history_and_what_a_game_did_is_not(ledger):
-    ledger.count("p", ITEM, 1)
+    ledger.play("p", {ITEM: 1}, version=1)
     ledger.note("p", ITEM, 1)
-    assert compare([ledger], BEFORE, [stored(10, version=4)], ENTRIES) == Verdict(acknowledged=4)
+    assert compare([ledger], BEFORE, [stored(10, version=4)], ENTRIES) == Verdict(acknowledged=3)
+
+
+def test_what_a_game_wiped_with_a_whole_document_is_neither_lost_nor_without_an_entry(ledger):
+    told = [{**made, "Stamp": number} for number, made in enumerate(ENTRIES)]
+    ledger.play("p", {ITEM: -3}, version=-2)
+    # The first had moved to history before.
+    ledger.forgotten += [told[0], told[1], told[2], told[2]]
+    good = compare([ledger], BEFORE, [stored(5, version=1)], told[:1])
+    assert good == Verdict(acknowledged=3)
+    assert compare([ledger], BEFORE, [stored(8, version=1)], told[:1]).invented == 3
+    assert compare([ledger], BEFORE, [stored(5, version=3)], told[:1]).doubled == 2
+    ledger.forgotten.clear()
+    assert compare([ledger], BEFORE, [stored(5, version=1)], told[:1]).unrecorded == 2
 
 
 @pytest.mark.parametrize(

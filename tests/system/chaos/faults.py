@@ -19,6 +19,7 @@ from tests.system.chaos.clock import Clock
 from tests.system.chaos.disk import small_disk
 from tests.system.chaos.service import service
 from tests.system.chaos.storm import Storm
+from tests.system.chaos.world import DOCUMENTS, GUARDED, SLOTS, join_in
 from tests.system.programs import wait_until
 from tests.system.tcp_proxy import TcpProxy
 
@@ -50,7 +51,7 @@ def database_away_at_start(served, come):
 
 def primary(replicas, served, rounds):
     """The primary is killed, paused and made to step down; then there is none at all."""
-    storm = Storm("primary", [served], replicas.uri)
+    storm = join_in(Storm("primary", [served], replicas.uri), GUARDED)
     with storm.raging():
         for _ in range(rounds):
             storm.inject("primary killed", replicas.kill_primary)
@@ -84,7 +85,7 @@ def _without_majority(storm, replicas):
 
 def workers(replicas, served, rounds):
     """Workers are killed amid requests, all are replaced, and the whole service is restarted."""
-    storm = Storm("service", [served], replicas.uri)
+    storm = join_in(Storm("service", [served], replicas.uri), SLOTS)
     with storm.raging():
         for _ in range(rounds):
             storm.inject("worker killed", served.kill_worker)
@@ -100,7 +101,7 @@ def clock(replicas, folder, rounds):
     jumping = Clock(folder)
     settings = {"MONGODB_URI": replicas.uri, "preload": jumping.environment}
     with service(folder, workers=2, account=False, **settings) as served:
-        storm = Storm("clock", [served], replicas.uri)
+        storm = join_in(Storm("clock", [served], replicas.uri), DOCUMENTS)
         with storm.raging():
             for _ in range(rounds):
                 for jump in JUMPS:
@@ -122,7 +123,7 @@ def _see_the_jump(storm, served, jump):
 def embedded(folder, rounds):
     """The embedded server is killed, and so is everything with it."""
     with service(folder, workers=2, **EMBEDDED) as served:
-        storm = Storm("embedded server", [served], _state(folder)["uri"])
+        storm = join_in(Storm("embedded server", [served], _state(folder)["uri"]), DOCUMENTS)
         with storm.raging():
             for _ in range(rounds):
                 storm.inject("embedded server killed", _kill_embedded, folder)
@@ -146,7 +147,8 @@ def full_disk(folder, rounds):
         small_disk(folder / "disk", DISK) as disk,
         service(disk.folder, workers=2, **EMBEDDED) as served,
     ):
-        storm = Storm("full disk", [served], _state(disk.folder)["uri"])
+        # The ledgers of the worlds are on another disk.
+        storm = join_in(Storm("full disk", [served], _state(disk.folder)["uri"]), SLOTS, folder)
         with storm.raging():
             for _ in range(rounds):
                 storm.inject("disk full", _fill_and_free, storm, disk)
@@ -171,7 +173,7 @@ def slow_database(uri, folder, rounds, clients=32):
         closing(TcpProxy(urlsplit(uri).port)) as proxy,
         service(folder, workers=2, MONGODB_URI=reached_through(proxy, uri)) as served,
     ):
-        storm = Storm("slow database", [served], uri, clients)
+        storm = join_in(Storm("slow database", [served], uri, clients), GUARDED)
         with storm.raging():
             for _ in range(rounds):
                 storm.inject("database hung", _hang, storm, proxy, served)

@@ -1,9 +1,9 @@
 """Games that write to the players themselves, beside the service.
 
-The careless one never counts Version up, and leaves a map as null or not at all, or a quantity as a
-double. Each of its writes is atomic, and so it knows to the item what it did. The careful one does
-as the documentation asks: it filters on Version, and counts it up. Neither leaves an entry in
-history, which tells of changes by the service alone.
+The example world plays in all its forms: careful, as the documentation asks, and careless in each
+way. The damaging game never counts Version up either, and leaves a map as null or not at all, or a
+quantity as a double. Each of their writes is atomic, and so they know to the item what they did.
+None leaves an entry in history, which tells of changes by the service alone.
 """
 
 from __future__ import annotations
@@ -15,32 +15,51 @@ from collections import Counter
 
 from pymongo import MongoClient
 
-from tests.factories import guid
+from tests.factories import guid, make_object
 from tests.system.chaos.ledger import Ledger
 from tests.system.chaos.service import service
 from tests.system.chaos.shared import SharedStorm
 from tests.system.chaos.stored import DATABASE
+from tests.system.chaos.world import FORMS, ExampleWorld
 
-CLIENTS, PACE_SECONDS, PLAYERS = 8, 0.01, 8
+CLIENTS, PACE_SECONDS, PLAYERS = 8, 0.01, 10
+# Writes in a second.
+WORLD_PACE = 50
 # New stacks come into the first slots, moved ones into some more; so there is always a free one.
 NEW_SLOTS, ALL_SLOTS = 15, 30
 GAME_PACE_SECONDS = 0.002
 
 
-class Game(threading.Thread):
-    """Plays with some players until it is stopped."""
+class DamagingGame(threading.Thread):
+    """Writes as if nobody else did, until it is stopped; validators do not hold it back."""
+
+    plays = (
+        *("put", "put", "put", "drop", "move", "move", "move", "move", "use", "use", "use"),
+        *("retype", "retype", "clear", "clear"),
+    )
 
     def __init__(self, uri, players):
-        super().__init__(name=type(self).__name__.lower(), daemon=True)
+        super().__init__(name="damaging game", daemon=True)
         self._client = MongoClient(uri)
         self._players = self._client.get_default_database(DATABASE).players
         self._ids = players
         self._rng = random.Random(self.name)
         self._ending = threading.Event()
         self.item, self.ledger, self.done = guid(), Ledger(), Counter()
+        self.complaints, self.notes = [], []
 
     def stop(self):
         self._ending.set()
+
+    @property
+    def confirmed(self):
+        return self.done.total()
+
+    def settle(self, _players, _entries):
+        """Tell what it did; its ledger knows that already."""
+        self.notes.append(f"the {self.name} made {self.confirmed:,} writes")
+        if not self.confirmed:
+            self.complaints.append(f"the {self.name} did not play")
 
     def run(self):
         with self._client:
@@ -50,15 +69,6 @@ class Game(threading.Thread):
 
     def _slot(self, slots=ALL_SLOTS):
         return f"Inventory.{self._rng.randrange(slots)}"
-
-
-class Careless(Game):
-    """Writes as if nobody else did; validators do not hold it back."""
-
-    plays = (
-        *("put", "put", "put", "drop", "move", "move", "move", "move", "use", "use", "use"),
-        *("retype", "retype", "clear", "clear"),
-    )
 
     def put(self, player):
         """Put a new stack into an empty slot, or a new map where there is none."""
@@ -120,76 +130,35 @@ class Careless(Game):
         return True
 
 
-class Careful(Game):
-    """Adds to a stack of its own, takes from it, and moves those of others."""
-
-    plays = ("give", "give", "take", "move")
-
-    def give(self, player):
-        return self._add(player, self._rng.randint(1, 9))
-
-    def take(self, player):
-        return self._add(player, -1)
-
-    def _add(self, player, quantity):
-        slots, version = self._read(player)
-        mine = (n for n, slot in slots.items() if slot["ItemId"] == self.item)
-        number = next(mine, None) or _free(slots)
-        after = slots.get(number, {}).get("Quantity", 0) + quantity
-        if after < 1:
-            return False
-        stack = {"ItemId": self.item, "Quantity": after}
-        return self._write(player, version, {f"Inventory.{number}": stack}, {}, quantity)
-
-    def move(self, player):
-        slots, version = self._read(player)
-        old, new = self._rng.choice(list(slots)), _free(slots)
-        filled, emptied = {f"Inventory.{new}": slots[old]}, {f"Inventory.{old}": ""}
-        return self._write(player, version, filled, emptied, 0)
-
-    def _read(self, player):
-        found = self._players.find_one({"_id": player}, ["Inventory", "Version"])
-        return found["Inventory"], found["Version"]
-
-    def _write(self, player, version, filled, emptied, quantity):
-        """Change slots unless the player was changed meanwhile, and count the change."""
-        began = time.monotonic()
-        update = {
-            "$set": filled,
-            "$inc": {"Version": 1},
-            **({"$unset": emptied} if emptied else {}),
-        }
-        unchanged = {"_id": player, "Version": version}
-        if not self._players.update_one(unchanged, update).matched_count:
-            return False
-        self.ledger.count(player, self.item, quantity, began, time.monotonic())
-        return True
-
-
 def _at(player, slot):
     return player["Inventory"][slot.partition(".")[2]]
 
 
-def _free(slots):
-    return next(str(n) for n in range(ALL_SLOTS) if str(n) not in slots)
-
-
 def storm(uri, folder, rounds, seconds):
-    """Let both games play for some seconds, each with half of the players, beside the clients."""
+    """Let all games play for some seconds, each with some of the players, beside the clients."""
     with service(folder, workers=2, MONGODB_URI=uri) as served:
         clients = [served] * CLIENTS
         storm = SharedStorm("games beside it", [served], uri, clients, PLAYERS, PACE_SECONDS)
-        half = PLAYERS // 2
-        storm.beside = [Careless(uri, storm.ids[:half]), Careful(uri, storm.ids[half:])]
+        _add_to_catalogue(uri, storm.items)
+        step = PLAYERS // (len(FORMS) + 1)
+        shares = [storm.ids[start : start + step] for start in range(0, PLAYERS, step)]
+        storm.beside += [
+            ExampleWorld(uri, folder, share, form, WORLD_PACE)
+            for form, share in zip(FORMS, shares, strict=False)
+        ]
+        storm.beside.append(DamagingGame(uri, shares[-1]))
         with storm.raging():
             for _ in range(rounds):
                 time.sleep(seconds)
                 storm.wait_for_progress()
                 storm.outcome.faults["games played beside it"] += 1
             dead = [game.name for game in storm.beside if not game.is_alive()]
-        storm.outcome.complaints += [f"the {name} game died" for name in dead]
-        for game in storm.beside:
-            storm.outcome.notes.append(f"the {game.name} game made {game.done.total():,} writes")
-            if not game.done:
-                storm.outcome.complaints.append(f"the {game.name} game did not play")
+        storm.outcome.complaints += [f"the {name} died" for name in dead]
     return storm.outcome
+
+
+def _add_to_catalogue(uri, items):
+    """Make the clients' items known, so that the worlds loot, use and trade them."""
+    with MongoClient(uri) as client:
+        objects = client.get_default_database(DATABASE).objects
+        objects.insert_many([make_object(Id=item, Name=item[:8]) for item in items])

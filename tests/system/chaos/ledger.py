@@ -4,13 +4,15 @@ Every write that is applied counts the player's Version up by one, whoever made 
 acknowledged, and one was lost; more, and one was applied twice. Every player must hold as much of
 each item as it had at the beginning and was given and taken since, by whom ever. History must hold
 one entry for each write that the service acknowledged, and none for anything else. Where a client
-was never told whether a write was made, history decides, and all the rest must agree with it.
+was never told whether a write was made, history decides, and all the rest must agree with it. A
+game that saves whole documents sets versions back and wipes entries that have not moved; its ledger
+says which.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 
@@ -42,6 +44,10 @@ class Ledger:
         self.writes = Counter()
         self.changes = []
         self.refused = []
+        # By how much games have counted the Version of players up, or set it back.
+        self.versions = Counter()
+        # Entries that a game has wiped from a Journal, some of them after they had moved.
+        self.forgotten = []
         # Of the changes that have an entry, and of those that may have one.
         self.marks = Counter()
         self.doubts = Counter()
@@ -49,19 +55,21 @@ class Ledger:
     def promise(self, player, item, quantity, began=0.0, ended=0.0, key=None):
         """Note a write that the service acknowledged; what was taken is less than nothing."""
         self.marks[_mark(player, item, quantity, key)] += 1
-        self.count(player, item, quantity, began, ended)
+        self.writes[player] += 1
+        self.note(player, item, quantity, began, ended)
 
     def doubt(self, player, item, quantity, key=None):
         """Note a write of which nobody ever told whether it was made."""
         self.doubts[_mark(player, item, quantity, key)] += 1
 
-    def count(self, player, item, quantity, began=0.0, ended=0.0):
-        """Note a write beside the service that counts the player's Version up, and has no entry."""
-        self.writes[player] += 1
-        self.note(player, item, quantity, began, ended)
+    def play(self, player, items, version, began=0.0, ended=0.0):
+        """Note a write of a game, by what it did to items and to the player's Version."""
+        self.versions[player] += version
+        for item, quantity in items.items():
+            self.note(player, item, quantity, began, ended)
 
     def note(self, player, item, quantity, began=0.0, ended=0.0):
-        """Note a change that does not count the player's Version up."""
+        """Note a change of what a player has."""
         self.held[player, item] += quantity
         self.changes.append(Line(player, item, quantity, began, ended))
 
@@ -96,12 +104,14 @@ def compare(
     ledgers: list[Ledger], former: list[dict], players: list[dict], entries: list[dict]
 ) -> Verdict:
     """Compare what players had and ledgers say with players and entries as they are stored."""
+    entries = [*entries, *wiped(ledgers, entries)]
     marks, recorded = _sum(ledger.marks for ledger in ledgers), Counter(map(_mark_of, entries))
     surplus = recorded - marks
     done = surplus & _sum(ledger.doubts for ledger in ledgers)
     promised, writes = _sum(_books(ledgers, done)), _sum(ledger.writes for ledger in ledgers)
     acknowledged = writes.total()
     writes.update(mark.player for mark in done.elements())
+    writes.update(_sum(ledger.versions for ledger in ledgers))
     before, stored = _holdings(former), _holdings(players)
     promised.update(before)
     applied = Counter({player["_id"]: player["Version"] for player in players})
@@ -122,6 +132,15 @@ def compare(
             *(f"an entry tells of {mark}, which nobody was promised" for mark in surplus - done),
         ),
     )
+
+
+def wiped(ledgers: list[Ledger], entries: list[dict]) -> Iterator[dict]:
+    """Yield the entries that games have wiped before they moved, each once."""
+    found = {entry.get("Stamp") for entry in entries}
+    for entry in (entry for ledger in ledgers for entry in ledger.forgotten):
+        if entry["Stamp"] not in found:
+            found.add(entry["Stamp"])
+            yield entry
 
 
 def _sum(counters: Iterable[Counter]) -> Counter:

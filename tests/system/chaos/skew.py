@@ -11,6 +11,7 @@ from tests.factories import guid, sha256
 from tests.system.chaos.clock import Clock
 from tests.system.chaos.service import service
 from tests.system.chaos.shared import SharedStorm
+from tests.system.chaos.world import SLOTS, join_in
 
 LIMIT = Settings.ACCOUNT_FAILURES
 HOUR = 3600
@@ -49,6 +50,7 @@ def storm(uri, folder, rounds, skews=SKEWS, tries=4 * LIMIT):
     with stacks(uri, folder) as (served, clock):
         clients = [served[n % 2] for n in range(CLIENTS)]
         storm = SharedStorm("skewed clocks", served, uri, clients, players=4, pace=PACE_SECONDS)
+        join_in(storm, SLOTS)
         examined = []
         with storm.raging():
             for _ in range(rounds):

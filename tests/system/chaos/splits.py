@@ -15,6 +15,7 @@ from tests.system.chaos.network import dropped, network
 from tests.system.chaos.replicas import SETTINGS, ReplicaSet, replica_set
 from tests.system.chaos.service import Service
 from tests.system.chaos.shared import SharedStorm
+from tests.system.chaos.world import PATIENCE_MS, ExampleWorld
 from tests.system.programs import wait_until
 
 # Those at the near stack leave the old primary with more changes than the new one has when the
@@ -99,6 +100,11 @@ def storm(world, rounds, kinds=tuple(KINDS)):
     """Split the network in each way, until the far side has acknowledged changes to everybody."""
     clients = [world.near] * NEAR_CLIENTS + [world.far] * FAR_CLIENTS
     storm = SharedStorm("split network", [world.near, world.far], world.replicas.uri, clients)
+    # On either side, a world shares some of the players.
+    storm.beside += [
+        ExampleWorld(storm.uri, storm.folder, ids, node=stack.node, patience=PATIENCE_MS)
+        for ids, stack in ((storm.ids[:2], world.near), (storm.ids[2:], world.far))
+    ]
     world.replicas.elect_after(SETTINGS["electionTimeoutMillis"])
     with storm.raging():
         for _ in range(rounds):

@@ -12,6 +12,7 @@ from pymongo import MongoClient
 from tests.factories import make_player
 from tests.system.chaos import stored
 from tests.system.chaos.clients import Client, KeylessClient
+from tests.system.chaos.follower import Follower
 from tests.system.chaos.ledger import Verdict, compare
 from tests.system.chaos.stored import DATABASE
 from tests.system.programs import wait_until
@@ -76,16 +77,27 @@ class Storm:
 
     def __init__(self, name, services, uri, clients=CLIENTS, token=None):
         self.outcome = Outcome(name)
-        self._services, self._uri = services, uri
-        # What others do to the players beside the clients, with ledgers of their own.
-        self.beside = []
+        self._services, self.uri = services, uri
+        self.folder = services[0].folder
+        # What others do beside the clients, with ledgers of their own.
+        self.beside = [Follower(services[0], token)]
         # Whoever is there already has a history that is no matter of this storm.
         self._others = stored.subjects(uri)
         self.players = self._make_players()
-        with MongoClient(uri, w="majority") as client:
-            client.get_default_database(DATABASE).players.insert_many(self.players)
+        self._insert(self.players)
         self.ids = [player["_id"] for player in self.players]
         self.clients = self._make_clients(clients, token)
+
+    def _insert(self, players):
+        with MongoClient(self.uri, w="majority") as client:
+            client.get_default_database(DATABASE).players.insert_many(players)
+
+    def add_players(self, count):
+        """Add players that no client has; return their ids."""
+        added = [make_player() for _ in range(count)]
+        self._insert(added)
+        self.players = [*self.players, *added]
+        return [player["_id"] for player in added]
 
     def _make_players(self):
         return [make_player() for _ in range(PLAYERS)]
@@ -115,12 +127,13 @@ class Storm:
         return sum(client.answers[status] for client in self.clients)
 
     def wait_for_progress(self):
-        """Wait until each client has had something confirmed that it has yet to ask for."""
-        enough = [client.confirmed + 2 for client in self.clients]
+        """Wait until each has had something confirmed that it has yet to ask for."""
+        everybody = [*self.clients, *self.beside]
+        enough = [one.confirmed + 2 for one in everybody]
         wait_until(
             lambda: all(
-                client.confirmed >= least or not client.is_alive()
-                for client, least in zip(self.clients, enough, strict=True)
+                one.confirmed >= least or not one.is_alive()
+                for one, least in zip(everybody, enough, strict=True)
             ),
             seconds=120,
         )
@@ -149,8 +162,12 @@ class Storm:
             outcome.outage = max(outcome.outage, client.outage)
         if any(service.tracebacks() for service in self._services):
             outcome.complaints.append("the service has logged a bug of its own")
+        found = stored.read(self.uri, {"$nin": self._others})
+        for one in self.beside:
+            one.settle(*found)
+            outcome.complaints += one.complaints
+            outcome.notes += one.notes
         ledgers = [one.ledger for one in (*self.clients, *self.beside)]
-        found = stored.read(self._uri, {"$nin": self._others})
         outcome.verdict = compare(ledgers, self.players, *found)
 
 

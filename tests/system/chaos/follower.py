@@ -1,0 +1,51 @@
+"""A tool that follows the events while things break: it must see every entry, and none twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from urllib.parse import quote
+
+from tests.system.chaos.clients import Client
+from tests.system.programs import wait_until
+
+PACE_SECONDS = 0.2
+PAGE_SIZE = 100
+
+
+class Follower(Client):
+    """Polls, and remembers what it was told."""
+
+    def __init__(self, service, token=None):
+        super().__init__("that follows", service, (None,), PACE_SECONDS, token)
+        self._after = ""
+        self.seen, self.notes = Counter(), []
+
+    def _act(self, _):
+        self._poll()
+
+    def _poll(self):
+        path = f"/api/v1/events?pageSize={PAGE_SIZE}&after={quote(self._after)}"
+        page = self._until_answered("GET", path, None, {})
+        if page:
+            self.seen.update(event["Id"] for event in page["Values"])
+            self._after = page["Next"]
+
+    def settle(self, players, entries):
+        """Poll until all entries have come that have moved by now, and see that each came once."""
+        # What the filters of history look for is not in an entry before it has moved.
+        moved = {entry["_id"] for entry in entries if "Authors" in entry}
+        moved = {id_ for id_ in moved if id_.startswith("player:")}
+        self._connection = self._service.connect(self.latest_seconds)
+
+        def has_all():
+            self._poll()
+            return moved <= self.seen.keys()
+
+        try:
+            wait_until(has_all, seconds=60)
+        except AssertionError:
+            self.complaints.append(f"{len(moved - self.seen.keys())} events never came")
+        self._connection.close()
+        doubled = [id_ for id_, times in self.seen.items() if times > 1]
+        self.complaints += [f"the event {id_} came twice" for id_ in doubled]
+        self.notes.append(f"a tool followed {self.seen.total():,} events, each of them once")

@@ -1,0 +1,474 @@
+"""The example world of docs/examples, run as its reader would, beside a real service."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from pymongo import MongoClient
+
+pytest.importorskip("psutil", reason="the bench extra is not installed")
+
+from app.demo.names import ITEM_IDS, MAP_IDS
+from app.demo.world import World
+from app.keys import name_key, name_tails
+from app.penalties import BAN, MUTE
+from app.storage.embedded.mongod import find_mongod
+from tests.factories import guid, make_player
+from tests.game import make_action
+from tests.system.chaos import stored
+from tests.system.chaos.faults import reached_through
+from tests.system.chaos.ledger import Verdict, compare
+from tests.system.chaos.world import CAREFUL, DOCUMENTS, PROGRAM, ExampleWorld
+from tests.system.programs import free_port, run, serving, wait_until
+from tests.system.tcp_proxy import TcpProxy
+
+ROOT = Path(__file__).parents[2]
+DATABASE = "example_world"
+
+
+def test_a_world_that_is_killed_amid_its_trades_loses_and_makes_nothing(mongodb_uri, tmp_path):
+    uri, former = mongodb_uri.replace("/?", "/killed_world?"), [make_player() for _ in range(4)]
+    with MongoClient(uri) as client:
+        client.killed_world.players.insert_many(former)
+        for attempt in range(3):
+            ids = [player["_id"] for player in former]
+            (tmp_path / str(attempt)).mkdir()
+            world = ExampleWorld(uri, tmp_path / str(attempt), ids, pace=1000)
+            with world.playing():
+                wait_for_more(world, 100)
+                world.kill()
+            wait_until(lambda: not is_used(client))
+            found = stored.read(uri, {"$in": ids})
+            world.settle(*found)
+            assert compare([world.ledger], former, *found) == Verdict()
+            former = found.players
+        client.drop_database("killed_world")
+
+
+@pytest.mark.parametrize("form", [CAREFUL, DOCUMENTS])
+def test_a_write_whose_answer_was_lost_is_found_again(mongodb_uri, tmp_path, form):
+    uri, former = mongodb_uri.replace("/?", "/lost_world?"), [make_player() for _ in range(3)]
+    with MongoClient(uri) as client, closing(TcpProxy(urlsplit(uri).port)) as proxy:
+        client.lost_world.players.insert_many(former)
+        ids = [player["_id"] for player in former]
+        options = {"form": form, "pace": 500, "patience": 1000}
+        world = ExampleWorld(reached_through(proxy, uri), tmp_path, ids, **options)
+        with world.playing():
+            # It may be reading rather than writing when it is cut off.
+            while count(world, "in doubt") < 3:
+                wait_for_more(world, 20)
+                wait_until(lambda: not is_away(world))
+                # What is under way is made, and nobody hears of it.
+                proxy.delay = 30
+                wait_until(lambda: is_away(world), world.output)
+                proxy.delay = 0
+            wait_for_more(world, 20)
+        found = stored.read(uri, {"$in": ids})
+        world.settle(*found)
+        said = world.path.read_text()
+        client.drop_database("lost_world")
+    assert compare([world.ledger], former, *found) == Verdict()
+    assert (world.doubts >= 3, world.complaints) == (True, [])
+    # Of these it was told later that they were made.
+    states = re.findall(r'"State": "([a-z ]+)", "At": [0-9.]+, "Effects": null', said)
+    assert "made" in states
+
+
+def wait_for_more(world, writes):
+    enough = world.confirmed + writes
+    wait_until(lambda: world.confirmed > enough, world.output)
+
+
+def is_away(world):
+    """Tell whether the world says that it waits for the database."""
+    said = world.output.read_text()
+    return said.count("Waiting for the database") > said.count("The database answers again")
+
+
+def count(world, state):
+    said = world.path.read_text() if world.path.exists() else ""
+    return said.count(f'"State": "{state}"')
+
+
+def is_used(client):
+    """Tell whether a server still does something, or has a transaction of somebody who is dead."""
+    idle = {"$currentOp": {"allUsers": True, "idleSessions": True}}
+    its_own = [{"transaction": {"$exists": True}}, {"ns": {"$regex": "^killed_world"}}]
+    found = list(client.admin.aggregate([idle, {"$match": {"$or": its_own}}]))
+    for session in [one["lsid"] for one in found if one.get("type") == "idleSession"]:
+        client.admin.command("killSessions", [{"id": session["id"]}])
+    return bool(found)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, mongodb_uri):
+    """The service with a demo world, and its database."""
+    settings = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": DATABASE}
+    with (
+        MongoClient(mongodb_uri) as client,
+        serving(tmp_path_factory.mktemp("world"), "--demo", **settings) as server,
+    ):
+        server.db, server.uri = client[DATABASE], mongodb_uri
+        body = {"grant_type": "password", "username": "demo", "password": World.PASSWORD}
+        server.token = call(server, "/api/oauth/token", body)["access_token"]
+        yield server
+        client.drop_database(DATABASE)
+
+
+def call(server, path, body=None):
+    data = json.dumps(body).encode() if body else None
+    headers = {"Content-Type": "application/json"}
+    if token := getattr(server, "token", None):
+        headers["Authorization"] = f"Bearer {token}"
+    request = urllib.request.Request(server.base + path, data, headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.loads(answer.read())
+
+
+def command(*options):
+    return [sys.executable, str(PROGRAM), *options]
+
+
+@contextmanager
+def playing(uri, output, *options, **settings):
+    """Let a world play until the block ends; yield its process, which can be read."""
+    env = {**os.environ, "QM_MONGODB_URI": uri, "QM_MONGODB_DATABASE": DATABASE, **settings}
+    with output.open("wb") as log:
+        process = subprocess.Popen(command(*options), env=env, stdout=log, stderr=log)
+    process.said = lambda: output.read_text(errors="replace")
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def world(server, tmp_path_factory):
+    """A world with some characters of the demo world."""
+    output = tmp_path_factory.mktemp("output") / "output.txt"
+    with playing(server.uri, output, "--players", "30", "--pace", "100") as world:
+        wait_until(lambda: online(server) == 27, output)
+        yield world
+
+
+def online(server):
+    return call(server, "/api/v1/info/stats")["onlineCount"]
+
+
+def somebody(server, **where):
+    """Return a player who plays."""
+    return server.db.players.find_one({"Online": True, "GameWrite": {"$exists": True}, **where})
+
+
+def test_players_are_online_and_rise(server, world):
+    assert call(server, "/api/v1/players/online?pageSize=50")["Values"][0]["Online"] is True
+    wait_until(lambda: "reaches level" in world.said())
+    wait_until(lambda: somebody(server))
+    assert server.db.games.find_one({"_id": "world-1"})["LookedAt"]
+
+
+def test_a_gift_is_told_as_it_arrives(server, world):
+    wait_until(lambda: somebody(server))
+    player = somebody(server)
+    body = {"itemid": ITEM_IDS["Bread"], "quantity": 77}
+    call(server, f"/api/v1/players/{player['_id']}/items/give", body)
+    wait_until(lambda: f"{player['Name']} got 77 Bread as a gift.\n" in world.said())
+
+
+def test_a_gift_is_told_after_an_election_as_well(server, world):
+    admin = server.db.client.admin
+    admin.command("replSetStepDown", 1, force=True)
+    wait_until(lambda: admin.command("hello")["isWritablePrimary"])
+    player, body = somebody(server), {"itemid": ITEM_IDS["Coal"], "quantity": 78}
+    wait_until(lambda: call(server, "/readyz"))
+    call(server, f"/api/v1/players/{player['_id']}/items/give", body)
+    wait_until(lambda: f"{player['Name']} got 78 Coal as a gift.\n" in world.said())
+
+
+def penalise(server, account, penalty, hours):
+    until = hours and datetime.now(timezone.utc) + timedelta(hours=hours)
+    change = {"$set": {penalty.flag: True, penalty.until: until}, "$inc": {"Version": 1}}
+    server.db.users.update_one({"_id": account}, change)
+
+
+@pytest.mark.parametrize("hours", [None, 1], ids=["without end", "for an hour"])
+def test_whoever_is_banned_leaves(server, world, hours):
+    account = somebody(server)["UserId"]
+    mine = {"UserId": account, "GameWrite": {"$exists": True}}
+    names = [player["Name"] for player in server.db.players.find({**mine, "Online": True})]
+    penalise(server, account, BAN, hours)
+    wait_until(lambda: f"{names[0]} was banned, and may not play.\n" in world.said())
+    wait_until(lambda: not server.db.players.find_one({**mine, "Online": True}))
+    penalise(server, account, BAN, -1)
+    wait_until(lambda: online(server) >= 27)
+
+
+def test_whoever_is_muted_does_not_speak(server, world):
+    for account in server.db.users.distinct("_id"):
+        penalise(server, account, MUTE, 1)
+    wait_until(lambda: " is muted.\n" in world.said())
+    rest = world.said().partition(" is muted.\n")[2]
+    assert not any(f": {said}\n" in rest for said in ("Brb.", "Well met.", "Selling herbs!"))
+
+
+def ask(server, kind, subject, arguments=None, lasts=30):
+    """Store an action as the service does; return a function that reads it."""
+    now = datetime.now(timezone.utc)
+    asked = {"Kind": kind, "Subject": subject, "Arguments": arguments or {}}
+    action = make_action(**asked, At=now, TakeBefore=now + timedelta(seconds=lasts))
+    server.db.actions.insert_one(action)
+    return lambda: server.db.actions.find_one({"_id": action["_id"]})
+
+
+def answered(read):
+    wait_until(lambda: read()["Done"] or read()["Error"])
+    return read()
+
+
+def subject_of(player, kind="player"):
+    id_ = player["_id"] if kind == "player" else player["UserId"]
+    return {"Kind": kind, "Id": id_, "Name": player["Name"]}
+
+
+def test_a_kick_sends_away_whoever_plays_with_an_account(server, world):
+    player = somebody(server)
+    action = answered(ask(server, "kick", subject_of(player, "user")))
+    assert (action["TakenBy"], action["Error"], action["Result"]) == ("world-1", None, None)
+    assert action["Taken"] <= action["Done"]
+    mine = {"UserId": player["UserId"], "Online": True, "GameWrite": {"$exists": True}}
+    assert not server.db.players.find_one(mine)
+    again = answered(ask(server, "kick", subject_of(player)))
+    assert (again["Error"], again["Done"]) == (f"{player['Name']} is not playing.", None)
+
+
+def test_a_warp_tells_where_the_player_is(server, world):
+    player, place = somebody(server), MAP_IDS["Ravenrock"]
+    action = answered(ask(server, "warp", subject_of(player), {"MapId": place, "X": 3, "Y": None}))
+    assert action["Result"] == {"MapId": place, "X": 3, "Y": 13}
+    assert f"{player['Name']} was warped to Ravenrock.\n" in world.said()
+    nowhere = {"MapId": guid(), "X": None, "Y": None}
+    refused = answered(ask(server, "warp", subject_of(somebody(server)), nowhere))
+    assert refused["Error"] == f"The game has no map {nowhere['MapId']}."
+
+
+def test_kills_and_chats_are_done_and_told(server, world):
+    player = somebody(server)
+    assert answered(ask(server, "kill", subject_of(player)))["Done"]
+    for subject, whom in (
+        ({"Kind": "world", "Id": None, "Name": None}, "everybody"),
+        ({"Kind": "map", "Id": MAP_IDS["Ravenrock"], "Name": "Ravenrock"}, "Ravenrock"),
+        (subject_of(somebody(server)), None),
+    ):
+        message = {"Message": f"Bell\a {subject['Kind']}", "Color": None, "Target": None}
+        assert answered(ask(server, "chat", subject, message))["Done"]
+        told = f"[to {whom or subject['Name']}] Bell\\x07 {subject['Kind']}"
+        assert told in world.said()
+    assert f"{player['Name']} was killed.\n" in world.said()
+
+
+def test_what_has_lapsed_is_left(server, world):
+    lapsed = ask(server, "kick", subject_of(somebody(server)), lasts=-1)
+    assert answered(ask(server, "kill", subject_of(somebody(server))))["Done"]
+    assert lapsed()["Taken"] is None
+
+
+def test_a_character_that_is_being_deleted_is_left_alone(server, world):
+    player = somebody(server)["_id"]
+    mark = {"$set": {"DeletedAt": datetime.now(timezone.utc)}, "$inc": {"Version": 1}}
+    server.db.players.update_one({"_id": player}, mark)
+    marked = server.db.players.find_one({"_id": player})["Version"]
+    # Later than the last look of the world by any measure.
+    writes = sum(p["Version"] for p in server.db.players.find())
+    wait_until(lambda: sum(p["Version"] for p in server.db.players.find()) > writes + 200)
+    # By now, the service may have finished the deletion.
+    assert [p["Version"] for p in server.db.players.find({"_id": player})] in ([marked], [])
+    server.db.players.delete_one({"_id": player})
+
+
+@pytest.fixture(scope="module")
+def standalone(tmp_path_factory):
+    """A MongoDB that is no replica set, and asks for a name and a password."""
+    folder, port = tmp_path_factory.mktemp("standalone"), free_port()
+    options = ["--dbpath", str(folder), "--port", str(port), "--bind_ip", "127.0.0.1", "--auth"]
+    options += ["--nounixsocket", "--wiredTigerCacheSizeGB", "0.25"]
+    with (folder / "log.txt").open("wb") as log:
+        process = subprocess.Popen([find_mongod(None, folder), *options], stdout=log)
+    address = f"127.0.0.1:{port}"
+    with MongoClient(address) as client:
+        client.admin.command("createUser", "owner", pwd="secret", roles=["root"])
+    with MongoClient(f"mongodb://owner:secret@{address}") as client:
+        roles = [{"role": "read", "db": DATABASE}]
+        client.admin.command("createUser", "reader", pwd="secret", roles=roles)
+        client.address_of_all = address
+        yield client
+    process.terminate()
+    process.wait(60)
+
+
+def test_without_a_replica_set_nobody_trades_and_gifts_are_told(standalone, tmp_path):
+    uri, players = (
+        f"mongodb://owner:secret@{standalone.address_of_all}",
+        standalone[DATABASE].players,
+    )
+    with playing(uri, tmp_path / "output.txt", "--players", "3", "--pace", "200") as world:
+        wait_until(lambda: players.find_one({"Level": {"$gt": 1}}), tmp_path / "output.txt")
+        name = players.find_one()["Name"]
+        # Written as the service does it.
+        gift = {"Bank.7": {"ItemId": guid(), "Quantity": 5}}
+        players.update_one({"Name": name}, {"$set": gift, "$inc": {"Version": 1}})
+        wait_until(lambda: f"{name} got 5 {gift['Bank.7']['ItemId']} as a gift." in world.said())
+        world.terminate()
+        assert world.wait(30) == 0
+    said = world.said()
+    assert said.count("Without a replica set there are no transactions, and so no trades.\n") == 1
+    assert " trade" not in said.splitlines()[-1]
+
+
+def test_an_account_without_the_right_to_write_is_told_so(standalone):
+    uri = f"mongodb://reader:secret@{standalone.address_of_all}"
+    for given, told in ((uri, "not authorized on"), (uri.replace("secret", "x"), "Authentication")):
+        options = ("--uri", given, "--database", DATABASE, "--players", "2")
+        done = subprocess.run(command(*options), capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1
+        assert done.stderr.startswith(
+            f"The world has ended: the account of the URI has no right to this, {told}"
+        )
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_cleanly_and_everybody_is_offline(mongodb_uri, tmp_path, number):
+    """In an empty database, with characters of its own."""
+    uri, output = mongodb_uri.replace("/?", "/empty_world?"), tmp_path / "output.txt"
+    with MongoClient(uri) as client, playing(uri, output, "--players", "5") as world:
+        players = client.empty_world.players
+        wait_until(lambda: players.count_documents({"Online": True}) == 5, output)
+        world.send_signal(number)
+        assert world.wait(30) == 0
+        assert players.count_documents({"Online": False, "LastOnline": {"$type": "date"}}) == 5
+        assert client.empty_world.games.count_documents({}) == 0
+        assert world.said().endswith(" Everybody is logged out.\n")
+        client.drop_database("empty_world")
+
+
+def test_new_accounts_and_characters_are_as_the_service_makes_them(mongodb_uri, tmp_path):
+    settings = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": "new_world"}
+    assert run(tmp_path, "db", "init", **settings).returncode == 0
+    env = {**os.environ, "QM_MONGODB_URI": mongodb_uri}
+    options = ("--database", "new_world", "--players", "20", "--seconds", "1", "--pace", "100")
+    done = subprocess.run(command(*options), env=env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    checked = run(tmp_path, "db", "check", **settings)
+    assert checked.returncode == 0, checked.stdout
+    with MongoClient(mongodb_uri) as client:
+        characters = list(client.new_world.players.find())
+        client.drop_database("new_world")
+    assert len(characters) == 20
+    for character in characters:
+        assert character["NameKey"] == name_key(character["Name"])
+        assert character["NameTails"] == name_tails(character["NameKey"])
+
+
+def test_a_database_that_does_not_answer_is_told_in_a_sentence():
+    options = ("--uri", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200")
+    done = subprocess.run(command(*options), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("The world has ended: 127.0.0.1:1: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_without_characters_or_a_database_it_says_what_it_needs(mongodb_uri, tmp_path):
+    (tmp_path / "nobody.txt").write_text(guid())
+    options = ("--uri", mongodb_uri, "--characters", str(tmp_path / "nobody.txt"))
+    done = subprocess.run(command(*options), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr[:26]) == (1, "There is nobody to play: t")
+    env = {name: value for name, value in os.environ.items() if name != "QM_MONGODB_URI"}
+    done = subprocess.run(command(), env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "quartermaster db uri prints it." in done.stderr
+
+
+def test_a_terminal_gets_a_line_that_changes(mongodb_uri):
+    terminal, side = pty.openpty()
+    env = {**os.environ, "QM_MONGODB_URI": mongodb_uri, "COLUMNS": "40"}
+    options = ("--database", "terminal_world", "--players", "2")
+    process = subprocess.Popen(command(*options), env=env, stdout=side)
+    os.close(side)
+    shown, lines = b"", []
+    with suppress(OSError):  # Linux tells so that the other side is closed
+        while part := os.read(terminal, 65536):
+            shown += part
+            lines = re.findall(rb"\r\x1b\[K(2 of 2 play[^\r]*)\r\r", shown)
+            if len(lines) > 1:
+                process.send_signal(signal.SIGINT)
+    os.close(terminal)
+    assert process.wait(30) == 0
+    assert len(lines) > 1
+    assert max(map(len, lines)) == 39
+    with MongoClient(mongodb_uri) as client:
+        client.drop_database("terminal_world")
+
+
+def make(folder, *arguments, **settings):
+    """Run make as a user does, without installing anything."""
+    env = {**os.environ, "QM_DATA_DIR": str(folder), **settings}
+    options = ["-C", str(ROOT), "--no-print-directory", "--old-file", ".venv/run.stamp"]
+    return subprocess.run(
+        ["make", *options, *arguments], env=env, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.mark.skipif(not (ROOT / ".venv").exists(), reason="make has installed nothing")
+def test_make_world_says_that_nothing_runs(tmp_path):
+    done = make(tmp_path, "world")
+    assert done.returncode != 0
+    assert done.stderr.startswith(
+        f"Error: No embedded MongoDB runs in {tmp_path}/mongodb: start one with make run"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not (ROOT / ".venv").exists(), reason="make has installed nothing")
+def test_make_world_plays_in_the_embedded_database(mongodb_uri):
+    with MongoClient(mongodb_uri) as client:
+        # That of the tests is like that of make run, with its data in another folder.
+        options = client.admin.command("getCmdLineOpts")["parsed"]
+        folder = Path(options["storage"]["dbPath"]).parents[1]
+        settings = {"QM_MONGODB_DATABASE": "make_world"}
+        done = make(folder, "world", "WORLD=--players 3 --seconds 1", **settings)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.endswith(" Everybody is logged out.\n")
+        assert client.make_world.players.count_documents({}) == 3
+        client.drop_database("make_world")
+
+
+@pytest.mark.parametrize(
+    ("uri", "told"),
+    [
+        ("mongodb://h/", "mongodb://h/game"),
+        ("mongodb://h/mine?w=1", "mongodb://h/mine?w=1"),
+        # Without a database, accounts are in admin.
+        ("mongodb://u:p%40@a,b/?w=1", "mongodb://u:p%40@a,b/game?w=1&authSource=admin"),
+        ("mongodb://u:p@h/?authSource=x", "mongodb://u:p@h/game?authSource=x"),
+        (
+            "mongodb://u@h/?authMechanism=MONGODB-X509",
+            "mongodb://u@h/game?authMechanism=MONGODB-X509",
+        ),
+    ],
+)
+def test_the_uri_is_told_with_its_database(tmp_path, uri, told):
+    done = run(tmp_path, "db", "uri", MONGODB_URI=uri, MONGODB_DATABASE="game")
+    assert done.stdout == f"{told}\n"
