@@ -95,7 +95,7 @@ def _cursor(entry: Document) -> str:
 
 
 def _served(entry: Document) -> Document:
-    by = {**entry["By"], "Key": None}
+    by = {"Key": None, **entry["By"]}
     undo = {"Undoes": None, "UndoneBy": None}
     return {"Id": entry["_id"], "By": by, **undo, **{name: entry[name] for name in FIELDS}}
 

@@ -485,16 +485,17 @@ class TestPresence:
     @pytest.mark.parametrize(
         ("ban", "is_told"),
         [
-            ({"IsBanned": True, "BannedUntil": None}, True),
-            ({"IsBanned": True, "BannedUntil": now(days=-1)}, True),
-            ({"IsBanned": True, "BannedUntil": now(days=1)}, False),
-            ({"IsBanned": True, "BannedUntil": None, "ChangedAt": now(seconds=9)}, False),
-            ({"IsBanned": False}, False),
+            (lambda: {"IsBanned": True, "BannedUntil": None}, True),
+            (lambda: {"IsBanned": True, "BannedUntil": now(days=-1)}, True),
+            (lambda: {"IsBanned": True, "BannedUntil": now(days=1)}, False),
+            (lambda: {"IsBanned": True, "BannedUntil": None, "ChangedAt": now(seconds=9)}, False),
+            (lambda: {"IsBanned": False}, False),
         ],
+        ids=["without end", "until tomorrow", "until yesterday", "a moment ago", "none"],
     )
     def test_who_is_banned_does_not_play(self, found, store, real_db, ban, is_told):
         real_db.games.insert_one({"_id": "world-1", "LookedAt": now()})
-        account = make_user(**ban)
+        account = make_user(**ban())
         real_db.users.insert_one(account)
         store(make_player(Online=True, LastSeen=now(), UserId=account["_id"]))
         assert set(found()) == ({"bans-ignored"} if is_told else set())

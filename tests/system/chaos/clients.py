@@ -42,6 +42,7 @@ class Client(threading.Thread):
         self.ledger = Ledger()
         self.answers, self.complaints = Counter(), []
         self.confirmed, self.slowest, self.outage = 0, 0.0, 0.0
+        self.failed_sign_ins = 0
 
     def stop(self):
         """End after the request that is under way."""
@@ -143,7 +144,9 @@ class Client(threading.Thread):
     def _pause(self, status, headers):
         """Wait as long as the service asks for, and sign in where it knows us no more."""
         if status == 401:
-            self._token = self._service.sign_in() or self._token
+            token = self._service.sign_in()
+            self.failed_sign_ins += not token
+            self._token = token or self._token
         asked = float(headers.get("Retry-After", 0.2))
         time.sleep(asked * self._rng.uniform(0.5, 1.0) if status != 401 else 0.1)
 
