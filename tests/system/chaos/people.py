@@ -17,6 +17,7 @@ from tests.system.chaos.clients import Client
 from tests.system.chaos.service import NAME
 from tests.system.chaos.stored import DATABASE
 from tests.system.chaos.storm import PACE_SECONDS, Storm
+from tests.system.chaos.world import CAREFUL, OWN, PATIENCE_MS, SLOTS, ExampleWorld
 from tests.system.programs import run, wait_until
 
 ERASERS, DELETERS = 4, 4
@@ -80,6 +81,12 @@ class PeopleStorm(Storm):
         self._client = MongoClient(uri, w="majority")
         self._db = self._client.get_default_database(DATABASE)
         super().__init__("people", services, uri)
+        self._deletable = self.players
+        # Nobody deletes a player who plays, so the worlds have players of their own.
+        self.beside += [
+            ExampleWorld(uri, self.folder, self.add_players(OWN), form, patience=PATIENCE_MS)
+            for form in (CAREFUL, SLOTS)
+        ]
 
     def _make_players(self):
         stack = {"0": {"ItemId": guid(), "Quantity": 7}}
@@ -93,18 +100,14 @@ class PeopleStorm(Storm):
         return [*erasers, *deleters]
 
     def _settle(self):
+        self._sum_up()
+        played = [player for player in self.players if player not in self._deletable]
+        self._compare(played, {"$in": [player["_id"] for player in played]})
         outcome = self.outcome
-        for client in self.clients:
-            outcome.answers.update(client.answers)
-            outcome.complaints += client.complaints
-            outcome.slowest = max(outcome.slowest, client.slowest)
-            outcome.outage = max(outcome.outage, client.outage)
-        if any(service.tracebacks() for service in self._services):
-            outcome.complaints.append("the service has logged a bug of its own")
         unfinished = {"FinishedAt": None}
         wait_until(lambda: not self._db.erasures.count_documents(unfinished), seconds=120)
         outcome.complaints += [f"{name} still tells of a person" for name in traces(self._db)]
-        for player in self.players:
+        for player in self._deletable:
             stored = self._db.players.find_one({"_id": player["_id"]})
             if stored is None or stored["Inventory"] != player["Inventory"]:
                 outcome.complaints.append(f"a player is not what it was: {stored}")

@@ -16,6 +16,7 @@ from tests.system.chaos import stored
 from tests.system.chaos.service import service
 from tests.system.chaos.stored import DATABASE
 from tests.system.chaos.storm import Storm
+from tests.system.chaos.world import GUARDED, join_in
 from tests.system.programs import wait_until
 
 WORKERS, CONNECTIONS, SLICE_SECONDS = 2, 16, 10
@@ -43,7 +44,7 @@ def soak(uri, folder, requests, progress=lambda done: None):
         # Checking a password takes 19 MB, of which a thread keeps some; once is enough.
         token = served.sign_in()
         soaked = _soaked(uri)
-        storm = Storm("soak", [served], uri, CLIENTS, token)
+        storm = join_in(Storm("soak", [served], uri, CLIENTS, token), GUARDED)
         file = load.write_requests(folder / "requests.txt", _mixed(soaked))
         warm = _send(storm, served, file, token, requests * WARM_UP, progress)
         before = _sizes(served)

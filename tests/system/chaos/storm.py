@@ -154,6 +154,10 @@ class Storm:
 
     def _settle(self):
         """Sum up what the clients saw, and compare what they were promised with what is stored."""
+        self._sum_up()
+        self._compare(self.players, {"$nin": self._others})
+
+    def _sum_up(self):
         outcome = self.outcome
         for client in self.clients:
             outcome.answers.update(client.answers)
@@ -162,13 +166,16 @@ class Storm:
             outcome.outage = max(outcome.outage, client.outage)
         if any(service.tracebacks() for service in self._services):
             outcome.complaints.append("the service has logged a bug of its own")
-        found = stored.read(self.uri, {"$nin": self._others})
+
+    def _compare(self, players, ids):
+        """Compare ledgers with what is stored of players; ids is the condition on their ids."""
+        found = stored.read(self.uri, ids)
         for one in self.beside:
             one.settle(*found)
-            outcome.complaints += one.complaints
-            outcome.notes += one.notes
+            self.outcome.complaints += one.complaints
+            self.outcome.notes += one.notes
         ledgers = [one.ledger for one in (*self.clients, *self.beside)]
-        outcome.verdict = compare(ledgers, self.players, *found)
+        self.outcome.verdict = compare(ledgers, players, *found)
 
 
 def _kind(number):
