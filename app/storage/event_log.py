@@ -95,8 +95,12 @@ class EventLog:
     def after(self, place: Place) -> Iterator[tuple[str, Place]]:
         """Yield the ids of entries after a place, each with the place after it."""
         events = self._from(place.number)
-        if place.number and (not events or events[0]["Stamp"] != place.stamp):
-            raise PlaceLost
+        if place.number and not _begins_with(events, place):
+            # A primary that was cut off may not know it yet; then this write fails, and may be
+            # tried again.
+            if not self._majority_holds(place):
+                raise PlaceLost
+            events = self._from(place.number)
         skip = place.offset
         while events:
             for event in events:
@@ -105,7 +109,17 @@ class EventLog:
                 skip = 0
             events = self._from(events[-1]["_id"] + 1)
 
+    def _majority_holds(self, place: Place) -> bool:
+        """Tell whether a majority holds a place, by a write that changes nothing."""
+        there = {"_id": place.number, "Stamp": place.stamp}
+        no_change: Document = {"$setOnInsert": {"Entries": []}}
+        return bool(self._events.update_one(there, no_change).matched_count)
+
     def _from(self, number: int) -> Sequence[Document]:
         """Return some documents from a number on."""
         found = self._committed.find({"_id": {"$gte": number}}, sort=[("_id", 1)])
         return list(found.limit(READ_AT_ONCE))
+
+
+def _begins_with(events: Sequence[Document], place: Place) -> bool:
+    return bool(events and events[0]["Stamp"] == place.stamp)
