@@ -295,24 +295,18 @@ def test_no_map_that_is_none_is_a_500(world, db, client, as_role, name, value):
         assert answer.status_code in (200, 409), (path, answer.json)
 
 
-@pytest.fixture
-def backend_with_texts(settings, db):
-    """The real MongoDB, which stores texts as they come; mongomock takes no raw documents."""
-    if settings.MONGODB_URI.startswith("mongomock"):
-        pytest.skip("mongomock takes no raw documents")
-    return db
-
-
 def raw(document):
     """Return a document in which ZZZ is no text in UTF-8."""
     return RawBSONDocument(bson.encode(document).replace(b"ZZZ", b"\xff\xfeZ"))
 
 
+# mongomock takes no raw documents.
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
 @pytest.mark.parametrize("field", ["ClassName", "Guild", "Name", "NameKey", "ZZZ", "Inventory"])
-def test_no_text_that_is_none_is_a_500(backend_with_texts, client, as_role, field):
+def test_no_text_that_is_none_is_a_500(db, client, as_role, field):
     player = make_player(**({"Inventory": {"ZZZ": FIVE}} if field == "Inventory" else {}))
     player |= {} if field == "Inventory" else {field: "ZZZ"}
-    backend_with_texts.players.insert_one(raw(player), bypass_document_validation=True)
+    db.players.insert_one(raw(player), bypass_document_validation=True)
     base, headers = f"/api/v1/players/{player['_id']}", as_role()
     for path in (base, f"{base}/items", "/api/v1/players", "/api/v1/players/rank"):
         assert client.get(path, headers=headers).status_code == 200, path
