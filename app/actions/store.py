@@ -18,6 +18,7 @@ import bson
 from pymongo import UpdateOne
 from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError, PyMongoError
+from pymongo.read_preferences import ReadPreference
 
 from app import metrics
 from app.actions.domain import (
@@ -124,8 +125,10 @@ class Actions:
     """The actions of one application."""
 
     def __init__(self, storage: Storage, waiters: int, wait_seconds: float = WAIT_SECONDS) -> None:
-        self._actions = storage.db[ACTIONS.name]
-        self._games = storage.db[GAMES.name]
+        # What a game has just written, a secondary may not have yet.
+        primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
+        self._actions = primary[ACTIONS.name]
+        self._games = primary[GAMES.name]
         self._journals = storage.journals
         self._waiters = threading.BoundedSemaphore(waiters)
         self._wait_seconds = wait_seconds
@@ -144,7 +147,9 @@ class Actions:
         except DuplicateKeyError:
             earlier = self._earlier(subject, intent)
             if earlier is None:
-                raise
+                # It was rolled back, or has expired in between.
+                message = "The same request was just being made; please try again."
+                raise Unavailable(message, 1) from None
             return earlier
         except PyMongoError as error:
             if intent.key is None and explain(error):

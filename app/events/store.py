@@ -7,6 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 import bson
+from pymongo.read_preferences import ReadPreference
 
 from app.errors import InvalidCursor
 from app.history.domain import is_of_user
@@ -14,6 +15,7 @@ from app.history.store import History
 from app.storage.client import Storage
 from app.storage.event_log import BEGINNING, EventLog, Place, PlaceLost
 from app.storage.journal import HISTORY
+from app.storage.swap import majority_holds
 from app.types import Document
 
 LIST_NAME = b"events "
@@ -33,7 +35,9 @@ class Events:
 
     def __init__(self, storage: Storage, history: History) -> None:
         self._log = EventLog(storage.db)
-        self._entries = storage.db[HISTORY.name]
+        self._entries = storage.db[HISTORY.name].with_options(
+            read_preference=ReadPreference.PRIMARY
+        )
         self._history = history
 
     def end(self) -> bytes:
@@ -58,14 +62,22 @@ class Events:
         return EventPage(self._read(wanted), _cursor(place))
 
     def _read(self, entry_ids: Sequence[str]) -> Sequence[Document]:
-        found = {e["_id"]: e for e in self._entries.find({"_id": {"$in": entry_ids}})}
-        # The expiry of an entry and that of the log are not at the same moment.
+        found = self._find(entry_ids)
+        missing = [id_ for id_ in entry_ids if id_ not in found]
+        # An entry expires before its place in the log. A primary that was cut off may not have it
+        # yet: then this write fails, and nothing is left out.
+        if missing and majority_holds(self._entries, {"_id": {"$in": missing}}):
+            found = self._find(entry_ids)
         entries = [found[id_] for id_ in entry_ids if id_ in found]
         served = self._history.serve(entries)
         return [
             {**event, "Version": entry.get("Version"), "Number": entry.get("Number")}
             for event, entry in zip(served, entries, strict=True)
         ]
+
+    def _find(self, entry_ids: Sequence[str]) -> dict[str, Document]:
+        found = self._entries.find({"_id": {"$in": entry_ids}})
+        return {entry["_id"]: entry for entry in found}
 
 
 def _cursor(place: Place) -> bytes:

@@ -54,10 +54,9 @@ class EventLog:
     """The log of one database."""
 
     def __init__(self, db: Database[Document]) -> None:
-        self._events = db[EVENTS.name]
-        self._committed = self._events.with_options(
-            read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
-        )
+        # By a secondary that lags behind, the number after the last one would be taken for ever.
+        self._events = db[EVENTS.name].with_options(read_preference=ReadPreference.PRIMARY)
+        self._committed = self._events.with_options(read_concern=ReadConcern("majority"))
 
     def append(self, entry_ids: Sequence[str], expires: Document) -> None:
         """Append the ids of entries that are not in the log yet."""
