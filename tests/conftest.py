@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from copy import copy
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck
@@ -89,14 +91,21 @@ def shared_data_dir(tmp_path_factory):
 @pytest.fixture
 def data_dir(shared_data_dir):
     """The folder of the application's files, empty. Its name is a setting, so it is always one."""
-    shutil.rmtree(shared_data_dir)
-    shared_data_dir.mkdir()
+    if any(shared_data_dir.iterdir()):
+        shutil.rmtree(shared_data_dir)
+        shared_data_dir.mkdir()
     return shared_data_dir
 
 
 @pytest.fixture
 def settings(backend_uri, data_dir):
-    return config.load({"QM_ENV": "testing"}, MONGODB_URI=backend_uri, DATA_DIR=str(data_dir))
+    return copy(testing_settings(backend_uri, str(data_dir)))
+
+
+@cache
+def testing_settings(uri, folder):
+    """Loaded once: to load and check them takes longer than many a test."""
+    return config.load({"QM_ENV": "testing"}, MONGODB_URI=uri, DATA_DIR=folder)
 
 
 @pytest.fixture
