@@ -17,10 +17,11 @@ from tests.system.chaos.clients import Client
 from tests.system.chaos.service import NAME
 from tests.system.chaos.stored import DATABASE
 from tests.system.chaos.storm import PACE_SECONDS, Storm
-from tests.system.chaos.world import CAREFUL, OWN, PATIENCE_MS, SLOTS, ExampleWorld
+from tests.system.chaos.world import CAREFUL, OWN, PACE, PATIENCE_MS, SLOTS, ExampleWorld
 from tests.system.programs import run, wait_until
 
-ERASERS, DELETERS = 4, 4
+# How many erase people, and as many delete players.
+CROWD = 4
 # Begins every text that tells of a person, so that all of them are found by one search.
 MARK = "Zwq"
 JSON = {"Content-Type": "application/json"}
@@ -77,23 +78,24 @@ class Deleter(Client):
 class PeopleStorm(Storm):
     """Some who erase people, and some who delete players."""
 
-    def __init__(self, services, uri):
+    def __init__(self, services, uri, crowd=CROWD, pace=PACE):
+        self._crowd = crowd
         self._client = MongoClient(uri, w="majority")
         self._db = self._client.get_default_database(DATABASE)
         super().__init__("people", services, uri)
         self._deletable = self.players
         # Nobody deletes a player who plays, so the worlds have players of their own.
         self.beside += [
-            ExampleWorld(uri, self.folder, self.add_players(OWN), form, patience=PATIENCE_MS)
+            ExampleWorld(uri, self.folder, self.add_players(OWN), form, pace, patience=PATIENCE_MS)
             for form in (CAREFUL, SLOTS)
         ]
 
     def _make_players(self):
         stack = {"0": {"ItemId": guid(), "Quantity": 7}}
-        return [make_player(Inventory=stack) for _ in range(DELETERS)]
+        return [make_player(Inventory=stack) for _ in range(self._crowd)]
 
     def _make_clients(self, clients, token):
-        erasers = [Eraser(n, self._service_of(n), self._db) for n in range(ERASERS)]
+        erasers = [Eraser(n, self._service_of(n), self._db) for n in range(self._crowd)]
         deleters = [
             Deleter(n, self._service_of(n), player) for n, player in enumerate(self.players)
         ]
@@ -111,7 +113,7 @@ class PeopleStorm(Storm):
             stored = self._db.players.find_one({"_id": player["_id"]})
             if stored is None or stored["Inventory"] != player["Inventory"]:
                 outcome.complaints.append(f"a player is not what it was: {stored}")
-        erased = sum(len(client.erased) for client in self.clients[:ERASERS])
+        erased = sum(len(client.erased) for client in self.clients[: self._crowd])
         outcome.notes.append(f"{erased:,} people were erased")
         self._client.close()
 
@@ -144,12 +146,12 @@ def traces(db):
     ]
 
 
-def storm(replicas, served, rounds):
+def storm(replicas, served, rounds, **load):
     """Workers die, the primary changes, all is restarted; erasures and deletions go on."""
     for role in (Role.USERS_QUERY, Role.USERS_MANAGE):
         done = run(served.folder, "api", "grant", NAME, role.value, **served.settings)
         assert done.returncode == 0, done.stderr
-    people = PeopleStorm([served], replicas.uri)
+    people = PeopleStorm([served], replicas.uri, **load)
     with people.raging():
         for _ in range(rounds):
             people.inject("worker killed", served.kill_worker)
