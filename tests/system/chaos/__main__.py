@@ -24,7 +24,7 @@ from tests.system.chaos.storm import Storm
 from tests.system.chaos.trial import Trial
 
 FULL_REQUESTS, FULL_ROUNDS, FULL_EXAMPLES, STORMS = 1_000_000, 8, 300, 11
-GAME_SECONDS = 10
+GAME_SECONDS, PACE_SECONDS = 10, 0.05
 OUTPUT = Path(__file__).parents[3] / "docs" / "measurements.rst"
 
 
@@ -36,6 +36,7 @@ OUTPUT = Path(__file__).parents[3] / "docs" / "measurements.rst"
 def main(requests, rounds, output, examples):
     """Break everything under load, and see that nothing is lost or done twice."""
     Storm.say = staticmethod(partial(click.echo, err=True))
+    Storm.pace = PACE_SECONDS
     began = time.monotonic()
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:

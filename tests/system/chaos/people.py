@@ -16,8 +16,8 @@ from tests.factories import guid, make_bag, make_entry, make_player, make_user
 from tests.system.chaos.clients import Client
 from tests.system.chaos.service import NAME
 from tests.system.chaos.stored import DATABASE
-from tests.system.chaos.storm import PACE_SECONDS, Storm
-from tests.system.chaos.world import CAREFUL, OWN, PACE, PATIENCE_MS, SLOTS, ExampleWorld
+from tests.system.chaos.storm import Storm
+from tests.system.chaos.world import CAREFUL, OWN, PATIENCE_MS, SLOTS, ExampleWorld
 from tests.system.programs import run, wait_until
 
 # How many erase people, and as many delete players.
@@ -34,7 +34,7 @@ class Eraser(Client):
     latest_seconds = 20.0
 
     def __init__(self, number, service, db):
-        super().__init__(f"eraser {number}", service, [None], PACE_SECONDS)
+        super().__init__(f"eraser {number}", service, [None], PeopleStorm.pace)
         self._db = db
         self.erased = []
 
@@ -54,7 +54,7 @@ class Deleter(Client):
     latest_seconds = 20.0
 
     def __init__(self, number, service, player):
-        super().__init__(f"deleter {number}", service, [player], PACE_SECONDS)
+        super().__init__(f"deleter {number}", service, [player], PeopleStorm.pace)
         self._items = {player["_id"]: player["Inventory"]}
 
     def _act(self, player):
@@ -78,7 +78,7 @@ class Deleter(Client):
 class PeopleStorm(Storm):
     """Some who erase people, and some who delete players."""
 
-    def __init__(self, services, uri, crowd=CROWD, pace=PACE):
+    def __init__(self, services, uri, crowd=CROWD):
         self._crowd = crowd
         self._client = MongoClient(uri, w="majority")
         self._db = self._client.get_default_database(DATABASE)
@@ -86,7 +86,9 @@ class PeopleStorm(Storm):
         self._deletable = self.players
         # Nobody deletes a player who plays, so the worlds have players of their own.
         self.beside += [
-            ExampleWorld(uri, self.folder, self.add_players(OWN), form, pace, patience=PATIENCE_MS)
+            ExampleWorld(
+                uri, self.folder, self.add_players(OWN), form, 1 / self.pace, patience=PATIENCE_MS
+            )
             for form in (CAREFUL, SLOTS)
         ]
 
@@ -146,12 +148,12 @@ def traces(db):
     ]
 
 
-def storm(replicas, served, rounds, **load):
+def storm(replicas, served, rounds, crowd=CROWD):
     """Workers die, the primary changes, all is restarted; erasures and deletions go on."""
     for role in (Role.USERS_QUERY, Role.USERS_MANAGE):
         done = run(served.folder, "api", "grant", NAME, role.value, **served.settings)
         assert done.returncode == 0, done.stderr
-    people = PeopleStorm([served], replicas.uri, **load)
+    people = PeopleStorm([served], replicas.uri, crowd)
     with people.raging():
         for _ in range(rounds):
             people.inject("worker killed", served.kill_worker)

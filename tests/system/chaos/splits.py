@@ -102,7 +102,10 @@ def storm(world, rounds, kinds=tuple(KINDS)):
     storm = SharedStorm("split network", [world.near, world.far], world.replicas.uri, clients)
     # On either side, a world shares some of the players.
     storm.beside += [
-        ExampleWorld(storm.uri, storm.folder, ids, node=stack.node, patience=PATIENCE_MS)
+        ExampleWorld(
+            *(storm.uri, storm.folder, ids),
+            **{"pace": 1 / storm.pace, "node": stack.node, "patience": PATIENCE_MS},
+        )
         for ids, stack in ((storm.ids[:2], world.near), (storm.ids[2:], world.far))
     ]
     world.replicas.elect_after(SETTINGS["electionTimeoutMillis"])

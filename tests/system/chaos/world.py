@@ -24,7 +24,6 @@ from tests.system.chaos.stored import DATABASE
 
 PROGRAM = Path(__file__).parents[3] / "docs" / "examples" / "game_server.py"
 CAREFUL, SLOTS, GUARDED, DOCUMENTS = FORMS = ("no", "slots", "guarded", "documents")
-PACE = 20
 # So short that it often gives up on a write, which may have been made.
 PATIENCE_MS = 1500
 # How many players it shares with clients, and how many a careless one has to itself.
@@ -34,7 +33,7 @@ SHARED, OWN = 6, 3
 class ExampleWorld:
     """Plays with some players until it is stopped."""
 
-    def __init__(self, uri, folder, players, form=CAREFUL, pace=PACE, node=LOOPBACK, patience=None):
+    def __init__(self, uri, folder, players, form=CAREFUL, pace=20, node=LOOPBACK, patience=None):
         self.name = f"world {form}" if form != CAREFUL else "world careful"
         self._form, self._players = form, players
         self._folder = Path(folder) / f"{self.name} {players[0]}"
@@ -141,8 +140,8 @@ class ExampleWorld:
 def join_in(storm, form, folder=None):
     """Let a careful world share players with the clients, and a careless one have its own."""
     folder = folder or storm.folder
-    shared = ExampleWorld(storm.uri, folder, storm.ids[:SHARED], patience=PATIENCE_MS)
-    players = storm.add_players(OWN)
-    own = ExampleWorld(storm.uri, folder, players, form, patience=PATIENCE_MS)
+    options = {"pace": 1 / storm.pace, "patience": PATIENCE_MS}
+    shared = ExampleWorld(storm.uri, folder, storm.ids[:SHARED], **options)
+    own = ExampleWorld(storm.uri, folder, storm.add_players(OWN), form, **options)
     storm.beside += [shared, own]
     return storm
