@@ -7,14 +7,12 @@ same time: whoever finds no place is told at once that the answer is to come.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import bson
 from pymongo import UpdateOne
 from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError, PyMongoError
@@ -34,11 +32,13 @@ from app.actions.domain import (
     state_of,
 )
 from app.changes import Intent
-from app.errors import InvalidCursor, KeyReused, OutcomeUnknown, Unavailable
+from app.errors import KeyReused, OutcomeUnknown, Unavailable
 from app.storage.bulk import batches
 from app.storage.bulkhead import wait_deadline
 from app.storage.client import Storage
 from app.storage.errors import explain
+from app.storage.paging import newest_first
+from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import (
     GUID,
@@ -92,8 +92,6 @@ GAMES = CollectionPlan(
 )
 WAIT_SECONDS = 2.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.1
-NEWEST_FIRST = [("At", -1), ("_id", -1)]
-DIGEST_BYTES = 8
 BATCH = 200
 # What staff or the game have written in their own words.
 TEXTS = ["Arguments", "Reason", "Error", "Result"]
@@ -211,9 +209,10 @@ class Actions:
         """Return a page of actions, the newest first."""
         where = _query(filters)
         if after:
-            where = {"$and": [where, _after(filters, after)]}
+            where = {"$and": [where, newest_first.after(filters, after)]}
         found = [*map(sound, self._actions.find(where, sort=NEWEST_FIRST).limit(size + 1))]
-        following = _position(filters, found[size - 1]) if len(found) > size else None
+        is_last = len(found) <= size
+        following = None if is_last else newest_first.position(filters, found[size - 1])
         return ActionPage(found[:size], following)
 
     def of_person(self, ids: Sequence[str], user_id: str) -> Iterator[Document]:
@@ -264,21 +263,3 @@ def _query(filters: ActionFilters) -> Document:
     if not filters.sees_users:
         where["Subject.Kind"] = {"$ne": "user"}
     return where
-
-
-def _position(filters: ActionFilters, action: Document) -> bytes:
-    return _digest(filters) + bson.encode({"At": action["At"], "Id": action["_id"]})
-
-
-def _after(filters: ActionFilters, cursor: bytes) -> Document:
-    """Return the condition of what comes after a cursor; At bounds the walk of the index."""
-    if cursor[:DIGEST_BYTES] != _digest(filters):
-        raise InvalidCursor("Belongs to another list, order or search.")
-    position: Document = bson.decode(cursor[DIGEST_BYTES:], bson.CodecOptions(tz_aware=True))
-    at, id_ = position["At"], position["Id"]
-    return {"At": {"$lte": at}, "$or": [{"At": {"$lt": at}}, {"_id": {"$lt": id_}}]}
-
-
-def _digest(filters: ActionFilters) -> bytes:
-    """Return a digest of the filters, by which the cursor of another list is refused."""
-    return hashlib.sha256(repr(filters).encode()).digest()[:DIGEST_BYTES]

@@ -8,7 +8,7 @@ from functools import partial
 from app.auth import guard
 from app.auth.roles import Role
 from app.auth.spending import refuse_budgets, spend
-from app.changes import Applied
+from app.changes import Applied, Intent
 from app.history.domain import filters_of, is_of_user, undone_by
 from app.history.store import EntryPage, History
 from app.history.undo import Inverses
@@ -39,14 +39,14 @@ def visible_entry(entry_id: str) -> Document:
     """Return an entry that the caller may see."""
     if is_of_user(entry_id):
         # Before it is looked for: whether it exists is not told either.
-        _require_users()
+        require_users()
     return history.get(entry_id)
 
 
 def search(args: Document, size: int) -> EntryPage:
     """Return a page of all entries that the caller may see, or of those of a player or a user."""
     if "user" in args:
-        _require_users()
+        require_users()
         # No entry is about a player and a user.
         return page(args, size, () if "player" in args else ("user",), _user_id(args["user"]))
     if "player" in args:
@@ -64,7 +64,11 @@ def page(
 
 def preview_undo(entry: Document) -> Document:
     """Return the entry that undoing a change would have, or raise why it cannot be undone."""
-    meant = previewed_intent("undo", entry, Id=entry["_id"])
+    return preview_undo_as(entry, previewed_intent("undo", entry, Id=entry["_id"]))
+
+
+def preview_undo_as(entry: Document, meant: Intent) -> Document:
+    """Return the same for an intent that is no request of its own, such as a row of a batch."""
     if undone_by(entry) == "deletion":
         history.require_not_undone(entry["_id"])
         preview, _ = _ways_to_move(entry)
@@ -80,17 +84,23 @@ def undo(entry: Document) -> Applied:
     meant = keyed_intent("undo", {"Id": entry["_id"]}, entry)
     if undone_by(entry) == "deletion":
         refuse_budgets("deleting a player, and bringing one back,")
+    if undone_by(entry) != "items":
+        return undo_as(entry, meant)
+    return spend(
+        quantities(entry["Changes"]),
+        partial(undo_as, entry, meant),
+        partial(players.find_earlier, Lookup.parse(entry["Subject"]["Id"]), meant),
+    )
+
+
+def undo_as(entry: Document, meant: Intent) -> Applied:
+    """Undo a change for an intent, whatever budget its caller has."""
+    if undone_by(entry) == "deletion":
         _, move = _ways_to_move(entry)
         return move(meant)
     inverse = inverses.of(entry)
     _, change = _ways_to(entry["Subject"])
-    if undone_by(entry) != "items":
-        return change(*inverse, meant)
-    return spend(
-        quantities(entry["Changes"]),
-        partial(change, *inverse, meant),
-        partial(players.find_earlier, Lookup.parse(entry["Subject"]["Id"]), meant),
-    )
+    return change(*inverse, meant)
 
 
 def _ways_to(subject: Document) -> tuple[Callable[..., Document], Callable[..., Applied]]:
@@ -112,7 +122,8 @@ def _ways_to_move(entry: Document) -> tuple[Callable[..., Document], Callable[..
     return partial(players.preview_delete, key), partial(players.delete, key)
 
 
-def _require_users() -> None:
+def require_users() -> None:
+    """Raise unless the caller may see entries about users."""
     caller = guard.caller()
     caller.require(Role.USERS_QUERY)
     caller.require_scope(Scope.USERS_READ)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 import bson
+from pymongo.read_preferences import ReadPreference
 
 from app.changes import OPERATIONS, SubjectKind
 from app.errors import AlreadyUndone, InvalidCursor, NotFound
@@ -21,6 +22,7 @@ from app.storage.timing import aggregate
 from app.types import Document
 
 DIGEST_BYTES = 8
+WALK_BATCH = 500
 NEWEST_FIRST = [("At", -1), ("_id", -1)]
 # The index of the most selective filter comes first.
 INDEXES = (
@@ -45,7 +47,10 @@ class History:
     def __init__(self, storage: Storage, kinds: dict[str, SubjectKind]) -> None:
         self._db = storage.db
         self._history = storage.db[HISTORY.name]
+        # A secondary may lag behind what was just done.
+        self._primary = self._history.with_options(read_preference=ReadPreference.PRIMARY)
         self._journals = storage.journals
+        self._clock = storage.clock
         self._kinds = {kind.name: kind for kind in kinds.values()}
 
     def get(self, entry_id: str) -> Document:
@@ -54,6 +59,32 @@ class History:
         if found is None:
             raise NotFound("entry of history", entry_id)
         return found
+
+    def get_many(self, entry_ids: Sequence[str]) -> dict[str, Document]:
+        """Return by id those of some entries that exist, wherever they are."""
+        found = {e["_id"]: e for e in self._primary.find({"_id": {"$in": list(entry_ids)}})}
+        for entry_id in entry_ids:
+            if entry_id not in found and (unmoved := self._find(entry_id)):
+                found[entry_id] = unmoved
+        return found
+
+    def ids_by_key(self, keys: Sequence[str]) -> dict[str, str]:
+        """Return by Idempotency-Key the ids of the entries that have moved."""
+        where = {"IdempotencyKey": {"$in": list(keys)}}
+        found = self._primary.find(where, ["IdempotencyKey"])
+        return {entry["IdempotencyKey"]: entry["_id"] for entry in found}
+
+    def move_all(self) -> None:
+        """Move the entries of all changes until now, so that lists have them."""
+        until = self._clock.now()
+        for kind in self._kinds.values():
+            self._journals.move_all(kind, until)
+
+    def walk(self, filters: Filters) -> Iterator[Document]:
+        """Yield all entries in the collection history that match, as stored, the newest first."""
+        where, hint = _query(filters)
+        found = self._primary.find(where, sort=NEWEST_FIRST).batch_size(WALK_BATCH)
+        yield from found.hint(hint) if hint else found
 
     def require_not_undone(self, entry_id: str) -> None:
         """Raise AlreadyUndone if an entry was undone."""

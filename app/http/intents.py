@@ -97,12 +97,17 @@ def keyed_intent(
         for name, value in arguments.items()
         if name not in untold
     }
-    statement = _statement()
-    key = statement.key if statement else current_environ.get().get("HTTP_IDEMPOTENCY_KEY")
+    key = sent_key()
     if key is None:
         return Intent(operation, origin(), told, undoes=undoes)
-    key = _checked_key(key)
     return Intent(operation, origin(), told, key, _fingerprint(arguments), undoes)
+
+
+def sent_key() -> str | None:
+    """Return the Idempotency-Key of this request, if it has one."""
+    statement = _statement()
+    key = statement.key if statement else current_environ.get().get("HTTP_IDEMPOTENCY_KEY")
+    return None if key is None else _checked_key(key)
 
 
 def previewed_intent(operation: str, undoes: Document | None, **arguments: Any) -> Intent:

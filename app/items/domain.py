@@ -169,15 +169,29 @@ def give(
     bankoverflow: bool = False,
 ) -> Change:
     """Put items into the inventory, with bankoverflow the rest into the bank; all or nothing."""
-    inventory, left = _merged(player["Inventory"], limits.inventory, itemid, quantity, limits.stack)
-    bank = player["Bank"]
-    if left and bankoverflow:
-        bank, left = _merged(bank, limits.bank, itemid, left, limits.stack)
-    if left:
-        raise NoRoom(itemid, quantity, left, bankoverflow)
+    fields = _given(player, itemid, quantity, limits, bankoverflow)
+    inventory, bank = fields["Inventory"], fields.get("Bank", player["Bank"])
     counts = {"bank": count(bank, itemid), "inventory": count(inventory, itemid)}
     answer = {"id": itemid, "quantity": {"total": sum(counts.values()), **counts}}
     return Change({"Inventory": inventory, "Bank": bank}, answer)
+
+
+def give_uncounted(player: dict[str, Any], *, bankoverflow: bool, **given: Any) -> Change:
+    """Give items, and do not tell how many there are then. It needs the bank for an overflow."""
+    return Change(_given(player, **given, bank=bankoverflow), None)
+
+
+def _given(
+    player: dict[str, Any], itemid: str, quantity: int, limits: Limits, bank: bool
+) -> dict[str, Any]:
+    """Return what giving changes: the inventory, and the bank if it takes the rest."""
+    inventory, left = _merged(player["Inventory"], limits.inventory, itemid, quantity, limits.stack)
+    fields = {"Inventory": inventory}
+    if left and bank:
+        fields["Bank"], left = _merged(player["Bank"], limits.bank, itemid, left, limits.stack)
+    if left:
+        raise NoRoom(itemid, quantity, left, bank)
+    return fields
 
 
 def take(

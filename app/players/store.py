@@ -33,8 +33,9 @@ from app.players.domain import (
     with_changeable_maps,
     with_maps,
 )
+from app.storage.bulk_swap import Swapped, Wanted
 from app.storage.client import Storage, by_key
-from app.storage.difference import as_read
+from app.storage.difference import as_read, is_comparable
 from app.storage.errors import is_forbidden
 from app.storage.journal import NOTED, UNMOVED
 from app.storage.paging.orders import Order
@@ -141,11 +142,7 @@ class Players:
 
     def identity(self, key: Lookup) -> Identity:
         """Return the id and the name of a player, and the account that plays it."""
-        player = self._read(key, {"Name": 1, "UserId": 1})
-        user_id = player.get("UserId")
-        return Identity(
-            player["_id"], str(player.get("Name")), user_id if isinstance(user_id, str) else None
-        )
+        return _identity(self._read(key, {"Name": 1, "UserId": 1}))
 
     def get_many(self, ids: Sequence[str], *fields: str) -> dict[str, Document]:
         """Return these fields of some players by id."""
@@ -218,6 +215,30 @@ class Players:
             raise _asked_for(error, key) from None
         except DuplicateKeyError as error:
             raise self._name_taken(error) from None
+
+    def change_many(self, wanted: Sequence[Wanted]) -> Sequence[Swapped]:
+        """Try to apply many rules, each to another player; who has no outcome is tried again."""
+        return self._swapper.swap_many([*map(_on_maps_of, wanted)])
+
+    def read_many(self, wanted: Sequence[Wanted]) -> dict[str, Document]:
+        """Return by id what these changes read of their players."""
+        return self._swapper.read_many([*map(_on_maps_of, wanted)])
+
+    def judge_many(
+        self, wanted: Sequence[Wanted], documents: dict[str, Document]
+    ) -> Sequence[Swapped]:
+        """Tell what would come of changes of players that were read, one after another."""
+        return self._swapper.judge_many([*map(_on_maps_of, wanted)], documents)
+
+    def identify_many(self, keys: Sequence[Lookup]) -> dict[Lookup, Identity]:
+        """Return by lookup key who the players are; those that do not exist are left out."""
+        fields = ["Name", "NameKey", "UserId"]
+        by_id = {"_id": {"$in": [key.id for key in keys if key.id]}}
+        by_name = {"NameKey": {"$in": [key.name_key for key in keys if not key.id]}}
+        found = {p["_id"]: p for p in self._players.find(by_id, fields)}
+        found |= {p["NameKey"]: p for p in self._players.find(by_name, fields)}
+        named = {key: found.get(key.id or key.name_key) for key in keys}
+        return {key: _identity(player) for key, player in named.items() if player}
 
     def delete(self, key: Lookup, intent: Intent) -> Applied:
         """Delete a player. What it was is kept for as long as history, so that it can be undone.
@@ -311,7 +332,7 @@ class Players:
             # An entry that no majority holds yet does not move.
             if player and not player.get("Journal") and self._keep(player):
                 # A game that writes at this moment must not lose what it writes.
-                unchanged = {name: as_read(player, name) for name in player}
+                unchanged = {n: as_read(player, n) for n in player if is_comparable(player[n])}
                 if self._players.delete_one(unchanged).deleted_count:
                     return
             time.sleep(REMOVAL_PAUSE)
@@ -445,6 +466,17 @@ class Players:
 def _asked_for(error: NotFound, key: Lookup) -> NotFound:
     """Return the error with the key that the caller asked for; an entry to undo has its own."""
     return NotFound("player", key) if error.kind == "player" else error
+
+
+def _identity(player: Document) -> Identity:
+    user_id = player.get("UserId")
+    return Identity(
+        player["_id"], str(player.get("Name")), user_id if isinstance(user_id, str) else None
+    )
+
+
+def _on_maps_of(wanted: Wanted) -> Wanted:
+    return wanted._replace(reads=(*wanted.reads, DELETED_AT), rule=_on_maps(wanted.rule))
 
 
 def _on_maps(rule: Rule) -> Rule:

@@ -69,7 +69,7 @@ class RequestBudget:
     def __init__(self, bulkhead: Bulkhead, seconds: float, arrived_at: float) -> None:
         self.arrived_at = arrived_at
         self._bulkhead = bulkhead
-        self._left = seconds
+        self._seconds = self._left = seconds
         self._deadline = arrived_at + bulkhead.patience
         self._is_running = False
 
@@ -78,6 +78,11 @@ class RequestBudget:
 
     def __exit__(self, *fault: Any) -> None:
         _current.reset(self._outer)
+
+    def renew(self) -> None:
+        """Begin anew, as if the request had just arrived."""
+        self._left = self._seconds
+        self._deadline = monotonic() + self._bulkhead.patience
 
     def run(self, operation: Callable[..., Any], *args: Any, **options: Any) -> Any:
         if self._is_running:
@@ -117,6 +122,13 @@ def wait_deadline(seconds: float) -> float:
     """
     arrived_at = arrival()
     return (monotonic() if arrived_at is None else arrived_at) + seconds
+
+
+def renew_budget() -> None:
+    """Give the current request its whole budget again, for the next piece of long work."""
+    budget = _current.get()
+    if budget is not None:
+        budget.renew()
 
 
 def run_within_budget(operation: Callable[..., Any], *args: Any, **options: Any) -> Any:

@@ -14,11 +14,11 @@ from pymongo.errors import ConfigurationError, PyMongoError
 from app.changes import SubjectKind
 from app.errors import QuartermasterError, Unavailable
 from app.keys import Lookup
+from app.storage.bulk_swap import BulkSwapper
 from app.storage.bulkhead import Bulkhead, RequestBudget, run_within_budget
 from app.storage.clock import Clock, DatabaseClock, LocalClock
 from app.storage.embedded.lease import Lease, running_uri
 from app.storage.journal import Journals
-from app.storage.swap import Swapper
 from app.storage.timing import TimedDatabase
 from app.types import Document
 
@@ -66,9 +66,9 @@ class Storage:
             self.db = TimedDatabase.of(self.db)
         self.journals = Journals(self.db, settings.HISTORY_DAYS)
 
-    def swapper(self, kind: SubjectKind) -> Swapper:
+    def swapper(self, kind: SubjectKind) -> BulkSwapper:
         """Return what changes the documents of a kind."""
-        return Swapper(self.db[kind.collection], kind, self.journals, self.clock)
+        return BulkSwapper(self.db[kind.collection], kind, self.journals, self.clock)
 
     def request_budget(self, arrived_at: float) -> RequestBudget:
         """Return the time budget of a request that arrived at this monotonic time."""

@@ -68,6 +68,11 @@ def _compare(update: Document, path: str, old: Mapping[str, Any], new: Mapping[s
         update.setdefault("$unset", {})[path + name] = ""
 
 
+def is_comparable(value: Any) -> bool:
+    """Tell whether a value is as it is stored: a text that is no UTF-8 is read as another one."""
+    return "\ufffd" not in str(value)
+
+
 def as_read(document: Mapping[str, Any], name: str) -> Document:
     """Return the condition that a field still has the value that was read, or is still absent."""
     return {"$eq": document[name]} if name in document else {"$exists": False}

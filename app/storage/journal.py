@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from bson.errors import InvalidDocument
 from pymongo.collection import Collection
@@ -30,7 +30,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 
 from app import metrics
-from app.changes import SubjectKind
+from app.changes import Intent, SubjectKind
 from app.storage.difference import as_read
 from app.storage.entries import entries_of, is_entry
 from app.storage.errors import explain, has_only_duplicate_keys, is_forbidden
@@ -103,6 +103,44 @@ class Holder(NamedTuple):
         return all(map(is_entry, self.document["Journal"]))
 
 
+class MovedEntries(Protocol):
+    """The entries that have moved to history, as far as a change has to know of them."""
+
+    def find_key(self, subject_id: Any, key: str) -> Document | None:
+        """Return the entry of a change that came with this Idempotency-Key, if it has moved."""
+
+    def find_undo(self, entry_id: str) -> Document | None:
+        """Return the entry of the change that undid another, if it has moved."""
+
+    def has_moved(self, subject_id: Any, stamp: Any) -> bool:
+        """Tell whether the entry of a write has moved."""
+
+
+class ReadEntries:
+    """The moved entries that many changes have to know of, read at once."""
+
+    def __init__(self, history: Collection[Document], intents: Sequence[Intent]) -> None:
+        keys = {"IdempotencyKey": {"$in": [intent.key for intent in intents]}}
+        self._by_key = {(e["Subject"]["Id"], e["IdempotencyKey"]): e for e in history.find(keys)}
+        self._undoes: dict[str, Document] = {}
+        self._stamps: set[tuple[Any, Any]] = set()
+        undone = [intent.undoes["_id"] for intent in intents if intent.undoes]
+        if undone:
+            undoes = history.find({"Undoes": {"$in": undone}}, ["Undoes"])
+            self._undoes = {entry["Undoes"]: entry for entry in undoes}
+            moved = history.find({"_id": {"$in": undone}}, ["Subject.Id", "Stamp"])
+            self._stamps = {(entry["Subject"]["Id"], entry.get("Stamp")) for entry in moved}
+
+    def find_key(self, subject_id: Any, key: str) -> Document | None:
+        return self._by_key.get((subject_id, key))
+
+    def find_undo(self, entry_id: str) -> Document | None:
+        return self._undoes.get(entry_id)
+
+    def has_moved(self, subject_id: Any, stamp: Any) -> bool:
+        return (subject_id, stamp) in self._stamps
+
+
 class Journals:
     """Moves entries of one database, and finds those that have moved."""
 
@@ -147,6 +185,10 @@ class Journals:
     def find_key(self, subject_id: Any, key: str) -> Document | None:
         """Return the entry of a change that came with this Idempotency-Key, if it has moved."""
         return self._history.find_one({"IdempotencyKey": key, "Subject.Id": subject_id})
+
+    def find_moved(self, intents: Sequence[Intent]) -> ReadEntries:
+        """Read at once what many changes have to know of the entries that have moved."""
+        return ReadEntries(self._history, intents)
 
     def find_undo(self, entry_id: str) -> Document | None:
         """Return the entry of the change that undid another, if it has moved."""

@@ -52,7 +52,7 @@ from app.storage.clock import Clock
 from app.storage.difference import as_read, difference
 from app.storage.entries import FORMER_OPERATIONS, key_of
 from app.storage.errors import explain, is_forbidden
-from app.storage.journal import Journals
+from app.storage.journal import Journals, MovedEntries
 from app.types import Document, whole
 
 log = logging.getLogger("quartermaster")
@@ -116,13 +116,13 @@ class Swapper:
         """Apply a rule to one document, exactly once per Idempotency-Key."""
         tried: list[Document] = []
         for pause in _pauses(patience):
-            document = self._collection.find_one(where, _projection(reads, intent))
+            document = self._collection.find_one(where, projection_of(reads, intent))
             if document is None:
                 if majority_holds(self._collection, where):
                     continue
                 raise NotFound(self._kind.name, next(iter(where.values())))
-            _add_empty_maps(document, reads)
-            decision = self._decide(document, rule, intent)
+            add_empty_maps(document, reads)
+            decision = self._decide(document, rule, intent, self._journals)
             failures = tried.count(decision.based_on)
             if failures > MOST_FAILURES:
                 raise Damaged(self._kind.name)
@@ -144,17 +144,17 @@ class Swapper:
         self, where: Document, reads: tuple[str, ...], rule: Rule, intent: Intent
     ) -> Document:
         """Return the entry that a change would have, without id and time, and change nothing."""
-        document = self._collection.find_one(where, _projection(reads, intent))
+        document = self._collection.find_one(where, projection_of(reads, intent))
         if document is None:
             raise NotFound(self._kind.name, next(iter(where.values())))
-        _add_empty_maps(document, reads)
+        add_empty_maps(document, reads)
         changes = field_changes(self._kind, document, rule(document).fields)
         return self.previewed(document, intent, changes)
 
     def find_earlier(self, where: Document, intent: Intent) -> Applied | None:
         """Return what the same request has done before; None if it is new."""
-        document = self._collection.find_one(where, _projection((), intent))
-        earlier = self._earlier(document, intent) if document else None
+        document = self._collection.find_one(where, projection_of((), intent))
+        earlier = self._earlier(document, intent, self._journals) if document else None
         return self._outcome_of(earlier.outcome) if earlier else None
 
     def find_moved(self, id_: Any, intent: Intent) -> Applied | None:
@@ -164,9 +164,9 @@ class Swapper:
 
     def require_undoable(self, id_: Any, intent: Intent) -> None:
         """Raise if the change that a request undoes was undone before."""
-        document = self._collection.find_one({"_id": id_}, _projection((), intent)) or {}
+        document = self._collection.find_one({"_id": id_}, projection_of((), intent)) or {}
         if intent.undoes is not None:
-            self._require_undoable(_entries_in(document.get("Journal")), intent.undoes)
+            _require_undoable(_entries_in(document.get("Journal")), intent.undoes, self._journals)
 
     def insert(
         self,
@@ -215,14 +215,16 @@ class Swapper:
             self._count_entry(outcome.entry["Operation"], outcome.entry["Subject"]["Id"])
         return outcome
 
-    def _decide(self, document: Document, rule: Rule, intent: Intent) -> Decision:
+    def _decide(
+        self, document: Document, rule: Rule, intent: Intent, moved: MovedEntries
+    ) -> Decision:
         """Apply the rule to the document as read, and collect the filter of the write."""
         unchanged = {
             "_id": document["_id"],
             **{name: as_read(document, name) for name in WRITE_IDENTITY},
         }
         try:
-            if earlier := self._earlier(document, intent):
+            if earlier := self._earlier(document, intent, moved):
                 return earlier
             change = rule(document)
         except Unavailable:
@@ -252,7 +254,8 @@ class Swapper:
         applied = Applied(change.answer, entry=entry)
         return Decision({**unchanged, **values, **HAS_ROOM}, update, applied)
 
-    def _earlier(self, document: Document, intent: Intent) -> Decision | None:
+    @staticmethod
+    def _earlier(document: Document, intent: Intent, moved: MovedEntries) -> Decision | None:
         """Return the answer of the same change if it was made before; raise if another was."""
         entries = _entries_in(document.pop("Journal", None))
         if intent.key is not None:
@@ -261,22 +264,13 @@ class Swapper:
                 # In a network split it may be rolled back: the write finds it at the primary.
                 with_entry = {"_id": document["_id"], "$or": _with_key("Journal.", intent.key)}
                 return _replay(with_entry, entry, intent)
-            entry = self._journals.find_key(document["_id"], intent.key)
+            entry = moved.find_key(document["_id"], intent.key)
             if entry is not None:
                 # Only what a majority holds has moved to history.
                 return _replay({"_id": document["_id"]}, entry, intent)
         if intent.undoes is not None:
-            self._require_undoable(entries, intent.undoes)
+            _require_undoable(entries, intent.undoes, moved)
         return None
-
-    def _require_undoable(self, journal: list[Document], entry: Document) -> None:
-        """Raise if a change was undone before, or was rolled back since it was read."""
-        undo = next((other for other in journal if other.get("Undoes") == entry["_id"]), None)
-        if undo := undo or self._journals.find_undo(entry["_id"]):
-            raise AlreadyUndone(entry["_id"], undo["_id"])
-        is_here = any(other.get("Stamp") == entry["Stamp"] for other in journal)
-        if not is_here and not self._journals.has_moved(entry["Subject"]["Id"], entry["Stamp"]):
-            raise NotFound("entry of history", entry["_id"])
 
     def _bookkeeping(self, document: Document) -> Document:
         """Return the next version, a stamp, the time, and the count of entries with one more."""
@@ -326,6 +320,16 @@ class Swapper:
             self._collection.update_one({"_id": id_, parent: None}, {"$set": {parent: {}}})
 
 
+def _require_undoable(journal: list[Document], entry: Document, moved: MovedEntries) -> None:
+    """Raise if a change was undone before, or was rolled back since it was read."""
+    undo = next((other for other in journal if other.get("Undoes") == entry["_id"]), None)
+    if undo := undo or moved.find_undo(entry["_id"]):
+        raise AlreadyUndone(entry["_id"], undo["_id"])
+    is_here = any(other.get("Stamp") == entry["Stamp"] for other in journal)
+    if not is_here and not moved.has_moved(entry["Subject"]["Id"], entry["Stamp"]):
+        raise NotFound("entry of history", entry["_id"])
+
+
 def _entries_in(journal: Any) -> list[Document]:
     return [e for e in journal if isinstance(e, dict)] if isinstance(journal, list) else []
 
@@ -370,9 +374,11 @@ def _pauses(patience: float) -> Iterator[float]:
         pause = min(pause * 2, LONGEST_PAUSE)
 
 
-def _projection(reads: tuple[str, ...], intent: Intent) -> Document:
+def projection_of(reads: tuple[str, ...], intent: Intent | None) -> Document:
     known = ("Name", *WRITE_IDENTITY, "LastVersion", "ChangedAt", "JournalCount")
     projection: Document = dict.fromkeys((*reads, *known), 1)
+    if intent is None:
+        return projection
     if intent.undoes is not None:
         projection["Journal"] = 1
     elif intent.key is not None:
@@ -381,7 +387,7 @@ def _projection(reads: tuple[str, ...], intent: Intent) -> Document:
     return projection
 
 
-def _add_empty_maps(document: Document, reads: tuple[str, ...]) -> None:
+def add_empty_maps(document: Document, reads: tuple[str, ...]) -> None:
     """Add an empty map for each path that was projected into a map and found nothing.
 
     Otherwise a rule that adds a key would seem to replace the whole map.
@@ -393,6 +399,11 @@ def _add_empty_maps(document: Document, reads: tuple[str, ...]) -> None:
 def _parent(path: str) -> str:
     """Return the map that a path such as Variables.x leads into; empty for a whole field."""
     return path.rpartition(".")[0]
+
+
+def version_of(document: Document) -> int | None:
+    """Return the Version of a document; None if it is not a usable number."""
+    return _count(document.get("Version"))
 
 
 def _count(value: Any) -> int | None:

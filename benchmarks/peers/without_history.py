@@ -10,12 +10,13 @@ from app import create_app
 from app.changes import Applied, Change, Intent, Rule
 from app.http.context import SERVICES
 from app.storage import client
+from app.storage.bulk_swap import BulkSwapper
 from app.storage.schema.preparation import Preparation
-from app.storage.swap import PATIENCE_SECONDS, Swapper
+from app.storage.swap import PATIENCE_SECONDS
 from app.types import Document
 
 
-class EntrylessSwapper(Swapper):
+class EntrylessSwapper(BulkSwapper):
     """Changes documents as if every change were bookkeeping, which has no entry."""
 
     def swap(
@@ -33,7 +34,7 @@ class EntrylessSwapper(Swapper):
 
 
 # The stores ask the storage for what changes their documents.
-client.Swapper = EntrylessSwapper  # type: ignore[misc]
+client.BulkSwapper = EntrylessSwapper  # type: ignore[misc]
 
 app = create_app()
 app.extensions[SERVICES][Preparation].begin()

@@ -314,6 +314,7 @@ def test_no_text_that_is_none_is_a_500(db, client, as_role, field):
         answer = client.post(f"{base}/{path}", json=body, headers=headers)
         assert answer.status_code in (200, 409), (path, answer.json)
     assert client.delete(base, headers=headers).status_code == 200
+    assert db.players.find_one({"_id": player["_id"]}, ["_id"]) is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,147 @@
+"""The compare-and-swap for many documents at once: two reads and one bulk write.
+
+Each change is decided and written as by app/storage/swap.py: with the stamp and the values that
+were read in its filter, its entry in the same update, and its key looked for before. MongoDB tells
+of a bulk write only how many of its filters matched. Unless all did, those count as made whose
+stamp is found then; the others have no outcome, and the next try finds by its key what was made.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pymongo import UpdateOne
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError
+from pymongo.read_preferences import ReadPreference
+
+from app import metrics
+from app.changes import Applied, Intent, Rule, SubjectKind
+from app.errors import NotFound, QuartermasterError, Unavailable
+from app.storage.clock import Clock
+from app.storage.journal import Journals, MovedEntries
+from app.storage.swap import Decision, Swapper, add_empty_maps, projection_of, version_of
+from app.types import Document
+
+log = logging.getLogger("quartermaster")
+
+
+class Wanted(NamedTuple):
+    """A change of one document among many; its intent has a key."""
+
+    id: Any
+    reads: tuple[str, ...]
+    rule: Rule
+    intent: Intent
+
+
+class Swapped(NamedTuple):
+    """What came of a change among many, and the Version of the document that it was judged on.
+
+    No outcome: somebody else was faster, or the document needs more than one write.
+    """
+
+    outcome: Applied | QuartermasterError | None = None
+    version: int | None = None
+
+
+class BulkSwapper(Swapper):
+    """Changes the documents of one collection, also many at once."""
+
+    def __init__(
+        self,
+        collection: Collection[Document],
+        kind: SubjectKind,
+        journals: Journals,
+        clock: Clock,
+    ) -> None:
+        super().__init__(collection, kind, journals, clock)
+        self._primary = collection.with_options(read_preference=ReadPreference.PRIMARY)
+
+    def swap_many(self, wanted: Sequence[Wanted]) -> list[Swapped]:
+        """Try to change many different documents, each by its own rule."""
+        documents = self.read_many(wanted)
+        moved = self._journals.find_moved([one.intent for one in wanted])
+        # Whether one is gone, or was never there, is left to a change of its own.
+        read = [one for one in wanted if one.id in documents]
+        decided = {
+            one.id: self._decide(documents[one.id], one.rule, one.intent, moved) for one in read
+        }
+        made = self._write_many(list(decided.values()))
+        return [
+            Swapped(self._counted(decided[one.id].outcome), version_of(documents[one.id]))
+            if one.id in made
+            else Swapped()
+            for one in wanted
+        ]
+
+    def _counted(self, outcome: Applied | QuartermasterError) -> Applied | QuartermasterError:
+        return outcome if isinstance(outcome, QuartermasterError) else self._outcome_of(outcome)
+
+    def _write_many(self, decisions: Sequence[Decision]) -> set[Any]:
+        """Write decisions by one command, and return the ids of those that took effect for sure."""
+        ids = [decision.based_on["_id"] for decision in decisions]
+        updates = [UpdateOne(decision.based_on, decision.update) for decision in decisions]
+        try:
+            if not updates:
+                return set()
+            written = self._collection.bulk_write(updates, ordered=False)
+            if written.matched_count == len(updates):
+                return set(ids)
+        except BulkWriteError as error:
+            log.warning("Not all changes of a bulk write fit what is stored: %s", error)
+            if error.details["writeConcernErrors"]:
+                return set()
+        metrics.SWAP_RETRIES.labels(self._collection.name).inc()
+        # A majority holds what was written, and nobody else has its stamp.
+        found = self._primary.find({"_id": {"$in": ids}}, ["Stamp"])
+        stamps = {document["_id"]: document.get("Stamp") for document in found}
+        return {
+            decision.based_on["_id"]
+            for decision in decisions
+            if stamps.get(decision.based_on["_id"])
+            == decision.update.get("$set", {}).get("Stamp", "")
+        }
+
+    def read_many(self, wanted: Sequence[Wanted]) -> dict[Any, Document]:
+        """Return by id what these changes read of their documents."""
+        reads = tuple({path: None for one in wanted for path in one.reads})
+        projection = projection_of(reads, None)
+        if any(one.intent.undoes for one in wanted):
+            projection["Journal"] = 1
+        else:
+            # Each document is wanted once, so at most one of the keys is in its Journal.
+            keys = {"$in": [one.intent.key for one in wanted]}
+            projection["Journal"] = {"$elemMatch": {"IdempotencyKey": keys}}
+        of_these = {"_id": {"$in": list({one.id: None for one in wanted})}}
+        documents = {found["_id"]: found for found in self._collection.find(of_these, projection)}
+        for document in documents.values():
+            add_empty_maps(document, reads)
+        return documents
+
+    def judge_many(self, wanted: Sequence[Wanted], documents: dict[Any, Document]) -> list[Swapped]:
+        """Tell what would come of changes, made one after another, and change nothing.
+
+        The documents, as read_many returns them, are then as the changes would leave them.
+        """
+        moved = self._journals.find_moved([one.intent for one in wanted])
+        return [self._judged(one, documents, moved) for one in wanted]
+
+    def _judged(
+        self, wanted: Wanted, documents: dict[Any, Document], moved: MovedEntries
+    ) -> Swapped:
+        document = documents.get(wanted.id)
+        if document is None:
+            return Swapped(NotFound(self._kind.name, wanted.id))
+        version = version_of(document)
+        try:
+            self._earlier({**document}, wanted.intent, moved)
+            change = wanted.rule(document)
+        except Unavailable:
+            raise
+        except QuartermasterError as refusal:
+            return Swapped(refusal, version)
+        documents[wanted.id] = {**document, **change.fields, "Version": (version or 0) + 1}
+        return Swapped(Applied(change.answer), version)

@@ -1,0 +1,38 @@
+"""Positions in a list of documents by their time, the newest first."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import bson
+
+from app.errors import InvalidCursor
+from app.types import Document
+
+DIGEST_BYTES = 8
+NEWEST_FIRST = [("At", -1), ("_id", -1)]
+
+
+def position(filters: Any, document: Document) -> bytes:
+    """Return where a page ends; the digest of its filters refuses the cursor of another list."""
+    return digest(filters) + bson.encode({"At": document["At"], "Id": document["_id"]})
+
+
+def after(filters: Any, cursor: bytes) -> Document:
+    """Return the condition of what comes after a cursor; At bounds the walk of the index."""
+    place: Document = bson.decode(within(filters, cursor), bson.CodecOptions(tz_aware=True))
+    at, id_ = place["At"], place["Id"]
+    return {"At": {"$lte": at}, "$or": [{"At": {"$lt": at}}, {"_id": {"$lt": id_}}]}
+
+
+def within(filters: Any, cursor: bytes) -> bytes:
+    """Return what follows the digest of the filters, or raise InvalidCursor."""
+    if cursor[:DIGEST_BYTES] != digest(filters):
+        raise InvalidCursor("Belongs to another list, order or search.")
+    return cursor[DIGEST_BYTES:]
+
+
+def digest(filters: Any) -> bytes:
+    """Return a digest of the filters, by which the cursor of another list is refused."""
+    return hashlib.sha256(repr(filters).encode()).digest()[:DIGEST_BYTES]
