@@ -62,6 +62,8 @@ class Settings:
     MAX_REQUESTS_JITTER: int = 10_000
     # The largest request body in bytes.
     MAX_CONTENT_LENGTH: int = 1024 * 1024
+    # The largest body of a batch in bytes; it is read as a stream.
+    BATCH_CONTENT_LENGTH: int = 32 * 1024 * 1024
     # Whether to accept forms, field names in any case, "1" and "true", and ignore unknown fields.
     LENIENT_BODIES: bool = False
     # Whose clients to be compatible with: intersect, or nobody's (see docs/compatibility.rst).

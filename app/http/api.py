@@ -132,6 +132,13 @@ class Blueprint(flask_smorest.Blueprint):
 
         return decorator
 
+    def documents_body(self, schema: Schema) -> Callable[[View], View]:
+        """Document a body that the view reads by itself.
+
+        As JSON alone: generators of clients refuse, or make a second body of, another media type.
+        """
+        return self._documents(super().arguments(schema))
+
     @staticmethod
     def refuses(*errors: QuartermasterError) -> Callable[[View], View]:
         """Document errors of a view, beyond those that its arguments and its role imply."""

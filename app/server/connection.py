@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import ssl
 import struct
+import time
 from enum import Enum, auto
 from typing import Any
 
-from app.server.request_reader import PIECE_BYTES, RequestReader
+from app.server.request_reader import PIECE_BYTES, BodyLimits, RequestReader
 
 # The largest piece to receive or send by one system call.
 MAX_PIECE_BYTES = 64 * 1024
@@ -115,11 +117,12 @@ class Connection:
     initialized = data_ready = True
     is_http2 = False
 
-    def __init__(self, cfg: Any, sock: Any, client: Any, server: Any, max_body: int) -> None:
+    def __init__(self, cfg: Any, sock: Any, client: Any, server: Any, limits: BodyLimits) -> None:
         self.sock = NonBlockingSocket(sock)
         self.client = client
         self.server = server
-        self.parser = RequestReader(cfg, client, max_body)
+        self.parser = RequestReader(cfg, client, limits)
+        self._limits = limits
         # The monotonic time at which the last request was complete.
         self.arrived_at = 0.0
         # What the loop waits for, and until when.
@@ -162,13 +165,34 @@ class Connection:
             piece = self.sock.receive(MAX_PIECE_BYTES) if self.sock.pending() else None
         if piece is not None:
             self.parser.received.has_ended = True
-        if self.parser.is_ready():
+        is_ready = self.parser.is_ready()
+        if is_ready and not self.parser.is_streamed:
             return True
         if self.parser.expects_continue():
             # If the client has gone, the next read reports it.
             with contextlib.suppress(OSError):
                 self.sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-        return False
+        return is_ready
+
+    def begin_stream(self) -> None:
+        """Let the thread that answers a request read its body from the client, if it is large."""
+        if self.parser.is_streamed:
+            self._stream_until = time.monotonic() + self._limits.seconds
+            self.parser.received.receive_more = self._receive_more
+
+    def _receive_more(self) -> None:
+        """Wait for more of a body; raise TimeoutError if the client is too slow."""
+        piece = self.sock.receive(MAX_PIECE_BYTES)
+        if piece is None:
+            left = self._stream_until - time.monotonic()
+            readable = select.poll()
+            readable.register(self.sock.file_descriptor, select.POLLIN)
+            if left <= 0 or not readable.poll(left * 1000):
+                raise TimeoutError("The client sends the body too slowly.")
+        elif piece:
+            self.parser.received.feed(piece)
+        else:
+            self.parser.received.has_ended = True
 
     def begin_closing(self) -> None:
         """Send FIN, and wait for the client's: a close now may destroy unread answers."""

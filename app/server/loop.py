@@ -16,7 +16,7 @@ from gunicorn.workers.gthread import ThreadWorker
 import config
 from app.server import open_files, response
 from app.server.connection import Connection, Phase
-from app.server.request_reader import HEAD_BYTES
+from app.server.request_reader import HEAD_BYTES, BodyLimits
 from app.server.waiting import WaitingConnections
 
 # How long to wait for a client to close after we have sent FIN.
@@ -52,6 +52,9 @@ class LoopWorker(ThreadWorker):
         )
         # gunicorn need not limit idle connections: a new connection replaces an idle one.
         self.max_keepalived: int = sys.maxsize
+        self._body_limits = BodyLimits(
+            settings.MAX_CONTENT_LENGTH, settings.BATCH_CONTENT_LENGTH, settings.BODY_SECONDS
+        )
         self._max_buffered_bytes = MAX_BUFFERED_BODIES * settings.MAX_CONTENT_LENGTH
         # Connections whose answer says, or will say, that another request may follow.
         self._promised_keep_alive: set[Connection] = set()
@@ -84,8 +87,7 @@ class LoopWorker(ThreadWorker):
                 raise
             return False
         self.nr_conns += 1
-        server, max_body = listener.getsockname(), self._settings.MAX_CONTENT_LENGTH
-        conn = Connection(self.cfg, sock, client, server, max_body)
+        conn = Connection(self.cfg, sock, client, listener.getsockname(), self._body_limits)
         try:
             if self._tls:
                 conn.sock.start_tls(self._tls, self.cfg.suppress_ragged_eofs)

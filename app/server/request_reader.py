@@ -9,11 +9,14 @@ split them differently, which would allow request smuggling.
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from gunicorn.http.body import DEFAULT_MAX_CHUNK_SIZE_LINE, LengthReader
 from gunicorn.http.errors import InvalidChunkSize, LimitRequestHeaders, NoMoreData
 from gunicorn.http.parser import RequestParser
+
+from app.http.uploads import STREAMED_PATHS
 
 # The longest request line and headers together.
 HEAD_BYTES = 64 * 1024
@@ -28,6 +31,17 @@ _CRLF = b"\r\n"
 _HEAD_END = b"\r\n\r\n"
 _BARE_LF = re.compile(rb"(?<!\r)\n")
 _HEX = re.compile(rb"[0-9a-fA-F]+")
+
+
+class BodyLimits(NamedTuple):
+    """The largest body in bytes that is received before a thread gets its request.
+
+    And the largest that the thread reads as a stream, which only some paths take, and for how long.
+    """
+
+    buffered: int
+    streamed: int
+    seconds: float
 
 
 class IncompleteError(Exception):
@@ -51,6 +65,8 @@ class ReceiveBuffer:
         self._data: bytes | bytearray = b""
         self._at = 0
         self.has_ended = False
+        # Waits for more bytes of a body that is read as a stream, in the thread that reads it.
+        self.receive_more: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self._data) - self._at
@@ -69,6 +85,8 @@ class ReceiveBuffer:
     def read(self, size: int | None = None, read_ahead: int | None = None) -> bytes:
         """Return size bytes, or some if size is None; fewer only at the end of the stream."""
         least = 1 if size is None else size
+        while self.receive_more and len(self) < least and not self.has_ended:
+            self.receive_more()
         if len(self) < least and not self.has_ended:
             raise IncompleteError
         most = max(PIECE_BYTES, read_ahead or 0) if size is None else size
@@ -158,10 +176,10 @@ class Chunks:
 class RequestReader(RequestParser):
     """gunicorn's parser on a buffer, with a check that the buffer holds a complete request."""
 
-    def __init__(self, cfg: Any, client: Any, max_body: int) -> None:
+    def __init__(self, cfg: Any, client: Any, limits: BodyLimits) -> None:
         super().__init__(cfg, (), client)
         self.unreader = self.received = ReceiveBuffer()
-        self._max_body = max_body
+        self._limits = limits
         self._begin()
 
     def _begin(self) -> None:
@@ -234,14 +252,28 @@ class RequestReader(RequestParser):
             raise LimitRequestHeaders("limit request head size") from None
         self.request = self.mesg
 
+    @property
+    def is_streamed(self) -> bool:
+        """Whether a thread reads the body while it arrives, because it may be large."""
+        if self.request is None or self.request.path.rstrip("/") not in STREAMED_PATHS:
+            return False
+        reader = self.request.body.reader
+        if isinstance(reader, LengthReader):
+            return bool(self._limits.buffered < reader.length <= self._limits.streamed)
+        return True
+
     def _body_is_decided(self) -> bool:
         reader, received = self.request.body.reader, self.received
+        if self.is_streamed:
+            # The thread may end before it has read all.
+            self.request.force_close()
+            return True
         if isinstance(reader, LengthReader):
             is_whole = len(received) >= reader.length
-            is_decided = is_whole or received.has_ended or reader.length > self._max_body
+            is_decided = is_whole or received.has_ended or reader.length > self._limits.buffered
         else:
             if self._chunks is None:
-                self._chunks = Chunks(received, self._max_body + READ_AHEAD_BYTES)
+                self._chunks = Chunks(received, self._limits.buffered + READ_AHEAD_BYTES)
             is_decided = self._chunks.are_decided() or received.has_ended
             is_whole = self._chunks.are_whole
         if is_decided and not is_whole:

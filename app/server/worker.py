@@ -92,6 +92,7 @@ class Worker(LoopWorker):
         if self._draining_since is None:
             self._promised_keep_alive.add(conn)
         arrived_at.set(conn.arrived_at)
+        conn.begin_stream()
         return super().handle_request(req, conn)
 
     def handle_exit(self, sig: int, frame: Any) -> None:

@@ -17,7 +17,13 @@ from gunicorn.http.parser import RequestParser
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from app.server.request_reader import FRAMING_BYTES, HEAD_BYTES, IncompleteError, RequestReader
+from app.server.request_reader import (
+    FRAMING_BYTES,
+    HEAD_BYTES,
+    BodyLimits,
+    IncompleteError,
+    RequestReader,
+)
 
 CFG = Config()
 CLIENT = ("192.0.2.1", 5000)
@@ -26,7 +32,7 @@ CHUNKED = b"POST /c HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 def reader(most_body=MOST_BODY):
-    return RequestReader(CFG, CLIENT, most_body)
+    return RequestReader(CFG, CLIENT, BodyLimits(most_body, most_body, 1.0))
 
 
 def chunk(data, size=None, extension=b""):

@@ -1,0 +1,183 @@
+"""Bodies that are larger than memory should hold: read piece by piece into a temporary file."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, NamedTuple
+
+from flask import current_app, request
+from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.sansio.multipart import (
+    NEED_DATA,
+    Data,
+    Epilogue,
+    Event,
+    Field,
+    File,
+    MultipartDecoder,
+)
+
+from app.errors import Invalid, Unavailable
+from app.http.context import current
+from app.http.parser import MAX_FIELDS, ONCE
+
+# The server hands these requests to a thread before their bodies have arrived.
+STREAMED_PATHS = ("/api/v1/batches", "/console/batches")
+PIECE_BYTES = 64 * 1024
+MULTIPART = "multipart/form-data"
+# Of all fields of a form that come before its file.
+FIELDS_BYTES = 64 * 1024
+
+
+class TooManyUploads(Unavailable):
+    """A worker has a few threads for bodies that arrive slowly; the others are for everybody."""
+
+    def __init__(self) -> None:
+        super().__init__("Others send batches at the moment; please try again.", 5)
+
+
+class UploadPlaces:
+    """How many bodies one worker receives at a time while a thread of it waits."""
+
+    def __init__(self, places: int) -> None:
+        self._free = threading.BoundedSemaphore(places)
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold a place until the block ends, or raise at once."""
+        if not self._free.acquire(blocking=False):
+            raise TooManyUploads
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
+places = current(UploadPlaces)
+
+
+class Upload(NamedTuple):
+    """A body in a file, and its SHA-256."""
+
+    file: BinaryIO
+    digest: str
+
+
+@contextmanager
+def upload() -> Iterator[Upload]:
+    """Yield the body of this request, all of it, or raise; the file ends with the block."""
+    with _kept(_pieces()) as body:
+        yield body
+
+
+class FormUpload:
+    """A form with one file, read while it arrives: the fields before the file, and then the file.
+
+    So a form that is refused by its token is refused before its file has been read.
+    """
+
+    def __init__(self) -> None:
+        self._pieces = _pieces()
+        self._events = _decoded(self._pieces)
+        try:
+            self.fields = dict(self._fields())
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Read no more, and free the place among those who receive bodies."""
+        self._pieces.close()
+
+    def _fields(self) -> Iterator[tuple[str, str]]:
+        names: set[str] = set()
+        name, value, size = "", bytearray(), 0
+        for event in self._events:
+            if isinstance(event, File):
+                return
+            if isinstance(event, Field):
+                name, value = event.name or "", bytearray()
+                if name in names:
+                    raise Invalid(f"The field '{name}' {ONCE[:1].lower()}{ONCE[1:]}")
+                names.add(name)
+            elif isinstance(event, Data):
+                value += event.data
+                size += len(event.data)
+                if size > FIELDS_BYTES:
+                    raise RequestEntityTooLarge
+                if not event.more_data:
+                    yield name, value.decode(errors="replace")
+
+    @contextmanager
+    def file(self) -> Iterator[Upload]:
+        """Yield the file, all of it, or raise; it is empty if the form has none."""
+        with _kept(self._content()) as content:
+            self.close()
+            yield content
+
+    def _content(self) -> Iterator[bytes]:
+        for event in self._events:
+            if isinstance(event, Data):
+                yield event.data
+                if not event.more_data:
+                    return
+
+
+def _decoded(pieces: Iterator[bytes]) -> Iterator[Event]:
+    boundary = request.mimetype_params.get("boundary", "")
+    try:
+        decoder = MultipartDecoder(boundary.encode("ascii"), 4 * PIECE_BYTES, max_parts=MAX_FIELDS)
+        for piece in pieces:
+            decoder.receive_data(piece)
+            yield from iter(decoder.next_event, NEED_DATA)
+        decoder.receive_data(None)
+        while not isinstance(event := decoder.next_event(), Epilogue):
+            yield event
+    except ValueError:
+        raise Invalid("The request body is not a valid form.") from None
+
+
+@contextmanager
+def _kept(pieces: Iterator[bytes]) -> Iterator[Upload]:
+    """Yield a temporary file with some bytes; it ends with the block."""
+    with tempfile.TemporaryFile() as file:
+        digest = hashlib.sha256()
+        for piece in pieces:
+            digest.update(piece)
+            file.write(piece)
+        file.seek(0)
+        yield Upload(file, digest.hexdigest())
+
+
+def _pieces() -> Generator[bytes]:
+    """Yield the body of this request, or raise if it is too large or broken off."""
+    limit: int = current_app.config["BATCH_CONTENT_LENGTH"]
+    declared = request.content_length
+    if declared is not None and declared > limit:
+        raise RequestEntityTooLarge
+    left = limit + 1 if declared is None else declared
+    with places.place():
+        for piece in _read(left):
+            left -= len(piece)
+            if declared is None and not left:
+                raise RequestEntityTooLarge
+            yield piece
+    if declared is not None and left:
+        raise Invalid("The request body is shorter than its Content-Length.")
+
+
+def _read(left: int) -> Iterator[bytes]:
+    stream = request.environ["wsgi.input"]
+    while left > 0:
+        try:
+            piece: bytes = stream.read(min(PIECE_BYTES, left))
+        except Exception as error:  # Each server raises its own for a malformed or broken-off body.
+            raise Invalid("The request body could not be read.") from error
+        if not piece:
+            return
+        left -= len(piece)
+        yield piece
