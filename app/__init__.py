@@ -15,6 +15,12 @@ from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.secret import signing_keys
 from app.auth.tokens import AccessTokens
+from app.batches import routes as batches
+from app.batches.changes import RowChanges
+from app.batches.choosing import Choosing
+from app.batches.planning import Planner
+from app.batches.running import Runner
+from app.batches.store import Batches
 from app.console import routes as console
 from app.console.form_tokens import FormTokens
 from app.database import COLLECTIONS, SUBJECTS
@@ -32,6 +38,7 @@ from app.http.application import Application
 from app.http.context import SERVICES
 from app.http.cursors import Cursors
 from app.http.json import OrjsonProvider
+from app.http.uploads import UploadPlaces
 from app.items import routes as items
 from app.items.domain import Limits
 from app.items.store import Bags, Catalogue
@@ -118,6 +125,10 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     # A quarter of the threads, at most, waits for the game.
     action_store = Actions(storage, max(1, settings.THREADS // 4))
     samples = Samples(storage)
+    inverses = Inverses(catalogue.limits, bags.is_filled, settings.SPELLS_SIZE)
+    row_changes = RowChanges(catalogue.limits, bags.is_filled, settings.SPELLS_SIZE, inverses)
+    batch_store = Batches(storage)
+    choosing = Choosing(batch_store, history_store)
     services = (
         storage,
         preparation,
@@ -125,7 +136,12 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
             storage,
             list(SUBJECTS.values()),
             preparation.is_ready,
-            [player_store.finish_deletions, erasures.finish_all],
+            [
+                player_store.finish_deletions,
+                erasures.finish_all,
+                batch_store.remove_stale,
+                choosing.finish_cancelled,
+            ],
         ),
         AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time),
         Cursors(keys),
@@ -151,13 +167,28 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         history_store,
         erasures,
         PersonalData(
-            storage, user_store, history_store, refresh_tokens, budgets, bags, action_store
+            storage,
+            user_store,
+            history_store,
+            refresh_tokens,
+            budgets,
+            bags,
+            action_store,
+            batch_store,
         ),
         action_store,
         TakenActions(storage),
         Events(storage, history_store),
         Activity(history_store, refresh_tokens),
-        Inverses(catalogue.limits, bags.is_filled, settings.SPELLS_SIZE),
+        inverses,
+        batch_store,
+        choosing,
+        Planner(batch_store, player_store, history_store, row_changes),
+        UploadPlaces(max(1, settings.THREADS // 4)),
+        # As of waiting for the game, a quarter of the threads at most.
+        Runner(
+            batch_store, player_store, history_store, row_changes, max(1, settings.THREADS // 4)
+        ),
     )
     app.extensions[SERVICES] = {type(service): service for service in services}
 
@@ -190,6 +221,7 @@ def add_routes(app: Flask) -> None:
         history.of_users,
         privacy.blp,
         history.blp,
+        batches.blp,
         events.blp,
         actions.blp,
         game_server.blp,

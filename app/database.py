@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.actions.store import ACTIONS, GAMES
+from app.batches.store import BATCH_PARTS, BATCH_ROWS, BATCHES
 from app.items.domain import BAG_SUBJECT
 from app.items.store import BAGS
 from app.oauth.store import REFRESH_TOKENS
@@ -32,6 +33,9 @@ COLLECTIONS = (
     EVENTS,
     ACTIONS,
     GAMES,
+    BATCHES,
+    BATCH_ROWS,
+    BATCH_PARTS,
     REFRESH_TOKENS,
     QUOTAS,
     PASSWORD_COSTS,

@@ -134,6 +134,12 @@ ACTIONS = Counter(
     ["kind", "state"],
     registry=REGISTRY,
 )
+BATCH_ROWS = Counter(
+    "quartermaster_batch_rows",
+    "Rows of batches that were carried out, by what came of them.",
+    ["verdict"],
+    registry=REGISTRY,
+)
 BUDGET_REFUSALS = Counter(
     "quartermaster_budget_refusals",
     "Requests that the budget of a key did not allow.",
@@ -156,6 +162,7 @@ LABELLED = (
     HISTORY_LAG,
     ERASURES,
     ACTIONS,
+    BATCH_ROWS,
     BUDGET_REFUSALS,
     MAILS,
     RATE_LIMITED,
@@ -281,6 +288,8 @@ def _initialize_to_zero() -> None:
         BUDGET_REFUSALS.labels(limit)
     for kind in ("kick", "kill", "warp", "chat"):
         ACTIONS.labels(kind, "done")
+    for verdict in ("done", "refused"):
+        BATCH_ROWS.labels(verdict)
     ERASURES.labels("unfinished")
 
 

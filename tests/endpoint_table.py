@@ -102,6 +102,13 @@ TABLE = """
  +  POST   /api/v1/game/actions                                  api                        | game.act
  +  POST   /api/v1/game/actions/[action]                         api                        | game.act
  +  GET    /api/v1/events                                        api                        | history.read
+ +  POST   /api/v1/batches                                       api                        | players.change
+ +  GET    /api/v1/batches                                       api                        | players.read
+ +  GET    /api/v1/batches/[batch]                               api                        | players.read
+ +  GET    /api/v1/batches/[batch]/rows                          api                        | players.read
+ +  POST   /api/v1/batches/[batch]/advance                       api                        | players.change
+ +  POST   /api/v1/batches/[batch]/cancel                        api                        | players.change
+ +  POST   /api/v1/batches/[ended_batch]/undo                    api                        | players.change history.undo
  +  GET    /api/v1/keys                                          api                        | none
  +  POST   /api/v1/keys                                          api                        | none
  +  POST   /api/v1/keys/[own_key]/rotate                         api                        | none
@@ -134,6 +141,7 @@ ITEM, SPELL, VARIABLE, BAG, TOKEN, OWN = (
     f"{digit * 8}-0000-4000-8000-000000000000" for digit in "123456"
 )
 MAP, ACTION = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "de")
+BATCH, ENDED_BATCH = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "f0")
 GLOBAL, CLOCK = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "89")
 SIGN_IN, OWN_SIGN_IN, OWN_KEY = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "abc")
 ENTRY = "player:77777777-0000-4000-8000-000000000000:1"
@@ -144,6 +152,7 @@ VALUES = {
     **{"bag": BAG, "token": TOKEN, "own": OWN, "file": "swagger-ui.css"},
     **{"entry": ENTRY, "type": "item", "item": ITEM, "global": GLOBAL},
     **{"player_id": ENTRY.split(":")[1], "map": MAP, "action": ACTION},
+    **{"batch": BATCH, "ended_batch": ENDED_BATCH},
     **{"sign_in": SIGN_IN, "own_sign_in": OWN_SIGN_IN, "own_key": OWN_KEY},
 }
 # What leads a browser to the documentation, and has nothing for a program.
@@ -178,6 +187,11 @@ BODIES = {
     "manage/email/change": {"new": "moved@example.com"},
     "manage/password/change": {"new": NEW_PASSWORD},
     "password/reset": {"code": CODE, "new": NEW_PASSWORD},
+    "api/v1/batches": {
+        "Name": "Gifts",
+        "Reason": "Asked for.",
+        "Rows": [{"Player": PLAYER, "Operation": "give", "ItemId": ITEM, "Quantity": 1}],
+    },
     "api/v1/keys": {"Name": "another", "Scopes": ["players.read"]},
     "oauth/token": {"grant_type": "password", "username": "Clerk", "password": PASSWORD},
 }

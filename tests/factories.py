@@ -99,6 +99,46 @@ def make_entry(subject, kind="player", **overrides):
     return archived({**entry, **overrides}, None)
 
 
+def make_batch(**overrides):
+    """Return a batch of one row as it is stored."""
+    state = overrides.get("State", "planned")
+    count = {"Ready": 0, "Done": 0, "Refused": 0, "Replanned": 0}
+    count["Done" if state == "done" else "Ready"] = 1
+    return {
+        "_id": guid(),
+        "Name": "Gifts",
+        "Reason": None,
+        "At": NOW,
+        "By": {"UserId": None, "Name": "tester"},
+        "Via": "api",
+        "State": state,
+        "Rows": 1,
+        "Counts": count,
+        "Needs": [],
+        "Summary": [],
+        **overrides,
+    }
+
+
+def make_batch_row(player, batch_id, number=1, **overrides):
+    """Return a row of a batch as it is stored: a gift for a player."""
+    arguments = {"itemid": overrides.pop("ItemId", guid()), "quantity": 1, "bankoverflow": False}
+    return {
+        "_id": f"{batch_id}:{number:06}",
+        "Batch": batch_id,
+        "Part": 0,
+        "Player": player["Name"],
+        "Subject": {"Kind": "player", "Id": player["_id"], "Name": player["Name"]},
+        "Operation": "give",
+        "Arguments": arguments,
+        "Verdict": "ready",
+        "Why": None,
+        "Version": 1,
+        "Replanned": False,
+        **overrides,
+    }
+
+
 class World:
     """Adds what a test needs to the application's database."""
 

@@ -12,6 +12,7 @@ ADDRESS = "203.0.113.77"
 # What must be found nowhere, in any case.
 STRINGS = (NAME, MAIL, HERO, FORMER, DELETED, ADDRESS)
 ITEM = numbered_guid(31)
+GIFT = {"ItemId": ITEM, "Quantity": 1}
 
 
 def build(world, client, password="secret"):
@@ -62,6 +63,13 @@ def build(world, client, password="secret"):
         post(f"/api/v1/chat/direct/{HERO}", staff, {"Message": "Be kind."})
         post("/api/v1/chat/global", staff, {"Message": f"Thank {HERO}, all.", "Target": NAME})
         post("/api/v1/chat/global", {**own, "Idempotency-Key": f"{NAME}s word"}, {"Message": "Hi."})
+    rows = [{"Player": name, "Operation": "give", **GIFT} for name in (HERO, NAME, "Stranger")]
+    rows.append({"Operation": "undo", "Id": HERO})
+    gifts = {"Name": f"Gifts for {HERO}", "Reason": f"{NAME} won", "Rows": rows}
+    batch = post("/api/v1/batches", {**staff, "Idempotency-Key": f"{NAME}s gifts"}, gifts)
+    post("/api/v1/batches", own, {"Name": "mine", "Rows": rows[2:3]})
+    post(f"/api/v1/batches/{batch['Id']}/advance", staff)
+    post("/api/v1/batches", staff, {"Undo": {"By": NAME}})
     key = {"Name": f"{NAME}s tool", "Scopes": ["players.read"], "Addresses": [ADDRESS]}
     post("/api/v1/keys", own, key)
     deleted = client.delete(f"/api/v1/players/{DELETED}", headers=staff)

@@ -25,6 +25,7 @@ FEATURES = {
     "actions",
     "activity",
     "api_keys",
+    "batches",
     "events",
     "game",
     "game_server",
@@ -59,6 +60,7 @@ FLOORS = [
     {"privacy"},
     {"events"},
     {"samples"},
+    {"batches"},
     {"actions"},
     {"history"},
     {"notes"},
@@ -125,7 +127,8 @@ KNOW_FLASK |= {"__init__", "__main__"}
 FLASK_LAYERS = {"routes", "mail"}
 # What routes reach on a floor below or beside, besides stores and pure layers.
 SERVICES = {"access", "accounts", "enforcement", "grants", "hashing", "mail", "sign_ins", "undo"}
-SERVICES |= {"asking", "erasing", "management", "personal_data", "saving", "spending", "writing"}
+SERVICES |= {"asking", "erasing", "management", "personal_data", "rows", "saving", "spending"}
+SERVICES |= {"writing"}
 
 
 def floor_of(room):

@@ -65,9 +65,19 @@ def nginx_value(directive):
     return re.search(rf"^\s*{directive} (\S+);", NGINX, re.MULTILINE)[1]
 
 
+def batch_value(directive):
+    """Return a value of the location that the rows of a batch go to, and nothing else does."""
+    paths = r"location ~ \^/\(api/v1\|console\)/batches/\?\$ \{(.*?)\}"
+    (location,) = re.findall(paths, NGINX, re.DOTALL)
+    return re.search(rf"{directive} (\S+);", location)[1]
+
+
 def test_the_limits_of_nginx_agree_with_the_settings():
     assert nginx_value("client_max_body_size") == f"{Settings.MAX_CONTENT_LENGTH // 2**20}m"
     assert float(nginx_value("proxy_read_timeout")[:-1]) > Settings.WORKER_TIMEOUT_SECONDS
+    assert batch_value("client_max_body_size") == f"{Settings.BATCH_CONTENT_LENGTH // 2**20}m"
+    # A plan may take minutes, and a client sends its rows meanwhile.
+    assert float(batch_value("proxy_read_timeout")[:-1]) > 2 * Settings.BODY_SECONDS
     upstream = re.search(r"upstream quartermaster \{(.*?)\}", NGINX, re.DOTALL)[1]
     kept = float(re.search(r"keepalive_timeout (\d+)s;", upstream)[1])
     # A worker that ends must outlast nginx on an idle connection.

@@ -47,6 +47,12 @@ player, user, author, operation, item, time and words of the reason, and
 `POST /api/v1/history/{id}/undo` takes a change of a player or of a global variable back, brings a
 deleted player back, or hides a note, or tells with `DryRun` what it would do.
 
+**Batches.** `POST /api/v1/batches` takes up to 100,000 changes as JSON or CSV, or all changes of a
+person or a key in a time to undo, and makes a plan: each row has a verdict, and nothing is changed.
+`POST /api/v1/batches/{id}/advance` carries out what fits into two seconds; it is called until the
+batch is done, by as many callers as like, and no row is carried out twice.
+`POST /api/v1/batches/{id}/undo` plans the way back.
+
 **People.** `GET /api/v1/users/{lookupKey}/personal-data` has all that is stored about a person in
 one document, and `POST /api/v1/users/{lookupKey}/erase` erases a person for good.
 
@@ -88,8 +94,8 @@ STATUSES = {
     403: "The caller may not do this.",
     404: "There is no such thing.",
     409: "The state does not allow it; nothing was changed.",
-    413: "The body is over the limit, 1 MiB unless set otherwise.",
-    415: "The body is not JSON.",
+    413: "The body is over the limit: 1 MiB, of a batch 32 MiB, unless set otherwise.",
+    415: "The body is not JSON, nor of a batch CSV.",
     429: "Too many requests, or too many failed attempts.",
     500: "A fault of the service; nothing is half-written.",
     503: "The database or the mail server is away.",

@@ -50,6 +50,9 @@ PATH_PARAMETERS = {
     ("History", "entry_id"): PathParameter(
         "id", "The id of an entry.", examples.ENTRY, NotFound("entry of history", "nobody")
     ),
+    ("Batches", "batch_id"): PathParameter(
+        "id", "The id of a batch.", examples.BATCH, is_guid=True
+    ),
     ("Game", "map_id"): PathParameter("mapId", "The id of a map.", examples.MAP, is_guid=True),
     ("Game", "key"): PathParameter(
         "lookupKey", "A character's name or id.", examples.PLAYER, NotFound("player", NOBODY)

@@ -115,6 +115,23 @@ pm.sendRequest({
   pm.collectionVariables.set("entryId", response.json().Values[0].Id);
 }));
 """,
+    "cancelBatch": """\
+// Plans another batch, which is never run.
+const give = { Player: pm.variables.get("player"), Operation: "give", Quantity: 1 };
+const Rows = [{ ...give, ItemId: pm.variables.get("itemId") }];
+pm.sendRequest({
+  url: `${pm.variables.get("baseUrl")}/api/v1/batches`,
+  method: "POST",
+  header: {
+    Authorization: `Bearer ${pm.collectionVariables.get("accessToken")}`,
+    "Content-Type": "application/json",
+    "X-Reason": "Planned%20to%20be%20cancelled",
+  },
+  body: { mode: "raw", raw: JSON.stringify({ Name: "Cancelled", Rows }) },
+}, (error, response) => {
+  pm.collectionVariables.set("batchId", response.json().Id);
+});
+""",
     "answerAction": """\
 // Asks for something first, and takes it as a game would, so that there is an action to answer.
 const api = `${pm.variables.get("baseUrl")}/api/v1`;
@@ -204,6 +221,21 @@ pm.sendRequest({
 }, (error, response) => pm.test("is undone", () => {
   pm.expect(response.code).to.eql(200);
 })));
+""",
+    "planBatch": """\
+
+pm.collectionVariables.set("batchId", pm.response.json().Id);
+""",
+    # Carries out what it has planned, so that a run changes nothing.
+    "undoBatch": """\
+
+pm.sendRequest({
+  url: `${pm.variables.get("baseUrl")}/api/v1/batches/${pm.response.json().Id}/advance`,
+  method: "POST",
+  header: { Authorization: `Bearer ${pm.collectionVariables.get("accessToken")}` },
+}, (error, response) => pm.test("is undone", () => {
+  pm.expect(response.json()).to.include({ State: "done", Done: 1 });
+}));
 """,
     "createUserKey": """\
 

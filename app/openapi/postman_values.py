@@ -9,6 +9,7 @@ FOLDERS = (
     "Players",
     "Users",
     "History",
+    "Batches",
     "Game",
     "Catalogue",
     "Global variables",
@@ -99,6 +100,13 @@ ORDER = [
     "undoChange",
     "getHistoryEntry",
     "listEvents",
+    "planBatch",
+    "listBatches",
+    "getBatch",
+    "listBatchRows",
+    "advanceBatch",
+    "undoBatch",
+    "cancelBatch",
     "sayToEverybody",
     "sayOnMap",
     "sayToPlayer",
@@ -140,6 +148,7 @@ PATH_VALUES = {
     ("Users", "lookupKey1"): "{{user}}",
     ("Users", "lookupKey2"): "0",
     ("History", "id"): "{{entryId}}",
+    ("Batches", "id"): "{{batchId}}",
     ("Game", "lookupKey"): "{{player}}",
     ("Game", "mapId"): "{{mapId}}",
     ("Game", "id"): "{{actionId}}",
@@ -175,6 +184,11 @@ WHOLE_BODIES: dict[str, Document] = {
     "answerAction": {"Game": "postman"},
 }
 BODY_VALUES: dict[str, Document] = {
+    "planBatch": {
+        "Rows": [
+            {"Player": "{{player}}", "Operation": "give", "ItemId": "{{itemId}}", "Quantity": 1}
+        ]
+    },
     "warpPlayer": {"mapid": "{{mapId}}"},
     "warpPlayerToPlace": {"mapid": "{{mapId}}"},
     "warpUser": {"mapid": "{{mapId}}"},

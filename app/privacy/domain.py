@@ -168,6 +168,19 @@ def action_without(action: Document, texts: Collection[str]) -> Document:
     for name in ("Message", "Target"):
         told[f"Arguments.{name}"] = arguments.get(name) if isinstance(arguments, dict) else None
     told["Result"] = action.get("Result")
+    return _changed_by_masking(told, texts)
+
+
+def batch_without(document: Document, texts: Collection[str]) -> Document:
+    """Return what changes of a batch, or of a row, in which nobody is named of these."""
+    told = {name: document.get(name) for name in ("Name", "Reason", "Undo", "Player", "Why")}
+    # Of an undo, what should have been the id of an entry.
+    arguments = document.get("Arguments")
+    told["Arguments.id"] = arguments.get("id") if isinstance(arguments, dict) else None
+    return _changed_by_masking(told, texts)
+
+
+def _changed_by_masking(told: Document, texts: Collection[str]) -> Document:
     hidden = {path: _masked_within(value, texts) for path, value in told.items()}
     return {path: value for path, value in hidden.items() if value != told[path]}
 

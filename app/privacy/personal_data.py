@@ -10,6 +10,10 @@ from app.actions.domain import served as served_action
 from app.actions.store import Actions
 from app.api_keys.domain import served as served_keys
 from app.auth.api_keys import keys_of
+from app.batches.domain import served as served_batch
+from app.batches.domain import served_row
+from app.batches.rows import told
+from app.batches.store import Batches
 from app.history.domain import Filters
 from app.history.store import History
 from app.http.json import encode
@@ -44,6 +48,7 @@ class PersonalData:
         budgets: Budgets,
         bags: Bags,
         actions: Actions,
+        batches: Batches,
     ) -> None:
         self._db = storage.db
         self._clock = storage.clock
@@ -53,6 +58,7 @@ class PersonalData:
         self._budgets = budgets
         self._bags = bags
         self._actions = actions
+        self._batches = batches
 
     def write(self, key: Lookup) -> Iterator[bytes]:
         """Return the pieces of the document about a person; raise NotFound before the first."""
@@ -77,6 +83,13 @@ class PersonalData:
         yield from _list("SignIns", map(served_sign_in, self._refresh_tokens.walk(account)))
         asked = self._actions.of_person(ids, user_id)
         yield from _list("Actions", (served_action(one, self._clock.now()) for one in asked))
+        rows = self._batches.rows_about(ids)
+        yield from _list(
+            "BatchRows",
+            ({"Id": row["_id"], **served_row(row, told(row["Arguments"]), None)} for row in rows),
+        )
+        made = self._batches.made_by(user_id)
+        yield from _list("Batches", (served_batch(one, one["Counts"]) for one in made))
         about = (entry for id_ in ids for entry in self._entries(subject_id=id_))
         yield from _list("HistoryAbout", about)
         yield from _list("HistoryBy", self._entries(author=user_id))

@@ -66,5 +66,7 @@ class PersonalDataSchema(Schema):
     Keys = List(fields.Nested(StoredSchema), example=[])
     SignIns = List(fields.Nested(StoredSchema), example=[])
     Actions = List(fields.Nested(StoredSchema), example=[])
+    BatchRows = List(fields.Nested(StoredSchema), example=[])
+    Batches = List(fields.Nested(StoredSchema), example=[])
     HistoryAbout = List(fields.Nested(StoredSchema), example=[])
     HistoryBy = List(fields.Nested(StoredSchema), example=[])

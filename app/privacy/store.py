@@ -19,6 +19,7 @@ from pymongo.collection import Collection
 
 from app import metrics
 from app.actions.store import ActionTraces
+from app.batches.store import BatchTraces
 from app.changes import Intent, SubjectKind
 from app.errors import Busy, NotFound
 from app.items.domain import BAG_SUBJECT
@@ -35,6 +36,7 @@ from app.privacy.domain import (
     ErasureUnderWay,
     action_without,
     anonymous,
+    batch_without,
     close,
     digest_of,
     is_caller,
@@ -83,6 +85,7 @@ class Erasures:
         self._bags = storage.db[BAGS.name]
         self._bag_store = Bags(storage)
         self._action_traces = ActionTraces(storage.db)
+        self._batch_traces = BatchTraces(storage.db)
         self._history = storage.db[HISTORY.name]
         self._journals = storage.journals
         self._clock = storage.clock
@@ -94,6 +97,7 @@ class Erasures:
             self._note_belongings,
             self._hide_mentions,
             self._erase_actions,
+            self._erase_batches,
             self._erase_bags,
             self._erase_players,
             self._erase_user,
@@ -351,6 +355,11 @@ class Erasures:
         yield from self._action_traces.erase(self._ids(user_id), user_id)
         if texts := set(self._record(user_id).get("Texts", ())):
             yield from self._action_traces.rewrite(partial(action_without, texts=texts))
+
+    def _erase_batches(self, user_id: str) -> Iterator[int]:
+        yield from self._batch_traces.erase(self._ids(user_id), user_id)
+        if texts := set(self._record(user_id).get("Texts", ())):
+            yield from self._batch_traces.rewrite(partial(batch_without, texts=texts))
 
     def _erase_bags(self, user_id: str) -> Iterator[int]:
         # The inner ones first: who goes on after a crash finds them by the outer ones.

@@ -16,11 +16,14 @@ from app.openapi.docs_page import SPECIFICATION
 from app.scopes import Scope
 from app.users.passwords import Passwords
 from tests.applications import service
+from tests.batches import add_batch
 from tests.endpoint_table import (
     ACTION,
     BAG,
+    BATCH,
     CODE,
     DOORS,
+    ENDED_BATCH,
     ENTRY,
     FRONT_DOORS,
     ITEM,
@@ -57,7 +60,9 @@ CALLERS = [
 KEY = new_secret()
 # Each scope alone, and all of them.
 KEYS = [*((scope,) for scope in Scope), tuple(Scope)]
-COLLECTIONS = ("users", "players", "bags", "refresh_tokens", "history", "objects")
+COLLECTIONS = ("users", "players", "bags", "refresh_tokens", "history", "objects", "batches")
+# What is emptied for each caller as well.
+OTHERS = ("actions", "deleted_players", "erasures", "batch_rows", "batch_parts")
 
 each_caller = pytest.mark.parametrize("caller", CALLERS, ids=str)
 
@@ -90,7 +95,7 @@ def scene(app, world):
     )
 
     def begin(flags, scopes=()):
-        for name in (*COLLECTIONS, "actions", "deleted_players", "erasures"):
+        for name in (*COLLECTIONS, *OTHERS):
             world.db[name].delete_many({})
         caller = make_user(stored, Name=SELF)
         caller = with_keys(caller, **{OWN_KEY: make_key(KEY, scopes)})
@@ -104,6 +109,8 @@ def scene(app, world):
         world.db.objects.insert_many(catalogue())
         taken = {"Taken": datetime.now(timezone.utc), "TakenBy": "door", "TakerId": caller["_id"]}
         world.db.actions.insert_one(make_action(_id=ACTION, **taken))
+        add_batch(world.db, BATCH, player)
+        add_batch(world.db, ENDED_BATCH, player, State="done")
         others, own = (user, TOKEN, SIGN_IN), (caller, OWN, OWN_SIGN_IN)
         world.db.refresh_tokens.insert_many([refresh_token(*others), refresh_token(*own)])
         if scopes:

@@ -17,12 +17,14 @@ from app.storage.client import Storage
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
 from tests.applications import service
+from tests.batches import add_batch
 from tests.factories import World, make_entry, make_key, make_user, with_keys
 from tests.game import make_action, playing
 from tests.hostile import FORGED, ROWS, count
 
 # What is only counted is not looked at: refusing is what these are for.
 KEPT = ["players", "users", "bags", "objects", "refresh_tokens", "actions"]
+KEPT += ["batches", "batch_rows"]
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +58,7 @@ def fill(db, passwords):
     db.users.insert_one(next(u for u in demo.users() if u["_id"] == examples.USER_ID))
     db.objects.insert_many(demo.objects())
     db.actions.insert_one(make_action(_id=examples.ACTION))
+    add_batch(db, examples.BATCH, player)
     db.bags.insert_one(next(bag for bag in demo.bags(500) if bag["_id"] == examples.BAG))
 
 

@@ -99,6 +99,8 @@ def test_it_has_the_31_endpoints_of_the_contract():
         *("post /chat/global", "post /chat/proximity/{mapId}", "post /chat/direct/{lookupKey}"),
         *("get /actions", "get /actions/{id}", "get /events"),
         *("post /game/online", "post /game/actions", "post /game/actions/{id}"),
+        *("post /batches", "get /batches", "get /batches/{id}", "get /batches/{id}/rows"),
+        *(f"post /batches/{{id}}/{what}" for what in ("advance", "cancel", "undo")),
         *("get /keys", "post /keys", "post /keys/{id}/rotate", "delete /keys/{id}"),
     }
     assert documented == {*contract, *beyond}
@@ -116,7 +118,7 @@ def test_a_path_that_is_served_in_two_spellings_is_documented_in_one():
 
 def test_every_operation_has_a_name_of_its_own_in_one_style():
     named = [op["operationId"] for item in SPEC["paths"].values() for op in item.values()]
-    assert len(named) == len(set(named)) == 65 + 6 + 8 + 18
+    assert len(named) == len(set(named)) == 65 + 6 + 8 + 18 + 7
     assert [name for name in named if not re.fullmatch(r"[a-z]+(?:[A-Z][a-z]+)*", name)] == []
 
 
@@ -151,8 +153,8 @@ def test_it_names_the_version_of_the_program_and_serves_where_it_is_read():
 
 def test_its_tags_are_those_of_its_operations():
     assert [tag["name"] for tag in SPEC["tags"]] == [
-        *("Players", "Users", "History", "Game", "Catalogue", "Global variables", "Info", "Logs"),
-        *("Credentials", "Keys"),
+        *("Players", "Users", "History", "Batches", "Game", "Catalogue", "Global variables"),
+        *("Info", "Logs", "Credentials", "Keys"),
     ]
     assert all(tag["description"] for tag in SPEC["tags"])
 
@@ -260,7 +262,9 @@ def test_exactly_what_must_not_be_done_twice_takes_an_idempotency_key():
     warps = {f"warp{whose}{where}" for whose in ("Player", "User") for where in ("", "ToPlace")}
     actions = {f"{act}{whose}" for act in ("kick", "kill") for whose in ("Player", "User")}
     actions |= {*warps, "sayToEverybody", "sayOnMap", "sayToPlayer", "savePlayer"}
-    assert takes == {*items, *variables, *notes, *whole, *actions, "teachSpell", "forgetSpell"}
+    batches = {"planBatch", "undoBatch"}
+    changes = {*items, *variables, *notes, *whole, "teachSpell", "forgetSpell"}
+    assert takes == {*changes, *actions, *batches}
     # What stands in an example, the page fills in; and the second try would be the first again.
     assert [name for name in takes if {"example", "examples"} & keys[name].keys()] == []
 
@@ -306,8 +310,9 @@ def test_it_speaks_of_nothing_internal():
     names = {
         name
         for kind, schema in SPEC["components"]["schemas"].items()
-        # By the version, a game and a receiver of events know whether they have missed a change.
-        if kind not in ("Event", "SaveArgs", "Saved")
+        # By the version, a game and a receiver of events know whether they have missed a change,
+        # and a row of a batch tells which one it was judged on.
+        if kind not in ("Event", "SaveArgs", "Saved", "Row")
         for name in schema["properties"]
     }
     assert not names & {

@@ -329,6 +329,8 @@ def test_the_personal_data_hold_everything(client, person, db):
         entry["Operation"] for entry in data["HistoryAbout"]
     }
     assert {entry["By"]["UserId"] for entry in data["HistoryBy"]} <= {user_id}
+    assert [row["Subject"]["Name"] for row in data["BatchRows"]] == [people.HERO]
+    assert [batch["Name"] for batch in data["Batches"]] == ["mine"]
     asked = [(action["Kind"], action["Subject"]["Name"]) for action in data["Actions"]]
     assert sorted(asked, key=str) == [("chat", people.HERO), ("chat", None), ("kick", people.HERO)]
     text = answer.get_data(as_text=True)

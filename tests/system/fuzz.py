@@ -18,8 +18,10 @@ from typing import NamedTuple
 
 from pymongo import MongoClient
 
+from app.openapi.examples import BATCH, PLAYER
 from app.openapi.guide import ROLES
 from app.storage.embedded.lease import Lease
+from tests.batches import add_batch
 from tests.game import playing
 from tests.system.programs import run, serving
 
@@ -81,6 +83,8 @@ def fuzzable(folder, uri, database="fuzz"):
         made += [run(folder, "token", CALLER, **settings)]
         assert not any(done.returncode for done in made), made
         server.token = made[-1].stdout.strip()
+        db = client[database]
+        add_batch(db, BATCH, db.players.find_one({"Name": PLAYER}))
         yield server
 
 

@@ -13,7 +13,7 @@ from tests.endpoint_table import CODE, NEW_PASSWORD, PASSWORD
 from tests.factories import sha256
 
 # What these say comes back by contract: they name things.
-NAMES = {"username", "email", "itemid", "spellid", "mapid", "Name", "Game", "Message"}
+NAMES = {"username", "email", "itemid", "spellid", "mapid", "Name", "Game", "Message", "Reason"}
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 JSON = {"Content-Type": "application/json"}
 HEADERS = (

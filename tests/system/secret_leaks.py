@@ -15,10 +15,13 @@ from app.auth.roles import Role
 from app.database import COLLECTIONS
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
+from tests.batches import add_batch
 from tests.collection_plans import NAMES
 from tests.endpoint_table import (
     ACTION,
     BAG,
+    BATCH,
+    ENDED_BATCH,
     ENTRY,
     ITEM,
     OWN_KEY,
@@ -123,6 +126,8 @@ class WatchedService:
         taken = {"Taken": datetime.now(timezone.utc), "TakenBy": "door"}
         taken["TakerId"] = callers[0]["_id"]
         self.db.actions.insert_one(make_action(_id=ACTION, **taken))
+        add_batch(self.db, BATCH, player)
+        add_batch(self.db, ENDED_BATCH, player, State="done")
 
     def sign_in(self, door):
         """Come as somebody who may open a door, and no more than that: managers see codes."""

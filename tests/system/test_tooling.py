@@ -9,17 +9,20 @@ import os
 import pty
 import random
 import re
+import signal
 import subprocess
 import sys
 import textwrap
 from collections import Counter
 from contextlib import closing
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
 import pytest
 from pymongo import MongoClient
 
+from app.batches.store import NEVER
 from app.changes import JOURNAL_LENGTH
 from tests.factories import guid, make_player
 from tests.system.programs import run, serving, wait_until
@@ -27,7 +30,9 @@ from tests.system.tcp_proxy import DROP, LOSE, TcpProxy
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLE = DOCS / "examples" / "give_items.py"
+BATCHES = DOCS / "examples" / "run_batch.py"
 SCOPES = ("players.read", "players.change")
+NOTHING_TWICE = "Run it again when that is mended: no row is done twice.\n"
 DENIED = "Authorization has been denied for this request. The key is unknown, expired or revoked.\n"
 AGAIN = "Run it again when that is mended: nothing is given twice.\n"
 DIFFICULT = "Zoë 100% ?#&"
@@ -45,6 +50,7 @@ def server(tmp_path_factory, mongodb_uri):
         pytest.MonkeyPatch.context() as patch,
     ):
         server.players, server.history = client.tooling.players, client.tooling.history
+        server.batches = client.tooling.batches
         server.key = partial(key_command, folder, settings)
         patch.setenv("QUARTERMASTER_KEY", server.key("create", "demo", "shop", *SCOPES))
         yield server
@@ -67,9 +73,9 @@ def crowd(server):
     server.players.delete_many({"_id": {"$in": [player["_id"] for player in players]}})
 
 
-def tool(server, *arguments, key=None, **options):
+def tool(server, *arguments, key=None, example=EXAMPLE, **options):
     return subprocess.run(
-        [sys.executable, str(EXAMPLE), "--url", server.base, *arguments],
+        [sys.executable, str(example), "--url", server.base, *arguments],
         env={**os.environ, "QUARTERMASTER_KEY": key or os.environ["QUARTERMASTER_KEY"]},
         stdin=subprocess.DEVNULL,
         timeout=60,
@@ -357,13 +363,72 @@ def test_a_terminal_gets_a_progress_bar(server, crowd, write):
     assert shown.endswith(f"\r[{'#' * 40}] 12 of 12\r\n")
 
 
+def batch_file(tmp_path, players, item, times=1, name="summer.csv"):
+    path = tmp_path / name
+    rows = [(player["Name"], "give", item, 1) for _ in range(times) for player in players]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("Player", "Operation", "ItemId", "Quantity"), *rows])
+    return str(path)
+
+
+def test_a_batch_is_planned_once_looked_at_run_and_undone(server, crowd, tmp_path):
+    key = server.key("create", "demo", "batches", *SCOPES, "history.undo")
+    batch_tool = partial(tool, server, example=BATCHES, key=key)
+    item = guid()
+    file = batch_file(tmp_path, [*crowd, {"Name": "Nobody"}], item)
+    first, second = batch_tool("plan", file), batch_tool("plan", file)
+    refused, told = first.stdout.splitlines()
+    assert refused == "row 13, Nobody: No player with name 'Nobody'."
+    batch = told.split()[0]
+    assert told == f"{batch} is planned: 12 ready, 0 done, 1 refused."
+    assert (first.returncode, first.stderr, second.stdout) == (1, "", first.stdout)
+    assert_each_has(server, crowd, item, 0)
+    done = batch_tool("run", batch, "--callers", "3")
+    assert done.stdout.splitlines()[-1] == f"{batch} is done: 0 ready, 12 done, 1 refused."
+    assert_each_has(server, crowd, item, 1)
+    assert server.batches.find_one({"_id": batch})["Reason"] == "summer.csv"
+    undo = batch_tool("undo", batch)
+    assert undo.stdout.endswith(" is planned: 12 ready, 0 done, 0 refused.\n")
+    assert batch_tool("run", undo.stdout.split()[0]).returncode == 0
+    assert_each_has(server, crowd, item, 0)
+
+
+def test_a_batch_that_is_interrupted_goes_on_and_does_nothing_twice(server, crowd, tmp_path):
+    item, times = guid(), 60
+    planned = tool(server, "plan", batch_file(tmp_path, crowd, item, times), example=BATCHES)
+    batch = planned.stdout.split()[0]
+    # Somebody else has the rest for now, so that it does not come to its end before.
+    parts = server.batches.database["batch_parts"]
+    rest = {"Batch": batch, "Part": {"$gte": 1}}
+    parts.update_many(rest, {"$set": {"LeasedUntil": datetime(2100, 1, 1, tzinfo=timezone.utc)}})
+    with subprocess.Popen(
+        [sys.executable, str(BATCHES), "--url", server.base, "run", batch, "--callers", "1"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        wait_until(lambda: server.batches.find_one({"_id": batch, "State": {"$ne": "planned"}}))
+        running.send_signal(signal.SIGINT)
+        output, errors = running.communicate(timeout=60)
+    assert running.returncode == 130, output + errors
+    assert errors == "Stopped. Run it again to go on: no row is done twice.\n"
+    parts.update_many(rest, {"$set": {"LeasedUntil": NEVER}})
+    again = tool(server, "run", batch, example=BATCHES)
+    assert again.stdout == f"{batch} is done: 0 ready, {12 * times} done, 0 refused.\n"
+    assert again.returncode == 0
+    assert_each_has(server, crowd, item, times)
+    assert tool(server, "cancel", batch, example=BATCHES).stderr.endswith(NOTHING_TWICE)
+
+
 def test_every_excerpt_on_the_page_stands_in_the_file():
-    page, source = (DOCS / "tooling.rst").read_text(), EXAMPLE.read_text()
-    assert "`docs/examples/give_items.py <examples/give_items.py>`_" in page
+    page, source = (DOCS / "tooling.rst").read_text(), EXAMPLE.read_text() + BATCHES.read_text()
+    for example in (EXAMPLE.name, BATCHES.name):
+        assert f"`docs/examples/{example} <examples/{example}>`_" in page
     blocks = re.findall(r"^\.\. code-block:: python\n\n((?:    .*\n|\n)+)", page, re.MULTILINE)
     assert len(blocks) > 3
     for block in blocks:
         excerpt = textwrap.dedent(block).strip("\n")
         assert any(
             f"\n{textwrap.indent(excerpt, ' ' * depth)}\n" in source for depth in (0, 4, 8, 12)
-        ), f"give_items.py does not hold this: {excerpt}"
+        ), f"no example holds this: {excerpt}"

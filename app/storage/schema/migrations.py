@@ -128,6 +128,10 @@ def keep_actions_and_events(db: Database[Document]) -> None:
     """Change nothing: the validators and indexes know actions, games and the log of events."""
 
 
+def keep_batches(db: Database[Document]) -> None:
+    """Change nothing: the validators and indexes know batches, their rows and their parts."""
+
+
 def _rename(db: Database[Document], name: str, new: str) -> None:
     """Rename a collection, if it is there, and no other has the new name."""
     if name in db.list_collection_names():
@@ -159,6 +163,7 @@ STEPS: list[Step] = [
     keep_notes_and_sessions,
     keep_keys_and_erasures,
     keep_actions_and_events,
+    keep_batches,
 ]
 # A change of a validator or an index is a step as well, even one that does nothing: by the number,
 # an older program knows that the database is no longer for it.

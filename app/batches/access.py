@@ -1,0 +1,169 @@
+"""What a caller may do with batches, and the requests that make one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from app.auth import guard
+from app.auth.roles import Role
+from app.auth.spending import refuse_budgets
+from app.batches.choosing import Choosing
+from app.batches.domain import Row, row_key, served_row, undo_of
+from app.batches.planning import NewBatch, Planner
+from app.batches.rows import RowSource
+from app.batches.rows import told as told_arguments
+from app.batches.running import Runner
+from app.batches.schemas import BatchHeadArgs
+from app.batches.store import Batches, RowFilters
+from app.errors import Invalid
+from app.history.access import WITHOUT_USERS, require_users
+from app.history.domain import is_of_user
+from app.history.store import History
+from app.http.context import current
+from app.http.cursors import Cursors
+from app.http.intents import origin, sent_key
+from app.http.masking import masked
+from app.http.parser import load
+from app.keys import Lookup
+from app.players.store import Players
+from app.scopes import Scope
+from app.types import Document
+
+HEAD = BatchHeadArgs()
+
+batches = current(Batches)
+choosing = current(Choosing)
+cursors = current(Cursors)
+history = current(History)
+planner = current(Planner)
+players = current(Players)
+runner = current(Runner)
+
+
+class Made(NamedTuple):
+    """A batch, and whether the same request has made it before."""
+
+    batch: Document
+    replayed: bool = False
+
+
+def plan(source: RowSource, digest: str, name: str = "") -> Made:
+    """Plan a batch from the rows of a body, or from the changes of history that it names.
+
+    A name that is given beside the body counts more than the one in it.
+    """
+    refuse_budgets("a batch")
+    head: Document = {}
+
+    def rows() -> Iterator[Row]:
+        yield from source
+        given = {field: value for field, value in source.head.items() if field != "Rows"}
+        given |= {"Name": name} if name else {}
+        head.update(load(HEAD, given))
+        if "Undo" in head and "Rows" in source.head:
+            raise Invalid("A batch has Rows or Undo, not both.", {"Undo": ["Excludes Rows."]})
+        if "Undo" in head:
+            yield from choosing.changes(head["Undo"], _undoable_kinds())
+
+    def describe() -> Document:
+        described = {"Name": masked(head["Name"]), **_author(head["Reason"])}
+        return {**described, "Undo": told(head["Undo"])} if "Undo" in head else described
+
+    return _made(rows(), describe, digest)
+
+
+def plan_undo(batch_id: str) -> Made:
+    """Plan the batch that undoes all that another one has done."""
+    refuse_budgets("a batch")
+    guard.caller().require_scope(Scope.HISTORY_UNDO)
+    visible_batch(batch_id)
+    batch = batches.require_ended(batch_id)
+
+    def describe() -> Document:
+        return {**undo_of(batch), **_author(None)}
+
+    return _made(choosing.done_rows(batch_id), describe, batch_id)
+
+
+def _made(rows: Iterable[Row], describe: Callable[[], Document], digest: str) -> Made:
+    key = sent_key()
+    request_key = _request_key(key) if key else None
+    if request_key and (earlier := batches.find_earlier(request_key, digest, str(key))):
+        return Made(earlier, replayed=True)
+    new = planner.plan(rows, lambda: NewBatch(describe(), request_key, digest), require_undo)
+    return Made(new)
+
+
+def _request_key(key: str) -> str:
+    return hashlib.sha256(f"{guard.caller().id} {key}".encode()).hexdigest()
+
+
+def _author(reason: str | None) -> Document:
+    by = origin(otherwise=reason)
+    author: Document = {"UserId": by.user_id, "Name": by.name}
+    if by.key is not None:
+        author["Key"] = by.key
+    return {"Reason": by.reason, "By": author, "Via": by.via}
+
+
+def told(chosen: Document) -> Document:
+    """Return the filters of changes as JSON tells them."""
+    return {
+        name: value if isinstance(value, str) else value.isoformat().replace("+00:00", "Z")
+        for name, value in chosen.items()
+    }
+
+
+def _undoable_kinds() -> tuple[str, ...]:
+    """Return whose changes a caller may undo all at once: of those that it may see."""
+    caller = guard.caller()
+    caller.require_scope(Scope.HISTORY_READ)
+    caller.require_scope(Scope.HISTORY_UNDO)
+    sees_users = caller.may(Role.USERS_QUERY, Scope.USERS_READ)
+    return (*WITHOUT_USERS, "user") if sees_users else WITHOUT_USERS
+
+
+def require_undo(entry_id: str) -> None:
+    """Raise unless the caller may undo a change."""
+    guard.caller().require_scope(Scope.HISTORY_UNDO)
+    if is_of_user(entry_id):
+        require_users()
+
+
+def visible_batch(batch_id: str) -> Document:
+    """Return a batch whose rows the caller may see."""
+    batch = batches.get(batch_id)
+    if "users" in batch.get("Needs", ()):
+        require_users()
+    return batch
+
+
+def counted(batch: Document) -> Document:
+    """Return how many rows of a batch have each verdict now, as far as that may have changed."""
+    is_still = batch["State"] in ("planned", "done")
+    counts: Document = batch["Counts"] if is_still else batches.count(batch["_id"])
+    return counts
+
+
+def rows_page(batch: Document, args: Document, size: int) -> Document:
+    """Return a page of the rows of a visible batch, as callers see them, and where the next is."""
+    subject = players.get_id_ever(Lookup.parse(args["player"])) if "player" in args else None
+    filters = RowFilters(batch["_id"], args.get("verdict"), subject)
+    page = batches.list_rows(filters, size, cursors.read(args.get("after", "")))
+    entries = history.ids_by_key([row_key(row["_id"]) for row in page.values])
+    values = [
+        served_row(row, told_arguments(row["Arguments"]), entries.get(row_key(row["_id"])))
+        for row in page.values
+    ]
+    return {"Values": values, "Next": cursors.write(page.next)}
+
+
+def advance(batch_id: str) -> Document:
+    """Carry out rows of a batch as the caller, who needs what its single calls would need."""
+    refuse_budgets("a batch")
+    if "undo" in visible_batch(batch_id).get("Needs", ()):
+        guard.caller().require_scope(Scope.HISTORY_UNDO)
+    by = origin(is_change=False)
+    return runner.advance(batch_id, by._replace(via="batch"))

@@ -1,0 +1,85 @@
+"""The rows of a batch that undoes others: the changes of a time, or what a batch has done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.batches.domain import NothingToUndo, Row, Undone, number_of, row_key, undoes_nothing
+from app.batches.store import Batches
+from app.history.domain import Filters, filters_of, matches
+from app.history.store import History
+from app.storage.search_fields import archived
+from app.types import Document
+
+# The names of the filters in the query of history.
+QUERY = {
+    "By": "by",
+    "Key": "key",
+    "Operation": "operation",
+    "Item": "item",
+    "From": "since",
+    "To": "until",
+}
+
+
+class Choosing:
+    """Finds in history what is to be undone."""
+
+    def __init__(self, batches: Batches, history: History) -> None:
+        self._batches = batches
+        self._history = history
+
+    def changes(self, chosen: Document, kinds: tuple[str, ...]) -> Iterator[Row]:
+        """Yield a row for each change about these kinds of documents, the newest first."""
+        args = {QUERY[name]: value for name, value in chosen.items()}
+        filters = filters_of(args, kinds)
+        self._history.move_all()
+        number = 0
+        for number, entry in enumerate(self._history.walk(filters), 1):
+            yield self._row(number, entry, filters)
+        if not number:
+            raise NothingToUndo("no change matches")
+
+    def _row(self, number: int, entry: Document, filters: Filters) -> Row:
+        row = undo_row(number, entry["_id"])
+        if "Undoes" in entry and undoes_nothing(
+            entry,
+            lambda id_: self._history.get_many([id_]).get(id_),
+            lambda other: matches(other, filters, archived(other, None)),
+        ):
+            fault = str(Undone(entry["_id"], entry["Undoes"]))
+            return row._replace(fault=fault, subject=entry["Subject"])
+        return row
+
+    def find_made(self, batch_id: str) -> None:
+        """Note what callers who died have carried out of a batch, by the keys in history."""
+        self._history.move_all()
+        keys = {row_key(row["_id"]): row["_id"] for row in self._batches.abandoned_rows(batch_id)}
+        made = self._history.ids_by_key(list(keys))
+        self._batches.note_made(batch_id, [keys[key] for key in made])
+
+    def finish_cancelled(self) -> None:
+        """Note it of all batches that were cancelled while somebody carried out rows of them."""
+        for batch_id in self._batches.abandoned():
+            self.find_made(batch_id)
+
+    def done_rows(self, batch_id: str) -> Iterator[Row]:
+        """Yield a row for each one that a batch has carried out, the last first."""
+        self.find_made(batch_id)
+        number = 0
+        for done in self._batches.walk_done(batch_id):
+            entries = self._history.ids_by_key([row_key(row["_id"]) for row in done])
+            for row in done:
+                number += 1
+                entry_id = entries.get(row_key(row["_id"]))
+                if entry_id is None:
+                    fault = f"The change of row {number_of(row)} is not in history."
+                    yield Row(number, None, "undo", {}, fault)
+                else:
+                    yield undo_row(number, entry_id)
+        if not number:
+            raise NothingToUndo("the batch has changed nothing")
+
+
+def undo_row(number: int, entry_id: str) -> Row:
+    return Row(number, None, "undo", {"id": entry_id})

@@ -1,0 +1,265 @@
+"""Makes the plan of a batch: whom each row is about, and whether it could be carried out now."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from app.batches.changes import RowChanges, entry_of, intent_of, is_in_bulk
+from app.batches.domain import MOST_ROWS, Row, Summary, TooManyRows, in_parts, row_id
+from app.batches.store import Batches
+from app.changes import Origin
+from app.errors import Forbidden, Invalid, NotFound, QuartermasterError, Unavailable
+from app.history.access import preview_undo_as
+from app.history.domain import subject_of
+from app.history.store import History
+from app.http.masking import masked
+from app.keys import Lookup
+from app.players.store import Players
+from app.storage.bulk import batches as in_chunks
+from app.storage.bulk_swap import Swapped, Wanted
+from app.storage.bulkhead import renew_budget
+from app.types import Document
+
+CHUNK = 500
+# Nobody is asking yet: a plan leaves no entry.
+NOBODY = Origin(None, "", "batch")
+
+
+class NewBatch(NamedTuple):
+    """What is known of a batch when its rows have been read."""
+
+    fields: Document
+    request_key: str | None
+    fingerprint: str
+
+
+class RowSpool:
+    """Rows in a temporary file, which are read back by whom they are about.
+
+    In memory are only their places: some ten megabytes for the largest batch.
+    """
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (close ends it)
+        self._places: list[tuple[str, int, int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, row: Row) -> None:
+        encoded = orjson.dumps(tuple(row))
+        place = (row.subject_id, row.number, self._file.tell(), len(encoded))
+        self._file.write(encoded)
+        self._places.append(place)
+
+    def by_subject(self) -> Iterator[Row]:
+        for _, _, start, length in sorted(self._places):
+            self._file.seek(start)
+            yield Row(*orjson.loads(self._file.read(length)))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class TooManyPlans(Unavailable):
+    """A worker plans one batch at a time: it is much work."""
+
+    def __init__(self) -> None:
+        super().__init__("Another batch is being planned at the moment; please try again.", 5)
+
+
+class Planner:
+    """Plans batches."""
+
+    def __init__(
+        self, batches: Batches, players: Players, history: History, changes: RowChanges
+    ) -> None:
+        self._batches = batches
+        self._players = players
+        self._history = history
+        self._changes = changes
+        self._place = threading.Lock()
+
+    def plan(
+        self,
+        rows: Iterable[Row],
+        describe: Callable[[], NewBatch],
+        require_undo: Callable[[str], None],
+        advance: Callable[[int], None] = lambda _: None,
+    ) -> Document:
+        """Store a batch with the verdict of each row, and return it; nothing is changed yet.
+
+        It is described when its rows have been read. An undo that the caller may not make is
+        refused by require_undo. Advance is told of each row that has its verdict.
+        """
+        if not self._place.acquire(blocking=False):
+            raise TooManyPlans
+        spool = RowSpool()
+        try:
+            self._read(rows, spool)
+            new = describe()
+            if not len(spool):
+                raise Invalid("A batch has at least one row.", {"Rows": ["Has no row."]})
+            return self._store(spool, new, require_undo, advance)
+        finally:
+            spool.close()
+            self._place.release()
+
+    def _read(self, rows: Iterable[Row], spool: RowSpool) -> None:
+        for chunk in in_chunks(rows, CHUNK):
+            renew_budget()
+            if len(spool) + len(chunk) > MOST_ROWS:
+                raise TooManyRows
+            for row in self._identified(chunk):
+                spool.add(row)
+
+    def _identified(self, rows: Sequence[Row]) -> Iterator[Row]:
+        """Yield rows with whom they are about, or with the fault that there is nobody."""
+        keys = {row.player: Lookup.parse(row.player) for row in rows if row.player}
+        found = self._players.identify_many(list(keys.values()))
+        for row in rows:
+            if row.fault:
+                yield row
+            elif row.player is None:
+                yield _of_entry(row)
+            elif identity := found.get(keys[row.player]):
+                subject = {"Kind": "player", "Id": identity.id, "Name": identity.name}
+                yield row._replace(subject=subject)
+            else:
+                yield row._replace(fault=str(NotFound("player", keys[row.player])))
+
+    def _store(
+        self,
+        spool: RowSpool,
+        new: NewBatch,
+        require_undo: Callable[[str], None],
+        advance: Callable[[int], None],
+    ) -> Document:
+        batch = self._batches.begin({**new.fields, "Rows": len(spool)})
+        try:
+            # What the rows before have left of the player, whose rows may be in two parts.
+            known: dict[str, Document] = {}
+            needs: set[str] = set()
+            summary = Summary()
+            for number, part in enumerate(in_parts(spool.by_subject())):
+                renew_budget()
+                stored = [_unjudged(batch["_id"], row) for row in part]
+                self._judge(stored, known, require_undo)
+                self._batches.add_part(batch, number, stored)
+                needs |= _needs(stored)
+                for row in stored:
+                    summary.add(row)
+                last = part[-1].subject_id
+                known = {last: known[last]} if last in known else {}
+                advance(len(part))
+            told = {"Needs": sorted(needs), "Summary": summary.told()}
+            return self._batches.complete(batch, told, new.request_key, new.fingerprint)
+        except BaseException:
+            renew_budget()
+            self._batches.remove(batch["_id"])
+            raise
+
+    def _judge(
+        self,
+        rows: Sequence[Document],
+        known: dict[str, Document],
+        require_undo: Callable[[str], None],
+    ) -> None:
+        """Set the verdict of rows, each on what those before it would leave of the player."""
+        undone = [row["Arguments"]["id"] for row in rows if _is_open_undo(row)]
+        entries = self._history.get_many(undone) if undone else {}
+        in_bulk: list[tuple[Document, Wanted]] = []
+        for row in rows:
+            if row["Verdict"] == "refused":
+                continue
+            try:
+                if row["Operation"] == "undo":
+                    require_undo(row["Arguments"]["id"])
+                wanted = self._wanted(row, entries)
+            except Unavailable:
+                raise
+            except Forbidden as refusal:
+                # Whom it is about is not told either.
+                row["Subject"] = None
+                _refuse(row, refusal)
+            except QuartermasterError as refusal:
+                _refuse(row, refusal)
+            else:
+                if wanted:
+                    in_bulk.append((row, wanted))
+        self._judge_players(in_bulk, known)
+
+    def _wanted(self, row: Document, entries: dict[str, Document]) -> Wanted | None:
+        """Return the change of a player that can be judged with others; judge it if it cannot."""
+        entry = entry_of(row, entries)
+        if entry:
+            row["Subject"] = entry["Subject"]
+        if is_in_bulk(entry):
+            return self._changes.of(row, entry, NOBODY)
+        if entry:
+            preview_undo_as(entry, intent_of(row, entry, NOBODY))
+        return None
+
+    def _judge_players(
+        self, in_bulk: list[tuple[Document, Wanted]], known: dict[str, Document]
+    ) -> None:
+        if not in_bulk:
+            return
+        wanted = [one for _, one in in_bulk]
+        read = self._players.read_many(wanted)
+        # What was read of a player before has only the fields that were read then.
+        documents = {id_: {**found, **known.get(id_, {})} for id_, found in read.items()}
+        judged = self._players.judge_many(wanted, documents)
+        for (row, _), verdict in zip(in_bulk, judged, strict=True):
+            _set_verdict(row, verdict)
+        known.clear()
+        known.update(documents)
+
+
+def _of_entry(row: Row) -> Row:
+    """Return a row with the document of the entry that it undoes."""
+    subject = subject_of(row.arguments["id"])
+    if subject is None:
+        return row._replace(fault=masked(str(NotFound("entry of history", row.arguments["id"]))))
+    return row._replace(subject={"Kind": subject[0], "Id": subject[1], "Name": None})
+
+
+def _unjudged(batch_id: str, row: Row) -> Document:
+    """Return a row as it is stored, ready unless it has a fault."""
+    return {
+        "_id": row_id(batch_id, row.number),
+        "Player": row.player,
+        "Subject": row.subject,
+        "Operation": row.operation,
+        "Arguments": row.arguments,
+        "Verdict": "refused" if row.fault else "ready",
+        "Why": row.fault,
+        "Version": None,
+        "Replanned": False,
+    }
+
+
+def _needs(rows: Sequence[Document]) -> set[str]:
+    """Return what a caller must be allowed to do who sees or carries out these rows."""
+    needs = {"undo" for row in rows if row["Operation"] == "undo"}
+    about_users = any(row["Subject"] and row["Subject"]["Kind"] == "user" for row in rows)
+    return needs | ({"users"} if about_users else set())
+
+
+def _is_open_undo(row: Document) -> bool:
+    return bool(row["Operation"] == "undo" and row["Verdict"] == "ready")
+
+
+def _refuse(row: Document, refusal: QuartermasterError) -> None:
+    row |= {"Verdict": "refused", "Why": masked(str(refusal))}
+
+
+def _set_verdict(row: Document, verdict: Swapped) -> None:
+    row["Version"] = verdict.version
+    if isinstance(verdict.outcome, QuartermasterError):
+        _refuse(row, verdict.outcome)

@@ -1,0 +1,183 @@
+"""Batches: plans of many changes, which are looked at before they are carried out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, current_app, request
+from werkzeug.exceptions import UnsupportedMediaType
+
+from app.auth import guard
+from app.auth.spending import OverBudget
+from app.batches import access
+from app.batches.domain import (
+    AllDone,
+    BatchNotFound,
+    Cancelled,
+    NotEnded,
+    NothingToUndo,
+    StillPlanning,
+    progress_of,
+    served,
+)
+from app.batches.rows import CSV, CsvRows, JsonRows
+from app.batches.schemas import (
+    BatchArgs,
+    BatchPageSchema,
+    BatchQueryArgs,
+    BatchSchema,
+    CursorListArgs,
+    ProgressSchema,
+    RowListArgs,
+    RowPageSchema,
+)
+from app.batches.store import Batches
+from app.errors import NotFound
+from app.http.api import Blueprint
+from app.http.context import current
+from app.http.cursors import Cursors
+from app.http.intents import replayed_headers
+from app.http.json import json_response
+from app.http.path_converters import path_guid
+from app.http.uploads import upload
+from app.keys import Lookup
+from app.openapi.examples import BATCH
+from app.scopes import Scope
+from app.types import Document
+
+ABOUT = "Many changes at once: planned, looked at, carried out, and undone."
+OVER_BUDGET = OverBudget("shop", "a batch is not for a key with a budget", "Budget")
+
+blp = Blueprint("Batches", __name__, url_prefix="/api/v1/batches", description=ABOUT)
+
+batches = current(Batches)
+cursors = current(Cursors)
+
+read = guard.required(Scope.PLAYERS_READ)
+change = guard.required(Scope.PLAYERS_CHANGE)
+
+
+@blp.route("", methods=["POST"])
+@change
+@blp.arguments(BatchQueryArgs(), location="query")
+@blp.documents_body(BatchArgs())
+@blp.documents_response(200, BatchSchema)
+@blp.refuses(NothingToUndo("no change matches"), OVER_BUDGET)
+@blp.idempotent
+def plan_batch(args: dict[str, Any]) -> Response:
+    """Plan a batch
+
+    Judges each row as its single call would be judged now, and those of one player one after
+    another. Nothing is changed yet. Up to 100,000 rows as JSON, or as CSV (`text/csv`) whose first
+    line names the columns; or the undoing of all changes that `Undo` chooses.
+    """
+    with upload() as body:
+        source = _source(body.file, args)
+        made = access.plan(source, f"{body.digest} {args.get('name', '')}")
+    return json_response(_shown(made.batch), headers=replayed_headers(made.replayed))
+
+
+def _source(file: Any, args: Document) -> JsonRows | CsvRows:
+    if request.mimetype == CSV:
+        rows = CsvRows(file)
+        rows.head["Name"] = args.get("name", "")
+        return rows
+    if request.mimetype and not request.is_json:
+        raise UnsupportedMediaType
+    return JsonRows(file)
+
+
+@blp.route("")
+@read
+@blp.arguments(CursorListArgs(), location="query")
+@blp.documents_response(200, BatchPageSchema)
+def list_batches(args: dict[str, Any]) -> Response:
+    """List batches
+
+    The newest first. Kept for as long as history is. Of one that is being run, the numbers are as
+    of the last answer to whoever runs it.
+    """
+    size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
+    page = batches.list(size, cursors.read(args.get("after", "")))
+    values = [served(batch, batch["Counts"]) for batch in page.values]
+    return json_response({"Values": values, "Next": cursors.write(page.next)})
+
+
+@blp.route("/<batch_id>")
+@read
+@blp.documents_response(200, BatchSchema)
+@blp.refuses(BatchNotFound(BATCH))
+def get_batch(batch_id: str) -> Response:
+    """Get a batch
+
+    How far it is, counted now.
+    """
+    return json_response(_shown(batches.get(path_guid("id", batch_id))))
+
+
+@blp.route("/<batch_id>/rows")
+@read
+@blp.arguments(RowListArgs(), location="query")
+@blp.documents_response(200, RowPageSchema)
+@blp.refuses(BatchNotFound(BATCH), NotFound("player", Lookup.parse("nobody")))
+def list_batch_rows(args: dict[str, Any], batch_id: str) -> Response:
+    """List the rows of a batch
+
+    In their order, with the verdict of each.
+    """
+    batch = access.visible_batch(path_guid("id", batch_id))
+    size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
+    return json_response(access.rows_page(batch, args, size))
+
+
+@blp.route("/<batch_id>/advance", methods=["POST"])
+@change
+@blp.documents_response(200, ProgressSchema)
+@blp.refuses(BatchNotFound(BATCH), StillPlanning(), Cancelled(), OVER_BUDGET)
+def advance_batch(batch_id: str) -> Response:
+    """Carry out rows of a batch
+
+    As many as fit into two seconds; call it until its `State` is `done`. Several may call at once,
+    and share the work. No row is carried out twice, whoever dies. A player who has changed since
+    the plan is judged anew. The entries of history are the caller's.
+    """
+    return _progress(access.advance(path_guid("id", batch_id)))
+
+
+@blp.route("/<batch_id>/cancel", methods=["POST"])
+@change
+@blp.documents_response(200, ProgressSchema)
+@blp.refuses(BatchNotFound(BATCH), StillPlanning(), AllDone())
+def cancel_batch(batch_id: str) -> Response:
+    """Cancel a batch
+
+    What was done stays, and the rest is not done; whoever carries out rows at this moment finishes
+    the few hundred that were taken.
+    """
+    batch = access.visible_batch(path_guid("id", batch_id))
+    return _progress(batches.cancel(batch["_id"]))
+
+
+@blp.route("/<batch_id>/undo", methods=["POST"])
+@guard.required(Scope.PLAYERS_CHANGE, Scope.HISTORY_UNDO)
+@blp.documents_response(200, BatchSchema)
+@blp.refuses(
+    BatchNotFound(BATCH), NotEnded(), NothingToUndo("the batch has changed nothing"), OVER_BUDGET
+)
+@blp.idempotent
+def undo_batch(batch_id: str) -> Response:
+    """Plan the batch that undoes another
+
+    A row for each that was done, the last first. Like every plan, it changes nothing until it is
+    run.
+    """
+    made = access.plan_undo(path_guid("id", batch_id))
+    return json_response(_shown(made.batch), headers=replayed_headers(made.replayed))
+
+
+def _shown(batch: Document) -> Document:
+    return served(batch, access.counted(batch))
+
+
+def _progress(batch: Document) -> Response:
+    return json_response({"State": batch["State"], **progress_of(batch["Counts"])})

@@ -1,0 +1,205 @@
+"""Reads the rows of a batch from JSON or CSV, one by one, and checks the shape of each."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Protocol
+
+import ijson
+
+from app.batches.domain import OPERATIONS, Row
+from app.batches.schemas import ARGUMENTS
+from app.errors import Invalid
+from app.http.intents import ARGUMENT_NAMES
+from app.http.masking import masked
+from app.http.parser import ONCE, load, respelled
+from app.keys import NAME_LENGTH
+from app.types import Document
+
+CSV = "text/csv"
+# The most parts of one row: names, values, and the braces and brackets around them.
+MOST_EVENTS = 200
+HEAD_FIELDS = ("Name", "Reason", "Rows", "Undo")
+DELIMITERS = (";", "\t")
+
+
+class RowSource(Protocol):
+    """Rows, and once all of them were read, what else is said of the batch."""
+
+    head: Document
+
+    def __iter__(self) -> Iterator[Row]: ...
+
+
+class JsonRows:
+    """The rows in a JSON document. What else it holds is in head after the last row."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.head: Document = {}
+
+    def __iter__(self) -> Iterator[Row]:
+        for number, values in enumerate(self._values(), 1):
+            yield parse_row(number, values)
+
+    def _values(self) -> Iterator[Any]:
+        try:
+            # Events without the paths that lead to them: of a body of brackets alone, these would
+            # take seconds.
+            yield from self._built(ijson.basic_parse(self._file, use_float=True))
+        except UnicodeDecodeError:
+            raise Invalid("The request body is not valid JSON: it is not UTF-8.") from None
+        except (ijson.JSONError, OverflowError) as error:
+            raise Invalid(f"The request body is not valid JSON: {_sentence(error)}.") from None
+
+    def _built(self, events: Iterator[tuple[str, Any]]) -> Iterator[Any]:
+        """Build the values that the events of the parser tell of: rows are yielded, others kept."""
+        if next(events, ("", None))[0] != "start_map":
+            raise Invalid("The request body must be a JSON object.")
+        for event, name in events:
+            if event != "map_key":
+                continue
+            self._begin(name)
+            if name == "Rows":
+                yield from _items(events)
+            else:
+                self.head[name] = _value(*next(events), events)
+
+    def _begin(self, name: str) -> None:
+        if name not in HEAD_FIELDS:
+            fault = f"Is unknown; a batch has {', '.join(HEAD_FIELDS)}."
+            raise _at_fault(masked(name[:NAME_LENGTH]), fault)
+        if name in self.head:
+            raise _at_fault(name, ONCE)
+        self.head[name] = None
+
+
+def _sentence(error: Exception) -> str:
+    """Return the first line of what the parser says, which it tells as bytes."""
+    said = error.args[0] if error.args else ""
+    text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    return masked(text.partition("\n")[0].rstrip(". "))
+
+
+def _at_fault(name: str, fault: str) -> Invalid:
+    return Invalid(f"The field '{name}' {fault[:1].lower()}{fault[1:]}", {name: [fault]})
+
+
+def _items(events: Iterator[tuple[str, Any]]) -> Iterator[Any]:
+    """Yield the values of the list that begins now."""
+    if next(events)[0] != "start_array":
+        raise _at_fault("Rows", "Must be a list.")
+    for event, value in events:
+        if event == "end_array":
+            return
+        yield _value(event, value, events)
+
+
+def _value(event: str, value: Any, events: Iterator[tuple[str, Any]]) -> Any:
+    """Return the value that begins with an event."""
+    builder = ijson.ObjectBuilder()
+    builder.event(event, value)
+    depth = int(event.startswith("start_"))
+    for count, (event, value) in enumerate(events if depth else ()):
+        if count > MOST_EVENTS:
+            raise Invalid("A row, or another value of the batch, has too many parts.")
+        builder.event(event, value)
+        depth += event.startswith("start_") - event.startswith("end_")
+        if not depth:
+            break
+    return builder.value
+
+
+class CsvRows:
+    """The rows of a CSV file in UTF-8, whose first line names the columns."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.head: Document = {"Rows": None}
+
+    def __iter__(self) -> Iterator[Row]:
+        text = io.TextIOWrapper(self._file, "utf-8-sig", newline="")
+        try:
+            first = text.readline()
+            delimiter = _delimiter(first)
+            names = _columns(next(csv.reader([first], delimiter=delimiter, strict=True), []))
+            lines = csv.reader(text, delimiter=delimiter, strict=True)
+            # Spreadsheets leave lines behind the last row in which every cell is empty.
+            filled = (cells for cells in lines if any(map(str.strip, cells)))
+            for number, cells in enumerate(filled, 1):
+                yield parse_row(number, _named(names, cells), is_text=True)
+        except UnicodeDecodeError:
+            raise Invalid("The file is not UTF-8.") from None
+        except csv.Error as error:
+            raise Invalid(f"The file is not CSV: {error}.") from None
+        finally:
+            text.detach()
+
+
+def _delimiter(line: str) -> str:
+    """Return what stands between the columns; in many languages, spreadsheets use a semicolon."""
+    return next((mark for mark in DELIMITERS if mark in line and "," not in line), ",")
+
+
+def _columns(cells: list[str]) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    told = [name.lower() for name in names if name]
+    if len(set(told)) < len(told):
+        raise Invalid("The first line of the file names a column twice.")
+    return names
+
+
+def _named(names: list[str], cells: list[str]) -> Document:
+    """Return the cells of a line by the names of their columns, without the empty ones."""
+    values = {name: cell.strip() for name, cell in zip(names, cells, strict=False)}
+    beyond = [cell for cell in cells[len(names) :] if cell.strip()]
+    return {n: cell for n, cell in values.items() if cell} | ({"": beyond[0]} if beyond else {})
+
+
+def parse_row(number: int, values: Any, is_text: bool = False) -> Row:
+    """Return a row; with a fault if it has not the shape that its operation needs.
+
+    The names of fields are taken in any case. In text, as in CSV, numbers are spelled.
+    """
+    if not isinstance(values, dict):
+        return Row(number, None, None, {}, "A row must be an object with named values.")
+    named = {str(name).lower(): value for name, value in values.items()}
+    player, operation = named.pop("player", None), named.pop("operation", None)
+    known = operation.lower() if isinstance(operation, str) else None
+    row = Row(number, _told(player), known if known in OPERATIONS else None, {})
+    try:
+        if len({str(name).lower() for name in values}) < len(values):
+            raise Invalid("A field of the row is given twice, in another case.")
+        return row._replace(arguments=_arguments(row, player, named, is_text))
+    except Invalid as error:
+        return row._replace(fault=masked(str(error)))
+
+
+def _told(player: Any) -> str | None:
+    return masked(player) if isinstance(player, str) and len(player) <= NAME_LENGTH else None
+
+
+def _arguments(row: Row, player: Any, named: Document, is_text: bool) -> Document:
+    if row.operation is None:
+        raise Invalid(f"The field 'Operation' must be one of {', '.join(OPERATIONS)}.")
+    if row.operation == "undo":
+        if player is not None:
+            raise Invalid("The field 'Player' is not for an undo, whose entry says whom it is of.")
+    elif not isinstance(player, str) or not player:
+        raise Invalid("The field 'Player' must be the name or the id of a player.")
+    elif row.player is None:
+        raise Invalid(f"The field 'Player' must hold at most {NAME_LENGTH} characters.")
+    schema = ARGUMENTS[row.operation]
+    if is_text:
+        spelled = respelled(schema, named)
+        named = {**{name: value for name, value in named.items() if name not in spelled}, **spelled}
+    loaded: Document = load(schema, named)
+    return loaded
+
+
+def told(arguments: Document) -> Document:
+    """Return the arguments of a row under the names of history."""
+    names = {**ARGUMENT_NAMES, "id": "Id"}
+    return {names.get(name, name): value for name, value in arguments.items()}

@@ -1,0 +1,151 @@
+"""Carries out the rows of a batch, many at once, for as long as a request may take."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from app.batches.changes import RowChanges, entry_of, intent_of, is_in_bulk
+from app.batches.domain import in_waves
+from app.batches.store import Batches, Lease, Settled
+from app.changes import Applied, Origin
+from app.errors import QuartermasterError, Unavailable
+from app.history.access import undo_as
+from app.history.store import History
+from app.http.masking import masked
+from app.keys import Lookup
+from app.players.store import Players
+from app.storage.bulk_swap import Swapped, Wanted
+from app.types import Document
+
+ADVANCE_SECONDS = 2.0
+# How long to wait for a part that others may give back.
+PAUSE_SECONDS = 0.05
+# How often rows are tried together, before each is tried alone.
+BULK_ATTEMPTS = 3
+
+
+class TooManyRuns(Unavailable):
+    """A worker has a few threads for batches; the others are for everybody else."""
+
+    def __init__(self) -> None:
+        super().__init__("Others carry out batches at the moment; please try again.", 1)
+
+
+class Runner:
+    """Carries out batches."""
+
+    def __init__(
+        self,
+        batches: Batches,
+        players: Players,
+        history: History,
+        changes: RowChanges,
+        places: int,
+        seconds: float = ADVANCE_SECONDS,
+    ) -> None:
+        self._batches = batches
+        self._players = players
+        self._history = history
+        self._changes = changes
+        self._places = threading.BoundedSemaphore(places)
+        self._seconds = seconds
+
+    def advance(self, batch_id: str, origin: Origin) -> Document:
+        """Carry out as many rows as fit into some seconds, and return how far the batch is."""
+        batch = self._batches.require_open(batch_id)
+        if batch["State"] == "done":
+            return batch
+        if not self._places.acquire(blocking=False):
+            raise TooManyRuns
+        try:
+            self._batches.note_begun(batch_id)
+            self._run(batch_id, origin._replace(reason=batch["Reason"]))
+        finally:
+            self._places.release()
+        return self._batches.note_progress(batch_id)
+
+    def _run(self, batch_id: str, origin: Origin) -> None:
+        end = time.monotonic() + self._seconds
+        while time.monotonic() < end and self._batches.is_open(batch_id):
+            lease = self._batches.lease(batch_id)
+            if lease:
+                self._carry_out(lease, origin, end)
+            elif self._batches.has_parts(batch_id):
+                time.sleep(PAUSE_SECONDS)
+            else:
+                return
+
+    def _carry_out(self, lease: Lease, origin: Origin, end: float) -> None:
+        """Carry out the rows of a part, and give it back if all that was made is noted.
+
+        Otherwise its lease tells, as after a crash, that rows may have been made.
+        """
+        for wave in in_waves(self._batches.ready_rows(lease)):
+            if not self._batches.settle(lease, self._settle(wave, origin)):
+                return
+            if time.monotonic() >= end:
+                break
+        self._batches.release(lease)
+
+    def _settle(self, rows: Sequence[Document], origin: Origin) -> list[Settled]:
+        """Carry out rows of different documents; those that could not be tried stay as they are."""
+        undone = [row["Arguments"]["id"] for row in rows if row["Operation"] == "undo"]
+        entries = self._history.get_many(undone) if undone else {}
+        settled: list[Settled] = []
+        in_bulk: dict[str, tuple[Document, Wanted]] = {}
+        for row in rows:
+            try:
+                entry = entry_of(row, entries)
+                if is_in_bulk(entry):
+                    in_bulk[row["_id"]] = (row, self._changes.of(row, entry, origin))
+                elif entry:
+                    undo_as(entry, intent_of(row, entry, origin))
+                    settled.append(Settled(row["_id"], None, False))
+            except Unavailable:
+                continue
+            except QuartermasterError as refusal:
+                settled.append(Settled(row["_id"], masked(str(refusal)), False))
+        return settled + self._change_players(in_bulk)
+
+    def _change_players(self, left: dict[str, tuple[Document, Wanted]]) -> list[Settled]:
+        settled = []
+        for _ in range(BULK_ATTEMPTS):
+            pending = list(left.values())
+            swapped = self._players.change_many([wanted for _, wanted in pending])
+            for (row, _), one in zip(pending, swapped, strict=True):
+                if one.outcome is not None:
+                    settled.append(_settled(row, one))
+                    del left[row["_id"]]
+            if not left:
+                return settled
+        for row, wanted in left.values():
+            if (one := self._change_alone(wanted)).outcome is not None:
+                settled.append(_settled(row, one))
+        return settled
+
+    def _change_alone(self, wanted: Wanted) -> Swapped:
+        """Change one player as a single call would, which mends and waits where it is needed."""
+        key = Lookup.parse(wanted.id)
+        try:
+            applied = self._players.change(key, wanted.reads, wanted.rule, wanted.intent)
+        except Unavailable:
+            return Swapped()
+        except QuartermasterError as refusal:
+            return Swapped(refusal)
+        return Swapped(applied, _judged_on(applied))
+
+
+def _settled(row: Document, swapped: Swapped) -> Settled:
+    outcome, version = swapped
+    if isinstance(outcome, Applied) and outcome.replayed:
+        version = _judged_on(outcome)
+    replanned = version is not None and version != row["Version"]
+    why = masked(str(outcome)) if isinstance(outcome, QuartermasterError) else None
+    return Settled(row["_id"], why, replanned)
+
+
+def _judged_on(applied: Applied) -> int | None:
+    """Return the Version that a player had before a change."""
+    return applied.entry["Version"] - 1 if applied.entry else None

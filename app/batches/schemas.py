@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+from marshmallow import ValidationError, fields, validates, validates_schema
+from marshmallow.validate import Length
+
+from app.batches.domain import MOST_ROWS, OPERATIONS, STATES, VERDICTS
+from app.changes import OPERATIONS as CHANGES
+from app.history.schemas import AuthorSchema, SubjectSchema
+from app.http.api import Schema
+from app.http.fields import Flag, Guid, Integer, List, Moment, QueryInteger, Text, VariableValue
+from app.http.intents import LONGEST_REASON
+from app.http.lists import CURSOR, NO_CONTROLS, OneOf
+from app.items.schemas import QUANTITY_MAX, GiveItemArgs, TakeItemArgs
+from app.keys import NAME_LENGTH, is_visible
+from app.openapi.examples import BATCH, ENTRY, ITEM, PLAYER, PLAYER_ID, SPELL, VARIABLE
+from app.spells.schemas import SpellArgs
+from app.types import Document
+from app.variables.schemas import SetVariableArgs
+
+LONGEST_NAME = 100
+AT, BEGUN_AT = "2026-01-31T19:04:21.250Z", "2026-01-31T19:05:02.118Z"
+ONE_LINE = f"^{NO_CONTROLS.pattern}$"
+
+
+def check_name(value: str) -> None:
+    """Raise unless a text can be the name of a batch."""
+    if len(value) > LONGEST_NAME or not NO_CONTROLS.fullmatch(value):
+        raise ValidationError(f"Must be at most {LONGEST_NAME} characters on one line.")
+
+
+class VariableRowArgs(SetVariableArgs):
+    """Which variable, and its new value."""
+
+    variable_id = Guid(required=True, data_key="variableid", example=VARIABLE)
+
+
+class UndoRowArgs(Schema):
+    """Which entry of history."""
+
+    id = Text(required=True, example=ENTRY, validate=Length(max=NAME_LENGTH))
+
+
+# What each operation needs; a row is read by these as a single call would be.
+ARGUMENTS: dict[str, Schema] = {
+    "give": GiveItemArgs(),
+    "take": TakeItemArgs(),
+    "teach": SpellArgs(),
+    "forget": SpellArgs(),
+    "set-variable": VariableRowArgs(),
+    "undo": UndoRowArgs(),
+}
+
+
+class RowArgs(Schema):
+    """A row: whom it is about, what is to be done, and the arguments of that."""
+
+    Player = Text(
+        metadata={"maxLength": NAME_LENGTH},
+        example=PLAYER,
+        description="A character's name or id. Not for an undo.",
+    )
+    Operation = OneOf(*OPERATIONS, required=True, description="What to do.")
+    ItemId = Guid(example=ITEM, description="Of give and take.")
+    Quantity = Integer(1, QUANTITY_MAX, example=5, description="Of give and take.")
+    BankOverflow = Flag(example=False, description="Of give: whether the bank takes the rest.")
+    SpellId = Guid(metadata={"example": SPELL}, description="Of teach and forget.")
+    VariableId = Guid(metadata={"example": VARIABLE}, description="Of set-variable.")
+    Value = VariableValue()
+    Id = Text(metadata={"example": ENTRY}, description="Of undo: an entry of history.")
+
+
+class ChosenChangesArgs(Schema):
+    """Which changes to undo; one of these at least."""
+
+    By = Text(
+        metadata={"example": "clerk", "minLength": 1, "maxLength": NAME_LENGTH},
+        description="Who made them: a username or user id, or a system user.",
+        validate=Length(1, NAME_LENGTH),
+    )
+    Key = Text(
+        metadata={"maxLength": NAME_LENGTH},
+        validate=Length(1, NAME_LENGTH),
+        description="The key that a tool signed in with.",
+    )
+    Operation = OneOf(*CHANGES, description="What was done.")
+    Item = Guid(description="An item, spell or variable that was asked for or that changed.")
+    From = Moment(example="2026-01-30T00:00:00Z", description="The earliest time.")
+    To = Moment(example="2026-01-31T00:00:00Z", description="The time before which they were made.")
+
+    @validates_schema
+    def require_one(self, values: Document, **_: object) -> None:
+        if not values:
+            raise ValidationError("Must say which changes: By, Key, Operation, Item, From or To.")
+
+
+class BatchHeadArgs(Schema):
+    """What a batch is called, and why it is made."""
+
+    Name = Text(
+        load_default="",
+        example="Gifts for January",
+        metadata={"maxLength": LONGEST_NAME, "pattern": ONE_LINE},
+        validate=check_name,
+    )
+    Reason = Text(
+        load_default=None,
+        allow_none=True,
+        example="The server was down, ticket 4711.",
+        metadata={"maxLength": LONGEST_REASON, "pattern": ONE_LINE},
+        description="Why; without it, the header X-Reason counts.",
+    )
+    Undo = fields.Nested(
+        ChosenChangesArgs,
+        metadata={"description": "Instead of Rows: undo all these changes, the newest first."},
+    )
+
+    @validates("Reason")
+    def is_one_line(self, value: str | None, data_key: str) -> None:
+        if value and (len(value) > LONGEST_REASON or not NO_CONTROLS.fullmatch(value)):
+            raise ValidationError(f"Must be at most {LONGEST_REASON} characters on one line.")
+        if value and not is_visible(value):
+            raise ValidationError("Must hold a character that can be seen.")
+
+
+class BatchArgs(BatchHeadArgs):
+    """A batch: its rows, or which changes to undo."""
+
+    Rows = List(
+        fields.Nested(RowArgs),
+        metadata={"minItems": 1, "maxItems": MOST_ROWS},
+        example=[{"Player": PLAYER, "Operation": "give", "ItemId": ITEM, "Quantity": 5}],
+    )
+
+
+class BatchQueryArgs(Schema):
+    """The query of a new batch, for CSV, which holds nothing but rows."""
+
+    name = Text(
+        metadata={"maxLength": LONGEST_NAME, "pattern": ONE_LINE},
+        validate=check_name,
+        description="What the batch is called, where the body is CSV.",
+    )
+
+
+class ProgressSchema(Schema):
+    """How far a batch is."""
+
+    State = Text(example="running", metadata={"enum": list(STATES)})
+    Ready = Integer(0, example=850, description="Rows that are still to be carried out.")
+    Done = Integer(0, example=145, description="Rows that were carried out.")
+    Refused = Integer(0, example=5, description="Rows that are not carried out.")
+    Replanned = Integer(
+        0, example=2, description="Rows whose player had changed since, and was judged anew."
+    )
+
+
+class BatchSchema(ProgressSchema):
+    """A batch: who made it, why, and how far it is."""
+
+    Id = Guid(example=BATCH)
+    Name = Text(example="Gifts for January")
+    Reason = Text(allow_none=True, example="The server was down, ticket 4711.")
+    At = Moment(example=AT)
+    By = fields.Nested(AuthorSchema)
+    Via = Text(example="api", metadata={"enum": ["api", "console", "cli"]})
+    Undoes = Guid(
+        allow_none=True, metadata={"example": None}, description="The batch that this one undoes."
+    )
+    Undo = fields.Dict(
+        allow_none=True,
+        metadata={
+            "example": None,
+            "description": "Which changes this one undoes, if it was made from history.",
+        },
+    )
+    Rows = Integer(0, example=1000)
+    BegunAt = Moment(allow_none=True, example=BEGUN_AT, description="When it was first run.")
+    EndedAt = Moment(
+        allow_none=True,
+        metadata={"example": None},
+        description="When it was found to be done, or was cancelled.",
+    )
+
+
+class RowSchema(Schema):
+    """A row of a batch, and its verdict."""
+
+    Row = Integer(1, example=1, description="Its number, from 1.")
+    Player = Text(allow_none=True, example=PLAYER, description="As it was asked for.")
+    Subject = fields.Nested(
+        SubjectSchema,
+        allow_none=True,
+        metadata={
+            "example": {"Kind": "player", "Id": PLAYER_ID, "Name": PLAYER},
+            "description": "Whom it is about; null where there is no such player.",
+        },
+    )
+    Operation = Text(allow_none=True, example="give", metadata={"enum": [*OPERATIONS, None]})
+    Arguments = fields.Dict(metadata={"example": {"ItemId": ITEM, "Quantity": 5}})
+    Verdict = Text(example="ready", metadata={"enum": list(VERDICTS)})
+    Why = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="Why it is refused, in the words of the single call.",
+    )
+    Version = Integer(
+        0, allow_none=True, example=41, description="Of the player that it was judged on."
+    )
+    Replanned = Flag(
+        example=False, description="Whether the player had changed since, and was judged anew."
+    )
+    Entry = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="The entry of history, a second after it was done.",
+    )
+
+
+class CursorListArgs(Schema):
+    """The query of a list that is walked by cursors."""
+
+    pageSize = QueryInteger(
+        1,
+        load_default=50,
+        description="Records of a page. More than the most that is set (100) is served as that.",
+    )
+    after = Text(
+        metadata={"pattern": CURSOR},
+        description="The Next of the answer before, with the same filters.",
+    )
+
+
+class RowListArgs(CursorListArgs):
+    """The query of the rows of a batch."""
+
+    verdict = OneOf(*VERDICTS, "replanned", description="Only rows with this verdict.")
+    player = Text(
+        metadata={"maxLength": NAME_LENGTH}, description="Only rows of this character: name or id."
+    )
+
+
+class CursorPageSchema(Schema):
+    """The envelope of a list that is walked by cursors; subclasses add its Values."""
+
+    Next = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="What to give as `after` next; null at the end.",
+    )
+
+
+class BatchPageSchema(CursorPageSchema):
+    """Some batches, the newest first."""
+
+    Values = List(fields.Nested(BatchSchema))
+
+
+class RowPageSchema(CursorPageSchema):
+    """Some rows of a batch, in their order."""
+
+    Values = List(fields.Nested(RowSchema))

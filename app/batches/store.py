@@ -1,0 +1,461 @@
+"""Batches in MongoDB: one document for each, one for each of its rows, and one for each part.
+
+A part is some rows that one caller carries out at a time. Whoever takes a part has it for some
+seconds, by a lease: after a crash, the next one takes it over. The lease only saves work. That no
+row is carried out twice follows from its key, which is looked for in the Journal and in history
+before each try (app/storage/bulk_swap.py).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from pymongo import ReturnDocument, UpdateOne
+from pymongo.cursor import Cursor
+from pymongo.database import Database
+from pymongo.errors import DuplicateKeyError
+from pymongo.read_preferences import ReadPreference
+
+from app import metrics
+from app.batches.domain import (
+    OPEN,
+    AllDone,
+    BatchNotFound,
+    Cancelled,
+    NotEnded,
+    StillPlanning,
+    number_of,
+    row_id,
+)
+from app.errors import KeyReused
+from app.storage.bulk import batches as in_chunks
+from app.storage.client import Storage
+from app.storage.paging import newest_first
+from app.storage.paging.newest_first import NEWEST_FIRST
+from app.storage.schema.plan import CollectionPlan, expiry, index
+from app.storage.schema.shapes import COUNT, GUID, MOMENT, TEXT, TEXT_OR_NULL, object_shape
+from app.storage.timing import aggregate
+from app.types import Document
+
+OBJECT: Document = {"bsonType": "object"}
+BATCHES = CollectionPlan(
+    "batches",
+    object_shape(
+        {
+            "_id": GUID,
+            "Name": TEXT,
+            "Reason": TEXT_OR_NULL,
+            "At": MOMENT,
+            "By": OBJECT,
+            "Via": TEXT,
+            "State": TEXT,
+            "Rows": COUNT,
+            "Counts": OBJECT,
+        },
+        {"RequestKey": TEXT, "Fingerprint": TEXT, "ExpiresAt": MOMENT},
+    ),
+    (
+        index("time", "At", "_id"),
+        index("author", "By.UserId"),
+        index("planning", "At", partialFilterExpression={"State": "planning"}),
+        index("abandoned", "IsAbandoned", partialFilterExpression={"IsAbandoned": True}),
+        index("request_key", "RequestKey", unique=True, sparse=True),
+        expiry(),
+    ),
+)
+BATCH_ROWS = CollectionPlan(
+    "batch_rows",
+    object_shape(
+        {
+            "_id": TEXT,
+            "Batch": GUID,
+            "Part": COUNT,
+            "Player": TEXT_OR_NULL,
+            "Subject": {"bsonType": ["object", "null"]},
+            "Operation": TEXT_OR_NULL,
+            "Arguments": OBJECT,
+            "Verdict": TEXT,
+            "Why": TEXT_OR_NULL,
+            "Replanned": {"bsonType": "bool"},
+        },
+    ),
+    (
+        index("verdict", "Batch", "Verdict", "_id"),
+        index("part", "Batch", "Part", "_id", partialFilterExpression={"Verdict": "ready"}),
+        index("replanned", "Batch", "_id", partialFilterExpression={"Replanned": True}),
+        index("subject", "Subject.Id", "_id"),
+        expiry(),
+    ),
+)
+BATCH_PARTS = CollectionPlan(
+    "batch_parts",
+    object_shape({"_id": TEXT, "Batch": GUID, "Part": COUNT, "LeasedUntil": MOMENT}),
+    (index("free", "Batch", "LeasedUntil"), expiry()),
+)
+LEASE = timedelta(seconds=10)
+# What came of rows is noted only while nobody else can have taken them over.
+SURE_SECONDS = LEASE.total_seconds() / 2
+NEVER = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+# A plan that is not complete by then was left by a worker that died.
+PLANNING = timedelta(minutes=15)
+CHUNK = 500
+TEXTS = ["Name", "Reason", "Undo"]
+ROW_TEXTS = ["Player", "Why", "Arguments"]
+
+
+class Lease(NamedTuple):
+    """A part that one caller carries out, and until when nobody else does."""
+
+    id: str
+    batch_id: str
+    part: int
+    until: datetime
+    taken_at: float
+
+    def is_sure(self) -> bool:
+        return time.monotonic() < self.taken_at + SURE_SECONDS
+
+
+class RowFilters(NamedTuple):
+    """Which rows a list shows; None: all."""
+
+    batch_id: str
+    verdict: str | None = None
+    subject_id: str | None = None
+
+
+class BatchPage(NamedTuple):
+    """Some batches or rows, and where the next page begins; None on the last one."""
+
+    values: Sequence[Document]
+    next: bytes | None
+
+
+class Settled(NamedTuple):
+    """What came of a row: done, or refused with a sentence; and whether it was judged anew."""
+
+    id: str
+    why: str | None
+    replanned: bool
+
+
+class Batches:
+    """The batches of one application."""
+
+    def __init__(self, storage: Storage) -> None:
+        # What another worker has just written, a secondary may not have yet.
+        primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
+        self._batches = primary[BATCHES.name]
+        self._rows = primary[BATCH_ROWS.name]
+        self._parts = primary[BATCH_PARTS.name]
+        self._journals = storage.journals
+        self.now = storage.clock.now
+
+    def find_earlier(self, request_key: str, fingerprint: str, key: str) -> Document | None:
+        """Return the batch that the same request has made before."""
+        found = self._batches.find_one({"RequestKey": request_key})
+        if found and found["Fingerprint"] != fingerprint:
+            raise KeyReused(key)
+        return found
+
+    def begin(self, batch: Document) -> Document:
+        """Store a batch that is about to be planned."""
+        now = self.now()
+        stored = {
+            "_id": str(uuid.uuid4()),
+            **batch,
+            "At": now,
+            "State": "planning",
+            "Counts": {},
+            **self._journals.expiry_of(now),
+        }
+        self._batches.insert_one(stored)
+        return stored
+
+    def add_part(self, batch: Document, part: int, rows: Sequence[Document]) -> None:
+        """Store rows with their verdicts; those that are ready can be carried out together."""
+        expires = {"ExpiresAt": batch["ExpiresAt"]} if "ExpiresAt" in batch else {}
+        own = {"Batch": batch["_id"], "Part": part, **expires}
+        self._rows.insert_many([{**row, **own} for row in rows], ordered=False)
+        if any(row["Verdict"] == "ready" for row in rows):
+            id_ = f"{batch['_id']}:{part:06}"
+            self._parts.insert_one({"_id": id_, **own, "LeasedUntil": NEVER})
+
+    def complete(
+        self, batch: Document, told: Document, request_key: str | None, fingerprint: str
+    ) -> Document:
+        """Let a batch be carried out whose plan is complete, and return it.
+
+        Or the one that the same request has made at the same time.
+        """
+        counts = self.count(batch["_id"])
+        state = "planned" if counts["Ready"] else "done"
+        planned: Document = {**told, "State": state, "Counts": counts}
+        if not counts["Ready"]:
+            planned["EndedAt"] = self.now()
+        if request_key:
+            planned |= {"RequestKey": request_key, "Fingerprint": fingerprint}
+        try:
+            self._batches.update_one({"_id": batch["_id"], "State": "planning"}, {"$set": planned})
+        except DuplicateKeyError:
+            self.remove(batch["_id"])
+            if earlier := self.find_earlier(request_key or "", fingerprint, ""):
+                return earlier
+            raise
+        return self.get(batch["_id"])
+
+    def remove(self, batch_id: str) -> None:
+        """Delete a batch that was not planned to its end."""
+        of_batch = {"_id": {"$gte": f"{batch_id}:", "$lt": f"{batch_id};"}}
+        self._rows.delete_many(of_batch)
+        self._parts.delete_many(of_batch)
+        self._batches.delete_one({"_id": batch_id, "State": "planning"})
+
+    def remove_stale(self) -> None:
+        """Delete what workers have left that died while they planned a batch."""
+        stale = {"State": "planning", "At": {"$lt": self.now() - PLANNING}}
+        for batch in self._batches.find(stale, ["_id"]):
+            self.remove(batch["_id"])
+
+    def get(self, batch_id: str) -> Document:
+        found = self._batches.find_one({"_id": batch_id})
+        if found is None:
+            raise BatchNotFound(batch_id)
+        return found
+
+    def list(self, size: int, after: bytes) -> BatchPage:
+        """Return a page of batches, the newest first."""
+        where = newest_first.after("batches", after) if after else {}
+        found = list(self._batches.find(where, sort=NEWEST_FIRST).limit(size + 1))
+        is_last = len(found) <= size
+        following = None if is_last else newest_first.position("batches", found[size - 1])
+        return BatchPage(found[:size], following)
+
+    def count(self, batch_id: str) -> Document:
+        """Return how many rows of a batch have each verdict, and how many were judged anew."""
+        stages: list[Document] = [
+            {"$match": {"Batch": batch_id}},
+            {"$group": {"_id": "$Verdict", "Count": {"$sum": 1}}},
+        ]
+        by_verdict = {
+            group["_id"]: group["Count"] for group in aggregate(self._rows, stages, "verdict")
+        }
+        replanned = {"Batch": batch_id, "Replanned": True}
+        counts = {name: by_verdict.get(name.lower(), 0) for name in ("Ready", "Done", "Refused")}
+        return {**counts, "Replanned": self._rows.count_documents(replanned)}
+
+    def list_rows(self, filters: RowFilters, size: int, after: bytes) -> BatchPage:
+        """Return a page of rows in their order."""
+        first = _after_row(filters, after) if after else f"{filters.batch_id}:"
+        where = _query(filters) | {"_id": {"$gt": first, "$lt": f"{filters.batch_id};"}}
+        found = list(self._rows.find(where, sort=[("_id", 1)]).limit(size + 1))
+        is_last = len(found) <= size
+        following = None if is_last else _row_position(filters, found[size - 1])
+        return BatchPage(found[:size], following)
+
+    def walk_done(self, batch_id: str) -> Iterator[Sequence[Document]]:
+        """Yield the rows that were carried out, the last first, some at once."""
+        done = {"Batch": batch_id, "Verdict": "done"}
+        yield from in_chunks(self._rows.find(done, sort=[("_id", -1)]).batch_size(CHUNK), CHUNK)
+
+    def require_open(self, batch_id: str) -> Document:
+        """Return a batch whose rows may be carried out, or one that is done."""
+        batch = self.get(batch_id)
+        if batch["State"] == "planning":
+            raise StillPlanning
+        if batch["State"] == "cancelled":
+            raise Cancelled
+        return batch
+
+    def require_ended(self, batch_id: str) -> Document:
+        """Return a batch of which no row is carried out any more."""
+        batch = self.get(batch_id)
+        if batch["State"] == "planning":
+            raise StillPlanning
+        leased = {"Batch": batch_id, "LeasedUntil": {"$gte": self.now()}}
+        if batch["State"] in OPEN or self._parts.find_one(leased, ["_id"]):
+            raise NotEnded
+        return batch
+
+    def abandoned_rows(self, batch_id: str) -> Sequence[Document]:
+        """Return the rows that a caller who died may have carried out without noting it."""
+        abandoned = {"Batch": batch_id, "LeasedUntil": {"$gt": NEVER, "$lt": self.now()}}
+        parts = [part["Part"] for part in self._parts.find(abandoned, ["Part"])]
+        left = {"Batch": batch_id, "Part": {"$in": parts}, "Verdict": "ready"}
+        return list(self._rows.find(left).hint("part")) if parts else []
+
+    def note_made(self, batch_id: str, row_ids: Sequence[str]) -> None:
+        """Note that rows of a batch which was cancelled have been carried out; the others stay."""
+        if row_ids:
+            done = {"$set": {"Verdict": "done", "Why": None}}
+            self._rows.update_many({"_id": {"$in": list(row_ids)}}, done)
+        self._parts.update_many(
+            {"Batch": batch_id, "LeasedUntil": {"$lt": self.now()}},
+            {"$set": {"LeasedUntil": NEVER}},
+        )
+        noted = {"$set": {"Counts": self.count(batch_id)}, "$unset": {"IsAbandoned": ""}}
+        self._batches.update_one({"_id": batch_id}, noted)
+
+    def abandoned(self) -> Sequence[str]:
+        """Return the batches that were cancelled while rows of them were carried out."""
+        found = self._batches.find({"IsAbandoned": True}, ["_id"])
+        leased = {"$gte": self.now()}
+        return [
+            batch["_id"]
+            for batch in found
+            if not self._parts.find_one({"Batch": batch["_id"], "LeasedUntil": leased}, ["_id"])
+        ]
+
+    def is_open(self, batch_id: str) -> bool:
+        return self.get(batch_id)["State"] in OPEN
+
+    def lease(self, batch_id: str) -> Lease | None:
+        """Take a part that nobody else carries out; None if there is none."""
+        now = self.now()
+        free = {"Batch": batch_id, "LeasedUntil": {"$lt": now}}
+        until = now + LEASE
+        taken_at = time.monotonic()
+        part = self._parts.find_one_and_update(
+            free,
+            {"$set": {"LeasedUntil": until}},
+            sort=[("LeasedUntil", 1)],
+            return_document=ReturnDocument.AFTER,
+        )
+        if part is None:
+            return None
+        return Lease(part["_id"], batch_id, part["Part"], part["LeasedUntil"], taken_at)
+
+    def release(self, lease: Lease) -> None:
+        """Give a part back, for whoever comes next; it goes with its last row."""
+        own = {"_id": lease.id, "LeasedUntil": lease.until}
+        if any(True for _ in self._left(lease, ["_id"]).limit(1)):
+            self._parts.update_one(own, {"$set": {"LeasedUntil": NEVER}})
+        else:
+            self._parts.delete_one({"_id": lease.id})
+
+    def has_parts(self, batch_id: str) -> bool:
+        """Tell whether somebody carries out rows of a batch, or could."""
+        return self._parts.find_one({"Batch": batch_id}, ["_id"]) is not None
+
+    def ready_rows(self, lease: Lease) -> Sequence[Document]:
+        """Return the rows of a part that are still to be carried out, in their order."""
+        return list(self._left(lease))
+
+    def _left(self, lease: Lease, fields: Sequence[str] | None = None) -> Cursor[Document]:
+        left = {"Batch": lease.batch_id, "Part": lease.part, "Verdict": "ready"}
+        # By itself, MongoDB may take the index of verdicts, and read all rows that are ready.
+        return self._rows.find(left, fields, sort=[("_id", 1)]).hint("part")
+
+    def note_begun(self, batch_id: str) -> None:
+        begun = {"State": "running", "BegunAt": self.now()}
+        self._batches.update_one({"_id": batch_id, "State": "planned"}, {"$set": begun})
+
+    def settle(self, lease: Lease, settled: Sequence[Settled]) -> bool:
+        """Note what came of rows; False if another may carry them out, who will note it then."""
+        if not lease.is_sure():
+            return False
+        for replanned in (False, True):
+            done = [one.id for one in settled if not one.why and one.replanned is replanned]
+            noted: Document = {"Verdict": "done", "Why": None}
+            if replanned:
+                noted["Replanned"] = True
+            if done:
+                self._rows.update_many({"_id": {"$in": done}}, {"$set": noted})
+        refused = [one for one in settled if one.why]
+        if refused:
+            self._rows.bulk_write([*map(_refusal, refused)], ordered=False)
+        metrics.BATCH_ROWS.labels("done").inc(len(settled) - len(refused))
+        metrics.BATCH_ROWS.labels("refused").inc(len(refused))
+        return True
+
+    def note_progress(self, batch_id: str) -> Document:
+        """Store how far a batch is, and return it; with its last row, it is done."""
+        counts = self.count(batch_id)
+        noted: Document = {"Counts": counts}
+        if not counts["Ready"]:
+            noted |= {"State": "done", "EndedAt": self.now()}
+        self._batches.update_one({"_id": batch_id, "State": {"$in": OPEN}}, {"$set": noted})
+        return {**self.get(batch_id), "Counts": counts}
+
+    def cancel(self, batch_id: str) -> Document:
+        """Cancel a batch; parts that are being carried out come to their end."""
+        # Whoever carries out rows now may have died: what was made is found out later.
+        cancelled = {"State": "cancelled", "EndedAt": self.now(), "IsAbandoned": True}
+        open_ = {"_id": batch_id, "State": {"$in": OPEN}}
+        if not self._batches.update_one(open_, {"$set": cancelled}).matched_count:
+            state = self.get(batch_id)["State"]
+            if state == "planning":
+                raise StillPlanning
+            if state == "done":
+                raise AllDone
+        counts = self.count(batch_id)
+        self._batches.update_one({"_id": batch_id}, {"$set": {"Counts": counts}})
+        return self.get(batch_id)
+
+    def find_of_request(self, request_key: str) -> Document | None:
+        return self._batches.find_one({"RequestKey": request_key})
+
+    def rows_about(self, ids: Sequence[str]) -> Iterator[Document]:
+        """Yield the rows about some documents, of all batches."""
+        yield from self._rows.find({"Subject.Id": {"$in": ids}}, sort=[("_id", 1)])
+
+    def made_by(self, user_id: str) -> Iterator[Document]:
+        """Yield the batches that an account has made."""
+        yield from self._batches.find({"By.UserId": user_id}, sort=NEWEST_FIRST)
+
+
+class BatchTraces:
+    """The batches of one database, as far as they tell of people who are erased."""
+
+    def __init__(self, db: Database[Document]) -> None:
+        self._batches = db[BATCHES.name]
+        self._rows = db[BATCH_ROWS.name]
+
+    def erase(self, ids: Sequence[str], user_id: str) -> Iterator[int]:
+        """Delete the rows about a person, and leave of who has made batches the id."""
+        yield self._rows.delete_many({"Subject.Id": {"$in": ids}}).deleted_count
+        own = {"By.UserId": user_id, "By.Name": {"$ne": None}}
+        hidden = {"By.Key": "", "RequestKey": "", "Fingerprint": ""}
+        nameless = {"$set": {"By.Name": None}, "$unset": hidden}
+        yield self._batches.update_many(own, nameless).modified_count
+
+    def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
+        """Set what a rule makes of the words of people in all batches."""
+        for collection, texts in ((self._batches, TEXTS), (self._rows, ROW_TEXTS)):
+            for chunk in in_chunks(collection.find({}, texts).batch_size(CHUNK), CHUNK):
+                found = [(document["_id"], rule(document)) for document in chunk]
+                updates = [UpdateOne({"_id": id_}, {"$set": told}) for id_, told in found if told]
+                if updates:
+                    collection.bulk_write(updates, ordered=False)
+                yield len(updates)
+
+
+def _refusal(settled: Settled) -> UpdateOne:
+    noted: Document = {"Verdict": "refused", "Why": settled.why}
+    if settled.replanned:
+        noted["Replanned"] = True
+    # Whoever has carried it out meanwhile is right.
+    return UpdateOne({"_id": settled.id, "Verdict": "ready"}, {"$set": noted})
+
+
+def _query(filters: RowFilters) -> Document:
+    where: Document = {"Batch": filters.batch_id}
+    if filters.verdict == "replanned":
+        where["Replanned"] = True
+    elif filters.verdict:
+        where["Verdict"] = filters.verdict
+    if filters.subject_id:
+        where["Subject.Id"] = filters.subject_id
+    return where
+
+
+def _row_position(filters: RowFilters, row: Document) -> bytes:
+    return newest_first.digest(filters) + str(number_of(row)).encode()
+
+
+def _after_row(filters: RowFilters, cursor: bytes) -> str:
+    return row_id(filters.batch_id, int(newest_first.within(filters, cursor)))

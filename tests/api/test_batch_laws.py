@@ -1,0 +1,242 @@
+"""Laws of batches: each row once, whoever dies, and items neither lost nor made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.batches.domain import Row, in_parts, in_waves, row_key, undoes_nothing
+from app.batches.planning import NewBatch, Planner
+from app.batches.running import Runner
+from app.batches.store import NEVER, Batches
+from app.changes import Origin
+from app.players.store import Players
+from app.storage.client import Storage
+from tests.applications import service
+from tests.factories import numbered_guid
+from tests.swaps import move_all
+
+ITEM = numbered_guid(1)
+SOMEBODY = Origin(None, "tester", "batch")
+FIELDS = {"Name": "", "Reason": None, "By": {"UserId": None, "Name": "tester"}, "Via": "cli"}
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+class Dying:
+    """A collection before whose operations the process may die."""
+
+    def __init__(self, collection, die):
+        self._collection, self._die = collection, die
+
+    def with_options(self, **options):
+        return Dying(self._collection.with_options(**options), self._die)
+
+    def __getattr__(self, name):
+        found = getattr(self._collection, name)
+        if callable(found) and not name.startswith("_"):
+            self._die()
+        return found
+
+
+def rows_for(players, quantity=1):
+    arguments = {"itemid": ITEM, "quantity": quantity, "bankoverflow": False}
+    return [Row(n, p["Name"], "give", arguments) for n, p in enumerate(players, 1)]
+
+
+def plan(app, rows):
+    with app.app_context():
+        return service(app, Planner).plan(rows, lambda: NewBatch(FIELDS, None, ""), lambda _: None)
+
+
+def run(app, batch, runner=None):
+    with app.app_context():
+        while True:
+            found = (runner or service(app, Runner)).advance(batch["_id"], SOMEBODY)
+            if found["State"] == "done":
+                return found
+
+
+def held(db):
+    return {
+        player["_id"]: sum(
+            slot["Quantity"] for slot in player["Inventory"].values() if slot["ItemId"] == ITEM
+        )
+        for player in db.players.find()
+    }
+
+
+def entries(db, batch):
+    """Return how often the key of each row of a batch is in history."""
+    move_all(db)
+    keys = {"IdempotencyKey": {"$regex": f"^batch {batch['_id']}"}}
+    return Counter(entry["IdempotencyKey"] for entry in db.history.find(keys))
+
+
+def expected_entries(db, batch):
+    return Counter(row_key(row["_id"]) for row in db.batch_rows.find({"Batch": batch["_id"]}))
+
+
+def expire_leases(db):
+    db.batch_parts.update_many({}, {"$set": {"LeasedUntil": NEVER}})
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_killed_before_every_operation_each_row_is_carried_out_once(app, world, db, moves):
+    """In turn before the first operation of the database, before the second, and so on."""
+    players = [world.add_player() for _ in range(3)]
+    batch = plan(app, rows_for([*players, players[0]]))
+    store, player_store = service(app, Batches), service(app, Players)
+    holders = [(store, "_batches"), (store, "_rows"), (store, "_parts")]
+    holders.append((player_store._swapper, "_collection"))
+    real = [getattr(holder, name) for holder, name in holders]
+    counted, last, deaths = 0, 0, 0
+
+    def die():
+        nonlocal counted
+        counted += 1
+        if counted == last:
+            raise Killed
+
+    is_done = False
+    while not is_done:
+        last, counted = last + 1, 0
+        for (holder, name), collection in zip(holders, real, strict=True):
+            setattr(holder, name, Dying(collection, die))
+        try:
+            run(app, batch, service(app, Runner))
+            is_done = counted < last
+        except Killed:
+            deaths += 1
+        finally:
+            for (holder, name), collection in zip(holders, real, strict=True):
+                setattr(holder, name, collection)
+        expire_leases(db)
+        if moves:
+            move_all(db)
+    assert deaths > 5
+    assert run(app, batch)["Counts"]["Done"] == 4
+    assert held(db) == {p["_id"]: 1 + (p is players[0]) for p in players}
+    assert entries(db, batch) == expected_entries(db, batch)
+
+
+def test_whoever_lost_a_lease_to_another_makes_no_second_change(app, world, db):
+    """A worker that stood still after it read, while another took its part over and ended it."""
+    players = [world.add_player() for _ in range(3)]
+    batch = plan(app, rows_for(players))
+    player_store = service(app, Players)
+    change_many = player_store.change_many
+
+    def stand_still(wanted):
+        player_store.change_many = change_many
+        expire_leases(db)
+        run(app, batch)
+        move_all(db)
+        return change_many(wanted)
+
+    player_store.change_many = stand_still
+    assert run(app, batch)["Counts"]["Done"] == 3
+    assert set(held(db).values()) == {1}
+    assert entries(db, batch) == expected_entries(db, batch)
+
+
+def test_a_game_that_writes_beside_loses_nothing(app, world, db):
+    """Between each read and each write, a game that keeps no rule puts something into a slot."""
+    players = [world.add_player() for _ in range(3)]
+    batch = plan(app, rows_for(players))
+    swapper = service(app, Players)._swapper
+    read_many, writes = swapper.read_many, 0
+
+    def read(wanted):
+        nonlocal writes
+        documents = read_many(wanted)
+        if writes < 4:
+            slot = {"ItemId": ITEM, "Quantity": 10}
+            db.players.update_one(
+                {"_id": players[1]["_id"]}, {"$set": {f"Inventory.{writes}": slot}}
+            )
+            writes += 1
+        return documents
+
+    swapper.read_many = read
+    try:
+        assert run(app, batch)["Counts"]["Done"] == 3
+    finally:
+        swapper.read_many = read_many
+    assert writes > 1
+    assert [held(db)[player["_id"]] for player in players] == [1, 10 * writes + 1, 1]
+
+
+def test_a_plan_that_dies_leaves_nothing_that_could_be_run(app, world, db, monkeypatch):
+    players = [world.add_player() for _ in range(3)]
+    store = service(app, Batches)
+    monkeypatch.setattr(store, "remove", lambda _: None)
+
+    def die(*_):
+        raise Killed
+
+    monkeypatch.setattr(store, "complete", die)
+    with pytest.raises(Killed):
+        plan(app, rows_for(players))
+    (batch,) = db.batches.find()
+    assert batch["State"] == "planning"
+    monkeypatch.undo()
+    with app.app_context():
+        store.remove_stale()
+        assert db.batches.count_documents({}) == 1
+        long_ago = service(app, Storage).clock.now() - timedelta(hours=1)
+        db.batches.update_one({}, {"$set": {"At": long_ago}})
+        store.remove_stale()
+    names = ("batches", "batch_rows", "batch_parts")
+    assert [db[name].count_documents({}) for name in names] == [0, 0, 0]
+
+
+subjects = st.lists(st.integers(0, 30), max_size=900)
+
+
+@given(subjects)
+@settings(max_examples=30, deadline=None)
+def test_parts_and_waves_hold_every_row_once_and_in_order(numbers):
+    rows = [
+        Row(place, None, "give", {}, subject={"Id": str(number)})
+        for place, number in enumerate(sorted(numbers))
+    ]
+    parts = list(in_parts(rows))
+    assert [row for part in parts for row in part] == rows
+    owners = [{row.subject_id for row in part} for part in parts]
+    assert all(not one & other for one, other in pairwise(owners))
+    for part in parts:
+        documents = [{"Subject": row.subject, "Number": row.number} for row in part]
+        waves = list(in_waves(documents))
+        assert sorted(d["Number"] for wave in waves for d in wave) == [r.number for r in part]
+        for wave in waves:
+            ids = [document["Subject"]["Id"] for document in wave]
+            assert len(ids) == len(set(ids))
+        for subject in owners[0]:
+            own = [d["Number"] for wave in waves for d in wave if d["Subject"]["Id"] == subject]
+            assert own == sorted(own)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=8))
+def test_a_chain_of_undos_is_undone_as_if_its_chosen_end_alone_had_been_made(chosen):
+    """Whether a change is in effect flips with each undo of it, and of its undos."""
+    chain = [{"_id": str(n), "Undoes": str(n - 1)} for n in range(len(chosen))]
+    del chain[0]["Undoes"]
+    by_id = {entry["_id"]: entry for entry in chain}
+    last = len(chosen) - 1
+    if not chosen[last]:
+        return
+    leaves = undoes_nothing(chain[last], by_id.get, lambda entry: chosen[int(entry["_id"])])
+    before = last
+    while before >= 0 and chosen[before]:
+        before -= 1
+    is_in_effect = last % 2 == 0
+    was_in_effect = before % 2 == 0
+    assert leaves == (is_in_effect == was_in_effect)

@@ -1,0 +1,417 @@
+"""Batches: plans with a verdict for each row, carried out once, cancelled and undone."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import timedelta
+
+import pytest
+
+from app.auth.roles import Role
+from app.batches.choosing import Choosing
+from app.batches.store import Batches
+from app.storage.client import Storage
+from tests.applications import service
+from tests.factories import guid, numbered_guid
+from tests.swaps import move_all
+
+BATCHES, PLAYERS, HISTORY = "/api/v1/batches", "/api/v1/players", "/api/v1/history"
+ITEM, SPELL, VARIABLE, OTHER = map(numbered_guid, range(4))
+NOBODY = "The Nobody"
+
+
+@pytest.fixture
+def clerk(world):
+    return world.add_user(roles=(Role.API, Role.USERS_QUERY, Role.USERS_MANAGE), Name="Clerk")
+
+
+@pytest.fixture
+def send(client, world, clerk):
+    """Send a request as the clerk; return the answer, which must be a 200 unless said otherwise."""
+    headers = world.headers(user=clerk)
+
+    def send(method, path, body=None, status=200, **more):
+        sent = {name.replace("_", "-"): value for name, value in more.pop("headers", {}).items()}
+        options = more or {"json": body}
+        answer = client.open(path, method=method, headers={**headers, **sent}, **options)
+        assert answer.status_code == status, answer.json
+        return answer.json
+
+    return send
+
+
+@pytest.fixture
+def plan(send):
+    def plan(rows, **more):
+        return send("POST", BATCHES, {"Name": "Gifts", "Rows": rows, **more})
+
+    return plan
+
+
+@pytest.fixture
+def run(send):
+    """Carry out a batch to its end, and return what the last answer said."""
+
+    def run(batch):
+        while True:
+            progress = send("POST", f"{BATCHES}/{batch['Id']}/advance")
+            if progress["State"] == "done":
+                return progress
+
+    return run
+
+
+@pytest.fixture
+def rows_of(send):
+    def rows_of(batch, **filters):
+        return send(
+            "GET", f"{BATCHES}/{batch['Id']}/rows", query_string={"pageSize": 100, **filters}
+        )["Values"]
+
+    return rows_of
+
+
+def give(player, quantity=5, **more):
+    return {"Player": player, "Operation": "give", "ItemId": ITEM, "Quantity": quantity, **more}
+
+
+def counts(batch):
+    return tuple(batch[name] for name in ("Ready", "Done", "Refused", "Replanned"))
+
+
+def stored(world, player):
+    return world.db.players.find_one({"_id": player["_id"]})
+
+
+def held(world, player, item=ITEM):
+    slots = stored(world, player)["Inventory"].values()
+    return sum(slot["Quantity"] for slot in slots if slot["ItemId"] == item)
+
+
+def test_a_plan_has_a_verdict_for_each_row_and_changes_nothing(world, plan, rows_of):
+    ann = world.add_player(Name="Ann")
+    bob = world.add_player(Name="Bob", Spells={"0": SPELL})
+    rows = [
+        give("Ann"),
+        give(NOBODY),
+        {"Player": "bob", "Operation": "take", "ItemId": ITEM, "Quantity": 1},
+        {"Player": bob["_id"], "Operation": "forget", "SpellId": SPELL},
+        {"Player": "Bob", "Operation": "set-variable", "VariableId": VARIABLE, "Value": True},
+        {"Player": "Bob", "Operation": "dance"},
+        {"Player": "Bob", "Operation": "give", "ItemId": ITEM},
+        "Bob",
+    ]
+    batch = plan(rows, Reason="Ticket 4711")
+    assert (batch["State"], batch["Rows"], *counts(batch)) == ("planned", 8, 3, 0, 5, 0)
+    assert batch["Reason"] == "Ticket 4711"
+    assert batch["By"]["Name"] == "Clerk"
+    found = rows_of(batch)
+    assert [row["Row"] for row in found] == list(range(1, 9))
+    assert [row["Verdict"] for row in found] == [
+        *("ready", "refused", "refused", "ready", "ready", "refused", "refused", "refused")
+    ]
+    assert [row["Why"] for row in found] == [
+        None,
+        f"No player with name '{NOBODY}'.",
+        f"The inventory holds 0 of the item {ITEM}, not 1.",
+        None,
+        None,
+        "The field 'Operation' must be one of give, take, teach, forget, set-variable, undo.",
+        "The field 'quantity' is required.",
+        "A row must be an object with named values.",
+    ]
+    assert found[0]["Subject"] == {"Kind": "player", "Id": ann["_id"], "Name": "Ann"}
+    assert found[0]["Arguments"] == {"ItemId": ITEM, "Quantity": 5, "BankOverflow": False}
+    assert stored(world, ann) == ann
+    assert stored(world, bob) == bob
+
+
+def test_rows_are_carried_out_once_with_their_entries(world, plan, run, rows_of, send):
+    ann, bob = world.add_player(Name="Ann"), world.add_player(Name="Bob")
+    rows = [
+        give("Ann"),
+        give("Bob", 3),
+        {"Player": "Ann", "Operation": "teach", "SpellId": SPELL},
+        {"Player": "Bob", "Operation": "set-variable", "VariableId": VARIABLE, "Value": 7},
+        {"Player": "Ann", "Operation": "take", "ItemId": ITEM, "Quantity": 2},
+    ]
+    batch = plan(rows, Reason="Ticket 4711")
+    assert counts(batch) == (5, 0, 0, 0)
+    assert run(batch) == {"State": "done", "Ready": 0, "Done": 5, "Refused": 0, "Replanned": 0}
+    assert run(batch)["Done"] == 5
+    assert held(world, ann) == 3
+    assert held(world, bob) == 3
+    assert stored(world, bob)["Variables"] == {VARIABLE: 7}
+    move_all(world.db)
+    entries = send("GET", HISTORY)["Values"]
+    assert sorted(entry["Operation"] for entry in entries) == [
+        *("give", "give", "set-variable", "take", "teach")
+    ]
+    assert {(e["Via"], e["By"]["Name"], e["Reason"]) for e in entries} == {
+        ("batch", "Clerk", "Ticket 4711")
+    }
+    assert {row["Entry"] for row in rows_of(batch)} == {entry["Id"] for entry in entries}
+    assert len(entries) == 5
+
+
+def test_rows_of_one_player_are_judged_one_after_another(world, plan, run, rows_of):
+    ann = world.add_player(Name="Ann")
+    take = {"Player": "Ann", "Operation": "take", "ItemId": ITEM, "Quantity": 3}
+    batch = plan([take, give("Ann", 5), take, take, give("Ann", 1), take])
+    assert [row["Verdict"] for row in rows_of(batch)] == [
+        *("refused", "ready", "ready", "refused", "ready", "ready")
+    ]
+    assert run(batch)["Done"] == 4
+    assert held(world, ann) == 0
+    assert [row["Replanned"] for row in rows_of(batch)] == [False] * 6
+
+
+def test_a_player_who_changed_since_is_judged_anew_and_flagged(
+    world, plan, run, rows_of, send, settings
+):
+    ann, bob = world.add_player(Name="Ann"), world.add_player(Name="Bob")
+    batch = plan([give("Ann"), give("Bob", 2), {**give("Bob"), "Operation": "take", "Quantity": 2}])
+    send("POST", f"{PLAYERS}/Ann/spells/teach", {"spellid": SPELL})
+    full = {str(n): {"ItemId": OTHER, "Quantity": 1} for n in range(settings.INVENTORY_SIZE)}
+    world.db.players.update_one({"_id": bob["_id"]}, {"$set": {"Inventory": full, "Version": 9}})
+    assert run(batch) == {"State": "done", "Ready": 0, "Done": 1, "Refused": 2, "Replanned": 3}
+    assert held(world, ann) == 5
+    assert [row["Why"] for row in rows_of(batch, verdict="refused")] == [
+        f"The inventory has no room for 2 of 2 of the item {ITEM}.",
+        f"The inventory holds 0 of the item {ITEM}, not 2.",
+    ]
+    assert [row["Row"] for row in rows_of(batch, verdict="replanned")] == [1, 2, 3]
+
+
+def test_csv_is_read_as_spreadsheets_write_it(world, send, run, client, rows_of):
+    ann, bob = world.add_player(Name="Ann, the Tall"), world.add_player(Name="Bób")
+    for delimiter in ",;\t":
+        file = io.StringIO()
+        table = csv.writer(file, delimiter=delimiter)
+        columns = (
+            "player",
+            "Operation",
+            "ItemId",
+            "Quantity",
+            "BankOverflow",
+            "VariableId",
+            "Value",
+        )
+        name = "Ann, the Tall" if delimiter == "," else ann["_id"]
+        table.writerow(columns)
+        table.writerow([name, "give", ITEM, "5", "true", "", ""])
+        table.writerow(["Bób", "SET-VARIABLE", "", "", "", VARIABLE, "-3"])
+        table.writerow(["Bób", "set-variable", "", "", "", OTHER, "true"])
+        table.writerow(["Bób", "give", ITEM, "x", "", "", ""])
+        data = b"\xef\xbb\xbf" + file.getvalue().encode()
+        batch = send(
+            "POST", f"{BATCHES}?name=Sheet", data=data, content_type="text/csv; charset=utf-8"
+        )
+        assert (batch["Name"], *counts(batch)) == ("Sheet", 3, 0, 1, 0)
+        assert rows_of(batch, verdict="refused")[0]["Why"] == (
+            "The field 'quantity' must be a whole number."
+        )
+        run(batch)
+    assert held(world, ann) == 15
+    assert stored(world, bob)["Variables"] == {VARIABLE: -3, OTHER: True}
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        (b"", "The request body is not valid JSON: "),
+        (b"[]", "The request body must be a JSON object."),
+        (b'{"Rows": [}', "The request body is not valid JSON: "),
+        (b'{"Rows": []}', "A batch has at least one row."),
+        (b"{}", "A batch has at least one row."),
+        (b'{"Rows": {}}', "The field 'Rows' must be a list."),
+        (b'{"Rows": [], "Rows": []}', "The field 'Rows' must be given once."),
+        (b'{"Lines": []}', "The field 'Lines' is unknown; a batch has Name, Reason, Rows, Undo."),
+        (b'{"Rows": [1], "Name": 5}', "The field 'Name' must be a string."),
+        (b'{"Rows": [1], "Undo": {"By": "x"}}', "A batch has Rows or Undo, not both."),
+        (b'{"Undo": {}}', "The field 'Undo' must say which changes"),
+        (b'{"Undo": {"Who": "x"}}', "The field 'Undo.Who' is unknown"),
+        (b'{"Rows": [' + b"[" * 5000, "A row, or another value of the batch, has too many parts."),
+        (b'{"Rows": [{"a": "\xff"}]}', "The request body is not valid JSON: "),
+        (b'{"Rows": [1]} x', "The request body is not valid JSON: "),
+    ],
+)
+def test_a_body_that_is_no_batch_is_refused_and_leaves_nothing(world, send, sent, sentence):
+    answer = send("POST", BATCHES, status=400, data=sent, content_type="application/json")
+    assert answer["Message"].startswith(sentence)
+    assert not any(world.db[name].find_one({}) for name in ("batches", "batch_rows", "batch_parts"))
+
+
+def test_other_media_types_are_refused(send):
+    send("POST", BATCHES, status=415, data=b"a=b", content_type="application/x-www-form-urlencoded")
+
+
+def test_a_repeated_plan_is_the_same_batch(world, send):
+    world.add_player(Name="Ann")
+    body = {"Rows": [give("Ann")]}
+    first = send("POST", BATCHES, json=body, headers={"Idempotency_Key": "one"})
+    assert send("POST", BATCHES, json=body, headers={"Idempotency_Key": "one"}) == first
+    other = {"Rows": [give("Ann", 6)]}
+    refused = send("POST", BATCHES, json=other, status=409, headers={"Idempotency_Key": "one"})
+    assert refused["Message"] == "The Idempotency-Key 'one' was used before with another request."
+    assert world.db.batches.count_documents({}) == 1 == world.db.batch_rows.count_documents({})
+
+
+def test_a_cancelled_batch_is_not_carried_out(world, plan, send):
+    ann = world.add_player(Name="Ann")
+    batch = plan([give("Ann")])
+    path = f"{BATCHES}/{batch['Id']}"
+    assert send("POST", f"{path}/cancel")["State"] == "cancelled"
+    assert send("POST", f"{path}/cancel")["State"] == "cancelled"
+    assert send("POST", f"{path}/advance", status=409)["Message"].startswith("The batch was cance")
+    assert send("POST", f"{path}/undo", status=409)["Message"] == (
+        "There is nothing to undo: the batch has changed nothing."
+    )
+    assert held(world, ann) == 0
+
+
+def test_a_batch_and_its_undo_leave_things_as_they_were(world, plan, run, send, rows_of):
+    before = [
+        world.add_player(Name=f"Player {number}", Inventory={"3": {"ItemId": ITEM, "Quantity": 2}})
+        for number in range(3)
+    ]
+    rows = [give(p["Name"]) for p in before]
+    rows += [{**give(p["Name"], 4), "Operation": "take"} for p in before]
+    rows += [{"Player": p["Name"], "Operation": "teach", "SpellId": SPELL} for p in before]
+    batch = plan(rows)
+    assert send("POST", f"{BATCHES}/{batch['Id']}/undo", status=409)["Message"].startswith(
+        "The batch has not ended"
+    )
+    run(batch)
+    undo = send("POST", f"{BATCHES}/{batch['Id']}/undo")
+    assert (undo["Name"], undo["Undoes"], *counts(undo)) == (
+        *("Undo of Gifts", batch["Id"]),
+        *(9, 0, 0, 0),
+    )
+    assert run(undo)["Done"] == 9
+    for player in before:
+        now = stored(world, player)
+        assert {n: now[n] for n in ("Inventory", "Bank", "Spells")} == {
+            n: player[n] for n in ("Inventory", "Bank", "Spells")
+        }
+    again = send("POST", f"{BATCHES}/{batch['Id']}/undo")
+    assert counts(again) == (0, 0, 9, 0)
+    assert again["State"] == "done"
+    redo = send("POST", f"{BATCHES}/{undo['Id']}/undo")
+    assert run(redo)["Done"] == 9
+    assert [held(world, player) for player in before] == [3, 3, 3]
+
+
+def test_all_that_somebody_did_is_undone(world, send, run, client, rows_of):
+    thief = world.add_user(roles=(Role.API,), Name="Thief")
+    theirs = world.headers(user=thief)
+    ann, bob = world.add_player(Name="Ann"), world.add_player(Name="Bob")
+    for name in ("Ann", "Bob", "Ann"):
+        body = {"itemid": ITEM, "quantity": 2}
+        assert (
+            client.post(f"{PLAYERS}/{name}/items/give", json=body, headers=theirs).status_code
+            == 200
+        )
+    assert (
+        client.post(f"{PLAYERS}/Ann/name", json={"Name": "Anne"}, headers=theirs).status_code == 200
+    )
+    send("POST", f"{PLAYERS}/Bob/items/give", {"itemid": OTHER, "quantity": 1})
+    batch = send("POST", BATCHES, {"Name": "Clean", "Undo": {"By": "Thief"}})
+    assert batch["Undo"] == {"By": "Thief"}
+    assert counts(batch) == (4, 0, 0, 0)
+    assert run(batch)["Done"] == 4
+    assert held(world, ann) == held(world, bob) == 0
+    assert held(world, bob, OTHER) == 1
+    assert stored(world, ann)["Name"] == "Ann"
+    assert send("POST", BATCHES, {"Undo": {"Key": "none"}}, status=409)["Message"] == (
+        "There is nothing to undo: no change matches."
+    )
+
+
+def test_an_undo_within_the_chosen_changes_is_left_out(world, send, run, rows_of):
+    world.add_player(Name="Ann")
+    send("POST", f"{PLAYERS}/Ann/items/give", {"itemid": ITEM, "quantity": 2})
+    ann = world.db.players.find_one({"Name": "Ann"})
+    entry = ann["Journal"][0]["_id"]
+    undo = send("POST", f"{HISTORY}/{entry}/undo", {})["Id"]
+    batch = send("POST", BATCHES, {"Undo": {"By": "Clerk"}})
+    assert counts(batch) == (0, 0, 2, 0)
+    send("POST", f"{HISTORY}/{undo}/undo", {})
+    assert held(world, ann) == 2
+    batch = send("POST", BATCHES, {"Undo": {"By": "Clerk"}})
+    assert counts(batch) == (1, 0, 2, 0)
+    run(batch)
+    assert held(world, ann) == 0
+
+
+def test_a_cursor_of_another_list_is_refused(world, plan, send):
+    for name in ("Ann", "Bob", "Eve"):
+        world.add_player(Name=name)
+    rows = [give(name) for name in ("Ann", "Bob", "Eve")]
+    batch, other = plan(rows), plan(rows)
+    send("POST", f"{BATCHES}/{batch['Id']}/advance")
+    move_all(world.db)
+    own = f"{BATCHES}/{batch['Id']}/rows"
+    size = {"pageSize": 1}
+    for path in (BATCHES, HISTORY, f"{BATCHES}/{other['Id']}/rows"):
+        following = send("GET", path, query_string=size)["Next"]
+        assert following
+        answer = send("GET", own, status=400, query_string={**size, "after": following})
+        assert answer["Message"] == "The field 'after' belongs to another list, order or search."
+
+
+def test_what_a_dead_caller_has_made_of_a_cancelled_batch_is_found_and_undone(
+    world, plan, run, send, app
+):
+    """It died after the changes, and before it noted them."""
+    players = [world.add_player(Name=f"Player {number}") for number in range(3)]
+    batch = plan([give(player["Name"]) for player in players])
+    runner_batches = service(app, Batches)
+    settle, runner_batches.settle = runner_batches.settle, lambda *_: False
+    lease = runner_batches.lease
+    leased = []
+
+    def lease_once(batch_id):
+        leased.append(None if leased else lease(batch_id))
+        return leased[-1]
+
+    runner_batches.lease = lease_once
+    runner_batches.has_parts, has_parts = (lambda _: False), runner_batches.has_parts
+    try:
+        send("POST", f"{BATCHES}/{batch['Id']}/advance")
+    finally:
+        runner_batches.settle, runner_batches.lease = settle, lease
+        runner_batches.has_parts = has_parts
+    assert [held(world, player) for player in players] == [5, 5, 5]
+    path = f"{BATCHES}/{batch['Id']}"
+    assert send("POST", f"{path}/cancel")["Done"] == 0
+    assert send("POST", f"{path}/undo", status=409)["Message"].startswith("The batch has not ended")
+    just_over = service(app, Storage).clock.now() - timedelta(seconds=1)
+    world.db.batch_parts.update_many({}, {"$set": {"LeasedUntil": just_over}})
+    service(app, Choosing).finish_cancelled()
+    assert counts(send("GET", path)) == (0, 3, 0, 0)
+    undo = send("POST", f"{path}/undo")
+    assert run(undo)["Done"] == 3
+    assert [held(world, player) for player in players] == [0, 0, 0]
+
+
+def test_an_undo_that_one_may_not_make_spoils_no_other_row(world, plan, client, rows_of):
+    world.add_player(Name="Ann")
+    user = world.add_user(Name="Alice")
+    headers = world.headers(Role.API)
+    undo = {"Operation": "undo", "Id": f"user:{user['_id']}:1"}
+    batch = client.post(BATCHES, json={"Rows": [give("Ann"), undo]}, headers=headers).json
+    assert counts(batch) == (1, 0, 1, 0)
+    rows = client.get(f"{BATCHES}/{batch['Id']}/rows", headers=headers).json["Values"]
+    assert rows[1]["Why"] == "This request needs the role 'users.query'."
+    assert rows[1]["Subject"] is None
+    assert client.post(f"{BATCHES}/{batch['Id']}/advance", headers=headers).json["Done"] == 1
+
+
+def test_nobody_sees_a_batch_that_does_not_exist(send):
+    for method, path in (("GET", ""), ("GET", "/rows"), ("POST", "/advance"), ("POST", "/cancel")):
+        id_ = guid()
+        answer = send(method, f"{BATCHES}/{id_}{path}", status=404)
+        assert answer["Message"] == f"No batch with id '{id_}'."
+    send("GET", f"{BATCHES}/nonsense", status=400)

@@ -1,0 +1,254 @@
+"""Bodies of batches, received as streams by real gunicorn, and through nginx as we configure it."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import socket
+import threading
+import time
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import pytest
+from pymongo import MongoClient
+
+from tests.factories import guid
+from tests.system import nginx
+from tests.system.nginx import parsed, proxying, read_all
+from tests.system.programs import SocketConnection, run, serving, wait_until, workers_of
+
+PATH = "/api/v1/batches"
+DATABASE = "streamed_batches"
+MIB = 2**20
+LIMIT = 24 * MIB
+BODY_SECONDS = 6
+THREADS = 8
+# More than a worker has threads, those for passwords and mails included.
+CLIENTS = 64
+PIECE = 64 * 1024
+ITEM = "6a63aae5-f1a5-445f-9116-7245cc53b01c"
+# Measured with 100,000 rows: 21 to 28 MiB, on two cores of a busy machine. Their JSON has 13 MiB.
+MOST_GROWTH = 80 * MIB
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, mongodb_uri):
+    folder = tmp_path_factory.mktemp("batches")
+    settings = {
+        **{"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": DATABASE},
+        **{"WORKERS": "1", "THREADS": str(THREADS), "BODY_SECONDS": str(BODY_SECONDS)},
+        **{"BATCH_CONTENT_LENGTH": str(LIMIT), "ACCESS_TOKEN_SECONDS": "3600"},
+        **{"SOCKET": str(folder / "app.sock"), "TRUSTED_PROXIES": "1"},
+    }
+    with serving(folder, "--demo", **settings) as server, MongoClient(mongodb_uri) as client:
+        server.db = client[DATABASE]
+        server.token = run(folder, "token", "demo", **settings).stdout.strip()
+        server.players = [player["_id"] for player in server.db.players.find({}, ["_id"])]
+        yield server
+        client.drop_database(DATABASE)
+
+
+@pytest.fixture(scope="module")
+def site(server, tmp_path_factory):
+    if not nginx.NGINX:
+        pytest.skip(nginx.MISSING)
+    with proxying(tmp_path_factory.mktemp("door"), server.socket) as site:
+        yield site
+
+
+def body_of(server, rows):
+    players = itertools.cycle(server.players)
+    give = {"Operation": "give", "ItemId": ITEM, "Quantity": 1}
+    return json.dumps({"Rows": [{"Player": next(players), **give} for _ in range(rows)]}).encode()
+
+
+@pytest.fixture(scope="module")
+def body(server):
+    body = body_of(server, 20_000)
+    assert len(body) > 2.5 * MIB
+    return body
+
+
+def pieces(body):
+    return (body[start : start + PIECE] for start in range(0, len(body), PIECE))
+
+
+def connect(server, timeout=120):
+    return SocketConnection(server.socket, timeout)
+
+
+def headers_of(server, **more):
+    headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+    return {**headers, **{name.replace("_", "-"): value for name, value in more.items()}}
+
+
+def send(connection, server, body, **headers):
+    """Send a body as it is, or pieces of one in chunks, and return status, headers and JSON."""
+    is_whole = isinstance(body, bytes)
+    with closing(connection):
+        chunked = {} if is_whole else {"Transfer_Encoding": "chunked"}
+        sent = headers_of(server, **headers, **chunked)
+        connection.request("POST", PATH, body, sent, encode_chunked=not is_whole)
+        answer = connection.getresponse()
+        return answer.status, answer.headers, json.loads(answer.read())
+
+
+@contextmanager
+def begun(server, length=None, sent=b"", **headers):
+    """Yield a socket on which a request has begun, with this much of its body."""
+    framing = f"Content-Length: {length}" if length else "Transfer-Encoding: chunked"
+    lines = [f"{name}: {value}" for name, value in headers_of(server, **headers).items()]
+    head = "\r\n".join([f"POST {PATH} HTTP/1.1", "Host: x", framing, *lines, "", ""])
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(60)
+        client.connect(server.socket)
+        client.sendall(head.encode() + sent)
+        yield client
+
+
+def left(server):
+    """Return how many documents there are of batches, of their rows and parts."""
+    names = ("batches", "batch_rows", "batch_parts")
+    return [server.db[name].count_documents({}) for name in names]
+
+
+def assert_serves(server):
+    """Small requests are answered at once, whatever else is going on."""
+    begun_at = time.monotonic()
+    for path in ("/healthz", "/api/v1/players?pageSize=1"):
+        with closing(connect(server, 20)) as connection:
+            connection.request("GET", path, headers=headers_of(server))
+            assert connection.getresponse().status == 200
+    assert time.monotonic() - begun_at < BODY_SECONDS / 2
+
+
+def test_a_large_plan_arrives_whole_through_either_door_in_either_framing(server, site, body):
+    """Its key is of its bytes: what arrives otherwise would be another request, a 409."""
+    key = {"Idempotency_Key": guid()}
+    status, headers, batch = send(connect(server), server, body, **key)
+    assert (status, batch["Rows"], batch["Ready"]) == (200, 20_000, 20_000), batch
+    # The thread may end before it has read everything, and what follows would be no request.
+    assert headers["Connection"] == "close"
+    for connection, sent in (
+        (connect(server), pieces(body)),
+        (connect(server), iter([body])),
+        (site.connection(), body),
+        (site.connection(), pieces(body)),
+    ):
+        status, headers, again = send(connection, server, sent, **key)
+        assert (status, again["Id"]) == (200, batch["Id"]), again
+        assert headers["Idempotency-Replayed"] == "true"
+    changed = body.replace(b"1}]}", b"2}]}")
+    assert send(site.connection(), server, changed, **key)[0] == 409
+
+
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+def test_a_client_that_waits_to_be_asked_for_its_body_is_asked(server, framing):
+    rows = body_of(server, 20) + b" " * 2 * MIB
+    length = len(rows) if framing == "length" else None
+    with begun(server, length, Expect="100-continue") as client:
+        assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(rows if length else b"%X\r\n%s\r\n0\r\n\r\n" % (len(rows), rows))
+        status, _, answer = parsed(read_all(client))
+    assert (status, json.loads(answer)["Rows"]) == (200, 20)
+
+
+def test_a_body_over_the_limit_is_a_413_and_leaves_nothing(server, site):
+    before = left(server)
+    with begun(server, LIMIT + 1) as client:  # of which not one byte is sent
+        assert parsed(read_all(client))[0] == 413
+    blank = itertools.repeat(b" " * PIECE, LIMIT // PIECE + 1)
+    status, _, answer = send(connect(server), server, blank)
+    assert (status, answer["Message"][-1]) == (413, ".")
+    # nginx has the limit of the usual configuration.
+    with closing(site.connection()) as connection:
+        connection.putrequest("POST", PATH)
+        connection.putheader("Content-Length", str(32 * MIB + 1))
+        connection.endheaders()
+        assert connection.getresponse().status == 413
+    assert left(server) == before
+    assert_serves(server)
+
+
+@pytest.mark.parametrize("length", [2 * MIB, None], ids=["length", "chunks"])
+def test_a_body_that_breaks_off_is_refused_and_leaves_nothing(server, body, length):
+    before = left(server)
+    part = body[:MIB] if length else b"%X\r\n%s" % (2 * MIB, body[:MIB])
+    with begun(server, length, part) as client:
+        client.shutdown(socket.SHUT_WR)
+        status, _, answer = parsed(read_all(client))
+    assert (status, json.loads(answer)["Message"][-1]) == (400, ".")
+    with begun(server, length, part):
+        pass  # and is gone
+    assert left(server) == before
+    assert_serves(server)
+
+
+def test_clients_that_stop_half_way_hold_up_nobody_and_are_closed_in_time(server, body):
+    before = left(server)
+    begun_at = time.monotonic()
+    with ExitStack() as stack:
+        half = body[:MIB]
+        clients = [stack.enter_context(begun(server, 2 * MIB, half)) for _ in range(CLIENTS)]
+        statuses = [None] * len(clients)
+
+        def read(place, client):
+            statuses[place] = parsed(read_all(client))[0]
+
+        readers = [
+            threading.Thread(target=read, args=(place, client))
+            for place, client in enumerate(clients)
+        ]
+        for reader in readers:
+            reader.start()
+        # A quarter of the threads waits for them, and the others are refused.
+        wait_until(lambda: statuses.count(503) == len(clients) - THREADS // 4)
+        assert_serves(server)
+        for reader in readers:
+            reader.join()
+    assert set(statuses) == {400, 503}
+    assert time.monotonic() - begun_at < 3 * BODY_SECONDS
+    assert left(server) == before
+
+
+def test_a_stranger_is_refused_before_the_body_is_read(server, body):
+    begun_at = time.monotonic()
+    with begun(server, 20 * MIB, body[:PIECE], Authorization="Bearer wrong") as client:
+        status, headers, _ = parsed(read_all(client))
+    assert (status, headers["connection"]) == (401, "close")
+    assert time.monotonic() - begun_at < BODY_SECONDS
+    # Whoever sends all of it before reading gets the answer as well, or is cut off.
+    try:
+        blank = b" " * 20 * MIB
+        assert send(connect(server), server, blank, Authorization="Bearer wrong")[0] == 401
+    except (ConnectionError, http.client.BadStatusLine):
+        pass
+    assert_serves(server)
+
+
+def test_a_slow_body_is_planned_in_the_end_and_small_requests_come_between(server):
+    rows = body_of(server, 20).rjust(MIB + 1000)
+    with begun(server, len(rows)) as client:
+        for piece in (rows[:500], rows[500:MIB], rows[MIB:-5], rows[-5:]):
+            assert_serves(server)
+            client.sendall(piece)
+        status, _, answer = parsed(read_all(client))
+    assert (status, json.loads(answer)["Ready"]) == (200, 20)
+
+
+def memory(pid, name):
+    """Return a number of bytes from the status of a process."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split(f"{name}:")[1].split()[0]) * 1024
+
+
+def test_a_plan_of_100_000_rows_needs_little_memory(server):
+    (worker,) = workers_of(server)
+    body = body_of(server, 100_000)
+    Path(f"/proc/{worker}/clear_refs").write_text("5")  # the peak begins anew
+    before = memory(worker, "VmRSS")
+    status, _, batch = send(connect(server, 400), server, body)
+    assert (status, batch["Ready"]) == (200, 100_000), batch
+    assert memory(worker, "VmHWM") - before < MOST_GROWTH
