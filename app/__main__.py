@@ -14,6 +14,7 @@ import config
 from app import create_app
 from app.cli.accounts import api, token, user
 from app.cli.apidocs import openapi, postman
+from app.cli.batches import batch
 from app.cli.data import export, import_records, seed
 from app.cli.database import db
 from app.cli.game import game
@@ -87,6 +88,7 @@ COMMANDS = (
     token,
     key,
     history,
+    batch,
     game,
     openapi,
     postman,

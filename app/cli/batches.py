@@ -1,0 +1,228 @@
+"""quartermaster batch: many changes at once, from a file or from history."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+from flask.cli import AppGroup
+
+from app.batches.access import told as told_filters
+from app.batches.choosing import Choosing
+from app.batches.domain import number_of, progress_of, undo_of
+from app.batches.planning import NewBatch, Planner
+from app.batches.rows import CsvRows, JsonRows, told
+from app.batches.running import Runner
+from app.batches.schemas import BatchHeadArgs
+from app.batches.store import Batches, RowFilters
+from app.changes import OPERATIONS, Origin
+from app.cli.history import Guid, Time
+from app.cli.intents import move_entries, reason_option, system_user
+from app.errors import Conflict, Invalid
+from app.http.context import current
+from app.http.masking import masked
+from app.http.parser import load
+from app.keys import parse_guid, printable
+from app.progress import progress
+from app.storage.client import Storage
+from app.types import Document
+
+KINDS = ("player", "user", "bag", "object")
+PAGE = 100
+PIECE_BYTES = 1024 * 1024
+
+batches = current(Batches)
+choosing = current(Choosing)
+planner = current(Planner)
+runner = current(Runner)
+storage = current(Storage)
+
+batch = AppGroup("batch", help="Plan many changes at once, look at them, run and undo them.")
+
+batch_argument = click.argument("which", metavar="FILE|ID")
+
+
+def _name(_: click.Context, __: click.Parameter, value: str) -> str:
+    try:
+        return masked(load(BatchHeadArgs(), {"Name": value})["Name"])
+    except Invalid as error:
+        raise click.BadParameter(str(error)) from None
+
+
+name_option = click.option("--name", default="", callback=_name, help="What the batch is called.")
+file_argument = click.argument(
+    "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+
+
+@batch.command("plan")
+@file_argument
+@name_option
+@reason_option
+@click.option("--again", is_flag=True, help="Plan the same file a second time.")
+@click.option("--undo-by", help="Undo what somebody did: a username, user id or system user.")
+@click.option("--undo-key", help="Undo what was done with a key.")
+@click.option("--undo-operation", type=click.Choice(OPERATIONS, case_sensitive=False))
+@click.option("--undo-item", type=Guid(), help="An item, spell or variable.")
+@click.option("--undo-from", type=Time(), help="The earliest time.")
+@click.option("--undo-to", type=Time(), help="The time before which it was done.")
+def plan(file: Path | None, name: str, reason: str | None, again: bool, **undo: Any) -> None:
+    """Plan a batch from FILE, which is JSON or CSV, or the undoing of changes in history."""
+    chosen = {option[5:].title(): value for option, value in undo.items() if value is not None}
+    if bool(file) == bool(chosen):
+        raise click.UsageError("Give a FILE, or say by --undo-... which changes to undo.")
+    _show(_planned_file(file, name, reason, again) if file else _planned(chosen, name, reason))
+
+
+@batch.command("run")
+@batch_argument
+@name_option
+@reason_option
+@click.option("--yes", is_flag=True, help="Do not ask before.")
+def run(which: str, name: str, reason: str | None, yes: bool) -> None:
+    """Carry out a batch to its end; of a FILE that is not planned yet, plan it before.
+
+    It may be interrupted, and run again: it goes on where it was.
+    """
+    found = _find(which) or _planned_file(_path(which), name, reason, again=False)
+    ready = batches.count(found["_id"])["Ready"]
+    _show(found)
+    if not ready:
+        return
+    if not yes:
+        click.confirm(f"Carry out {ready:,} rows?", abort=True, err=True)
+    try:
+        _run(found["_id"], ready)
+    except KeyboardInterrupt:
+        click.echo(f"Interrupted: quartermaster batch run {found['_id']} goes on.", err=True)
+        sys.exit(130)
+    finally:
+        move_entries(storage)
+    _show(batches.get(found["_id"]))
+
+
+@batch.command("show")
+@batch_argument
+@click.option("--rows", is_flag=True, help="All rows, and not only those that are refused.")
+def show(which: str, rows: bool) -> None:
+    """Show how far a batch is, and its rows that are refused, with the reason of each."""
+    found = _known(which)
+    _show(found)
+    for row in _rows(RowFilters(found["_id"], None if rows else "refused")):
+        arguments = " ".join(f"{name}={value}" for name, value in told(row["Arguments"]).items())
+        subject = (row["Subject"] or {}).get("Name") or row["Player"] or "?"
+        line = f"{number_of(row)}  {subject}  {row['Operation']} {arguments}  {row['Verdict']}"
+        click.echo(printable(f"{line}  {row['Why']}" if row["Why"] else line))
+
+
+@batch.command("undo")
+@batch_argument
+@reason_option
+def undo(which: str, reason: str | None) -> None:
+    """Plan the batch that undoes all that another one has done."""
+    found = batches.require_ended(_known(which)["_id"])
+    fields = {**undo_of(found), **_author(reason)}
+    rows = choosing.done_rows(found["_id"])
+    _show(planner.plan(rows, lambda: NewBatch(fields, None, ""), _may_undo))
+
+
+def _planned(chosen: Document, name: str, reason: str | None) -> Document:
+    fields = {"Name": name, **_author(reason), "Undo": told_filters(chosen)}
+    rows = choosing.changes(chosen, KINDS)
+    return planner.plan(rows, lambda: NewBatch(fields, None, ""), _may_undo)
+
+
+def _planned_file(path: Path, name: str, reason: str | None, again: bool) -> Document:
+    with path.open("rb") as file:
+        request_key = _request_key(file)
+        if not again and (earlier := batches.find_of_request(request_key)):
+            return earlier
+        source = CsvRows(file) if path.suffix.lower() == ".csv" else JsonRows(file)
+
+        def describe() -> NewBatch:
+            head = load(BatchHeadArgs(), {n: v for n, v in source.head.items() if n != "Rows"})
+            if "Undo" in head:
+                raise Conflict("A file holds rows; by --undo-... history is undone.")
+            called = name or head["Name"] or path.name
+            fields = {"Name": called, **_author(reason or head["Reason"])}
+            return NewBatch(fields, None if again else request_key, "")
+
+        with _bar("Planning", path) as advance:
+            return planner.plan(source, describe, _may_undo, advance)
+
+
+def _bar(label: str, path: Path) -> Any:
+    """Return a progress bar for the rows of a file, whose number is not known before the end."""
+    with path.open("rb") as file:
+        lines = sum(piece.count(b"\n") for piece in iter(lambda: file.read(PIECE_BYTES), b""))
+    return progress(label, max(lines, 1))
+
+
+def _request_key(file: BinaryIO) -> str:
+    """Return by which key the batch of a file is found again: by what the file holds."""
+    digest = hashlib.sha256()
+    for piece in iter(lambda: file.read(PIECE_BYTES), b""):
+        digest.update(piece)
+    file.seek(0)
+    return f"file {digest.hexdigest()}"
+
+
+def _find(which: str) -> Document | None:
+    """Return the batch with an id, or the one of a file; None if the file was not planned yet."""
+    if id_ := parse_guid(which):
+        return batches.get(id_)
+    with _path(which).open("rb") as file:
+        return batches.find_of_request(_request_key(file))
+
+
+def _known(which: str) -> Document:
+    found = _find(which)
+    if found is None:
+        raise click.ClickException("This file was not planned yet: quartermaster batch plan FILE.")
+    return found
+
+
+def _path(which: str) -> Path:
+    path = Path(which)
+    if not path.is_file():
+        raise click.ClickException(f"'{printable(which)}' is neither a file nor the id of a batch.")
+    return path
+
+
+def _run(batch_id: str, ready: int) -> None:
+    origin = Origin(None, system_user(), "batch")
+    with progress("Running", ready) as advance:
+        left = ready
+        while left:
+            now = progress_of(runner.advance(batch_id, origin)["Counts"])["Ready"]
+            move_entries(storage)
+            advance(left - now)
+            left = now
+
+
+def _rows(filters: RowFilters) -> Any:
+    after = b""
+    while True:
+        page = batches.list_rows(filters, PAGE, after)
+        yield from page.values
+        if page.next is None:
+            return
+        after = page.next
+
+
+def _author(reason: str | None) -> Document:
+    return {"Reason": reason, "By": {"UserId": None, "Name": system_user()}, "Via": "cli"}
+
+
+def _may_undo(_: str) -> None:
+    """Let whoever may run commands undo everything."""
+
+
+def _show(found: Document) -> None:
+    counts = progress_of(batches.count(found["_id"]))
+    numbers = ", ".join(f"{count:,} {name.lower()}" for name, count in counts.items())
+    name = printable(found["Name"] or "Batch")
+    click.echo(f"{name} ({found['_id']}): {found['State']}, {found['Rows']:,} rows: {numbers}.")

@@ -1,0 +1,180 @@
+"""quartermaster batch, on the real MongoDB: plan, run, show and undo; interrupted, it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from datetime import datetime, timezone
+
+import pytest
+
+from app.batches.store import NEVER
+from app.cli.intents import system_user
+from tests.factories import make_player, numbered_guid
+from tests.swaps import move_all
+from tests.system.programs import PROGRAM, environment, wait_until
+from tests.system.test_commands import quartermaster
+
+__all__ = ["quartermaster"]
+
+ITEM = numbered_guid(1)
+FAR = datetime(2100, 1, 1, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def players(real_db):
+    found = [make_player(Name=f"Player {number:03}") for number in range(30)]
+    real_db.players.insert_many(found)
+    return found
+
+
+@pytest.fixture
+def gifts(tmp_path, players):
+    """A CSV file that gives to all players, and to one that does not exist."""
+    path = tmp_path / "gifts.csv"
+    names = [player["Name"] for player in players] + ["Nobody"]
+    lines = [f"{name},give,{ITEM},2" for name in names]
+    path.write_text("\n".join(["Player,Operation,ItemId,Quantity", *lines]) + "\n")
+    return path
+
+
+def held(db):
+    slots = [slot for player in db.players.find() for slot in player["Inventory"].values()]
+    return sum(slot["Quantity"] for slot in slots if slot["ItemId"] == ITEM)
+
+
+def count_done(db, batch):
+    return db.batch_rows.count_documents({"Batch": batch, "Verdict": "done"})
+
+
+def start(batch, settings):
+    command = [PROGRAM, "batch", "run", batch, "--yes"]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=settings, stdout=pipe, stderr=pipe, text=True)
+
+
+def id_in(output):
+    return output.partition("(")[2].partition(")")[0]
+
+
+def test_a_file_is_planned_run_shown_and_undone(quartermaster, real_db, gifts):
+    planned = quartermaster("batch", "plan", gifts, "--reason", "Ticket 4711")
+    assert planned.exit_code == 0, planned.output
+    numbers = "31 rows: 30 ready, 0 done, 1 refused, 0 replanned."
+    assert planned.output == f"gifts.csv ({id_in(planned.output)}): planned, {numbers}\n"
+    assert held(real_db) == 0
+    # The same file is the same batch.
+    assert quartermaster("batch", "plan", gifts).output == planned.output
+    assert quartermaster("batch", "run", gifts, "--yes").exit_code == 0
+    assert held(real_db) == 60
+    assert quartermaster("batch", "run", gifts, "--yes").exit_code == 0
+    assert held(real_db) == 60
+    shown = quartermaster("batch", "show", gifts).output.splitlines()
+    assert shown[0].endswith("done, 31 rows: 0 ready, 30 done, 1 refused, 0 replanned.")
+    assert shown[1:] == [
+        f"31  Nobody  give ItemId={ITEM} Quantity=2 BankOverflow=False  refused  "
+        "No player with name 'Nobody'."
+    ]
+    assert real_db.history.count_documents({"Via": "batch", "Reason": "Ticket 4711"}) == 30
+    undo = quartermaster("batch", "undo", gifts)
+    assert undo.output.startswith("Undo of gifts.csv (")
+    assert quartermaster("batch", "run", id_in(undo.output), "--yes").exit_code == 0
+    assert held(real_db) == 0
+
+
+def test_the_same_file_can_be_planned_again(quartermaster, real_db, gifts):
+    first = quartermaster("batch", "plan", gifts).output
+    second = quartermaster("batch", "plan", gifts, "--again").output
+    assert id_in(first) != id_in(second)
+    for output in (first, second):
+        quartermaster("batch", "run", id_in(output), "--yes")
+    assert held(real_db) == 120
+
+
+def test_what_the_system_user_did_is_undone(quartermaster, real_db, gifts):
+    quartermaster("batch", "run", gifts, "--yes")
+    planned = quartermaster("batch", "plan", "--undo-by", system_user(), "--undo-operation", "give")
+    assert planned.exit_code == 0, planned.output
+    assert quartermaster("batch", "run", id_in(planned.output), "--yes").exit_code == 0
+    assert held(real_db) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("plan",), "Give a FILE, or say by --undo-... which changes to undo."),
+        (("show", "nothing"), "'nothing' is neither a file nor the id of a batch."),
+        (("show", numbered_guid(9)), f"No batch with id '{numbered_guid(9)}'."),
+        (("plan", "--undo-by", "nobody"), "There is nothing to undo: no change matches."),
+    ],
+)
+def test_what_cannot_be_done_is_a_sentence(quartermaster, arguments, sentence):
+    result = quartermaster("batch", *arguments)
+    assert result.exit_code > 0
+    assert sentence in result.stderr
+
+
+def test_it_asks_before_it_runs(quartermaster, real_db, gifts):
+    assert quartermaster("batch", "run", gifts, stdin="n\n").exit_code == 1
+    assert quartermaster("batch", "run", gifts, stdin="").exit_code == 1
+    assert held(real_db) == 0
+    assert quartermaster("batch", "run", gifts, stdin="y\n").exit_code == 0
+    assert held(real_db) == 60
+
+
+def test_a_name_is_checked_and_masked(quartermaster, real_db, gifts):
+    for name in ("x" * 101, "two\nlines"):
+        refused = quartermaster("batch", "plan", gifts, "--name", name)
+        assert refused.exit_code == 2
+        assert "at most 100 characters on one line" in refused.stderr
+    assert quartermaster("batch", "plan", gifts, "--name", f"key qm_{'a' * 46}").exit_code == 0
+    assert real_db.batches.find_one()["Name"] == "key ***"
+
+
+def test_a_file_that_is_no_batch_is_a_sentence(quartermaster, real_db, tmp_path):
+    for name, text, sentence in (
+        ("a.json", "[]", "The request body must be a JSON object."),
+        ("b.json", '{"Rows": []}', "A batch has at least one row."),
+        ("c.csv", "Player\n", "A batch has at least one row."),
+    ):
+        path = tmp_path / name
+        path.write_text(text)
+        result = quartermaster("batch", "plan", path)
+        assert result.exit_code == 1
+        assert sentence in result.stderr
+    assert real_db.batches.count_documents({}) == 0
+
+
+def test_an_interrupted_run_goes_on(quartermaster, real_db, mongodb_uri, tmp_path, gifts):
+    """By Ctrl-C and by kill -9, in the middle of a larger batch."""
+    many = [make_player() for _ in range(4000)]
+    for first in range(0, 4000, 500):
+        real_db.players.insert_many(many[first : first + 500])
+    rows = [
+        {"Player": player["_id"], "Operation": "give", "ItemId": ITEM, "Quantity": 1}
+        for player in many
+    ]
+    path = tmp_path / "many.json"
+    path.write_text(json.dumps({"Name": "Many", "Rows": rows}))
+    batch = id_in(quartermaster("batch", "plan", path).output)
+    settings = environment(tmp_path, ENV="testing", MONGODB_URI=mongodb_uri)
+    # Others have half of it for now, so that nobody can come to its end.
+    others = {"Batch": batch, "Part": {"$gte": 10}}
+    real_db.batch_parts.update_many(others, {"$set": {"LeasedUntil": FAR}})
+    for kill, status in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
+        process = start(batch, settings)
+        wait_until(lambda: count_done(real_db, batch))
+        os.kill(process.pid, kill)
+        _, errors = process.communicate(timeout=30)
+        assert process.returncode == status
+        assert status < 0 or f"quartermaster batch run {batch} goes on." in errors
+    assert count_done(real_db, batch) < 4000
+    # Whoever was killed has a part for some seconds more.
+    real_db.batch_parts.update_many({}, {"$set": {"LeasedUntil": NEVER}})
+    assert quartermaster("batch", "run", batch, "--yes").exit_code == 0
+    assert held(real_db) == 4000
+    # What a killed command has left, the service moves, or whoever looks for it.
+    move_all(real_db)
+    assert real_db.history.count_documents({"Via": "batch"}) == 4000
