@@ -5,6 +5,7 @@ Written by hand, as tests/endpoint_table.py is. [one] is a guid that belongs to 
 
 from __future__ import annotations
 
+from app.openapi.examples import BATCH
 from tests.endpoint_table import ACTION, ENTRY, GLOBAL, ITEM, MAP, PLAYER, USER, Door
 
 TABLE = """
@@ -63,6 +64,14 @@ POST  /console/chat                             api
 GET   /console/history                          api
 GET   /console/history/[entry]                  api
 POST  /console/history/[entry]/undo             api
+GET   /console/batches                          api
+GET   /console/batches/new                      api
+POST  /console/batches                          api
+GET   /console/batches/[batch]                  api
+GET   /console/batches/[batch]/result           api
+POST  /console/batches/[batch]/run              api
+POST  /console/batches/[batch]/cancel           api
+POST  /console/batches/[ended]/undo             api
 GET   /console/catalogue                        api
 GET   /console/catalogue/[type]                 api
 GET   /console/catalogue/[type]/[item]          api
@@ -82,6 +91,8 @@ GET   /console/[one]
 POST  /console/[one]
 """
 ONE = "99999999-0000-4000-8000-000000000000"
+# A batch that is done.
+ENDED = "8e2a6c5d-41f7-4b39-9d08-7c3b5a1f2e65"
 # What a form needs to be carried out.
 FIELDS = {
     "give": {"itemid": ITEM, "quantity": "1"},
@@ -98,6 +109,7 @@ FIELDS = {
     **{f"[user]/{verb}": {"confirm": USER} for verb in ("kick", "kill")},
     "[player]/warp": {"mapid": MAP, "confirm": PLAYER},
     "[user]/warp": {"mapid": MAP, "x": "3", "y": "4", "confirm": USER},
+    "batches": {"players": PLAYER, "itemid": ITEM, "quantity": "1"},
     "keys": {"Name": "shop", "players.read": "true"},
     "erase": {"Confirm": USER},
     "ban": {"duration": "1"},
@@ -112,6 +124,7 @@ WORDS = {"tab": ("spells", "variables", "history", "notes"), "verb": ("ban", "mu
 VALUES = {
     **{"player": PLAYER, "user": USER, "type": "item", "item": ITEM, "entry": ENTRY},
     **{"global": GLOBAL, "one": ONE, "file": "console.css", "action": ACTION},
+    **{"batch": BATCH, "ended": ENDED},
 }
 
 CONSOLE_DOORS = [

@@ -15,8 +15,9 @@ def curl(
     body: Mapping[str, Any] | None = None,
     key: str | None = None,
     reason: str = "",
+    file: tuple[str, str] | None = None,
 ) -> str:
-    """Return a command for a shell, a part on each line."""
+    """Return a command for a shell, a part on each line; a file has a media type and a name."""
     parts = [f"curl -X {method}" if method != "GET" else "curl"]
     parts.append('-H "Authorization: Bearer $TOKEN"')
     if key:
@@ -26,6 +27,9 @@ def curl(
     if body is not None:
         parts.append('-H "Content-Type: application/json"')
         parts.append(f"-d {quoted(json.dumps(body, ensure_ascii=False))}")
+    if file:
+        parts.append(f"-H {quoted(f'Content-Type: {file[0]}')}")
+        parts.append(f"--data-binary {quoted(f'@{file[1]}')}")
     parts.append(quoted(f"{base}{path}"))
     return " \\\n  ".join(parts)
 

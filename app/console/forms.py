@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from flask import request
+from flask import Response, after_this_request, request
 from werkzeug.exceptions import UnsupportedMediaType
 
 from app.api_keys.domain import KeyNameTaken
@@ -28,6 +28,7 @@ from app.http.api import Schema
 from app.http.context import current, current_environ
 from app.http.errors import status_of
 from app.http.parser import FORM, load, read_form, respelled
+from app.http.uploads import MULTIPART, STREAMED_PATHS, FormUpload
 from app.items.domain import NoRoom, NotEnoughItems
 from app.keys import SEARCH_LENGTH, name_key, parse_guid
 from app.objects.store import Objects
@@ -37,6 +38,7 @@ from app.spells.domain import NoSpellSlot, SpellKnown
 from app.types import Document
 
 _POSTED = "quartermaster.posted"
+_UPLOAD = "quartermaster.upload"
 # What a page has seen of a history that has no entries.
 NOTHING_SEEN = "nothing"
 # The fields of every form that are not typed.
@@ -86,6 +88,14 @@ LABELS = {
     "y": "The place on the map",
     "player": "The player",
     "colour": "The colour",
+    "operation": "What is done",
+    "players": "The list of players",
+    "Item": "The item, spell or variable",
+    "Operation": "What was done",
+    "From": "The time",
+    "To": "The time",
+    "By": "The name of who has made them",
+    "Key": "The key",
 }
 _FIELD = re.compile(r"[Tt]he field '(\w+)'")
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -117,12 +127,31 @@ def posted() -> dict[str, str]:
     """Return the fields of the form in this request."""
     environ = current_environ.get()
     if _POSTED not in environ:
-        if request.mimetype != FORM:
+        upload = posted_upload()
+        if upload is None and request.mimetype != FORM:
             raise UnsupportedMediaType("A page of the console sends forms alone.")
+        read = upload.fields if upload else read_form()
         # A browser sends the newlines of a text area as CRLF.
-        environ[_POSTED] = {k: v.replace("\r\n", "\n") for k, v in read_form().items()}
+        environ[_POSTED] = {k: v.replace("\r\n", "\n") for k, v in read.items()}
     fields: dict[str, str] = environ[_POSTED]
     return fields
+
+
+def posted_upload() -> FormUpload | None:
+    """Return the form in this request, if it is one with a file, and one may be sent there."""
+    is_upload = request.mimetype == MULTIPART and request.path.rstrip("/") in STREAMED_PATHS
+    environ = current_environ.get()
+    if is_upload and _UPLOAD not in environ:
+        upload = environ[_UPLOAD] = FormUpload()
+
+        @after_this_request
+        def close(response: Response) -> Response:
+            """Read no more of a form that was refused before its file was read."""
+            upload.close()
+            return response
+
+    found: FormUpload | None = environ.get(_UPLOAD)
+    return found
 
 
 def typed() -> dict[str, str]:
@@ -137,9 +166,9 @@ def typed() -> dict[str, str]:
 def resent() -> dict[str, str]:
     """Return what sends the posted form once more: the same change, by its Idempotency-Key.
 
-    Nothing where there is none, or where the form holds a password, which no page repeats.
+    Nothing where there is none, or where the form holds a password or a file: no page repeats them.
     """
-    fields = posted() if request.method == "POST" else {}
+    fields = posted() if request.method == "POST" and not posted_upload() else {}
     if not parse_guid(fields.get("key", "")) or set(fields) & set(SECRET):
         return {}
     return {name: value for name, value in fields.items() if name != "token"}

@@ -21,6 +21,8 @@ from app.http.parser import load
 from app.types import Document
 
 FILTERS = ("player", "user", "by", "key", "operation", "item", "reason", "from", "to")
+# By these, a batch chooses what it undoes.
+UNDO_FILTERS = ("by", "key", "operation", "item", "from", "to")
 
 cursors = current(Cursors)
 history = current(History)
@@ -45,7 +47,19 @@ def list_history() -> Response:
         entries=with_names(found.values),
         next=cursors.write(found.next),
         error=error,
+        undo_all=undo_all_path(wanted) if found.values else None,
     )
+
+
+def undo_all_path(wanted: dict[str, str]) -> str | None:
+    """Return where a batch is planned that undoes all that is listed; None if there is none.
+
+    A batch chooses changes by fewer filters than the list has: with others, it would undo more.
+    """
+    chosen = {name: text for name, text in wanted.items() if text}
+    if not chosen or not chosen.keys() <= set(UNDO_FILTERS):
+        return None
+    return path_to("batches", "new", kind="changes", **chosen)
 
 
 def history_args(wanted: dict[str, str], after: str) -> Any:
@@ -65,11 +79,11 @@ def as_utc(text: str) -> str:
     return text if has_zone else f"{text}{':00' if text.count(':') == 1 else ''}Z"
 
 
-def object_id(text: str) -> str:
+def object_id(text: str, field: str = "item") -> str:
     """Return the id of an item, a spell or a variable by its name."""
     for type_ in ("item", "spell", "playervariable"):
         try:
-            return resolve("item", type_, text)
+            return resolve(field, type_, text)
         except QuartermasterError as error:
             fault = error
     raise fault

@@ -69,6 +69,8 @@ NEWS_WITHOUT_ENTRY = {
     "nothing": NOTHING,
     "ended": "The sign-in has ended.",
     "revoked": "The key was revoked.",
+    "cancelled": "The batch was cancelled.",
+    "batch-done": "The batch is done.",
 }
 # Of what changes then, history tells nothing.
 UNTOLD = ("revoke-tokens",)

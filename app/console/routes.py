@@ -12,6 +12,7 @@ from flask import Flask, Response, request
 from app.auth import guard
 from app.console import (
     acting,
+    batches,
     catalogue,
     chat,
     files,
@@ -20,6 +21,7 @@ from app.console import (
     history,
     home,
     keys,
+    new_batch,
     pages,
     players,
     privacy,
@@ -33,7 +35,7 @@ from app.errors import NotFound
 # Importing a module registers its pages.
 PAGES = (
     *(sign_in, home, players, renaming, users, keys, privacy),
-    *(game, chat, acting, history, catalogue, health),
+    *(game, chat, acting, history, new_batch, batches, catalogue, health),
 )
 
 

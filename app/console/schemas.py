@@ -18,6 +18,18 @@ COLOUR = "#ffc800"
 _COLOUR = re.compile("#[0-9a-f]{6}", re.IGNORECASE)
 KEY_DAYS = 90
 LONGEST_KEY_DAYS = 3650
+# What one form can do to all players of a list.
+BATCH_OPERATIONS = ("give", "take", "teach", "forget", "set-variable")
+
+
+class BatchForPlayers(Schema):
+    """Which players, and what is done to each of them."""
+
+    class Meta:
+        unknown = EXCLUDE
+
+    operation = OneOf(*BATCH_OPERATIONS, load_default="give")
+    players = Text(required=True)
 
 
 class VariableChoice(Schema):

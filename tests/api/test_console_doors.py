@@ -10,9 +10,10 @@ import pytest
 
 import config
 from app.auth.roles import FLAGS, Role
+from app.openapi.examples import BATCH
 from app.users.passwords import Passwords
 from tests.applications import service
-from tests.console_table import CONSOLE_DOORS, ONE, VALUES, fields_of
+from tests.console_table import CONSOLE_DOORS, ENDED, ONE, VALUES, fields_of
 from tests.console_visitor import PASSWORD, Visitor
 from tests.endpoint_table import (
     ACTION,
@@ -25,12 +26,22 @@ from tests.endpoint_table import (
     catalogue,
     shape_of,
 )
-from tests.factories import make_entry, make_player, make_user, sha256
+from tests.factories import (
+    make_batch,
+    make_batch_row,
+    make_entry,
+    make_player,
+    make_user,
+    sha256,
+)
 from tests.game import make_action, playing
 
 ROLES = list(Role)
 CALLERS = [(), *(tuple(ROLES[: count + 1]) for count in range(3)), (Role.USERS_MANAGE,)]
-COLLECTIONS = ("users", "players", "objects", "history", "actions")
+COLLECTIONS = (
+    *("users", "players", "objects", "history", "actions"),
+    *("batches", "batch_rows", "batch_parts"),
+)
 
 
 @pytest.fixture
@@ -58,7 +69,12 @@ def scene(app, world):
         world.db.objects.insert_many(catalogue())
         world.db.actions.insert_one(make_action(_id=ACTION))
         given = {"Path": "Inventory.0", "Before": None, "After": held["0"]}
-        world.db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given]))
+        keyed = {"IdempotencyKey": f"batch {ENDED}:000001"}
+        world.db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given], **keyed))
+        for batch_id, state, verdict in ((BATCH, "planned", "ready"), (ENDED, "done", "done")):
+            world.db.batches.insert_one(make_batch(_id=batch_id, State=state))
+            row = make_batch_row(player, batch_id, ItemId=ITEM, Verdict=verdict)
+            world.db.batch_rows.insert_one(row)
 
     with playing(world.db):
         yield begin

@@ -14,6 +14,7 @@ from app.auth.roles import FLAGS, Role
 from app.openapi.examples import (
     ACTION,
     BAG,
+    BATCH,
     GLOBAL_VARIABLE,
     ITEM,
     KEY_ID,
@@ -21,6 +22,7 @@ from app.openapi.examples import (
     PLAYER_ID,
     SIGN_IN,
 )
+from tests.factories import make_batch, make_batch_row
 from tests.game import look, make_action
 from tests.system.console import (
     DARK,
@@ -64,6 +66,11 @@ PAGES = {
     "the history": "/history?operation=give",
     "a filter that is refused": "/history?player=Nobody",
     "a change": f"/history/{ENTRY}",
+    "the batches": "/batches",
+    "a new batch": "/batches/new",
+    "a batch from a file": "/batches/new?kind=file",
+    "a batch from history": "/batches/new?kind=changes",
+    "a batch": f"/batches/{BATCH}",
     "the catalogue": "/catalogue/servervariable",
     "an item": f"/catalogue/item/{ITEM}",
     "a global variable": f"/catalogue/servervariable/{GLOBAL_VARIABLE}",
@@ -96,6 +103,11 @@ def game(server, mongodb_uri, database):
         lasting = {"TakeBefore": at + timedelta(days=1)}
         db.actions.insert_one(make_action(_id=ACTION, Subject=subject, At=at, **lasting))
         db.actions.insert_one(make_action(Subject=subject, **said, **refused))
+        player = {"_id": PLAYER_ID, "Name": PLAYER}
+        db.batches.insert_one(make_batch(_id=BATCH, Rows=2, At=at))
+        db.batch_rows.insert_one(make_batch_row(player, BATCH, ItemId=ITEM))
+        nobody = {"Subject": None, "Player": "Nobody", "Verdict": "refused", "Why": "No player."}
+        db.batch_rows.insert_one(make_batch_row(player, BATCH, 2, ItemId=ITEM, **nobody))
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,8 @@ from pymongo import MongoClient
 
 from tests.factories import (
     NOW,
+    make_batch,
+    make_batch_row,
     make_entry,
     make_key,
     make_object,
@@ -75,6 +77,21 @@ class World:
         said = {"Message": text, "Color": None, "Target": text}
         self.actions = [self._action(id_, "chat", said), self._action(id_, "warp", {"MapId": text})]
         self.game = {"_id": text, "LookedAt": NOW.replace(year=2099)}
+        kind = {
+            "Operation": "give",
+            "Object": item,
+            "Each": 1,
+            "Rows": 1,
+            "Subjects": 1,
+            "Total": 1,
+        }
+        told = {"Name": text, "Reason": text, "By": {"UserId": id_, "Name": text, "Key": text}}
+        self.batch = make_batch(**told, Summary=[kind], Undo={"By": text, "Item": text})
+        row = {"ItemId": item, "Verdict": "refused", "Why": text, "Player": text}
+        self.rows = [
+            make_batch_row(self.player, self.batch["_id"], **row),
+            make_batch_row(self.player, self.batch["_id"], 2, **{**row, "Subject": None}),
+        ]
         owner = {"_id": text, "UserId": id_, "Chain": id_, "PasswordVersion": 0, "Used": False}
         times = dict.fromkeys(("BeganAt", "ExpiresAt"), NOW.replace(year=2099))
         self.sign_in = {**owner, **times, "IsSession": True, "Browser": text}
@@ -113,6 +130,8 @@ class World:
             "refresh_tokens": [self.sign_in],
             "actions": self.actions,
             "games": [self.game],
+            "batches": [self.batch],
+            "batch_rows": self.rows,
         }.items():
             # Also what the service would refuse: a game may write into its database.
             db[name].insert_many(documents, bypass_document_validation=True)
@@ -135,6 +154,8 @@ class World:
             "/game",
             "/chat",
             *(f"/game/{action['_id']}" for action in self.actions),
+            "/batches",
+            f"/batches/{self.batch['_id']}",
             "/history",
             f"/history?key={quote(self.text)}",
             *(f"/history/{entry['_id']}" for entry in self.entries),

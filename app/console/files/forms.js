@@ -41,3 +41,24 @@ export function shortcuts() {
     }
   });
 }
+
+// A file that is too large is refused before it is sent: a server that does not read it would break the connection.
+export function sizeLimit(input) {
+  const about = document.getElementById(input.getAttribute("aria-describedby"));
+  const former = about.textContent;
+  const formerClass = about.className;
+  const isTooLarge = () => input.files[0]?.size > Number(input.dataset.most);
+  function tell() {
+    about.textContent = isTooLarge() ? "This file is too large: divide it into several." : former;
+    about.className = isTooLarge() ? "fault" : formerClass;
+    input.setAttribute("aria-invalid", String(isTooLarge()));
+  }
+  input.addEventListener("change", tell);
+  input.form.addEventListener("submit", (event) => {
+    if (!isTooLarge()) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    tell();
+    input.focus();
+  }, { capture: true });
+}

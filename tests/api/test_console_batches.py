@@ -1,0 +1,591 @@
+"""The pages of batches: the forms that plan one, its rows, and what runs, cancels and undoes it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import uuid
+
+import pytest
+
+from app.auth.roles import Role
+from app.batches.planning import Planner
+from app.batches.running import Runner
+from app.http.uploads import FIELDS_BYTES
+from tests.applications import service
+from tests.console_visitor import SAME_ORIGIN, body_of, commands_of, page_of, visitor
+from tests.factories import make_batch, make_batch_row, numbered_guid
+from tests.swaps import move_all
+
+ITEM, OTHER, SPELL, VARIABLE, TWIN = (numbered_guid(number) for number in range(1, 6))
+HOSTILE = "\"><img src=x onerror=alert(1)>'{{7*7}}<script>alert(2)</script>"
+NAMES = ("Aladric", "Elowen", "Thalia")
+GIFT = {"operation": "give", "itemid": "Health Potion", "quantity": "5"}
+
+
+@pytest.fixture(autouse=True)
+def catalogue(world):
+    for id_, type_, name in (
+        (ITEM, "item", "Health Potion"),
+        (OTHER, "item", "Twin Blade"),
+        (SPELL, "spell", "Fireball"),
+        (VARIABLE, "playervariable", "Reputation"),
+    ):
+        world.add_object(Id=id_, Type=type_, Name=name)
+
+
+@pytest.fixture
+def players(world):
+    return [world.add_player(Name=name) for name in NAMES]
+
+
+@pytest.fixture
+def staff(app, world):
+    return visitor(app, world, Role.API)
+
+
+@pytest.fixture
+def plan(staff, db):
+    """Plan a batch by a form, and return it as it is stored."""
+
+    def plan(kind="players", **fields):
+        answer = staff.post(f"/batches?kind={kind}", **fields)
+        assert answer.status_code == 303, page_of(answer)
+        return db.batches.find_one({"_id": answer.headers["Location"].rpartition("/")[2]})
+
+    return plan
+
+
+@pytest.fixture
+def gift(plan, players):
+    """A batch for two players, and for somebody who is none."""
+    return plan(**GIFT, players="Aladric\nThe Nobody\nElowen", Name="Gifts", reason="Ticket 4711")
+
+
+def show(staff, batch, query=""):
+    answer = staff.get(f"/batches/{batch['_id']}{query}")
+    assert answer.status_code == 200, page_of(answer)
+    return answer
+
+
+def run(staff, batch):
+    """Run a batch to its end, as somebody without scripts does."""
+    while True:
+        answer = staff.post(f"/batches/{batch['_id']}/run")
+        assert answer.status_code == 303, page_of(answer)
+        if "done=" in answer.headers["Location"]:
+            return staff.get(answer.headers["Location"].removeprefix("/console"))
+
+
+def rows_of(db, batch):
+    return list(db.batch_rows.find({"Batch": batch["_id"]}, sort=[("_id", 1)]))
+
+
+def held(world, name):
+    return world.db.players.find_one({"Name": name})["Inventory"]
+
+
+def table(answer):
+    """Return the rows of the table: their cells as text."""
+    lines = re.findall(r"<tr>\s*(<td class=\"num\">.*?)</tr>", answer.text, re.DOTALL)
+    return [" ".join(page_of(Part(line)).split()) for line in lines]
+
+
+class Part:
+    def __init__(self, text):
+        self.text = text
+
+
+def test_the_list_says_what_to_do_next_and_then_what_there_is(staff, players, plan):
+    empty = staff.get("/batches")
+    assert "There are no batches yet." in page_of(empty)
+    assert 'href="/console/batches/new"' in empty.text
+    plan(**GIFT, players="Aladric\nThe Nobody", Name="Gifts", reason="Ticket 4711")
+    plan(**GIFT, players="Aladric")
+    listed = page_of(staff.get("/batches"))
+    assert "0 of 1 done, 1 refused" in listed
+    assert listed.index("A batch without a name") < listed.index("Gifts")
+    for told in ("“Ticket 4711”", staff.user["Name"], "planned"):
+        assert told in listed
+
+
+def test_a_list_of_names_is_planned_and_nothing_is_changed_yet(staff, gift, world, db):
+    assert [(row["Player"], row["Verdict"]) for row in rows_of(db, gift)] == [
+        ("Aladric", "ready"),
+        ("The Nobody", "refused"),
+        ("Elowen", "ready"),
+    ]
+    assert (gift["Name"], gift["Reason"], gift["Via"]) == ("Gifts", "Ticket 4711", "console")
+    assert gift["By"] == {"UserId": staff.user["_id"], "Name": staff.user["Name"]}
+    page = show(staff, gift)
+    assert "Give 5 × Health Potion to 2 players?" in page_of(page)
+    assert "1 of 3 rows is refused and will not be carried out." in page_of(page)
+    assert held(world, "Aladric") == {}
+    assert table(page)[1].startswith("2 The Nobody Give 5 × Health PotionNo player with name")
+
+
+def test_a_name_that_was_pasted_twice_counts_once(plan, players, db):
+    batch = plan(**GIFT, players="Aladric\r\n\r\n  aladric \nElowen\nALADRIC")
+    assert [row["Player"] for row in rows_of(db, batch)] == ["Aladric", "Elowen"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (GIFT, "Give 5 × Health Potion to 3 players?"),
+        ({**GIFT, "bankoverflow": "true"}, "Give 5 × Health Potion, the rest to the bank"),
+        ({"operation": "teach", "spellid": "fireball"}, "Teach Fireball to 3 players?"),
+        (
+            {"operation": "set-variable", "variable": "reputation", "value": "7"},
+            "Set Reputation to 7 for 3 players?",
+        ),
+    ],
+    ids=["give", "with the bank", "teach", "set-variable"],
+)
+def test_the_page_asks_by_verb_name_and_number_before_it_runs(staff, plan, players, typed, told):
+    batch = plan(**typed, players="\n".join(NAMES))
+    assert told in page_of(show(staff, batch))
+    assert "The batch is done." in page_of(run(staff, batch))
+
+
+def test_what_is_taken_and_forgotten_is_asked_for_too(staff, plan, players):
+    for typed in (GIFT, {"operation": "teach", "spellid": SPELL}):
+        run(staff, plan(**typed, players="\n".join(NAMES)))
+    taken = plan(operation="take", itemid=ITEM, quantity="2", players="\n".join(NAMES))
+    assert "Take 2 × Health Potion from 3 players?" in page_of(show(staff, taken))
+    forgotten = plan(operation="forget", spellid=SPELL, players="Thalia")
+    assert "Let 1 player forget Fireball?" in page_of(show(staff, forgotten))
+
+
+@pytest.mark.parametrize(
+    ("typed", "fault"),
+    [
+        ({**GIFT, "players": " \n"}, "A batch has at least one row."),
+        ({**GIFT}, "Is required"),
+        ({**GIFT, "players": "Aladric", "itemid": "Zeppelin"}, "Nothing in the catalogue has"),
+        ({**GIFT, "players": "Aladric", "quantity": "0"}, "quantity must be"),
+        ({**GIFT, "players": "Aladric", "operation": "burn"}, "What is done must be one of"),
+        ({**GIFT, "players": "Aladric", "Name": "n" * 101}, "The name must be at most 100"),
+        ({**GIFT, "players": "Aladric", "reason": "r" * 501}, "at most 500 characters"),
+        ({"operation": "set-variable", "players": "Aladric", "value": "7"}, "variable is required"),
+    ],
+    ids=["no name", "no list", "no item", "nothing", "no verb", "name", "reason", "no variable"],
+)
+def test_a_form_at_fault_keeps_what_was_typed_and_plans_nothing(staff, players, db, typed, fault):
+    answer = staff.post("/batches", **typed)
+    assert answer.status_code == 400
+    assert fault in page_of(answer)
+    assert 'role="alert"' in answer.text
+    for name in ("itemid", "quantity", "Name", "reason"):
+        if typed.get(name):
+            assert re.search(f'name="{name}"[^>]* value="{typed[name]}"', answer.text), name
+    assert db.batches.count_documents({}) == 0
+
+
+def test_of_several_items_with_a_name_one_is_chosen(staff, players, world, db):
+    world.add_object(Id=TWIN, Type="item", Name="Twin Blade")
+    fields = {**GIFT, "itemid": "twin blade", "players": "Aladric"}
+    answer = staff.post("/batches", **fields)
+    assert answer.text.count('name="choose"') == 2
+    assert staff.post("/batches", **fields, choose=TWIN).status_code == 303
+    assert db.batch_rows.find_one()["Arguments"]["itemid"] == TWIN
+
+
+def test_a_form_that_is_sent_twice_is_one_batch(staff, players, db):
+    key = str(uuid.uuid4())
+    answers = [staff.post("/batches", key, **GIFT, players="Aladric") for _ in range(3)]
+    assert len({answer.headers["Location"] for answer in answers}) == 1
+    other = staff.post("/batches", key, **GIFT, players="Elowen")
+    assert other.status_code == 409
+    assert "This form was sent before, with other values" in page_of(other)
+    assert db.batches.count_documents({}) == 1
+
+
+def test_where_a_reason_is_required_the_form_asks_for_it(app, staff, players, monkeypatch):
+    monkeypatch.setitem(app.config, "REASON_REQUIRED", True)
+    answer = staff.post("/batches", **GIFT, players="Aladric")
+    assert answer.status_code == 400
+    assert "Say why this is changed." in page_of(answer)
+    batch = staff.post("/batches", **GIFT, players="Aladric", reason="Asked for it.")
+    id_ = batch.headers["Location"].rpartition("/")[2]
+    # It was given for the batch: to run it needs no other.
+    assert staff.post(f"/batches/{id_}/run").status_code == 303
+    assert staff.post(f"/batches/{id_}/undo").status_code == 400
+
+
+# Files.
+
+
+def lines(*rows):
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
+
+
+HEAD = ("Player", "Operation", "ItemId", "Quantity")
+CSV_FILE = lines(HEAD, ("Aladric", "give", ITEM, 5), ("elowen", "take", ITEM, 2))
+JSON_FILE = json.dumps(
+    {
+        "Name": "From the file",
+        "Reason": "In the file",
+        "Rows": [{"Player": "Aladric", "Operation": "give", "ItemId": ITEM, "Quantity": 5}],
+    }
+).encode()
+
+
+def upload(staff, content, name="batch.csv", **fields):
+    hidden = {"token": staff.token(), "key": str(uuid.uuid4())}
+    file = (io.BytesIO(content), name)
+    return staff.send("/batches?kind=file", {**hidden, **fields, "file": file})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        CSV_FILE,
+        b"\xef\xbb\xbf" + CSV_FILE,
+        CSV_FILE.replace(b",", b";"),
+        b"\n".join(CSV_FILE.splitlines()),
+    ],
+    ids=["comma", "byte order mark", "semicolon", "line feeds"],
+)
+def test_a_file_of_csv_is_planned(staff, players, db, content):
+    answer = upload(staff, content, Name="Gifts", reason="Ticket 4711")
+    assert answer.status_code == 303, page_of(answer)
+    (batch,) = db.batches.find()
+    assert (batch["Name"], batch["Reason"], batch["Via"]) == ("Gifts", "Ticket 4711", "console")
+    assert [row["Verdict"] for row in rows_of(db, batch)] == ["ready", "refused"]
+
+
+def test_a_file_of_json_may_hold_its_name_and_its_reason(staff, players, db):
+    assert upload(staff, JSON_FILE, "x").status_code == 303
+    assert upload(staff, JSON_FILE, "y", Name="Typed", reason="Typed too").status_code == 303
+    batches = list(db.batches.find(sort=[("At", 1)]))
+    assert [(batch["Name"], batch["Reason"]) for batch in batches] == [
+        ("From the file", "In the file"),
+        ("Typed", "Typed too"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"", "Choose a file"),
+        (b" \r\n", "Choose a file"),
+        (b"Player,Operation\r\n", "A batch has at least one row."),
+        (b"Player,Operation\r\n\xff\xfe,give\r\n", "The file is not UTF-8."),
+        (b'{"Rows": [', "not valid JSON"),
+        (b"[]", "must be a JSON object"),
+        (b'{"Gifts": []}', "unknown"),
+    ],
+    ids=["nothing", "blanks", "no row", "no UTF-8", "half of JSON", "a list", "another field"],
+)
+def test_a_file_that_is_none_is_refused_beside_what_was_typed(staff, db, content, fault):
+    answer = upload(staff, content, Name="Gifts")
+    assert answer.status_code == 400
+    assert fault in page_of(answer)
+    assert 'value="Gifts"' in answer.text
+    assert db.batches.count_documents({}) == 0
+    assert db.batch_rows.count_documents({}) == 0
+
+
+def test_a_form_without_a_file_asks_for_one(staff):
+    answer = staff.post("/batches?kind=file", Name="Gifts")
+    assert answer.status_code == 400
+    assert "Choose a file." in page_of(answer)
+
+
+def test_a_file_with_a_foreign_token_is_refused_before_it_is_read(staff, db):
+    class Body(io.BytesIO):
+        taken = 0
+
+        def read(self, size=-1):
+            piece = super().read(size)
+            self.taken += len(piece)
+            return piece
+
+    boundary = "the-boundary"
+    part = '--{}\r\nContent-Disposition: form-data; name="{}"{}\r\n\r\n'
+    start = part.format(boundary, "token", "") + "0" * 128 + "\r\n"
+    start += part.format(boundary, "file", '; filename="x.csv"')
+    body = Body(start.encode() + b"x" * 900_000)
+    headers = {**SAME_ORIGIN, "Content-Type": f"multipart/form-data; boundary={boundary}"}
+    answer = staff._client.post(
+        "/console/batches", input_stream=body, headers=headers, content_length=len(body.getvalue())
+    )
+    assert answer.status_code == 403
+    assert body.taken < 200_000
+    assert db.batches.count_documents({}) == 0
+
+
+def test_a_file_that_is_too_large_or_broken_off_is_refused(app, staff, monkeypatch, db):
+    monkeypatch.setitem(app.config, "BATCH_CONTENT_LENGTH", 2000)
+    assert upload(staff, CSV_FILE + b"x" * 2000).status_code == 413
+    token = staff.token()
+    fields = f'--b\r\nContent-Disposition: form-data; name="token"\r\n\r\n{token}\r\n'
+    fields += f'--b\r\nContent-Disposition: form-data; name="key"\r\n\r\n{uuid.uuid4()}\r\n'
+    file = '--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\n'
+    headers = {**SAME_ORIGIN, "Content-Type": "multipart/form-data; boundary=b"}
+    for body in (fields + file + CSV_FILE.decode(), fields + fields + file + "x\r\n--b--\r\n"):
+        answer = staff._client.post("/console/batches", data=body, headers=headers)
+        assert answer.status_code == 400, page_of(answer)
+    monkeypatch.undo()
+    long = f'--b\r\nContent-Disposition: form-data; name="x"\r\n\r\n{"x" * (FIELDS_BYTES + 1)}\r\n'
+    answer = staff._client.post("/console/batches", data=long + fields, headers=headers)
+    assert answer.status_code == 413
+    assert db.batches.count_documents({}) == 0
+
+
+def test_no_other_form_takes_a_file(staff, players):
+    fields = {"token": staff.token(), "key": str(uuid.uuid4()), "file": (io.BytesIO(b"x"), "x")}
+    assert staff.send("/players/Aladric/give", fields).status_code == 415
+
+
+# Changes of history.
+
+
+def test_what_a_person_did_is_undone_from_the_filters_of_history(staff, plan, gift, world, db):
+    run(staff, gift)
+    move_all(db)
+    name = staff.user["Name"]
+    link = f"/console/batches/new?kind=changes&amp;by={name}&amp;operation=give"
+    listed = staff.get(f"/history?by={name}&operation=give")
+    assert f'href="{link}"' in listed.text
+    form = staff.get(link.replace("&amp;", "&").removeprefix("/console"))
+    assert re.search(f'name="By"[^>]* value="{name}"', form.text)
+    assert "<option selected>give</option>" in form.text
+    batch = plan("changes", By=name, Operation="give", Item="health potion", Name="Undone")
+    page = page_of(show(staff, batch))
+    assert "Undo 2 changes?" in page
+    assert f"all changes made by {name}, of the kind give, about Health Potion" in page
+    run(staff, batch)
+    assert [held(world, name) for name in NAMES[:2]] == [{}, {}]
+
+
+@pytest.mark.parametrize("query", ["", "?player=Aladric&operation=give", "?reason=Ticket"])
+def test_where_a_batch_would_undo_more_than_is_listed_no_link_leads_to_it(staff, gift, db, query):
+    run(staff, gift)
+    move_all(db)
+    listed = staff.get(f"/history{query}")
+    assert "Health Potion" in page_of(listed)
+    assert "Undo all of these" not in page_of(listed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "status", "fault"),
+    [
+        ({}, 400, "Say which changes"),
+        ({"By": "nobody at all"}, 409, "There is nothing to undo: no change matches."),
+        ({"Item": "Zeppelin"}, 400, "Nothing in the catalogue has that name."),
+        ({"From": "yesterday"}, 400, "The time must be"),
+        ({"Operation": "burn"}, 400, "What was done must be one of"),
+    ],
+    ids=["nothing", "nobody", "no item", "no time", "no operation"],
+)
+def test_changes_that_there_are_not_are_refused(staff, db, typed, status, fault):
+    answer = staff.post("/batches?kind=changes", **typed)
+    assert answer.status_code == status
+    assert fault in page_of(answer)
+    assert db.batches.count_documents({}) == 0
+
+
+# The page of a batch.
+
+
+def test_rows_are_filtered_by_verdict_and_player(staff, gift):
+    assert [line.split()[1] for line in table(show(staff, gift, "?verdict=ready"))] == [
+        "Aladric",
+        "Elowen",
+    ]
+    (refused,) = table(show(staff, gift, "?verdict=refused"))
+    assert "No player with name 'The Nobody'." in refused
+    (own,) = table(show(staff, gift, "?player=elowen"))
+    assert own == "3 Elowen Give 5 × Health Potion ready"
+    assert "No row fits." in page_of(show(staff, gift, "?verdict=done"))
+    assert "No row fits." in page_of(show(staff, gift, "?player=Thalia"))
+    for query, status in (("player=Nobody", 404), ("verdict=good", 400), ("after=x", 400)):
+        answer = staff.get(f"/batches/{gift['_id']}?{query}")
+        assert answer.status_code == status
+        assert 'role="alert"' in answer.text
+
+
+def test_many_rows_are_walked_page_by_page(staff, players, plan):
+    batch = plan(**GIFT, players="\n".join(f"Nobody {number}" for number in range(120)))
+    seen, path = [], f"/batches/{batch['_id']}?verdict=refused"
+    while path:
+        page = staff.get(path)
+        seen += table(page)
+        found = re.search('rel="next" href="/console([^"#]*)', page.text)
+        path = found[1].replace("&amp;", "&") if found else None
+    assert [int(line.split()[0]) for line in seen] == list(range(1, 121))
+    assert "Nothing was done, so there is nothing to undo." in page_of(show(staff, batch))
+
+
+def test_a_batch_is_run_told_and_linked_to_its_entries(staff, gift, world, db):
+    page = run(staff, gift)
+    assert "The batch is done." in page_of(page)
+    assert held(world, "Aladric")["0"] == {"ItemId": ITEM, "Quantity": 5}
+    move_all(db)
+    (entry, _) = db.history.find(sort=[("_id", 1)])
+    assert (entry["Via"], entry["Reason"]) == ("batch", "Ticket 4711")
+    assert entry["By"]["Name"] == staff.user["Name"]
+    done = show(staff, gift, "?verdict=done")
+    assert f'href="/console/history/{entry["_id"]}"' in done.text.replace("%3A", ":")
+    assert "form-run" not in done.text
+    # Whoever presses the button later is told that nothing is left.
+    again = staff.post(f"/batches/{gift['_id']}/run")
+    assert again.headers["Location"].endswith("done=batch-done")
+
+
+def test_a_worker_that_is_busy_says_when_to_go_on(app, staff, gift, db):
+    places = service(app, Runner)._places
+    taken = 0
+    while places.acquire(blocking=False):
+        taken += 1
+    answer = staff.post(f"/batches/{gift['_id']}/run")
+    for _ in range(taken):
+        places.release()
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"] == "1"
+    assert "Others carry out batches at the moment" in page_of(answer)
+    run(staff, gift)
+    planner = service(app, Planner)
+    with planner._place:
+        busy = staff.post("/batches", **GIFT, players="Aladric")
+    assert busy.status_code == 503
+    assert busy.headers["Retry-After"] == "5"
+    assert "Aladric</textarea>" in busy.text
+
+
+def test_a_cancelled_batch_is_not_run_and_what_was_done_can_be_undone(staff, gift, world):
+    answer = staff.post(f"/batches/{gift['_id']}/cancel")
+    assert answer.headers["Location"].endswith("done=cancelled")
+    page = page_of(staff.get(answer.headers["Location"].removeprefix("/console")))
+    assert "The batch was cancelled." in page
+    refused = staff.post(f"/batches/{gift['_id']}/run")
+    assert refused.status_code == 409
+    assert "The batch was cancelled: what was not done" in page_of(refused)
+    assert held(world, "Aladric") == {}
+    nothing = staff.post(f"/batches/{gift['_id']}/undo")
+    assert nothing.status_code == 409
+    assert "the batch has changed nothing" in page_of(nothing)
+
+
+def test_an_undo_is_planned_and_shown_before_it_is_run(staff, gift, world, db):
+    early = staff.post(f"/batches/{gift['_id']}/undo")
+    assert early.status_code == 409
+    assert "The batch has not ended" in page_of(early)
+    run(staff, gift)
+    late = staff.post(f"/batches/{gift['_id']}/cancel")
+    assert late.status_code == 409
+    assert "nothing is left to cancel" in page_of(late)
+    key = str(uuid.uuid4())
+    answers = [staff.post(f"/batches/{gift['_id']}/undo", key, reason="Wrong item") for _ in "ab"]
+    assert len({answer.headers["Location"] for answer in answers}) == 1
+    (undo,) = db.batches.find({"Undoes": gift["_id"]})
+    assert (undo["Name"], undo["Reason"]) == ("Undo of Gifts", "Wrong item")
+    page = show(staff, undo)
+    assert "Undo 2 changes?" in page_of(page)
+    assert f'href="/console/batches/{gift["_id"]}"' in page.text
+    assert "Undo give: +5 Health Potion" in table(page)[0]
+    assert held(world, "Aladric") != {}
+    run(staff, undo)
+    assert held(world, "Aladric") == {}
+
+
+def test_a_batch_of_several_kinds_is_asked_for_line_by_line(staff, players, db):
+    rows = [("Aladric", "give", ITEM, 5), ("Elowen", "give", ITEM, 7), ("Elowen", "give", ITEM, 7)]
+    upload(staff, lines(HEAD, *rows, ("Thalia", "give", OTHER, 1)))
+    (batch,) = db.batches.find()
+    page = page_of(show(staff, batch))
+    assert "Do all this?" in page
+    assert "Give 19 × Health Potion in all to 2 players" in page
+    assert "Give 1 × Twin Blade to 1 player" in page
+
+
+def test_rows_about_users_are_not_shown_without_the_role(app, world, staff, db):
+    batch = make_batch(Needs=["undo", "users"], Name="Bans")
+    db.batches.insert_one(batch)
+    user = world.add_user(Name="thalia.secret")
+    row = make_batch_row(user, batch["_id"], Operation="undo")
+    row |= {"Subject": {**row["Subject"], "Kind": "user"}, "Arguments": {"id": "user:x:1"}}
+    db.batch_rows.insert_one(row)
+    for path in ("", "/result"):
+        assert staff.get(f"/batches/{batch['_id']}{path}").status_code == 403
+    for verb in ("run", "cancel", "undo"):
+        answer = staff.post(f"/batches/{batch['_id']}/{verb}")
+        assert answer.status_code == 403
+        assert "thalia" not in answer.text
+    manager = visitor(app, world, Role.API, Role.USERS_QUERY)
+    assert "thalia.secret" in page_of(show(manager, batch))
+
+
+def test_a_batch_that_is_being_planned_offers_nothing_yet(staff, db):
+    batch = make_batch(State="planning", Counts={})
+    db.batches.insert_one(batch)
+    page = show(staff, batch)
+    assert "It is being planned" in page_of(page)
+    assert 'data-follow="always"' in page.text
+    assert "form-run" not in page.text
+    for verb in ("run", "cancel", "undo"):
+        answer = staff.post(f"/batches/{batch['_id']}/{verb}")
+        assert answer.status_code == 409
+        assert "still being planned" in page_of(answer)
+    assert "1 rows" in page_of(staff.get("/batches"))
+
+
+@pytest.mark.parametrize("verb", ["", "/result", "/run", "/cancel", "/undo"])
+def test_there_is_no_such_batch(staff, verb):
+    for id_, status in ((numbered_guid(99), 404), ("x", 400)):
+        path = f"/batches/{id_}{verb}"
+        answer = staff.get(path) if verb in ("", "/result") else staff.post(path)
+        assert answer.status_code == status
+
+
+def test_the_result_is_a_file_without_formulas(staff, world, plan, db):
+    world.add_player(Name='=HYPERLINK("evil")')
+    world.add_player(Name="Aladric")
+    batch = plan(**GIFT, players='=HYPERLINK("evil")\nAladric\n@Nobody')
+    run(staff, batch)
+    move_all(db)
+    answer = staff.get(f"/batches/{batch['_id']}/result")
+    assert answer.mimetype == "text/csv"
+    assert "attachment" in answer.headers["Content-Disposition"]
+    head, *rows = csv.reader(io.StringIO(answer.data.decode("utf-8-sig")))
+    assert head == ["Row", "Player", "PlayerId", "Operation", "What", "Verdict", "Why", "Entry"]
+    assert [row[1] for row in rows] == ['\'=HYPERLINK("evil")', "Aladric", "'@Nobody"]
+    assert [row[5] for row in rows] == ["done", "done", "refused"]
+    assert rows[1][4] == "Give 5 × Health Potion"
+    assert rows[1][7].startswith("player:")
+    refused = staff.get(f"/batches/{batch['_id']}/result?verdict=refused").data.decode()
+    assert refused.count("\n") == 2
+
+
+def test_whatever_somebody_has_typed_is_text(staff, world, plan, db):
+    world.add_object(Id=TWIN, Type="item", Name=HOSTILE)
+    world.add_player(Name=HOSTILE)
+    typed = {"operation": "give", "itemid": TWIN, "quantity": "2"}
+    players = f"{HOSTILE}\nNobody {HOSTILE}"
+    batch = plan(**typed, players=players, Name=HOSTILE, reason=HOSTILE)
+    refused = staff.post("/batches", **{**typed, "itemid": HOSTILE * 2}, players=players)
+    pages = [show(staff, batch), staff.get("/batches"), refused]
+    pages += [staff.get(f"/batches/new?kind=changes&by={HOSTILE}"), run(staff, batch)]
+    for page in pages:
+        assert "<img" not in page.text
+        assert "<script>" not in page.text
+        assert HOSTILE in page_of(page) or "{{7*7}}" in page_of(page) or "{{7*7}}" in page.text
+
+
+def test_the_curl_lines_do_what_the_forms_do(staff, players, gift):
+    (line,) = commands_of(staff.post("/batches", **GIFT, players="Aladric", Name="n" * 101))
+    row = {"Player": "PLAYER", "Operation": "give", "itemid": ITEM, "quantity": 5}
+    assert body_of(line)["Rows"] == [{**row, "bankoverflow": False}]
+    (line,) = commands_of(staff.get("/batches/new?kind=file"))
+    assert line[-1] == "http://localhost/api/v1/batches?name=NAME"
+    assert "@batch.csv" in line
+    (line,) = commands_of(staff.get("/batches/new?kind=changes"))
+    assert body_of(line) == {"Name": "", "Undo": {"By": "NAME"}}
+    advance, cancel = commands_of(show(staff, gift))
+    assert [line[-1].rpartition("/")[2] for line in (advance, cancel)] == ["advance", "cancel"]

@@ -1,0 +1,110 @@
+"""What a plan does, in numbers and in words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.batches.domain import MOST_KINDS, Summary
+from app.console.batch_words import bar, filters_told, kind_told, named, row_told
+
+ITEM, SPELL = "11111111-2222-4333-8444-555555555555", "11111111-2222-4333-8444-666666666666"
+NAMES = {ITEM: "Health Potion", SPELL: "Fireball"}
+
+
+def row(subject, operation="give", verdict="ready", **arguments):
+    named_so = arguments or {"itemid": ITEM, "quantity": 5}
+    about = {"Kind": "player", "Id": subject, "Name": subject}
+    told = {"Operation": operation, "Arguments": named_so, "Verdict": verdict}
+    return {"Subject": about, **told}
+
+
+def summary(*rows):
+    summary = Summary()
+    for one in rows:
+        summary.add(one)
+    return summary.told()
+
+
+def told(*rows):
+    return [kind_told(kind, NAMES) for kind in summary(*rows)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentences"),
+    [
+        ([row("a"), row("b")], ["Give 5 × Health Potion to 2 players"]),
+        ([row("a"), row("a"), row("b")], ["Give 5 × Health Potion to 2 players, in 3 rows"]),
+        (
+            [row("a"), row("b", itemid=ITEM, quantity=1000)],
+            ["Give 1,005 × Health Potion in all to 2 players"],
+        ),
+        ([row("a", "take")], ["Take 5 × Health Potion from 1 player"]),
+        ([row("a", "teach", spellid=SPELL)], ["Teach Fireball to 1 player"]),
+        ([row("a", "forget", spellid=SPELL)], ["Let 1 player forget Fireball"]),
+        (
+            [row("a", "set-variable", variable_id="12345678-x", value=True)],
+            ["Set 12345678… to true for 1 player"],
+        ),
+        (
+            [row("a", "set-variable", variable_id=ITEM, value=n) for n in (1, 2)],
+            ["Set Health Potion for 1 player, in 2 rows"],
+        ),
+        ([row("a", "undo", id="player:a:1"), row("b", "undo", id="x")], ["Undo 2 changes"]),
+        ([row("a", "teach", spellid=SPELL), row("b"), row("c")], None),
+        ([row("a", verdict="refused")], []),
+    ],
+    ids=lambda value: None,
+)
+def test_a_kind_of_rows_is_told_by_verb_name_and_number(rows, sentences):
+    if sentences is None:
+        sentences = ["Give 5 × Health Potion to 2 players", "Teach Fireball to 1 player"]
+    assert told(*rows) == sentences
+
+
+def test_rows_of_too_many_kinds_are_counted_together():
+    rows = [row("a", itemid=f"item {number}", quantity=1) for number in range(MOST_KINDS + 7)]
+    kinds = summary(*rows)
+    assert len(kinds) == MOST_KINDS + 1
+    assert kind_told(kinds[-1], {}) == "7 rows of other kinds, for 1 player"
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.booleans()), max_size=30))
+def test_each_player_and_each_row_is_counted_once(drawn):
+    rows = [
+        row(subject, "give", "ready" if ready else "refused", itemid=ITEM, quantity=quantity)
+        for subject, quantity, ready in sorted(drawn)
+    ]
+    ready = [one for one in rows if one["Verdict"] == "ready"]
+    kinds = summary(*rows)
+    assert len(kinds) == (1 if ready else 0)
+    for kind in kinds:
+        assert kind["Rows"] == len(ready)
+        assert kind["Subjects"] == len({one["Subject"]["Id"] for one in ready})
+        assert kind["Total"] == sum(one["Arguments"]["quantity"] for one in ready)
+
+
+def test_a_row_is_told_whatever_it_lacks():
+    gift = {"Operation": "give", "Arguments": {"ItemId": ITEM, "Quantity": 5}}
+    assert row_told(gift, NAMES) == "Give 5 × Health Potion"
+    assert row_told({"Operation": "undo", "Arguments": {"Id": "x"}}, NAMES) == "Undo"
+
+
+def test_a_sentence_has_names_for_ids():
+    assert named(f"It holds 0 of {ITEM}.", NAMES) == "It holds 0 of Health Potion."
+    assert named(f"It holds 0 of {ITEM}.", {}) == f"It holds 0 of {ITEM}."
+
+
+def test_the_parts_of_a_bar_fill_it():
+    assert bar({"Done": 1, "Ready": 2, "Refused": 1}) == (250, 500, 250)
+    assert bar({"Done": 0, "Ready": 0, "Refused": 0}) == (0, 0, 0)
+
+
+def test_filters_are_told_in_their_order():
+    chosen = {"To": "2026-01-31T00:00:00Z", "Item": ITEM, "By": "clerk"}
+    assert filters_told(chosen, NAMES) == [
+        ("made by", "clerk"),
+        ("about", "Health Potion"),
+        ("before", "2026-01-31T00:00:00Z"),
+    ]
