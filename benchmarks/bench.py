@@ -11,8 +11,10 @@ from pathlib import Path
 import click
 
 from benchmarks import load, themes, worlds
-from benchmarks.cells import CELLS, Cell
+from benchmarks.all_cells import BENCH_CELLS
+from benchmarks.cells import MOVE_SECONDS, Cell
 from benchmarks.checks import WrongAnswer, check_answers, check_load
+from benchmarks.console_cell import session_of
 from benchmarks.meters import Meter, memory_of
 from benchmarks.peers.tokens import jwt_for
 from benchmarks.picture import draw
@@ -25,8 +27,6 @@ WORKERS = 2
 WARM_UP_SECONDS = 2
 # How long requests that were running when wrk stopped may still take.
 SETTLE_SECONDS = 0.3
-# After how long most of the entries of the last changes have moved to history.
-MOVE_SECONDS = 1.5
 LEAST_SECONDS = 5
 FULL = {"seconds": 10, "rounds": 2, "players": 200_000}
 
@@ -36,7 +36,7 @@ FULL = {"seconds": 10, "rounds": 2, "players": 200_000}
 @click.option("--rounds", default=FULL["rounds"], type=click.IntRange(1), show_default=True)
 @click.option("--players", default=FULL["players"], type=click.IntRange(1000), show_default=True)
 @click.option("--servers", default="", help="Some of them, separated by commas.")
-@click.option("--cells", default="", help="Some of a to h, separated by commas.")
+@click.option("--cells", default="", help="Some of them, by letter, separated by commas.")
 @click.option("--data", default=worlds.DATA, type=click.Path(path_type=Path), help="Kept data.")
 @click.option("--output", type=click.Path(path_type=Path), help="Where the results go.")
 def main(
@@ -51,10 +51,10 @@ def main(
     """Measure Quartermaster and its peers, and write results.md and its pictures."""
     load.require_wrk()
     chosen = [server for server in SERVERS if not servers or server.name in servers.split(",")]
-    asked = [cell for cell in CELLS if not cells or cell.key in cells.split(",")]
+    asked = [cell for cell in BENCH_CELLS if not cells or cell.key in cells.split(",")]
     if not chosen or not asked:
         raise click.ClickException(f"The servers are {', '.join(s.name for s in SERVERS)}.")
-    is_full = len(chosen) == len(SERVERS) and len(asked) == len(CELLS)
+    is_full = len(chosen) == len(SERVERS) and len(asked) == len(BENCH_CELLS)
     is_full &= seconds >= LEAST_SECONDS and rounds >= 2 and players == FULL["players"]
     data.mkdir(parents=True, exist_ok=True)
     run = Run(seconds, rounds, players, is_full)
@@ -86,6 +86,7 @@ def measured(
     credentials = {
         "token": world.token(),
         "key": world.key(),
+        "session": session_of(world),
         "jwt": jwt_for(worlds.CALLER, worlds.SECRET),
     }
     with ExitStack() as stack:
@@ -121,6 +122,9 @@ def measure(run: Run, round_: int, cell: Cell, served: Running, data: Path) -> S
     world = served.world
     requests = [served.server.request(request) for request in cell.requests(world)]
     check_answers(cell, served, requests)
+    if cell.measure:
+        sample: Sample = cell.measure(run, round_, cell, served, data)
+        return sample
     file = load.write_requests(data / "requests.txt", requests)
     # A shorter run is a quick look, which needs no warm-up.
     if run.seconds >= WARM_UP_SECONDS:

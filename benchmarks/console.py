@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import click
 
-from app.console.session import COOKIE
-from app.oauth.store import RefreshTokens
 from benchmarks import worlds
+from benchmarks.console_cell import session_of
 from benchmarks.meters import Meter
 from benchmarks.servers import QUARTERMASTER, Running, running
 from benchmarks.worlds import World
@@ -49,13 +48,6 @@ def main(players: int, data: Path) -> None:
     show(pages, files)
 
 
-def session_of(world: World) -> str:
-    """Return the cookie of a session, for an account with all roles."""
-    user = world.db["users"].find_one({"Name": worlds.CALLER}) or {}
-    tokens = RefreshTokens(world.storage, 3600, 2000)
-    return tokens.begin_session(user["_id"], user["PasswordVersion"], 3600, "bench").token
-
-
 def paths(world: World) -> list[str]:
     player, user = world.read_names[5], world.user_names[5]
     fullest = world.db["players"].find_one({"Bank.90": {"$exists": True}}, ["_id"]) or {}
@@ -85,9 +77,9 @@ def paths(world: World) -> list[str]:
 class Browser:
     """Asks for pages as a browser does that is signed in."""
 
-    def __init__(self, served: Running, secret: str) -> None:
+    def __init__(self, served: Running, cookie: str) -> None:
         self._served = served
-        self._headers = {"Cookie": f"{COOKIE}={secret}", "Accept-Encoding": "gzip"}
+        self._headers = {"Cookie": cookie, "Accept-Encoding": "gzip"}
 
     def measure(self, path: str) -> Page:
         connection = self._served.connect()

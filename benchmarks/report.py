@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.cells import CELLS
+from benchmarks.all_cells import BENCH_CELLS
 from benchmarks.load import CONNECTIONS
 from benchmarks.samples import Run
 from benchmarks.tables import Row, aligned, markdown_table
@@ -53,7 +53,7 @@ def _preface(run: Run) -> str:
 
 def _cells(run: Run, layout: Table) -> list[tuple[str, str]]:
     found = []
-    for cell in CELLS:
+    for cell in BENCH_CELLS:
         rows = [_row(run, server, cell.key) for server in run.servers if run.of(server, cell.key)]
         if rows:
             found.append((f"({cell.key}) {cell.name}", layout(HEAD, rows)))
@@ -92,6 +92,7 @@ NOTES = """## What is compared
 - **without-history**: the same, but a change leaves no entry, and nothing moves to history. The
   ratio to it is what history costs: the CPU of a write is counted until its entries have moved.
 - **with-a-key**: quartermaster again, asked with a key instead of an access token.
+- **console**: quartermaster again, asked for a page of its console with the cookie of a session.
 - **limit**: the floor of this stack, a bare WSGI callable under the same gunicorn with the same
   settings and gunicorn's own threaded worker: the same token check, a projection and orjson by
   hand, a give by one `find_one_and_update`, and no log. It asks MongoDB for the total of a list at

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import http.client
 import itertools
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -41,13 +43,16 @@ class Server(NamedTuple):
     name: str
     arguments: Callable[[int, int], list[str]]
     cells: str
-    # What it is asked with: a token of Quartermaster, a key, or a JSON Web Token as is usual.
+    # What it is asked with: a token, a key or a session of Quartermaster, or a JSON Web Token as is
+    # usual.
     credential: str = "token"
     # How it names what others call otherwise: a request before it is sent, an answer when it came.
     request: Callable[[Request], Request] = lambda request: request
     answer: Callable[[Any], Any] = lambda answer: answer
     # Whether each of its changes leaves an entry in history.
     has_history: bool = False
+    # What is answered with 200 when it serves.
+    ready: str = "/api/v1/players"
 
 
 def under_gunicorn(app: str, *options: str) -> Callable[[int, int], list[str]]:
@@ -82,11 +87,19 @@ def as_eve_answers(answer: Any) -> Any:
     return {"Id": answer["_id"], **own}
 
 
-QUARTERMASTER = Server("quartermaster", under_gunicorn("wsgi:app"), "abcdefgh", has_history=True)
+def as_pages_are_read(answer: Any) -> Any:
+    """Return the title of a page."""
+    found = re.search(r"<h1[^>]*>([^<]*)</h1>", str(answer))
+    return html.unescape(found[1]) if found else answer
+
+
+OURS = under_gunicorn("wsgi:app")
+QUARTERMASTER = Server("quartermaster", OURS, "abcdefghilm", has_history=True, ready="/readyz")
 SERVERS = (
     QUARTERMASTER,
+    Server("console", OURS, "n", credential="session", answer=as_pages_are_read, ready="/readyz"),
     Server("without-history", under_gunicorn("benchmarks.peers.without_history:app"), "dg"),
-    Server("with-a-key", under_gunicorn("wsgi:app"), "abcd", credential="key", has_history=True),
+    Server("with-a-key", OURS, "abcd", credential="key", has_history=True),
     Server("limit", as_gunicorn_is("benchmarks.peers.limit:app"), "abcd"),
     Server("limit-our-worker", under_gunicorn("benchmarks.peers.limit:app"), "abcd"),
     Server("limit-whole-give", as_gunicorn_is("benchmarks.peers.limit:whole"), "d"),
@@ -136,7 +149,8 @@ def exchange(
     connection: http.client.HTTPConnection, request: Request, token: str
 ) -> tuple[int, bytes]:
     """Send a request on a connection that is kept, and return its status and its body."""
-    headers = {"Authorization": f"Bearer {token}"}
+    # A cookie has a name, and a token has none.
+    headers = {"Cookie": token} if "=" in token else {"Authorization": f"Bearer {token}"}
     if request.body:
         headers["Content-Type"] = "application/json"
     connection.request(request.method, request.path, request.body or None, headers)
@@ -197,12 +211,10 @@ def _environment(*settings: Mapping[str, str], **more: str) -> dict[str, str]:
 
 def _wait(served: Running, process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait until a server answers a request as it should."""
-    # Peers know no readiness; any of their answers but a refused connection shows that they serve.
-    path = "/readyz" if served.server is QUARTERMASTER else "/api/v1/players"
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         try:
-            if served.ask(Request("GET", path))[0] == 200:
+            if served.ask(Request("GET", served.server.ready))[0] == 200:
                 return
         except OSError:
             pass

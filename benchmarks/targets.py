@@ -8,6 +8,7 @@ from typing import NamedTuple
 from benchmarks.samples import Run
 
 OURS, FLOOR, RIVAL, SLOW = "quartermaster", "limit", "fastapi", "eve"
+OUR_WORKER, WHOLE_GIVE = "limit-our-worker", "limit-whole-give"
 WITHOUT_HISTORY = "without-history"
 WITH_A_KEY = "with-a-key"
 SHARED_CELLS = "abcd"
@@ -39,22 +40,36 @@ class Target(NamedTuple):
 
 def targets(run: Run) -> list[Target]:
     """Return all targets that this run says something about."""
-    return [*_cpu(run), *_rates(run), *_memory(run), *_latency(run)]
+    return [*_cpu(run), *_batches(run), *_rates(run), *_memory(run), *_latency(run)]
 
 
 def _cpu(run: Run) -> Iterator[Target]:
-    for cell, bound in (("a", 1.2), ("b", 1.0), ("c", 1.2)):
-        ratio = run.ratio(OURS, FLOOR, cell, "worker_ms")
-        if ratio:
-            yield Target(f"({cell}) worker CPU to LIMIT", ratio, bound)
-    if ratio := run.ratio(OURS, FLOOR, "d", "all_ms"):
-        yield Target("(d) CPU of workers and MongoDB together to LIMIT", ratio, 1.0)
+    for floor, text, bounds in (
+        (FLOOR, "LIMIT", (1.1, 0.9, 1.1)),
+        (OUR_WORKER, "LIMIT under our worker", (1.25, 0.95, 1.25)),
+    ):
+        for cell, bound in zip("abc", bounds, strict=True):
+            if ratio := run.ratio(OURS, floor, cell, "worker_ms"):
+                yield Target(f"({cell}) worker CPU to {text}", ratio, bound)
+    if ratio := run.ratio(OURS, WHOLE_GIVE, "d", "all_ms"):
+        yield Target("(d) CPU of workers and MongoDB together to LIMIT's whole", ratio, 1.25)
     if ratio := run.ratio(OURS, WITHOUT_HISTORY, "d", "all_ms"):
         yield Target("(d) CPU of workers and MongoDB together to no history", ratio, 1.25)
 
     for cell in SHARED_CELLS:
         if ratio := run.ratio(WITH_A_KEY, OURS, cell, "worker_ms"):
             yield Target(f"({cell}) worker CPU with a key to that with a token", ratio, 1.0)
+
+
+def _batches(run: Run) -> Iterator[Target]:
+    for figure, text, bound in (("worker_ms", "worker CPU", 5.0), ("all_ms", "all CPU", 1.0)):
+        one, row = run.mean(OURS, "d", figure), run.mean(OURS, "l", figure)
+        if one and row:
+            yield Target(f"(l) rows to single gives per {text}", one / row, bound, is_most=False)
+    alone, beside = run.mean(OURS, "a", "p99_ms"), run.mean(OURS, "m", "p99_ms")
+    if alone and beside:
+        text = "(m) p99 of a look-up beside a batch to that without"
+        yield Target(text, beside / alone, 2.0, noise=P99_NOISE)
 
 
 def _rates(run: Run) -> Iterator[Target]:

@@ -11,7 +11,9 @@ function init(args)
   local file, token = args[1], args[2]
   for line in io.lines(file) do
     local method, path, body = line:match("^(%S+)\t(%S+)\t(.*)$")
-    local headers = { ["Authorization"] = "Bearer " .. token }
+    -- A cookie has a name, and a token has none.
+    local is_cookie = token:find("=", 1, true)
+    local headers = is_cookie and { ["Cookie"] = token } or { ["Authorization"] = "Bearer " .. token }
     if body == "" then
       body = nil
     else

@@ -11,6 +11,7 @@ from pymongo import MongoClient
 
 from tests.factories import make_player
 from tests.system.chaos import stored
+from tests.system.chaos.batches import Batcher, BatchHelper
 from tests.system.chaos.clients import Client, KeylessClient
 from tests.system.chaos.follower import Follower
 from tests.system.chaos.ledger import Verdict, compare
@@ -90,7 +91,12 @@ class Storm:
         self.players = self._make_players()
         self._insert(self.players)
         self.ids = [player["_id"] for player in self.players]
-        self.clients = self._make_clients(clients, token)
+        self.clients = [*self._make_clients(clients, token), *self._make_batchers(self.ids, token)]
+
+    def _make_batchers(self, players, token=None):
+        """Return one who changes players by batches, and one who helps to carry them out."""
+        batcher = Batcher(1, self._service_of(0), players, self.pace, token)
+        return [batcher, BatchHelper(batcher, self._service_of(1), self.pace, token)]
 
     def _insert(self, players):
         with MongoClient(self.uri, w="majority") as client:

@@ -1,0 +1,167 @@
+"""Rows of batches, and look-ups beside a batch that is being carried out."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median, quantiles
+
+from benchmarks import load
+from benchmarks.cells import MOVE_SECONDS, Cell, given_in_all, lookup, lookups
+from benchmarks.checks import WrongAnswer
+from benchmarks.load import Request
+from benchmarks.meters import Meter, memory_of
+from benchmarks.samples import Run, Sample
+from benchmarks.servers import Running, exchange
+from benchmarks.worlds import GIVEN_ITEM, World
+
+BATCHES = "/api/v1/batches"
+# How many carry out a batch at the same time: one for each worker.
+CALLERS = 2
+# How many batches are carried out one after another, each with one row for each player.
+REPEATS = 4
+
+
+def measure_rows(run: Run, round_: int, _: Cell, served: Running, __: Path) -> Sample:
+    """Measure rows as others are requests; the latencies are those of the calls that do them."""
+    world = served.world
+    world.reset()
+    repeats = REPEATS if run.seconds > 1 else 1
+    planned = [plan(served) for _ in range(repeats)]
+    rows = repeats * len(world.written_names)
+    workers = served.workers(CALLERS)
+    workers_cpu, mongod_cpu = Meter(workers), Meter([world.mongod])
+    began = time.monotonic()
+    latencies = [seconds for batch in planned for seconds in carry_out(served, batch)]
+    elapsed = time.monotonic() - began
+    # Moving the entries is part of the work.
+    time.sleep(MOVE_SECONDS)
+    world.wait_for_movers()
+    costs = (workers_cpu.seconds(), mongod_cpu.seconds())
+    given, entries = given_in_all(world), world.entries()
+    if not given == entries == rows:
+        raise WrongAnswer(f"{rows} rows gave {given}, with {entries} entries in history.")
+    forget(world)
+    worker_ms, mongod_ms = (1000 * cost / rows for cost in costs)
+    memory = memory_of(workers)
+    return Sample(
+        *(served.server.name, "l", round_, rows / elapsed),
+        *(1000 * median(latencies), 1000 * quantiles([*latencies, *latencies], n=100)[98]),
+        *(worker_ms, mongod_ms, memory.resident, memory.own),
+    )
+
+
+def measure_beside(run: Run, round_: int, cell: Cell, served: Running, data: Path) -> Sample:
+    """Measure look-ups while somebody carries out one batch after another."""
+    world = served.world
+    world.reset()
+    file = load.write_requests(data / "requests.txt", cell.requests(world))
+    workers = served.workers(CALLERS)
+    with carried_out_beside(served):
+        workers_cpu, mongod_cpu = Meter(workers), Meter([world.mongod])
+        counted = load.run(served.base, file, served.token, run.seconds)
+        costs = (workers_cpu.seconds(), mongod_cpu.seconds())
+    if counted.refused or counted.broken:
+        raise WrongAnswer(f"{counted.refused} look-ups beside a batch were refused.")
+    forget(world)
+    worker_ms, mongod_ms = (1000 * cost / counted.requests for cost in costs)
+    memory = memory_of(workers)
+    return Sample(
+        *(served.server.name, "m", round_, counted.per_second, counted.p50_ms),
+        *(counted.p99_ms, worker_ms, mongod_ms, memory.resident, memory.own),
+    )
+
+
+def plan(served: Running) -> str:
+    """Plan a gift for every player that is set aside for writes, and return the batch's id."""
+    rows = [
+        {"Player": name, "Operation": "give", "ItemId": GIVEN_ITEM, "Quantity": 1}
+        for name in served.world.written_names
+    ]
+    status, answer = served.ask(Request("POST", BATCHES, json.dumps({"Rows": rows})))
+    if status != 200 or answer["Ready"] != len(rows):
+        raise WrongAnswer(f"A batch was not planned, with status {status}: {answer}.")
+    return str(answer["Id"])
+
+
+def carry_out(served: Running, batch: str) -> list[float]:
+    """Let several carry out a batch to its end; return how long each of their calls took."""
+    latencies: list[float] = []
+    faults: list[str] = []
+
+    def call() -> None:
+        connection = served.connect()
+        state = "planned"
+        while state != "done" and not faults:
+            began = time.monotonic()
+            request = Request("POST", f"{BATCHES}/{batch}/advance")
+            status, body = exchange(connection, request, served.token)
+            latencies.append(time.monotonic() - began)
+            if status == 200:
+                state = json.loads(body)["State"]
+            elif status != 503:
+                faults.append(body.decode())
+        connection.close()
+
+    callers = [threading.Thread(target=call) for _ in range(CALLERS)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    if faults:
+        raise WrongAnswer(f"A batch was not carried out: {faults[0]}")
+    return latencies
+
+
+@contextmanager
+def carried_out_beside(served: Running) -> Iterator[None]:
+    """Carry out a batch, by one caller, as long as the block lasts; it must not end before."""
+    batches = [plan(served)]
+    is_over = threading.Event()
+    ran_out = threading.Event()
+
+    def call() -> None:
+        connection = served.connect()
+        while not is_over.is_set() and batches:
+            request = Request("POST", f"{BATCHES}/{batches[0]}/advance")
+            status, body = exchange(connection, request, served.token)
+            if status == 200 and json.loads(body)["State"] == "done":
+                batches.pop(0)
+        if not is_over.is_set():
+            ran_out.set()
+        connection.close()
+
+    def refill() -> None:
+        # Planning is part of the work beside, as where people make batches.
+        while not is_over.wait(0.05):
+            if len(batches) < 2:
+                batches.append(plan(served))
+
+    threads = [threading.Thread(target=work) for work in (call, refill)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+    if ran_out.is_set():
+        raise WrongAnswer("The batches beside the look-ups ended before them.")
+
+
+def forget(world: World) -> None:
+    """Remove all batches, and put back what they have changed."""
+    world.reset()
+    for name in ("batches", "batch_rows", "batch_parts"):
+        world.db[name].delete_many({})
+
+
+BATCH_CELLS = (
+    Cell("l", "row of a batch", lookups, lookup, measure=measure_rows),
+    Cell("m", "lookup by name beside a batch", lookups, lookup, measure=measure_beside),
+)
