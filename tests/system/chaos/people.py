@@ -7,13 +7,15 @@ told is erased in the end all the same. A player who is deleted and brought back
 from __future__ import annotations
 
 import json
+import time
 from urllib.parse import quote
 
 from pymongo import MongoClient
+from pymongo.errors import PyMongoError
 
 from app.auth.roles import Role
 from tests.factories import guid, make_bag, make_entry, make_player, make_user
-from tests.system.chaos.clients import Client
+from tests.system.chaos.clients import PATIENCE_SECONDS, Client
 from tests.system.chaos.service import NAME
 from tests.system.chaos.stored import DATABASE
 from tests.system.chaos.storm import Storm
@@ -137,11 +139,29 @@ def add_person(db):
         make_entry(player, Version=number, Reason=f"for {name}, {user['Email']}")
         for number in range(1, ENTRIES)
     ]
-    db.history.insert_many([*entries, make_entry(user, "user", Reason=name)])
-    db.bags.insert_one(bag)
-    db.players.insert_one(player)
-    db.users.insert_one(user)
+    for entry in (*entries, make_entry(user, "user", Reason=name)):
+        store(db.history, entry)
+    store(db.bags, bag)
+    store(db.players, player)
+    store(db.users, user)
     return user
+
+
+def store(collection, document):
+    """Store a document, again and again until there is a primary that takes it.
+
+    Of a person who is there in part nobody would ever be told that it is erased.
+    """
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            collection.replace_one({"_id": document["_id"]}, document, upsert=True)
+        except PyMongoError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return
 
 
 def traces(db):
