@@ -19,6 +19,13 @@ from pathlib import Path
 from tests.system import fork_server
 
 PROGRAM = str(Path(sys.executable).with_name("quartermaster"))
+# Runs a command that heeds Ctrl-C: who runs the tests in the background lets all of them ignore it.
+WITH_CTRL_C = (
+    sys.executable,
+    "-c",
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    "os.execv(sys.argv[1], sys.argv[1:])",
+)
 
 
 def environment(folder, **settings):

@@ -14,7 +14,7 @@ from app.batches.store import NEVER
 from app.cli.intents import system_user
 from tests.factories import make_player, numbered_guid
 from tests.swaps import move_all
-from tests.system.programs import PROGRAM, environment, wait_until
+from tests.system.programs import PROGRAM, WITH_CTRL_C, environment, wait_until
 from tests.system.test_commands import quartermaster
 
 __all__ = ["quartermaster"]
@@ -50,7 +50,7 @@ def count_done(db, batch):
 
 
 def start(batch, settings):
-    command = [PROGRAM, "batch", "run", batch, "--yes"]
+    command = [*WITH_CTRL_C, PROGRAM, "batch", "run", batch, "--yes"]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=settings, stdout=pipe, stderr=pipe, text=True)
 

@@ -25,7 +25,7 @@ from pymongo import MongoClient
 from app.batches.store import NEVER
 from app.changes import JOURNAL_LENGTH
 from tests.factories import guid, make_player
-from tests.system.programs import run, serving, wait_until
+from tests.system.programs import WITH_CTRL_C, run, serving, wait_until
 from tests.system.tcp_proxy import DROP, LOSE, TcpProxy
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -402,7 +402,17 @@ def test_a_batch_that_is_interrupted_goes_on_and_does_nothing_twice(server, crow
     rest = {"Batch": batch, "Part": {"$gte": 1}}
     parts.update_many(rest, {"$set": {"LeasedUntil": datetime(2100, 1, 1, tzinfo=timezone.utc)}})
     with subprocess.Popen(
-        [sys.executable, str(BATCHES), "--url", server.base, "run", batch, "--callers", "1"],
+        [
+            *WITH_CTRL_C,
+            sys.executable,
+            str(BATCHES),
+            "--url",
+            server.base,
+            "run",
+            batch,
+            "--callers",
+            "1",
+        ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -410,7 +420,10 @@ def test_a_batch_that_is_interrupted_goes_on_and_does_nothing_twice(server, crow
     ) as running:
         wait_until(lambda: server.batches.find_one({"_id": batch, "State": {"$ne": "planned"}}))
         running.send_signal(signal.SIGINT)
-        output, errors = running.communicate(timeout=60)
+        try:
+            output, errors = running.communicate(timeout=60)
+        finally:
+            running.kill()
     assert running.returncode == 130, output + errors
     assert errors == "Stopped. Run it again to go on: no row is done twice.\n"
     parts.update_many(rest, {"$set": {"LeasedUntil": NEVER}})
