@@ -92,8 +92,8 @@ def _made(rows: Iterable[Row], describe: Callable[[], Document], digest: str) ->
     request_key = _request_key(key) if key else None
     if request_key and (earlier := batches.find_earlier(request_key, digest, str(key))):
         return Made(earlier, replayed=True)
-    new = planner.plan(rows, lambda: NewBatch(describe(), request_key, digest), require_undo)
-    return Made(new)
+    sent = (request_key, digest, key or "")
+    return Made(planner.plan(rows, lambda: NewBatch(describe(), *sent), require_undo))
 
 
 def _request_key(key: str) -> str:

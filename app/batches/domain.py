@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from app.changes import Intent, Origin
-from app.errors import Conflict, Invalid, NotFound
+from app.errors import Conflict, Invalid, NotFound, Unavailable
 from app.types import Document
 
 MOST_ROWS = 100_000
@@ -38,6 +38,13 @@ class StillPlanning(Conflict):
 
     def __init__(self) -> None:
         super().__init__("The batch is still being planned; nothing can be done with it yet.")
+
+
+class PlannedTooLong(Unavailable):
+    """A plan that was taken for one whose worker has died."""
+
+    def __init__(self) -> None:
+        super().__init__("The batch took too long to be planned; please divide it, or try again.")
 
 
 class Cancelled(Conflict):

@@ -34,8 +34,10 @@ class NewBatch(NamedTuple):
     """What is known of a batch when its rows have been read."""
 
     fields: Document
+    # By what the same request is recognised, if it has an Idempotency-Key.
     request_key: str | None
     fingerprint: str
+    key: str = ""
 
 
 class RowSpool:
@@ -158,7 +160,7 @@ class Planner:
                 known = {last: known[last]} if last in known else {}
                 advance(len(part))
             told = {"Needs": sorted(needs), "Summary": summary.told()}
-            return self._batches.complete(batch, told, new.request_key, new.fingerprint)
+            return self._batches.complete(batch, told, *new[1:])
         except BaseException:
             renew_budget()
             self._batches.remove(batch["_id"])

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from pymongo import ReturnDocument, UpdateOne
+from pymongo.collection import Collection
 from pymongo.cursor import Cursor
 from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError
@@ -27,6 +28,7 @@ from app.batches.domain import (
     BatchNotFound,
     Cancelled,
     NotEnded,
+    PlannedTooLong,
     StillPlanning,
     number_of,
     row_id,
@@ -67,6 +69,8 @@ BATCHES = CollectionPlan(
         expiry(),
     ),
 )
+# Rows about nobody who is known: only these tell a name that is not their own player's.
+UNKNOWN: Document = {"Subject": None}
 BATCH_ROWS = CollectionPlan(
     "batch_rows",
     object_shape(
@@ -87,6 +91,7 @@ BATCH_ROWS = CollectionPlan(
         index("verdict", "Batch", "Verdict", "_id"),
         index("part", "Batch", "Part", "_id", partialFilterExpression={"Verdict": "ready"}),
         index("replanned", "Batch", "_id", partialFilterExpression={"Replanned": True}),
+        index("unknown", "Batch", "_id", partialFilterExpression=UNKNOWN),
         index("subject", "Subject.Id", "_id"),
         expiry(),
     ),
@@ -186,7 +191,12 @@ class Batches:
             self._parts.insert_one({"_id": id_, **own, "LeasedUntil": NEVER})
 
     def complete(
-        self, batch: Document, told: Document, request_key: str | None, fingerprint: str
+        self,
+        batch: Document,
+        told: Document,
+        request_key: str | None,
+        fingerprint: str,
+        key: str = "",
     ) -> Document:
         """Let a batch be carried out whose plan is complete, and return it.
 
@@ -199,21 +209,30 @@ class Batches:
             planned["EndedAt"] = self.now()
         if request_key:
             planned |= {"RequestKey": request_key, "Fingerprint": fingerprint}
+        still = {"_id": batch["_id"], "State": "planning", "IsRemoved": {"$exists": False}}
         try:
-            self._batches.update_one({"_id": batch["_id"], "State": "planning"}, {"$set": planned})
+            if not self._batches.update_one(still, {"$set": planned}).matched_count:
+                raise PlannedTooLong
         except DuplicateKeyError:
             self.remove(batch["_id"])
-            if earlier := self.find_earlier(request_key or "", fingerprint, ""):
+            if earlier := self.find_earlier(request_key or "", fingerprint, key):
                 return earlier
             raise
         return self.get(batch["_id"])
 
     def remove(self, batch_id: str) -> None:
-        """Delete a batch that was not planned to its end."""
+        """Delete a batch that was not planned to its end; one that was stays whole.
+
+        Whoever plans it may not know: the answer to its last write may be lost. So it is marked
+        before its rows are deleted, and nobody completes a plan that is marked.
+        """
+        still = {"_id": batch_id, "State": "planning"}
+        if not self._batches.update_one(still, {"$set": {"IsRemoved": True}}).matched_count:
+            return
         of_batch = {"_id": {"$gte": f"{batch_id}:", "$lt": f"{batch_id};"}}
         self._rows.delete_many(of_batch)
         self._parts.delete_many(of_batch)
-        self._batches.delete_one({"_id": batch_id, "State": "planning"})
+        self._batches.delete_one(still)
 
     def remove_stale(self) -> None:
         """Delete what workers have left that died while they planned a batch."""
@@ -425,13 +444,23 @@ class BatchTraces:
 
     def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
         """Set what a rule makes of the words of people in all batches."""
-        for collection, texts in ((self._batches, TEXTS), (self._rows, ROW_TEXTS)):
-            for chunk in in_chunks(collection.find({}, texts).batch_size(CHUNK), CHUNK):
-                found = [(document["_id"], rule(document)) for document in chunk]
-                updates = [UpdateOne({"_id": id_}, {"$set": told}) for id_, told in found if told]
-                if updates:
-                    collection.bulk_write(updates, ordered=False)
-                yield len(updates)
+        yield from _rewritten(self._batches, self._batches.find({}, TEXTS), rule)
+        # All rows may be millions, and an erasure that is cut off begins anew.
+        unknown = self._rows.find(UNKNOWN, ROW_TEXTS).hint("unknown")
+        yield from _rewritten(self._rows, unknown, rule)
+
+
+def _rewritten(
+    collection: Collection[Document],
+    found: Cursor[Document],
+    rule: Callable[[Document], Document],
+) -> Iterator[int]:
+    for chunk in in_chunks(found.batch_size(CHUNK), CHUNK):
+        told = [(document["_id"], rule(document)) for document in chunk]
+        updates = [UpdateOne({"_id": id_}, {"$set": texts}) for id_, texts in told if texts]
+        if updates:
+            collection.bulk_write(updates, ordered=False)
+        yield len(updates)
 
 
 def _refusal(settled: Settled) -> UpdateOne:

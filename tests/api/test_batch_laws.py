@@ -9,11 +9,12 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pymongo.errors import AutoReconnect
 
-from app.batches.domain import Row, in_parts, in_waves, row_key, undoes_nothing
+from app.batches.domain import PlannedTooLong, Row, in_parts, in_waves, row_key, undoes_nothing
 from app.batches.planning import NewBatch, Planner
 from app.batches.running import Runner
-from app.batches.store import NEVER, Batches
+from app.batches.store import NEVER, Batches, BatchTraces
 from app.changes import Origin
 from app.players.store import Players
 from app.storage.client import Storage
@@ -196,6 +197,52 @@ def test_a_plan_that_dies_leaves_nothing_that_could_be_run(app, world, db, monke
         store.remove_stale()
     names = ("batches", "batch_rows", "batch_parts")
     assert [db[name].count_documents({}) for name in names] == [0, 0, 0]
+
+
+def test_a_plan_whose_last_answer_is_lost_stays_whole(app, world, db, monkeypatch):
+    """The worker takes the plan for failed, and the batch can be run all the same."""
+    players = [world.add_player() for _ in range(3)]
+    store = service(app, Batches)
+    complete = store.complete
+
+    def lose_the_answer(*args):
+        complete(*args)
+        raise AutoReconnect("connection closed")
+
+    monkeypatch.setattr(store, "complete", lose_the_answer)
+    with pytest.raises(AutoReconnect):
+        plan(app, rows_for(players))
+    (batch,) = db.batches.find()
+    assert batch["State"] == "planned"
+    assert run(app, batch)["Counts"]["Done"] == 3
+    assert set(held(db).values()) == {1}
+
+
+def test_a_plan_that_was_removed_meanwhile_is_not_completed(app, world, db, monkeypatch):
+    players = [world.add_player() for _ in range(3)]
+    store = service(app, Batches)
+    add_part = store.add_part
+
+    def add_and_remove(batch, part, rows):
+        add_part(batch, part, rows)
+        db.batches.update_one({"_id": batch["_id"]}, {"$set": {"IsRemoved": True}})
+
+    monkeypatch.setattr(store, "add_part", add_and_remove)
+    with pytest.raises(PlannedTooLong):
+        plan(app, rows_for(players))
+    names = ("batches", "batch_rows", "batch_parts")
+    assert [db[name].count_documents({}) for name in names] == [0, 0, 0]
+
+
+def test_an_erasure_reads_only_rows_that_may_tell_of_others(app, world, db):
+    """Of millions of rows, an erasure that is cut off and begins anew would see the first alone."""
+    players = [world.add_player() for _ in range(3)]
+    nobody = Row(4, "Nobody", "give", rows_for(players)[0].arguments)
+    plan(app, [*rows_for(players), nobody])
+    read = []
+    for _ in BatchTraces(db).rewrite(lambda document: read.append(document) or {}):
+        pass
+    assert [row["Player"] for row in read if "Player" in row] == ["Nobody"]
 
 
 subjects = st.lists(st.integers(0, 30), max_size=900)
