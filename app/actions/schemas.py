@@ -5,8 +5,8 @@ from marshmallow import ValidationError, fields, validates
 from app.actions.domain import KINDS, STATES
 from app.history.schemas import AuthorSchema
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, List, Moment, QueryInteger, Text
-from app.http.lists import CURSOR, NO_CONTROLS, OneOf
+from app.http.fields import Flag, Guid, Integer, List, Moment, Text
+from app.http.lists import NO_CONTROLS, CursorListArgs, CursorPageSchema, OneOf
 from app.keys import NAME_LENGTH, is_visible
 from app.openapi.examples import ACTION, MAP, PLAYER, PLAYER_ID
 
@@ -136,29 +136,15 @@ class ActionSchema(Schema):
     Result = fields.Dict(allow_none=True, metadata={"example": {"MapId": MAP, "X": 13, "Y": 22}})
 
 
-class ActionPageSchema(Schema):
+class ActionPageSchema(CursorPageSchema):
     """Some actions, the newest first."""
 
     Values = List(fields.Nested(ActionSchema))
-    Next = Text(
-        allow_none=True,
-        metadata={"example": None},
-        description="What to give as `after` next; null at the end.",
-    )
 
 
-class ActionListArgs(Schema):
+class ActionListArgs(CursorListArgs):
     """The query of a list of actions."""
 
-    pageSize = QueryInteger(
-        1,
-        load_default=50,
-        description="Actions of a page. More than the most that is set (100) is served as that.",
-    )
-    after = Text(
-        metadata={"pattern": CURSOR},
-        description="The Next of the answer before, with the same filters.",
-    )
     player = Text(metadata={"maxLength": NAME_LENGTH}, description="A character's name or id.")
     user = Text(metadata={"maxLength": NAME_LENGTH}, description="A username or user id.")
     kind = OneOf(*KINDS, description="What was asked.")

@@ -26,7 +26,6 @@ from app.batches.schemas import (
     BatchPageSchema,
     BatchQueryArgs,
     BatchSchema,
-    CursorListArgs,
     ProgressSchema,
     RowListArgs,
     RowPageSchema,
@@ -38,6 +37,7 @@ from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import replayed_headers
 from app.http.json import json_response
+from app.http.lists import CursorListArgs
 from app.http.path_converters import path_guid
 from app.http.uploads import upload
 from app.keys import Lookup

@@ -7,9 +7,9 @@ from app.batches.domain import MOST_ROWS, OPERATIONS, STATES, VERDICTS
 from app.changes import OPERATIONS as CHANGES
 from app.history.schemas import AuthorSchema, SubjectSchema
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, List, Moment, QueryInteger, Text, VariableValue
+from app.http.fields import Flag, Guid, Integer, List, Moment, Text, VariableValue
 from app.http.intents import LONGEST_REASON
-from app.http.lists import CURSOR, NO_CONTROLS, OneOf
+from app.http.lists import NO_CONTROLS, CursorListArgs, CursorPageSchema, OneOf
 from app.items.schemas import QUANTITY_MAX, GiveItemArgs, TakeItemArgs
 from app.keys import NAME_LENGTH, is_visible
 from app.openapi.examples import BATCH, ENTRY, ITEM, PLAYER, PLAYER_ID, SPELL, VARIABLE
@@ -216,36 +216,12 @@ class RowSchema(Schema):
     )
 
 
-class CursorListArgs(Schema):
-    """The query of a list that is walked by cursors."""
-
-    pageSize = QueryInteger(
-        1,
-        load_default=50,
-        description="Records of a page. More than the most that is set (100) is served as that.",
-    )
-    after = Text(
-        metadata={"pattern": CURSOR},
-        description="The Next of the answer before, with the same filters.",
-    )
-
-
 class RowListArgs(CursorListArgs):
     """The query of the rows of a batch."""
 
     verdict = OneOf(*VERDICTS, "replanned", description="Only rows with this verdict.")
     player = Text(
         metadata={"maxLength": NAME_LENGTH}, description="Only rows of this character: name or id."
-    )
-
-
-class CursorPageSchema(Schema):
-    """The envelope of a list that is walked by cursors; subclasses add its Values."""
-
-    Next = Text(
-        allow_none=True,
-        metadata={"example": None},
-        description="What to give as `after` next; null at the end.",
     )
 
 

@@ -4,12 +4,11 @@ from marshmallow import fields
 
 from app.changes import OPERATIONS
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, List, Moment, QueryInteger, Text
-from app.http.lists import CURSOR, OneOf
+from app.http.fields import Flag, Guid, List, Moment, Text
+from app.http.lists import CursorListArgs, CursorPageSchema, OneOf
 from app.keys import NAME_LENGTH
 from app.openapi.examples import ENTRY, ITEM, PLAYER, PLAYER_ID, USER, USER_ID
 
-PAGE_SIZE = 50
 AT = "2026-01-31T19:04:21.250Z"
 
 
@@ -79,15 +78,10 @@ class EntrySchema(Schema):
     )
 
 
-class EntryPageSchema(Schema):
+class EntryPageSchema(CursorPageSchema):
     """Some entries, the newest first."""
 
     Values = List(fields.Nested(EntrySchema))
-    Next = Text(
-        allow_none=True,
-        metadata={"example": None},
-        description="What to give as `after` next; null at the end.",
-    )
 
 
 class UndoSchema(EntrySchema):
@@ -100,21 +94,7 @@ class UndoSchema(EntrySchema):
     Undoes = Text(example=ENTRY, description="The entry that this change undid.")
 
 
-class EntryWindowArgs(Schema):
-    """The query of a list of entries."""
-
-    pageSize = QueryInteger(
-        1,
-        load_default=PAGE_SIZE,
-        description="Entries of a page. More than the most that is set (100) is served as that.",
-    )
-    after = Text(
-        metadata={"pattern": CURSOR},
-        description="The Next of the answer before, with the same filters.",
-    )
-
-
-class SubjectHistoryArgs(EntryWindowArgs):
+class SubjectHistoryArgs(CursorListArgs):
     """The query of the history of one player or user."""
 
     by = Text(description="Who made the change: a username or user id, or a system user.")

@@ -17,6 +17,7 @@ from app.paging import Page, Window
 # The largest page number whose offset still fits into MongoDB's skip.
 PAGE_MAX = 2**53
 PAGE_SIZE = 5
+CURSOR_PAGE_SIZE = 50
 # Names contain no control characters, and MongoDB refuses a pattern with NUL.
 NO_CONTROLS = re.compile(r"[^\u0000-\u001f\u007f-\u009f]*")
 # URL-safe base64, a dot, and a signature in the same alphabet.
@@ -78,6 +79,30 @@ class PagedListArgs(PageNumberArgs):
     def require_one_way(self, values: dict[str, Any], **_: Any) -> None:
         if "after" in values and values.get("page"):
             raise ValidationError("Must be 0 where 'after' is given.", "page")
+
+
+class CursorPageSchema(Schema):
+    """The envelope of a list that is walked by cursors; subclasses add its Values."""
+
+    Next = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="What to give as `after` next; null at the end.",
+    )
+
+
+class CursorListArgs(Schema):
+    """The query of a list that is walked by cursors."""
+
+    pageSize = QueryInteger(
+        1,
+        load_default=CURSOR_PAGE_SIZE,
+        description="Records of a page. More than the most that is set (100) is served as that.",
+    )
+    after = Text(
+        metadata={"pattern": CURSOR},
+        description="The Next of the answer before, with the same filters.",
+    )
 
 
 class OneOf(Text):

@@ -6,7 +6,7 @@ from marshmallow import ValidationError, fields, validates
 
 from app.http.api import Schema
 from app.http.fields import Guid, List, Moment, QueryInteger, Text
-from app.http.lists import CURSOR
+from app.http.lists import CURSOR, CursorPageSchema
 from app.keys import is_visible
 from app.openapi.examples import NOTE, USER, USER_ID
 
@@ -31,15 +31,10 @@ class NoteSchema(Schema):
     Text = Text(example="Asked twice for the same sword; see ticket 4711.")
 
 
-class NotePageSchema(Schema):
+class NotePageSchema(CursorPageSchema):
     """Some notes, the newest first."""
 
     Values = List(fields.Nested(NoteSchema))
-    Next = Text(
-        allow_none=True,
-        metadata={"example": None},
-        description="What to give as `after` next; null at the end.",
-    )
 
 
 class NoteListArgs(Schema):

@@ -16,7 +16,7 @@ from app.http.fields import (
     QueryInteger,
     Text,
 )
-from app.http.lists import CURSOR
+from app.http.lists import CURSOR, CursorPageSchema
 from app.openapi.examples import SIGN_IN, TOKEN
 
 NEEDED = {"password": ("username", "password"), "refresh_token": ("refresh_token",)}
@@ -81,15 +81,10 @@ class SignInSchema(Schema):
     Browser = Text(allow_none=True, metadata={"example": None}, description="Of a session.")
 
 
-class SignInPageSchema(Schema):
+class SignInPageSchema(CursorPageSchema):
     """Some sign-ins; those that end last come first."""
 
     Values = List(fields.Nested(SignInSchema))
-    Next = Text(
-        allow_none=True,
-        metadata={"example": None},
-        description="What to give as `after` next; null at the end.",
-    )
 
 
 class SignInListArgs(Schema):

@@ -4,7 +4,7 @@ from marshmallow import INCLUDE, fields
 
 from app.http.api import Schema
 from app.http.fields import Guid, List, QueryInteger, Text
-from app.http.lists import CURSOR, LegacyPageSchema, SearchText
+from app.http.lists import CURSOR, CursorPageSchema, LegacyPageSchema, SearchText
 from app.openapi.examples import ITEM
 
 PAGE_SIZE = 50
@@ -49,15 +49,10 @@ class LegacyGameObjectPageSchema(LegacyPageSchema):
     entries = List(fields.Nested(GameObjectEntrySchema))
 
 
-class GameObjectPageSchema(Schema):
+class GameObjectPageSchema(CursorPageSchema):
     """Some objects of a type, by name."""
 
     Values = List(fields.Nested(GameObjectSchema))
-    Next = Text(
-        allow_none=True,
-        metadata={"example": None},
-        description="What to give as `after` next; null at the end.",
-    )
 
 
 class GameObjectListArgs(Schema):
