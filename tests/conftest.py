@@ -14,7 +14,9 @@ from mongomock.collection import BulkOperationBuilder
 import config
 import tests.url_builders  # noqa: F401 (for its effect)
 from app import add_services
+from app.actions.store import Actions
 from app.database import COLLECTIONS
+from app.privacy.store import Erasures
 from app.storage.client import Storage
 from app.storage.embedded.lease import Lease
 from app.storage.schema.collections import init_database
@@ -23,6 +25,8 @@ from tests.callers import Caller
 from tests.ci import pytest_sessionfinish  # noqa: F401 (a hook)
 from tests.factories import World
 from tests.garbage import pytest_collection_finish  # noqa: F401 (a hook)
+
+PATIENCE_SECONDS = 60.0
 
 # Time says nothing about a law: a busy machine must not fail a test.
 hypothesis_settings.register_profile(
@@ -134,6 +138,9 @@ def app(applications, settings, extend_app):
     # New services have empty caches, and undo whatever a test has replaced.
     app.config.from_object(settings)
     add_services(app, settings, storage)
+    # A busy machine must not fail a test: where a game answers, it is waited for.
+    service(app, Actions).wait_seconds = PATIENCE_SECONDS
+    service(app, Erasures).request_seconds = PATIENCE_SECONDS
     yield app
     if storage.is_mock:
         empty(storage.db)

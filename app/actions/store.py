@@ -129,7 +129,7 @@ class Actions:
         self._games = primary[GAMES.name]
         self._journals = storage.journals
         self._waiters = threading.BoundedSemaphore(waiters)
-        self._wait_seconds = wait_seconds
+        self.wait_seconds = wait_seconds
         self.now = storage.clock.now
 
     def ask(self, subject: Document, intent: Intent) -> Asked:
@@ -181,7 +181,7 @@ class Actions:
         if has_ended or not self._waiters.acquire(blocking=False):
             return self._counted(action)
         try:
-            for pause in _pauses(wait_deadline(self._wait_seconds)):
+            for pause in _pauses(wait_deadline(self.wait_seconds)):
                 time.sleep(pause)
                 found = self._actions.find_one({"_id": action["_id"]}, list(ANSWER_FIELDS)) or {}
                 action = {**action, **found}

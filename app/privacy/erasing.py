@@ -18,9 +18,6 @@ from app.storage.bulkhead import arrival
 from app.types import Document
 from app.users.store import Users
 
-# How long one request works at it: longer than most take, and well within the time of a request.
-REQUEST_SECONDS = 4.0
-
 erasures = current(Erasures)
 players = current(Players)
 users = current(Users)
@@ -58,4 +55,4 @@ def erase(
 
 def _deadline() -> float | None:
     """Return until when this request works at it; a command has all the time it needs."""
-    return None if arrival() is None else monotonic() + REQUEST_SECONDS
+    return None if arrival() is None else monotonic() + erasures.request_seconds

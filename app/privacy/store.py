@@ -64,6 +64,8 @@ ERASURES = CollectionPlan(
     (index("players", "Players"), index("name", "NameDigest", sparse=True)),
 )
 BATCH = 200
+# How long one request works at it: longer than most take, and well within the time of a request.
+REQUEST_SECONDS = 4.0
 # Passes over what others may have added meanwhile.
 MOST_PASSES = 10
 CHORE_SECONDS = 5.0
@@ -75,7 +77,13 @@ NOTE_ATTEMPTS = 5
 class Erasures:
     """The erasures of one application."""
 
-    def __init__(self, storage: Storage, settling_seconds: float) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        settling_seconds: float,
+        request_seconds: float = REQUEST_SECONDS,
+    ) -> None:
+        self.request_seconds = request_seconds
         self._storage = storage
         self._db = storage.db
         self._erasures = storage.db[ERASURES.name]

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from app.actions.schemas import ActionPageSchema, ActionSchema
-from app.actions.store import Actions
+from app.actions.store import WAIT_SECONDS, Actions
 from app.auth.roles import Role
 from app.http.context import SERVICES
 from app.scopes import Scope
@@ -54,9 +54,7 @@ def get(client, headers):
 @pytest.fixture
 def impatient(app):
     """Wait for no answer, for what is not about the waiting."""
-    hurried = Actions(service(app, Storage), waiters=1, wait_seconds=0.0)
-    app.extensions[SERVICES][Actions] = hurried
-    return hurried
+    service(app, Actions).wait_seconds = 0.0
 
 
 @pytest.mark.parametrize(("whose", "name"), [("players", "Aladric"), ("users", "Alice")])
@@ -175,7 +173,8 @@ def test_an_answer_that_comes_late_is_to_be_had_later(db, post, get, impatient):
     assert get(path).json["State"] == "done"
 
 
-def test_it_waits_no_longer_than_two_seconds(db, post):
+def test_it_waits_no_longer_than_two_seconds(app, db, post):
+    service(app, Actions).wait_seconds = WAIT_SECONDS
     look(db)
     began = time.monotonic()
     assert post("players/Aladric/admin/kick").status_code == 202

@@ -10,8 +10,7 @@ import pytest
 
 from app.actions.store import Actions
 from app.auth.roles import Role
-from app.storage.client import Storage
-from tests.applications import replace_service, service
+from tests.applications import service
 from tests.console_visitor import body_of, commands_of, page_of, visitor
 from tests.factories import guid, make_entry, numbered_guid
 from tests.game import look, make_action, playing
@@ -53,7 +52,7 @@ def game(db):
 @pytest.fixture
 def impatient(app):
     """Wait for no answer, for what is not about the waiting."""
-    replace_service(app, Actions(service(app, Storage), waiters=1, wait_seconds=0.0))
+    service(app, Actions).wait_seconds = 0.0
 
 
 def led_to(staff, answer):

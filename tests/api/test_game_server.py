@@ -8,9 +8,11 @@ from itertools import chain
 
 import pytest
 
+from app.actions.store import Actions
 from app.auth.roles import Role
 from app.players.domain import FIELDS
 from app.scopes import Scope
+from tests.applications import service
 from tests.factories import guid, make_player, numbered_guid
 from tests.game import look, make_action
 
@@ -98,6 +100,7 @@ def test_a_game_that_gives_the_version_overwrites_no_gift(client, db, world, hea
     assert put(player["_id"], {"Version": 1, "Inventory": []}).json["Version"] == 2
 
 
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
 def test_of_many_who_save_the_same_version_one_does(world, put, entries):
     player = world.add_player()
 
@@ -110,6 +113,7 @@ def test_of_many_who_save_the_same_version_one_does(world, put, entries):
     assert len(entries(player["_id"])) == 1
 
 
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
 def test_of_many_who_make_the_same_character_one_does(db, put):
     player_id, user_id = guid(), guid()
 
@@ -432,7 +436,8 @@ def test_a_game_has_a_name(post, game):
     assert post("actions", {"Game": game}).status_code == 400
 
 
-def test_looking_is_what_makes_a_game_run(client, db, world, headers, post):
+def test_looking_is_what_makes_a_game_run(app, client, db, world, headers, post):
+    service(app, Actions).wait_seconds = 0.0
     player = world.add_player()
     look(db, ago=60)
     path = f"/api/v1/players/{player['_id']}/admin/kick"
