@@ -27,7 +27,7 @@ from app.console.batch_words import (
 )
 from app.console.curl import api_path, curl
 from app.console.forms import Form, attempt, form_status, plain
-from app.console.new_batch import BYTE_ORDER_MARK, base, batch_curl, with_retry
+from app.console.new_batch import BYTE_ORDER_MARK, base, batch_curl
 from app.console.pages import (
     HEADERS,
     PAGE_SIZE,
@@ -172,7 +172,7 @@ def batch_page(id_: str, form: Form | None = None) -> Response:
     names = objects.names_of([id_ for id_ in ids if id_])
     told = [kind_told(kind, names) for kind in kinds]
     shown = served(batch, counts)
-    response = render(
+    return render(
         "batch.html",
         status_of(error) if error else form_status(form),
         page="batches",
@@ -197,7 +197,6 @@ def batch_page(id_: str, form: Form | None = None) -> Response:
             **{verb: curl(base(), "POST", api_path("batches", id_, verb)) for verb in VERBS},
         },
     )
-    return with_retry(response, form)
 
 
 def found_rows(

@@ -19,9 +19,8 @@ from app.console.history import as_utc, object_id
 from app.console.keys import lines_of
 from app.console.pages import blp, path_to, render, required, see_other
 from app.console.schemas import BatchForPlayers, VariableChoice
-from app.errors import Invalid, Unavailable
+from app.errors import Invalid
 from app.http.api import Schema
-from app.http.errors import headers_of
 from app.http.parser import load
 from app.items.schemas import GiveItemArgs, TakeItemArgs
 from app.keys import name_key
@@ -146,7 +145,7 @@ PLANS: dict[str, Callable[[Form], access.Made]] = {
 
 def new_batch_page(form: Form | None = None) -> Response:
     kind = form.name if form else posted_kind()
-    response = render(
+    return render(
         "new_batch.html",
         form_status(form),
         page="batches",
@@ -160,7 +159,6 @@ def new_batch_page(form: Form | None = None) -> Response:
         most_bytes=current_app.config["BATCH_CONTENT_LENGTH"],
         curl=plan_curl(form, kind),
     )
-    return with_retry(response, form)
 
 
 def plan_curl(form: Form | None, kind: str) -> str:
@@ -189,10 +187,3 @@ def shown_key(form: Form | None) -> str:
 
 def base() -> str:
     return request.host_url.rstrip("/")
-
-
-def with_retry(response: Response, form: Form | None) -> Response:
-    """Return a page that says when to try again, where nothing but time is needed."""
-    if form and isinstance(form.error, Unavailable):
-        response.headers.update(headers_of(form.error))
-    return response

@@ -539,6 +539,7 @@ def test_what_could_not_be_written_can_be_sent_again_as_the_same_change(
         patch.setattr(Players, "change", away)
         answer = staff.post("/players/Aladric/give", key, **fields)
     assert answer.status_code == 503
+    assert answer.headers["Retry-After"].isdigit()
     sent = dict(re.findall('name="([^"]*)" value="([^"]*)"', answer.text))
     again = {name: html.unescape(value) for name, value in sent.items()}
     assert again["key"] == key
