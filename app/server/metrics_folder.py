@@ -1,4 +1,4 @@
-"""gunicorn's hooks in the master: the limit of open files, and the folder of the metrics files.
+"""gunicorn's hooks in the master: memory, the limit of open files, and the folder of metrics files.
 
 Each worker counts in files of its own in the folder of the run, under a slot number. A new worker
 takes the slot of one that ended. Every process of the run holds a lock on the folder, so that a
@@ -20,12 +20,13 @@ from typing import Any
 from prometheus_client.multiprocess import mark_process_dead
 
 import config
-from app.server import open_files
+from app.server import memory, open_files
 
 PREFIX = "quartermaster-metrics-"
 
 
 def on_starting(server: Any) -> None:
+    memory.return_large_blocks()
     open_files.raise_limit()
     shortage = open_files.shortage(server.cfg.worker_connections, config.load().MONGODB_POOL_SIZE)
     if shortage:
