@@ -15,8 +15,8 @@ PLAYERS ?= 200000
 SERVERS ?=
 CELLS ?=
 SIZES ?= 10000,100000,1000000
-# make chaos: requests of the soak, rounds of faults, schemathesis' examples for each operation.
-REQUESTS ?= 1000000
+# make chaos: writes of the soak, rounds of faults, schemathesis' examples for each operation.
+WRITES ?= 1000000
 STORMS ?= 8
 EXAMPLES ?= 300
 
@@ -110,8 +110,8 @@ bench-growth: .venv/bench.stamp ## Measure what a request costs as the world gro
 bench-console: .venv/bench.stamp ## Measure what a page of the console costs (PLAYERS=20000 for a smaller world)
 	@$(BIN)/python -m benchmarks.console --players $(PLAYERS)
 
-chaos: .venv/test.stamp ## Break everything under load, again and again (REQUESTS=20000 STORMS=1 EXAMPLES=9 for a look)
-	@$(BIN)/python -m tests.system.chaos --requests $(REQUESTS) --rounds $(STORMS) --examples $(EXAMPLES)
+chaos: .venv/test.stamp ## Break everything under load, again and again (WRITES=20000 STORMS=1 EXAMPLES=9 for a look)
+	@$(BIN)/python -m tests.system.chaos --writes $(WRITES) --rounds $(STORMS) --examples $(EXAMPLES)
 
 screenshots: .venv/test.stamp ## Draw the pictures of docs/console anew, with Chromium
 	@$(BIN)/python -m tests.system.screenshots

@@ -23,24 +23,24 @@ from tests.system.chaos.soak import soak
 from tests.system.chaos.storm import Storm
 from tests.system.chaos.trial import Trial
 
-FULL_REQUESTS, FULL_ROUNDS, FULL_EXAMPLES, STORMS = 1_000_000, 8, 300, 11
+FULL_WRITES, FULL_ROUNDS, FULL_EXAMPLES, STORMS = 1_000_000, 8, 300, 11
 GAME_SECONDS, PACE_SECONDS = 10, 0.05
 OUTPUT = Path(__file__).parents[3] / "docs" / "measurements.rst"
 
 
 @click.command()
-@click.option("--requests", default=FULL_REQUESTS, help="How many requests the soak makes.")
+@click.option("--writes", default=FULL_WRITES, help="How many writes the soak makes.")
 @click.option("--rounds", default=FULL_ROUNDS, help="How often everything breaks.")
 @click.option("--output", type=Path, help="Where to write the document, however short the run.")
 @click.option("--examples", default=FULL_EXAMPLES, help="Tries of each operation.")
-def main(requests, rounds, output, examples):
+def main(writes, rounds, output, examples):
     """Break everything under load, and see that nothing is lost or done twice."""
     Storm.say = staticmethod(partial(click.echo, err=True))
     Storm.pace = PACE_SECONDS
     began = time.monotonic()
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
-        for outcome in storms(Path(folder), requests, rounds):
+        for outcome in storms(Path(folder), writes, rounds):
             outcomes.append(outcome)
             click.echo(told(outcome, time.monotonic() - began))
     click.echo(f"{time.monotonic() - began:6.0f} s  schemathesis tries every operation.", err=True)
@@ -49,7 +49,7 @@ def main(requests, rounds, output, examples):
     laws = [law for outcome in outcomes for law in outcome.broken_laws()] + tried.findings
     if laws:
         sys.exit("Broken laws:\n" + "\n".join(f"- {law}" for law in laws))
-    is_full = requests >= FULL_REQUESTS and rounds >= FULL_ROUNDS and examples >= FULL_EXAMPLES
+    is_full = writes >= FULL_WRITES and rounds >= FULL_ROUNDS and examples >= FULL_EXAMPLES
     is_full &= len(outcomes) == STORMS
     if output or is_full:
         where = machine(time.monotonic() - began, is_full)
@@ -57,7 +57,7 @@ def main(requests, rounds, output, examples):
         click.echo(f"Written to {output or OUTPUT}.")
 
 
-def storms(folder, requests, rounds):
+def storms(folder, writes, rounds):
     """Yield the outcome of each storm as soon as it is over."""
     yield from on_a_replica_set(folder, rounds)
     if network.IS_ALLOWED:
@@ -74,8 +74,8 @@ def storms(folder, requests, rounds):
         yield faults.slow_database(lease.uri, made(folder / "slow"), max(1, rounds // 2))
         yield from beside_others(lease, folder, rounds)
         lately = lease.uri.replace("/?", "/soak?")
-        with progress("soak", requests) as move:
-            yield soak(lately, made(folder / "soak"), requests, move)
+        with progress("soak", writes) as move:
+            yield soak(lately, made(folder / "soak"), writes, move)
     finally:
         lease.close()
 

@@ -79,17 +79,19 @@ class Client(threading.Thread):
         self._until_answered("GET", f"/api/v1/players/{player}/items", None, {})
 
     def _write(self, player, item, operation, quantity):
-        path = f"/api/v1/players/{player}/items/{operation}"
-        body = json.dumps({"itemid": item, "quantity": quantity})
         key, change = guid(), quantity if operation == "give" else -quantity
-        headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
         began = time.monotonic()
-        answer = self._until_answered("POST", path, body, headers)
+        answer = self._until_answered(*self._request_of(player, item, operation, quantity, key))
         if answer:
             self.ledger.promise(player, item, change, began, time.monotonic(), key)
         elif not self._is_refused:
             self.ledger.doubt(player, item, change, key)
         return answer
+
+    def _request_of(self, player, item, operation, quantity, key):
+        body = json.dumps({"itemid": item, "quantity": quantity})
+        headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
+        return "POST", f"/api/v1/players/{player}/items/{operation}", body, headers
 
     def _until_answered(self, *request):
         """Send a request, with the same key again and again, until its outcome is known."""
@@ -120,8 +122,7 @@ class Client(threading.Thread):
     def _attempt(self, method, path, body, headers):
         began = time.monotonic()
         try:
-            headers = {**headers, "Authorization": f"Bearer {self._token}"}
-            self._connection.request(method, path, body, headers)
+            self._connection.request(method, path, body, {**headers, **self._credentials()})
             response = self._connection.getresponse()
             answer = response.status, response.headers, response.read()
         except (OSError, http.client.HTTPException) as error:
@@ -132,6 +133,9 @@ class Client(threading.Thread):
         self.slowest = max(self.slowest, time.monotonic() - began)
         self.answers[answer[0]] += 1
         return answer
+
+    def _credentials(self):
+        return {"Authorization": f"Bearer {self._token}"}
 
     def _judge(self, status, headers, body):
         """See that a refusal says when to try again, and why in a sentence."""
@@ -144,11 +148,14 @@ class Client(threading.Thread):
     def _pause(self, status, headers):
         """Wait as long as the service asks for, and sign in where it knows us no more."""
         if status == 401:
-            token = self._service.sign_in()
-            self.failed_sign_ins += not token
-            self._token = token or self._token
+            self._sign_in()
         asked = float(headers.get("Retry-After", 0.2))
         time.sleep(asked * self._rng.uniform(0.5, 1.0) if status != 401 else 0.1)
+
+    def _sign_in(self):
+        token = self._service.sign_in()
+        self.failed_sign_ins += not token
+        self._token = token or self._token
 
     def _complain(self, complaint):
         self.complaints.append(complaint)

@@ -21,14 +21,18 @@ class Follower(Client):
         self.seen, self.notes = Counter(), []
 
     def _act(self, _):
-        self._poll()
+        # Where much is written, it would fall behind with a page at a time.
+        while self._poll() == PAGE_SIZE and not self._ending.is_set():
+            pass
 
     def _poll(self):
+        """Read the next page; return how many events it has."""
         path = f"/api/v1/events?pageSize={PAGE_SIZE}&after={quote(self._after)}"
         page = self._until_answered("GET", path, None, {})
         if page:
             self.seen.update(event["Id"] for event in page["Values"])
             self._after = page["Next"]
+        return len(page["Values"]) if page else 0
 
     def settle(self, players, entries):
         """Poll until all entries have come that have moved by now, and see that each came once."""

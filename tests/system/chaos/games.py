@@ -134,11 +134,17 @@ def _at(player, slot):
     return player["Inventory"][slot.partition(".")[2]]
 
 
+class GamesStorm(SharedStorm):
+    """Clients and games share all players."""
+
+    is_careless = True
+
+
 def storm(uri, folder, rounds, seconds):
     """Let all games play for some seconds, each with some of the players, beside the clients."""
     with service(folder, workers=2, MONGODB_URI=uri) as served:
         clients = [served] * CLIENTS
-        storm = SharedStorm("games beside it", [served], uri, clients, PLAYERS, PACE_SECONDS)
+        storm = GamesStorm("games beside it", [served], uri, clients, PLAYERS, PACE_SECONDS)
         _add_to_catalogue(uri, storm.items)
         step = PLAYERS // (len(FORMS) + 1)
         shares = [storm.ids[start : start + step] for start in range(0, PLAYERS, step)]

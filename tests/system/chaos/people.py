@@ -93,11 +93,11 @@ class PeopleStorm(Storm):
             )
             for form in (CAREFUL, SLOTS)
         ]
-        # So have those who make batches.
-        self.clients += super()._make_batchers(self.add_players(OWN))
+        # So has the staff.
+        self.clients += super()._make_staff(self.add_players(OWN))
 
-    def _make_batchers(self, players, token=None):
-        """Return none: whom others delete is no longer there for a batch."""
+    def _make_staff(self, players, token=None):
+        """Return nobody: whom others delete is no longer there for a batch or a page."""
         return []
 
     def _make_players(self):

@@ -125,7 +125,7 @@ wrong* are players whose Version is not the number of acknowledged writes. *Unre
 acknowledged writes without an entry in history, *unexplained* are entries of no such write, or
 further ones of the same. Some clients give without Idempotency-Keys and may never be told whether a
 gift was made; then versions and items must agree with what history says of it. 409 is a take of
-more than is there. The soak is made by wrk, beside clients that keep ledgers.
+more than is there. The soak is single writes by wrk and batches, beside clients that keep ledgers.
 
 {faults}
 

@@ -12,6 +12,7 @@ from pymongo import MongoClient
 from tests.factories import make_player
 from tests.system.chaos import stored
 from tests.system.chaos.batches import Batcher, BatchHelper
+from tests.system.chaos.clerk import Clerk
 from tests.system.chaos.clients import Client, KeylessClient
 from tests.system.chaos.follower import Follower
 from tests.system.chaos.ledger import Verdict, compare
@@ -79,6 +80,9 @@ class Storm:
     # long as elections and timeouts do, and all the while everybody goes on: in less time, they
     # would do more of the same. make chaos is in more of a hurry.
     pace = 0.1
+    # Whether careless games play with the players of the clients: they use up what was given, and
+    # where they set a Version back, another change has the id of an entry that they have wiped.
+    is_careless = False
 
     def __init__(self, name, services, uri, clients=CLIENTS, token=None):
         self.outcome = Outcome(name)
@@ -91,12 +95,16 @@ class Storm:
         self.players = self._make_players()
         self._insert(self.players)
         self.ids = [player["_id"] for player in self.players]
-        self.clients = [*self._make_clients(clients, token), *self._make_batchers(self.ids, token)]
+        self.clients = [*self._make_clients(clients, token), *self._make_staff(self.ids, token)]
 
-    def _make_batchers(self, players, token=None):
-        """Return one who changes players by batches, and one who helps to carry them out."""
+    def _make_staff(self, players, token=None):
+        """Return one who makes batches, one who helps to carry them out, one at the console."""
         batcher = Batcher(1, self._service_of(0), players, self.pace, token)
-        return [batcher, BatchHelper(batcher, self._service_of(1), self.pace, token)]
+        return [
+            batcher,
+            BatchHelper(batcher, self._service_of(1), self.pace, token),
+            Clerk(1, self._service_of(0), _some(players, 0), self.pace, self.is_careless),
+        ]
 
     def _insert(self, players):
         with MongoClient(self.uri, w="majority") as client:
