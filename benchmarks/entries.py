@@ -6,7 +6,7 @@ and others did.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,6 +20,7 @@ Document = dict[str, Any]
 
 YEAR = timedelta(days=365)
 BEGIN = names.EPOCH - YEAR
+PER_PLAYER = 5
 # The person, from when to when, and how many changes.
 PERSON, AUTHORS = 7, 50
 EVENING, EVENING_HOURS, EVENING_ENTRIES = BEGIN + timedelta(days=200, hours=18), 5, 80
@@ -30,11 +31,13 @@ def author(number: int) -> Document:
     return {"UserId": names.guid("author", number), "Name": f"support{number:02}"}
 
 
-def entries(count: int, is_written: Any) -> Iterator[Document]:
-    """Yield as many entries as there are players, of those who are not written to."""
-    for number in range(count):
-        player = number - 1 if is_written(number) else number
-        yield _entry(player, 1 + is_written(number), *_who_and_when(number, count))
+def entries(players: int, is_written: Callable[[int], bool]) -> Iterator[Document]:
+    """Yield some entries for each player; for one who is written to, they are the neighbour's."""
+    for round_ in range(PER_PLAYER):
+        for number in range(players):
+            player = number - 1 if is_written(number) else number
+            who, at = _who_and_when(round_ * players + number, PER_PLAYER * players)
+            yield _entry(player, 2 * round_ + 1 + is_written(number), who, at)
 
 
 def _who_and_when(number: int, count: int) -> tuple[int, datetime]:

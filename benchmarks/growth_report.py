@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from benchmarks.crowd import CLIENTS, GROUPS, Crowd
+from benchmarks.entries import PER_PLAYER
 from benchmarks.history_cells import EVENING
 from benchmarks.tables import Row, aligned, markdown_table
 from benchmarks.targets import Target
@@ -114,8 +115,8 @@ def markdown(growth: Growth) -> str:
             embedded("growth", "Time per request in worlds of several sizes"),
             f"## Targets\n\n{_targets(growth, markdown_table)}\n",
             "## Time per request\n\nThe median of requests one after another to one worker, in "
-            "milliseconds, and MongoDB's CPU for one. There are as many entries of history as "
-            "players.\n",
+            f"milliseconds, and MongoDB's CPU for one. There are {PER_PLAYER} entries of history "
+            "for each player.\n",
             f"{_timings(growth, markdown_table)}\n",
             f"## Walking all players, {PAGE_SIZE} to a page\n\n{_walk(growth, markdown_table)}\n",
             f"## Giving at once\n\n{CLIENTS} clients and two workers on the largest world. A retry "

@@ -51,7 +51,7 @@ DAY = 24 * 3600
 NAMES = 4000
 PLAYERS_PER_USER = 4
 # Part of the stamp: count up when what is prepared below changes.
-PREPARED = 2
+PREPARED = 3
 # How many entries of history are inserted at once.
 BATCH = 10_000
 # For how long the last changes of a run may wait to be moved to history.
@@ -186,7 +186,7 @@ class World:
             self._set_aside()
 
     def _add_history(self) -> None:
-        """Add as many entries as there are players, and none of those who will be written to."""
+        """Add a year of changes, and none of those who will be written to."""
         made = entries(self.players, lambda number: number % self._step == 1)
         while batch := list(islice(made, BATCH)):
             self.db["history"].insert_many(batch, ordered=False)
