@@ -42,8 +42,8 @@ def entries(players: int, is_written: Callable[[int], bool]) -> Iterator[Documen
 
 def _who_and_when(number: int, count: int) -> tuple[int, datetime]:
     if number < EVENING_ENTRIES:
-        return PERSON, EVENING + timedelta(hours=EVENING_HOURS) * number / EVENING_ENTRIES
-    at = BEGIN + YEAR * number / count
+        return PERSON, EVENING + timedelta(hours=EVENING_HOURS) * (number / EVENING_ENTRIES)
+    at = BEGIN + YEAR * (number / count)
     is_evening = EVENING <= at < EVENING + timedelta(hours=EVENING_HOURS)
     who = number % AUTHORS
     return (who + 1 if who == PERSON and is_evening else who), at
