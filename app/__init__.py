@@ -187,7 +187,12 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         UploadPlaces(max(1, settings.THREADS // 4)),
         # As of waiting for the game, a quarter of the threads at most.
         Runner(
-            batch_store, player_store, history_store, row_changes, max(1, settings.THREADS // 4)
+            batch_store,
+            player_store,
+            history_store,
+            row_changes,
+            places=max(1, settings.THREADS // 4),
+            are_others_served=storage.is_in_use,
         ),
     )
     app.extensions[SERVICES] = {type(service): service for service in services}

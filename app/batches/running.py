@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from app.batches.changes import RowChanges, entry_of, intent_of, is_in_bulk
 from app.batches.domain import in_waves
@@ -22,6 +23,10 @@ from app.types import Document
 ADVANCE_SECONDS = 2.0
 # How long to wait for a part that others may give back.
 PAUSE_SECONDS = 0.05
+# Beside other requests, so many rows are carried out at once, and then it rests as long as they
+# took: the others wait for the interpreter and for MongoDB no longer than that.
+FEW_ROWS = 40
+LONGEST_REST_SECONDS = 0.5
 # How often rows are tried together, before each is tried alone.
 BULK_ATTEMPTS = 3
 
@@ -43,6 +48,7 @@ class Runner:
         history: History,
         changes: RowChanges,
         places: int,
+        are_others_served: Callable[[], bool],
         seconds: float = ADVANCE_SECONDS,
     ) -> None:
         self._batches = batches
@@ -50,6 +56,7 @@ class Runner:
         self._history = history
         self._changes = changes
         self._places = threading.BoundedSemaphore(places)
+        self.are_others_served = are_others_served
         self._seconds = seconds
 
     def advance(self, batch_id: str, origin: Origin) -> Document:
@@ -82,12 +89,24 @@ class Runner:
 
         Otherwise its lease tells, as after a crash, that rows may have been made.
         """
-        for wave in in_waves(self._batches.ready_rows(lease)):
-            if not self._batches.settle(lease, self._settle(wave, origin)):
+        waves = in_waves(self._batches.ready_rows(lease))
+        for rows in chain.from_iterable(map(self._portions, waves)):
+            began = time.monotonic()
+            if not self._batches.settle(lease, self._settle(rows, origin)):
                 return
-            if time.monotonic() >= end:
+            now = time.monotonic()
+            if now >= end:
                 break
+            if self.are_others_served():
+                time.sleep(min(now - began, LONGEST_REST_SECONDS))
         self._batches.release(lease)
+
+    def _portions(self, rows: Sequence[Document]) -> Iterator[Sequence[Document]]:
+        """Yield all rows at once, or a few at a time while others are served."""
+        while rows:
+            size = FEW_ROWS if self.are_others_served() else len(rows)
+            yield rows[:size]
+            rows = rows[size:]
 
     def _settle(self, rows: Sequence[Document], origin: Origin) -> list[Settled]:
         """Carry out rows of different documents; those that could not be tried stay as they are."""

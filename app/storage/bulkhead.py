@@ -28,13 +28,18 @@ class Bulkhead:
 
     def __init__(self, slots: int, patience: float = PATIENCE_SECONDS) -> None:
         self.patience = patience
-        self._free = slots
+        self._slots = self._free = slots
         self._waiting = 0
         self._lock = threading.Lock()
         self._slot_freed = threading.Condition(self._lock)
         self._last_moved = monotonic()
         # Set while the database has another schema version than this program: all are refused.
         self.is_closed = False
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether any operation runs at this moment."""
+        return self._free < self._slots
 
     def acquire(self, deadline: float) -> None:
         """Take a slot, or raise Unavailable if none becomes free in time."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 from itertools import pairwise
+from time import monotonic
 
 import pytest
 from hypothesis import given, settings
@@ -13,10 +14,11 @@ from pymongo.errors import AutoReconnect
 
 from app.batches.domain import PlannedTooLong, Row, in_parts, in_waves, row_key, undoes_nothing
 from app.batches.planning import NewBatch, Planner
-from app.batches.running import Runner
+from app.batches.running import FEW_ROWS, Runner
 from app.batches.store import NEVER, Batches, BatchTraces
 from app.changes import Origin
 from app.players.store import Players
+from app.storage.bulkhead import run_within_budget
 from app.storage.client import Storage
 from tests.applications import service
 from tests.factories import numbered_guid
@@ -287,3 +289,31 @@ def test_a_chain_of_undos_is_undone_as_if_its_chosen_end_alone_had_been_made(cho
     is_in_effect = last % 2 == 0
     was_in_effect = before % 2 == 0
     assert leaves == (is_in_effect == was_in_effect)
+
+
+@pytest.mark.parametrize(("others", "most"), [(False, 90), (True, FEW_ROWS)])
+def test_beside_others_a_few_rows_are_carried_out_at_once(
+    app, world, db, monkeypatch, others, most
+):
+    batch = plan(app, rows_for([world.add_player() for _ in range(90)]))
+    service(app, Runner).are_others_served = lambda: others
+    change_many, sizes = Players.change_many, []
+
+    def counted(players, wanted):
+        sizes.append(len(wanted))
+        return change_many(players, wanted)
+
+    monkeypatch.setattr(Players, "change_many", counted)
+    run(app, batch)
+    assert (max(sizes), sum(sizes)) == (most, 90)
+    assert set(held(db).values()) == {1}
+
+
+def test_a_request_at_the_database_is_seen(app, world, db):
+    storage = service(app, Storage)
+    seen = []
+    assert not storage.is_in_use()
+    with storage.request_budget(monotonic()) as _:
+        run_within_budget(lambda: seen.append(storage.is_in_use()))
+    assert seen == [True]
+    assert not storage.is_in_use()
