@@ -51,7 +51,8 @@ def main():
                 client[DATABASE].samples.bulk_write(day_of_samples(datetime.now(timezone.utc)))
                 add_colleague(folder, database)
                 play(Api(server), Api(server, SUPPORT))
-                take_pictures(Console(browser, server, session_cookie(server.base)))
+                batch = plan_batch(Api(server, SUPPORT))
+                take_pictures(Console(browser, server, session_cookie(server.base)), batch)
         finally:
             lease.close()
 
@@ -129,7 +130,20 @@ def play(manager, support):
     support.post(f"{PLAYER}/notes", Text="Lost a sword in the crash of Saturday; given back.")
 
 
-def take_pictures(console):
+def plan_batch(support):
+    """Plan gifts, some of which are refused; return the id of the batch."""
+    names = [Demo("player", number).name for number in range(1, 41)]
+    rows = [
+        {"Player": name, "Operation": "give", "ItemId": ITEM_IDS["Coin"], "Quantity": 100}
+        for name in (*names[:2], "Aldaric", *names[2:], "Bregan the Bold")
+    ]
+    sword = {"ItemId": ITEM_IDS["Iron Sword"], "Quantity": 40}
+    rows.insert(4, {"Player": names[4], "Operation": "take", **sword})
+    why = "The server was down on Saturday, ticket 4711."
+    return support.post("batches", Name="Coins for Saturday", Reason=why, Rows=rows)["Id"]
+
+
+def take_pictures(console, batch):
     console.command("Emulation.setScrollbarsHidden", hidden=True)
     for name, path in {
         "overview": "",
@@ -137,6 +151,7 @@ def take_pictures(console):
         "health": "/health",
         "user": WARNED.path,
         "keys": "/keys",
+        "batch": f"/batches/{batch}",
     }.items():
         console.open(path)
         save(console, name)
