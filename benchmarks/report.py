@@ -86,7 +86,9 @@ def _targets(run: Run, layout: Table) -> str:
     return layout(TARGET_HEAD, rows)
 
 
-NOTES = """## What is compared
+NOTES = """[profile.md](profile.md) tells where the time of a request goes.
+
+## What is compared
 
 - **quartermaster**: as deployed, `QM_ENV=production`, its log line for every request included.
 - **without-history**: the same, but a change leaves no entry, and nothing moves to history. The
