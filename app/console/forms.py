@@ -26,7 +26,7 @@ from app.errors import (
 from app.http import intents
 from app.http.api import Schema
 from app.http.context import current, current_environ
-from app.http.errors import headers_of, status_of
+from app.http.errors import headers_of, note, status_of
 from app.http.parser import FORM, load, read_form, respelled
 from app.http.uploads import MULTIPART, STREAMED_PATHS, FormUpload
 from app.items.domain import NoRoom, NotEnoughItems
@@ -265,12 +265,13 @@ def attempt(form: Form, act: Callable[[], Any]) -> Any:
         return act()
     except REFUSALS as error:
         form.refused(error)
-        say_when(error)
+        note_refusal(error)
         return None
 
 
-def say_when(error: QuartermasterError) -> None:
-    """Let the page of a refused form say when to send it again, where the error says so."""
+def note_refusal(error: QuartermasterError) -> None:
+    """Log or count a refusal that a page tells, and let the page say when to try again."""
+    note(error)
 
     @after_this_request
     def add_headers(response: Response) -> Response:

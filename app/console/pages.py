@@ -31,8 +31,7 @@ from app.history.domain import CannotUndo, undone_by
 from app.history.store import History
 from app.http.context import current
 from app.http.cursors import Cursors
-from app.http.errors import BUG, SENTENCES, status_of
-from app.http.errors import answer as json_answer
+from app.http.errors import BUG, SENTENCES, headers_of, note, status_of
 from app.http.tracing import request_id
 from app.objects.store import Objects
 from app.players.store import Players
@@ -348,11 +347,9 @@ def error_page(error: QuartermasterError) -> Response:
     """Return the page of an error; who is not signed in is asked to do so."""
     if isinstance(error, Unauthorized):
         return sign_in_page()
-    answered = json_answer(error)
+    note(error)
     page = problem_page(status_of(error), str(error))
-    for name in ("Retry-After",):
-        if name in answered.headers:
-            page.headers[name] = answered.headers[name]
+    page.headers.update(headers_of(error))
     return page
 
 

@@ -9,7 +9,7 @@ from flask import Response, request
 from app.auth import guard
 from app.console import session
 from app.console.curl import curl
-from app.console.forms import Form, attempt, form_status, posted
+from app.console.forms import Form, attempt, form_status, note_refusal, posted
 from app.console.pages import PREFIX, blp, local, page, path_to, render, required, see_other
 from app.errors import QuartermasterError, RateLimited, Unavailable
 from app.http.context import current
@@ -48,6 +48,7 @@ def sign_in() -> Response:
     except session.ForeignForm:
         return sign_in_form(back, name, NOT_OURS, 403)
     except (TokenRefused, RateLimited, Unavailable) as error:
+        note_refusal(error)
         return sign_in_form(back, name, str(error), refusal_status(error))
     response = see_other(local(back, PREFIX))
     session.begin(response, user)

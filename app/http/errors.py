@@ -59,11 +59,16 @@ def register(app: Flask, translations: Mapping[type[Exception], Translation]) ->
 
 def answer(error: QuartermasterError) -> Response:
     """Return the response to an error of this program."""
+    note(error)
+    return json_response(body_of(error), status_of(error), headers_of(error))
+
+
+def note(error: QuartermasterError) -> None:
+    """Log or count an error that operators must learn of, in whatever form it is answered."""
     if isinstance(error, Unavailable):
         log.warning("%s (%s)", error, error.__cause__ or "no other cause")
     if isinstance(error, RateLimited):
         metrics.RATE_LIMITED.labels(error.limit).inc()
-    return json_response(body_of(error), status_of(error), headers_of(error))
 
 
 def body_of(error: QuartermasterError) -> dict[str, Any]:

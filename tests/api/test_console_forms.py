@@ -527,7 +527,7 @@ def test_the_address_of_a_form_leads_to_its_page(staff, player):
 
 
 def test_what_could_not_be_written_can_be_sent_again_as_the_same_change(
-    staff, player, app, db, monkeypatch
+    staff, player, app, db, monkeypatch, caplog
 ):
     def away(*_, **__):
         raise Unavailable("The database does not answer.")
@@ -540,6 +540,7 @@ def test_what_could_not_be_written_can_be_sent_again_as_the_same_change(
         answer = staff.post("/players/Aladric/give", key, **fields)
     assert answer.status_code == 503
     assert answer.headers["Retry-After"].isdigit()
+    assert "The database does not answer. (no other cause)" in caplog.messages
     sent = dict(re.findall('name="([^"]*)" value="([^"]*)"', answer.text))
     again = {name: html.unescape(value) for name, value in sent.items()}
     assert again["key"] == key
