@@ -192,7 +192,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
             history_store,
             row_changes,
             places=max(1, settings.THREADS // 4),
-            are_others_served=storage.is_in_use,
+            requests_at_work=storage.requests_at_work,
         ),
     )
     app.extensions[SERVICES] = {type(service): service for service in services}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 
 from app.batches.changes import RowChanges, entry_of, intent_of, is_in_bulk
@@ -48,30 +49,50 @@ class Runner:
         history: History,
         changes: RowChanges,
         places: int,
-        are_others_served: Callable[[], bool],
+        requests_at_work: Callable[[], int],
         seconds: float = ADVANCE_SECONDS,
     ) -> None:
         self._batches = batches
         self._players = players
         self._history = history
         self._changes = changes
-        self._places = threading.BoundedSemaphore(places)
-        self.are_others_served = are_others_served
+        # How many batches this worker carries out at once, at most.
+        self.places = places
+        self.requests_at_work = requests_at_work
         self._seconds = seconds
+        self._runs = 0
+        self._lock = threading.Lock()
 
     def advance(self, batch_id: str, origin: Origin) -> Document:
         """Carry out as many rows as fit into some seconds, and return how far the batch is."""
         batch = self._batches.require_open(batch_id)
         if batch["State"] == "done":
             return batch
-        if not self._places.acquire(blocking=False):
-            raise TooManyRuns
-        try:
+        with self._place():
             self._batches.note_begun(batch_id)
             self._run(batch_id, origin._replace(reason=batch["Reason"]))
-        finally:
-            self._places.release()
         return self._batches.note_progress(batch_id)
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """Count a run, or raise TooManyRuns."""
+        with self._lock:
+            if self._runs >= self.places:
+                raise TooManyRuns
+            self._runs += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._runs -= 1
+
+    def _are_others_served(self) -> bool:
+        """Tell whether requests other than runs are at the database.
+
+        The runs beside this one do not count: they would rest for each other, with nobody served.
+        A request that comes while all of them work is seen when one of them is between two steps.
+        """
+        return self.requests_at_work() > self._runs - 1
 
     def _run(self, batch_id: str, origin: Origin) -> None:
         end = time.monotonic() + self._seconds
@@ -97,14 +118,14 @@ class Runner:
             now = time.monotonic()
             if now >= end:
                 break
-            if self.are_others_served():
+            if self._are_others_served():
                 time.sleep(min(now - began, LONGEST_REST_SECONDS))
         self._batches.release(lease)
 
     def _portions(self, rows: Sequence[Document]) -> Iterator[Sequence[Document]]:
         """Yield all rows at once, or a few at a time while others are served."""
         while rows:
-            size = FEW_ROWS if self.are_others_served() else len(rows)
+            size = FEW_ROWS if self._are_others_served() else len(rows)
             yield rows[:size]
             rows = rows[size:]
 

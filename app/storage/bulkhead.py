@@ -37,9 +37,9 @@ class Bulkhead:
         self.is_closed = False
 
     @property
-    def is_in_use(self) -> bool:
-        """Whether any operation runs at this moment."""
-        return self._free < self._slots
+    def in_use(self) -> int:
+        """How many operations run at this moment."""
+        return self._slots - self._free
 
     def acquire(self, deadline: float) -> None:
         """Take a slot, or raise Unavailable if none becomes free in time."""

@@ -74,9 +74,9 @@ class Storage:
         """Return the time budget of a request that arrived at this monotonic time."""
         return RequestBudget(self._bulkhead, self._request_seconds, arrived_at)
 
-    def is_in_use(self) -> bool:
-        """Tell whether a request of this worker is at the database at this moment."""
-        return self._bulkhead.is_in_use
+    def requests_at_work(self) -> int:
+        """Return how many requests of this worker are at the database at this moment."""
+        return self._bulkhead.in_use
 
     def refuse_requests(self, refuse: bool) -> None:
         """Refuse all operations of requests on a database with another schema version, or stop."""

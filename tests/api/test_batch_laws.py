@@ -291,12 +291,12 @@ def test_a_chain_of_undos_is_undone_as_if_its_chosen_end_alone_had_been_made(cho
     assert leaves == (is_in_effect == was_in_effect)
 
 
-@pytest.mark.parametrize(("others", "most"), [(False, 90), (True, FEW_ROWS)])
+@pytest.mark.parametrize(("others", "most"), [(0, 90), (1, FEW_ROWS)])
 def test_beside_others_a_few_rows_are_carried_out_at_once(
     app, world, db, monkeypatch, others, most
 ):
     batch = plan(app, rows_for([world.add_player() for _ in range(90)]))
-    service(app, Runner).are_others_served = lambda: others
+    service(app, Runner).requests_at_work = lambda: others
     change_many, sizes = Players.change_many, []
 
     def counted(players, wanted):
@@ -312,8 +312,29 @@ def test_beside_others_a_few_rows_are_carried_out_at_once(
 def test_a_request_at_the_database_is_seen(app, world, db):
     storage = service(app, Storage)
     seen = []
-    assert not storage.is_in_use()
-    with storage.request_budget(monotonic()) as _:
-        run_within_budget(lambda: seen.append(storage.is_in_use()))
-    assert seen == [True]
-    assert not storage.is_in_use()
+    assert storage.requests_at_work() == 0
+    with storage.request_budget(monotonic()):
+        run_within_budget(lambda: seen.append(storage.requests_at_work()))
+    assert seen == [1]
+    assert storage.requests_at_work() == 0
+
+
+@pytest.mark.parametrize(("others", "most"), [(0, 90), (1, FEW_ROWS)])
+def test_runs_of_one_worker_do_not_rest_for_each_other(app, world, db, monkeypatch, others, most):
+    first, second = (plan(app, rows_for([world.add_player() for _ in range(90)])) for _ in range(2))
+    runner = service(app, Runner)
+    runner.places, runner.requests_at_work = 2, lambda: others
+    change_many, sizes = Players.change_many, []
+
+    def counted(players, wanted):
+        sizes.append(len(wanted))
+        if len(sizes) == 1:
+            # A request for the second batch comes while the first one is carried out.
+            runner.requests_at_work = lambda: others + 1
+            run(app, second)
+            runner.requests_at_work = lambda: others
+        return change_many(players, wanted)
+
+    monkeypatch.setattr(Players, "change_many", counted)
+    run(app, first)
+    assert (max(sizes), sum(sizes)) == (most, 180)
