@@ -392,10 +392,13 @@ class Batches:
         return True
 
     def note_progress(self, batch_id: str) -> Document:
-        """Store how far a batch is, and return it; with its last row, it is done."""
+        """Store how far a batch is, and return it; it is done when nobody has a part of it.
+
+        A caller who has died may hold one, though all rows of it were carried out.
+        """
         counts = self.count(batch_id)
         noted: Document = {"Counts": counts}
-        if not counts["Ready"]:
+        if not counts["Ready"] and not self.has_parts(batch_id):
             noted |= {"State": "done", "EndedAt": self.now()}
         self._batches.update_one({"_id": batch_id, "State": {"$in": OPEN}}, {"$set": noted})
         return {**self.get(batch_id), "Counts": counts}

@@ -90,9 +90,10 @@ def run(which: str, name: str, reason: str | None, yes: bool) -> None:
     found = _find(which) or _planned_file(_path(which), name, reason, again=False)
     ready = batches.count(found["_id"])["Ready"]
     _show(found)
-    if not ready:
+    # One that runs may have to be ended, though all of its rows were carried out.
+    if not ready and found["State"] != "running":
         return
-    if not yes:
+    if ready and not yes:
         click.confirm(f"Carry out {ready:,} rows?", abort=True, err=True)
     try:
         _run(found["_id"], ready)
@@ -195,12 +196,13 @@ def _path(which: str) -> Path:
 def _run(batch_id: str, ready: int) -> None:
     origin = Origin(None, system_user(), "batch")
     with progress("Running", ready) as advance:
-        left = ready
-        while left:
-            now = progress_of(runner.advance(batch_id, origin)["Counts"])["Ready"]
+        state, left = "running", ready
+        while state == "running":
+            batch = runner.advance(batch_id, origin)
             move_entries(storage)
+            now = progress_of(batch["Counts"])["Ready"]
             advance(left - now)
-            left = now
+            state, left = batch["State"], now
 
 
 def _rows(filters: RowFilters) -> Any:

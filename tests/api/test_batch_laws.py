@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymongo.errors import AutoReconnect
 
-from app.batches.domain import PlannedTooLong, Row, in_parts, in_waves, row_key, undoes_nothing
+from app.batches.domain import (
+    NotEnded,
+    PlannedTooLong,
+    Row,
+    in_parts,
+    in_waves,
+    row_key,
+    undoes_nothing,
+)
 from app.batches.planning import NewBatch, Planner
 from app.batches.running import FEW_ROWS, Runner
 from app.batches.store import NEVER, Batches, BatchTraces
@@ -128,6 +136,27 @@ def test_killed_before_every_operation_each_row_is_carried_out_once(app, world, 
     assert run(app, batch)["Counts"]["Done"] == 4
     assert held(db) == {p["_id"]: 1 + (p is players[0]) for p in players}
     assert entries(db, batch) == expected_entries(db, batch)
+
+
+def test_a_batch_is_done_when_nobody_has_a_part_of_it_any_more(app, world, db):
+    """A caller has died after it noted its last row, and before it gave its part back."""
+    batch = plan(app, rows_for([world.add_player() for _ in range(3)]))
+    store = service(app, Batches)
+
+    def die(_):
+        raise Killed
+
+    store.release = die
+    with pytest.raises(Killed):
+        run(app, batch)
+    del store.release
+    found = store.note_progress(batch["_id"])
+    assert (found["State"], found["Counts"]["Ready"]) == ("running", 0)
+    with pytest.raises(NotEnded):
+        store.require_ended(batch["_id"])
+    expire_leases(db)
+    run(app, batch)
+    assert store.require_ended(batch["_id"])["State"] == "done"
 
 
 def test_whoever_lost_a_lease_to_another_makes_no_second_change(app, world, db):

@@ -84,6 +84,18 @@ def test_a_file_is_planned_run_shown_and_undone(quartermaster, real_db, gifts):
     assert held(real_db) == 0
 
 
+def test_a_run_that_died_after_its_last_row_is_ended(quartermaster, real_db, gifts):
+    quartermaster("batch", "run", gifts, "--yes")
+    part = {"_id": "part", "Batch": real_db.batches.find_one()["_id"], "Part": 0}
+    real_db.batch_parts.insert_one({**part, "LeasedUntil": NEVER})
+    real_db.batches.update_one({}, {"$set": {"State": "running"}})
+    assert "run it to its end" in quartermaster("batch", "undo", gifts).output
+    ended = quartermaster("batch", "run", gifts)
+    assert "done, 31 rows: 0 ready, 30 done" in ended.output
+    assert held(real_db) == 60
+    assert quartermaster("batch", "undo", gifts).exit_code == 0
+
+
 def test_the_same_file_can_be_planned_again(quartermaster, real_db, gifts):
     first = quartermaster("batch", "plan", gifts).output
     second = quartermaster("batch", "plan", gifts, "--again").output
