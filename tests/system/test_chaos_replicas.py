@@ -44,9 +44,7 @@ def test_killed_workers_reloads_and_restarts_lose_nothing(replicas, served):
 
 
 def test_people_are_erased_and_players_brought_back_whatever_dies(replicas, served):
-    # Half the crowd: a fault is over when everybody has been served twice, which on two cores takes
-    # the longer the more there are, and all of them work as long.
-    people.storm(replicas, served, rounds=1, crowd=2).check()
+    people.storm(replicas, served, rounds=1).check()
 
 
 @pytest.mark.skipif(not clock.COMPILER, reason=clock.MISSING)

@@ -24,7 +24,7 @@ from tests.system.chaos.storm import Storm
 from tests.system.chaos.trial import Trial
 
 FULL_WRITES, FULL_ROUNDS, FULL_EXAMPLES, STORMS = 1_000_000, 8, 300, 11
-GAME_SECONDS, PACE_SECONDS = 10, 0.05
+GAME_SECONDS, PACE_SECONDS, CLIENTS = 10, 0.05, 12
 OUTPUT = Path(__file__).parents[3] / "docs" / "measurements.rst"
 
 
@@ -36,13 +36,15 @@ OUTPUT = Path(__file__).parents[3] / "docs" / "measurements.rst"
 def main(writes, rounds, output, examples):
     """Break everything under load, and see that nothing is lost or done twice."""
     Storm.say = staticmethod(partial(click.echo, err=True))
-    Storm.pace = PACE_SECONDS
+    Storm.pace, Storm.crowd = PACE_SECONDS, CLIENTS
     began = time.monotonic()
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         for outcome in storms(Path(folder), writes, rounds):
             outcomes.append(outcome)
             click.echo(told(outcome, time.monotonic() - began))
+            for law in outcome.broken_laws():
+                click.echo(f"          {law}", err=True)
     click.echo(f"{time.monotonic() - began:6.0f} s  schemathesis tries every operation.", err=True)
     tried = fuzz.main(examples)
     click.echo(f"\n{report.terminal(outcomes)}\n\n{report.enemies(tried)}")

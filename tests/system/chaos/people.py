@@ -22,8 +22,8 @@ from tests.system.chaos.storm import Storm
 from tests.system.chaos.world import CAREFUL, OWN, PATIENCE_MS, SLOTS, ExampleWorld
 from tests.system.programs import run, wait_until
 
-# How many erase people, and as many delete players.
-CROWD = 4
+# One of so many clients erases people, and one deletes players; the others would be too many.
+SHARE = 3
 # Begins every text that tells of a person, so that all of them are found by one search.
 MARK = "Zwq"
 JSON = {"Content-Type": "application/json"}
@@ -80,8 +80,8 @@ class Deleter(Client):
 class PeopleStorm(Storm):
     """Some who erase people, and some who delete players."""
 
-    def __init__(self, services, uri, crowd=CROWD):
-        self._crowd = crowd
+    def __init__(self, services, uri):
+        self._erasers = self.crowd // SHARE
         self._client = MongoClient(uri, w="majority")
         self._db = self._client.get_default_database(DATABASE)
         super().__init__("people", services, uri)
@@ -102,10 +102,10 @@ class PeopleStorm(Storm):
 
     def _make_players(self):
         stack = {"0": {"ItemId": guid(), "Quantity": 7}}
-        return [make_player(Inventory=stack) for _ in range(self._crowd)]
+        return [make_player(Inventory=stack) for _ in range(self._erasers)]
 
     def _make_clients(self, clients, token):
-        erasers = [Eraser(n, self._service_of(n), self._db) for n in range(self._crowd)]
+        erasers = [Eraser(n, self._service_of(n), self._db) for n in range(self._erasers)]
         deleters = [
             Deleter(n, self._service_of(n), player) for n, player in enumerate(self.players)
         ]
@@ -123,7 +123,7 @@ class PeopleStorm(Storm):
             stored = self._db.players.find_one({"_id": player["_id"]})
             if stored is None or stored["Inventory"] != player["Inventory"]:
                 outcome.complaints.append(f"a player is not what it was: {stored}")
-        erased = sum(len(client.erased) for client in self.clients[: self._crowd])
+        erased = sum(len(client.erased) for client in self.clients[: self._erasers])
         outcome.notes.append(f"{erased:,} people were erased")
         self._client.close()
 
@@ -174,12 +174,12 @@ def traces(db):
     ]
 
 
-def storm(replicas, served, rounds, crowd=CROWD):
+def storm(replicas, served, rounds):
     """Workers die, the primary changes, all is restarted; erasures and deletions go on."""
     for role in (Role.USERS_QUERY, Role.USERS_MANAGE):
         done = run(served.folder, "api", "grant", NAME, role.value, **served.settings)
         assert done.returncode == 0, done.stderr
-    people = PeopleStorm([served], replicas.uri, crowd)
+    people = PeopleStorm([served], replicas.uri)
     with people.raging():
         for _ in range(rounds):
             people.inject("worker killed", served.kill_worker)

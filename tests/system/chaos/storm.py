@@ -19,7 +19,7 @@ from tests.system.chaos.ledger import Verdict, compare
 from tests.system.chaos.stored import DATABASE
 from tests.system.programs import wait_until
 
-CLIENTS, PLAYERS = 12, 24
+PLAYERS = 24
 PLAYERS_OF_A_CLIENT = 8
 # Every so many clients, one gives without Idempotency-Keys.
 ONE_KEYLESS_OF = 4
@@ -80,11 +80,14 @@ class Storm:
     # long as elections and timeouts do, and all the while everybody goes on: in less time, they
     # would do more of the same. make chaos is in more of a hurry.
     pace = 0.1
+    # How many clients there are. A fault is over when everybody has been served twice, which on two
+    # cores takes the longer the more there are. make chaos has a larger crowd.
+    crowd = 6
     # Whether careless games play with the players of the clients: they use up what was given, and
     # where they set a Version back, another change has the id of an entry that they have wiped.
     is_careless = False
 
-    def __init__(self, name, services, uri, clients=CLIENTS, token=None):
+    def __init__(self, name, services, uri, clients=None, token=None):
         self.outcome = Outcome(name)
         self._services, self.uri = services, uri
         self.folder = services[0].folder
@@ -95,7 +98,8 @@ class Storm:
         self.players = self._make_players()
         self._insert(self.players)
         self.ids = [player["_id"] for player in self.players]
-        self.clients = [*self._make_clients(clients, token), *self._make_staff(self.ids, token)]
+        self.clients = self._make_clients(clients or self.crowd, token)
+        self.clients += self._make_staff(self.ids, token)
 
     def _make_staff(self, players, token=None):
         """Return one who makes batches, one who helps to carry them out, one at the console."""
