@@ -53,8 +53,9 @@ world: .venv/run.stamp ## Let a small world play beside make run (WORLD="--playe
 
 # A file is run by one worker, so that what its tests share is made once. The files come in the order
 # of the collection, the long ones first; by itself, pytest-xdist would sort them by numbers of tests.
+# What runs on mongomock also runs on MongoDB; make quick and make coverage are for the former.
 test: .venv/test.stamp ## Run all tests (T=tests/domain for a part)
-	$(BIN)/python -m pytest $(or $(T),-n 3 --dist loadfile --no-loadscope-reorder tests)
+	$(BIN)/python -m pytest $(or $(T),-n 3 --dist loadfile --no-loadscope-reorder -m 'not mongomock' tests)
 
 quick: .venv/test.stamp ## Run the tests that need neither MongoDB nor a running service
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not mongodb' tests/domain tests/api tests/test_architecture.py

@@ -44,7 +44,7 @@ BulkOperationBuilder.add_update = lambda *args, sort=None, **options: _add_updat
 
 
 def pytest_collection_modifyitems(items):
-    """Mark what needs a real MongoDB, and begin with tests/system: its files take longest.
+    """Mark by what database a test needs, and begin with tests/system: its files take longest.
 
     Run in parallel, the long files would otherwise be what everybody waits for at the end.
     """
@@ -52,6 +52,8 @@ def pytest_collection_modifyitems(items):
         backend = item.callspec.params.get("backend_uri") if hasattr(item, "callspec") else None
         if backend == "mongodb" or "mongodb_uri" in item.fixturenames:
             item.add_marker("mongodb")
+        elif backend == "mongomock":
+            item.add_marker("mongomock")
     items.sort(key=lambda item: not item.nodeid.startswith("tests/system/"))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import secrets
 from typing import NamedTuple
@@ -20,6 +19,8 @@ HEADERS = (
     *("Bearer {}", "Basic {}", "{}", "Bearer{}", "Bearer {0}, Bearer {0}", "Digest username={}"),
     "Bearer {}x",
 )
+# What is echoed or kept of headers.
+ECHOED = ("X-Request-ID", "Idempotency-Key", "X-Reason")
 STRAYS = ("Cookie", "Referer", "User-Agent", "X-Api-Key", "Proxy-Authorization", "Accept")
 KINDS = ("application/x-www-form-urlencoded", "text/plain", "application/octet-stream")
 
@@ -86,22 +87,28 @@ def right_ask(door, known):
     return Ask(door.method, path, {**headers, **JSON}, json.dumps(known.body(door)).encode())
 
 
-def wrong_asks(door, known):
-    """Yield requests that are wrong in every way, or right with something too many."""
+def wrong_asks(door, known, turn):
+    """Yield requests that are wrong in every way, or right with something too many.
+
+    What a door reads by itself, its fields and its path, is fed every secret. What the same code
+    reads for all doors is fed one of them, at each turn another.
+    """
     right = right_ask(door, known)
     if door.body is not None:
         yield from wrong_bodies(door, known, right)
-    yield from wrong_paths(door, known, right)
-    yield from wrong_headers(door, known, right)
+    yield from wrong_paths(door, known, right, turn)
+    yield from wrong_headers(known, right, turn)
 
 
 def wrong_bodies(door, known, right):
     body = known.body(door)
     for name in body:
         is_name = name in NAMES or (name == "new" and "email" in door.route)
-        for one in known.shaped if is_name else known.fed:
-            for value in (one, [{one: one}]):
-                yield right._replace(content=json.dumps({**body, name: value}).encode())
+        fed = known.shaped if is_name else known.fed
+        for one in fed:
+            yield right._replace(content=json.dumps({**body, name: one}).encode())
+        nested = [{one: one} for one in fed]
+        yield right._replace(content=json.dumps({**body, name: nested}).encode())
     names = json.dumps(dict.fromkeys(known.shaped, 1)).encode()
     values = json.dumps(known.fed).encode()
     for content in (names, values, values[:-1], b'{"password": ' + values, b"\xff" + values):
@@ -111,25 +118,32 @@ def wrong_bodies(door, known, right):
         yield right._replace(headers={**right.headers, "Content-Type": kind}, content=form)
 
 
-def wrong_paths(door, known, right):
+def wrong_paths(door, known, right, turn):
     """Put secrets behind the path, into its variable parts, and into what is echoed of headers."""
+    shaped = known.shaped
     query = "&".join(f"{quote(one)}={quote(one)}&access_token={quote(one)}" for one in known.fed)
     yield right._replace(path=f"{door.path}?{query}")
-    for one in known.shaped:
+    for one in shaped:
         yield right._replace(path=f"{door.path}/{quote(one)}")
         for name in door.variables:
             yield right._replace(path=door.path_with({name: quote(one)}))
-        for header in ("X-Request-ID", "Idempotency-Key", "X-Reason"):
-            yield right._replace(path=door.path, headers={**right.headers, header: one})
+    for number, header in enumerate(ECHOED, turn):
+        echoed = {**right.headers, header: shaped[number % len(shaped)]}
+        yield right._replace(path=door.path, headers=echoed)
 
 
-def wrong_headers(door, known, right):
-    """Show each secret in one of the ways to get the header wrong, each door another."""
-    ways = itertools.islice(itertools.cycle(HEADERS), len(door.route) % len(HEADERS), None)
-    for one, way in zip(known.fed, ways, strict=False):
+def wrong_headers(known, right, turn):
+    """Show two secrets in two of the ways to get the header wrong, one of them in strays as well.
+
+    There are as many ways as secrets, and the turns go through all pairs of them.
+    """
+    round_, number = divmod(turn, len(HEADERS))
+    for more in (0, 3):
+        one = known.fed[(number + more) % len(known.fed)]
+        way = HEADERS[(number + more + round_) % len(HEADERS)]
         wrong = {**right.headers, "Authorization": way.format(one)}
-        yield right._replace(headers=wrong)
-        yield right._replace(headers={**wrong, **dict.fromkeys(STRAYS, one)})
+        strays = dict.fromkeys(STRAYS, one) if more else {}
+        yield right._replace(headers={**wrong, **strays})
 
 
 def misframed(known):
