@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from app.batches.domain import NothingToUndo, Row, Undone, number_of, row_key, undoes_nothing
 from app.batches.store import Batches
 from app.history.domain import Filters, filters_of, matches
 from app.history.store import History
+from app.storage.bulk import batches as in_chunks
+from app.storage.bulkhead import renew_budget
 from app.storage.search_fields import archived
 from app.types import Document
 
+# So many entries are looked at together.
+CHUNK = 500
 # The names of the filters in the query of history.
 QUERY = {
     "By": "by",
@@ -35,21 +39,26 @@ class Choosing:
         filters = filters_of(args, kinds)
         self._history.move_all()
         number = 0
-        for number, entry in enumerate(self._history.walk(filters), 1):
-            yield self._row(number, entry, filters)
+        for entries in in_chunks(self._history.walk(filters), CHUNK):
+            renew_budget()
+            undone = self._undone_by(entries)
+            for entry in entries:
+                number += 1
+                yield _row(number, entry, undone, filters)
         if not number:
             raise NothingToUndo("no change matches")
 
-    def _row(self, number: int, entry: Document, filters: Filters) -> Row:
-        row = undo_row(number, entry["_id"])
-        if "Undoes" in entry and undoes_nothing(
-            entry,
-            lambda id_: self._history.get_many([id_]).get(id_),
-            lambda other: matches(other, filters, archived(other, None)),
-        ):
-            fault = str(Undone(entry["_id"], entry["Undoes"]))
-            return row._replace(fault=fault, subject=entry["Subject"])
-        return row
+    def _undone_by(self, entries: Sequence[Document]) -> dict[str, Document]:
+        """Return by id what some entries undo, and what that undoes, and so on."""
+        found: dict[str, Document] = {}
+        asked: set[str] = set()
+        wanted = _undone_ids(entries)
+        while wanted:
+            more = self._history.get_many(list(wanted))
+            found |= more
+            asked |= wanted
+            wanted = _undone_ids(more.values()) - asked
+        return found
 
     def find_made(self, batch_id: str) -> None:
         """Note what callers who died have carried out of a batch, by the keys in history."""
@@ -79,6 +88,22 @@ class Choosing:
                     yield undo_row(number, entry_id)
         if not number:
             raise NothingToUndo("the batch has changed nothing")
+
+
+def _undone_ids(entries: Iterable[Document]) -> set[str]:
+    return {entry["Undoes"] for entry in entries if "Undoes" in entry}
+
+
+def _row(number: int, entry: Document, undone: dict[str, Document], filters: Filters) -> Row:
+    row = undo_row(number, entry["_id"])
+
+    def is_chosen(other: Document) -> bool:
+        return matches(other, filters, archived(other, None))
+
+    if "Undoes" in entry and undoes_nothing(entry, undone.get, is_chosen):
+        fault = str(Undone(entry["_id"], entry["Undoes"]))
+        return row._replace(fault=fault, subject=entry["Subject"])
+    return row
 
 
 def undo_row(number: int, entry_id: str) -> Row:

@@ -94,6 +94,13 @@ class Undone(Conflict):
         )
 
 
+class UndoneTwice(Conflict):
+    """An undo of a change that another row of the batch undoes as well."""
+
+    def __init__(self, entry_id: str, row: int) -> None:
+        super().__init__(f"The change {entry_id} is undone by row {row} of this batch already.")
+
+
 class Row(NamedTuple):
     """What is wanted of one player, or of the document of an entry, and whether it can be read."""
 

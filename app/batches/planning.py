@@ -10,7 +10,16 @@ from typing import NamedTuple
 import orjson
 
 from app.batches.changes import RowChanges, entry_of, intent_of, is_in_bulk
-from app.batches.domain import MOST_ROWS, Row, Summary, TooManyRows, in_parts, row_id
+from app.batches.domain import (
+    MOST_ROWS,
+    Row,
+    Summary,
+    TooManyRows,
+    UndoneTwice,
+    in_parts,
+    number_of,
+    row_id,
+)
 from app.batches.store import Batches
 from app.changes import Origin
 from app.errors import Forbidden, Invalid, NotFound, QuartermasterError, Unavailable
@@ -146,18 +155,21 @@ class Planner:
         try:
             # What the rows before have left of the player, whose rows may be in two parts.
             known: dict[str, Document] = {}
+            # Which row is the first to undo an entry, of the same documents.
+            undone: dict[str, int] = {}
             needs: set[str] = set()
             summary = Summary()
             for number, part in enumerate(in_parts(spool.by_subject())):
                 renew_budget()
                 stored = [_unjudged(batch["_id"], row) for row in part]
-                self._judge(stored, known, require_undo)
+                self._judge(stored, known, undone, require_undo)
                 self._batches.add_part(batch, number, stored)
                 needs |= _needs(stored)
                 for row in stored:
                     summary.add(row)
                 last = part[-1].subject_id
                 known = {last: known[last]} if last in known else {}
+                undone = {id_: row for id_, row in undone.items() if _subject_id(id_) == last}
                 advance(len(part))
             told = {"Needs": sorted(needs), "Summary": summary.told()}
             return self._batches.complete(batch, told, *new[1:])
@@ -170,11 +182,12 @@ class Planner:
         self,
         rows: Sequence[Document],
         known: dict[str, Document],
+        undone: dict[str, int],
         require_undo: Callable[[str], None],
     ) -> None:
         """Set the verdict of rows, each on what those before it would leave of the player."""
-        undone = [row["Arguments"]["id"] for row in rows if _is_open_undo(row)]
-        entries = self._history.get_many(undone) if undone else {}
+        wanted_ids = [row["Arguments"]["id"] for row in rows if _is_open_undo(row)]
+        entries = self._history.get_many(wanted_ids) if wanted_ids else {}
         in_bulk: list[tuple[Document, Wanted]] = []
         for row in rows:
             if row["Verdict"] == "refused":
@@ -182,6 +195,7 @@ class Planner:
             try:
                 if row["Operation"] == "undo":
                     require_undo(row["Arguments"]["id"])
+                    _require_first(row, undone)
                 wanted = self._wanted(row, entries)
             except Unavailable:
                 raise
@@ -229,6 +243,19 @@ def _of_entry(row: Row) -> Row:
     if subject is None:
         return row._replace(fault=masked(str(NotFound("entry of history", row.arguments["id"]))))
     return row._replace(subject={"Kind": subject[0], "Id": subject[1], "Name": None})
+
+
+def _subject_id(entry_id: str) -> str | None:
+    subject = subject_of(entry_id)
+    return subject[1] if subject else None
+
+
+def _require_first(row: Document, undone: dict[str, int]) -> None:
+    """Raise if a row before undoes the same entry: each change is undone once."""
+    entry_id, number = row["Arguments"]["id"], number_of(row)
+    first = undone.setdefault(entry_id, number)
+    if first != number:
+        raise UndoneTwice(entry_id, first)
 
 
 def _unjudged(batch_id: str, row: Row) -> Document:

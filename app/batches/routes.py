@@ -53,6 +53,11 @@ blp = Blueprint("Batches", __name__, url_prefix="/api/v1/batches", description=A
 batches = current(Batches)
 cursors = current(Cursors)
 
+NO_ROWS = (
+    "The request body must be JSON or CSV, with the header Content-Type: application/json or "
+    "text/csv."
+)
+
 read = guard.required(Scope.PLAYERS_READ)
 change = guard.required(Scope.PLAYERS_CHANGE)
 
@@ -83,7 +88,7 @@ def _source(file: Any, args: Document) -> JsonRows | CsvRows:
         rows.head["Name"] = args.get("name", "")
         return rows
     if request.mimetype and not request.is_json:
-        raise UnsupportedMediaType
+        raise UnsupportedMediaType(NO_ROWS)
     return JsonRows(file)
 
 

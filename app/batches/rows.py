@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Protocol
 
@@ -23,6 +24,18 @@ CSV = "text/csv"
 MOST_EVENTS = 200
 HEAD_FIELDS = ("Name", "Reason", "Rows", "Undo")
 DELIMITERS = (";", "\t")
+TOO_MANY_CELLS = "The line has more cells than the first line names columns."
+# An escape in a JSON string: of a character, or of a pair of surrogates. Else it is a fault.
+_ESCAPE = re.compile(
+    rb"""\\ (?P<whole>
+        [^u]
+        | u (?! [dD] [89a-fA-F] ) ....
+        | u [dD] [89abAB] .. \\ u [dD] [c-fC-F] ..
+    )?""",
+    re.DOTALL | re.VERBOSE,
+)
+# A pair of surrogates has so many bytes.
+_LONGEST_ESCAPE = 12
 
 
 class RowSource(Protocol):
@@ -36,8 +49,9 @@ class RowSource(Protocol):
 class JsonRows:
     """The rows in a JSON document. What else it holds is in head after the last row."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, called: str = "The request body") -> None:
         self._file = file
+        self._called = called
         self.head: Document = {}
 
     def __iter__(self) -> Iterator[Row]:
@@ -48,16 +62,16 @@ class JsonRows:
         try:
             # Events without the paths that lead to them: of a body of brackets alone, these would
             # take seconds.
-            yield from self._built(ijson.basic_parse(self._file, use_float=True))
+            yield from self._built(ijson.basic_parse(WholeEscapes(self._file), use_float=True))
         except UnicodeDecodeError:
-            raise Invalid("The request body is not valid JSON: it is not UTF-8.") from None
+            raise Invalid(f"{self._called} is not valid JSON: it is not UTF-8.") from None
         except (ijson.JSONError, OverflowError) as error:
-            raise Invalid(f"The request body is not valid JSON: {_sentence(error)}.") from None
+            raise Invalid(f"{self._called} is not valid JSON: {_sentence(error)}.") from None
 
     def _built(self, events: Iterator[tuple[str, Any]]) -> Iterator[Any]:
         """Build the values that the events of the parser tell of: rows are yielded, others kept."""
         if next(events, ("", None))[0] != "start_map":
-            raise Invalid("The request body must be a JSON object.")
+            raise Invalid(f"{self._called} must be a JSON object.")
         for event, name in events:
             if event != "map_key":
                 continue
@@ -74,6 +88,33 @@ class JsonRows:
         if name in self.head:
             raise _at_fault(name, ONCE)
         self.head[name] = None
+
+
+class WholeEscapes:
+    """A file with JSON in which half a pair of surrogates is an error.
+
+    The parser makes another character of it, and so another name.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        # The start of an escape whose end has not been read yet.
+        self._begun = b""
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self._check(self._begun + data, is_last=not data)
+        return data
+
+    def _check(self, text: bytes, is_last: bool) -> None:
+        self._begun = b""
+        for escape in _ESCAPE.finditer(text):
+            if escape["whole"]:
+                continue
+            self._begun = text[escape.start() :]
+            if is_last or len(self._begun) >= _LONGEST_ESCAPE:
+                raise ijson.JSONError("half a pair of surrogates in a string")
+            return
 
 
 def _sentence(error: Exception) -> str:
@@ -129,7 +170,9 @@ class CsvRows:
             # Spreadsheets leave lines behind the last row in which every cell is empty.
             filled = (cells for cells in lines if any(map(str.strip, cells)))
             for number, cells in enumerate(filled, 1):
-                yield parse_row(number, _named(names, cells), is_text=True)
+                row = parse_row(number, _named(names, cells), is_text=True)
+                has_more = any(map(str.strip, cells[len(names) :]))
+                yield row._replace(fault=TOO_MANY_CELLS) if has_more else row
         except UnicodeDecodeError:
             raise Invalid("The file is not UTF-8.") from None
         except csv.Error as error:
@@ -154,8 +197,7 @@ def _columns(cells: list[str]) -> list[str]:
 def _named(names: list[str], cells: list[str]) -> Document:
     """Return the cells of a line by the names of their columns, without the empty ones."""
     values = {name: cell.strip() for name, cell in zip(names, cells, strict=False)}
-    beyond = [cell for cell in cells[len(names) :] if cell.strip()]
-    return {n: cell for n, cell in values.items() if cell} | ({"": beyond[0]} if beyond else {})
+    return {name: cell for name, cell in values.items() if cell}
 
 
 def parse_row(number: int, values: Any, is_text: bool = False) -> Row:

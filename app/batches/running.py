@@ -146,7 +146,7 @@ class Runner:
             except Unavailable:
                 continue
             except QuartermasterError as refusal:
-                settled.append(Settled(row["_id"], masked(str(refusal)), False))
+                settled.append(Settled(row["_id"], masked(str(refusal)), True))
         return settled + self._change_players(in_bulk)
 
     def _change_players(self, left: dict[str, tuple[Document, Wanted]]) -> list[Settled]:
@@ -181,9 +181,10 @@ def _settled(row: Document, swapped: Swapped) -> Settled:
     outcome, version = swapped
     if isinstance(outcome, Applied) and outcome.replayed:
         version = _judged_on(outcome)
-    replanned = version is not None and version != row["Version"]
+    has_changed = version is not None and version != row["Version"]
     why = masked(str(outcome)) if isinstance(outcome, QuartermasterError) else None
-    return Settled(row["_id"], why, replanned)
+    # What could be done by the plan and cannot be done now was judged anew, whatever has changed.
+    return Settled(row["_id"], why, has_changed or why is not None)
 
 
 def _judged_on(applied: Applied) -> int | None:

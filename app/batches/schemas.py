@@ -19,6 +19,8 @@ from app.variables.schemas import SetVariableArgs
 
 LONGEST_NAME = 100
 AT, BEGUN_AT = "2026-01-31T19:04:21.250Z", "2026-01-31T19:05:02.118Z"
+NO_CHOICE = "Must say which changes: By, Key, Operation, Item, From or To."
+LOOKUP_LENGTH = Length(1, NAME_LENGTH, error=f"Must hold 1 to {NAME_LENGTH} characters.")
 ONE_LINE = f"^{NO_CONTROLS.pattern}$"
 
 
@@ -37,7 +39,7 @@ class VariableRowArgs(SetVariableArgs):
 class UndoRowArgs(Schema):
     """Which entry of history."""
 
-    id = Text(required=True, example=ENTRY, validate=Length(max=NAME_LENGTH))
+    id = Text(required=True, example=ENTRY, validate=LOOKUP_LENGTH)
 
 
 # What each operation needs; a row is read by these as a single call would be.
@@ -72,14 +74,16 @@ class RowArgs(Schema):
 class ChosenChangesArgs(Schema):
     """Which changes to undo; one of these at least."""
 
+    error_messages = {"type": NO_CHOICE}
+
     By = Text(
         metadata={"example": "clerk", "minLength": 1, "maxLength": NAME_LENGTH},
         description="Who made them: a username or user id, or a system user.",
-        validate=Length(1, NAME_LENGTH),
+        validate=LOOKUP_LENGTH,
     )
     Key = Text(
         metadata={"maxLength": NAME_LENGTH},
-        validate=Length(1, NAME_LENGTH),
+        validate=LOOKUP_LENGTH,
         description="The key that a tool signed in with.",
     )
     Operation = OneOf(*CHANGES, description="What was done.")
@@ -90,7 +94,7 @@ class ChosenChangesArgs(Schema):
     @validates_schema
     def require_one(self, values: Document, **_: object) -> None:
         if not values:
-            raise ValidationError("Must say which changes: By, Key, Operation, Item, From or To.")
+            raise ValidationError(NO_CHOICE)
 
 
 class BatchHeadArgs(Schema):
@@ -111,6 +115,7 @@ class BatchHeadArgs(Schema):
     )
     Undo = fields.Nested(
         ChosenChangesArgs,
+        error_messages={"null": NO_CHOICE},
         metadata={"description": "Instead of Rows: undo all these changes, the newest first."},
     )
 

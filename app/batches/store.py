@@ -229,9 +229,8 @@ class Batches:
         still = {"_id": batch_id, "State": "planning"}
         if not self._batches.update_one(still, {"$set": {"IsRemoved": True}}).matched_count:
             return
-        of_batch = {"_id": {"$gte": f"{batch_id}:", "$lt": f"{batch_id};"}}
-        self._rows.delete_many(of_batch)
-        self._parts.delete_many(of_batch)
+        self._rows.delete_many(_rows_of(batch_id))
+        self._parts.delete_many(_rows_of(batch_id))
         self._batches.delete_one(still)
 
     def remove_stale(self) -> None:
@@ -255,17 +254,25 @@ class Batches:
         return BatchPage(found[:size], following)
 
     def count(self, batch_id: str) -> Document:
-        """Return how many rows of a batch have each verdict, and how many were judged anew."""
+        """Return how many rows of a batch have each verdict, and how many were judged anew.
+
+        Rows that get their verdict meanwhile change their place in the index of verdicts, so those
+        that are ready are counted as what is left.
+        """
+        decided = {"Batch": batch_id, "Verdict": {"$in": ["done", "refused"]}}
+        by_verdict = self._grouped(decided, "$Verdict", "verdict")
+        total = self._grouped(_rows_of(batch_id), None, "_id_").get(None, 0)
+        done, refused = by_verdict.get("done", 0), by_verdict.get("refused", 0)
+        replanned = self._rows.count_documents({"Batch": batch_id, "Replanned": True})
+        counts = {"Ready": total - done - refused, "Done": done, "Refused": refused}
+        return {**counts, "Replanned": replanned}
+
+    def _grouped(self, where: Document, by: str | None, hint: str) -> dict[str | None, int]:
         stages: list[Document] = [
-            {"$match": {"Batch": batch_id}},
-            {"$group": {"_id": "$Verdict", "Count": {"$sum": 1}}},
+            {"$match": where},
+            {"$group": {"_id": by, "Count": {"$sum": 1}}},
         ]
-        by_verdict = {
-            group["_id"]: group["Count"] for group in aggregate(self._rows, stages, "verdict")
-        }
-        replanned = {"Batch": batch_id, "Replanned": True}
-        counts = {name: by_verdict.get(name.lower(), 0) for name in ("Ready", "Done", "Refused")}
-        return {**counts, "Replanned": self._rows.count_documents(replanned)}
+        return {group["_id"]: group["Count"] for group in aggregate(self._rows, stages, hint)}
 
     def list_rows(self, filters: RowFilters, size: int, after: bytes) -> BatchPage:
         """Return a page of rows in their order."""
@@ -421,6 +428,13 @@ class Batches:
     def find_of_request(self, request_key: str) -> Document | None:
         return self._batches.find_one({"RequestKey": request_key})
 
+    def hand_over(self, request_key: str, batch_id: str) -> None:
+        """Let another batch be the one that is found by a key."""
+        former = {"RequestKey": request_key}
+        self._batches.update_one(former, {"$unset": {"RequestKey": "", "Fingerprint": ""}})
+        ours = {"RequestKey": request_key, "Fingerprint": ""}
+        self._batches.update_one({"_id": batch_id}, {"$set": ours})
+
     def rows_about(self, ids: Sequence[str]) -> Iterator[Document]:
         """Yield the rows about some documents, of all batches."""
         yield from self._rows.find({"Subject.Id": {"$in": ids}}, sort=[("_id", 1)])
@@ -428,6 +442,11 @@ class Batches:
     def made_by(self, user_id: str) -> Iterator[Document]:
         """Yield the batches that an account has made."""
         yield from self._batches.find({"By.UserId": user_id}, sort=NEWEST_FIRST)
+
+
+def _rows_of(batch_id: str) -> Document:
+    """Return the filter of the rows of a batch, or of its parts, by their ids."""
+    return {"_id": {"$gte": f"{batch_id}:", "$lt": f"{batch_id};"}}
 
 
 class BatchTraces:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import signal
 import sys
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -98,6 +99,8 @@ def run(which: str, name: str, reason: str | None, yes: bool) -> None:
     try:
         _run(found["_id"], ready)
     except KeyboardInterrupt:
+        # A second one would cut off what the command does at its end.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         click.echo(f"Interrupted: quartermaster batch run {found['_id']} goes on.", err=True)
         sys.exit(130)
     finally:
@@ -141,7 +144,7 @@ def _planned_file(path: Path, name: str, reason: str | None, again: bool) -> Doc
         request_key = _request_key(file)
         if not again and (earlier := batches.find_of_request(request_key)):
             return earlier
-        source = CsvRows(file) if path.suffix.lower() == ".csv" else JsonRows(file)
+        source = CsvRows(file) if path.suffix.lower() == ".csv" else JsonRows(file, "The file")
 
         def describe() -> NewBatch:
             head = load(BatchHeadArgs(), {n: v for n, v in source.head.items() if n != "Rows"})
@@ -152,7 +155,11 @@ def _planned_file(path: Path, name: str, reason: str | None, again: bool) -> Doc
             return NewBatch(fields, None if again else request_key, "")
 
         with _bar("Planning", path) as advance:
-            return planner.plan(source, describe, _may_undo, advance)
+            planned = planner.plan(source, describe, _may_undo, advance)
+        if again:
+            # From now on, the file stands for this one.
+            batches.hand_over(request_key, planned["_id"])
+        return planned
 
 
 def _bar(label: str, path: Path) -> Any:

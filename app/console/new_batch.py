@@ -111,7 +111,7 @@ def plan_file(form: Form) -> access.Made:
             raise Invalid("Choose a file.", {"file": ["Choose a file, and one that is not empty."]})
         content.file.seek(0)
         is_json = start.startswith((b"{", b"["))
-        source = JsonRows(content.file) if is_json else CsvRows(content.file)
+        source = JsonRows(content.file, "The file") if is_json else CsvRows(content.file)
         return planned(form, source, content.digest)
 
 

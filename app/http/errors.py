@@ -99,7 +99,9 @@ def _answer_http(error: HTTPException) -> Response:
     elif status == 405:
         message = f"The method {request.method} is not allowed here."
     else:
-        message = SENTENCES.get(status) or error.description or error.name
+        # What was said where it was raised counts more than what Werkzeug says by itself.
+        own = vars(error).get("description")
+        message = own or SENTENCES.get(status) or error.description or error.name
     response = json_response({"Message": message}, status)
     for name, value in error.get_headers():
         if name not in ("Content-Type", "Content-Length"):

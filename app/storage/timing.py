@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
@@ -122,7 +123,9 @@ class TimedCursor(Cursor[Document]):
 
     def close(self) -> None:
         if self.cursor_id:  # It is open on the server, and pymongo sends killCursors.
-            run_within_budget(super().close)
+            # Where that fails, or the budget is used up, the server closes it by itself later.
+            with suppress(PyMongoError):
+                run_within_budget(super().close)
         else:
             super().close()
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import io
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
 from app.auth.roles import Role
 from app.batches.choosing import Choosing
 from app.batches.store import Batches
+from app.history.store import History
 from app.storage.client import Storage
 from tests.applications import service
-from tests.factories import guid, numbered_guid
+from tests.factories import guid, make_entry, numbered_guid
 from tests.swaps import move_all
 
 BATCHES, PLAYERS, HISTORY = "/api/v1/batches", "/api/v1/players", "/api/v1/history"
@@ -235,6 +237,10 @@ def test_csv_is_read_as_spreadsheets_write_it(world, send, run, client, rows_of)
         (b'{"Rows": [' + b"[" * 5000, "A row, or another value of the batch, has too many parts."),
         (b'{"Rows": [{"a": "\xff"}]}', "The request body is not valid JSON: "),
         (b'{"Rows": [1]} x', "The request body is not valid JSON: "),
+        (b'{"Name": "\\ud800Bob", "Rows": [1]}', "The request body is not valid JSON: half a pair"),
+        (b'{"Undo": null}', "The field 'Undo' must say which changes"),
+        (b'{"Undo": []}', "The field 'Undo' must say which changes"),
+        (b'{"Undo": {"By": ""}}', "The field 'Undo.By' must hold 1 to 255 characters."),
     ],
 )
 def test_a_body_that_is_no_batch_is_refused_and_leaves_nothing(world, send, sent, sentence):
@@ -244,7 +250,17 @@ def test_a_body_that_is_no_batch_is_refused_and_leaves_nothing(world, send, sent
 
 
 def test_other_media_types_are_refused(send):
-    send("POST", BATCHES, status=415, data=b"a=b", content_type="application/x-www-form-urlencoded")
+    form = {"data": b"a=b", "content_type": "application/x-www-form-urlencoded"}
+    assert "text/csv" in send("POST", BATCHES, status=415, **form)["Message"]
+
+
+def test_a_line_with_too_many_cells_is_refused(world, send, rows_of):
+    world.add_player(Name="Ann")
+    lines = f"Player,Operation,ItemId,Quantity\nAnn,give,{ITEM},1,\nAnn,give,{ITEM},1,2\n"
+    batch = send("POST", BATCHES, data=lines.encode(), content_type="text/csv")
+    first, second = rows_of(batch)
+    assert first["Verdict"] == "ready"
+    assert second["Why"] == "The line has more cells than the first line names columns."
 
 
 def test_a_repeated_plan_is_the_same_batch(world, send):
@@ -343,6 +359,54 @@ def test_an_undo_within_the_chosen_changes_is_left_out(world, send, run, rows_of
     assert counts(batch) == (1, 0, 2, 0)
     run(batch)
     assert held(world, ann) == 0
+
+
+def test_a_change_is_undone_by_one_row_of_a_batch(world, plan, run, rows_of):
+    ann = world.add_player(Name="Ann", Inventory={"3": {"ItemId": ITEM, "Quantity": 50}})
+    run(plan([give("Ann")]))
+    move_all(world.db)
+    entry = world.db.history.find_one({"Operation": "give"})["_id"]
+    batch = plan([{"Operation": "undo", "Id": entry} for _ in range(3)])
+    assert counts(batch) == (1, 0, 2, 0)
+    sentence = f"The change {entry} is undone by row 1 of this batch already."
+    assert [row["Why"] for row in rows_of(batch)] == [None, sentence, sentence]
+    assert run(batch)["Done"] == 1
+    assert held(world, ann) == 50
+
+
+def test_a_row_that_can_no_longer_be_done_was_judged_anew(world, plan, run, rows_of, send):
+    ann = world.add_player(Name="Ann", Online=False)
+    batch = plan([give("Ann")])
+    send("DELETE", f"{PLAYERS}/Ann")
+    assert counts(run(batch)) == (0, 0, 1, 1)
+    (row,) = rows_of(batch, verdict="replanned")
+    assert row["Why"] == f"No player with id '{ann['_id']}'."
+
+
+def test_many_undos_of_undos_are_found_by_a_few_questions(world, send, app, monkeypatch):
+    """One question for each of them would take longer than a request may."""
+    player = world.add_player(Name="Ann")
+    history = service(app, History)
+    entries = [
+        make_entry(player, _id=f"player:{player['_id']}:{number}", Operation="give")
+        for number in range(2, 42)
+    ]
+    for undone, undo in pairwise(entries):
+        undo |= {"Operation": "undo", "Undoes": undone["_id"]}
+    world.db.history.insert_many(entries)
+    get_many, asked = history.get_many, []
+
+    def counted(ids):
+        asked.append(len(ids))
+        return get_many(ids)
+
+    monkeypatch.setattr(history, "get_many", counted)
+    with app.app_context():
+        rows = list(service(app, Choosing).changes({"Operation": "undo"}, ("player",)))
+    assert len(rows) == 39
+    assert len(asked) <= 2
+    # Of those chosen, each second one cancels out the one before it.
+    assert sum(row.fault is not None for row in rows) == 19
 
 
 def test_a_cursor_of_another_list_is_refused(world, plan, send):

@@ -100,8 +100,10 @@ def test_the_same_file_can_be_planned_again(quartermaster, real_db, gifts):
     first = quartermaster("batch", "plan", gifts).output
     second = quartermaster("batch", "plan", gifts, "--again").output
     assert id_in(first) != id_in(second)
-    for output in (first, second):
-        quartermaster("batch", "run", id_in(output), "--yes")
+    quartermaster("batch", "run", id_in(first), "--yes")
+    assert held(real_db) == 60
+    # The file stands for its last plan.
+    assert id_in(quartermaster("batch", "run", gifts, "--yes").output) == id_in(second)
     assert held(real_db) == 120
 
 
@@ -147,7 +149,7 @@ def test_a_name_is_checked_and_masked(quartermaster, real_db, gifts):
 
 def test_a_file_that_is_no_batch_is_a_sentence(quartermaster, real_db, tmp_path):
     for name, text, sentence in (
-        ("a.json", "[]", "The request body must be a JSON object."),
+        ("a.json", "[]", "The file must be a JSON object."),
         ("b.json", '{"Rows": []}', "A batch has at least one row."),
         ("c.csv", "Player\n", "A batch has at least one row."),
     ):
