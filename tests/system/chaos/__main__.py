@@ -17,6 +17,7 @@ from app.progress import progress
 from app.storage.embedded.lease import Lease
 from tests.system import fuzz
 from tests.system.chaos import clock, disk, faults, games, network, people, report, skew, splits
+from tests.system.chaos.batches import Batcher
 from tests.system.chaos.replicas import replica_set
 from tests.system.chaos.service import Service
 from tests.system.chaos.soak import soak
@@ -24,7 +25,7 @@ from tests.system.chaos.storm import Storm
 from tests.system.chaos.trial import Trial
 
 FULL_WRITES, FULL_ROUNDS, FULL_EXAMPLES, STORMS = 1_000_000, 8, 300, 11
-GAME_SECONDS, PACE_SECONDS, CLIENTS = 10, 0.05, 12
+GAME_SECONDS, PACE_SECONDS, CLIENTS, BATCH_ROWS = 10, 0.05, 12, 40
 OUTPUT = Path(__file__).parents[3] / "docs" / "measurements.rst"
 
 
@@ -36,7 +37,7 @@ OUTPUT = Path(__file__).parents[3] / "docs" / "measurements.rst"
 def main(writes, rounds, output, examples):
     """Break everything under load, and see that nothing is lost or done twice."""
     Storm.say = staticmethod(partial(click.echo, err=True))
-    Storm.pace, Storm.crowd = PACE_SECONDS, CLIENTS
+    Storm.pace, Storm.crowd, Batcher.rows = PACE_SECONDS, CLIENTS, BATCH_ROWS
     began = time.monotonic()
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:

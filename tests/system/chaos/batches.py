@@ -8,7 +8,6 @@ from tests.factories import guid
 from tests.system.chaos.clients import Client
 from tests.system.chaos.ledger import Mark
 
-ROWS = 40
 # What a game has wiped meanwhile, of the items or of the Journal, cannot be undone.
 WIPED = ("left, not the", "is not in history")
 JSON = {"Content-Type": "application/json"}
@@ -19,6 +18,9 @@ class Batcher(Client):
     """Gives to many players by batches, and undoes some of them again."""
 
     latest_seconds = 20.0
+    # How many rows a batch has. Each is several writes, and is carried out whatever breaks, so the
+    # rows of a larger batch are more of the same. make chaos has larger ones.
+    rows = 12
 
     def __init__(self, number, service, players, pace, token=None):
         super().__init__(f"batcher {number}", service, players, pace, token)
@@ -27,7 +29,7 @@ class Batcher(Client):
         self.batches = 0
 
     def _act(self, _):
-        rows = [self._row() for _ in range(ROWS)]
+        rows = [self._row() for _ in range(self.rows)]
         batch = self._plan(BATCHES, {"Rows": rows})
         if not batch:
             return
