@@ -98,7 +98,7 @@ locked: | .venv/bin/python ## Install exactly what requirements-dev.lock names, 
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@for name in run bench test dev; do touch .venv/$$name.stamp; done
 
-release: ## Commit and tag a release, without pushing it: VERSION=0.2.0
+release: ## Commit and tag a release, without pushing it: VERSION=0.4.0
 	@$(PYTHON) .ci/release.py '$(VERSION)'
 
 bench: .venv/bench.stamp ## Measure speed beside the peers (SECONDS=2 SERVERS=quartermaster,limit CELLS=a,b for a part)

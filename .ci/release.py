@@ -34,7 +34,7 @@ def git(*words: str) -> str:
 def refuse_unless_ready(version: str) -> None:
     """Exit with a sentence unless this version can be released from here."""
     if not VERSION.fullmatch(version):
-        sys.exit("Say which version: make release VERSION=0.2.0")
+        sys.exit("Say which version: make release VERSION=0.4.0")
     if git("status", "--porcelain"):
         sys.exit("The tree is not clean: commit or stash what git status shows.")
     if (branch := git("rev-parse", "--abbrev-ref", "HEAD")) != "main":
