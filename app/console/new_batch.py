@@ -21,10 +21,13 @@ from app.console.pages import blp, path_to, render, required, see_other
 from app.console.schemas import BatchForPlayers, VariableChoice
 from app.errors import Invalid
 from app.http.api import Schema
+from app.http.context import current
 from app.http.parser import load
 from app.items.schemas import GiveItemArgs, TakeItemArgs
-from app.keys import name_key
+from app.keys import Lookup
+from app.players.store import Players
 from app.spells.schemas import SpellArgs
+from app.storage.bulk import batches as in_chunks
 from app.types import Document
 from app.variables.schemas import SetVariableArgs
 
@@ -40,6 +43,8 @@ ARGUMENTS: dict[str, tuple[Schema, dict[str, str]]] = {
     "set-variable": (SetVariableArgs(), {}),
 }
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+players = current(Players)
 
 
 class TypedRows:
@@ -82,12 +87,21 @@ def plan_players(form: Form) -> access.Made:
     wanted = form.load(BatchForPlayers())
     operation = wanted["operation"]
     arguments = typed_arguments(form, operation)
-    # A name that is in the list twice is one player: it was pasted from somewhere.
-    names: dict[str, str] = {}
-    for name in lines_of(wanted["players"]):
-        names.setdefault(name_key(name), name)
-    rows = [{"Player": name, "Operation": operation, **arguments} for name in names.values()]
-    return planned(form, TypedRows({"Rows": None}, rows), repr(rows))
+    lines = lines_of(wanted["players"])
+    rows = [{"Player": line, "Operation": operation, **arguments} for line in distinct(lines)]
+    return planned(form, TypedRows({"Rows": None}, rows), repr((lines, operation, arguments)))
+
+
+def distinct(lines: list[str]) -> list[str]:
+    """Return the first line of each player: it was pasted, and may be there by name and by id."""
+    first: dict[str | None, str] = {}
+    for chunk in in_chunks(lines):
+        keys = [Lookup.parse(line) for line in chunk]
+        found = players.identify_many(keys)
+        for line, key in zip(chunk, keys, strict=True):
+            who = found[key].id if key in found else key.id or key.name_key
+            first.setdefault(who, line)
+    return list(first.values())
 
 
 def typed_arguments(form: Form, operation: str) -> Document:

@@ -126,9 +126,11 @@ def test_a_list_of_names_is_planned_and_nothing_is_changed_yet(staff, gift, worl
     assert table(page)[1].startswith("2 The Nobody Give 5 × Health PotionNo player with name")
 
 
-def test_a_name_that_was_pasted_twice_counts_once(plan, players, db):
-    batch = plan(**GIFT, players="Aladric\r\n\r\n  aladric \nElowen\nALADRIC")
-    assert [row["Player"] for row in rows_of(db, batch)] == ["Aladric", "Elowen"]
+def test_a_player_who_was_pasted_twice_counts_once(plan, players, db):
+    elowen = players[1]["_id"]
+    lines = ["Aladric", "", "  aladric ", elowen, "Elowen", elowen.upper(), "Nobody", "nobody"]
+    batch = plan(**GIFT, players="\r\n".join([*lines, players[0]["_id"]]))
+    assert [row["Player"] for row in rows_of(db, batch)] == ["Aladric", elowen, "Nobody"]
 
 
 @pytest.mark.parametrize(
