@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 import orjson
 from flask import Request, current_app, request
 from marshmallow import EXCLUDE, INCLUDE, Schema, ValidationError
-from marshmallow.fields import Boolean, Field, Integer, String
+from marshmallow.fields import Boolean, Field, Integer, Nested, String
 from webargs.flaskparser import FlaskParser
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 
@@ -207,12 +207,11 @@ def read_form(known: Schema | None = None) -> dict[str, Any]:
 
 
 def _explained(schema: Schema, errors: dict[str, Any]) -> dict[str, list[str]]:
-    known = list(_named(schema))
     explained = {}
     # Thousands of messages would cost the server more than the sender.
     for name, messages in itertools.islice(_flat(errors), MAX_ERRORS):
         name = name[:MAX_NAME_LENGTH]
-        explained[name] = [_unknown(name, known) if m == UNKNOWN else m for m in messages]
+        explained[name] = [_unknown(name, schema) if m == UNKNOWN else m for m in messages]
     return explained
 
 
@@ -227,8 +226,12 @@ def _flat(errors: dict[Any, Any]) -> Iterator[tuple[str, list[str]]]:
                 yield (str(name) if inner == "_schema" else f"{name}.{inner}"), found
 
 
-def _unknown(name: str, known: list[str]) -> str:
-    by_lower = {field.lower(): field for field in known}
+def _unknown(name: str, schema: Schema) -> str:
+    """Say so, and which field of the same object, nested or not, may have been meant."""
+    outer, _, inner = name.partition(".")
+    if inner and isinstance(field := _named(schema).get(outer), Nested):
+        return _unknown(inner, field.schema)
+    by_lower = {field.lower(): field for field in _named(schema)}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return f"Is unknown; did you mean '{by_lower[near[0]]}'?" if near else "Is unknown."
 
