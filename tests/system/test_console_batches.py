@@ -126,6 +126,31 @@ def test_a_run_goes_on_by_itself_after_a_reload(console, file):
     assert console.severe() == []
 
 
+def away(console, offline):
+    """Take the server away from the browser, or bring it back."""
+    limits = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    console.command("Network.emulateNetworkConditions", offline=offline, **limits)
+
+
+@with_scripts
+def test_a_run_waits_for_a_server_that_is_away_and_can_be_paused(console, file):
+    plan_file(console, file([player.name for player in PLAYERS]))
+    console.one("details.run > summary").click()
+    away(console, True)
+    for _ in range(2):
+        console.one("#form-run .do").click()
+        console.wait.until(lambda _: "busy or away" in console.text("#run-status"))
+        assert console.text("#form-run .do") == "Pause"
+        console.one("#form-run .do").click()
+        assert console.text("#run-status").startswith("Paused.")
+        assert console.text("#form-run .do") != "Pause"
+    console.one("#form-run .do").click()
+    console.wait.until(lambda _: "busy or away" in console.text("#run-status"))
+    away(console, False)
+    console.wait.until(lambda _: console.notice == "The batch is done.")
+    assert console.text(".n-done b") == str(len(PLAYERS))
+
+
 @with_scripts
 def test_a_file_that_is_too_large_is_refused_before_it_is_sent(console, tmp_path):
     path = tmp_path / "large.csv"

@@ -13,6 +13,8 @@ export function runBatch(form) {
   const label = button.textContent;
   const status = document.getElementById("run-status");
   let isRunning = false;
+  // Counts the starts: a loop that was paused while it waited ends, though another one runs by then.
+  let starts = 0;
 
   function say(text) {
     if (status.textContent !== text) status.textContent = text;
@@ -44,12 +46,14 @@ export function runBatch(form) {
 
   async function run() {
     isRunning = true;
+    const mine = ++starts;
+    const isOver = () => !isRunning || mine !== starts;
     sessionStorage.setItem(key, "1");
     button.textContent = "Pause";
     say("It runs. Stay on this page, or leave it: whoever opens it next can go on.");
-    for (let failures = 0; isRunning;) {
+    for (let failures = 0; !isOver();) {
       const found = await ask().catch(() => null);
-      if (!isRunning) return;
+      if (isOver()) return;
       if (!found || found.answer.status === 503) {
         if (++failures > MOST_FAILURES) return stop("The server does not answer. Go on when it does.");
         say("The server is busy or away. It goes on by itself.");
