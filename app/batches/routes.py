@@ -38,6 +38,7 @@ from app.http.cursors import Cursors
 from app.http.intents import replayed_headers
 from app.http.json import json_response
 from app.http.lists import CursorListArgs
+from app.http.parser import is_json
 from app.http.path_converters import path_guid
 from app.http.uploads import upload
 from app.keys import Lookup
@@ -76,7 +77,7 @@ def plan_batch(args: dict[str, Any]) -> Response:
     another. Nothing is changed yet. Up to 100,000 rows as JSON, or as CSV (`text/csv`) whose first
     line names the columns; or the undoing of all changes that `Undo` chooses.
     """
-    with upload() as body:
+    with upload(guard.caller().id) as body:
         source = _source(body.file, args)
         made = access.plan(source, f"{body.digest} {args.get('name', '')}")
     return json_response(_shown(made.batch), headers=replayed_headers(made.replayed))
@@ -87,7 +88,9 @@ def _source(file: Any, args: Document) -> JsonRows | CsvRows:
         rows = CsvRows(file)
         rows.head["Name"] = args.get("name", "")
         return rows
-    if request.mimetype and not request.is_json:
+    is_empty = not file.read(1)
+    file.seek(0)
+    if not is_empty and not is_json(request.mimetype):
         raise UnsupportedMediaType(NO_ROWS)
     return JsonRows(file)
 

@@ -39,6 +39,8 @@ from app.types import Document
 
 _POSTED = "quartermaster.posted"
 _UPLOAD = "quartermaster.upload"
+# The id of the account whose session a form with a file comes from.
+SENDER = "quartermaster.sender"
 # What a page has seen of a history that has no entries.
 NOTHING_SEEN = "nothing"
 # The fields of every form that are not typed.
@@ -59,7 +61,7 @@ FIELDS: dict[type, str] = {
     NotFound: "player",
 }
 SENT_BEFORE = (
-    "This form was sent before, with other values, and that was carried out. If you mean a further "
+    "This form was sent before, with other values, and those were taken. If you mean a further "
     "change, send it again."
 )
 # What pages call the fields of the API.
@@ -142,7 +144,7 @@ def posted_upload() -> FormUpload | None:
     is_upload = request.mimetype == MULTIPART and request.path.rstrip("/") in STREAMED_PATHS
     environ = current_environ.get()
     if is_upload and _UPLOAD not in environ:
-        upload = environ[_UPLOAD] = FormUpload()
+        upload = environ[_UPLOAD] = FormUpload(environ.get(SENDER, ""))
 
         @after_this_request
         def close(response: Response) -> Response:

@@ -13,7 +13,7 @@ from app.auth.roles import Role
 from app.auth.tokens import Claims
 from app.console.browsers import browser_name
 from app.console.form_tokens import FormTokens
-from app.console.forms import posted
+from app.console.forms import SENDER, posted
 from app.errors import Forbidden, RoleMissing, Unauthorized
 from app.http.context import current, current_environ
 from app.http.tracing import CALLER
@@ -57,9 +57,10 @@ def identify() -> Caller:
         refresh_tokens.revoke_chain(session.chain)
         callers.forget()
         raise RoleMissing(Role.API.value)
+    environ = current_environ.get()
+    environ[SENDER] = caller.id
     if request.method not in SAFE_METHODS:
         require_own_form(secret)
-    environ = current_environ.get()
     environ[CALLER], environ[_SESSION] = caller, session
     return caller
 

@@ -36,6 +36,7 @@ STATUSES: dict[type[QuartermasterError], int] = {
 }
 SENTENCES = {
     404: "There is nothing at this path.",
+    408: "The request did not arrive in time.",
     413: "The request body is too large.",
     415: "The request body must be JSON, with the header Content-Type: application/json.",
 }

@@ -166,8 +166,7 @@ def read_json() -> dict[str, Any]:
     body = read_body()
     if not body:
         return {}
-    mimetype = request.mimetype
-    if mimetype != "application/json" and not mimetype.endswith("+json"):
+    if not is_json(request.mimetype):
         raise UnsupportedMediaType
     try:
         value = orjson.loads(body)
@@ -182,6 +181,10 @@ def read_json() -> dict[str, Any]:
         # To check a hundred thousand fields would cost the server more than the sender.
         raise Invalid(f"The request body has more than {MAX_FIELDS} fields.")
     return value
+
+
+def is_json(mimetype: str) -> bool:
+    return mimetype == "application/json" or mimetype.endswith("+json")
 
 
 def read_form(known: Schema | None = None) -> dict[str, Any]:

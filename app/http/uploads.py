@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
 from flask import current_app, request
-from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.exceptions import RequestEntityTooLarge, RequestTimeout
 from werkzeug.sansio.multipart import (
     NEED_DATA,
     Data,
@@ -36,25 +37,38 @@ FIELDS_BYTES = 64 * 1024
 class TooManyUploads(Unavailable):
     """A worker has a few threads for bodies that arrive slowly; the others are for everybody."""
 
-    def __init__(self) -> None:
-        super().__init__("Others send batches at the moment; please try again.", 5)
+    def __init__(self, who: str = "Others send") -> None:
+        super().__init__(f"{who} batches at the moment; please try again.", 5)
 
 
 class UploadPlaces:
-    """How many bodies one worker receives at a time while a thread of it waits."""
+    """How many bodies one worker receives at a time while a thread of it waits.
+
+    One sender has half of the places at most, so that whoever sends slowly does not keep others
+    from sending.
+    """
 
     def __init__(self, places: int) -> None:
-        self._free = threading.BoundedSemaphore(places)
+        self._places, self._most = places, max(1, places // 2)
+        self._held: Counter[str] = Counter()
+        self._lock = threading.Lock()
 
     @contextmanager
-    def place(self) -> Iterator[None]:
+    def place(self, sender: str) -> Iterator[None]:
         """Hold a place until the block ends, or raise at once."""
-        if not self._free.acquire(blocking=False):
-            raise TooManyUploads
+        with self._lock:
+            if self._held[sender] >= self._most:
+                raise TooManyUploads("You send other")
+            if self._held.total() >= self._places:
+                raise TooManyUploads
+            self._held[sender] += 1
         try:
             yield
         finally:
-            self._free.release()
+            with self._lock:
+                self._held[sender] -= 1
+                # Who has none is forgotten.
+                self._held = +self._held
 
 
 places = current(UploadPlaces)
@@ -68,9 +82,9 @@ class Upload(NamedTuple):
 
 
 @contextmanager
-def upload() -> Iterator[Upload]:
+def upload(sender: str) -> Iterator[Upload]:
     """Yield the body of this request, all of it, or raise; the file ends with the block."""
-    with _kept(_pieces()) as body:
+    with _kept(_pieces(sender)) as body:
         yield body
 
 
@@ -80,8 +94,8 @@ class FormUpload:
     So a form that is refused by its token is refused before its file has been read.
     """
 
-    def __init__(self) -> None:
-        self._pieces = _pieces()
+    def __init__(self, sender: str) -> None:
+        self._pieces = _pieces(sender)
         self._events = _decoded(self._pieces)
         try:
             self.fields = dict(self._fields())
@@ -153,14 +167,14 @@ def _kept(pieces: Iterator[bytes]) -> Iterator[Upload]:
         yield Upload(file, digest.hexdigest())
 
 
-def _pieces() -> Generator[bytes]:
-    """Yield the body of this request, or raise if it is too large or broken off."""
+def _pieces(sender: str) -> Generator[bytes]:
+    """Yield the body of this request, or raise if it is too large, too late or broken off."""
     limit: int = current_app.config["BATCH_CONTENT_LENGTH"]
     declared = request.content_length
     if declared is not None and declared > limit:
         raise RequestEntityTooLarge
     left = limit + 1 if declared is None else declared
-    with places.place():
+    with places.place(sender):
         for piece in _read(left):
             left -= len(piece)
             if declared is None and not left:
@@ -175,6 +189,8 @@ def _read(left: int) -> Iterator[bytes]:
     while left > 0:
         try:
             piece: bytes = stream.read(min(PIECE_BYTES, left))
+        except TimeoutError:
+            raise RequestTimeout from None
         except Exception as error:  # Each server raises its own for a malformed or broken-off body.
             raise Invalid("The request body could not be read.") from error
         if not piece:

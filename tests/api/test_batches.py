@@ -250,9 +250,13 @@ def test_a_body_that_is_no_batch_is_refused_and_leaves_nothing(world, send, sent
     assert not any(world.db[name].find_one({}) for name in ("batches", "batch_rows", "batch_parts"))
 
 
-def test_other_media_types_are_refused(send):
-    form = {"data": b"a=b", "content_type": "application/x-www-form-urlencoded"}
-    assert "text/csv" in send("POST", BATCHES, status=415, **form)["Message"]
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", ";;;", None])
+def test_other_media_types_are_refused(send, kind):
+    body = {"data": b'{"Rows": [{}]}', "content_type": kind}
+    assert "text/csv" in send("POST", BATCHES, status=415, **body)["Message"]
+    # Where nothing is sent, nothing has to be called JSON.
+    body["data"] = b""
+    assert "not valid JSON" in send("POST", BATCHES, status=400, **body)["Message"]
 
 
 def test_a_line_with_too_many_cells_is_refused(world, send, rows_of):

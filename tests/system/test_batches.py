@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
+from app.demo.names import user_name
 from tests.factories import guid
 from tests.system import nginx
 from tests.system.nginx import parsed, proxying, read_all
@@ -27,7 +28,10 @@ BODY_SECONDS = 6
 THREADS = 8
 # More than a worker has threads, those for passwords and mails included.
 CLIENTS = 64
+# Another account than demo.
+OTHER = user_name(7)
 PIECE = 64 * 1024
+OWN = "You send other batches at the moment; please try again."
 ITEM = "6a63aae5-f1a5-445f-9116-7245cc53b01c"
 # Measured with 100,000 rows: 21 to 28 MiB, on two cores of a busy machine. Their JSON has 13 MiB.
 MOST_GROWTH = 80 * MIB
@@ -45,6 +49,8 @@ def server(tmp_path_factory, mongodb_uri):
     with serving(folder, "--demo", **settings) as server, MongoClient(mongodb_uri) as client:
         server.db = client[DATABASE]
         server.token = run(folder, "token", "demo", **settings).stdout.strip()
+        assert run(folder, "api", "grant", OTHER, "api", **settings).returncode == 0
+        server.others_token = run(folder, "token", OTHER, **settings).stdout.strip()
         server.players = [player["_id"] for player in server.db.players.find({}, ["_id"])]
         yield server
         client.drop_database(DATABASE)
@@ -187,7 +193,7 @@ def test_a_body_that_breaks_off_is_refused_and_leaves_nothing(server, body, leng
 
 
 def test_clients_that_stop_half_way_hold_up_nobody_and_are_closed_in_time(server, body):
-    before = left(server)
+    small = body_of(server, 3)
     begun_at = time.monotonic()
     with ExitStack() as stack:
         half = body[:MIB]
@@ -203,12 +209,18 @@ def test_clients_that_stop_half_way_hold_up_nobody_and_are_closed_in_time(server
         ]
         for reader in readers:
             reader.start()
-        # A quarter of the threads waits for them, and the others are refused.
-        wait_until(lambda: statuses.count(503) == len(clients) - THREADS // 4)
+        # Of the quarter of the threads that waits for bodies, they have half.
+        wait_until(lambda: statuses.count(503) == len(clients) - THREADS // 8)
         assert_serves(server)
+        other = {"Authorization": f"Bearer {server.others_token}"}
+        for sent in (small, pieces(small)):
+            assert send(connect(server), server, sent, **other)[0] == 200
+        status, _, refusal = send(connect(server), server, pieces(small))
+        assert (status, refusal["Message"]) == (503, OWN)
+        before = left(server)
         for reader in readers:
             reader.join()
-    assert set(statuses) == {400, 503}
+    assert set(statuses) == {408, 503}
     assert time.monotonic() - begun_at < 3 * BODY_SECONDS
     assert left(server) == before
 
