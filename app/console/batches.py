@@ -55,8 +55,9 @@ TABS = ("", *VERDICTS, "replanned")
 VERBS = ("advance", "cancel")
 CANCELLED, ENDED = "cancelled", "batch-done"
 RESULT_COLUMNS = ("Row", "Player", "PlayerId", "Operation", "What", "Verdict", "Why", "Entry")
-# A spreadsheet takes a cell that begins so for a formula, whoever has written the name in it.
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+# A spreadsheet takes a cell that begins so for a formula, whoever has written the name in it; some
+# do so with full-width letters as well.
+FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 RESULT_ROWS = 500
 
 batches = current(Batches)

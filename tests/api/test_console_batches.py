@@ -546,7 +546,7 @@ def test_there_is_no_such_batch(staff, verb):
 def test_the_result_is_a_file_without_formulas(staff, world, plan, db):
     world.add_player(Name='=HYPERLINK("evil")')
     world.add_player(Name="Aladric")
-    batch = plan(**GIFT, players='=HYPERLINK("evil")\nAladric\n@Nobody')
+    batch = plan(**GIFT, players='=HYPERLINK("evil")\nAladric\n@Nobody\n\uff1dNobody')
     run(staff, batch)
     move_all(db)
     answer = staff.get(f"/batches/{batch['_id']}/result")
@@ -554,12 +554,17 @@ def test_the_result_is_a_file_without_formulas(staff, world, plan, db):
     assert "attachment" in answer.headers["Content-Disposition"]
     head, *rows = csv.reader(io.StringIO(answer.data.decode("utf-8-sig")))
     assert head == ["Row", "Player", "PlayerId", "Operation", "What", "Verdict", "Why", "Entry"]
-    assert [row[1] for row in rows] == ['\'=HYPERLINK("evil")', "Aladric", "'@Nobody"]
-    assert [row[5] for row in rows] == ["done", "done", "refused"]
+    assert [row[1] for row in rows] == [
+        '\'=HYPERLINK("evil")',
+        "Aladric",
+        "'@Nobody",
+        "'\uff1dNobody",
+    ]
+    assert [row[5] for row in rows] == ["done", "done", "refused", "refused"]
     assert rows[1][4] == "Give 5 × Health Potion"
     assert rows[1][7].startswith("player:")
     refused = staff.get(f"/batches/{batch['_id']}/result?verdict=refused").data.decode()
-    assert refused.count("\n") == 2
+    assert refused.count("\n") == 3
 
 
 def test_whatever_somebody_has_typed_is_text(staff, world, plan, db):
