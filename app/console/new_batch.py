@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import urlencode
 
 from flask import Response, current_app, request
@@ -50,7 +50,7 @@ players = current(Players)
 class TypedRows:
     """The rows of a list of names, or none: what a form says of a batch."""
 
-    def __init__(self, head: Document, rows: list[Document]) -> None:
+    def __init__(self, head: Document, rows: Iterable[Document]) -> None:
         self.head = head
         self._rows = rows
 
@@ -88,20 +88,21 @@ def plan_players(form: Form) -> access.Made:
     operation = wanted["operation"]
     arguments = typed_arguments(form, operation)
     lines = lines_of(wanted["players"])
-    rows = [{"Player": line, "Operation": operation, **arguments} for line in distinct(lines)]
+    rows = ({"Player": line, "Operation": operation, **arguments} for line in distinct(lines))
     return planned(form, TypedRows({"Rows": None}, rows), repr((lines, operation, arguments)))
 
 
-def distinct(lines: list[str]) -> list[str]:
-    """Return the first line of each player: it was pasted, and may be there by name and by id."""
-    first: dict[str | None, str] = {}
+def distinct(lines: list[str]) -> Iterator[str]:
+    """Yield the first line of each player: it was pasted, and may be there by name and by id."""
+    seen: set[str | None] = set()
     for chunk in in_chunks(lines):
         keys = [Lookup.parse(line) for line in chunk]
         found = players.identify_many(keys)
         for line, key in zip(chunk, keys, strict=True):
             who = found[key].id if key in found else key.id or key.name_key
-            first.setdefault(who, line)
-    return list(first.values())
+            if who not in seen:
+                seen.add(who)
+                yield line
 
 
 def typed_arguments(form: Form, operation: str) -> Document:
