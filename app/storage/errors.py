@@ -19,10 +19,41 @@ DatabaseError = PyMongoError
 UNAUTHORIZED = 13
 DUPLICATE_KEY = 11000
 
-# Errors of servers that are shutting down, electing a primary, overloaded or out of disk space.
-TRANSIENT_CODES = frozenset(
-    {6, 7, 50, 64, 89, 91, 134, 189, 202, 262, 290, 317, 10107, 11600, 11602, 13435, 13436, 14031}
-)
+# An index that a query used was dropped, as another process does that brings a schema up to date.
+QUERY_PLAN_KILLED = 175
+
+# Errors after which the same operation may succeed, with MongoDB's names.
+TRANSIENT_CODES = {
+    # A server is shutting down, or a primary is being elected.
+    91: "ShutdownInProgress",
+    189: "PrimarySteppedDown",
+    10107: "NotWritablePrimary",
+    11600: "InterruptedAtShutdown",
+    11602: "InterruptedDueToReplStateChange",
+    13435: "NotPrimaryNoSecondaryOk",
+    13436: "NotPrimaryOrSecondary",
+    133: "FailedToSatisfyReadPreference",
+    134: "ReadConcernMajorityNotAvailableYet",
+    # The network between servers.
+    6: "HostUnreachable",
+    7: "HostNotFound",
+    89: "NetworkTimeout",
+    202: "NetworkInterfaceExceededTimeLimit",
+    317: "ConnectionPoolExpired",
+    9001: "SocketException",
+    # A server is overloaded, or out of disk space.
+    24: "LockTimeout",
+    50: "MaxTimeMSExpired",
+    64: "WriteConcernFailed",
+    262: "ExceededTimeLimit",
+    290: "TransactionExceededLifetimeLimitSeconds",
+    14031: "OutOfDiskSpace",
+    # What a query was reading has gone: the server restarted, or somebody ended the query.
+    43: "CursorNotFound",
+    QUERY_PLAN_KILLED: "QueryPlanKilled",
+    237: "CursorKilled",
+    11601: "Interrupted",
+}
 
 
 def explain(error: PyMongoError) -> Unavailable | None:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, OperationFailure
 
 import config
 from app.auth.roles import Role
@@ -17,7 +17,7 @@ from app.database import COLLECTIONS
 from app.errors import Conflict
 from app.storage import bulk
 from app.storage.client import Storage
-from app.storage.errors import has_only_duplicate_keys
+from app.storage.errors import QUERY_PLAN_KILLED, explain, has_only_duplicate_keys
 from app.storage.schema import migrations
 from app.storage.schema.collections import init_collections, init_database
 from app.storage.schema.preparation import Preparation
@@ -218,6 +218,31 @@ def test_a_step_that_was_cut_short_is_taken_again(older_db, last):
     init_database(older_db, COLLECTIONS)
     assert migrations.version_of(older_db) == migrations.CURRENT
     assert older_db.bags.count_documents({"Journal": []}) == 1
+
+
+def test_a_step_whose_index_another_process_dropped_is_taken_again(older_db):
+    killed = []
+
+    def read_while_another_drops_the_index(db):
+        """Read in two batches, between which the index of the first try is dropped."""
+        cursor = db.others.find().batch_size(1)
+        if "by_level" in db.others.index_information():
+            cursor.hint("by_level")
+        next(cursor)
+        migrations.drop_index(db.others, "by_level")
+        try:
+            list(cursor)
+        except OperationFailure as error:
+            killed.append(error)
+            raise
+
+    older_db.others.insert_many([{"Level": number} for number in range(3)])
+    older_db.others.create_index("Level", name="by_level")
+    steps = [read_while_another_drops_the_index, *migrations.STEPS[1:]]
+    migrations.migrate(older_db, steps)
+    assert [error.code for error in killed] == [QUERY_PLAN_KILLED]
+    assert explain(killed[0])  # A request that meets it is told to try again.
+    assert migrations.version_of(older_db) == migrations.CURRENT
 
 
 def test_whoever_was_slower_takes_no_version_back(older_db):

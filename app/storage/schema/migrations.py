@@ -19,7 +19,7 @@ from app.errors import QuartermasterError
 from app.keys import NAME_LENGTH, email_key, name_key, name_tails, parse_guid
 from app.storage import password_costs
 from app.storage.bulk import batches
-from app.storage.errors import has_only_duplicate_keys
+from app.storage.errors import QUERY_PLAN_KILLED, has_only_duplicate_keys
 from app.storage.schema.plan import CollectionPlan
 from app.storage.schema.shapes import COUNT, TEXT, object_shape
 from app.types import Document
@@ -187,8 +187,18 @@ def refuse_newer(db: Database[Document]) -> int:
 def migrate(db: Database[Document], steps: Sequence[Step] = STEPS) -> None:
     """Take the steps that a database has not taken yet."""
     for number in range(refuse_newer(db), CURRENT):
-        steps[number](db)
+        _take(steps[number], db)
         _record_version(db, number + 1)
+
+
+def _take(step: Step, db: Database[Document], more_tries: int = 3) -> None:
+    try:
+        step(db)
+    except OperationFailure as error:
+        # Another process that takes the same step has dropped an index that a query of ours used.
+        if not more_tries or error.code != QUERY_PLAN_KILLED:
+            raise
+        _take(step, db, more_tries - 1)
 
 
 def _record_version(db: Database[Document], version: int) -> None:
