@@ -31,8 +31,10 @@ DISK = "800m"
 HANG_SECONDS = 30.0
 # What a probe may wait on a busy machine, while the database hangs for far longer.
 PROBE_SECONDS = 10.0
-# Beside what its threads use, a worker has connections that watch the server.
-CONNECTIONS_OF_A_WORKER = 8 + 4
+# A connection for each thread. The driver closes them after a timeout; new ones may be faster.
+CONNECTIONS_OF_THREADS = 2 * 8
+# The mover, the sampler, and the two by which the driver watches the server.
+CONNECTIONS_OF_A_WORKER = CONNECTIONS_OF_THREADS + 4
 
 
 def database_away_at_start(served, come):
