@@ -8,17 +8,18 @@ from contextlib import contextmanager
 
 from selenium import webdriver
 
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+# The same engine without windows, menus and services of its own, at two thirds of the CPU time.
+BROWSER = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+DRIVER = shutil.which("chromedriver")
 MISSING = "no browser is installed: apt-get install chromium chromium-driver"
 
 
 @contextmanager
-def running(folder):
-    """Run Chromium, with an empty folder for what it keeps."""
+def running():
+    """Run Chromium. Its driver gives it an empty folder, and removes it."""
     options = webdriver.ChromeOptions()
     options.binary_location = BROWSER
     options.add_argument("--headless=new")
-    options.add_argument(f"--user-data-dir={folder}")
     options.add_argument("--disable-dev-shm-usage")
     if os.geteuid() == 0:  # to whom Chromium refuses its sandbox
         options.add_argument("--no-sandbox")

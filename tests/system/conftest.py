@@ -20,11 +20,11 @@ def database(request, mongodb_uri):
 
 
 @pytest.fixture(scope="session")
-def chromium(tmp_path_factory):
+def chromium():
     """Chromium, started once."""
     if not (BROWSER and DRIVER):
         pytest.skip(MISSING)
-    with running(tmp_path_factory.mktemp("chromium")) as chromium:
+    with running() as chromium:
         yield chromium
 
 

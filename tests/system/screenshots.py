@@ -46,7 +46,7 @@ def main():
             with (
                 serving(folder, "--demo", "--workers", "1", **SETTINGS, **database) as server,
                 MongoClient(lease.uri) as client,
-                chromium.running(f"{folder}/chromium") as browser,
+                chromium.running() as browser,
             ):
                 client[DATABASE].samples.bulk_write(day_of_samples(datetime.now(timezone.utc)))
                 add_colleague(folder, database)
