@@ -68,8 +68,8 @@ def test_a_slow_database_holds_nobody_up_for_long(own_database, tmp_path):
 
 @pytest.mark.skipif(not shutil.which("wrk"), reason="wrk is not installed")
 def test_a_soak_leaves_memory_connections_and_files_as_they_were(own_database, tmp_path):
-    seen = soak.soak(own_database, tmp_path, writes=2000).check()
-    assert seen.verdict.acknowledged >= 2000
+    seen = soak.soak(own_database, tmp_path, writes=1000).check()
+    assert seen.verdict.acknowledged >= 1000
 
 
 @pytest.mark.skipif(not clock.COMPILER, reason=clock.MISSING)
@@ -78,4 +78,4 @@ def test_clocks_that_disagree_let_no_more_guesses_through_and_lose_nothing(own_d
 
 
 def test_games_that_write_beside_the_service_lose_and_gain_nothing(own_database, tmp_path):
-    games.storm(own_database, tmp_path, rounds=1, seconds=5).check()
+    games.storm(own_database, tmp_path, rounds=1, seconds=3).check()

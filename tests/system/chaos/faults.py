@@ -91,7 +91,6 @@ def workers(replicas, served, rounds):
     with storm.raging():
         for _ in range(rounds):
             storm.inject("worker killed", served.kill_worker)
-            storm.inject("worker killed", served.kill_worker)
             storm.inject("reload", served.reload)
             storm.inject("restart", served.restart)
             storm.inject("service killed", served.die_and_start)

@@ -183,7 +183,6 @@ def storm(replicas, served, rounds):
     with people.raging():
         for _ in range(rounds):
             people.inject("worker killed", served.kill_worker)
-            people.inject("worker killed", served.kill_worker)
             people.inject("primary stepped down", replicas.step_down)
             replicas.wait()
             people.inject("service killed", served.die_and_start)

@@ -32,7 +32,7 @@ SINGLES, MANY = 400, 4000
 # In turns: reads for some seconds, single writes for some more, and a batch of so many rows.
 READ_SECONDS, WRITE_SECONDS, ROWS, CALLERS = 5, 20, 20_000, 2
 # Of a short soak.
-SHORT, SHORT_SECONDS, SHORT_ROWS = 10_000, 2, 400
+SHORT, SHORT_SECONDS, SHORT_ROWS = 10_000, 1, 200
 BATCH_SECONDS = 120
 # What memory may differ by without a leak: a tenth, and what threads take at their first work and
 # a worker at its first large plan. A leak of 20 bytes for each write of make chaos is more.

@@ -79,10 +79,10 @@ class Storm:
     # Seconds between two requests of a client, and between two writes of a world. Faults last as
     # long as elections and timeouts do, and all the while everybody goes on: in less time, they
     # would do more of the same. make chaos is in more of a hurry.
-    pace = 0.1
+    pace = 0.2
     # How many clients there are. A fault is over when everybody has been served twice, which on two
     # cores takes the longer the more there are. make chaos has a larger crowd.
-    crowd = 6
+    crowd = 4
     # Whether careless games play with the players of the clients: they use up what was given, and
     # where they set a Version back, another change has the id of an entry that they have wiped.
     is_careless = False
@@ -136,7 +136,6 @@ class Storm:
 
     def inject(self, name, fault, *arguments):
         """Let something break under load, and wait until every client is served again."""
-        self.wait_for_progress()
         began = time.monotonic()
         fault(*arguments)
         self.wait_for_progress()
@@ -166,6 +165,7 @@ class Storm:
         for one in everybody:
             one.start()
         try:
+            self.wait_for_progress()
             yield self
         finally:
             for one in everybody:
