@@ -49,25 +49,21 @@ def run_command(command, data, *options):
 
 
 def test_a_short_run_writes_a_table_and_a_picture(world, data):
-    options = ("--players", str(PLAYERS), "--seconds", "1", "--rounds", "1", "--cells", "d")
-    servers = "quartermaster,without-history,limit"
-    result = run_command(bench.main, data, *options, "--servers", servers)
+    options = ("--players", str(PLAYERS), "--seconds", "1", "--rounds", "1", "--cells", "a,d,l,m")
+    result = run_command(bench.main, data, *options, "--servers", "quartermaster,without-history")
     assert result.exit_code == 0, result.output
     written = (data / "results.md").read_text()
     assert "A quick look, not a result" in written
-    assert "| limit |" in written
-    assert "(d) CPU of workers and MongoDB together to no history" in result.output
-    for name in ("results.svg", "results-dark.svg"):
-        assert ElementTree.parse(data / name).getroot().tag.endswith("svg")
-
-
-def test_rows_of_a_batch_are_measured(world, data):
-    options = ("--players", str(PLAYERS), "--seconds", "1", "--rounds", "1", "--cells", "a,d,l,m")
-    result = run_command(bench.main, data, *options, "--servers", "quartermaster")
-    assert result.exit_code == 0, result.output
-    for told in ("(l) rows to single gives per worker CPU", "(m) p99 of a look-up beside a batch"):
+    assert "| without-history |" in written
+    for told in (
+        "(d) CPU of workers and MongoDB together to no history",
+        "(l) rows to single gives per worker CPU",
+        "(m) p99 of a look-up beside a batch",
+    ):
         assert told in result.output
     assert world.db.batches.count_documents({}) == 0
+    for name in ("results.svg", "results-dark.svg"):
+        assert ElementTree.parse(data / name).getroot().tag.endswith("svg")
 
 
 def test_servers_answer_their_cells_rightly(world, data):
