@@ -75,6 +75,8 @@ def test_servers_answer_their_cells_rightly(world, data):
             token = credentials[server.credential]
             served = stack.enter_context(running(server, world, token, 1, data))
             for key in server.cells:
+                # The newest page of history shows the changes of the cells before as well.
+                world.wait_for_movers()
                 requests = [server.request(request) for request in CELL[key].requests(world)]
                 check_answers(CELL[key], served, requests)
             if "d" in server.cells:
