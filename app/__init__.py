@@ -51,6 +51,7 @@ from app.objects.store import Objects
 from app.openapi import docs_page
 from app.openapi.guide import ABOUT
 from app.players import routes as players
+from app.players.deletion.store import Deletions
 from app.players.store import Players
 from app.privacy import routes as privacy
 from app.privacy.personal_data import PersonalData
@@ -67,6 +68,7 @@ from app.storage.limits.quotas import Quotas
 from app.storage.mover import Mover
 from app.storage.password_costs import PasswordCosts
 from app.storage.schema.preparation import Preparation
+from app.storage.unfinished import Unfinished, UnfinishedWork
 from app.users import routes as users
 from app.users.concurrency import ConcurrencyLimit
 from app.users.domain import ResetCodes
@@ -121,7 +123,8 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     budgets = Budgets(storage)
     # For so long, a worker may take a person who is erased for a caller, and finish a request.
     settling = settings.AUTH_CACHE_SECONDS + settings.MONGODB_OPERATION_SECONDS
-    erasures = Erasures(storage, settling)
+    deletions = Deletions(storage, player_store)
+    erasures = Erasures(storage, deletions, settling)
     # A quarter of the threads, at most, waits for the game.
     action_store = Actions(storage, max(1, settings.THREADS // 4))
     samples = Samples(storage)
@@ -129,19 +132,24 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     row_changes = RowChanges(catalogue.limits, bags.is_filled, settings.SPELLS_SIZE, inverses)
     batch_store = Batches(storage)
     choosing = Choosing(batch_store, history_store)
+    work = UnfinishedWork(
+        (
+            *deletions.unfinished(),
+            Unfinished("erasure", erasures.unfinished, erasures.finish_left),
+            Unfinished("plan of a batch", batch_store.stale, batch_store.remove),
+            Unfinished("cancelled batch", batch_store.abandoned, choosing.find_made),
+        )
+    )
     services = (
         storage,
         preparation,
+        work,
+        deletions,
         Mover(
             storage,
             list(SUBJECTS.values()),
             preparation.is_ready,
-            [
-                player_store.finish_deletions,
-                erasures.finish_all,
-                batch_store.remove_stale,
-                choosing.finish_cancelled,
-            ],
+            [work.finish_all, erasures.forget_names],
         ),
         AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time),
         Cursors(keys),

@@ -43,6 +43,8 @@ OPERATIONS = (
 JOURNAL_LENGTH = 64
 # The fields that the compare-and-swap (app/storage/swap.py) keeps on every document it changes.
 SWAP_FIELDS = ("Version", "LastVersion", "Stamp", "ChangedAt", "Journal", "JournalCount")
+# A document with this field may still be withdrawn, so its entries stay in its Journal.
+PENDING = "RestorePending"
 # A ChangedAt further ahead of the clock than this was not written by this program.
 LARGEST_CLOCK_ERROR = timedelta(days=1)
 # The resolution of a BSON date.

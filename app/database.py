@@ -11,8 +11,8 @@ from app.objects import domain as objects
 from app.objects.store import OBJECTS
 from app.players import domain as players
 from app.players.store import DELETED_PLAYERS, PLAYERS
-from app.privacy.store import ERASURES
 from app.samples.store import SAMPLES
+from app.storage.erasure_records import ERASURES
 from app.storage.event_log import EVENTS
 from app.storage.journal import HISTORY
 from app.storage.limits.attempts import ATTEMPTS

@@ -121,10 +121,10 @@ HISTORY_LAG = Gauge(
     registry=REGISTRY,
     multiprocess_mode="livemostrecent",
 )
-ERASURES = Gauge(
-    "quartermaster_erasures",
-    "People whose erasure has begun and is not finished.",
-    ["state"],
+UNFINISHED = Gauge(
+    "quartermaster_unfinished",
+    "Changes of several documents, such as deletions and erasures, that are not finished.",
+    ["kind"],
     registry=REGISTRY,
     multiprocess_mode="livemostrecent",
 )
@@ -160,7 +160,7 @@ LABELLED = (
     HISTORY_ENTRIES,
     HISTORY_MOVED,
     HISTORY_LAG,
-    ERASURES,
+    UNFINISHED,
     ACTIONS,
     BATCH_ROWS,
     BUDGET_REFUSALS,
@@ -290,7 +290,8 @@ def _initialize_to_zero() -> None:
         ACTIONS.labels(kind, "done")
     for verdict in ("done", "refused"):
         BATCH_ROWS.labels(verdict)
-    ERASURES.labels("unfinished")
+    for kind in ("deletion", "restoration", "erasure", "plan of a batch", "cancelled batch"):
+        UNFINISHED.labels(kind)
 
 
 _initialize_to_zero()

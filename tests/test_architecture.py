@@ -233,7 +233,9 @@ def external_violations(room, layer, library):
 def internal_violations(room, layer, target):
     known = set().union(*FLOORS)
     other = target[0] if target[0] in known else "__init__"
-    other_layer = target[1] if len(target) > 1 else ""
+    # A folder within a room has the same layers.
+    inner = [part for part in target[1:] if not APP.joinpath(other, part).is_dir()]
+    other_layer = inner[0] if inner else ""
     if other != room and floor_of(other) <= floor_of(room):
         yield f"{room} imports {other}, which is not below it"
     if other_layer == "routes" and room != "__init__":

@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from pymongo import UpdateOne
 from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError, PyMongoError
 from pymongo.read_preferences import ReadPreference
@@ -33,9 +32,12 @@ from app.actions.domain import (
 )
 from app.changes import Intent
 from app.errors import KeyReused, OutcomeUnknown, Unavailable
-from app.storage.bulk import batches
+from app.storage.bulk import batches, guarded_update
 from app.storage.bulkhead import wait_deadline
 from app.storage.client import Storage
+from app.storage.committed import confirm, majority_holds
+from app.storage.difference import as_read
+from app.storage.erasure_records import ErasureRecords
 from app.storage.errors import explain
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
@@ -127,7 +129,9 @@ class Actions:
         primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
         self._actions = primary[ACTIONS.name]
         self._games = primary[GAMES.name]
+        self._players = primary["players"]
         self._journals = storage.journals
+        self._erasures = ErasureRecords(storage.db)
         self._waiters = threading.BoundedSemaphore(waiters)
         self.wait_seconds = wait_seconds
         self.now = storage.clock.now
@@ -153,12 +157,26 @@ class Actions:
             if intent.key is None and explain(error):
                 raise OutcomeUnknown from error
             raise
+        self._meet_erasures(action)
         return Asked(action)
+
+    def _meet_erasures(self, action: Document) -> None:
+        by, about = action["By"], action["Subject"]
+        accounts, gone = {by["UserId"]: by["Name"]}, {}
+        if about["Kind"] == "user":
+            accounts[about["Id"]] = about["Name"]
+        elif about["Kind"] == "player" and not self._players.find_one(
+            {"_id": about["Id"]}, ["_id"]
+        ):
+            gone[about["Id"]] = about["Name"]
+        self._erasures.meet(accounts, gone)
 
     def _earlier(self, subject: Document, intent: Intent) -> Asked | None:
         found = self._actions.find_one({"RequestKey": request_key(subject, intent)})
         if found is None:
             return None
+        # A primary that is cut off may have it alone.
+        confirm(self._actions, {"_id": found["_id"]})
         found = sound(found)
         if (found["Kind"], found.get("Fingerprint")) != (intent.operation, intent.fingerprint):
             raise KeyReused(str(intent.key))
@@ -178,14 +196,17 @@ class Actions:
     def wait(self, action: Document) -> Document:
         """Return an action as soon as it is answered, or as it is when the time is over."""
         has_ended = state_of(action, self.now()) in ENDED
+        if has_ended:
+            confirm(self._actions, _as_answered(action))
         if has_ended or not self._waiters.acquire(blocking=False):
             return self._counted(action)
         try:
             for pause in _pauses(wait_deadline(self.wait_seconds)):
                 time.sleep(pause)
                 found = self._actions.find_one({"_id": action["_id"]}, list(ANSWER_FIELDS)) or {}
-                action = {**action, **found}
-                if is_answered(action):
+                answered = {**action, **found}
+                if is_answered(answered) and majority_holds(self._actions, _as_answered(answered)):
+                    action = answered
                     break
         except PyMongoError as error:
             # The action is stored, and may be done: this is no failure of it.
@@ -239,11 +260,16 @@ class ActionTraces:
     def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
         """Set what a rule makes of the words of people and games in all actions."""
         for batch in batches(self._actions.find({}, TEXTS), BATCH):
-            found = [(action["_id"], rule(action)) for action in batch]
-            updates = [UpdateOne({"_id": id_}, {"$set": told}) for id_, told in found if told]
+            found = [(action, rule(action)) for action in batch]
+            updates = [guarded_update(action, told) for action, told in found if told]
             if updates:
                 self._actions.bulk_write(updates, ordered=False)
             yield len(updates)
+
+
+def _as_answered(action: Document) -> Document:
+    """Return the condition that an action is taken and answered as it was read."""
+    return {name: as_read(action, name) for name in ("_id", "Taken", "Done", "Error")}
 
 
 def _pauses(deadline: float) -> Iterator[float]:

@@ -67,11 +67,6 @@ class Choosing:
         made = self._history.ids_by_key(list(keys))
         self._batches.note_made(batch_id, [keys[key] for key in made])
 
-    def finish_cancelled(self) -> None:
-        """Note it of all batches that were cancelled while somebody carried out rows of them."""
-        for batch_id in self._batches.abandoned():
-            self.find_made(batch_id)
-
     def done_rows(self, batch_id: str) -> Iterator[Row]:
         """Yield a row for each one that a batch has carried out, the last first."""
         self.find_made(batch_id)

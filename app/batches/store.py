@@ -35,6 +35,7 @@ from app.batches.domain import (
 )
 from app.errors import KeyReused
 from app.storage.bulk import batches as in_chunks
+from app.storage.bulk import guarded_update
 from app.storage.client import Storage
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
@@ -233,11 +234,10 @@ class Batches:
         self._parts.delete_many(_rows_of(batch_id))
         self._batches.delete_one(still)
 
-    def remove_stale(self) -> None:
-        """Delete what workers have left that died while they planned a batch."""
+    def stale(self) -> Sequence[str]:
+        """Return the batches whose planner has died."""
         stale = {"State": "planning", "At": {"$lt": self.now() - PLANNING}}
-        for batch in self._batches.find(stale, ["_id"]):
-            self.remove(batch["_id"])
+        return [batch["_id"] for batch in self._batches.find(stale, ["_id"])]
 
     def get(self, batch_id: str) -> Document:
         found = self._batches.find_one({"_id": batch_id})
@@ -478,8 +478,8 @@ def _rewritten(
     rule: Callable[[Document], Document],
 ) -> Iterator[int]:
     for chunk in in_chunks(found.batch_size(CHUNK), CHUNK):
-        told = [(document["_id"], rule(document)) for document in chunk]
-        updates = [UpdateOne({"_id": id_}, {"$set": texts}) for id_, texts in told if texts]
+        told = [(document, rule(document)) for document in chunk]
+        updates = [guarded_update(document, texts) for document, texts in told if texts]
         if updates:
             collection.bulk_write(updates, ordered=False)
         yield len(updates)

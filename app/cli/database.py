@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import click
 from flask import current_app
 from flask.cli import AppGroup
@@ -18,7 +16,6 @@ from app.integrity.report import Report
 from app.integrity.rules import Limits
 from app.integrity.scan import CHECKS, Scan
 from app.items.store import Catalogue
-from app.players.store import Players
 from app.privacy.domain import ERASE, ErasureUnderWay
 from app.privacy.store import Erasures
 from app.progress import progress
@@ -29,14 +26,12 @@ from app.storage.schema.collections import (
     init_database,
     init_despite_duplicates,
 )
+from app.storage.unfinished import UnfinishedWork
 
 storage = current(Storage)
 catalogue = current(Catalogue)
 erasures = current(Erasures)
-players = current(Players)
-
-# A younger mark is that of a request that is about to move the player.
-UNDER_WAY = timedelta(minutes=1)
+work = current(UnfinishedWork)
 
 db = AppGroup("db", help="Prepare and check the database.")
 
@@ -99,7 +94,7 @@ def check_database(ctx: click.Context, repair: bool, reason: str | None) -> None
                 report.add_findings(name, count, findings)
                 advance(count)
     if version == migrations.CURRENT:
-        _check_deletions(report, repair)
+        _check_unfinished(report, repair)
         _check_erasures(report, repair, intent(ERASE, reason))
     if repair:
         for kind in SUBJECTS.values():
@@ -108,12 +103,11 @@ def check_database(ctx: click.Context, repair: bool, reason: str | None) -> None
     ctx.exit(1 if report.unrepaired else 0)
 
 
-def _check_deletions(report: Report, repair: bool) -> None:
-    """Report players that are marked as deleted and still there, and with --repair move them."""
-    for id_ in players.unfinished_deletions(storage.clock.now() - UNDER_WAY):
-        if repair:
-            players.finish_deletion(id_)
-        report.add_returned("deletion of", id_, repair)
+def _check_unfinished(report: Report, repair: bool) -> None:
+    """Report changes of several documents that are half done, and with --repair finish them."""
+    for kind, id_ in list(work.found()):
+        is_finished = repair and work.finish(kind, id_)
+        report.add_unfinished(kind.name, id_, is_finished)
 
 
 def _erase_again(user_id: str, meant: Intent) -> None:
@@ -126,7 +120,7 @@ def _erase_again(user_id: str, meant: Intent) -> None:
 
 def _check_erasures(report: Report, repair: bool, meant: Intent) -> None:
     """Report who was erased and is back, and with --repair erase them once more."""
-    faults = [*(("erasures", id_) for id_ in erasures.unfinished()), *erasures.returned()]
+    faults = list(erasures.returned())
     failed = set()
     for owner in {erasures.owner_of(id_) or id_ for _, id_ in faults} if repair else ():
         try:

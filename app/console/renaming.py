@@ -18,11 +18,13 @@ from app.history.access import page as history_page
 from app.http.context import current
 from app.http.intents import keyed_intent
 from app.keys import Lookup, name_key
+from app.players.deletion.store import Deletions
 from app.players.domain import rename, require_name
 from app.players.schemas import RenameArgs
 from app.players.store import Players
 from app.types import Document
 
+deletions = current(Deletions)
 players = current(Players)
 
 
@@ -49,7 +51,7 @@ def delete_player(key: Lookup) -> Response:
 
     def act() -> Applied:
         require_confirmed(form, key)
-        return players.delete(key, keyed_intent("delete-player", {}))
+        return deletions.delete(key, keyed_intent("delete-player", {}))
 
     deleted = attempt(form, act)
     if deleted is None:

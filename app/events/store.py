@@ -13,9 +13,9 @@ from app.errors import InvalidCursor
 from app.history.domain import is_of_user
 from app.history.store import History
 from app.storage.client import Storage
+from app.storage.committed import majority_holds
 from app.storage.event_log import BEGINNING, EventLog, Place, PlaceLost
 from app.storage.journal import HISTORY
-from app.storage.swap import majority_holds
 from app.types import Document
 
 LIST_NAME = b"events "

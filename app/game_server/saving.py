@@ -75,6 +75,8 @@ def save_character(player_id: str, body: dict[str, Any], sizes: Mapping[str, Any
             # What the game has read is gone.
             raise NotFound("player", player_id)
         if made := players.insert(_new(record, player_id, fields), meant):
+            if erasures.meet({fields["UserId"]: fields["Name"]}):
+                raise WasErased
             return Saved(made, is_new=True)
     raise Busy("player")
 

@@ -13,6 +13,8 @@ from app.actions.store import ACTIONS, GAMES
 from app.errors import Invalid
 from app.storage.bulk import encode
 from app.storage.client import Storage
+from app.storage.committed import confirm, confirm_absent
+from app.storage.difference import as_read
 from app.types import Document, is_deep
 
 LARGEST_RESULT, DEEPEST = 4096, 20
@@ -75,10 +77,14 @@ class TakenActions:
         unanswered = {**mine, "Done": None, "Error": None}
         done = None if error else self.now()
         self._actions.update_one(unanswered, {"$set": {**said, "Done": done}})
-        action = self._actions.find_one(mine)
+        action = self._actions.find_one({"_id": action_id})
         if action is None:
-            if self._actions.find_one({"_id": action_id}, ["_id"]) is None:
-                raise ActionNotFound(action_id)
+            confirm_absent(self._actions, {"_id": action_id})
+            raise ActionNotFound(action_id)
+        # What was answered, or who has taken it, may be rolled back where it was read.
+        read = {name: as_read(action, name) for name in ("TakenBy", "TakerId", "Done", "Error")}
+        confirm(self._actions, {"_id": action_id, **read})
+        if any(action.get(name) != value for name, value in _taken_by(taker).items()):
             raise NotTaken(action_id, taker.game)
         if any(action.get(name) != value for name, value in said.items()):
             raise AnsweredOtherwise(action_id)

@@ -18,6 +18,7 @@ from app.http.intents import keyed_intent, previewed_intent
 from app.items.undo import quantities
 from app.keys import Lookup
 from app.objects.store import Objects
+from app.players.deletion.store import Deletions
 from app.players.store import Players
 from app.scopes import Scope
 from app.server_variables.domain import TYPE
@@ -28,6 +29,7 @@ from app.users.store import Users
 WITHOUT_USERS = ("player", "bag", "object")
 
 cursors = current(Cursors)
+deletions = current(Deletions)
 history = current(History)
 inverses = current(Inverses)
 objects = current(Objects)
@@ -117,9 +119,9 @@ def _ways_to_move(entry: Document) -> tuple[Callable[..., Document], Callable[..
     """Return what previews and what makes the undo of a deletion, or of the undo of one."""
     id_ = entry["Subject"]["Id"]
     if entry["Changes"][0]["After"] is not None:
-        return partial(players.preview_restore, id_), partial(players.restore, id_)
+        return partial(deletions.preview_restore, id_), partial(deletions.restore, id_)
     key = Lookup.parse(id_)
-    return partial(players.preview_delete, key), partial(players.delete, key)
+    return partial(deletions.preview_delete, key), partial(deletions.delete, key)
 
 
 def require_users() -> None:

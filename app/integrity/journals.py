@@ -9,8 +9,11 @@ from app.changes import Intent, field_changes
 from app.database import SUBJECTS
 from app.storage.client import Storage
 from app.storage.entries import entries_of
+from app.storage.journal import HISTORY, LOST
 from app.storage.schema.explain_validator import Fault
 from app.types import Document, whole
+
+Range = tuple[int, int]
 
 # An entry moves within seconds; where it does not, nobody moves any.
 MOVES_WITHIN = timedelta(minutes=1)
@@ -24,23 +27,19 @@ def history_faults(
     if kind is None:
         return {}
     now = storage.clock.now()
-    # What has no id that is a text has no entries that anybody could find.
-    counted = [
-        document
-        for document in documents
-        if isinstance(document["_id"], str) and whole(document.get("JournalCount")) is not None
-    ]
-    moved = storage.journals.numbers([document["_id"] for document in counted])
+    counted = [document for document in documents if is_counted(document)]
+    lost = lost_numbers(storage, name, counted)
     faults: dict[str, list[Fault]] = {}
     for document in counted:
-        entries = entries_of(kind, document)
-        numbers = {whole(entry.get("Number")) for entry in entries}
-        known = moved.get(document["_id"], set()) | {n for n in numbers if n is not None}
-        found = list(_unmoved(entries, now))
-        found += _lost(storage, document, known, now)
+        found = [*_unmoved(entries_of(kind, document), now), *_lost(lost[document["_id"]])]
         if found:
             faults[repr(document["_id"])] = found
     return faults
+
+
+def is_counted(document: Document) -> bool:
+    """Tell whether a document counts its entries; of an id that is no text nobody finds any."""
+    return isinstance(document["_id"], str) and whole(document.get("JournalCount")) is not None
 
 
 def _unmoved(entries: list[Document], now: datetime) -> list[Fault]:
@@ -49,34 +48,89 @@ def _unmoved(entries: list[Document], now: datetime) -> list[Fault]:
     return [Fault("Journal", f"holds {len(late)} {noun} that should be in history")] if late else []
 
 
-def is_mended_by_moving(fault: Fault) -> bool:
-    """Tell whether it mends a fault to move the entries of its document, and drop what is none."""
-    return fault.where.partition(".")[0] == "Journal"
+def is_mended_beside(fault: Fault) -> bool:
+    """Tell whether a fault is mended by moving entries, or by noting what is lost or left out."""
+    return fault.where.partition(".")[0] in ("Journal", "JournalCount", "Entry")
 
 
-def _lost(storage: Storage, document: Document, numbers: set[int], now: datetime) -> list[Fault]:
+def _lost(missing: list[Range]) -> list[Fault]:
     """Return whether the entries of a document, which are numbered, have a gap."""
-    last = whole(document["JournalCount"]) or 0
-    is_expected = storage.journals.keeps(document.get("ChangedAt"), now)
-    first = min(numbers, default=last if is_expected else last + 1)
-    # Not by walking there: a game may have stored any count.
-    missing = last + 1 - first - sum(first <= number <= last for number in numbers)
-    if missing <= 0:
-        return []
-    noun = "entry" if missing == 1 else "entries"
-    return [Fault("JournalCount", f"counts {missing} {noun} that history does not hold")]
+    count = sum(last - first + 1 for first, last in missing)
+    noun = "entry" if count == 1 else "entries"
+    lost = (
+        f"counts {count} {noun} that history does not hold: --repair notes there that they are lost"
+    )
+    return [Fault("JournalCount", lost)] if missing else []
+
+
+def lost_numbers(storage: Storage, name: str, documents: list[Document]) -> dict[Any, list[Range]]:
+    """Return by document which numbers of its entries are neither there nor noted as lost."""
+    kind, now = SUBJECTS[name], storage.clock.now()
+    ids = [document["_id"] for document in documents]
+    moved, noted = storage.journals.numbers(ids), storage.journals.noted_losses(ids)
+    found = {}
+    for document in documents:
+        id_, entries = document["_id"], entries_of(kind, document)
+        numbers = {whole(entry.get("Number")) for entry in entries} - {None}
+        told = [pair for entry in entries for pair in entry["Arguments"].get(LOST, ())]
+        known = [(n, n) for n in (*moved.get(id_, ()), *numbers) if n is not None]
+        known += [(first, last) for first, last in (*noted.get(id_, ()), *told)]
+        last = whole(document["JournalCount"]) or 0
+        is_expected = storage.journals.keeps(document.get("ChangedAt"), now)
+        first = min((first for first, _ in known), default=last if is_expected else last + 1)
+        found[id_] = gaps(known, first, last)
+    return found
+
+
+def gaps(known: list[Range], first: int, last: int) -> list[Range]:
+    """Return the ranges between two numbers that are in no known one.
+
+    Not by walking from number to number: a game may have stored any count.
+    """
+    missing = []
+    for begin, end in sorted(known):
+        if first < begin:
+            missing.append((first, min(begin - 1, last)))
+        first = max(first, end + 1)
+        if first > last:
+            return missing
+    return [*missing, (first, last)] if first <= last else missing
+
+
+def event_faults(storage: Storage, name: str, documents: list[Document]) -> dict[str, list[Fault]]:
+    """Return by the repr of an id which entries of history no reader of events is told of."""
+    begin = storage.journals.events_begin() if name == HISTORY.name else None
+    if begin is None:
+        return {}
+    # Older ones are from before there were events.
+    ids = [
+        document["_id"]
+        for document in documents
+        if isinstance(document.get("At"), datetime) and document["At"] >= begin
+    ]
+    fault = Fault("Entry", "is not among the events, so that tools which follow them miss it")
+    return {repr(id_): [fault] for id_ in storage.journals.without_event(ids)}
 
 
 def move_entries(storage: Storage, name: str, ids: list[Any]) -> None:
-    """Move what is in the Journals of documents to history."""
+    """Move entries from the Journals of documents to history, and from there to the events."""
     if kind := SUBJECTS.get(name):
         storage.journals.move(kind, ids)
+    if name == HISTORY.name:
+        storage.journals.append_events(ids)
 
 
 def with_entry(
-    storage: Storage, name: str, before: Document, after: Document, intent: Intent
+    storage: Storage,
+    name: str,
+    before: Document,
+    after: Document,
+    intent: Intent,
+    lost: list[Range],
 ) -> Document:
-    """Return a repaired document with the entry of its repair."""
+    """Return a repaired document with the entry of its repair, and of what is lost."""
     kind = SUBJECTS[name]
     changes = field_changes(kind, before, after)
+    if lost:
+        intent = intent._replace(arguments={LOST: [list(pair) for pair in lost]})
     return storage.swapper(kind).with_entry(after, intent, changes)

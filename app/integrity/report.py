@@ -14,10 +14,6 @@ from app.keys import printable
 TOKEN_HASH_DIGITS_SHOWN = 8
 
 
-# What db check says of what somebody has begun.
-UNFINISHED = {"erasures": "is not finished", "deletion of": "was deleted, and is still there"}
-
-
 class Report:
     """Prints findings while the scan runs, and counts them for the summary."""
 
@@ -33,16 +29,19 @@ class Report:
         _print(f"{name}: {fault} ({'left to you' if self._repair else 'can be repaired'})")
 
     def add_returned(self, name: str, id_: str, is_repaired: bool) -> None:
-        """Report somebody who was erased and is back, or what is not finished."""
-        what = UNFINISHED.get(name, "was erased, and is back")
+        """Report somebody who was erased and is back, or is named again."""
+        self._add_repairable(f"{name} {printable(id_)}: was erased, and is back", is_repaired)
+
+    def add_unfinished(self, kind: str, id_: str, is_repaired: bool) -> None:
+        """Report a change of several documents that is half done."""
+        self._add_repairable(f"{kind} {printable(id_)}: is not finished", is_repaired)
+
+    def _add_repairable(self, fault: str, is_repaired: bool) -> None:
         outcome = "repaired" if is_repaired else "not repaired: it is under way"
-        outcome = outcome if self._repair else "can be repaired"
         self.unrepaired += not is_repaired
         self._repaired += is_repaired
         self._repairable += 1
-        _print(
-            f"{name} {printable(id_)}: {what} ({outcome if self._repair else 'can be repaired'})"
-        )
+        _print(f"{fault} ({outcome if self._repair else 'can be repaired'})")
 
     def add_findings(self, name: str, count: int, findings: list[Finding]) -> None:
         """Report the findings on a batch of count documents."""

@@ -7,11 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from app.changes import Intent
-from app.database import COLLECTIONS
+from app.database import COLLECTIONS, SUBJECTS
 from app.integrity import kinds, repairs
 from app.integrity.journals import (
+    Range,
+    event_faults,
     history_faults,
-    is_mended_by_moving,
+    is_counted,
+    is_mended_beside,
+    lost_numbers,
     move_entries,
     with_entry,
 )
@@ -105,7 +109,8 @@ class Scan:
         """Yield each invalid document with its faults."""
         documents = list(documents)
         check = CHECKS[name]
-        unmoved = history_faults(self._storage, name, documents)
+        untold = history_faults(self._storage, name, documents)
+        untold |= event_faults(self._storage, name, documents)
         dangling = self._dangling([r for document in documents for r in check.references(document)])
         for document in documents:
             found = kinds.document_faults(check.kind, document, self._limits, are_shapes_valid)
@@ -113,7 +118,7 @@ class Scan:
                 if reference[:2] in dangling:
                     kind = reference.collection.removesuffix("s")
                     found.append(Fault(reference.where, f"refers to a {kind} that is not there"))
-            found += unmoved.get(repr(document["_id"]), [])
+            found += untold.get(repr(document["_id"]), [])
             if found:
                 yield document, found
 
@@ -142,7 +147,7 @@ class Scan:
                 name,
                 document,
                 fault,
-                fault not in unrepairable[key] or is_mended_by_moving(fault),
+                fault not in unrepairable[key] or is_mended_beside(fault),
                 fault not in remaining[key],
             )
             for document, found in before
@@ -157,15 +162,24 @@ class Scan:
             move_entries(self._storage, name, ids)
             documents = list(read(self._db[name], ids))
             repaired = [self._repaired(name, document, clashing) for document in documents]
+            lost = self._lost(name, documents)
             pairs = [
-                (before, with_entry(self._storage, name, before, after, intent))
-                for before, after in zip(documents, repaired, strict=True)
-                if before != after
+                (before, with_entry(self._storage, name, before, after, intent, lost[number]))
+                for number, (before, after) in enumerate(zip(documents, repaired, strict=True))
+                if before != after or lost[number]
             ]
             if not pairs:
                 break
             clashes = replace_fields(self._db[name], pairs)
             clashing |= {repr(document["_id"]) for document in clashes}
+
+    def _lost(self, name: str, documents: list[Document]) -> list[list[Range]]:
+        """Return of each document which of its entries are lost."""
+        if name not in SUBJECTS:
+            return [[] for _ in documents]
+        counted = [document for document in documents if is_counted(document)]
+        lost = lost_numbers(self._storage, name, counted)
+        return [lost[d["_id"]] if is_counted(d) else [] for d in documents]
 
     def _repaired(self, name: str, document: Document, clashing: set[str]) -> Document:
         repaired = CHECKS[name].repair(document, fresh_version())

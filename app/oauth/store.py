@@ -22,6 +22,8 @@ from app.errors import InvalidCursor
 from app.oauth.domain import SignIn, SignInNotFound, TokenNotFound, bad_refresh_token
 from app.storage import bulk
 from app.storage.client import Storage
+from app.storage.committed import confirm, confirm_absent
+from app.storage.erasure_records import ErasureRecords
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import COUNT, FLAG, GUID, MOMENT, TEXT, object_shape
 from app.types import Document
@@ -88,6 +90,7 @@ class RefreshTokens:
 
     def __init__(self, storage: Storage, lifetime: int, most: int) -> None:
         self._tokens = storage.db[REFRESH_TOKENS.name]
+        self._erasures = ErasureRecords(storage.db)
         self._clock = storage.clock
         self._lifetime = timedelta(seconds=lifetime)
         self._most = most
@@ -189,6 +192,7 @@ class RefreshTokens:
                 **about,
             }
         )
+        self._erasures.meet({user_id: None})
         return issued
 
     def _trim(self, user_id: str, is_session: bool) -> None:
@@ -210,10 +214,16 @@ class RefreshTokens:
 
     def find(self, token: str) -> Document | None:
         """Return the document of a token that is valid; revoke the chain of a used one."""
-        found = self._tokens.find_one({"_id": _hash(token)})
-        if found is None or found["ExpiresAt"] <= self._clock.now() or found.get("IsSession"):
+        id_ = _hash(token)
+        found = self._tokens.find_one({"_id": id_})
+        if found is None:
+            confirm_absent(self._tokens, {"_id": id_})
+            return None
+        if found["ExpiresAt"] <= self._clock.now() or found.get("IsSession"):
             return None
         if found["Used"]:
+            # Where a primary was cut off, its own use of the token may be rolled back.
+            confirm(self._tokens, {"_id": id_, "Used": True})
             self.revoke_chain(found["Chain"])
             return None
         return found

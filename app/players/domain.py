@@ -6,8 +6,8 @@ from copy import deepcopy
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from app.changes import SWAP_FIELDS, Change, SubjectKind
-from app.errors import Conflict, Damaged, Invalid, NotFound
+from app.changes import PENDING, SWAP_FIELDS, Change, SubjectKind
+from app.errors import Busy, Conflict, Damaged, Invalid, NotFound, Unavailable
 from app.keys import NAME_LENGTH, NIL, is_visible, name_key, name_tails, parse_guid
 from app.storage.schema.shapes import (
     ARRAY,
@@ -20,6 +20,7 @@ from app.storage.schema.shapes import (
     NAMED,
     NOTES,
     SLOT_NUMBER,
+    STAMP,
     TEXT,
     changeable,
     integers,
@@ -37,8 +38,8 @@ SLOT: Document = {
 }
 SLOTS = map_of(SLOT_NUMBER, SLOT)
 DELETED_AT = "DeletedAt"
-# Counts who began to move a deleted player: the copy of the last one counts.
-REMOVALS = "RemovalCount"
+# The stamp of the copy in deleted_players that a player was brought back from, until it is removed.
+RESTORED_FROM = "RestoredFrom"
 # What is no player in a path such as /api/v1/players/rank.
 PATHS = ("rank", "online", "bag")
 VARIABLE: Document = {"bsonType": ["int", "long", "bool"]}
@@ -89,13 +90,14 @@ SHAPE = changeable(
         **{name: field.shape for name, field in FIELDS.items()},
     },
     # A player with this time is about to be moved to the deleted ones.
-    {"Notes": NOTES, DELETED_AT: MOMENT, REMOVALS: COUNT},
+    {"Notes": NOTES, DELETED_AT: MOMENT, RESTORED_FROM: STAMP, PENDING: FLAG},
 )
 SUBJECT = SubjectKind("player", derived=("NameKey", "NameTails"), unquoted=("Notes",))
 # Endpoints of their own serve these.
 EMBEDDED = ("Inventory", "Bank", "Spells", "Variables", "Notes")
 # Derived keys and bookkeeping, which are never served.
-INTERNAL = ("NameKey", "NameTails", DELETED_AT, REMOVALS, *SWAP_FIELDS)
+MARKS = (DELETED_AT, RESTORED_FROM, PENDING)
+INTERNAL = ("NameKey", "NameTails", *MARKS, *SWAP_FIELDS)
 # The projection of what is served as the record of a player: all but these.
 RECORD = dict.fromkeys((*EMBEDDED, *INTERNAL), 0)
 
@@ -144,6 +146,13 @@ class SavedSince(Conflict):
         super().__init__(f"The player was changed since: its Version is {version} now.")
 
 
+class BeingRestored(Unavailable):
+    """A deleted player that somebody brings back at this moment."""
+
+    def __init__(self) -> None:
+        super().__init__("The player is just being brought back; please try again.", 1)
+
+
 class NotKept(Conflict):
     """What a deleted player was is no longer kept."""
 
@@ -170,6 +179,8 @@ def save(player: Document, *, fields: Document, version: int | None) -> Change:
     """Set fields of a player as its game has them; the version is what the game has read."""
     if isinstance(player.get(DELETED_AT), datetime):
         raise WasDeleted
+    if PENDING in player:
+        raise BeingRestored
     if version is not None and whole(player.get("Version")) != version:
         raise SavedSince(player.get("Version"))
     name = fields.get("Name")
@@ -186,8 +197,22 @@ def mark_deleted(player: Document, *, now: datetime, online_since: datetime | No
     return Change({DELETED_AT: now}, {"Id": player["_id"], "Name": player.get("Name")})
 
 
+def refuse_restoring(player: Document) -> Change:
+    """Refuse to bring a player back that is there; one that is marked is about to be moved."""
+    if isinstance(player.get(DELETED_AT), datetime):
+        raise Busy("player")
+    raise PlayerIsBack
+
+
+def without_marks(player: Document) -> Document:
+    """Return a player as it was before it was deleted."""
+    return {name: value for name, value in player.items() if name not in MARKS}
+
+
 def require_not_deleted(player: Document) -> None:
     """Raise NotFound for a player that is being deleted at this moment."""
+    if PENDING in player:
+        raise BeingRestored
     # A game that saves all fields of a class of its own stores null.
     if isinstance(player.get(DELETED_AT), datetime):
         raise NotFound("player", player["_id"])

@@ -25,6 +25,7 @@ from app.http.lists import (
 )
 from app.keys import Lookup
 from app.openapi.examples import PLAYER
+from app.players.deletion.store import Deletions
 from app.players.domain import PlayerNameTaken, PlayerOnline, rename, require_name
 from app.players.schemas import (
     LegacyPlayerPageSchema,
@@ -46,6 +47,7 @@ ABOUT = "Player characters, what they own, and what they know."
 
 blp = Blueprint("Players", __name__, url_prefix=PREFIX, description=ABOUT)
 
+deletions = current(Deletions)
 players = current(Players)
 
 
@@ -142,7 +144,7 @@ def delete_player(key: Lookup) -> Response:
     history is kept. A player who is online is not deleted: the game would store it again.
     """
     refuse_budgets("deleting a player")
-    return answer(players.delete(key, keyed_intent("delete-player", {})))
+    return answer(deletions.delete(key, keyed_intent("delete-player", {})))
 
 
 @blp.route("/<player:key>/name", methods=["POST"])

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
-from app.changes import Applied, Change, Intent, Rule
-from app.errors import Busy, NotFound, Unavailable
+from app.changes import PENDING, Applied, Change, Intent, Rule
+from app.errors import NotFound, Unavailable
 from app.keys import Lookup
 from app.paging import Page, Window
 from app.players.domain import (
     DELETED_AT,
     RECORD,
-    REMOVALS,
+    RESTORED_FROM,
     SHAPE,
     SUBJECT,
-    NotKept,
-    PlayerIsBack,
     PlayerNameTaken,
     WasDeleted,
-    mark_deleted,
     require_not_deleted,
     save,
     served,
@@ -35,19 +29,16 @@ from app.players.domain import (
 )
 from app.storage.bulk_swap import Swapped, Wanted
 from app.storage.client import Storage, by_key
-from app.storage.difference import as_read, is_comparable
+from app.storage.committed import majority_holds
 from app.storage.errors import is_forbidden
 from app.storage.journal import NOTED, UNMOVED
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
 from app.storage.paging.totals import CachedNumber
 from app.storage.schema.plan import CollectionPlan, expiry, index
-from app.storage.schema.shapes import GUID, MOMENT, object_shape
-from app.storage.swap import majority_holds
+from app.storage.schema.shapes import GUID, MOMENT, STAMP, object_shape
 from app.storage.timing import aggregate
 from app.types import Document, whole
-
-log = logging.getLogger("quartermaster")
 
 # The orders of lists, by field and whether ascending, each with the index that holds it.
 ORDERS = {
@@ -58,6 +49,8 @@ ORDERS = {
     ("lastonline", True): Order("last_online", [("LastOnline", 1), ("NameKey", 1)]),
     ("lastonline", False): Order("last_online", [("LastOnline", -1), ("NameKey", -1)]),
 }
+# By these, a change sees that a player is just being deleted or brought back.
+UNSETTLED = (DELETED_AT, PENDING)
 BY_CREATION = [("CreationDate", 1), ("_id", 1)]
 # JSON has no larger integer.
 LARGEST_TOTAL = 2**63 - 1
@@ -78,7 +71,10 @@ PLAYERS = CollectionPlan(
         # Online, though always true here, is a key so that the index covers a count.
         index("online_by_name", "Online", "NameKey", "LastSeen", **ONLINE_ONLY),
         index("online_by_time", "Online", "LastSeen", **ONLINE_ONLY),
-        index("deleted", DELETED_AT, partialFilterExpression={DELETED_AT: {"$exists": True}}),
+        *(
+            index(name, field, partialFilterExpression={field: {"$exists": True}})
+            for name, field in (("deleted", DELETED_AT), ("restored", RESTORED_FROM))
+        ),
     ),
 )
 
@@ -86,14 +82,14 @@ PLAYERS = CollectionPlan(
 # Those who were deleted, each as it was, for as long as history is kept, so that it can be undone.
 DELETED_PLAYERS = CollectionPlan(
     "deleted_players",
-    object_shape({"_id": GUID, "NameKey": {}, "UserId": {}, "DeletedAt": MOMENT, "Player": {}}),
+    object_shape(
+        {"_id": GUID, "NameKey": {}, "UserId": {}, "DeletedAt": MOMENT, "Player": {}},
+        {"Stamp": STAMP, "ErasedUserId": GUID},
+    ),
     (index("name", "NameKey"), index("user", "UserId"), expiry()),
 )
-# Who is being deleted; a game may have stored anything else there.
-MARKED: Document = {DELETED_AT: {"$type": "date"}}
-TYPE_MISMATCH = 14
-REMOVAL_ATTEMPTS = 50
-REMOVAL_PAUSE = 0.02
+# What is kept of a deleted player; of an erased one, only that it was erased.
+KEPT: Document = {"Player": {"$type": "object"}}
 
 
 class Identity(NamedTuple):
@@ -109,10 +105,8 @@ class Players:
 
     def __init__(self, storage: Storage, online_ttl: int, total_seconds: float) -> None:
         self._players = storage.db[PLAYERS.name]
-        self._committed = storage.journals.committed(SUBJECT)
         self._deleted = storage.db[DELETED_PLAYERS.name]
         self._swapper = storage.swapper(SUBJECT)
-        self._journals = storage.journals
         self._clock = storage.clock
         self.now = storage.clock.now
         self._pages = Pages(self._players, total_seconds)
@@ -134,7 +128,8 @@ class Players:
         try:
             return self.get_id(key)
         except NotFound:
-            found = self._deleted.find_one(by_key(key), ["_id"], sort=[("DeletedAt", -1)])
+            where = {**by_key(key), **KEPT}
+            found = self._deleted.find_one(where, ["_id"], sort=[("DeletedAt", -1)])
             if found is None:
                 raise
             id_: str = found["_id"]
@@ -210,11 +205,11 @@ class Players:
     def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to these fields of a player, exactly once."""
         try:
-            return self._swapper.swap(by_key(key), (*reads, DELETED_AT), _on_maps(rule), intent)
+            return self._swapper.swap(by_key(key), (*reads, *UNSETTLED), _on_maps(rule), intent)
         except NotFound as error:
-            raise _asked_for(error, key) from None
+            raise asked_for(error, key) from None
         except DuplicateKeyError as error:
-            raise self._name_taken(error) from None
+            raise self.name_taken(error) from None
 
     def change_many(self, wanted: Sequence[Wanted]) -> Sequence[Swapped]:
         """Try to apply many rules, each to another player; who has no outcome is tried again."""
@@ -240,153 +235,7 @@ class Players:
         named = {key: found.get(key.id or key.name_key) for key in keys}
         return {key: _identity(player) for key, player in named.items() if player}
 
-    def delete(self, key: Lookup, intent: Intent) -> Applied:
-        """Delete a player. What it was is kept for as long as history, so that it can be undone.
-
-        The mark and its entry are one update, as of every change. Then the player is moved to the
-        deleted ones; whoever dies in between leaves the mark, by which finish_deletions finds it.
-        """
-        rule = partial(mark_deleted, now=self._clock.now(), online_since=self.online_since())
-        try:
-            applied = self._swapper.swap(
-                by_key(key), ("Online", "LastSeen", DELETED_AT), rule, intent
-            )
-        except NotFound as error:
-            # One that is marked and still there was left by a worker that died.
-            marked = {**by_key(key), **MARKED}
-            if found := self._players.find_one(marked, ["_id"]):
-                self._try_to_finish(found["_id"])
-            if earlier := self._deleted_before(key, intent):
-                return earlier
-            raise _asked_for(error, key) from None
-        self._try_to_finish(applied.answer["Id"])
-        return applied
-
-    def restore(self, player_id: str, intent: Intent) -> Applied:
-        """Bring a deleted player back as it was; raise if its name is taken by now."""
-        if self._players.find_one({"_id": player_id, **MARKED}, ["_id"]):
-            self.finish_deletion(player_id)
-        kept = self._deleted.find_one({"_id": player_id})
-        if earlier := self._restored_before(player_id, intent):
-            self._deleted.delete_one({"_id": player_id})
-            return earlier
-        if kept is None:
-            raise NotKept
-        if self._players.find_one({"_id": player_id}, ["_id"]):
-            raise PlayerIsBack
-        former: Document = kept["Player"]
-        changes = [{"Path": DELETED_AT, "Before": former[DELETED_AT], "After": None}]
-        player = {name: value for name, value in former.items() if name != DELETED_AT}
-        try:
-            entry = self._swapper.insert(player, intent, changes, is_checked=False)
-        except DuplicateKeyError as error:
-            if again := self._restored_before(player_id, intent):
-                return again
-            raise self._name_taken(error) from None
-        self._deleted.delete_one({"_id": player_id})
-        return Applied(None, entry=entry)
-
-    def preview_restore(self, player_id: str, intent: Intent) -> Document:
-        """Return the entry that bringing a deleted player back would have."""
-        kept = self._deleted.find_one({"_id": player_id})
-        if kept is None:
-            raise NotKept
-        if self._players.find_one({"NameKey": kept["NameKey"]}, ["_id"]):
-            raise PlayerNameTaken
-        changes = [{"Path": DELETED_AT, "Before": kept["DeletedAt"], "After": None}]
-        return self._swapper.previewed(kept["Player"], intent, changes)
-
-    def preview_delete(self, key: Lookup, intent: Intent) -> Document:
-        """Return the entry that deleting a player would have."""
-        rule = partial(mark_deleted, now=self._clock.now(), online_since=self.online_since())
-        reads = ("Online", "LastSeen", DELETED_AT)
-        return self._swapper.preview(by_key(key), reads, rule, intent)
-
-    def finish_deletions(self) -> None:
-        """Move players who are marked as deleted, whose worker has died."""
-        for player_id in self.unfinished_deletions():
-            self._try_to_finish(player_id)
-
-    def unfinished_deletions(self, before: datetime | None = None) -> Sequence[str]:
-        """Return who is marked as deleted and still there, of those marked before a time."""
-        marked = {DELETED_AT: {"$lt": before}} if before else MARKED
-        return [player["_id"] for player in self._players.find(marked, ["_id"])]
-
-    def _try_to_finish(self, player_id: str) -> None:
-        """Move a marked player now, or leave it to the chore: it is deleted by its mark already."""
-        try:
-            self.finish_deletion(player_id)
-        except Busy:
-            log.warning("The deleted player %s is moved later: others change it.", player_id)
-
-    def finish_deletion(self, player_id: str) -> None:
-        """Move a marked player to the deleted ones, after its entries have moved to history."""
-        marked = {"_id": player_id, **MARKED}
-        for _ in range(REMOVAL_ATTEMPTS):
-            self._journals.move(SUBJECT, [player_id])
-            # A mark that no majority holds may be rolled back.
-            if self._committed.find_one(marked, ["_id"]) is None:
-                return
-            # Of several who move it at once, only the copy of the last counts.
-            player = self._count_removal(marked)
-            # An entry that no majority holds yet does not move.
-            if player and not player.get("Journal") and self._keep(player):
-                # A game that writes at this moment must not lose what it writes.
-                unchanged = {n: as_read(player, n) for n in player if is_comparable(player[n])}
-                if self._players.delete_one(unchanged).deleted_count:
-                    return
-            time.sleep(REMOVAL_PAUSE)
-        raise Busy("player")
-
-    def _count_removal(self, marked: Document) -> Document | None:
-        """Count who moves a marked player, and return it as it is then."""
-        try:
-            return self._players.find_one_and_update(
-                marked, {"$inc": {REMOVALS: 1}}, return_document=ReturnDocument.AFTER
-            )
-        except OperationFailure as error:
-            if error.code != TYPE_MISMATCH:
-                raise
-            # A game has stored something else there.
-            return self._players.find_one_and_update(
-                marked, {"$set": {REMOVALS: 1}}, return_document=ReturnDocument.AFTER
-            )
-
-    def _keep(self, player: Document) -> bool:
-        """Keep a copy of a player, unless a later one is kept; tell whether it is kept."""
-        kept = {
-            "NameKey": player.get("NameKey"),
-            "UserId": player.get("UserId"),
-            "DeletedAt": player[DELETED_AT],
-            REMOVALS: player[REMOVALS],
-            "Player": player,
-            **self._journals.expiry_of(player[DELETED_AT]),
-        }
-        same, earlier = {"DeletedAt": kept["DeletedAt"]}, {"$lt": player[REMOVALS]}
-        older = [{"DeletedAt": {"$lt": kept["DeletedAt"]}}, {**same, REMOVALS: earlier}]
-        try:
-            self._deleted.replace_one({"_id": player["_id"], "$or": older}, kept, upsert=True)
-        except DuplicateKeyError:
-            return False
-        return True
-
-    def _deleted_before(self, key: Lookup, intent: Intent) -> Applied | None:
-        """Return the answer of the same request, if it has deleted the player before."""
-        for kept in self._deleted.find(by_key(key), ["_id"]) if intent.key else ():
-            if earlier := self._swapper.find_moved(kept["_id"], intent):
-                return earlier
-        return None
-
-    def _restored_before(self, player_id: str, intent: Intent) -> Applied | None:
-        """Return the answer of the same undo, or raise if another has undone the deletion."""
-        if earlier := self._swapper.find_earlier({"_id": player_id}, intent):
-            return earlier
-        if intent.key and (earlier := self._swapper.find_moved(player_id, intent)):
-            return earlier
-        self._swapper.require_undoable(player_id, intent)
-        return None
-
-    def _name_taken(self, error: DuplicateKeyError) -> PlayerNameTaken | Unavailable:
+    def name_taken(self, error: DuplicateKeyError) -> PlayerNameTaken | Unavailable:
         """Return why a name was refused; the player that held it may have been rolled back."""
         taken = (error.details or {}).get("keyValue")
         if not taken or majority_holds(self._players, dict(taken)):
@@ -400,14 +249,14 @@ class Players:
         rule = partial(save, fields=fields, version=version)
         try:
             derived = ("NameKey", "NameTails") if "Name" in fields else ()
-            reads = (*fields, *derived, DELETED_AT)
+            reads = (*fields, *derived, DELETED_AT, PENDING)
             return self._swapper.swap({"_id": player_id}, reads, rule, intent)
         except NotFound:
-            if self._deleted.find_one({"_id": player_id}, ["_id"]):
+            if majority_holds(self._deleted, {"_id": player_id, **KEPT}):
                 raise WasDeleted from None
             return None
         except DuplicateKeyError as error:
-            raise self._name_taken(error) from None
+            raise self.name_taken(error) from None
 
     def insert(self, player: Document, intent: Intent) -> Applied | None:
         """Store a new player; return None if another was faster."""
@@ -416,7 +265,7 @@ class Players:
         except DuplicateKeyError as error:
             if self._players.find_one({"_id": player["_id"]}, ["_id"]):
                 return None
-            raise self._name_taken(error) from None
+            raise self.name_taken(error) from None
 
     def report_online(self, online: Sequence[str], offline: Sequence[str], everyone: bool) -> int:
         """Note who plays and who does not; return how many of the latter were online.
@@ -450,7 +299,7 @@ class Players:
         try:
             return self._swapper.preview(by_key(key), reads, _on_maps(rule), intent)
         except NotFound as error:
-            raise _asked_for(error, key) from None
+            raise asked_for(error, key) from None
 
     def _read(self, key: Lookup, fields: Document) -> Document:
         player = self._players.find_one(by_key(key), fields)
@@ -463,7 +312,7 @@ class Players:
         return self._clock.now() - self._online_ttl if self._online_ttl else None
 
 
-def _asked_for(error: NotFound, key: Lookup) -> NotFound:
+def asked_for(error: NotFound, key: Lookup) -> NotFound:
     """Return the error with the key that the caller asked for; an entry to undo has its own."""
     return NotFound("player", key) if error.kind == "player" else error
 
@@ -476,7 +325,7 @@ def _identity(player: Document) -> Identity:
 
 
 def _on_maps_of(wanted: Wanted) -> Wanted:
-    return wanted._replace(reads=(*wanted.reads, DELETED_AT), rule=_on_maps(wanted.rule))
+    return wanted._replace(reads=(*wanted.reads, *UNSETTLED), rule=_on_maps(wanted.rule))
 
 
 def _on_maps(rule: Rule) -> Rule:

@@ -1,14 +1,15 @@
 """Erasing a person in MongoDB.
 
-An erasure is a row of steps, each of which finds by itself what is left to do. So it may be killed
-anywhere, repeated, and be carried out by several at the same time. Its record comes first, with the
-ids of all that belongs to the person: whoever finds a record that is not finished goes on. The
+An erasure is a change of several documents (app/storage/unfinished.py). Its record decides, and is
+the mark: it holds the ids of all that belongs to the person. Each step finds by itself what is left
+to do, so an erasure may be killed anywhere, repeated, and be carried out by several at once. What
+others store meanwhile, or an hour later, meets the record (app/storage/erasure_records.py). The
 records stay, and are part of every backup and export: by them db check finds who came back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from time import monotonic
@@ -16,10 +17,12 @@ from typing import Any
 
 from pymongo import UpdateOne
 from pymongo.collection import Collection
+from pymongo.errors import DuplicateKeyError
+from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import ReadPreference
 
-from app import metrics
-from app.actions.store import ActionTraces
-from app.batches.store import BatchTraces
+from app.actions.store import ACTIONS, ActionTraces
+from app.batches.store import BATCHES, BatchTraces
 from app.changes import Intent, SubjectKind
 from app.errors import Busy, NotFound
 from app.items.domain import BAG_SUBJECT
@@ -28,6 +31,7 @@ from app.oauth.store import REFRESH_TOKENS
 from app.objects import domain as objects
 from app.penalties import BAN, MUTE
 from app.players import domain as players
+from app.players.deletion.store import Deletions
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.privacy.domain import (
     CLOSED_FIELDS,
@@ -45,24 +49,20 @@ from app.privacy.domain import (
     without_author,
     without_mentions,
 )
-from app.storage.bulk import batches
+from app.storage.bulk import batches, guarded_update
 from app.storage.client import Storage
+from app.storage.difference import as_read, value_at
+from app.storage.erasure_records import ERASURES, ErasureRecords
 from app.storage.journal import HISTORY
 from app.storage.limits.attempts import ATTEMPTS
 from app.storage.limits.quotas import QUOTAS
-from app.storage.schema.plan import CollectionPlan, index
-from app.storage.schema.shapes import ARRAY, GUID, MOMENT, object_shape
 from app.storage.search_fields import words
+from app.storage.swap import fresh_stamp
 from app.types import Document
 from app.users import domain as users
 from app.users.store import USERS
 
 UNFINISHED: Document = {"FinishedAt": None}
-ERASURES = CollectionPlan(
-    "erasures",
-    object_shape({"_id": GUID, "BegunAt": MOMENT, "Players": ARRAY, "Bags": ARRAY}),
-    (index("players", "Players"), index("name", "NameDigest", sparse=True)),
-)
 BATCH = 200
 # How long one request works at it: longer than most take, and well within the time of a request.
 REQUEST_SECONDS = 4.0
@@ -80,21 +80,32 @@ class Erasures:
     def __init__(
         self,
         storage: Storage,
+        deletions: Deletions,
         settling_seconds: float,
         request_seconds: float = REQUEST_SECONDS,
     ) -> None:
         self.request_seconds = request_seconds
         self._storage = storage
-        self._db = storage.db
-        self._erasures = storage.db[ERASURES.name]
-        self._users = storage.db[USERS.name]
-        self._players = storage.db[PLAYERS.name]
-        self._deleted = storage.db[DELETED_PLAYERS.name]
-        self._bags = storage.db[BAGS.name]
+        # A primary that is cut off may miss what is left to do, or have done it in vain.
+        self._db = storage.db.with_options(
+            read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
+        )
+        self._erasures = self._db[ERASURES.name]
+        self._records = ErasureRecords(storage.db)
+        self.erased, self.meet, self.reopen = (
+            self._records.erased,
+            self._records.meet,
+            self._records.reopen,
+        )
+        self._users = self._db[USERS.name]
+        self._players = self._db[PLAYERS.name]
+        self._deleted = self._db[DELETED_PLAYERS.name]
+        self._deletions = deletions
+        self._bags = self._db[BAGS.name]
         self._bag_store = Bags(storage)
-        self._action_traces = ActionTraces(storage.db)
-        self._batch_traces = BatchTraces(storage.db)
-        self._history = storage.db[HISTORY.name]
+        self._action_traces = ActionTraces(self._db)
+        self._batch_traces = BatchTraces(self._db)
+        self._history = self._db[HISTORY.name]
         self._journals = storage.journals
         self._clock = storage.clock
         # For so long, workers may still take the person for a caller, and write the name.
@@ -118,15 +129,6 @@ class Erasures:
             return self._erasures.find_one({"_id": user_id})
         return self._erasures.find_one({"NameDigest": digest_of(name or "")})
 
-    def erased(self, ids: Iterable[str]) -> set[str]:
-        """Return which of these are ids of erased accounts or of their characters."""
-        wanted = list(ids)
-        where = [{field: {"$in": wanted}} for field in ("_id", "Players")]
-        found: set[str] = set()
-        for record in self._erasures.find({"$or": where}):
-            found |= {record["_id"], *record["Players"]} & set(wanted)
-        return found
-
     def online_characters(self, user_id: str, since: datetime | None) -> list[str]:
         """Return the names of a person's characters that are online."""
         found = self._players.find({"UserId": user_id}, ["Name", "Online", "LastSeen"])
@@ -145,7 +147,11 @@ class Erasures:
             "Bags": [],
         }
         # Somebody who came back with a restored backup is erased anew.
-        again: Document = {"FinishedAt": None, "NameDigest": digest_of(str(user.get("Name")))}
+        again: Document = {
+            "FinishedAt": None,
+            "NameDigest": digest_of(str(user.get("Name"))),
+            "Stamp": fresh_stamp(),
+        }
         if is_caller(user):
             # Before the account is closed: whoever goes on after a crash must know it.
             again["SettledAt"] = now + self._settling
@@ -164,41 +170,47 @@ class Erasures:
         advance: Callable[[int], None] = lambda _: None,
     ) -> Document:
         """Carry out what is left of an erasure; raise ErasureUnderWay when the time is over."""
-        left = self._seconds_to_settle(self._record(user_id))
-        # What others have added during one pass, the next one finds.
         for _ in range(MOST_PASSES):
-            changed = 0
-            for step in self._steps:
-                for count in step(user_id):
-                    changed += count
-                    advance(count)
-                    _require_time(deadline)
-            if not changed:
-                break
-        else:
-            # Others add faster than this takes away.
-            raise ErasureUnderWay
-        if left > 0:
-            raise ErasureUnderWay(int(left) + 1)
-        entries = self._history.count_documents({"Subject.Id": {"$in": self._ids(user_id)}})
-        done = {"FinishedAt": self._clock.now(), "Counts.Entries": entries}
-        self._erasures.update_one(
-            {"_id": user_id, **UNFINISHED}, {"$set": done, "$unset": {"Texts": ""}}
-        )
-        return self._record(user_id)
-
-    def finish_all(self) -> None:
-        """Carry out the erasures that others have left; a chore of every worker."""
-        unfinished = self.unfinished()
-        metrics.ERASURES.labels("unfinished").set(len(unfinished))
-        # The thread has other work: what is left, it does the next time.
-        deadline = monotonic() + CHORE_SECONDS
-        for user_id in unfinished:
-            try:
-                self.finish(user_id, deadline)
-            except (ErasureUnderWay, Busy):
+            record = self._record(user_id)
+            if record.get("FinishedAt"):
+                return record
+            # What others have added during one pass, the next one finds.
+            if self._carry_out(user_id, deadline, advance):
                 continue
-        # Until then, the same request by name tells that it is done.
+            if (left := self._seconds_to_settle(record)) > 0:
+                raise ErasureUnderWay(int(left) + 1)
+            if self._note_finished(record):
+                return self._record(user_id)
+        # Others add faster than this takes away.
+        raise ErasureUnderWay
+
+    def _carry_out(
+        self, user_id: str, deadline: float | None, advance: Callable[[int], None]
+    ) -> bool:
+        """Take all steps once; tell whether there was anything to do."""
+        changed = 0
+        for step in self._steps:
+            for count in step(user_id):
+                changed += count
+                advance(count)
+                _require_time(deadline)
+        return bool(changed)
+
+    def _note_finished(self, record: Document) -> bool:
+        """Note that an erasure is finished, unless somebody has let it be carried out once more."""
+        ids = [record["_id"], *record["Players"], *record["Bags"]]
+        entries = self._history.count_documents({"Subject.Id": {"$in": ids}})
+        done = {"FinishedAt": self._clock.now(), "Counts.Entries": entries}
+        unchanged = {"_id": record["_id"], "Stamp": as_read(record, "Stamp")}
+        update = {"$set": done, "$unset": {"Texts": ""}}
+        return bool(self._erasures.update_one(unchanged, update).matched_count)
+
+    def finish_left(self, user_id: str) -> None:
+        """Go on with an erasure that others have left, for a moment."""
+        self.finish(user_id, monotonic() + CHORE_SECONDS)
+
+    def forget_names(self) -> None:
+        """Drop by what an erasure is found by name; until then the same request tells its end."""
         former = {"NameDigest": {"$exists": True}, "FinishedAt": {"$lt": self._clock.now() - DAY}}
         self._erasures.update_many(former, {"$unset": {"NameDigest": "", "SettledAt": ""}})
 
@@ -212,10 +224,6 @@ class Erasures:
             for name, where in self._traces(record):
                 for found in self._db[name].find(where, ["_id"]):
                     yield name, str(found["_id"])
-
-    def reopen(self, user_id: str) -> None:
-        """Let an erasure be carried out once more."""
-        self._erasures.update_one({"_id": user_id}, {"$set": {"FinishedAt": None}})
 
     def owner_of(self, id_: str) -> str | None:
         """Return whose erasure an id belongs to."""
@@ -246,12 +254,18 @@ class Erasures:
 
     def _traces(self, record: Document) -> list[tuple[str, Document]]:
         """Return where an erased person, or what belonged to one, would be found."""
-        own = {"UserId": record["_id"]}
+        user_id = record["_id"]
+        own = {"UserId": user_id}
+        by = {"By.UserId": user_id, "By.Name": {"$ne": None}}
         # Not by the ids of characters and bags: they may be somebody else's in a restored backup.
         return [
-            (USERS.name, {"_id": record["_id"]}),
+            (USERS.name, {"_id": user_id}),
             (PLAYERS.name, own),
             (DELETED_PLAYERS.name, own),
+            (REFRESH_TOKENS.name, own),
+            (ACTIONS.name, by),
+            (BATCHES.name, by),
+            (HISTORY.name, {"Authors": user_id, "By.Name": {"$ne": None}}),
         ]
 
     def _erase_sign_ins(self, user_id: str) -> Iterator[int]:
@@ -349,7 +363,7 @@ class Erasures:
     ) -> int:
         """Hide the name of an author, and names in what others have noted."""
         for _ in range(NOTE_ATTEMPTS):
-            notes = _at(noted, path)
+            notes = value_at(noted or {}, path)
             hidden = notes_without(notes, user_id, texts)
             if noted is None or hidden == notes:
                 return 0
@@ -375,9 +389,36 @@ class Erasures:
             yield self._delete(self._bags, BAG_SUBJECT, bag)
 
     def _erase_players(self, user_id: str) -> Iterator[int]:
+        """Delete the characters of a person, and let nobody keep or bring back one of them."""
+        yield self._bury(user_id)
         for player in list(self._players.find({"UserId": user_id}, ["_id"])):
+            # One that is being brought back has lost the copy that it was made of.
+            self._deletions.finish_restoration(player["_id"])
             yield self._delete(self._players, players.SUBJECT, player["_id"])
-        yield self._deleted.delete_many({"UserId": user_id}).deleted_count
+
+    def _bury(self, user_id: str) -> int:
+        """Replace copies of characters by tombs, with which a copy that comes late collides."""
+        ids = self._record(user_id)["Players"]
+        buried = self._deleted.find({"_id": {"$in": ids}, "ErasedUserId": user_id}, ["_id"])
+        left = set(ids) - {tomb["_id"] for tomb in buried}
+        return sum(self._bury_one(id_, user_id) for id_ in sorted(left))
+
+    def _bury_one(self, player_id: str, user_id: str) -> bool:
+        tomb = {
+            "NameKey": None,
+            "UserId": None,
+            "DeletedAt": self._clock.now(),
+            "Player": None,
+            "Stamp": fresh_stamp(),
+            "ErasedUserId": user_id,
+        }
+        own = {"_id": player_id, "UserId": {"$in": [user_id, None]}}
+        try:
+            self._deleted.replace_one(own, tomb, upsert=True)
+        except DuplicateKeyError:
+            # In a restored backup, the character is somebody else's.
+            return False
+        return True
 
     def _erase_user(self, user_id: str) -> Iterator[int]:
         yield self._delete(self._users, users.SUBJECT, user_id)
@@ -409,7 +450,7 @@ class Erasures:
         """Replace entries by what a rule makes of them; yields how many were changed."""
         for batch in batches(self._history.find(where).hint(hint), BATCH):
             changed = [(entry, rule(entry)) for entry in batch]
-            updates = [_update(entry, new) for entry, new in changed if new != entry]
+            updates = [_replacement(entry, new) for entry, new in changed if new != entry]
             if updates:
                 self._history.bulk_write(updates, ordered=False)
             yield len(updates)
@@ -426,22 +467,9 @@ class Erasures:
             self._erasures.update_one({"_id": user_id}, {"$inc": more})
 
 
-def _update(entry: Document, new: Document) -> UpdateOne:
+def _replacement(entry: Document, new: Document) -> UpdateOne:
     changed = {name: value for name, value in new.items() if entry.get(name) != value}
-    gone = {name: "" for name in entry if name not in new}
-    update: Document = {}
-    if changed:
-        update["$set"] = changed
-    if gone:
-        update["$unset"] = gone
-    return UpdateOne({"_id": entry["_id"]}, update)
-
-
-def _at(document: Document | None, path: str) -> Any:
-    value: Any = document
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+    return guarded_update(entry, changed, [name for name in entry if name not in new])
 
 
 def _require_time(deadline: float | None) -> None:

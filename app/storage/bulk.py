@@ -21,6 +21,7 @@ from pymongo.errors import BulkWriteError, PyMongoError
 
 from app.errors import Conflict, Invalid
 from app.storage.client import LONG_WORK_SECONDS
+from app.storage.difference import is_comparable, value_at
 from app.types import Document
 
 log = logging.getLogger("quartermaster")
@@ -179,3 +180,16 @@ def batches(items: Iterable[Any], size: int = BATCH) -> Iterator[list[Any]]:
     iterator = iter(items)
     while batch := list(islice(iterator, size)):
         yield batch
+
+
+def guarded_update(document: Document, values: Document, gone: Iterable[str] = ()) -> UpdateOne:
+    """Return the update that sets values by path, and removes fields, of a document as it was read.
+
+    It changes nothing where somebody else has changed one of them since.
+    """
+    update: Document = {"$set": values} if values else {}
+    if removed := dict.fromkeys(gone, ""):
+        update["$unset"] = removed
+    before = {path: value_at(document, path) for path in (*values, *removed)}
+    unchanged = {path: {"$eq": value} for path, value in before.items() if is_comparable(value)}
+    return UpdateOne({"_id": document["_id"], **unchanged}, update)

@@ -76,3 +76,11 @@ def is_comparable(value: Any) -> bool:
 def as_read(document: Mapping[str, Any], name: str) -> Document:
     """Return the condition that a field still has the value that was read, or is still absent."""
     return {"$eq": document[name]} if name in document else {"$exists": False}
+
+
+def value_at(document: Mapping[str, Any], path: str) -> Any:
+    """Return the value that a path leads to; None if it leads nowhere."""
+    value: Any = document
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

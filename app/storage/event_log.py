@@ -9,28 +9,30 @@ entry be in the log twice, and an entry leaves its Journal only after it is in t
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bson import ObjectId
 from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError
-from pymongo.read_concern import ReadConcern
-from pymongo.read_preferences import ReadPreference
 
 from app.errors import Busy
+from app.storage.committed import committed, majority_holds
 from app.storage.schema.plan import CollectionPlan, expiry, index
-from app.storage.schema.shapes import ARRAY, COUNT, object_shape
+from app.storage.schema.shapes import ARRAY, COUNT, STAMP, object_shape
 from app.types import Document
 
 EVENTS = CollectionPlan(
     "events",
-    object_shape({"_id": COUNT, "Entries": ARRAY, "Stamp": {"bsonType": "objectId"}}),
+    object_shape({"_id": COUNT, "Entries": ARRAY, "Stamp": STAMP}),
     (index("entries", "Entries", unique=True), expiry()),
 )
 # The most entries of one document, and so the most that a reader reads in vain.
 MOST_ENTRIES = 500
 ATTEMPTS = 100
+LONGEST_PAUSE = 0.02
 # How many documents a reader reads at once: on a busy day, each is full.
 READ_AT_ONCE = 8
 
@@ -54,9 +56,8 @@ class EventLog:
     """The log of one database."""
 
     def __init__(self, db: Database[Document]) -> None:
-        # By a secondary that lags behind, the number after the last one would be taken for ever.
-        self._events = db[EVENTS.name].with_options(read_preference=ReadPreference.PRIMARY)
-        self._committed = self._events.with_options(read_concern=ReadConcern("majority"))
+        self._events = db[EVENTS.name]
+        self._committed = committed(self._events)
 
     def append(self, entry_ids: Sequence[str], expires: Document) -> None:
         """Append the ids of entries that are not in the log yet."""
@@ -65,26 +66,34 @@ class EventLog:
 
     def _append(self, entry_ids: Sequence[str], expires: Document) -> None:
         for _ in range(ATTEMPTS):
-            last = self._events.find_one({}, ["_id"], sort=[("_id", -1)])
+            # After a number that may be rolled back, a gap would stay, which somebody fills later.
+            last = self._committed.find_one({}, ["_id"], sort=[("_id", -1)])
             number = last["_id"] + 1 if last else 1
             event = {"_id": number, "Entries": entry_ids, "Stamp": ObjectId(), **expires}
             try:
                 self._events.insert_one(event)
             except DuplicateKeyError:
                 # Another was faster: with this number, or with some of the entries.
-                entry_ids = self._missing(entry_ids)
+                entry_ids = self.missing(entry_ids)
             else:
                 return
             if not entry_ids:
                 return
+            # What another has just inserted, a majority will hold in a moment.
+            time.sleep(random.uniform(0, LONGEST_PAUSE))  # nosec B311 # noqa: S311 (no secret)
         raise Busy("log of events")
 
-    def _missing(self, entry_ids: Sequence[str]) -> Sequence[str]:
-        """Return which of these entries are not in the log."""
+    def missing(self, entry_ids: Sequence[str]) -> Sequence[str]:
+        """Return which of these entries a majority does not hold in the log."""
         known: set[str] = set()
-        for event in self._events.find({"Entries": {"$in": entry_ids}}, ["Entries"]):
+        for event in self._committed.find({"Entries": {"$in": entry_ids}}, ["Entries"]):
             known.update(event["Entries"])
         return [id_ for id_ in entry_ids if id_ not in known]
+
+    def first(self) -> Sequence[str]:
+        """Return the ids of the entries that the log begins with."""
+        found = self._committed.find_one({}, ["Entries"], sort=[("_id", 1)])
+        return list(found["Entries"]) if found else []
 
     def end(self) -> Place:
         """Return the place after the last entry."""
@@ -97,7 +106,7 @@ class EventLog:
         if place.number and not _begins_with(events, place):
             # A primary that was cut off may not know it yet; then this write fails, and may be
             # tried again.
-            if not self._majority_holds(place):
+            if not majority_holds(self._events, {"_id": place.number, "Stamp": place.stamp}):
                 raise PlaceLost
             events = self._from(place.number)
         skip = place.offset
@@ -107,12 +116,6 @@ class EventLog:
                     yield entry_id, Place(event["_id"], offset, event["Stamp"])
                 skip = 0
             events = self._from(events[-1]["_id"] + 1)
-
-    def _majority_holds(self, place: Place) -> bool:
-        """Tell whether a majority holds a place, by a write that changes nothing."""
-        there = {"_id": place.number, "Stamp": place.stamp}
-        no_change: Document = {"$setOnInsert": {"Entries": []}}
-        return bool(self._events.update_one(there, no_change).matched_count)
 
     def _from(self, number: int) -> Sequence[Document]:
         """Return some documents from a number on."""

@@ -26,13 +26,14 @@ from pymongo.errors import (
     PyMongoError,
     WriteError,
 )
-from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 
 from app import metrics
-from app.changes import Intent, SubjectKind
+from app.changes import PENDING, Intent, SubjectKind
+from app.storage.committed import committed
 from app.storage.difference import as_read
 from app.storage.entries import entries_of, is_entry
+from app.storage.erasure_records import ErasureRecords
 from app.storage.errors import explain, has_only_duplicate_keys, is_forbidden
 from app.storage.event_log import EventLog
 from app.storage.schema.plan import CollectionPlan, expiry, index
@@ -44,6 +45,7 @@ log = logging.getLogger("quartermaster")
 
 NAME = "history"
 HAS_ENTRIES: Document = {"Journal.0": {"$exists": True}}
+MOVABLE: Document = {**HAS_ENTRIES, PENDING: {"$exists": False}}
 # The index of every collection with journals: by the oldest entry that has not moved.
 UNMOVED = index("unmoved", "Journal.At", partialFilterExpression=HAS_ENTRIES)
 # The index of named documents with notes of staff, of which there are few.
@@ -87,7 +89,9 @@ HISTORY = CollectionPlan(
 UNACCEPTABLE = (BulkWriteError, WriteError, DocumentTooLarge, InvalidDocument, OverflowError)
 BATCH = 500
 # What is read of a document with entries.
-READ = ["Name", "Stamp", "Journal"]
+READ = ["Name", "UserId", "Stamp", "Journal"]
+# The argument of a repair that tells which numbers of entries are lost, as pairs of first and last.
+LOST = "LostEntries"
 # Others are found by the index.
 MOST_NOTED = 10_000
 
@@ -154,6 +158,7 @@ class Journals:
         self._noted_lock = threading.Lock()
         self._may_bypass = True
         self._event_log = EventLog(db)
+        self._erasures = ErasureRecords(db)
 
     def note(self, kind: SubjectKind, id_: Any) -> None:
         """Remember a document that this process has just changed, for move_noted."""
@@ -175,7 +180,7 @@ class Journals:
         self, kind: SubjectKind, until: datetime, advance: Callable[[int], None] = lambda _: None
     ) -> None:
         """Move the entries of all documents of a kind that were made until a time, by whomever."""
-        left = {**HAS_ENTRIES, "Journal.At": {"$lte": until}}
+        left = {**MOVABLE, "Journal.At": {"$lte": until}}
         collection = self.committed(kind)
         while moved := self._move_found(
             kind, collection.find(left, READ, sort=[("Journal.At", 1)]).limit(BATCH)
@@ -202,14 +207,12 @@ class Journals:
     def move(self, kind: SubjectKind, ids: list[Any]) -> int:
         """Move the entries of these documents; return how many of them had any."""
         # Without the hint, MongoDB would try out each time whether the index of journals is better.
-        found = self.committed(kind).find({"_id": {"$in": ids}, **HAS_ENTRIES}, READ).hint("_id_")
+        found = self.committed(kind).find({"_id": {"$in": ids}, **MOVABLE}, READ).hint("_id_")
         return self._move_found(kind, found)
 
     def committed(self, kind: SubjectKind) -> Collection[Document]:
         """Return the documents of a kind as a majority holds them."""
-        return self._db[kind.collection].with_options(
-            read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
-        )
+        return committed(self._db[kind.collection])
 
     def _move_found(self, kind: SubjectKind, found: Iterable[Document]) -> int:
         collection = self._db[kind.collection]
@@ -236,6 +239,8 @@ class Journals:
             return
         entries = [entry for holder in holders for entry in holder.entries]
         metrics.HISTORY_MOVED.labels(collection.name).inc(self._archive(entries))
+        # Before the entries leave their Journals: who dies in between leaves it to the next mover.
+        self._erasures.meet(_accounts_in(holders))
         self._remove(collection, [holder for holder in holders if holder.has_only_entries()])
         for holder in holders:
             if not holder.has_only_entries():
@@ -279,6 +284,33 @@ class Journals:
                 found.setdefault(entry["Subject"]["Id"], set()).add(number)
         return found
 
+    def noted_losses(self, subject_ids: list[Any]) -> dict[Any, list[Any]]:
+        """Return by document the ranges of numbers that a repair has noted as lost."""
+        found: dict[Any, list[Any]] = {}
+        noted = {"Operation": "repair", f"Arguments.{LOST}": {"$exists": True}}
+        for entry in self._history.find({"Subject.Id": {"$in": subject_ids}, **noted}):
+            found.setdefault(entry["Subject"]["Id"], []).extend(entry["Arguments"][LOST])
+        return found
+
+    def append_events(self, entry_ids: Sequence[str]) -> None:
+        """Append entries of history to the log of events, as far as they are not in it."""
+        entries = self._history.find({"_id": {"$in": list(entry_ids)}}, ["At"])
+        times = {entry["_id"]: entry["At"] for entry in entries}
+        missing = self.without_event(list(times))
+        if missing:
+            newest = max(times[id_] for id_ in missing)
+            self._event_log.append(missing, self.expiry_of(newest))
+
+    def without_event(self, entry_ids: Sequence[str]) -> Sequence[str]:
+        """Return which of some entries of history are not in the log of events."""
+        return self._event_log.missing(entry_ids)
+
+    def events_begin(self) -> datetime | None:
+        """Return the time of the oldest entry that the log of events begins with."""
+        ids = self._event_log.first()
+        found = self._history.find_one({"_id": {"$in": ids}}, ["At"], sort=[("At", 1)])
+        return found["At"] if found else None
+
     def expiry_of(self, at: datetime) -> Document:
         """Return when something of this time expires, together with its entry; {}: never."""
         return {"ExpiresAt": at + self._kept} if self._kept else {}
@@ -316,6 +348,15 @@ class Journals:
         newest = max(entry["At"] for entry in moved)
         self._event_log.append(list(ids.values()), self.expiry_of(newest))
         return len(moved) - len(refused) + len(others) - len(refused_again)
+
+
+def _accounts_in(holders: Iterable[Holder]) -> dict[Any, Any]:
+    """Return by id, with a name, whose documents these are, and by whom their entries are."""
+    accounts: dict[Any, Any] = {}
+    for document, entries in holders:
+        accounts[document.get("UserId", document["_id"])] = document.get("Name")
+        accounts |= {entry["By"].get("UserId"): entry["By"].get("Name") for entry in entries}
+    return accounts
 
 
 def _insert_missing(history: Collection[Document], entries: list[Document]) -> list[Document]:

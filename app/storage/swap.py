@@ -49,6 +49,7 @@ from app.errors import (
 )
 from app.storage.bulkhead import wait_deadline
 from app.storage.clock import Clock
+from app.storage.committed import NO_CHANGE, majority_holds
 from app.storage.difference import as_read, difference
 from app.storage.entries import FORMER_OPERATIONS, key_of
 from app.storage.errors import explain, is_forbidden
@@ -63,9 +64,6 @@ LONGEST_PAUSE = 0.1
 # What identifies a write: Version counts the changes, and Stamp is unique. A counter alone would
 # not do: in a network split, two primaries count up to the same number.
 WRITE_IDENTITY = ("Version", "Stamp")
-# Without upsert, $setOnInsert is a no-op whatever is stored. With write concern majority, MongoDB
-# acknowledges a no-op once a majority holds all that the primary had applied before it.
-NO_CHANGE: Document = {"$setOnInsert": {"Version": 0}}
 # A larger count was not made by counting, and would soon overflow an int64.
 LARGEST_COUNT = 2**62
 # How often a write may fail on a document that is still as it was read. Two of the failures may be
@@ -152,21 +150,22 @@ class Swapper:
         return self.previewed(document, intent, changes)
 
     def find_earlier(self, where: Document, intent: Intent) -> Applied | None:
-        """Return what the same request has done before; None if it is new."""
+        """Return what the same request has done before, as a majority holds it; None: it is new."""
         document = self._collection.find_one(where, projection_of((), intent))
         earlier = self._earlier(document, intent, self._journals) if document else None
-        return self._outcome_of(earlier.outcome) if earlier else None
+        if earlier is None or not self._try_to_write(earlier, intent):
+            return None
+        return self._outcome_of(earlier.outcome)
 
     def find_moved(self, id_: Any, intent: Intent) -> Applied | None:
         """Return what the same request has done, also to a document that is gone since."""
         entry = self._journals.find_key(id_, str(intent.key))
         return self._outcome_of(_replay({}, entry, intent).outcome) if entry else None
 
-    def require_undoable(self, id_: Any, intent: Intent) -> None:
-        """Raise if the change that a request undoes was undone before."""
-        document = self._collection.find_one({"_id": id_}, projection_of((), intent)) or {}
+    def require_undoable(self, intent: Intent) -> None:
+        """Raise if history holds that the change which a request undoes was undone before."""
         if intent.undoes is not None:
-            _require_undoable(_entries_in(document.get("Journal")), intent.undoes, self._journals)
+            _require_undoable([], intent.undoes, self._journals)
 
     def insert(
         self,
@@ -346,11 +345,6 @@ def _replay(where: Document, entry: Document, intent: Intent) -> Decision:
     if (operation, entry.get("Fingerprint")) != (intent.operation, intent.fingerprint):
         raise KeyReused(str(intent.key))
     return Decision(where, NO_CHANGE, Applied(entry.get("Answer"), replayed=True, entry=entry))
-
-
-def majority_holds(collection: Collection[Document], where: Document) -> bool:
-    """Tell whether a majority holds such a document."""
-    return bool(collection.update_one(where, NO_CHANGE).matched_count)
 
 
 def fresh_version() -> int:

@@ -8,10 +8,11 @@ from typing import IO
 from app.changes import Intent
 from app.database import COLLECTIONS, SUBJECTS
 from app.penalties import BAN
-from app.privacy.store import ERASURES
+from app.players.domain import MARKS
 from app.progress import progress
 from app.storage import bulk, password_costs
 from app.storage.client import Storage
+from app.storage.erasure_records import ERASURES
 from app.storage.replace import Replacer
 from app.storage.schema.collections import init_collections, init_database
 from app.transfer.records import RECORDS, export_line
@@ -27,7 +28,7 @@ KEPT: dict[str, tuple[tuple[str, ...], ...]] = {
         ("KeyDigests",),
         ("ErasedAt",),
     ),
-    "players": (("Notes",), ("DeletedAt",), ("RemovalCount",)),
+    "players": (("Notes",), *((mark,) for mark in MARKS)),
     "objects": (("Value",),),
 }
 

@@ -18,12 +18,13 @@ from app.paging import Page, Window
 from app.penalties import BAN, BAN_STATE, MUTE
 from app.storage.bulk import SWEEP_SECONDS, sweep
 from app.storage.client import Storage, by_key
+from app.storage.committed import majority_holds
 from app.storage.journal import NOTED, UNMOVED
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
 from app.storage.password_costs import PasswordCosts, cost_of
 from app.storage.schema.plan import CollectionPlan, index
-from app.storage.swap import fresh_version, majority_holds
+from app.storage.swap import fresh_version
 from app.types import Document
 from app.users.domain import SHAPE, SUBJECT, change_email, new_account, revoke_tokens, usable
 

@@ -14,6 +14,7 @@ from app.changes import Intent, Origin
 from app.http.logs import JsonFormatter
 from app.privacy.store import Erasures
 from app.storage.client import Storage
+from app.storage.unfinished import UnfinishedWork
 from app.transfer.records import RECORDS
 from app.transfer.store import export_documents
 from tests import people
@@ -117,7 +118,7 @@ def test_others_lose_nothing(client, person, db):
 
 
 @pytest.mark.parametrize(
-    "method", ["update_one", "delete_one", "delete_many", "bulk_write", "find", "find_one"]
+    "method", ["update_one", "delete_one", "replace_one", "bulk_write", "find", "find_one"]
 )
 def test_killed_at_every_step_it_is_finished_by_the_next_try(client, person, db, app, method):
     """Before each operation of a kind in turn: the first, then the second, and so on."""
@@ -166,7 +167,7 @@ def test_what_a_killed_worker_has_left_is_finished_by_others(person, db, app):
     erasures = service(app, Erasures)
     erasures.begin(user_id, Intent("erase", Origin(None, "tester", "cli")))
     settle(db)
-    erasures.finish_all()
+    service(app, UnfinishedWork).finish_all()
     assert people.found_in(db) == []
     assert db.erasures.find_one()["FinishedAt"] is not None
 
@@ -190,7 +191,7 @@ def test_it_is_told_again_when_it_was_done(client, person, db, app):
         assert client.post(path, json={"Confirm": "x"}, headers=staff).status_code == 400
     yesterday = datetime.now(timezone.utc) - timedelta(days=2)
     db.erasures.update_one({}, {"$set": {"FinishedAt": yesterday}})
-    service(app, Erasures).finish_all()
+    service(app, Erasures).forget_names()
     assert client.post(ERASE, json=CONFIRM, headers=staff).status_code == 404
     assert client.post(by_id, json=CONFIRM, headers=staff).status_code == 200
     assert "NameDigest" not in db.erasures.find_one()

@@ -252,7 +252,7 @@ class TestWrites:
             by_service(8, Inventory__3=5, Journal__0={}, LastVersion=8, JournalCount=1),
             update(Journal=[]),
             Write("update", "players", "a", {}, ("Journal",), {}),
-            update(RemovalCount=2),
+            update(RestoredFrom="stamp"),
             update(Notes={}),
             update(Variables={}),
             update("users", PasswordHash="x"),
@@ -340,7 +340,7 @@ class TestTwoLooks:
         [
             ({}, [], False),
             ({"Online": True, "LastSeen": NOW}, [], False),
-            ({"Journal": [1], "Notes": {}, "RemovalCount": 1}, [], False),
+            ({"Journal": [1], "Notes": {}, "RestoredFrom": 1}, [], False),
             ({"Stamp": "new", "Version": 9, "Level": 3}, [], False),
             ({"Version": 8, "Level": 3}, [], True),
             ({"Level": 3}, ["uncounted-writes"], True),

@@ -234,11 +234,38 @@ def test_db_check_finds_a_change_whose_entry_is_lost(quartermaster, real_db):
     assert check_lines(quartermaster) == []
     real_db.history.delete_one({"Number": 4})
     (line,) = check_lines(quartermaster)
-    assert "JournalCount counts 1 entry that history does not hold (left to you)" in line
+    assert "JournalCount counts 1 entry that history does not hold: --repair notes" in line
     real_db.history.delete_many({})
     real_db.players.update_one({"_id": someone["_id"]}, {"$set": {"Journal": []}})
     (line,) = check_lines(quartermaster)
     assert "history does not hold" in line
+    assert "they are lost (repaired)" in quartermaster("db", "check", "--repair").stdout
+    assert check_lines(quartermaster) == []
+    noted = real_db.history.find_one({"Operation": "repair"})
+    assert noted["Arguments"] == {"LostEntries": [[6, 6]]}
+
+
+def test_db_check_adds_entries_to_the_events_that_a_dump_has_lost(quartermaster, real_db):
+    def untold(*options):
+        lines = quartermaster("db", "check", *options).stdout.splitlines()
+        return [line for line in lines if "is not among the events" in line]
+
+    crowd = [make_player() for _ in range(3)]
+    real_db.players.insert_many(crowd)
+    rule = partial(give, itemid=ITEM, quantity=2, limits=Limits(35, 100, 1000))
+    for someone in crowd:
+        swap(real_db, {"_id": someone["_id"]}, ("Inventory", "Bank"), rule, meant("give"))
+        journals_of(real_db).move(SUBJECTS["players"], [someone["_id"]])
+    before = make_entry(crowd[0], Version=7, At=NOW)
+    real_db.history.insert_one(before)  # from before there were events
+    assert untold() == []
+    real_db.events.delete_one({"_id": 2})
+    assert len(untold()) == 1
+    assert "(repaired)" in untold("--repair")[0]
+    assert untold() == []
+    told = [id_ for event in real_db.events.find() for id_ in event["Entries"]]
+    known = [entry["_id"] for entry in real_db.history.find({"_id": {"$ne": before["_id"]}})]
+    assert sorted(told) == sorted(known)
 
 
 @pytest.mark.parametrize("number", [[], "x", None, {}])

@@ -23,7 +23,7 @@ from app.types import Document, whole
 PRESENCE = frozenset({"Online", "LastSeen", "LastOnline"})
 # What the service alone writes.
 OWN_FIELDS = frozenset(
-    {*SWAP_FIELDS, "Notes", "Keys", "KeyDigests", "DeletedAt", "RemovalCount", "ErasedAt"}
+    {*SWAP_FIELDS, "Notes", "Keys", "KeyDigests", "DeletedAt", "RestoredFrom", "ErasedAt"}
 ) - {"Version"}
 # How long after a ban a game may take to end a session.
 BAN_GRACE = timedelta(minutes=1)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.storage.client import Storage
+from app.storage.committed import majority_holds
 from app.storage.schema.plan import CollectionPlan, expiry
 from app.storage.schema.shapes import COUNT, MOMENT, TEXT, object_shape
 
@@ -52,7 +53,7 @@ class Budgets:
                 return Reservation(id_, count)
             except DuplicateKeyError:
                 # Too much is used, or somebody else has just inserted the first of the day.
-                if self._used(id_) > limit - count:
+                if majority_holds(self._budgets, {"_id": id_, "Used": {"$gt": limit - count}}):
                     return None
         return None
 
@@ -72,7 +73,3 @@ class Budgets:
         found = self._budgets.find({"_id": {"$in": [f"{id_} {day}" for id_ in key_ids]}})
         used = {entry["_id"].partition(" ")[0]: int(entry["Used"]) for entry in found}
         return {id_: used.get(id_, 0) for id_ in key_ids}
-
-    def _used(self, id_: str) -> int:
-        found = self._budgets.find_one({"_id": id_}, ["Used"])
-        return int(found["Used"]) if found else 0

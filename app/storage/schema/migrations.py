@@ -132,6 +132,12 @@ def keep_batches(db: Database[Document]) -> None:
     """Change nothing: the validators and indexes know batches, their rows and their parts."""
 
 
+def restore_by_stamps(db: Database[Document]) -> None:
+    """Drop the count of those who moved a deleted player: copies have stamps instead."""
+    counted = {"RemovalCount": {"$exists": True}}
+    db["players"].update_many(counted, {"$unset": {"RemovalCount": ""}})
+
+
 def _rename(db: Database[Document], name: str, new: str) -> None:
     """Rename a collection, if it is there, and no other has the new name."""
     if name in db.list_collection_names():
@@ -164,6 +170,7 @@ STEPS: list[Step] = [
     keep_keys_and_erasures,
     keep_actions_and_events,
     keep_batches,
+    restore_by_stamps,
 ]
 # A change of a validator or an index is a step as well, even one that does nothing: by the number,
 # an older program knows that the database is no longer for it.

@@ -17,6 +17,7 @@ TEXT: Document = {"bsonType": "string"}
 FLAG: Document = {"bsonType": "bool"}
 MOMENT: Document = {"bsonType": "date"}
 ARRAY: Document = {"bsonType": "array"}
+STAMP: Document = {"bsonType": "objectId"}
 TEXT_OR_NULL: Document = {"bsonType": ["string", "null"]}
 MOMENT_OR_NULL: Document = {"bsonType": ["date", "null"]}
 SLOT_NUMBER = "^(0|[1-9][0-9]{0,3})$"

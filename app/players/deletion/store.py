@@ -1,0 +1,281 @@
+"""Deleting players and bringing them back, in MongoDB.
+
+A player is in the collection players, or, as it was, in deleted_players; for a moment it is in
+both. Either way is a change of several documents (app/storage/unfinished.py).
+
+Deleting:   1. One swap marks the player with DeletedAt, and holds the entry of the change.
+            2. Its entries move to history, and a copy of it is kept.
+            3. The player is removed, if it still is as the copy has it.
+Restoring:  1. The player is inserted, pending, with the stamp of the copy and the entry.
+            2. If a majority still holds that copy, the player is no longer pending, else removed:
+               somebody else has brought it back meanwhile, or erased it.
+            3. The copy is removed, and then the mark RestoredFrom.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TypeGuard
+
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from app.changes import PENDING, Applied, Intent
+from app.errors import Busy, NotFound
+from app.keys import Lookup
+from app.players.domain import (
+    DELETED_AT,
+    RESTORED_FROM,
+    SUBJECT,
+    NotKept,
+    PlayerNameTaken,
+    mark_deleted,
+    refuse_restoring,
+    without_marks,
+)
+from app.players.store import DELETED_PLAYERS, PLAYERS, Players, asked_for
+from app.storage.client import Storage, by_key
+from app.storage.committed import confirm_absent, majority_holds
+from app.storage.difference import as_read, is_comparable
+from app.storage.swap import fresh_stamp
+from app.storage.unfinished import Unfinished
+from app.types import Document
+
+log = logging.getLogger("quartermaster")
+
+# A game may have stored anything else there.
+MARKED: Document = {DELETED_AT: {"$type": "date"}}
+RESTORED: Document = {RESTORED_FROM: {"$type": "objectId"}}
+DELETION_READS = ("Online", "LastSeen", DELETED_AT, PENDING)
+ATTEMPTS = 50
+PAUSE_SECONDS = 0.02
+
+
+class Deletions:
+    """The deletions of one application, and what undoes them."""
+
+    def __init__(self, storage: Storage, players: Players) -> None:
+        self._store = players
+        self._players = storage.db[PLAYERS.name]
+        self._committed = storage.journals.committed(SUBJECT)
+        self._deleted = storage.db[DELETED_PLAYERS.name]
+        self._swapper = storage.swapper(SUBJECT)
+        self._journals = storage.journals
+        self._clock = storage.clock
+
+    def unfinished(self) -> Sequence[Unfinished]:
+        """Return how deletions and restorations are found and finished that others have left."""
+        return (
+            Unfinished("deletion", partial(self._ids, MARKED), self.finish_deletion),
+            Unfinished("restoration", partial(self._ids, RESTORED), self.finish_restoration),
+        )
+
+    def _ids(self, marked: Document) -> Sequence[str]:
+        return [player["_id"] for player in self._players.find(marked, ["_id"])]
+
+    def delete(self, key: Lookup, intent: Intent) -> Applied:
+        """Delete a player. What it was is kept for as long as history, so that it can be undone."""
+        rule = partial(mark_deleted, now=self._clock.now(), online_since=self._store.online_since())
+        try:
+            applied = self._swapper.swap(by_key(key), DELETION_READS, rule, intent)
+        except NotFound as error:
+            # One that is marked and still there was left by a worker that died.
+            if found := self._players.find_one({**by_key(key), **MARKED}, ["_id"]):
+                self._try_to_finish(found["_id"])
+            if earlier := self._deleted_before(key, intent):
+                return earlier
+            raise asked_for(error, key) from None
+        self._try_to_finish(applied.answer["Id"])
+        return applied
+
+    def preview_delete(self, key: Lookup, intent: Intent) -> Document:
+        """Return the entry that deleting a player would have."""
+        rule = partial(mark_deleted, now=self._clock.now(), online_since=self._store.online_since())
+        return self._swapper.preview(by_key(key), DELETION_READS, rule, intent)
+
+    def _deleted_before(self, key: Lookup, intent: Intent) -> Applied | None:
+        """Return the answer of the same request, if it has deleted the player before."""
+        for kept in self._deleted.find(by_key(key), ["_id"]) if intent.key else ():
+            if earlier := self._swapper.find_moved(kept["_id"], intent):
+                return earlier
+        return None
+
+    def _try_to_finish(self, player_id: str) -> None:
+        """Move a marked player now, or leave it to others: it is deleted by its mark already."""
+        try:
+            self.finish_deletion(player_id)
+        except Busy:
+            log.warning("The deleted player %s is moved later: others change it.", player_id)
+
+    def finish_deletion(self, player_id: str) -> None:
+        """Move a marked player to the deleted ones, after its entries have moved to history."""
+        marked = {"_id": player_id, **MARKED}
+        own_copy = None
+        for _ in _attempts():
+            self._journals.move(SUBJECT, [player_id])
+            # A mark that no majority holds may be rolled back.
+            if self._committed.find_one(marked, ["_id"]) is None:
+                self._drop_copy(player_id, own_copy)
+                return
+            # Before the player is read: a copy that another makes meanwhile is not replaced.
+            former = self._deleted.find_one({"_id": player_id}, ["Stamp", "ErasedUserId"])
+            player = self._players.find_one_and_update(
+                marked, {"$set": {"Stamp": fresh_stamp()}}, return_document=ReturnDocument.AFTER
+            )
+            # An entry that no majority holds yet does not move.
+            if player is None or player.get("Journal"):
+                continue
+            own_copy = self._keep(player, former)
+            if own_copy and self._remove(player):
+                return
+        raise Busy("player")
+
+    def _keep(self, player: Document, former: Document | None) -> object | None:
+        """Keep a copy of a player, unless another has kept one since; return its stamp."""
+        stamp = fresh_stamp()
+        copy = {
+            "_id": player["_id"],
+            "NameKey": player.get("NameKey"),
+            "UserId": player.get("UserId"),
+            "DeletedAt": player[DELETED_AT],
+            "Stamp": stamp,
+            "Player": player,
+            **self._journals.expiry_of(player[DELETED_AT]),
+        }
+        if former is None:
+            try:
+                self._deleted.insert_one(copy)
+            except DuplicateKeyError:
+                return None
+            return stamp
+        if "ErasedUserId" in former and former["ErasedUserId"] == player.get("UserId"):
+            # Nothing is kept of an erased person.
+            return former["Stamp"]
+        unchanged = {"_id": player["_id"], "Stamp": as_read(former, "Stamp")}
+        return stamp if self._deleted.replace_one(unchanged, copy).matched_count else None
+
+    def _remove(self, player: Document) -> bool:
+        """Remove a player of which a majority holds a copy, if it is as the copy has it."""
+        # A game that writes at this moment must not lose what it writes.
+        unchanged = {n: as_read(player, n) for n in player if is_comparable(player[n])}
+        return bool(self._players.delete_one(unchanged).deleted_count)
+
+    def _drop_copy(self, player_id: str, stamp: object | None) -> None:
+        """Drop a copy that was made while somebody took the mark off the player."""
+        is_there = {"_id": player_id, DELETED_AT: {"$not": {"$type": "date"}}}
+        if stamp and majority_holds(self._players, is_there):
+            self._deleted.delete_one({"_id": player_id, "Stamp": stamp, "ErasedUserId": None})
+
+    def restore(self, player_id: str, intent: Intent) -> Applied:
+        """Bring a deleted player back as it was; raise if its name is taken by now."""
+        for _ in _attempts():
+            self._finish_marked(player_id)
+            # Before the player is looked for: whoever restores it removes the copy last.
+            kept = self._kept(player_id)
+            try:
+                # The answer of the same request, or why a player who is there is not restored.
+                standing = {"_id": player_id, PENDING: {"$exists": False}}
+                return self._swapper.swap(standing, (DELETED_AT,), refuse_restoring, intent)
+            except NotFound as error:
+                if error.kind != SUBJECT.name:
+                    raise
+            except Busy:
+                continue
+            if applied := self._restored(player_id, kept, intent):
+                return applied
+        raise Busy("player")
+
+    def _finish_marked(self, player_id: str) -> None:
+        """Finish what another has begun, who may have died."""
+        self.finish_restoration(player_id)
+        if self._players.find_one({"_id": player_id, **MARKED}, ["_id"]):
+            self.finish_deletion(player_id)
+
+    def _kept(self, player_id: str) -> Document | None:
+        """Return the copy of a deleted player, with a stamp; former releases gave it none."""
+        without = {"_id": player_id, "Stamp": {"$exists": False}}
+        kept = self._deleted.find_one({"_id": player_id})
+        if kept and "Stamp" not in kept:
+            self._deleted.update_one(without, {"$set": {"Stamp": fresh_stamp()}})
+            kept = self._deleted.find_one({"_id": player_id})
+        return kept
+
+    def _restored(self, player_id: str, kept: Document | None, intent: Intent) -> Applied | None:
+        """Insert a player that is not there; return None if another was faster."""
+        if intent.key and (earlier := self._swapper.find_moved(player_id, intent)):
+            return earlier
+        self._swapper.require_undoable(intent)
+        if not _is_copy(kept):
+            confirm_absent(self._deleted, {"_id": player_id, "Player": {"$type": "object"}})
+            raise NotKept
+        entry = self._insert(kept["Player"], kept["Stamp"], intent)
+        if entry is None:
+            return None
+        self.finish_restoration(player_id)
+        # Of a player that was removed again, the entry is in neither place.
+        written = {"_id": player_id, "Journal.Stamp": entry["Stamp"], PENDING: {"$exists": False}}
+        stands = majority_holds(self._players, written) or self._journals.has_moved(
+            player_id, entry["Stamp"]
+        )
+        return Applied(None, entry=entry) if stands else None
+
+    def _insert(self, former: Document, copy: object, intent: Intent) -> Document | None:
+        """Insert a player as it was, pending; return its entry, or None if it is there."""
+        changes = [{"Path": DELETED_AT, "Before": former[DELETED_AT], "After": None}]
+        player = {**without_marks(former), RESTORED_FROM: copy, PENDING: True}
+        try:
+            return self._swapper.insert(player, intent, changes, is_checked=False)
+        except DuplicateKeyError as error:
+            if self._players.find_one({"_id": former["_id"]}, ["_id"]):
+                return None
+            raise self._store.name_taken(error) from None
+
+    def finish_restoration(self, player_id: str) -> None:
+        """Carry out what is left of bringing a player back."""
+        fields = ["Stamp", PENDING, RESTORED_FROM]
+        found = self._players.find_one({"_id": player_id, **RESTORED}, fields)
+        if found is None:
+            return
+        copy = {"_id": player_id, "Stamp": found[RESTORED_FROM]}
+        marked = {"_id": player_id, RESTORED_FROM: found[RESTORED_FROM]}
+        if PENDING in found and not self._decide(found, copy):
+            return
+        # What was read may be rolled back, and the copy must not go before it stands.
+        if majority_holds(self._players, {**marked, PENDING: {"$exists": False}}):
+            self._deleted.delete_one(copy)
+            self._players.update_one(marked, {"$unset": {RESTORED_FROM: ""}})
+
+    def _decide(self, found: Document, copy: Document) -> bool:
+        """Let a pending player stand if a majority still holds the copy that it was made of."""
+        pending = {name: as_read(found, name) for name in ("_id", "Stamp", PENDING, RESTORED_FROM)}
+        if not majority_holds(self._players, pending):
+            return False
+        if not majority_holds(self._deleted, copy):
+            self._players.delete_one(pending)
+            return False
+        return bool(self._players.update_one(pending, {"$unset": {PENDING: ""}}).matched_count)
+
+    def preview_restore(self, player_id: str, intent: Intent) -> Document:
+        """Return the entry that bringing a deleted player back would have."""
+        kept = self._deleted.find_one({"_id": player_id})
+        if not _is_copy(kept):
+            raise NotKept
+        if self._players.find_one({"NameKey": kept["NameKey"]}, ["_id"]):
+            raise PlayerNameTaken
+        changes = [{"Path": DELETED_AT, "Before": kept["DeletedAt"], "After": None}]
+        return self._swapper.previewed(kept["Player"], intent, changes)
+
+
+def _attempts() -> Iterator[int]:
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(PAUSE_SECONDS)
+        yield attempt
+
+
+def _is_copy(kept: Document | None) -> TypeGuard[Document]:
+    """Tell whether a player was kept, and not only that it was erased."""
+    return kept is not None and isinstance(kept.get("Player"), dict)
