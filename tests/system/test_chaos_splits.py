@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("psutil", reason="the bench extra is not installed")
 
 from tests.system.chaos import network, splits
+from tests.system.chaos.spanning import SpanningTrial
 from tests.system.chaos.trial import Trial
 
 
@@ -25,6 +26,10 @@ def world(tmp_path_factory):
 
 def test_what_an_isolated_primary_did_counts_for_nothing(world):
     assert Trial(world).run().broken_laws() == []
+
+
+def test_what_spans_documents_rests_on_what_a_majority_holds(world):
+    assert SpanningTrial(world).broken_laws() == []
 
 
 @pytest.mark.parametrize("kind", [(splits.TWO_WAY, True), (splits.MUTE, False)])
