@@ -21,6 +21,7 @@ from tests.system.chaos.batches import Batcher
 from tests.system.chaos.replicas import replica_set
 from tests.system.chaos.service import Service
 from tests.system.chaos.soak import soak
+from tests.system.chaos.spanning import SpanningTrial
 from tests.system.chaos.storm import Storm
 from tests.system.chaos.trial import Trial
 
@@ -108,7 +109,8 @@ def on_a_split_network(folder, rounds):
         seen = splits.storm(world, rounds)
         for _ in range(rounds):
             seen.complaints += Trial(world).run().broken_laws()
-            seen.faults["two-way split, step by step"] += 1
+            seen.complaints += SpanningTrial(world).broken_laws()
+            seen.faults["two-way split, step by step"] += 2
         return seen
 
 

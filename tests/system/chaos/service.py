@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import signal
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -91,6 +92,15 @@ class Service:
         former = self.workers()
         former[0].kill()
         wait_until(lambda: len(set(self.workers()) - set(former)) > 0, self.output)
+
+    def stop_worker(self, until, seconds):
+        """Let one worker stand still amid whatever it does until others got on, or so long."""
+        worker, end = self.workers()[0], time.monotonic() + seconds
+        worker.suspend()
+        try:
+            wait_until(lambda: until() or time.monotonic() > end)
+        finally:
+            worker.resume()
 
     def workers(self):
         return psutil.Process(self._process.pid).children()
