@@ -38,6 +38,7 @@ LISTED = re.compile(r"^   \* - ``(\w+)``\n((?:     .*\n)+)", re.M)
 INDEX = re.compile(r"^``(\w+)``  +``(\w+)``  +``([^`]+)``  +(unique|partial|)(?:  |$)", re.M)
 # What the types of the page are as shapes of validators.
 TYPES = {
+    "ObjectId": shapes.STAMP,
     "guid": shapes.GUID,
     "text": shapes.TEXT,
     "text or null": shapes.TEXT_OR_NULL,
