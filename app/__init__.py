@@ -65,6 +65,7 @@ from app.storage.errors import DatabaseError, explain
 from app.storage.limits.attempts import Attempts
 from app.storage.limits.budgets import Budgets
 from app.storage.limits.quotas import Quotas
+from app.storage.limits.reset_mails import ResetMails
 from app.storage.mover import Mover
 from app.storage.password_costs import PasswordCosts
 from app.storage.schema.preparation import Preparation
@@ -166,6 +167,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
             app, ConcurrencyLimit("mails are being sent", settings.MAIL_PLACES, settings.MAIL_LINE)
         ),
         ResetCodes(keys[0]),
+        ResetMails(storage, settings.RESET_MAILS_PER_HOUR, settings.RESET_MAILS_PER_DAY),
         player_store,
         samples,
         Sampler(samples, player_store, history_store, preparation.is_ready),

@@ -18,6 +18,7 @@ from app.storage.journal import HISTORY
 from app.storage.limits.attempts import ATTEMPTS
 from app.storage.limits.budgets import BUDGETS
 from app.storage.limits.quotas import QUOTAS
+from app.storage.limits.reset_mails import RESET_MAILS
 from app.storage.password_costs import PASSWORD_COSTS
 from app.storage.schema.migrations import SCHEMA_VERSIONS
 from app.users import domain as users
@@ -41,6 +42,7 @@ COLLECTIONS = (
     PASSWORD_COSTS,
     ATTEMPTS,
     BUDGETS,
+    RESET_MAILS,
     ERASURES,
     SAMPLES,
     SCHEMA_VERSIONS,

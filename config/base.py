@@ -122,7 +122,7 @@ class Settings:
     # The number of mails that a worker sends concurrently.
     MAIL_PLACES: int = 2
     # The length of the queue for that in each worker; further requests are answered with 503.
-    MAIL_LINE: int = 2
+    MAIL_LINE: int = 8
     # The time budget for sending a mail, all SMTP commands included.
     MAIL_TIMEOUT_SECONDS: float = 5.0
     # Whether to send no mail; set here because Flask-Mail's default depends on TESTING.
@@ -131,6 +131,10 @@ class Settings:
     RESET_SUBJECT: str = "Your password reset code"
     # The lifetime of a password reset code.
     RESET_CODE_SECONDS: int = 1800
+    # The maximum of mails with a reset code to an account in an hour; 0: unlimited.
+    RESET_MAILS_PER_HOUR: int = 5
+    # The same in a day.
+    RESET_MAILS_PER_DAY: int = 20
 
     # The maximum page size; a larger pageSize or count is capped to it.
     PAGE_SIZE_MAX: int = 100

@@ -56,6 +56,7 @@ from app.storage.erasure_records import ERASURES, ErasureRecords
 from app.storage.journal import HISTORY
 from app.storage.limits.attempts import ATTEMPTS
 from app.storage.limits.quotas import QUOTAS
+from app.storage.limits.reset_mails import RESET_MAILS
 from app.storage.search_fields import words
 from app.storage.swap import fresh_stamp
 from app.types import Document
@@ -274,6 +275,7 @@ class Erasures:
         self._db[QUOTAS.name].delete_many({"_id": {"$regex": f"^{user_id} "}})
         named = [f"{kind} {user_id}" for kind in ("account", "caller")]
         self._db[ATTEMPTS.name].delete_many({"_id": {"$in": named}})
+        self._db[RESET_MAILS.name].delete_one({"_id": user_id})
         yield tokens
 
     def _note_belongings(self, user_id: str) -> Iterator[int]:

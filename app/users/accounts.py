@@ -11,14 +11,17 @@ from app.changes import Applied, Intent
 from app.errors import KeyNotAllowed, NotFound, QuartermasterError
 from app.http.context import current
 from app.keys import Lookup, name_key
+from app.storage.limits.reset_mails import ResetMails
 from app.types import Document
 from app.users.domain import (
     ResetCodes,
     WrongCode,
+    keep_code,
     new_code,
     redeem_code,
     remember_code,
     replace_password,
+    require_mailable,
 )
 from app.users.hashing import Hasher
 from app.users.mail import Mailer
@@ -28,6 +31,7 @@ callers = current(Callers)
 hasher = current(Hasher)
 mailer = current(Mailer)
 reset_codes = current(ResetCodes)
+reset_mails = current(ResetMails)
 users = current(Users)
 
 
@@ -62,20 +66,29 @@ def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None =
 
 
 def mail_reset_code(key: Lookup, seconds: int, intent: Intent) -> Applied:
-    """Mail a new code that resets the password and lives for so many seconds."""
+    """Mail a new code that resets the password and lives for so many seconds.
+
+    Requests that come at once share the code and the mail of the first.
+    """
     user = _guessed_at(key, "Name", "Email", "EmailKey", "PasswordVersion")
     if intent.key and (earlier := users.find_earlier(key, intent)):
         return earlier
-    # Two requests with one Idempotency-Key at once may both send a mail, and one stores its code.
-    code = reset_codes.of(user["_id"], intent.key) if intent.key else new_code()
-    now = users.now()
-    rule = partial(remember_code, code=code, now=now, seconds=seconds, mailed=user)
+    require_mailable(user)
     guess = guess_of_caller(user["_id"])
     guess.refuse_if_locked()
-    with mailer.slot(), guess.counted():
-        mailer.send_code(user["Name"], user["Email"], code)
-        # Stored after the mail: if the mail fails, the former code stays valid.
-        return users.change(key, ("Reset", "EmailKey", "PasswordVersion"), rule, intent)
+    with mailer.slot(), reset_mails.one(user["_id"]) as is_first:
+        if not is_first:
+            return users.change(key, (), keep_code, intent)
+        with guess.counted():
+            return _send_code(key, user, seconds, intent)
+
+
+def _send_code(key: Lookup, user: Document, seconds: int, intent: Intent) -> Applied:
+    code = reset_codes.of(user["_id"], intent.key) if intent.key else new_code()
+    rule = partial(remember_code, code=code, now=users.now(), seconds=seconds, mailed=user)
+    mailer.send_code(user["Name"], user["Email"], code)
+    # Stored after the mail: if the mail fails, the former code stays valid.
+    return users.change(key, ("Reset", "EmailKey", "PasswordVersion"), rule, intent)
 
 
 def redeem_reset_code(key: Lookup, code: str, sha256: str, intent: Intent) -> None:

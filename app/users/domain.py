@@ -15,6 +15,7 @@ from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials
 from app.keys import (
     composed,
     domain_as_sent,
+    email_as_sent,
     email_key,
     holds_invisible,
     name_key,
@@ -185,6 +186,12 @@ def require_email(email: str, field: str) -> None:
         raise Invalid(f"The field '{field}' {fault}", {field: [fault.capitalize()]})
 
 
+def require_mailable(user: Document) -> None:
+    """Raise Conflict for an account whose address no mail server knows."""
+    if not email_as_sent(user["Email"]):
+        raise Conflict("Password reset email could not be sent: the account's address is none.")
+
+
 def stored(record: Document, version: int = 0) -> Document:
     """Turn a complete user record into a document."""
     fields = dict(record)
@@ -314,6 +321,11 @@ def remember_code(
         raise Conflict("The account was changed while the mail was sent; please ask again.")
     reset = {"Code": code, "ExpiresAt": now + timedelta(seconds=seconds), "Failures": 0}
     return Change({"Reset": reset}, None)
+
+
+def keep_code(user: Document) -> Change:
+    """Change nothing: the code that another request has just mailed stays."""
+    return Change({}, None)
 
 
 def change_email(user: Document, *, new: str, checked: str | None = None) -> Change:

@@ -18,18 +18,42 @@ from flask import Flask, render_template
 from flask_mail import BadHeaderError, Connection, Mail, Message
 
 from app import metrics
-from app.errors import Conflict, Unavailable
+from app.errors import Unavailable
 from app.keys import email_as_sent
+from app.storage.limits.reset_mails import MailNotSent
 from app.users.concurrency import ConcurrencyLimit
 
 FAILED = "Password reset email could not be sent"
 
 
-class MailNotConfigured(Unavailable):
+# What a server answers that does not take a mail, and what is wrong with one before it is sent.
+REFUSED = (
+    smtplib.SMTPResponseException,
+    smtplib.SMTPRecipientsRefused,
+    ValueError,
+    BadHeaderError,
+)
+
+
+class MailNotConfigured(MailNotSent):
     """In production without MAIL_SERVER."""
 
     def __init__(self) -> None:
         super().__init__(f"{FAILED}: mail is not configured.", retry_after=60)
+
+
+class Smtp(smtplib.SMTP):
+    """Knows whether it has begun to send a mail, which may then arrive without an answer."""
+
+    has_sent_data = False
+
+    def data(self, msg: Any) -> tuple[int, bytes]:
+        self.has_sent_data = True
+        return super().data(msg)
+
+
+class SmtpOverTls(Smtp, smtplib.SMTP_SSL):
+    """The same with TLS from the beginning."""
 
 
 class TimedConnection(Connection):
@@ -57,11 +81,15 @@ class TimedConnection(Connection):
             raise
         return self.host
 
-    def _unconnected(self) -> smtplib.SMTP:
+    @property
+    def may_have_delivered(self) -> bool:
+        return isinstance(self.host, Smtp) and self.host.has_sent_data
+
+    def _unconnected(self) -> Smtp:
         if self.mail.use_ssl:
-            host: smtplib.SMTP = smtplib.SMTP_SSL(timeout=self._seconds, context=self._trust())
+            host: Smtp = SmtpOverTls(timeout=self._seconds, context=self._trust())
         else:
-            host = smtplib.SMTP(timeout=self._seconds)
+            host = Smtp(timeout=self._seconds)
         # The hostname that certificates are verified for; smtplib sets it only in its constructor.
         host._host = self.mail.server  # type: ignore[attr-defined]
         return host
@@ -101,18 +129,15 @@ class Mailer:
         return self._concurrency.slot()
 
     def send_code(self, name: str, email: str, code: str) -> None:
-        """Hand a code over to the mail server, or raise Unavailable."""
-        # Flask-Mail would encode the domain by IDNA 2003, which may lead to another domain.
-        recipient = email_as_sent(email)
-        if not recipient:
-            raise Conflict(f"{FAILED}: the account's address is none.")
+        """Hand a code over to the mail server, or raise Unavailable: MailNotSent if it is sure."""
         minutes = max(1, self._config["RESET_CODE_SECONDS"] // 60)
         # A name from the game may hold line breaks, which could forge lines of our text.
         printable = "".join(filter(str.isprintable, name))
         facts = {"name": printable, "code": code, "minutes": minutes}
         message = Message(
             self._config["RESET_SUBJECT"],
-            recipients=[recipient],
+            # Flask-Mail would encode the domain by IDNA 2003, which may lead to another domain.
+            recipients=[email_as_sent(email)],
             body=render_template("reset.txt", **facts),
             html=render_template("reset.html", **facts),
             sender=_sender(self._config["MAIL_DEFAULT_SENDER"]),
@@ -128,11 +153,14 @@ class Mailer:
 
     def _send(self, message: Message) -> None:
         timeout, ca_file = self._config["MAIL_TIMEOUT_SECONDS"], self._config["MAIL_CA_FILE"]
+        connection = TimedConnection(self._mail.state, timeout, ca_file)
         try:
-            with TimedConnection(self._mail.state, timeout, ca_file) as connection:
+            with connection:
                 connection.send(message)
-        except (smtplib.SMTPException, OSError, ValueError, BadHeaderError) as error:
-            raise Unavailable(f"{FAILED}: the mail server did not take it.", 30) from error
+        except (smtplib.SMTPException, OSError, *REFUSED) as error:
+            is_unsure = connection.may_have_delivered and not isinstance(error, REFUSED)
+            failure = Unavailable if is_unsure else MailNotSent
+            raise failure(f"{FAILED}: the mail server did not take it.", 30) from error
 
     def _write(self, message: Message, name: str) -> None:
         outbox = Path(self._config["DATA_DIR"]) / "outbox"
@@ -145,7 +173,7 @@ class Mailer:
             path.touch(mode=0o600, exist_ok=False)
             path.write_bytes(message.as_bytes())
         except (OSError, ValueError) as error:
-            raise Unavailable(f"{FAILED}: the outbox did not take it.", 30) from error
+            raise MailNotSent(f"{FAILED}: the outbox did not take it.", 30) from error
 
 
 def _sender(text: str) -> str:

@@ -6,14 +6,19 @@ import email
 import email.policy
 import os
 import re
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from urllib.parse import quote
 
 import pytest
 
 from app.auth.roles import Role
+from app.errors import RateLimited, Unavailable
+from app.storage.client import Storage
+from app.storage.limits.reset_mails import SENDING_SECONDS, MailNotSent, ResetMails
 from app.users.mail import Mailer
-from tests.applications import service
+from tests.applications import replace_service, service
 from tests.factories import sha256
 
 USERS = "/api/v1/users"
@@ -55,6 +60,27 @@ def redeem(client, as_role):
     return redeem
 
 
+class Clock:
+    """The time of the database, which goes on when it is told to."""
+
+    def __init__(self):
+        self.at = datetime(2099, 1, 1, tzinfo=timezone.utc)
+
+    def now(self):
+        return self.at
+
+    def passes(self, **time):
+        self.at += timedelta(**time)
+
+
+@pytest.fixture
+def clock(app):
+    """Count mails by a clock of our own."""
+    clock = Clock()
+    replace_service(app, ResetMails(service(app, Storage), 5, 20, clock))
+    return clock
+
+
 def code_in(message):
     return re.search(r"^ +([A-Z2-9]{8})\s*$", message.get_body(("plain",)).get_content(), re.M)[1]
 
@@ -89,8 +115,9 @@ def test_a_code_in_the_outbox_is_its_owners_alone(ask, alice, data_dir):
     assert mail.stat().st_mode & 0o077 == 0
 
 
-def test_a_second_mail_replaces_the_first_code(ask, redeem, outbox, alice):
+def test_a_second_mail_replaces_the_first_code(ask, redeem, outbox, alice, clock):
     ask()
+    clock.passes(seconds=2)
     ask("ALICE")
     first, second = map(code_in, outbox())
     assert redeem(first).status_code == 403
@@ -222,3 +249,114 @@ def test_a_forged_host_has_no_part_in_a_mail(client, as_role, alice, outbox, nam
     client.get(f"{USERS}/Alice/password/reset", headers={**as_role(*QUERY), **forged})
     (message,) = outbox()
     assert b"evil.example" not in message.as_bytes()
+
+
+def test_an_account_gets_five_mails_an_hour_and_twenty_a_day(ask, alice, clock, outbox, db):
+    for hour in range(4):
+        for _ in range(5):
+            assert ask().status_code == 200
+            clock.passes(minutes=1)
+        refused = ask("alice")
+        assert refused.status_code == 429
+        wait = int(refused.headers["Retry-After"])
+        # The first of an hour no longer counts after 60 minutes, and the first of a day after 24 h.
+        assert wait == (55 * 60 if hour < 3 else 24 * 3600 - 3 * 3600 - 5 * 60)
+        assert (
+            refused.json["Message"] == f"Too many reset mails; please try again in {wait} seconds."
+        )
+        clock.passes(minutes=55)
+    assert ask().status_code == 429
+    clock.passes(hours=20)
+    assert ask().status_code == 200
+    assert len(outbox()) == 21
+    # Who is refused has no other code than the one that was mailed.
+    assert db.users.find_one({"_id": alice["_id"]})["Reset"]["Code"] == code_in(outbox()[-1])
+
+
+def test_mails_to_one_account_count_for_no_other(ask, alice, clock, world):
+    world.add_user(Name="Bob", Email="bob@example.com")
+    for _ in range(5):
+        assert ask().status_code == 200
+        clock.passes(seconds=2)
+    assert (ask().status_code, ask("Bob").status_code) == (429, 200)
+
+
+def test_a_mail_that_no_server_took_does_not_count(ask, alice, clock, data_dir):
+    (data_dir / "outbox").write_text("in the way")
+    assert [ask().status_code for _ in range(9)] == [503] * 9
+    (data_dir / "outbox").unlink()
+    for _ in range(5):
+        assert ask().status_code == 200
+        clock.passes(seconds=2)
+    assert ask().status_code == 429
+
+
+def test_a_mail_that_a_server_may_have_taken_counts(ask, alice, clock, app, monkeypatch):
+    def lose_the_answer(*_):
+        raise Unavailable("no answer")
+
+    monkeypatch.setattr(service(app, Mailer), "send_code", lose_the_answer)
+    statuses = []
+    for _ in range(6):
+        statuses.append(ask().status_code)
+        clock.passes(seconds=2)
+    assert statuses == [503] * 5 + [429]
+
+
+def test_without_limits_mails_are_not_refused(ask, alice, app, outbox):
+    replace_service(app, ResetMails(service(app, Storage), 0, 0, shared_seconds=0))
+    assert [ask().status_code for _ in range(25)] == [200] * 25
+    assert len(outbox()) == 25
+
+
+def test_requests_at_once_make_one_mail(app, ask, redeem, outbox, alice, client, as_role):
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: ask(), range(6)))
+    assert [answer.status_code for answer in answers] == [200] * 6
+    (message,) = outbox()
+    path = f"{USERS}/Alice/history?operation=mail-reset-code"
+    assert len(client.get(path, headers=as_role(*QUERY)).json["Values"]) == 1
+    assert redeem(code_in(message)).status_code == 200
+
+
+def test_mails_are_counted_exactly_across_workers(real_storage, real_db):
+    """Each has an instance of its own, as workers have."""
+
+    def send(_):
+        mails = ResetMails(real_storage, 3, 20, shared_seconds=0)
+        try:
+            with mails.one("alice") as is_first:
+                return "sent" if is_first else "shared"
+        except RateLimited:
+            return "limited"
+
+    with ThreadPoolExecutor(8) as pool:
+        assert Counter(pool.map(send, range(24)))["sent"] == 3
+
+
+def test_whoever_waits_for_a_mail_that_fails_sends_it(real_storage, real_db):
+    mails = ResetMails(real_storage, 5, 20)
+    with ThreadPoolExecutor(1) as pool:
+
+        def wait():
+            with mails.one("alice") as is_first:
+                return is_first
+
+        def fail():
+            with mails.one("alice"):
+                waiting.append(pool.submit(wait))
+                raise MailNotSent("refused")
+
+        waiting = []
+        with pytest.raises(MailNotSent):
+            fail()
+        assert waiting[0].result() is True
+
+
+def test_a_worker_that_died_while_it_sent_a_mail_keeps_nobody_waiting_for_long(real_storage):
+    clock = Clock()
+    mails = ResetMails(real_storage, 5, 20, clock)
+    mails._try_to_take("alice", "of the dead", clock.now())
+    clock.passes(seconds=SENDING_SECONDS + 1)
+    with mails.one("alice") as is_first:
+        assert is_first

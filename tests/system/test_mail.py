@@ -195,11 +195,13 @@ def assert_refused(client, headers):
     assert after == before
 
 
-def test_a_refusing_server_leaves_the_former_code(start):
+def test_a_refusing_server_leaves_the_former_code(start, real_db):
     mailbox = Mailbox()
     with smtp_server(mailbox) as port:
         client, headers = start(port)
         client.get(RESET, headers=headers)
+        # Some time later: at once, it would share the mail.
+        real_db.reset_mails.delete_many({})
         mailbox.refuse = True
         assert_refused(client, headers)
         mailbox.refuse = False
@@ -258,3 +260,18 @@ def test_a_server_that_hangs_in_the_middle_costs_seconds(start):
         assert greeter.is_alive()
         is_over.set()
         greeter.join()
+
+
+class Silent(Mailbox):
+    """Takes a mail, and never says so."""
+
+    async def handle_DATA(self, server, session, envelope):  # noqa: N802 (aiosmtpd's name)
+        await super().handle_DATA(server, session, envelope)
+        server.transport.abort()
+
+
+@pytest.mark.parametrize(("mailbox", "counted"), [(Silent(), 1), (Mailbox(refuse=True), 0)])
+def test_a_mail_counts_unless_the_server_surely_has_not_taken_it(start, real_db, mailbox, counted):
+    with smtp_server(mailbox) as port:
+        assert_refused(*start(port))
+    assert len(real_db.reset_mails.find_one({})["Mails"]) == counted

@@ -138,6 +138,10 @@ def restore_by_stamps(db: Database[Document]) -> None:
     db["players"].update_many(counted, {"$unset": {"RemovalCount": ""}})
 
 
+def keep_reset_mails(db: Database[Document]) -> None:
+    """Change nothing: the plans know when reset codes were mailed."""
+
+
 def _rename(db: Database[Document], name: str, new: str) -> None:
     """Rename a collection, if it is there, and no other has the new name."""
     if name in db.list_collection_names():
@@ -171,6 +175,7 @@ STEPS: list[Step] = [
     keep_actions_and_events,
     keep_batches,
     restore_by_stamps,
+    keep_reset_mails,
 ]
 # A change of a validator or an index is a step as well, even one that does nothing: by the number,
 # an older program knows that the database is no longer for it.
