@@ -35,6 +35,7 @@ OPERATIONS = (
     "mute",
     "unmute",
     "note",
+    "export-personal-data",
     "erase",
     "import",
     "repair",
@@ -59,14 +60,16 @@ _ABSENT = object()
 class Change(NamedTuple):
     """What a rule decided: the new values of whole fields, and what to tell the caller.
 
-    A change without an entry is bookkeeping, such as the count of wrong codes. The values of a
-    large one may be too large for its entry.
+    A change without an entry is bookkeeping, such as the count of wrong codes. One that changes no
+    field has an entry only if it is noted, such as that somebody has read personal data. The values
+    of a large one may be too large for its entry.
     """
 
     fields: Mapping[str, Any]
     answer: Any
     has_entry: bool = True
     is_large: bool = False
+    is_noted: bool = False
 
 
 Rule = Callable[[Document], Change]

@@ -21,7 +21,7 @@ from app.errors import Invalid
 from app.http.context import current
 from app.keys import Lookup, parse_guid
 from app.oauth.store import RefreshTokens
-from app.privacy.domain import ERASE, ErasureUnderWay
+from app.privacy.domain import ERASE, EXPORT, ErasureUnderWay
 from app.privacy.domain import served as served_erasure
 from app.privacy.erasing import erase
 from app.privacy.personal_data import PersonalData
@@ -100,14 +100,16 @@ def end_sign_in(name: str, sign_in: str) -> None:
 @user.command("export")
 @name_argument
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
-def export_user(name: str, path: str) -> None:
+@reason_option
+def export_user(name: str, path: str, reason: str | None) -> None:
     """Write all that is stored about a user to FILE, as one JSON document.
 
-    The file is readable by its owner alone; - is standard output.
+    The file is readable by its owner alone; - is standard output. History tells who wrote it.
     """
     with open_output(path, is_secret=True) as file:
-        for piece in personal_data.write(Lookup.parse(name)):
+        for piece in personal_data.write(Lookup.parse(name), intent(EXPORT, reason)):
             file.write(piece)
+    move_entries(storage)
     audit_log("exported the personal data of %s", name)
 
 

@@ -9,11 +9,11 @@ from app.console.pages import HEADERS, blp, path_to, see_other
 from app.console.users import manage, user_page
 from app.http import tracing
 from app.http.context import current
-from app.http.intents import intent
+from app.http.intents import intent, reading_intent
 from app.http.json import CONTENT_TYPE
 from app.http.masking import MASK
 from app.keys import Lookup, parse_guid
-from app.privacy.domain import ERASE, ErasureUnderWay
+from app.privacy.domain import ERASE, EXPORT, ErasureUnderWay
 from app.privacy.erasing import erase
 from app.privacy.personal_data import PersonalData
 from app.privacy.schemas import EraseArgs
@@ -30,7 +30,9 @@ users = current(Users)
 @manage
 def download_personal_data(key: Lookup) -> Response:
     """Send all that is stored about a person, piece by piece, as a file to keep."""
-    pieces = personal_data.write(key)
+    is_read = request.method != "HEAD"  # Flask routes HEAD to GET views
+    meant = reading_intent(EXPORT, "console")
+    pieces = personal_data.write(key, meant) if is_read else iter(())
     # Of the name of the person, a file name tells nothing.
     id_ = parse_guid(str(users.get(key, "_id")["_id"])) or "user"
     response = Response(pieces, 200, HEADERS, content_type=CONTENT_TYPE)

@@ -28,6 +28,7 @@ PHRASES = {
     "rotate-key": "Key rotated",
     "revoke-key": "Key revoked",
     "note": "Note written",
+    "export-personal-data": "Personal data exported",
     "erase": "Account erased",
     "import": "Imported",
     "repair": "Repaired",

@@ -54,6 +54,7 @@ WHY_NOT = {
     "unban": "ban the user again instead",
     "mute": "unmute the user instead",
     "unmute": "mute the user again instead",
+    "export-personal-data": "what was handed out is known",
     "erase": "a person who was erased stays so",
     "import": "import the former record instead",
     "repair": "what was repaired was damaged before",

@@ -82,6 +82,14 @@ def intent_because(operation: str, why: str | None, **arguments: Any) -> Intent:
     return meant
 
 
+def reading_intent(operation: str, via: str = "api") -> Intent:
+    """Return what a request intends that reads what history tells it has read; it changes nothing.
+
+    So it needs no reason, also where changes do.
+    """
+    return Intent(operation, origin(is_change=False)._replace(via=via))
+
+
 def keyed_intent(
     operation: str,
     arguments: dict[str, Any],

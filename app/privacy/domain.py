@@ -20,6 +20,7 @@ from app.users.domain import LARGEST_COUNT, NO_POWER
 ERASED = "(erased)"
 BLANKS = r"\s+"
 ERASE = "erase"
+EXPORT = "export-personal-data"
 # What is read of an account that is to be erased, and changed when it is closed.
 CLOSED_FIELDS = ("Power", "PasswordHash", "PasswordVersion", "Reset", "Keys", "KeyDigests")
 ERASED_AT = "ErasedAt"
@@ -73,6 +74,11 @@ def close(user: Document, *, now: datetime) -> Change:
         ERASED_AT: now,
     }
     return Change(fields, {"Keys": len(list(keys_of(user)))})
+
+
+def note_export(user: Document) -> Change:
+    """Change nothing, and leave an entry: somebody is about to read all about a person."""
+    return Change({}, None, is_noted=True)
 
 
 def _next_count(value: Any) -> int:

@@ -14,6 +14,7 @@ from app.batches.domain import served as served_batch
 from app.batches.domain import served_row
 from app.batches.rows import told
 from app.batches.store import Batches
+from app.changes import Intent
 from app.history.domain import Filters
 from app.history.store import History
 from app.http.json import encode
@@ -23,6 +24,7 @@ from app.notes.domain import as_map, is_note, served_one
 from app.oauth.domain import served_sign_in
 from app.oauth.store import RefreshTokens
 from app.players import domain as players
+from app.privacy.domain import note_export
 from app.storage.client import Storage
 from app.storage.extended import to_json
 from app.storage.limits.budgets import Budgets
@@ -60,9 +62,13 @@ class PersonalData:
         self._actions = actions
         self._batches = batches
 
-    def write(self, key: Lookup) -> Iterator[bytes]:
-        """Return the pieces of the document about a person; raise NotFound before the first."""
+    def write(self, key: Lookup, intent: Intent) -> Iterator[bytes]:
+        """Return the pieces of the document about a person; raise NotFound before the first.
+
+        Before them comes an entry in history: nobody reads of a person without a trace.
+        """
         user_id = self._users.get(key, "_id")["_id"]
+        self._users.change(Lookup.parse(user_id), (), note_export, intent)
         user = self._db["users"].find_one({"_id": user_id}) or {"_id": user_id}
         return self._pieces(user)
 

@@ -12,21 +12,23 @@ from app.auth.spending import refuse_budgets
 from app.http import tracing
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import intent
+from app.http.intents import intent, reading_intent
 from app.http.json import CONTENT_TYPE, json_response
 from app.http.masking import MASK
 from app.keys import Lookup
 from app.openapi.examples import PLAYER
 from app.players.domain import PlayerOnline
-from app.privacy.domain import ERASE, ErasureUnderWay, NotConfirmed, OwnAccount, served
+from app.privacy.domain import ERASE, EXPORT, ErasureUnderWay, NotConfirmed, OwnAccount, served
 from app.privacy.erasing import erase
 from app.privacy.personal_data import PersonalData
 from app.privacy.schemas import EraseArgs, ErasureSchema, PersonalDataSchema
 from app.scopes import Scope
+from app.users.store import Users
 
 blp = Blueprint("PersonalData", __name__, url_prefix="/api/v1/users", group="Users")
 
 personal_data = current(PersonalData)
+users = current(Users)
 
 manage = guard.required(Scope.USERS_MANAGE, Role.USERS_QUERY, Role.USERS_MANAGE)
 
@@ -34,14 +36,19 @@ manage = guard.required(Scope.USERS_MANAGE, Role.USERS_QUERY, Role.USERS_MANAGE)
 @blp.route("/<lookup:key>/personal-data")
 @manage
 @blp.documents_response(200, PersonalDataSchema)
+@blp.recorded
 def get_personal_data(key: Lookup) -> Response:
     """Get all that is stored about a user
 
     The account, its characters with all that they own, history about and by the person, keys,
-    sign-ins and notes, in one document.
+    sign-ins and notes, in one document. That it was read is told in the history of the user.
     """
     headers = {"Cache-Control": "no-store"}
-    return Response(personal_data.write(key), content_type=CONTENT_TYPE, headers=headers)
+    if request.method == "HEAD":  # Flask routes HEAD to GET views, and HEAD reads nothing
+        users.get(key, "_id")
+        return Response(content_type=CONTENT_TYPE, headers=headers)
+    pieces = personal_data.write(key, reading_intent(EXPORT))
+    return Response(pieces, content_type=CONTENT_TYPE, headers=headers)
 
 
 @blp.route("/<lookup:key>/erase", methods=["POST"])

@@ -236,7 +236,7 @@ class Swapper:
         self, change: Change, document: Document, unchanged: Document, intent: Intent
     ) -> Decision:
         update, values = difference(document, change.fields)
-        if not update and intent.key is None:
+        if not update and intent.key is None and not change.is_noted:
             return Decision(unchanged, NO_CHANGE, Applied(change.answer))
         bookkeeping = self._bookkeeping(document)
         if not change.has_entry:

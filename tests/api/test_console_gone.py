@@ -208,7 +208,11 @@ def test_personal_data_are_a_file_with_a_harmless_name(staff, person, db):
     data = json.loads(answer.data)
     assert data["User"]["Email"] == people.MAIL
     assert [character["Name"] for character in data["Characters"]] == [people.HERO]
-    assert f"/console/users/{person}/personal-data" in staff.get(f"/users/{person}").text
+    page = staff.get(f"/users/{person}").text
+    assert f"/console/users/{person}/personal-data" in page
+    assert "Personal data exported" in page
+    entry = data["HistoryAbout"][0]
+    assert (entry["Operation"], entry["Via"]) == ("export-personal-data", "console")
     assert staff.get("/users/nobody/personal-data").status_code == 404
 
 

@@ -340,6 +340,34 @@ def test_the_personal_data_hold_everything(client, person, db):
         assert secret not in text
 
 
+def test_who_reads_personal_data_is_told_in_history(client, person, as_role):
+    """By whom, when and why; the entry holds nothing of the person but the name that all have."""
+    user_id, staff, _ = person
+    path = f"/api/v1/users/{people.NAME}"
+    data = client.get(f"{path}/personal-data", headers={**staff, "X-Reason": "Asked%20for%20it"})
+    assert data.status_code == 200
+    history = f"{path}/history?operation=export-personal-data"
+    (entry,) = client.get(history, headers=as_role(Role.API, Role.USERS_QUERY)).json["Values"]
+    assert entry["Subject"] == {"Kind": "user", "Id": user_id, "Name": people.NAME}
+    assert (entry["Reason"], entry["Via"]) == ("Asked for it", "api")
+    assert (entry["Arguments"], entry["Changes"]) == ({}, [])
+    assert entry["Id"] in {told["Id"] for told in data.json["HistoryAbout"]}
+    assert client.get(f"/api/v1/history/{entry['Id']}", headers=as_role()).status_code == 403
+    undo = client.post(f"/api/v1/history/{entry['Id']}/undo", headers=staff)
+    assert "what was handed out is known" in undo.json["Message"]
+    # HEAD reads nothing, and neither does who is refused.
+    assert client.head(f"{path}/personal-data", headers=staff).status_code == 200
+    assert client.get(f"{path}/personal-data", headers=as_role()).status_code == 403
+    assert len(client.get(history, headers=staff).json["Values"]) == 1
+
+
+def test_personal_data_need_no_reason_where_changes_do(client, person, app):
+    _, staff, _ = person
+    app.config["REASON_REQUIRED"] = True
+    path = f"/api/v1/users/{people.NAME}/personal-data"
+    assert client.get(path, headers=staff).status_code == 200
+
+
 def test_an_account_that_a_game_has_made_is_erased_too(client, person, db):
     _, staff, _ = person
     odd = {"_id": guid(), "Name": "Oddkin", "NameKey": "oddkin", "EmailKey": "o", "Version": 0}

@@ -106,12 +106,14 @@ def test_sign_ins_are_listed_and_ended(quartermaster, person, real_db):
 
 def test_personal_data_are_written_for_their_owner_alone(quartermaster, person, tmp_path):
     file = tmp_path / "person.json"
-    assert quartermaster("user", "export", NAME, str(file))[0] == 0
+    assert quartermaster("user", "export", NAME, str(file), "--reason", "Asked for it")[0] == 0
     assert file.stat().st_mode & 0o777 == 0o600
     data = json.loads(file.read_text())
     assert data["User"]["Email"] == MAIL
     assert data["Characters"][0]["Name"] == "Quixandra"
-    assert data["HistoryAbout"][0]["Reason"] == f"for {NAME}"
+    export, earlier = data["HistoryAbout"][:2]
+    assert (export["Operation"], export["Via"]) == ("export-personal-data", "cli")
+    assert (export["Reason"], earlier["Reason"]) == ("Asked for it", f"for {NAME}")
     assert quartermaster("user", "export", "nobody", str(file))[0] == 1
 
 
