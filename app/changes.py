@@ -126,8 +126,11 @@ class SubjectKind:
         derived: tuple[str, ...] = (),
         hidden: tuple[str, ...] = (),
         unquoted: tuple[str, ...] = (),
+        carried: Callable[[Document, Document], Document] = lambda before, new: {},
     ) -> None:
         self.name = name
+        # What a document that replaces another has of that one, such as its former names.
+        self.carried = carried
         self.secret = secret or {}
         self.derived = derived
         self.unquoted = unquoted

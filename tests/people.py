@@ -7,17 +7,18 @@ from tests.factories import guid, make_bag, numbered_guid
 from tests.game import playing
 
 NAME, MAIL = "Zweronika", "zweronika.mail@example.com"
+FORMER_MAIL = "zwero.before@example.com"
 HERO, FORMER, DELETED = "Quixandra", "Formerix", "Goneriel"
 ADDRESS = "203.0.113.77"
 # What must be found nowhere, in any case.
-STRINGS = (NAME, MAIL, HERO, FORMER, DELETED, ADDRESS)
+STRINGS = (NAME, MAIL, FORMER_MAIL, HERO, FORMER, DELETED, ADDRESS)
 ITEM = numbered_guid(31)
 GIFT = {"ItemId": ITEM, "Quantity": 1}
 
 
 def build(world, client, password="secret"):
     """Make the person, colleagues and traces of all kinds; return the person's id, and headers."""
-    person = world.add_user(password, (Role.API, Role.USERS_QUERY), Name=NAME, Email=MAIL)
+    person = world.add_user(password, (Role.API, Role.USERS_QUERY), Name=NAME, Email=FORMER_MAIL)
     staff = world.headers(Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
     own = world.headers(user=person)
     inner, outer = make_bag(), guid()
@@ -38,6 +39,7 @@ def build(world, client, password="secret"):
         assert answer.status_code == 200, (path, answer.data)
         return answer.json
 
+    post(f"/api/v1/users/{NAME}/manage/email/change", staff, {"new": MAIL})
     post(f"/api/v1/players/{FORMER}/name", staff, {"Name": HERO}, f"{FORMER} asked")
     post(f"/api/v1/players/{HERO}/items/give", staff, give, f"for {NAME} and {HERO}")
     post("/api/v1/players/Stranger/items/give", own, give, "from me")
@@ -50,7 +52,7 @@ def build(world, client, password="secret"):
     post("/api/v1/users/Colleague/admin/mute", own, {"duration": 5, "reason": "loud"})
     insult = {"duration": 5, "moderator": NAME.upper(), "reason": f"insulted {HERO}"}
     post("/api/v1/users/Colleague/admin/ban", staff, insult, "see ticket")
-    post("/api/v1/users/Colleague/notes", staff, {"Text": f"{HERO} says so; {MAIL}"})
+    post("/api/v1/users/Colleague/notes", staff, {"Text": f"{HERO} says so; {MAIL}, {FORMER_MAIL}"})
     headers = {"Idempotency-Key": f"gift of {NAME}", "X-Request-ID": f"{NAME}-1"}
     post(f"/api/v1/players/{HERO}/items/give", {**staff, **headers}, give)
     # A note whose entry is no longer in history.
@@ -58,6 +60,7 @@ def build(world, client, password="secret"):
     if entry:
         world.db.history.delete_one({"_id": entry["_id"]})
     near = {"Near": [f"{HERO} and others"], "By": {"Name": NAME}}
+    near["Seen"] = {HERO: 3, f"by {NAME}": 2, NAME: 1}
     with playing(world.db, lambda _: {"Result": near}):
         post(f"/api/v1/players/{HERO}/admin/kick", staff, None, f"{NAME} asked for it")
         post(f"/api/v1/chat/direct/{HERO}", staff, {"Message": "Be kind."})

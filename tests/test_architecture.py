@@ -79,6 +79,7 @@ FLOORS = [
     {"openapi"},
     {"http"},
     {"storage"},
+    {"former_names"},
     GROUND - {"types"},
     {"types"},
 ]

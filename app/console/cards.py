@@ -27,6 +27,8 @@ def player_card(record: Mapping[str, Any]) -> Document:
         "CreationDate": _moment(record.get("CreationDate")),
         "PlayTimeSeconds": _number(record.get("PlayTimeSeconds")),
         "UserId": record.get("UserId"),
+        # Where somebody was found by it.
+        "FormerName": None,
     }
 
 
@@ -39,6 +41,7 @@ def user_card(user: Mapping[str, Any]) -> Document:
         "Power": power if isinstance(power, dict) else {},
         "Reset": _reset(user.get("Reset")),
         "CreationDate": _moment(user.get("CreationDate")),
+        "FormerName": None,
     }
     return {**user, **shown}
 

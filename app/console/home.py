@@ -12,6 +12,7 @@ from app.console.cards import player_card, user_card
 from app.console.forms import plain, suggestions
 from app.console.health import day_plots
 from app.console.icons import item_icon
+from app.console.lists import former_cards
 from app.console.pages import blp, page, render, required, with_names
 from app.console.recent import recent
 from app.errors import NotFound
@@ -73,12 +74,12 @@ def suggest() -> Response:
 @required()
 def suggest_players() -> Response:
     """Return players whose name holds a text, as the options of a list, to choose by name."""
-    text = name_key(plain(request.args.get("q", "")))
-    window = Window(0, MOST_FOUND, MOST_FOUND)
-    found = players.list(window, text).values if len(text) >= SEARCH_LENGTH else []
-    named = {
-        card["Id"]: (card["Name"], "players", card["Name"]) for card in map(player_card, found)
-    }
+    text = plain(request.args.get("q", ""))
+    cards: list[Document] = []
+    if len(name_key(text)) >= SEARCH_LENGTH:
+        listed = players.list(Window(0, MOST_FOUND, MOST_FOUND), name_key(text)).values
+        cards = found(listed, 0, [], 0, former_of=text).players
+    named = {card["Id"]: (shown_name(card), "players", card["Name"]) for card in cards}
     return page("suggest.html", found=None, objects=named, type="player")
 
 
@@ -111,12 +112,12 @@ def find(text: str) -> Found:
     window = Window(0, MOST_FOUND, MOST_FOUND)
     named = players.list(window, name_key(text))
     if not sees_users:
-        return found(named.values, named.total, [], 0)
+        return found(named.values, named.total, [], 0, former_of=text)
     if "@" in text:
         by_address = list(users.by_address(text, MOST_FOUND))
         return found(named.values, named.total, by_address, len(by_address))
     accounts = users.list(window, name_key(text))
-    return found(named.values, named.total, accounts.values, accounts.total)
+    return found(named.values, named.total, accounts.values, accounts.total, former_of=text)
 
 
 def found(
@@ -125,9 +126,21 @@ def found(
     accounts: list[Document],
     account_count: int,
     hint: str = "",
+    former_of: str = "",
 ) -> Found:
-    shown = [player_card(player) for player in characters], [user_card(user) for user in accounts]
-    return Found(shown[0], character_count, shown[1], account_count, hint)
+    """Return what was found; of a text, those as well who had such a name before."""
+    named = [player_card(player) for player in characters], [user_card(user) for user in accounts]
+    text, window = name_key(former_of), Window(0, MOST_FOUND, MOST_FOUND)
+    former = [former_cards(players, player_card, named[0], text, window), []]
+    if Role.USERS_QUERY in guard.caller().roles:
+        former[1] = former_cards(users, user_card, named[1], text, window)
+    counts = character_count + len(former[0]), account_count + len(former[1])
+    return Found([*named[0], *former[0]], counts[0], [*named[1], *former[1]], counts[1], hint)
+
+
+def shown_name(card: Document) -> str:
+    former = card["FormerName"]
+    return f"{card['Name']} (formerly {former})" if former else str(card["Name"])
 
 
 def one(get: Any, key: Lookup) -> list[Document]:

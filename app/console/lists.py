@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flask import request
@@ -13,8 +13,12 @@ from app.http.context import current
 from app.http.cursors import Cursors
 from app.keys import SEARCH_LENGTH, name_key
 from app.paging import Window
+from app.players.store import Players
+from app.types import Document
+from app.users.store import Users
 
 LONGEST_PAGE_NUMBER = 6
+MOST_FORMER = 10
 
 cursors = current(Cursors)
 
@@ -30,6 +34,25 @@ def list_window(sorts: Mapping[str, Any]) -> tuple[str | None, str, Window]:
     after = cursors.read(request.args.get("after", ""))
     order = sort if sort in sorts else next(iter(sorts))
     return search, order, Window(0, PAGE_SIZE, PAGE_SIZE, after)
+
+
+def former_cards(
+    store: Players | Users,
+    card: Callable[[Document], Document],
+    listed: list[Document],
+    search: str | None,
+    window: Window,
+) -> list[Document]:
+    """Return those who had a name before that begins with a text, and are not listed already.
+
+    They come with the first page.
+    """
+    if not search or window.after:
+        return []
+    names = {shown["Name"] for shown in listed}
+    had = store.formerly(search, MOST_FORMER)
+    cards = [{**card(record), "FormerName": name} for record, name in had]
+    return [shown for shown in cards if shown["Name"] not in names]
 
 
 def page_number() -> int:

@@ -22,7 +22,7 @@ from app.console.forms import (
     require_unchanged,
 )
 from app.console.gone import gone_player_page
-from app.console.lists import list_window, page_number
+from app.console.lists import former_cards, list_window, page_number
 from app.console.pages import (
     PAGE_SIZE,
     blp,
@@ -84,10 +84,12 @@ Prepare = Callable[[dict[str, Any]], tuple[tuple[str, ...], Rule]]
 def list_players() -> Response:
     search, sort, window = list_window(SORTS)
     found = players.list(window, search, *SORTS[sort])
+    listed = [player_card(player) for player in found.values]
     return render(
         "players.html",
         page="players",
-        players=[player_card(player) for player in found.values],
+        players=listed,
+        former=former_cards(players, player_card, listed, search, window),
         total=found.total,
         search=request.args.get("search", ""),
         sort=sort,

@@ -19,7 +19,7 @@ from app.http.context import current
 from app.http.intents import keyed_intent
 from app.keys import Lookup, name_key
 from app.players.deletion.store import Deletions
-from app.players.domain import rename, require_name
+from app.players.domain import NAME_FIELDS, rename, require_name
 from app.players.schemas import RenameArgs
 from app.players.store import Players
 from app.types import Document
@@ -39,7 +39,7 @@ def rename_player(key: Lookup) -> Response:
         require_unchanged(form, changes_of(key, "Name"), guard.caller().id)
         rule = partial(rename, name=name)
         intent = keyed_intent("rename", {"Name": name})
-        return players.change(key, ("NameKey", "NameTails"), rule, intent)
+        return players.change(key, NAME_FIELDS, rule, intent)
 
     return carried_out(key, "items", form, act)
 

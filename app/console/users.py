@@ -22,7 +22,7 @@ from app.console.forms import (
     require_unchanged,
 )
 from app.console.gone import gone_user_page
-from app.console.lists import list_window
+from app.console.lists import former_cards, list_window
 from app.console.pages import (
     PAGE_SIZE,
     blp,
@@ -83,10 +83,12 @@ manage = required(Role.USERS_QUERY, Role.USERS_MANAGE)
 def list_users() -> Response:
     search, sort, window = list_window(SORTS)
     found = users.list(window, search, *SORTS[sort])
+    listed = [user_card(user) for user in found.values]
     return render(
         "users.html",
         page="users",
-        users=[{**user, "Roles": roles_of(user["Power"])} for user in map(user_card, found.values)],
+        users=[{**user, "Roles": roles_of(user["Power"])} for user in listed],
+        former=former_cards(users, user_card, listed, search, window),
         total=found.total,
         search=request.args.get("search", ""),
         sort=sort,

@@ -134,9 +134,9 @@ def require_users() -> None:
 def _player_id(text: str) -> str:
     """Return the id of a player; an id needs no player, whose history may outlive it."""
     key = Lookup.parse(text)
-    return key.id or players.get_id_ever(key)
+    return key.id or players.get_id_by_any_name(key)
 
 
 def _user_id(text: str) -> str:
     key = Lookup.parse(text)
-    return key.id or users.get(key, "_id")["_id"]
+    return key.id or users.get_id_by_any_name(key)

@@ -11,7 +11,7 @@ from app.history.domain import undone_by
 from app.items import undo as items
 from app.items.domain import Limits
 from app.notes import undo as notes
-from app.players.domain import undo_rename
+from app.players.domain import NAME_FIELDS, undo_rename
 from app.server_variables import undo as server_variables
 from app.spells import undo as spells
 from app.types import Document
@@ -54,7 +54,7 @@ class Inverses:
             rule = partial(spells.undo, changes=changes, size=self._spells_size)
             return Inverse(("Spells",), rule)
         if kind == "name":
-            return Inverse(("NameKey", "NameTails"), partial(undo_rename, changes=changes))
+            return Inverse(NAME_FIELDS, partial(undo_rename, changes=changes))
         if kind == "notes":
             return Inverse(("Notes",), partial(notes.undo, changes=changes))
         if kind == "server_variables":

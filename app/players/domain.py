@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from app.changes import PENDING, SWAP_FIELDS, Change, SubjectKind
 from app.errors import Busy, Conflict, Damaged, Invalid, NotFound, Unavailable
+from app.former_names import carry_names
 from app.keys import NAME_LENGTH, NIL, is_visible, name_key, name_tails, parse_guid
 from app.storage.schema.shapes import (
     ARRAY,
@@ -90,14 +91,22 @@ SHAPE = changeable(
         **{name: field.shape for name, field in FIELDS.items()},
     },
     # A player with this time is about to be moved to the deleted ones.
-    {"Notes": NOTES, DELETED_AT: MOMENT, RESTORED_FROM: STAMP, PENDING: FLAG},
+    {
+        "Notes": NOTES,
+        "FormerNames": ARRAY,
+        DELETED_AT: MOMENT,
+        RESTORED_FROM: STAMP,
+        PENDING: FLAG,
+    },
 )
-SUBJECT = SubjectKind("player", derived=("NameKey", "NameTails"), unquoted=("Notes",))
+# What follows from the name, and from those before it.
+NAME_FIELDS = ("NameKey", "NameTails", "FormerNames")
+SUBJECT = SubjectKind("player", derived=NAME_FIELDS, unquoted=("Notes",), carried=carry_names)
 # Endpoints of their own serve these.
 EMBEDDED = ("Inventory", "Bank", "Spells", "Variables", "Notes")
 # Derived keys and bookkeeping, which are never served.
 MARKS = (DELETED_AT, RESTORED_FROM, PENDING)
-INTERNAL = ("NameKey", "NameTails", *MARKS, *SWAP_FIELDS)
+INTERNAL = (*NAME_FIELDS, *MARKS, *SWAP_FIELDS)
 # The projection of what is served as the record of a player: all but these.
 RECORD = dict.fromkeys((*EMBEDDED, *INTERNAL), 0)
 
@@ -161,9 +170,10 @@ class NotKept(Conflict):
 
 
 def rename(player: Document, *, name: str) -> Change:
-    """Give a player another name."""
+    """Give a player another name; it is found by the former ones too."""
     key = name_key(name)
     fields = {"Name": name, "NameKey": key, "NameTails": name_tails(key)}
+    fields |= carry_names(player, fields)
     return Change(fields, {"Id": player["_id"], "Name": name})
 
 

@@ -26,7 +26,13 @@ from app.http.lists import (
 from app.keys import Lookup
 from app.openapi.examples import PLAYER
 from app.players.deletion.store import Deletions
-from app.players.domain import PlayerNameTaken, PlayerOnline, rename, require_name
+from app.players.domain import (
+    NAME_FIELDS,
+    PlayerNameTaken,
+    PlayerOnline,
+    rename,
+    require_name,
+)
 from app.players.schemas import (
     LegacyPlayerPageSchema,
     NamedPlayerSchema,
@@ -162,7 +168,7 @@ def rename_player(args: dict[str, Any], key: Lookup) -> Response:
     require_name(args["Name"], "Name")
     rule = partial(rename, name=args["Name"])
     intent = keyed_intent("rename", args)
-    return answer(players.change(key, ("NameKey", "NameTails"), rule, intent))
+    return answer(players.change(key, NAME_FIELDS, rule, intent))
 
 
 @blp.route("", methods=["POST"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,10 +12,12 @@ from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from app.changes import PENDING, Applied, Change, Intent, Rule
 from app.errors import NotFound, Unavailable
+from app.former_names import KEY_PATH, only_one, without_former_names
 from app.keys import Lookup
 from app.paging import Page, Window
 from app.players.domain import (
     DELETED_AT,
+    NAME_FIELDS,
     RECORD,
     RESTORED_FROM,
     SHAPE,
@@ -63,6 +66,7 @@ PLAYERS = CollectionPlan(
         NOTED,
         index("name", "NameKey", unique=True),
         index("name_tails", "NameTails", "NameKey"),
+        index("former_name", KEY_PATH, sparse=True),
         index("user", "UserId", "CreationDate", "_id"),
         # Equals go by name in both directions, so neither order is the other read backwards.
         index("rank", "-Level", "-Exp", "NameKey"),
@@ -86,7 +90,12 @@ DELETED_PLAYERS = CollectionPlan(
         {"_id": GUID, "NameKey": {}, "UserId": {}, "DeletedAt": MOMENT, "Player": {}},
         {"Stamp": STAMP, "ErasedUserId": GUID},
     ),
-    (index("name", "NameKey"), index("user", "UserId"), expiry()),
+    (
+        index("name", "NameKey"),
+        index("former_name", f"Player.{KEY_PATH}", sparse=True),
+        index("user", "UserId"),
+        expiry(),
+    ),
 )
 # What is kept of a deleted player; of an erased one, only that it was erased.
 KEPT: Document = {"Player": {"$type": "object"}}
@@ -134,6 +143,28 @@ class Players:
                 raise
             id_: str = found["_id"]
             return id_
+
+    def get_id_by_any_name(self, key: Lookup) -> str:
+        """Return the id of a player, also of a deleted one, also by a name that only it had."""
+        try:
+            return self.get_id_ever(key)
+        except NotFound:
+            had = [
+                *self._players.find({KEY_PATH: key.name_key}, ["_id"]),
+                *self._deleted.find({f"Player.{KEY_PATH}": key.name_key}, ["_id"]),
+            ]
+            if id_ := only_one("player", key.text, (player["_id"] for player in had)):
+                return id_
+            raise
+
+    def formerly(self, text: str, limit: int) -> Sequence[tuple[Document, str]]:
+        """Return some players who had a name that begins with a text, each with that name."""
+        fields = {name: value for name, value in RECORD.items() if name != "FormerNames"}
+        had = {KEY_PATH: {"$regex": f"^{re.escape(text)}"}}
+        found = self._players.find(had, fields, sort=[("NameKey", 1)]).limit(limit)
+        since = self.online_since()
+        named = [without_former_names(player, text) for player in found]
+        return [(served(player, since), name) for player, name in named]
 
     def identity(self, key: Lookup) -> Identity:
         """Return the id and the name of a player, and the account that plays it."""
@@ -248,7 +279,7 @@ class Players:
         """Set fields of a player as its game has them; return None if there is no such player."""
         rule = partial(save, fields=fields, version=version)
         try:
-            derived = ("NameKey", "NameTails") if "Name" in fields else ()
+            derived = NAME_FIELDS if "Name" in fields else ()
             reads = (*fields, *derived, DELETED_AT, PENDING)
             return self._swapper.swap({"_id": player_id}, reads, rule, intent)
         except NotFound:

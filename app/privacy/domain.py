@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
 from app.auth.api_keys import keys_of
 from app.changes import Change
 from app.errors import Conflict, Invalid, Unavailable
+from app.former_names import former_emails, former_names
 from app.keys import composed, name_key, parse_guid
 from app.penalties import BAN, MUTE
 from app.storage.search_fields import archived
@@ -90,6 +91,15 @@ def is_caller(user: Document) -> bool:
     """Tell whether somebody may use the API with this account."""
     power = user.get("Power")
     return bool(isinstance(power, dict) and power.get("Api")) or any(keys_of(user))
+
+
+def texts_naming(user: Document, characters: Iterable[Document], others: Iterable[Any]) -> set[str]:
+    """Return what names a person: names and addresses of today and before, and some others."""
+    holders = [user, *characters]
+    names = [holder.get("Name") for holder in holders]
+    former = [name for holder in holders for name in former_names(holder)]
+    texts = (*names, *former, *others, user.get("Email"), *former_emails(user))
+    return {text for text in texts if isinstance(text, str) and text}
 
 
 def notes_without(notes: Any, user_id: str, texts: Collection[str]) -> Any:
@@ -193,10 +203,21 @@ def _changed_by_masking(told: Document, texts: Collection[str]) -> Document:
 
 def _masked_within(value: Any, texts: Collection[str]) -> Any:
     if isinstance(value, dict):
-        return {name: _masked_within(inner, texts) for name, inner in value.items()}
+        return _with_masked_names(value, texts)
     if isinstance(value, list):
         return [_masked_within(inner, texts) for inner in value]
     return _masked(value, texts)
+
+
+def _with_masked_names(value: Document, texts: Collection[str]) -> Document:
+    """Return a map without names among its values and its keys; what two stand for is kept."""
+    hidden: Document = {}
+    for name, inner in value.items():
+        key = free = masked(name, texts)
+        while free in hidden or (free != name and free in value):
+            free = f"{key} {len(hidden) + 1}"
+        hidden[free] = _masked_within(inner, texts)
+    return hidden
 
 
 def masked(text: str, names: Collection[str]) -> str:

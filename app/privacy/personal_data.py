@@ -34,8 +34,10 @@ from app.users.store import Users
 
 PAGE = 100
 KINDS = ("player", "user", "bag", "object")
+# What is kept for finding people, and is about them all the same.
+TOLD = {"FormerNames", "FormerEmails"}
 # What is no part of the account's record: secrets, derived keys, and what is told by itself.
-LEFT_OUT = {*users.INTERNAL, "PasswordHash", "Notes"}
+LEFT_OUT = {*users.INTERNAL, "PasswordHash", "Notes"} - TOLD
 
 
 class PersonalData:
@@ -104,7 +106,7 @@ class PersonalData:
     def _character(self, player: Document) -> Document:
         """Return a character with all that it owns and knows, bags included."""
         bags = [_readable(bag, ()) for bag in self._bags.carried_by([player])]
-        return {**_readable(player, players.INTERNAL), "Bags": bags}
+        return {**_readable(player, set(players.INTERNAL) - TOLD), "Bags": bags}
 
     def _keys(self, user: Document) -> list[Document]:
         used = self._budgets.used_today([id_ for id_, _ in keys_of(user)])

@@ -46,6 +46,7 @@ from app.privacy.domain import (
     is_caller,
     masked,
     notes_without,
+    texts_naming,
     without_author,
     without_mentions,
 )
@@ -71,6 +72,8 @@ REQUEST_SECONDS = 4.0
 MOST_PASSES = 10
 CHORE_SECONDS = 5.0
 DAY = timedelta(days=1)
+# What an account is named by.
+NAMED_BY = ["Name", "FormerNames", "Email", "FormerEmails"]
 # How often notes are read again that others keep changing.
 NOTE_ATTEMPTS = 5
 
@@ -300,7 +303,7 @@ class Erasures:
     def _hide_mentions(self, user_id: str) -> Iterator[int]:
         """Hide the names and the address of a person where others have written them."""
         # What is erased in this pass, the next ones must still know.
-        if user := self._users.find_one({"_id": user_id}, ["Name", "Email"]):
+        if user := self._users.find_one({"_id": user_id}, NAMED_BY):
             self._move_entries()
             named = {"Texts": {"$each": sorted(self._texts_of(user))}}
             self._erasures.update_one({"_id": user_id}, {"$addToSet": named})
@@ -327,8 +330,8 @@ class Erasures:
     def _texts_of(self, user: Document) -> set[str]:
         """Return what names a person: the account, its address, and its characters ever since."""
         own = {"UserId": user["_id"]}
-        characters = list(self._players.find(own, ["Name"]))
-        kept = self._deleted.find(own, ["Player._id", "Player.Name"])
+        characters = list(self._players.find(own, ["Name", "FormerNames"]))
+        kept = self._deleted.find(own, ["Player._id", "Player.Name", "Player.FormerNames"])
         characters += [found["Player"] for found in kept]
         renamed = {
             "Subject.Id": {"$in": [character["_id"] for character in characters]},
@@ -339,8 +342,7 @@ class Erasures:
             for entry in self._history.find(renamed).hint("subject")
             for change in entry["Changes"]
         ]
-        named = [found.get("Name") for found in (user, *characters)]
-        return {t for t in (*named, *former, user.get("Email")) if isinstance(t, str) and t}
+        return texts_naming(user, characters, former)
 
     def _hide_in_penalties(self, texts: set[str]) -> Iterator[int]:
         """Hide names in the bans and mutes of other accounts: who imposed them, and why."""

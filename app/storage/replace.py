@@ -87,6 +87,7 @@ class Replacer:
         for group in self._groups:
             if all(new.get(name) is None for name in group):
                 new |= {name: before[name] for name in group if name in before}
+        new |= self._kind.carried(before, new)
         gone = {name: None for name in before if name not in new and name not in SWAP_FIELDS}
         changes = field_changes(self._kind, before, {**new, **gone})
         if not changes and all(before.get(name) == new.get(name) for name in self._kind.derived):

@@ -12,6 +12,7 @@ from typing import Any
 
 from app.changes import SWAP_FIELDS, Change, SubjectKind
 from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials
+from app.former_names import carry_emails, carry_names
 from app.keys import (
     composed,
     domain_as_sent,
@@ -93,23 +94,35 @@ SHAPE = changeable(
         # The keys of the account's tools by id, and by what each of them is found (app/auth).
         "Keys": KEYS,
         "KeyDigests": ARRAY,
+        "FormerNames": ARRAY,
+        # By which an erasure finds where others have written them.
+        "FormerEmails": ARRAY,
         # An account with this time is about to be erased.
         "ErasedAt": MOMENT,
     },
 )
+
+
+def _carried(before: Document, new: Document) -> Document:
+    return carry_names(before, new) | carry_emails(before, new)
+
+
 # History stays when a person is erased: of addresses it tells only that they changed.
 SUBJECT = SubjectKind(
     "user",
     secret={"Email": "Email", "PasswordHash": "Password", "Reset": "ResetCode"},
-    derived=("NameKey", "NameTails", "EmailKey"),
+    derived=("NameKey", "NameTails", "EmailKey", "FormerNames", "FormerEmails"),
     hidden=("PasswordVersion", "KeyDigests"),
     unquoted=("Notes", "Keys"),
+    carried=_carried,
 )
 # Derived keys, secrets and bookkeeping, which are never served.
 INTERNAL = (
     "NameKey",
     "NameTails",
     "EmailKey",
+    "FormerNames",
+    "FormerEmails",
     "PasswordVersion",
     "Reset",
     "Keys",
@@ -331,7 +344,8 @@ def keep_code(user: Document) -> Change:
 def change_email(user: Document, *, new: str, checked: str | None = None) -> Change:
     """Change the address; a code that was mailed to the former one becomes void."""
     _require_checked(user, checked)
-    return Change({"Email": new, "EmailKey": email_key(new), "Reset": None}, None)
+    fields = {"Email": new, "EmailKey": email_key(new), "Reset": None}
+    return Change({**fields, **carry_emails(user, fields)}, None)
 
 
 def replace_password(user: Document, *, password_hash: str, checked: str | None = None) -> Change:

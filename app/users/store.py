@@ -13,6 +13,7 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.changes import Applied, Change, Intent, Rule
 from app.errors import EmailTaken, NameTaken, NotFound, Unavailable
+from app.former_names import KEY_PATH, only_one, without_former_names
 from app.keys import Lookup, email_key, name_key
 from app.paging import Page, Window
 from app.penalties import BAN, BAN_STATE, MUTE
@@ -39,6 +40,7 @@ USERS = CollectionPlan(
         UNMOVED,
         index("name", "NameKey", unique=True),
         index("name_tails", "NameTails", "NameKey"),
+        index("former_name", KEY_PATH, sparse=True),
         index("email", "EmailKey", unique=True),
         index("key", "KeyDigests", partialFilterExpression=HAS_KEYS),
         NOTED,
@@ -88,6 +90,25 @@ class Users:
         """Return these fields of some accounts by id."""
         found = self._users.find({"_id": {"$in": ids}}, list(fields))
         return {user["_id"]: usable(user, fields, fresh_version) for user in found}
+
+    def get_id_by_any_name(self, key: Lookup) -> str:
+        """Return the id of an account, also by a name that only it had before."""
+        try:
+            id_: str | None = self.get(key, "_id")["_id"]
+        except NotFound:
+            had = self._users.find({KEY_PATH: key.name_key}, ["_id"])
+            id_ = only_one("user", key.text, (user["_id"] for user in had))
+            if id_ is None:
+                raise
+        return str(id_)
+
+    def formerly(self, text: str, limit: int) -> Sequence[tuple[Document, str]]:
+        """Return some accounts that had a name that begins with a text, each with that name."""
+        had = {KEY_PATH: {"$regex": f"^{re.escape(text)}"}}
+        fields = [*RECORD, "FormerNames"]
+        found = self._users.find(had, fields, sort=[("NameKey", 1)]).limit(limit)
+        named = [without_former_names(user, text) for user in found]
+        return [(usable(user, RECORD, fresh_version), name) for user, name in named]
 
     def by_address(self, beginning: str, limit: int) -> Sequence[Document]:
         """Return some accounts whose email address begins with a text, by address."""
@@ -161,7 +182,8 @@ class Users:
         """Give an account another address."""
         rule = partial(change_email, new=new, checked=checked)
         try:
-            return self.change(key, ("Email", "EmailKey", "Reset", "PasswordHash"), rule, intent)
+            reads = ("Email", "EmailKey", "FormerEmails", "Reset", "PasswordHash")
+            return self.change(key, reads, rule, intent)
         except DuplicateKeyError:
             raise self._email_taken(new) from None
 

@@ -100,6 +100,31 @@ def test_a_name_that_a_colleague_has_given_is_not_replaced_unseen(staff, path, c
     assert staff.post(f"{path}/rename", Name="Walther", seen=seen).status_code == 303
 
 
+def test_a_player_is_found_by_a_former_name(staff, path, player):
+    staff.post(f"{path}/rename", Name="Walther")
+    for search in ("/search?q=alad", "/players?search=ALADRIC", "/suggest?q=aladric"):
+        page = page_of(staff.get(search))
+        assert "Walther" in page
+        assert "formerly Aladric" in re.sub("<[^>]*>", "", page)
+    assert "Walther (formerly Aladric)" in staff.get("/suggest/player?q=aladric").text
+    # Who is found by today's name is so once.
+    assert "formerly" not in staff.get("/search?q=walther").text
+    assert "Renamed: Aladric" in staff.get("/history?player=aladric").text
+
+
+def test_a_user_is_found_by_a_former_name(staff, world, app, db):
+    user = world.add_user(Name="Thalia")
+    former = [{"Name": "Melpomene", "Key": "melpomene"}, "of a game"]
+    db.users.update_one({"_id": user["_id"]}, {"$set": {"FormerNames": former}})
+    for search in ("/search?q=melpo", "/users?search=melpo", "/suggest?q=melpo"):
+        page = page_of(staff.get(search))
+        assert "Thalia" in page
+        assert "formerly Melpomene" in re.sub("<[^>]*>", "", page)
+    assert staff.get("/history?user=melpomene").status_code == 200
+    without = visitor(app, world, Role.API)
+    assert "Thalia" not in without.get("/search?q=melpo").text
+
+
 @pytest.mark.parametrize("form", ["rename", "delete"])
 def test_a_form_of_another_site_changes_no_player(staff, path, player, db, form):
     fields = {"key": str(uuid.uuid4()), "Name": "Other", "confirm": "Aladric"}

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
+import bson
 import pytest
+from bson.raw_bson import RawBSONDocument
 
+from app.changes import Intent, Origin
+from app.former_names import former_names
+from app.keys import name_key
 from app.players.deletion.store import Deletions
+from app.players.domain import SUBJECT
+from app.storage.replace import Replacer
 from app.storage.unfinished import UnfinishedWork
 from tests.applications import service
-from tests.factories import NOW, guid, numbered_guid
+from tests.factories import NOW, guid, make_player, numbered_guid
 
 ITEM = numbered_guid(1)
 
@@ -108,6 +115,75 @@ class TestRename:
         assert "name already" in undo(client, headers, first).json["Message"]
         rename(client, headers, "Berengar", "Casimir")
         assert "Casimir" in undo(client, headers, first).json["Message"]
+
+    def test_history_finds_a_player_by_a_former_name(self, client, headers, player, db):
+        def found(name):
+            answer = client.get(f"/api/v1/history?player={name}", headers=headers)
+            return answer.json.get("Values"), answer
+
+        rename(client, headers, "Aladric", "Berengar")
+        rename(client, headers, "Berengar", "Casimir")
+        for name in ("aladric", "BERENGAR", "Casimir"):
+            assert {entry["Subject"]["Id"] for entry in found(name)[0]} == {player["_id"]}
+        # A path means today's name, and the field is nobody's business.
+        assert client.get("/api/v1/players/Aladric", headers=headers).status_code == 404
+        record = client.get("/api/v1/players/Casimir", headers=headers).json
+        assert "FormerNames" not in record
+        client.delete("/api/v1/players/Casimir", headers=headers)
+        assert {entry["Subject"]["Id"] for entry in found("aladric")[0]} == {player["_id"]}
+        assert found("Nobody")[1].status_code == 404
+
+    def test_a_name_that_another_has_now_means_that_one(self, client, headers, player, world):
+        rename(client, headers, "Aladric", "Berengar")
+        other = world.add_player(Name="Aladric")
+        path = "/api/v1/history?player=Aladric"
+        assert client.get(path, headers=headers).json["Values"] == []
+        rename(client, headers, "Aladric", "Casimir")
+        answer = client.get(path, headers=headers)
+        assert answer.status_code == 400
+        ids = " or ".join(sorted([player["_id"], other["_id"]]))
+        assert answer.json["Message"] == (
+            f"'Aladric' is a former name of several players: give the id of one, {ids}."
+        )
+
+    def test_a_former_name_that_is_todays_again_is_no_former_one(self, client, headers, player, db):
+        rename(client, headers, "Aladric", "Berengar")
+        undo(client, headers, entries(client, headers, "Berengar")[0])
+        assert db.players.find_one()["FormerNames"] == [{"Name": "Berengar", "Key": "berengar"}]
+        rename(client, headers, "Aladric", "ALADRIC")
+        assert [had["Name"] for had in db.players.find_one()["FormerNames"]] == ["Berengar"]
+        for number in range(30):
+            rename(client, headers, player["_id"], f"Name {number}")
+        assert [had["Key"] for had in db.players.find_one()["FormerNames"]] == [
+            f"name {number}" for number in range(28, 8, -1)
+        ]
+
+    def test_a_game_that_gives_a_character_another_name_leaves_the_former_one(
+        self, client, headers, player, db
+    ):
+        path = f"/api/v1/players/{player['_id']}"
+        for body in ({"Name": "Berengar"}, {"Name": "Berengar", "Level": 7}):
+            assert client.put(path, json=body, headers=headers).status_code == 200
+        assert [had["Name"] for had in db.players.find_one()["FormerNames"]] == ["Aladric"]
+
+    def test_an_import_keeps_the_former_names_and_adds_one(self, real_storage, real_db):
+        intent = Intent("import", Origin(None, "tester", "cli"))
+        replacer = Replacer(real_storage, SUBJECT, intent)
+        player = make_player()
+
+        def imported(name):
+            document = {**player, "Name": name, "NameKey": name_key(name)}
+            replacer.replace(real_db.players, [RawBSONDocument(bson.encode(document))])
+            return real_db.players.find_one()
+
+        assert [former_names(imported(name)) for name in ("Aladric", "Berengar")] == [
+            [],
+            ["Aladric"],
+        ]
+        last = imported("Casimir")
+        assert former_names(last) == ["Berengar", "Aladric"]
+        # The same once more changes nothing.
+        assert imported("Casimir") == last
 
     def test_a_repetition_changes_nothing(self, client, headers, player):
         once = {"Idempotency-Key": "rename-1"}

@@ -15,6 +15,7 @@ from app.auth.roles import Role
 from app.auth.tokens import AccessTokens
 from app.database import COLLECTIONS
 from app.errors import Conflict
+from app.former_names import former_names
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.errors import QUERY_PLAN_KILLED, explain, has_only_duplicate_keys
@@ -24,12 +25,12 @@ from app.storage.schema.preparation import Preparation
 from tests import older_databases
 from tests.applications import service
 from tests.collection_plans import NAMES, PLANS
-from tests.factories import guid
+from tests.factories import NOW, guid, make_entry, make_player
 from tests.system.programs import wait_until
 
 # The SchemaVersion, and the digest of all validators and indexes. Where the second changes,
 # a step belongs to the end of migrations.STEPS, and both numbers change here.
-PLANNED = (13, "4e90194d7134")
+PLANNED = (14, "ff8c586308b7")
 
 # Collections that steps drop, and fields that they derive anew.
 GONE = {"page_starts"}
@@ -353,3 +354,33 @@ def test_what_is_no_item_is_kept_and_an_earlier_attempt_is_finished(older_db):
     assert (moved["_id"], moved["Type"], len(moved["Name"])) == (odd[1]["_id"], "item", 255)
     assert list(older_db["items_before_objects"].find()) == odd
     assert older_db["items"].count_documents({}) == 1
+
+
+def test_players_are_found_by_the_names_that_history_says_they_had(older_db):
+    """Also where the entry has not moved yet, and where the player was deleted."""
+    init_database(older_db, COLLECTIONS)
+    players = [make_player(Name=f"Now{number}") for number in range(4)]
+    moved, unmoved, deleted, other = (player["_id"] for player in players)
+
+    def renamed(player, before, after, **more):
+        change = {"Path": "Name", "Before": before, "After": after}
+        return make_entry(player, Operation="rename", Changes=[change], **more)
+
+    players[1]["Journal"] = [renamed(players[1], "Once1", "Now1")]
+    older_db.players.insert_many([players[0], players[1], players[3]])
+    copy = {"_id": deleted, "NameKey": "now2", "UserId": players[2]["UserId"], "DeletedAt": NOW}
+    older_db.deleted_players.insert_one({**copy, "Player": players[2]})
+    older_db.history.insert_many(
+        [
+            renamed(players[0], "Once0", "Then0", _id="a"),
+            renamed(players[0], "Then0", "Now0", _id="b", At=NOW + timedelta(days=1)),
+            renamed(players[2], "Once2", "Now2", _id="c"),
+            renamed(players[3], None, None, _id="d"),
+        ]
+    )
+    for _ in range(2):
+        migrations.keep_former_names(older_db)
+        found = {p["_id"]: former_names(p) for p in older_db.players.find()}
+        assert found == {moved: ["Then0", "Once0"], unmoved: ["Once1"], other: []}
+    (kept,) = older_db.deleted_players.find()
+    assert former_names(kept["Player"]) == ["Once2"]

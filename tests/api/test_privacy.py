@@ -340,6 +340,16 @@ def test_the_personal_data_hold_everything(client, person, db):
         assert secret not in text
 
 
+def test_former_names_and_addresses_are_part_of_the_personal_data(client, person):
+    _, staff, _ = person
+    data = client.get(f"/api/v1/users/{people.NAME}/personal-data", headers=staff).json
+    assert data["User"]["FormerEmails"] == [people.FORMER_MAIL]
+    (hero,) = data["Characters"]
+    assert [had["Name"] for had in hero["FormerNames"]] == [people.FORMER]
+    shown = client.get(f"/api/v1/users/{people.NAME}", headers=staff).json
+    assert people.FORMER_MAIL not in str(shown)
+
+
 def test_who_reads_personal_data_is_told_in_history(client, person, as_role):
     """By whom, when and why; the entry holds nothing of the person but the name that all have."""
     user_id, staff, _ = person

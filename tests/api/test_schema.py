@@ -34,11 +34,11 @@ def test_an_index_of_an_older_shape_is_replaced_and_no_document_is_lost(real_db)
     real_db.players.drop_index("rank")
     real_db.players.create_index([("Level", 1)], name="rank")
     real_db.players.drop_index("last_online")
-    real_db.players.create_index([("LastOnline", 1), ("NameKey", 1)], name="former_name")
+    real_db.players.create_index([("LastOnline", 1), ("NameKey", 1)], name="older_name")
     init_database(real_db, COLLECTIONS)
     keys = {name: index["key"] for name, index in real_db.players.index_information().items()}
     assert keys["rank"] == [("Level", -1), ("Exp", -1), ("NameKey", 1)]
-    assert "former_name" not in keys
+    assert "older_name" not in keys
     assert "last_online" in keys
     assert real_db.players.count_documents({}) == 1
 

@@ -24,6 +24,7 @@ PRESENCE = frozenset({"Online", "LastSeen", "LastOnline"})
 # What the service alone writes.
 OWN_FIELDS = frozenset(
     {*SWAP_FIELDS, "Notes", "Keys", "KeyDigests", "DeletedAt", "RestoredFrom", "ErasedAt"}
+    | {"FormerNames", "FormerEmails"}
 ) - {"Version"}
 # How long after a ban a game may take to end a session.
 BAN_GRACE = timedelta(minutes=1)

@@ -16,6 +16,7 @@ from pymongo.database import Database
 from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
 from app.errors import QuartermasterError
+from app.former_names import carry_names
 from app.keys import NAME_LENGTH, email_key, name_key, name_tails, parse_guid
 from app.storage import password_costs
 from app.storage.bulk import batches
@@ -142,6 +143,40 @@ def keep_reset_mails(db: Database[Document]) -> None:
     """Change nothing: the plans know when reset codes were mailed."""
 
 
+def keep_former_names(db: Database[Document]) -> None:
+    """Note on players the names that they had, as far as history tells of renames."""
+    had: dict[str, list[Document]] = {}
+    renames = {"Operation": {"$in": ["rename", "undo"]}, "Changes.Path": "Name"}
+    for entry in db["history"].find(renames, ["Subject", "Changes"], sort=[("At", 1)]):
+        _note_names(had, entry)
+    for player in db["players"].find({"Journal.Changes.Path": "Name"}, ["Journal"]):
+        for entry in player["Journal"]:
+            _note_names(had, entry or {})
+    for batch in batches(iter(had)):
+        for collection, path in ((db["players"], ""), (db["deleted_players"], "Player.")):
+            unknown = {"_id": {"$in": batch}, f"{path}FormerNames": {"$exists": False}}
+            found = list(collection.find(unknown, [f"{path}Name"]))
+            _write(collection, [u for d in found if (u := _with_former(d, path, had[d["_id"]]))])
+
+
+def _note_names(had: dict[str, list[Document]], entry: Document) -> None:
+    """Note the names that an entry says a player had, the last first."""
+    for change in entry.get("Changes", ()):
+        if change["Path"] == "Name" and entry.get("Subject", {}).get("Kind") == "player":
+            names = had.setdefault(entry["Subject"]["Id"], [])
+            names[:0] = [{"Name": change[side]} for side in ("After", "Before")]
+
+
+def _with_former(document: Document, path: str, had: list[Document]) -> UpdateOne | None:
+    holder = document.get("Player") if path else document
+    name = holder.get("Name") if isinstance(holder, dict) else None
+    if not isinstance(name, str):
+        return None
+    former = carry_names({"FormerNames": had}, {"Name": name})["FormerNames"]
+    same = {"_id": document["_id"], f"{path}Name": name, f"{path}FormerNames": {"$exists": False}}
+    return UpdateOne(same, {"$set": {f"{path}FormerNames": former}})
+
+
 def _rename(db: Database[Document], name: str, new: str) -> None:
     """Rename a collection, if it is there, and no other has the new name."""
     if name in db.list_collection_names():
@@ -176,6 +211,7 @@ STEPS: list[Step] = [
     keep_batches,
     restore_by_stamps,
     keep_reset_mails,
+    keep_former_names,
 ]
 # A change of a validator or an index is a step as well, even one that does nothing: by the number,
 # an older program knows that the database is no longer for it.

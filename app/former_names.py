@@ -1,0 +1,80 @@
+"""The names, and the addresses, that a player or a user had before. Pure.
+
+A document keeps its former names beside its name, written by the same change, so that whoever
+knows only a former name finds it. Nothing of them is in history, and they go with the document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from app.errors import Invalid
+from app.keys import email_key, name_key
+from app.types import Document
+
+# By what they are found.
+KEY_PATH = "FormerNames.Key"
+MOST_FORMER = 20
+
+
+class SeveralFormer(Invalid):
+    """Several players or users had the name that one is looked for by."""
+
+    def __init__(self, kind: str, name: str, ids: Iterable[str]) -> None:
+        fault = f"is a former name of several {kind}s: give the id of one, {' or '.join(ids)}."
+        super().__init__(f"'{name}' {fault}", {kind: [fault.capitalize()]})
+
+
+def former_names(document: Document) -> list[str]:
+    """Return the names that a document had before, the last first; a game may store anything."""
+    listed = document.get("FormerNames")
+    found = [former.get("Name") for former in _list(listed) if isinstance(former, dict)]
+    return [name for name in found if isinstance(name, str)]
+
+
+def former_emails(user: Document) -> list[str]:
+    """Return the addresses that an account had before, the last first."""
+    return [email for email in _list(user.get("FormerEmails")) if isinstance(email, str)]
+
+
+def carry_names(before: Document, new: Document) -> Document:
+    """Return the FormerNames of a document that gets a Name, if it has any."""
+    kept = _without(new["Name"], [before.get("Name"), *former_names(before)], name_key)
+    names = [{"Name": name, "Key": name_key(name)} for name in kept]
+    return {"FormerNames": names} if names or "FormerNames" in before else {}
+
+
+def carry_emails(before: Document, new: Document) -> Document:
+    """Return the FormerEmails of an account that gets an Email, if it has any."""
+    kept = _without(new["Email"], [before.get("Email"), *former_emails(before)], email_key)
+    return {"FormerEmails": kept} if kept or "FormerEmails" in before else {}
+
+
+def without_former_names(document: Document, beginning: str) -> tuple[Document, str]:
+    """Return a document without its FormerNames, and the one of them that begins so."""
+    rest = {name: value for name, value in document.items() if name != "FormerNames"}
+    found = (n for n in former_names(document) if name_key(n).startswith(beginning))
+    return rest, next(found, "")
+
+
+def only_one(kind: str, name: str, ids: Iterable[str]) -> str | None:
+    """Return the only id of some; None if there is none."""
+    found = sorted(set(ids))
+    if len(found) > 1:
+        raise SeveralFormer(kind, name, found)
+    return found[0] if found else None
+
+
+def _without(new: str, texts: Iterable[Any], key_of: Callable[[str], str]) -> list[str]:
+    """Return texts, each once by its key, without the new one."""
+    by_key: dict[str, str] = {}
+    for text in texts:
+        if isinstance(text, str) and text:
+            by_key.setdefault(key_of(text), text)
+    by_key.pop(key_of(new), None)
+    return list(by_key.values())[:MOST_FORMER]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
