@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import resource
 import shutil
 import socket
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -279,6 +281,29 @@ def test_a_flood_from_one_address_is_a_429_that_says_when_to_come_back(folder, s
     for _, headers, body in refused:
         assert headers["Retry-After"] == "1"
         assert_is_our_error(headers, body)
+
+
+def test_idle_connections_of_one_address_keep_no_neighbour_waiting(folder, server):
+    """More connections than nginx may open files where nobody has raised that limit."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as idle, limited_files(1024), proxying(folder / "idle", server.socket) as site:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        for _ in range(2 * 1024 + 100):
+            address = {"address": ("127.0.0.1", site.port), "source_address": ("127.0.0.2", 0)}
+            idle.enter_context(socket.create_connection(**address, timeout=20))
+        assert site.ask("GET", "/healthz")[0] == 200
+        assert "Too many open files" not in site.error_log.read_text()
+
+
+@contextmanager
+def limited_files(number):
+    """Let the programs that are started in the block begin with a limit of open files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (number, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_the_outside_sees_no_metrics_and_no_readiness(folder, server):
