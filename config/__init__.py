@@ -110,6 +110,8 @@ def _check(settings: Settings) -> None:
             f"{PREFIX}SOCKET needs {PREFIX}TRUSTED_PROXIES=1 or more: behind a Unix socket, only "
             "the proxy knows the addresses of clients."
         )
+    if settings.OPERATOR and not _is_name(settings.OPERATOR):
+        raise SettingsError(f"{PREFIX}OPERATOR must be at most 255 printable characters.")
     for name, choices in CHOICES.items():
         if getattr(settings, name) not in choices:
             words = ", ".join(filter(None, choices))
@@ -120,6 +122,10 @@ def _check(settings: Settings) -> None:
     _check_argon2(settings)
     if settings.MAIL_CA_FILE and not Path(settings.MAIL_CA_FILE).is_file():
         raise SettingsError(f"{PREFIX}MAIL_CA_FILE names no file: {settings.MAIL_CA_FILE}.")
+
+
+def _is_name(text: str) -> bool:
+    return len(text) <= 255 and text.isprintable()
 
 
 def _check_argon2(settings: Settings) -> None:

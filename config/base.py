@@ -27,6 +27,8 @@ class Settings:
     MONGOD: str | None = None
     # The WiredTiger cache of the embedded server.
     EMBEDDED_CACHE_GB: float = 1.0
+    # Who runs a command, for history; else the system user. deploy/qm sets it.
+    OPERATOR: str | None = None
     # The folder of the embedded server's data, development's secret and its outgoing mail.
     DATA_DIR: str = "var"
 

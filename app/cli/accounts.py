@@ -16,7 +16,7 @@ from flask.cli import AppGroup, with_appcontext
 from app.auth.roles import Role, granted, revoked, roles_of
 from app.auth.tokens import AccessTokens
 from app.changes import Intent
-from app.cli.intents import intent, move_entries, reason_option, system_user
+from app.cli.intents import intent, move_entries, operator, reason_option
 from app.errors import Invalid
 from app.http.context import current
 from app.keys import Lookup, parse_guid
@@ -191,7 +191,7 @@ def list_roles(name: str) -> None:
 
 def audit_log(action: str, *names: str) -> None:
     """Log an administrative action, which no request log would show."""
-    log.info(f"The system user %s {action} at the command line.", system_user(), *names)
+    log.info(f"The system user %s {action} at the command line.", operator(), *names)
 
 
 def show_roles(name: str, power: dict[str, bool]) -> None:

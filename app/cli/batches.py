@@ -21,7 +21,7 @@ from app.batches.schemas import BatchHeadArgs
 from app.batches.store import Batches, RowFilters
 from app.changes import OPERATIONS, Origin
 from app.cli.history import Guid, Time
-from app.cli.intents import move_entries, reason_option, system_user
+from app.cli.intents import move_entries, operator, reason_option
 from app.errors import Conflict, Invalid
 from app.http.context import current
 from app.http.masking import masked
@@ -201,7 +201,7 @@ def _path(which: str) -> Path:
 
 
 def _run(batch_id: str, ready: int) -> None:
-    origin = Origin(None, system_user(), "batch")
+    origin = Origin(None, operator(), "batch")
     with progress("Running", ready) as advance:
         state, left = "running", ready
         while state == "running":
@@ -223,7 +223,7 @@ def _rows(filters: RowFilters) -> Any:
 
 
 def _author(reason: str | None) -> Document:
-    return {"Reason": reason, "By": {"UserId": None, "Name": system_user()}, "Via": "cli"}
+    return {"Reason": reason, "By": {"UserId": None, "Name": operator()}, "Via": "cli"}
 
 
 def _may_undo(_: str) -> None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import click
+from flask import current_app
 
 from app.changes import Intent, Origin
 from app.http.masking import masked
@@ -28,13 +29,18 @@ reason_option = click.option("--reason", callback=_reason, help="Why, for the hi
 
 def intent(operation: str, reason: str | None, **arguments: Any) -> Intent:
     """Return what a command intends to change."""
-    return Intent(operation, Origin(None, system_user(), "cli", reason=reason), arguments)
+    return Intent(operation, Origin(None, operator(), "cli", reason=reason), arguments)
 
 
 def move_entries(storage: Storage) -> None:
     """Move the entries of a command to history; what fails here is left to the service."""
     with suppress(DatabaseError):
         storage.journals.move_noted()
+
+
+def operator() -> str:
+    """Return who runs this command: whom QM_OPERATOR names, else the system user."""
+    return current_app.config["OPERATOR"] or system_user()
 
 
 def system_user() -> str:

@@ -71,6 +71,8 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
             "QM_SECRET_KEY_FALLBACKS.",
         ),
         ({"OPENAPI_VERSION": "9"}, "QM_OPENAPI_VERSION must be one of 3.0.2, 3.0.3."),
+        ({"OPERATOR": "x" * 256}, "QM_OPERATOR must be at most 255 printable characters."),
+        ({"OPERATOR": "a\nb"}, "QM_OPERATOR must be at most 255 printable characters."),
         ({"MAIL_CA_FILE": "/nowhere"}, "QM_MAIL_CA_FILE names no file: /nowhere."),
         (
             {"ARGON2_MEMORY_KIB": "15", "ARGON2_PARALLELISM": "2"},
