@@ -10,7 +10,7 @@ ENV PIP_NO_CACHE_DIR=1 \
 COPY requirements.lock ./
 RUN python -m venv /opt/quartermaster \
     && /opt/quartermaster/bin/pip install --require-hashes -r requirements.lock
-COPY setup.cfg setup.py wsgi.py README.rst LICENSE ./
+COPY setup.cfg pyproject.toml wsgi.py README.rst LICENSE ./
 COPY app app
 COPY config config
 # The lock file has setuptools as well, so nothing else is downloaded to build the package.

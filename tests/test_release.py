@@ -1,10 +1,13 @@
-"""make release, in a repository of its own."""
+"""make release and make dist, in repositories of their own."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+import sys
+import tarfile
+import zipfile
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -31,10 +34,11 @@ Unreleased
 def repository(tmp_path):
     """A repository on main with a version, a changelog and the Makefile, all committed."""
     (tmp_path / ".ci").mkdir()
-    for name in ("Makefile", ".ci/release.py"):
+    for name in ("Makefile", ".ci/release.py", ".ci/dist.py"):
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "setup.cfg").write_text(SETUP)
     (tmp_path / "CHANGELOG.rst").write_text(CHANGELOG)
+    (tmp_path / ".gitignore").write_text("/dist/\n__pycache__/\n")
     git(tmp_path, "init", "--quiet", "--initial-branch=main")
     git(tmp_path, "config", "user.name", "Somebody")
     git(tmp_path, "config", "user.email", "somebody@example.com")
@@ -111,3 +115,70 @@ def test_the_version_stands_in_one_place():
     version = re.search(r"^version = (.*)$", (ROOT / "setup.cfg").read_text(), re.MULTILINE)[1]
     files = [path for folder in ("app", "config") for path in (ROOT / folder).rglob("*.py")]
     assert [path for path in files if f'"{version}"' in path.read_text()] == []
+
+
+# make dist
+
+
+def archive(folder):
+    """Make the source archive of a folder, and return its path."""
+    done = subprocess.run(
+        [sys.executable, ".ci/dist.py"], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return folder / done.stdout.strip()
+
+
+def test_an_archive_is_named_for_its_release_or_its_commit(repository):
+    release(repository, "0.2.0")
+    assert archive(repository).name == "quartermaster-0.2.0.tar.gz"
+    git(repository, "commit", "--quiet", "--allow-empty", "--message", "go on")
+    commit = git(repository, "rev-parse", "--short", "HEAD")
+    assert archive(repository).name == f"quartermaster-0.2.0+g{commit}.tar.gz"
+    (repository / "CHANGELOG.rst").write_text("")
+    unclean = archive(repository)
+    assert unclean.name == f"quartermaster-0.2.0+g{commit}.dirty.tar.gz"
+    with tarfile.open(unclean) as file:
+        about = file.extractfile(f"{unclean.name.removesuffix('.tar.gz')}/PKG-INFO").read()
+    assert f"Version: 0.2.0+g{commit}.dirty" in about.decode()
+
+
+NOT_SOURCES = (".git", ".venv", "var", "dist", "build", "*.egg-info", ".data", "*.env")
+CACHES = ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".coverage")
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """The sources, and what the guide unpacks of their archive."""
+    folder = tmp_path_factory.mktemp("archive")
+    sources = folder / "sources"
+    shutil.copytree(ROOT, sources, ignore=shutil.ignore_patterns(*NOT_SOURCES, *CACHES))
+    with tarfile.open(archive(sources)) as file:
+        assert {(member.uname, member.gname) for member in file} == {("root", "root")}
+    subprocess.run(["tar", "-xzf", file.name, "-C", folder, "--no-same-owner"], check=True)
+    shutil.rmtree(sources / "dist")
+    return sources, next(folder.glob("quartermaster-*"))
+
+
+def files_in(folder):
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)) for path in found if "__pycache__" not in path.parts}
+
+
+def test_the_archive_holds_all_that_is_in_the_repository(unpacked):
+    sources, folder = unpacked
+    assert files_in(folder) - files_in(sources) == {"PKG-INFO"}
+    assert files_in(sources) <= files_in(folder)
+    assert (folder / "deploy" / "qm").stat().st_mode & 0o111
+
+
+def test_the_package_holds_the_program_with_its_pages(unpacked, tmp_path):
+    _, folder = unpacked
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", tmp_path]
+    subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", *offline, folder], check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    held = set(zipfile.ZipFile(wheel).namelist())
+    assert {f"app/{name}" for name in files_in(folder / "app")} <= held
+    assert {"wsgi.py", "config/base.py"} <= held
+    assert not any(name.startswith(("tests/", "deploy/")) for name in held)

@@ -12,6 +12,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -32,14 +33,17 @@ needs_mongosh = pytest.mark.skipif(
 needs_promtool = pytest.mark.skipif(
     not PROMTOOL, reason="promtool is not installed: apt-get install prometheus"
 )
-SILENT = ("apt-get", "curl", "gpg", "chown", "certbot", "nginx", "ls")
+SILENT = ("apt-get", "curl", "gpg", "chown", "certbot", "nginx")
+RELEASE = "quartermaster-1.2.3+g0123456"
 STAND_INS = {
-    "git": 'mkdir -p "$3" && cp -r {root}/deploy {root}/config "$3"',
     "python3": 'mkdir -p "$3/bin" && ln -s /bin/true "$3/bin/pip" && '
     'ln -s {program} "$3/bin/quartermaster"',
     "systemctl": 'echo "$*" >> {home}/systemctl\n'
     'if [ "$*" = "restart mongod" ]; then {mongod} --config {home}/etc/mongod.conf --fork '
-    "--pidfilepath {home}/mongod.pid --wiredTigerCacheSizeGB 0.25; fi",
+    "--pidfilepath {home}/mongod.pid --wiredTigerCacheSizeGB 0.25; fi\n"
+    'if [ "$*" = "kill --signal=SIGUSR1 mongod" ]; then kill -USR1 $(cat {home}/mongod.pid); fi',
+    # Who has logged in is known to nobody: the tests have no terminal.
+    "logname": "exit 1",
     # What qm hands over: a file of settings, a variable, and the command behind the options.
     "systemd-run": 'for word; do case "$word" in\n'
     '--property=EnvironmentFile=*) while IFS= read -r line; do export "$line"; done '
@@ -55,8 +59,12 @@ class Machine:
         self.home, self.port = home, free_port()
         for folder in ("bin", "etc/apt/sources.list.d", "etc/nginx", "etc/systemd/system"):
             (home / folder).mkdir(parents=True)
-        for folder in ("var/lib/mongodb", "var/log/mongodb", "usr/local/sbin"):
+        for folder in ("var/lib/mongodb", "var/log/mongodb", "usr/local/sbin", "etc/logrotate.d"):
             (home / folder).mkdir(parents=True)
+        (home / "var/lib/quartermaster-backup").mkdir()
+        with tarfile.open(home / f"{RELEASE}.tar.gz", "w:gz") as archive:
+            for part in ("deploy", "config"):
+                archive.add(ROOT / part, f"{RELEASE}/{part}")
         places = {"root": ROOT, "program": PROGRAM, "home": home, "mongod": find_mongod(None, home)}
         for name in SILENT:
             self.stand_in(name, "exit 0")
@@ -152,6 +160,31 @@ def test_the_script_that_makes_accounts_may_run_again_and_gives_new_passwords(ma
     passwords = {"MONGODB_ROOT_PASSWORD": machine.secret, "MONGODB_PASSWORD": password}
     said = machine.type(line, **passwords)
     assert "The replica set and the accounts are ready." in said
+
+
+@needs_mongosh
+def test_the_newest_release_file_is_what_is_installed(machine):
+    assert (machine.home / "opt/quartermaster/current").readlink() == Path(RELEASE)
+
+
+@needs_mongosh
+def test_history_names_who_has_run_a_command(machine):
+    """Not the passing user as which systemd runs it."""
+    typed = shell_blocks(chapters()["The first account"])[1]
+    said = machine.type(typed, PASSWORD="a password", SUDO_USER="ann")
+    granted = [line for line in said.splitlines() if "grant-role" in line]
+    assert len(granted) == 3
+    assert all(" ann " in line for line in granted)
+
+
+@needs_mongosh
+def test_the_log_of_mongodb_is_rotated(machine):
+    log = machine.home / "var/log/mongodb/mongod.log"
+    rotated = (machine.home / "etc/logrotate.d/mongod").read_text()
+    assert f"{log} {{" in rotated
+    log.rename(log.with_suffix(".1"))
+    machine.type(re.search(r"postrotate\n(.*)\n", rotated)[1])
+    wait_until(lambda: log.exists() and log.read_text())
 
 
 @needs_mongosh
