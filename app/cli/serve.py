@@ -42,16 +42,15 @@ def serve(host: str | None, port: int | None, workers: int | None, demo: bool) -
             timeout = ORPHANED_WORKERS_SECONDS if lock.owner_was_killed else 0
         listen_address.wait_until_free(settings, timeout)
         storage = stack.enter_context(closing(Storage(settings)))
-        preparation.share_readiness()
+        preparation.share_readiness(startup.announcer(settings, demo))
         startup.prepare_database(storage, settings, demo)
         # Fails here once and with a sentence, rather than in every worker.
         signing_keys(settings.SECRET_KEY, [], settings.DATA_DIR)
         # pymongo's client is not fork-safe: each worker makes its own.
         storage.client.close()
         os.environ["QM_MONGODB_URI"] = storage.uri
-        banner = None if settings.ENV == "production" else startup.banner(settings, demo)
         # A worker inherits the stack by the fork, and must not release the master's resources.
-        Server(banner, on_fork=stack.pop_all).run()
+        Server(on_fork=stack.pop_all).run()
 
 
 def _settings(demo: bool, **options: Any) -> Settings:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import click
 from gunicorn.app.base import Application
 from gunicorn.util import import_app
 
@@ -13,8 +12,7 @@ from gunicorn.util import import_app
 class Server(Application):
     """gunicorn, configured by config/gunicorn.py alone."""
 
-    def __init__(self, banner: str | None, on_fork: Callable[[], object]) -> None:
-        self._banner = banner
+    def __init__(self, on_fork: Callable[[], object]) -> None:
         self._on_fork = on_fork
         super().__init__()
 
@@ -25,8 +23,6 @@ class Server(Application):
         """Load the settings; gunicorn calls it at the start and at every reload."""
         self.load_config_from_file("python:config.gunicorn")
         self.cfg.set("post_fork", lambda _, __: self._on_fork())
-        if self._banner:
-            self.cfg.set("when_ready", lambda _: click.echo(self._banner))
 
     def load(self) -> Any:
         return import_app("wsgi:app")

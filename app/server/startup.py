@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
+from collections.abc import Callable
+
+import click
 
 from app.database import COLLECTIONS
 from app.demo.seed import prepare_demo
@@ -41,6 +45,21 @@ def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
             settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM
         )
         prepare_demo(storage, passwords)
+
+
+def announcer(settings: Settings, demo: bool) -> Callable[[], None] | None:
+    """Return what each worker calls when it is ready: the last of them prints the banner."""
+    if settings.ENV == "production":
+        return None
+    text, ready = banner(settings, demo), multiprocessing.Value("i", 0)
+
+    def count_and_print() -> None:
+        with ready.get_lock():
+            ready.value += 1
+            if ready.value == settings.WORKERS:
+                click.echo(text)
+
+    return count_and_print
 
 
 def banner(settings: Settings, demo: bool) -> str:

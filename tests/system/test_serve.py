@@ -10,11 +10,16 @@ import socket
 import stat
 import subprocess
 import urllib.request
+from http.client import HTTPConnection
 
 import pytest
 
 from tests.factories import make_user, sha256
+from tests.system import fork_server
 from tests.system.programs import (
+    PROGRAM,
+    environment,
+    exchange,
     execute,
     free_port,
     processes_with,
@@ -62,6 +67,20 @@ def test_the_demo_is_served_and_ctrl_c_leaves_nothing_behind(tmp_path):
     # The supervisor gives up its lock a moment before it is gone.
     wait_until(lambda: not processes_with(str(tmp_path)))
     assert not processes_with(f"--port {server.port}")
+
+
+def test_every_worker_is_ready_when_the_banner_appears(tmp_path):
+    output, address = tmp_path / "output.txt", ("127.0.0.1", free_port())
+    command = [PROGRAM, "serve", "--port", str(address[1])]
+    with output.open("wb") as log:
+        server = fork_server.start(command, environment(tmp_path), log)
+    try:
+        wait_until(lambda: "Ctrl-C stops it" in output.read_text(), output)
+        asked = [(HTTPConnection(*address, timeout=30), "GET", "/readyz") for _ in range(20)]
+        assert {exchange(*request, None, {})[0] for request in asked} == {200}
+    finally:
+        server.terminate()
+        server.wait(60)
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")

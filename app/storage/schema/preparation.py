@@ -6,6 +6,7 @@ import logging
 import mmap
 import threading
 import time
+from collections.abc import Callable
 
 from pymongo.errors import PyMongoError
 
@@ -31,17 +32,19 @@ SERVES_ON = (
 
 # A byte of shared memory, set once a worker of this master was ready; None in other programs.
 _was_ready: mmap.mmap | None = None
+# What a worker does when it is ready.
+_on_ready: Callable[[], None] | None = None
 
 
-def share_readiness() -> None:
+def share_readiness(on_ready: Callable[[], None] | None) -> None:
     """Share with the workers that this process will fork whether one of them was ever ready.
 
     During a rolling upgrade the new release migrates the database while the old one keeps serving.
     A worker that the old master forks meanwhile must serve, too: it runs the same code as the
     others. A master that starts on a newer database must not.
     """
-    global _was_ready
-    _was_ready = mmap.mmap(-1, 1)
+    global _was_ready, _on_ready
+    _was_ready, _on_ready = mmap.mmap(-1, 1), on_ready
 
 
 def note_ready() -> None:
@@ -99,6 +102,8 @@ class Preparation:
     def _ready(self) -> None:
         self._storage.refuse_requests(False)
         note_ready()
+        if _on_ready is not None:
+            _on_ready()
 
     def _refuse(self, reason: str) -> str:
         """Refuse requests on a database of another schema version, and return why."""
