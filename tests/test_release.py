@@ -1,7 +1,8 @@
-"""make release and make dist, in repositories of their own."""
+"""make release, make dist and make run, in folders of their own."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+
+from tests.system.programs import free_port
 
 ROOT = Path(__file__).parents[1]
 SETUP = "[metadata]\nname = quartermaster\nversion = 0.1.0\n"
@@ -182,3 +185,28 @@ def test_the_package_holds_the_program_with_its_pages(unpacked, tmp_path):
     assert {f"app/{name}" for name in files_in(folder / "app")} <= held
     assert {"wsgi.py", "config/base.py"} <= held
     assert not any(name.startswith(("tests/", "deploy/")) for name in held)
+
+
+# make run
+
+
+def test_without_a_network_it_says_so(unpacked):
+    """Nothing listens where pip looks for packages; and the pip of the tests installs nothing."""
+    _, folder = unpacked
+    python = folder / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    clean = {name: text for name, text in os.environ.items() if not name.startswith("PIP_")}
+    index = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": f"http://127.0.0.1:{free_port()}/"}
+    done = subprocess.run(
+        ["make", "run"],
+        env={**clean, **index, "PIP_RETRIES": "0", "PIP_NO_CACHE_DIR": "1", "PIP_DRY_RUN": "1"},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "pip reached no package index: this machine has no network" in done.stdout
+    assert "Trying without" not in done.stdout
+    assert not (folder / ".venv" / "run.stamp").exists()
