@@ -20,7 +20,7 @@ from app.batches.running import Runner
 from app.batches.schemas import BatchHeadArgs
 from app.batches.store import Batches, RowFilters
 from app.changes import OPERATIONS, Origin
-from app.cli.history import Guid, Time
+from app.cli.history import TIME_FORMAT, Guid, Time
 from app.cli.intents import move_entries, operator, reason_option
 from app.errors import Conflict, Invalid
 from app.http.context import current
@@ -68,8 +68,8 @@ file_argument = click.argument(
 @click.option("--undo-key", help="Undo what was done with a key.")
 @click.option("--undo-operation", type=click.Choice(OPERATIONS, case_sensitive=False))
 @click.option("--undo-item", type=Guid(), help="An item, spell or variable.")
-@click.option("--undo-from", type=Time(), help="The earliest time.")
-@click.option("--undo-to", type=Time(), help="The time before which it was done.")
+@click.option("--undo-from", type=Time(), help=f"The earliest time, {TIME_FORMAT}")
+@click.option("--undo-to", type=Time(), help="The time before which it was done, likewise.")
 def plan(file: Path | None, name: str, reason: str | None, again: bool, **undo: Any) -> None:
     """Plan a batch from FILE, which is JSON or CSV, or the undoing of changes in history."""
     chosen = {option[5:].title(): value for option, value in undo.items() if value is not None}

@@ -91,7 +91,7 @@ def _refuse_faults(faults: list[str]) -> None:
 @click.command()
 @kind_argument
 @click.argument(
-    "path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), default="-"
+    "path", metavar="[FILE]", type=click.Path(dir_okay=False, allow_dash=True), default="-"
 )
 @with_appcontext
 def export(kind: str, path: str) -> None:

@@ -28,6 +28,9 @@ players = current(Players)
 users = current(Users)
 
 
+TIME_FORMAT = "such as 2026-01-31 or 2026-01-31T19:00:00Z; in UTC unless it says otherwise."
+
+
 class Time(click.ParamType):
     """A time in ISO 8601; in UTC unless it says otherwise."""
 
@@ -58,8 +61,8 @@ class Guid(click.ParamType):
 @click.option("--operation", type=click.Choice(OPERATIONS, case_sensitive=False))
 @click.option("--item", type=Guid(), help="An item, spell or variable.")
 @click.option("--reason", help="Words of the reason.")
-@click.option("--from", "since", type=Time(), help="The earliest time.")
-@click.option("--to", "until", type=Time(), help="The time before which they were made.")
+@click.option("--from", "since", type=Time(), help=f"The earliest time, {TIME_FORMAT}")
+@click.option("--to", "until", type=Time(), help="The time before which they were made, likewise.")
 @click.option("--limit", type=click.IntRange(1, 10**9), default=50, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines, each an entry.")
 @with_appcontext

@@ -23,6 +23,7 @@ from app.errors import Invalid
 from app.http.context import current
 from app.http.parser import load
 from app.keys import Lookup, parse_guid, printable
+from app.scopes import ABOUT, Scope
 from app.storage.client import Storage
 from app.types import Document
 from app.users.store import Users
@@ -37,7 +38,15 @@ id_argument = click.argument("key_id", metavar="KEY")
 DAYS = click.IntRange(1, 36500)
 
 
-@key.command("create")
+class CommandWithScopes(click.Command):
+    """A command whose help lists the scopes."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Scopes"):
+            formatter.write_dl([(scope.value, ABOUT[scope]) for scope in Scope])
+
+
+@key.command("create", cls=CommandWithScopes)
 @user_argument
 @click.argument("name")
 @click.argument("scopes", nargs=-1, required=True, metavar="SCOPE...")
@@ -84,7 +93,7 @@ def create(
 @key.command("list")
 @user_argument
 def list_command(user: str) -> None:
-    """Print the keys of USER: id, name, scopes, end, last use."""
+    """Print the keys of USER: id, name, scopes, end, last use, addresses, budget."""
     for record in list_keys(account(user)["_id"]):
         click.echo(line_of(record))
 
@@ -147,4 +156,20 @@ def line_of(record: Document) -> str:
     last = f"used {shown(used)}" if used else "never used"
     scopes = " ".join(record["Scopes"])
     name = printable(record["Name"])
-    return f"{record['Id']}  {name}  {scopes}  ends {shown(record['ExpiresAt'])}  {last}"
+    parts = [record["Id"], name, scopes, f"ends {shown(record['ExpiresAt'])}", last]
+    if record["Addresses"]:
+        parts.append(f"from {' '.join(record['Addresses'])}")
+    if record["Budget"]:
+        parts.append(budget_text(record["Budget"], record["UsedToday"]))
+    return "  ".join(parts)
+
+
+def budget_text(budget: Document, used_today: int) -> str:
+    texts = []
+    if budget["LargestQuantity"] is not None:
+        texts.append(f"up to {budget['LargestQuantity']} at once")
+    if budget["ItemsPerDay"] is not None:
+        texts.append(f"{used_today} of {budget['ItemsPerDay']} used today")
+    if budget["Items"]:
+        texts.append(f"only {' '.join(budget['Items'])}")
+    return ", ".join(texts)

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 import config
 from app.__main__ import main
 from app.changes import SWAP_FIELDS
+from app.scopes import Scope
 from app.storage import bulk
 from app.storage.schema.migrations import CURRENT
 from tests.collection_plans import PLANS
@@ -86,6 +87,21 @@ def test_every_command_explains_itself(quartermaster):
         explained = quartermaster(command, "--help")
         assert explained.exit_code == 0
         assert "Usage: main " in explained.output
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("key", "create"), [scope.value for scope in Scope]),
+        (("history",), ["2026-01-31T19:00:00Z"]),
+        (("batch", "plan"), ["2026-01-31T19:00:00Z"]),
+        (("export",), ["[FILE]"]),
+    ],
+    ids=lambda value: value[0],
+)
+def test_the_help_says_what_may_be_given(quartermaster, command, words):
+    explained = quartermaster(*command, "--help").output
+    assert [word for word in words if word not in explained] == []
 
 
 def test_a_wrong_call_ends_with_2_and_a_failure_with_1(quartermaster):

@@ -48,7 +48,8 @@ def only_key(db, user):
 
 
 def test_a_key_is_made_listed_rotated_and_revoked(quartermaster, person, real_db):
-    budget = ("--items-per-day", "100", "--item", guid(), "--address", "203.0.113.0/24")
+    item = guid()
+    budget = ("--items-per-day", "100", "--item", item, "--address", "203.0.113.0/24")
     code, output = quartermaster("key", "create", NAME, "shop", "players.read", *budget)
     secret = output.splitlines()[-1]
     assert (code, is_well_formed(secret)) == (0, True)
@@ -57,7 +58,8 @@ def test_a_key_is_made_listed_rotated_and_revoked(quartermaster, person, real_db
     assert stored["Budget"]["ItemsPerDay"] == 100
     code, output = quartermaster("key", "list", NAME)
     assert code == 0
-    assert re.search(rf"{key_id}  shop  players\.read  ends .* UTC  never used", output)
+    limits = rf"from 203\.0\.113\.0/24  0 of 100 used today, only {item}\n"
+    assert re.search(rf"{key_id}  shop  players\.read  ends .* UTC  never used  {limits}", output)
     assert secret not in output
     code, output = quartermaster("key", "rotate", NAME, "shop", "--overlap", "0")
     assert code == 0
