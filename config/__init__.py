@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import sys
 import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -118,7 +117,7 @@ def _check(settings: Settings) -> None:
             raise SettingsError(f"{PREFIX}{name} must be one of {words}.")
     for name, hint in typing.get_type_hints(type(settings)).items():
         if hint in (int, float):
-            _check_number(name, getattr(settings, name))
+            _check_number(name, getattr(settings, name), hint)
     _check_argon2(settings)
     if settings.MAIL_CA_FILE and not Path(settings.MAIL_CA_FILE).is_file():
         raise SettingsError(f"{PREFIX}MAIL_CA_FILE names no file: {settings.MAIL_CA_FILE}.")
@@ -157,12 +156,15 @@ def _check_secrets(settings: Settings) -> None:
         )
 
 
-def _check_number(name: str, value: float) -> None:
-    minimum = 0 if name in MAY_BE_0 else sys.float_info.min
+def _check_number(name: str, value: float, kind: type) -> None:
+    minimum = 0 if name in MAY_BE_0 else MINIMA.get(name, 1 if kind is int else 0.001)
     maximum = MAXIMA.get(name, LARGEST_NUMBER)
+    if name.endswith("_SECONDS") and name not in LIFETIMES:
+        maximum = LONGEST_TIMEOUT
     if not minimum <= value <= maximum:  # also refuses NaN: its comparisons are all false
-        span = "at least 0" if name in MAY_BE_0 else "greater than 0"
-        raise SettingsError(f"{PREFIX}{name} is {value}; it must be {span} and at most {maximum}.")
+        raise SettingsError(
+            f"{PREFIX}{name} is {value}; it must be at least {minimum} and at most {maximum}."
+        )
 
 
 REQUIRED = {"production": ("SECRET_KEY", "MONGODB_URI")}
@@ -193,10 +195,26 @@ MAY_BE_0 = (
     "HISTORY_DAYS",
 )
 LARGEST_NUMBER = 2**31 - 1
+# A day. pymongo and sockets refuse far longer ones, and would blame something else.
+LONGEST_TIMEOUT = 86_400
+LIFETIMES = (
+    "ACCESS_TOKEN_SECONDS",
+    "REFRESH_TOKEN_SECONDS",
+    "RESET_CODE_SECONDS",
+    "CONSOLE_SESSION_SECONDS",
+    "ONLINE_TTL_SECONDS",
+    "FAILURE_WINDOW_SECONDS",
+)
+# What mongod asks for.
+MINIMA = {"EMBEDDED_CACHE_GB": 0.25}
 MAXIMA = {
-    "PORT": 65535,
-    "MAIL_PORT": 65535,
-    "GAME_PORT": 65535,
+    **dict.fromkeys(("PORT", "MAIL_PORT", "GAME_PORT"), 65_535),
+    **dict.fromkeys(("WORKERS", "THREADS", "HASH_PLACES", "HASH_LINE"), 1000),
+    **dict.fromkeys(("MAIL_PLACES", "MAIL_LINE"), 1000),
+    **dict.fromkeys(("MONGODB_POOL_SIZE", "EMBEDDED_CACHE_GB", "PAGE_SIZE_MAX"), 10_000),
+    **dict.fromkeys(("INVENTORY_SIZE", "BANK_SIZE", "SPELLS_SIZE"), 10_000),
+    "CONNECTIONS": 1_000_000,
+    "TRUSTED_PROXIES": 100,
     "ARGON2_PARALLELISM": 255,
     "HISTORY_DAYS": 36_500,
 }

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 import config
+from app.storage.client import Storage
 from config import SettingsError
 from config import base as base_module
 
@@ -51,11 +52,20 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
     ("environ", "sentence"),
     [
         ({"PORT": "many"}, "QM_PORT is 'many'; it must be a whole number."),
-        ({"WORKERS": "0"}, "QM_WORKERS is 0; it must be greater than 0 and at most 2147483647."),
-        ({"PORT": "70000"}, "QM_PORT is 70000; it must be greater than 0 and at most 65535."),
+        ({"WORKERS": "0"}, "QM_WORKERS is 0; it must be at least 1 and at most 1000."),
+        ({"PORT": "70000"}, "QM_PORT is 70000; it must be at least 1 and at most 65535."),
         (
             {"AUTH_CACHE_SECONDS": "nan"},
-            "QM_AUTH_CACHE_SECONDS is nan; it must be at least 0 and at most 2147483647.",
+            "QM_AUTH_CACHE_SECONDS is nan; it must be at least 0 and at most 86400.",
+        ),
+        (
+            {"MONGODB_SELECTION_SECONDS": "1e9"},
+            "QM_MONGODB_SELECTION_SECONDS is 1000000000.0; it must be at least 0.001 and at most "
+            "86400.",
+        ),
+        (
+            {"MONGODB_OPERATION_SECONDS": "0.0001"},
+            "QM_MONGODB_OPERATION_SECONDS is 0.0001; it must be at least 0.001 and at most 86400.",
         ),
         ({"ENV": "prod"}, "QM_ENV is 'prod'; it must be one of development, production, testing."),
         ({"LOG_LEVEL": "LOUD"}, "QM_LOG_LEVEL must be one of DEBUG, INFO, WARNING, ERROR."),
@@ -106,6 +116,12 @@ def test_what_does_not_allow_a_start_is_said_in_a_sentence(environ, sentence):
     with pytest.raises(SettingsError) as caught:
         load(**environ)
     assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("seconds", ["0.001", "86400"])
+def test_the_driver_of_mongodb_takes_the_shortest_and_the_longest_times(seconds):
+    times = dict.fromkeys(("MONGODB_SELECTION_SECONDS", "MONGODB_OPERATION_SECONDS"), seconds)
+    Storage(load(MONGODB_URI="mongodb://localhost", **times)).close()
 
 
 def test_production_starts_with_a_secret_and_a_database():
