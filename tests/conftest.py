@@ -25,6 +25,7 @@ from tests.callers import Caller
 from tests.ci import pytest_sessionfinish  # noqa: F401 (a hook)
 from tests.factories import World
 from tests.garbage import pytest_collection_finish  # noqa: F401 (a hook)
+from tests.orphans import pytest_configure  # noqa: F401 (a hook)
 
 PATIENCE_SECONDS = 60.0
 

@@ -1,12 +1,16 @@
-"""What continuous integration relies on in these tests."""
+"""What continuous integration, and whoever kills the tests, relies on in them."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
+
+from tests.orphans import MARK
+from tests.system.programs import processes_with, wait_until
 
 SKIPPED = "import pytest\n\ndef test_it():\n    pytest.skip('a program is missing')\n"
 PASSED = "def test_it():\n    pass\n"
@@ -32,3 +36,29 @@ def test_what_is_skipped_in_ci_is_a_failure(tmp_path, options):
 def test_anything_else_is_none(tmp_path, test, ci):
     done = run(tmp_path, test, ci)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+STARTS_A_PROGRAM = """
+import subprocess, sys
+def test_it():
+    program = [sys.executable, "-c", "import time; time.sleep(600)", {name!r}]
+    subprocess.Popen(program, start_new_session=True).wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+@pytest.mark.parametrize("options", [(), ("-p", "xdist", "-n", "1")], ids=["alone", "parallel"])
+def test_what_killed_tests_have_started_ends_too(tmp_path, options):
+    name = f"program-of-{tmp_path}"
+    (tmp_path / "test_it.py").write_text(STARTS_A_PROGRAM.format(name=name))
+    plugins = ["-p", "tests.orphans", *options, "--rootdir", tmp_path]
+    env = {key: value for key, value in os.environ.items() if key != MARK}
+    tests = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *plugins, tmp_path],
+        env={**env, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        stdout=subprocess.DEVNULL,
+    )
+    wait_until(lambda: processes_with(name))
+    tests.send_signal(signal.SIGKILL)
+    tests.wait()
+    wait_until(lambda: not processes_with(name))

@@ -19,6 +19,7 @@ import pytest
 from pymongo import MongoClient
 
 from app.storage.embedded.mongod import find_mongod
+from tests import orphans
 from tests.collection_plans import NAMES
 from tests.guide import blocks, chapters, shell_blocks
 from tests.system.programs import PROGRAM, answers, free_port, wait_until
@@ -97,6 +98,7 @@ class Machine:
                 "PATH": path,
                 "HOME": str(self.home),
                 "MONGODB_HOST": self.address,
+                **orphans.mark(),
                 **variables,
             },
             capture_output=True,
