@@ -194,7 +194,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         batch_store,
         choosing,
         Planner(batch_store, player_store, history_store, row_changes),
-        UploadPlaces(max(1, settings.THREADS // 4)),
+        UploadPlaces(max(4, settings.THREADS // 2)),
         # As of waiting for the game, a quarter of the threads at most.
         Runner(
             batch_store,

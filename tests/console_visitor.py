@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import html
+import io
 import json
 import re
 import shlex
 import uuid
 
 from app.auth.roles import Role
+from app.errors import Unavailable
 
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
 TOKEN = re.compile(r'name="token" value="([0-9a-f]+)"')
@@ -30,6 +32,22 @@ def body_of(command):
     return json.loads(command[command.index("-d") + 1])
 
 
+def database_away(*_, **__):
+    """Stand in for a function that asks the database, when it does not answer."""
+    raise Unavailable("The database does not answer.")
+
+
+class WatchedBody(io.BytesIO):
+    """A body that counts how much of it was read."""
+
+    taken = 0
+
+    def read(self, size=-1):
+        piece = super().read(size)
+        self.taken += len(piece)
+        return piece
+
+
 class Visitor:
     """A browser: a client with cookies of its own."""
 
@@ -44,6 +62,14 @@ class Visitor:
         """Send a form as it is."""
         return self._client.post(
             f"/console{path}", data=fields, base_url=self._base, headers=headers
+        )
+
+    def stream(self, path, body, content_type, is_chunked=False):
+        """Send a body as it is."""
+        headers = {**SAME_ORIGIN, "Content-Type": content_type}
+        headers |= {"Transfer-Encoding": "chunked"} if is_chunked else {}
+        return self._client.post(
+            f"/console{path}", input_stream=body, base_url=self._base, headers=headers
         )
 
     def sign_in(self, name, password=PASSWORD, back=""):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from flask import Response, after_this_request, request
-from werkzeug.exceptions import UnsupportedMediaType
+from werkzeug.exceptions import LengthRequired, UnsupportedMediaType
 
 from app.api_keys.domain import KeyNameTaken
 from app.errors import (
@@ -126,12 +126,18 @@ class Ambiguous(Invalid):
 
 
 def posted() -> dict[str, str]:
-    """Return the fields of the form in this request."""
+    """Return the fields of the form in this request; the first call reads its body.
+
+    A view calls it when it knows the caller, but for the sign-in. No page of an error does.
+    """
     environ = current_environ.get()
     if _POSTED not in environ:
         upload = posted_upload()
         if upload is None and request.mimetype != FORM:
             raise UnsupportedMediaType("A page of the console sends forms alone.")
+        if upload is None and request.content_length is None:
+            # A thread would wait for the chunks, and no browser sends a form in chunks.
+            raise LengthRequired
         read = upload.fields if upload else read_form()
         # A browser sends the newlines of a text area as CRLF.
         environ[_POSTED] = {k: v.replace("\r\n", "\n") for k, v in read.items()}
@@ -144,7 +150,7 @@ def posted_upload() -> FormUpload | None:
     is_upload = request.mimetype == MULTIPART and request.path.rstrip("/") in STREAMED_PATHS
     environ = current_environ.get()
     if is_upload and _UPLOAD not in environ:
-        upload = environ[_UPLOAD] = FormUpload(environ.get(SENDER, ""))
+        upload = environ[_UPLOAD] = FormUpload(environ[SENDER])
 
         @after_this_request
         def close(response: Response) -> Response:
@@ -157,23 +163,26 @@ def posted_upload() -> FormUpload | None:
 
 
 def typed() -> dict[str, str]:
-    """Return what somebody has typed into the posted form, but for passwords."""
-    if request.method != "POST":
-        return {}
-    return {
-        name: value for name, value in posted().items() if value and name not in (*HIDDEN, *SECRET)
-    }
+    """Return what somebody has typed into the form that was read, but for passwords."""
+    fields = _read_fields()
+    return {k: text for k, text in fields.items() if text and k not in (*HIDDEN, *SECRET)}
 
 
 def resent() -> dict[str, str]:
-    """Return what sends the posted form once more: the same change, by its Idempotency-Key.
+    """Return what sends the form that was read once more: the same change, by its Idempotency-Key.
 
     Nothing where there is none, or where the form holds a password or a file: no page repeats them.
     """
-    fields = posted() if request.method == "POST" and not posted_upload() else {}
+    fields = {} if _UPLOAD in current_environ.get() else _read_fields()
     if not parse_guid(fields.get("key", "")) or set(fields) & set(SECRET):
         return {}
     return {name: value for name, value in fields.items() if name != "token"}
+
+
+def _read_fields() -> dict[str, str]:
+    """Return the fields of the form, if this request has read it; the body is not touched."""
+    fields: dict[str, str] = current_environ.get().get(_POSTED, {})
+    return fields
 
 
 class Form:

@@ -6,7 +6,6 @@ import functools
 import gzip
 import logging
 import uuid
-from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
@@ -357,8 +356,7 @@ def sign_in_page() -> Response:
     if request.method in session.SAFE_METHODS:
         back = request.full_path.rstrip("?")
         return see_other(path_to("sign-in", back=None if back == PREFIX else back))
-    from_form: Callable[..., Response] = functools.partial(problem_page, 401)
-    return from_form("You are no longer signed in. Sign in, and send it again.", sign_in=True)
+    return problem_page(401, "You are no longer signed in. Nothing was changed.", sign_in=True)
 
 
 def database_error_page(error: Exception) -> Response:
@@ -381,24 +379,24 @@ def http_error_page(error: HTTPException) -> Response:
 
 
 def problem_page(status: int, text: str, sign_in: bool = False) -> Response:
-    """Return a page about an error, with what was typed, so that it is not lost."""
-    try:
-        kept = typed()
-        again = resent() if status == 503 else {}
-    except (QuartermasterError, HTTPException):
-        kept, again = {}, {}
+    """Return a page about an error, with what was typed, so that it is not lost.
+
+    As far as it was read, and nothing is before the caller is known. Only a form that is known to
+    be from a page of this session is offered again: the page adds a token that makes it so.
+    """
     is_read = request.method in session.SAFE_METHODS
-    has_session = bool(session.cookie(session.COOKIE))
+    again = resent() if status == 503 and session.current_session() else {}
     return page(
         "problem.html",
         status,
         code=status,
         text=text,
-        kept=kept,
+        kept=typed(),
         again=again,
+        is_form=not is_read,
         action=request.path,
         sign_in_path=path_to("sign-in", back=None if is_read else page_of_form()),
         form_token=session.form_token() if again else "",
-        sign_in=sign_in or not has_session,
+        sign_in=sign_in or not session.cookie(session.COOKIE),
         request_id=request_id(),
     )

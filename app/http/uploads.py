@@ -44,18 +44,18 @@ class TooManyUploads(Unavailable):
 class UploadPlaces:
     """How many bodies one worker receives at a time while a thread of it waits.
 
-    One sender has half of the places at most, so that whoever sends slowly does not keep others
-    from sending.
+    One account has a quarter of the places at most, so that whoever sends slowly does not keep
+    others from sending. Who is not known has none.
     """
 
     def __init__(self, places: int) -> None:
-        self._places, self._most = places, max(1, places // 2)
+        self._places, self._most = places, max(1, places // 4)
         self._held: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     @contextmanager
     def place(self, sender: str) -> Iterator[None]:
-        """Hold a place until the block ends, or raise at once."""
+        """Hold a place of an account until the block ends, or raise at once."""
         with self._lock:
             if self._held[sender] >= self._most:
                 raise TooManyUploads("You send other")

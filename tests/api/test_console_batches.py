@@ -15,7 +15,14 @@ from app.batches.planning import Planner
 from app.batches.running import Runner
 from app.http.uploads import FIELDS_BYTES
 from tests.applications import service
-from tests.console_visitor import SAME_ORIGIN, body_of, commands_of, page_of, visitor
+from tests.console_visitor import (
+    SAME_ORIGIN,
+    WatchedBody,
+    body_of,
+    commands_of,
+    page_of,
+    visitor,
+)
 from tests.factories import make_batch, make_batch_row, numbered_guid
 from tests.swaps import move_all
 
@@ -300,23 +307,12 @@ def test_a_form_without_a_file_asks_for_one(staff):
 
 
 def test_a_file_with_a_foreign_token_is_refused_before_it_is_read(staff, db):
-    class Body(io.BytesIO):
-        taken = 0
-
-        def read(self, size=-1):
-            piece = super().read(size)
-            self.taken += len(piece)
-            return piece
-
     boundary = "the-boundary"
     part = '--{}\r\nContent-Disposition: form-data; name="{}"{}\r\n\r\n'
     start = part.format(boundary, "token", "") + "0" * 128 + "\r\n"
     start += part.format(boundary, "file", '; filename="x.csv"')
-    body = Body(start.encode() + b"x" * 900_000)
-    headers = {**SAME_ORIGIN, "Content-Type": f"multipart/form-data; boundary={boundary}"}
-    answer = staff._client.post(
-        "/console/batches", input_stream=body, headers=headers, content_length=len(body.getvalue())
-    )
+    body = WatchedBody(start.encode() + b"x" * 900_000)
+    answer = staff.stream("/batches", body, f"multipart/form-data; boundary={boundary}")
     assert answer.status_code == 403
     assert body.taken < 200_000
     assert db.batches.count_documents({}) == 0

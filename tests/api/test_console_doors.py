@@ -10,11 +10,14 @@ import pytest
 
 import config
 from app.auth.roles import FLAGS, Role
+from app.console.session import COOKIE
+from app.http.parser import FORM
+from app.oauth.store import RefreshTokens
 from app.openapi.examples import BATCH
 from app.users.passwords import Passwords
 from tests.applications import service
 from tests.console_table import CONSOLE_DOORS, ENDED, ONE, VALUES, fields_of
-from tests.console_visitor import PASSWORD, Visitor
+from tests.console_visitor import PASSWORD, Visitor, WatchedBody, database_away
 from tests.endpoint_table import (
     ACTION,
     ENTRY,
@@ -156,6 +159,37 @@ def test_a_stranger_is_led_to_the_sign_in_everywhere(app, scene, db):
         else:
             assert browser.send(path, fields_of(door)).status_code == 401, door
     assert contents(db) == before
+
+
+FORM_TYPES = (FORM, "multipart/form-data; boundary=b", "text/plain")
+
+
+@pytest.mark.parametrize("content_type", FORM_TYPES)
+@pytest.mark.parametrize(
+    ("secret", "status"), [("", 401), ("x", 401), ("away", 503), ("without role", 403)]
+)
+def test_no_body_is_read_before_the_caller_is_known(
+    app, world, db, monkeypatch, secret, status, content_type
+):
+    """Whoever it is: whoever sends it byte by byte would hold a thread."""
+    caller = world.add_user(PASSWORD, roles=(Role.API,), Name="caller")
+    if secret == "away":
+        monkeypatch.setattr(RefreshTokens, "session", database_away)
+    for door in CONSOLE_DOORS:
+        if door.method == "GET" or door.route == "/console/sign-in":
+            continue
+        browser = Visitor(app)
+        browser._client.set_cookie(COOKIE, secret, path="/console")
+        if secret == "without role":
+            db.users.update_one({"_id": caller["_id"]}, {"$set": {"Power.Api": True}})
+            browser.sign_in("caller")
+            db.users.update_one({"_id": caller["_id"]}, {"$set": {"Power.Api": False}})
+        path = door.path_with(VALUES).removeprefix("/console")
+        for is_chunked in (False, True):
+            body = WatchedBody(b"token=x")
+            answer = browser.stream(path, body, content_type, is_chunked)
+            assert answer.status_code in ((status, 401) if door.roles else (404,)), door
+            assert body.taken == 0, door
 
 
 @pytest.mark.parametrize("roles", CALLERS[1:4], ids=lambda roles: roles[-1].value)

@@ -13,10 +13,9 @@ import pytest
 from app.auth.roles import Role
 from app.changes import OPERATIONS
 from app.console.words import PHRASES
-from app.errors import Unavailable
 from app.history.domain import UNDOABLE_OPERATIONS
 from app.players.store import Players
-from tests.console_visitor import body_of, commands_of, page_of, visitor
+from tests.console_visitor import body_of, commands_of, database_away, page_of, visitor
 from tests.factories import make_bag, numbered_guid, sha256, with_keys
 
 ALL = (Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
@@ -529,14 +528,11 @@ def test_the_address_of_a_form_leads_to_its_page(staff, player):
 def test_what_could_not_be_written_can_be_sent_again_as_the_same_change(
     staff, player, app, db, monkeypatch, caplog
 ):
-    def away(*_, **__):
-        raise Unavailable("The database does not answer.")
-
     key = str(uuid.uuid4())
     fields = {"itemid": SWORD, "quantity": "1", "reason": "a <b> reason"}
     with monkeypatch.context() as patch:
-        patch.setattr(Players, "get", away)
-        patch.setattr(Players, "change", away)
+        patch.setattr(Players, "get", database_away)
+        patch.setattr(Players, "change", database_away)
         answer = staff.post("/players/Aladric/give", key, **fields)
     assert answer.status_code == 503
     assert answer.headers["Retry-After"].isdigit()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import time
+import uuid
 from datetime import datetime, timedelta, timezone
 from random import Random
 from string import ascii_letters
@@ -11,10 +12,21 @@ from string import ascii_letters
 import pytest
 
 from app.auth.roles import Role
+from app.console import session
 from app.console.files import files
 from app.console.form_tokens import FormTokens
 from app.console.session import COOKIE
-from tests.console_visitor import PASSWORD, SAME_ORIGIN, TOKEN, Visitor, visitor
+from app.http.parser import FORM
+from app.oauth.store import RefreshTokens
+from tests.console_visitor import (
+    PASSWORD,
+    SAME_ORIGIN,
+    TOKEN,
+    Visitor,
+    WatchedBody,
+    database_away,
+    visitor,
+)
 from tests.factories import sha256
 
 ALL = (Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
@@ -250,15 +262,50 @@ def test_a_session_lives_as_long_as_is_set(app, world, db):
     assert 90 < row["ExpiresAt"].timestamp() - time.time() <= 101
 
 
-def test_a_form_sent_after_the_end_shows_what_was_typed(app, world):
+def test_a_form_sent_after_the_end_shows_what_was_typed_once_the_caller_is_known(app, world):
     somebody = visitor(app, world)
     player = world.add_player()
     fields = {"token": somebody.token(), "Text": "A long note", "password": "hush"}
     somebody.post("/sign-out")
     answer = somebody.send(f"/players/{player['_id']}/notes", fields)
     assert answer.status_code == 401
+    assert "A long note" not in answer.text
+    assert "sign in in another tab, and then reload this page" in answer.text
+    somebody.sign_in(somebody.user["Name"])
+    answer = somebody.send(f"/players/{player['_id']}/notes", fields)
+    assert answer.status_code == 403
     assert "A long note" in answer.text
     assert "hush" not in answer.text
+
+
+@pytest.mark.parametrize("token", ["", "own"])
+def test_a_form_that_was_not_read_is_not_offered_again(app, world, monkeypatch, token):
+    """When the database is away, nobody is known, and the form may be from another site."""
+    somebody = visitor(app, world)
+    fields = {"token": token and somebody.token(), "key": str(uuid.uuid4()), "Text": "A long note"}
+    with monkeypatch.context() as patch:
+        patch.setattr(RefreshTokens, "session", database_away)
+        answer = somebody.send("/players/Aladric/notes", fields)
+    assert answer.status_code == 503
+    assert "A long note" not in answer.text
+    assert TOKEN.search(answer.text) is None
+    assert "Reload this page to send the form again" in answer.text
+
+
+def test_a_form_of_another_site_is_not_offered_again(app, world, monkeypatch):
+    somebody = visitor(app, world)
+    fields = {"token": "00" * 64, "key": str(uuid.uuid4()), "Text": "A long note"}
+    monkeypatch.setattr(session, "is_same_origin", database_away)
+    answer = somebody.send("/players/Aladric/notes", fields)
+    assert answer.status_code == 503
+    assert TOKEN.search(answer.text) is None
+
+
+def test_a_form_in_chunks_is_refused_before_it_is_read(app, world):
+    body = WatchedBody(b"token=x")
+    answer = visitor(app, world).stream("/sign-out", body, FORM, is_chunked=True)
+    assert (answer.status_code, body.taken) == (411, 0)
+    assert "by Content-Length how long its body is" in answer.text
 
 
 def test_sign_ins_are_listed_and_ended_one_by_one(app, world):

@@ -17,6 +17,7 @@ from app.scopes import Scope
 from app.users.passwords import Passwords
 from tests.applications import service
 from tests.batches import add_batch
+from tests.console_visitor import WatchedBody
 from tests.endpoint_table import (
     ACTION,
     BAG,
@@ -281,3 +282,12 @@ def test_the_openapi_document_names_the_same_roles(app):
         assert operation["security"] == expected, door
         named = {*needed, *door.roles[-1:]}
         assert all(f"`{role}`" in operation["description"] for role in named), door
+
+
+def test_no_body_of_a_stranger_is_read(client):
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer x"}
+    for door in DOORS:
+        if door.body is not None and door.roles:
+            sent = {"method": door.method, "input_stream": WatchedBody(b"{}"), "headers": headers}
+            answer = client.open(door.path, **sent)
+            assert (answer.status_code, sent["input_stream"].taken) == (401, 0), door

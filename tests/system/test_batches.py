@@ -6,6 +6,7 @@ import http.client
 import itertools
 import json
 import socket
+import sys
 import threading
 import time
 from contextlib import ExitStack, closing, contextmanager
@@ -15,10 +16,20 @@ import pytest
 from pymongo import MongoClient
 
 from app.demo.names import user_name
+from app.http.parser import FORM
 from tests.factories import guid
 from tests.system import nginx
 from tests.system.nginx import parsed, proxying, read_all
-from tests.system.programs import SocketConnection, run, serving, wait_until, workers_of
+from tests.system.programs import (
+    SocketConnection,
+    environment,
+    execute,
+    run,
+    serving,
+    socket_answers,
+    wait_until,
+    workers_of,
+)
 
 PATH = "/api/v1/batches"
 DATABASE = "streamed_batches"
@@ -47,13 +58,33 @@ def server(tmp_path_factory, mongodb_uri):
         **{"SOCKET": str(folder / "app.sock"), "TRUSTED_PROXIES": "1"},
     }
     with serving(folder, "--demo", **settings) as server, MongoClient(mongodb_uri) as client:
-        server.db = client[DATABASE]
+        server.uri, server.db = mongodb_uri, client[DATABASE]
         server.token = run(folder, "token", "demo", **settings).stdout.strip()
         assert run(folder, "api", "grant", OTHER, "api", **settings).returncode == 0
         server.others_token = run(folder, "token", OTHER, **settings).stdout.strip()
         server.players = [player["_id"] for player in server.db.players.find({}, ["_id"])]
         yield server
         client.drop_database(DATABASE)
+
+
+@pytest.fixture
+def plain_server(server, tmp_path):
+    """The same application in gunicorn's own threaded worker, which waits for bodies in threads."""
+    settings = {"MONGODB_URI": server.uri, "MONGODB_DATABASE": DATABASE}
+    path = str(tmp_path / "plain.sock")
+    gunicorn = Path(sys.executable).with_name("gunicorn")
+    options = ["-k", "gthread", "-w", "1", "--threads", str(THREADS), "-b", f"unix:{path}"]
+    command = [str(gunicorn), *options, "wsgi:app"]
+    output = tmp_path / "output.txt"
+    with output.open("wb") as log:
+        process = execute(command, environment(tmp_path, **settings), log)
+    process.socket = path
+    try:
+        wait_until(lambda: socket_answers(path), output)
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +117,8 @@ def connect(server, timeout=120):
 
 
 def headers_of(server, **more):
-    headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+    token = getattr(server, "token", "")
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     return {**headers, **{name.replace("_", "-"): value for name, value in more.items()}}
 
 
@@ -102,11 +134,11 @@ def send(connection, server, body, **headers):
 
 
 @contextmanager
-def begun(server, length=None, sent=b"", **headers):
+def begun(server, length=None, sent=b"", path=PATH, **headers):
     """Yield a socket on which a request has begun, with this much of its body."""
     framing = f"Content-Length: {length}" if length else "Transfer-Encoding: chunked"
     lines = [f"{name}: {value}" for name, value in headers_of(server, **headers).items()]
-    head = "\r\n".join([f"POST {PATH} HTTP/1.1", "Host: x", framing, *lines, "", ""])
+    head = "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", framing, *lines, "", ""])
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(60)
         client.connect(server.socket)
@@ -209,7 +241,7 @@ def test_clients_that_stop_half_way_hold_up_nobody_and_are_closed_in_time(server
         ]
         for reader in readers:
             reader.start()
-        # Of the quarter of the threads that waits for bodies, they have half.
+        # Of the half of the threads that may wait for bodies, they have a quarter.
         wait_until(lambda: statuses.count(503) == len(clients) - THREADS // 8)
         assert_serves(server)
         other = {"Authorization": f"Bearer {server.others_token}"}
@@ -238,6 +270,30 @@ def test_a_stranger_is_refused_before_the_body_is_read(server, body):
     except (ConnectionError, http.client.BadStatusLine):
         pass
     assert_serves(server)
+
+
+def unending_forms(server, count, stack):
+    """Return connections of strangers, each with a form whose next byte never comes."""
+    form = {"Content_Type": FORM, "Authorization": "", "Cookie": "quartermaster=x"}
+    start = (server, None, b"1\r\na\r\n", "/console/batches")
+    return [stack.enter_context(begun(*start, **form)) for _ in range(count)]
+
+
+def test_strangers_whose_forms_never_end_are_refused_and_hold_up_nobody(server):
+    with ExitStack() as stack:
+        clients = unending_forms(server, CLIENTS, stack)
+        assert_serves(server)
+        assert {parsed(read_all(client))[0] for client in clients} == {401}
+
+
+def test_plain_gunicorn_is_free_again_after_strangers_whose_forms_never_end(plain_server):
+    """It waits five seconds for the rest of a body that nobody has read, and then closes."""
+    with ExitStack() as stack:
+        clients = unending_forms(plain_server, 2 * THREADS, stack)
+        with closing(connect(plain_server, 60)) as connection:
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().status == 200
+        assert {client.recv(12) for client in clients} == {b"HTTP/1.1 401"}
 
 
 def test_a_slow_body_is_planned_in_the_end_and_small_requests_come_between(server):
