@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from app.auth import guard
-from app.auth.roles import Role
 from app.auth.spending import refuse_budgets
 from app.batches.choosing import Choosing
 from app.batches.domain import Row, row_key, served_row, undo_of
@@ -18,7 +17,7 @@ from app.batches.running import Runner
 from app.batches.schemas import BatchHeadArgs
 from app.batches.store import Batches, RowFilters
 from app.errors import Invalid
-from app.history.access import WITHOUT_USERS, require_users
+from app.history.access import require_users, visible_kinds
 from app.history.domain import is_of_user
 from app.history.store import History
 from app.http.context import current
@@ -121,8 +120,7 @@ def _undoable_kinds() -> tuple[str, ...]:
     caller = guard.caller()
     caller.require_scope(Scope.HISTORY_READ)
     caller.require_scope(Scope.HISTORY_UNDO)
-    sees_users = caller.may(Role.USERS_QUERY, Scope.USERS_READ)
-    return (*WITHOUT_USERS, "user") if sees_users else WITHOUT_USERS
+    return visible_kinds()
 
 
 def require_undo(entry_id: str) -> None:

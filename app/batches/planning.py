@@ -58,6 +58,7 @@ class RowSpool:
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (close ends it)
         self._places: list[tuple[str, int, int, int]] = []
+        self.needs: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._places)
@@ -67,6 +68,7 @@ class RowSpool:
         place = (row.subject_id, row.number, self._file.tell(), len(encoded))
         self._file.write(encoded)
         self._places.append(place)
+        self.needs |= _needs(row.operation, row.subject)
 
     def by_subject(self) -> Iterator[Row]:
         for _, _, start, length in sorted(self._places):
@@ -151,7 +153,9 @@ class Planner:
         require_undo: Callable[[str], None],
         advance: Callable[[int], None],
     ) -> Document:
-        batch = self._batches.begin({**new.fields, "Rows": len(spool)})
+        # What its rows need is said before there is one that somebody could look at.
+        begun = {"Rows": len(spool), "Needs": sorted(spool.needs)}
+        batch = self._batches.begin({**new.fields, **begun})
         try:
             # What the rows before have left of the player, whose rows may be in two parts.
             known: dict[str, Document] = {}
@@ -164,8 +168,8 @@ class Planner:
                 stored = [_unjudged(batch["_id"], row) for row in part]
                 self._judge(stored, known, undone, require_undo)
                 self._batches.add_part(batch, number, stored)
-                needs |= _needs(stored)
                 for row in stored:
+                    needs |= _needs(row["Operation"], row["Subject"])
                     summary.add(row)
                 last = part[-1].subject_id
                 known = {last: known[last]} if last in known else {}
@@ -273,11 +277,10 @@ def _unjudged(batch_id: str, row: Row) -> Document:
     }
 
 
-def _needs(rows: Sequence[Document]) -> set[str]:
-    """Return what a caller must be allowed to do who sees or carries out these rows."""
-    needs = {"undo" for row in rows if row["Operation"] == "undo"}
-    about_users = any(row["Subject"] and row["Subject"]["Kind"] == "user" for row in rows)
-    return needs | ({"users"} if about_users else set())
+def _needs(operation: str | None, subject: Document | None) -> set[str]:
+    """Return what a caller must be allowed to do who sees or carries out a row."""
+    needs = {"undo"} if operation == "undo" else set()
+    return needs | {"users"} if subject and subject["Kind"] == "user" else needs
 
 
 def _is_open_undo(row: Document) -> bool:

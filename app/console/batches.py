@@ -41,7 +41,7 @@ from app.console.pages import (
 from app.console.words import ids_in as entry_ids_in
 from app.console.words import lines
 from app.errors import QuartermasterError
-from app.history.store import History
+from app.history.access import visible_entries
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.errors import status_of
@@ -62,7 +62,6 @@ RESULT_ROWS = 500
 
 batches = current(Batches)
 cursors = current(Cursors)
-history = current(History)
 objects = current(Objects)
 
 
@@ -213,8 +212,8 @@ def found_rows(
 
 
 def with_words(rows: list[Document]) -> list[Document]:
-    """Return rows with what a table says of them; of an undo, what it undoes."""
-    found = history.get_many([row["Arguments"]["Id"] for row in rows if "Id" in row["Arguments"]])
+    """Return rows with what a table says of them; of an undo, what it undoes if it may be seen."""
+    found = visible_entries([row["Arguments"]["Id"] for row in rows if "Id" in row["Arguments"]])
     ids = ids_in_rows(rows) | entry_ids_in(found.values())
     names = objects.names_of(ids) if ids else {}
     undone = {

@@ -7,9 +7,9 @@ from typing import Any
 from flask import Response, current_app
 
 from app.auth import guard
-from app.auth.roles import Role
 from app.events.schemas import NOW, EventListArgs, EventPageSchema
 from app.events.store import EventPage, Events
+from app.history.access import sees_users
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -37,8 +37,7 @@ def list_events(args: dict[str, Any]) -> Response:
     if after == NOW:
         return listed(EventPage([], events.end()))
     size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
-    sees_users = guard.caller().may(Role.USERS_QUERY, Scope.USERS_READ)
-    return listed(events.list(cursors.read(after), size, sees_users))
+    return listed(events.list(cursors.read(after), size, sees_users()))
 
 
 def listed(page: EventPage) -> Response:

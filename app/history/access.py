@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from app.auth import guard
@@ -45,6 +45,12 @@ def visible_entry(entry_id: str) -> Document:
     return history.get(entry_id)
 
 
+def visible_entries(entry_ids: Sequence[str]) -> dict[str, Document]:
+    """Return by id those of some entries that exist and that the caller may see."""
+    may_see_users = sees_users()
+    return history.get_many([id_ for id_ in entry_ids if may_see_users or not is_of_user(id_)])
+
+
 def search(args: Document, size: int) -> EntryPage:
     """Return a page of all entries that the caller may see, or of those of a player or a user."""
     if "user" in args:
@@ -53,8 +59,7 @@ def search(args: Document, size: int) -> EntryPage:
         return page(args, size, () if "player" in args else ("user",), _user_id(args["user"]))
     if "player" in args:
         return page(args, size, ("player",), _player_id(args["player"]))
-    sees_users = guard.caller().may(Role.USERS_QUERY, Scope.USERS_READ)
-    return page(args, size, (*WITHOUT_USERS, "user") if sees_users else WITHOUT_USERS)
+    return page(args, size, visible_kinds())
 
 
 def page(
@@ -124,8 +129,18 @@ def _ways_to_move(entry: Document) -> tuple[Callable[..., Document], Callable[..
     return partial(deletions.preview_delete, key), partial(deletions.delete, key)
 
 
+def visible_kinds() -> tuple[str, ...]:
+    """Return about which kinds of documents the caller may see entries."""
+    return (*WITHOUT_USERS, "user") if sees_users() else WITHOUT_USERS
+
+
+def sees_users() -> bool:
+    """Tell whether the caller may see what is told about users: entries, rows and actions."""
+    return guard.caller().may(Role.USERS_QUERY, Scope.USERS_READ)
+
+
 def require_users() -> None:
-    """Raise unless the caller may see entries about users."""
+    """Raise unless the caller may see what is told about users."""
     caller = guard.caller()
     caller.require(Role.USERS_QUERY)
     caller.require_scope(Scope.USERS_READ)
