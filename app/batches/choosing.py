@@ -63,9 +63,12 @@ class Choosing:
     def find_made(self, batch_id: str) -> None:
         """Note what callers who died have carried out of a batch, by the keys in history."""
         self._history.move_all()
-        keys = {row_key(row["_id"]): row["_id"] for row in self._batches.abandoned_rows(batch_id)}
-        made = self._history.ids_by_key(list(keys))
-        self._batches.note_made(batch_id, [keys[key] for key in made])
+        made: list[str] = []
+        for ids in self._batches.abandoned_rows(batch_id):
+            renew_budget()
+            keys = {row_key(id_): id_ for id_ in ids}
+            made += [keys[key] for key in self._history.ids_by_key(list(keys))]
+        self._batches.note_made(batch_id, made)
 
     def done_rows(self, batch_id: str) -> Iterator[Row]:
         """Yield a row for each one that a batch has carried out, the last first."""

@@ -16,10 +16,10 @@ STATES = ("planning", "planned", "running", "done", "cancelled")
 # The states in which rows may still be carried out.
 OPEN = ("planned", "running")
 VERDICTS = ("ready", "refused", "done")
-# How many rows whoever carries them out takes at once.
+# How many rows whoever carries them out takes at once. A part has more where one player has.
 PART_ROWS = 200
-# A part is longer only where one player has more rows.
-LONGEST_PART = 1000
+# Of a longer part, so many rows are stored, read and held in memory at once.
+PORTION_ROWS = 1000
 # So many kinds of rows a summary tells apart.
 MOST_KINDS = 20
 # Which argument of a row names an object of the catalogue.
@@ -134,20 +134,25 @@ def row_key(id_: str) -> str:
     return f"batch {id_}"
 
 
-def in_parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Yield rows, sorted by their documents, in parts that hold all rows of a document.
+def in_parts(rows: Iterable[Row]) -> Iterator[tuple[int, list[Row]]]:
+    """Yield rows, sorted by their documents, in portions, each with the number of its part.
 
-    Whoever carries out a part does so in its order, and nobody else does at the same time.
+    A part holds all rows of a document. Whoever carries out a part does so in its order, and nobody
+    else does at the same time.
     """
-    part: list[Row] = []
+    part = length = 0
+    portion: list[Row] = []
     for row in rows:
-        is_other = bool(part) and part[-1].subject_id != row.subject_id
-        if (len(part) >= PART_ROWS and is_other) or len(part) >= LONGEST_PART:
-            yield part
-            part = []
-        part.append(row)
-    if part:
-        yield part
+        is_other = bool(portion) and portion[-1].subject_id != row.subject_id
+        ends_part = length >= PART_ROWS and is_other
+        if ends_part or len(portion) >= PORTION_ROWS:
+            yield part, portion
+            part, length = (part + 1, 0) if ends_part else (part, length)
+            portion = []
+        portion.append(row)
+        length += 1
+    if portion:
+        yield part, portion
 
 
 def in_waves(rows: Iterable[Document]) -> Iterator[list[Document]]:

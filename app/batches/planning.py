@@ -157,24 +157,24 @@ class Planner:
         begun = {"Rows": len(spool), "Needs": sorted(spool.needs)}
         batch = self._batches.begin({**new.fields, **begun})
         try:
-            # What the rows before have left of the player, whose rows may be in two parts.
+            # What the rows before have left of the player, whose rows may be in two portions.
             known: dict[str, Document] = {}
             # Which row is the first to undo an entry, of the same documents.
             undone: dict[str, int] = {}
             needs: set[str] = set()
             summary = Summary()
-            for number, part in enumerate(in_parts(spool.by_subject())):
+            for number, portion in in_parts(spool.by_subject()):
                 renew_budget()
-                stored = [_unjudged(batch["_id"], row) for row in part]
+                stored = [_unjudged(batch["_id"], row) for row in portion]
                 self._judge(stored, known, undone, require_undo)
-                self._batches.add_part(batch, number, stored)
+                self._batches.add_rows(batch, number, stored)
                 for row in stored:
                     needs |= _needs(row["Operation"], row["Subject"])
                     summary.add(row)
-                last = part[-1].subject_id
+                last = portion[-1].subject_id
                 known = {last: known[last]} if last in known else {}
                 undone = {id_: row for id_, row in undone.items() if _subject_id(id_) == last}
-                advance(len(part))
+                advance(len(portion))
             told = {"Needs": sorted(needs), "Summary": summary.told()}
             return self._batches.complete(batch, told, *new[1:])
         except BaseException:

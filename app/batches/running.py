@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 
 from app.batches.changes import RowChanges, entry_of, intent_of, is_in_bulk
 from app.batches.domain import in_waves
@@ -110,17 +109,46 @@ class Runner:
 
         Otherwise its lease tells, as after a crash, that rows may have been made.
         """
-        waves = in_waves(self._batches.ready_rows(lease))
-        for rows in chain.from_iterable(map(self._portions, waves)):
-            began = time.monotonic()
-            if not self._batches.settle(lease, self._settle(rows, origin)):
+        held: Lease | None = lease
+        held_up: set[str] = set()
+        rows = self._batches.ready_rows(lease)
+        while rows and held:
+            if not self._carry_out_rows(held, rows, held_up, origin, end):
                 return
-            now = time.monotonic()
-            if now >= end:
+            if time.monotonic() >= end:
                 break
-            if self._are_others_served():
-                time.sleep(min(now - began, LONGEST_REST_SECONDS))
-        self._batches.release(lease)
+            rows = self._batches.ready_rows(held, after=rows[-1]["_id"])
+            held = self._batches.renew(held) if rows else held
+        if held:
+            self._batches.release(held)
+
+    def _carry_out_rows(
+        self,
+        lease: Lease,
+        rows: Sequence[Document],
+        held_up: set[str],
+        origin: Origin,
+        end: float,
+    ) -> bool:
+        """Carry out some rows of a part until the time is over; False if not all was noted.
+
+        A row that could not be tried holds up the later ones of its document, which keep their
+        order.
+        """
+        for wave in in_waves(rows):
+            for some in self._portions([r for r in wave if r["Subject"]["Id"] not in held_up]):
+                began = time.monotonic()
+                settled = self._settle(some, origin)
+                if not self._batches.settle(lease, settled):
+                    return False
+                tried = {one.id for one in settled}
+                held_up |= {row["Subject"]["Id"] for row in some if row["_id"] not in tried}
+                now = time.monotonic()
+                if now >= end:
+                    return True
+                if self._are_others_served():
+                    time.sleep(min(now - began, LONGEST_REST_SECONDS))
+        return True
 
     def _portions(self, rows: Sequence[Document]) -> Iterator[Sequence[Document]]:
         """Yield all rows at once, or a few at a time while others are served."""

@@ -24,6 +24,7 @@ from pymongo.read_preferences import ReadPreference
 from app import metrics
 from app.batches.domain import (
     OPEN,
+    PORTION_ROWS,
     AllDone,
     BatchNotFound,
     Cancelled,
@@ -182,14 +183,16 @@ class Batches:
         self._batches.insert_one(stored)
         return stored
 
-    def add_part(self, batch: Document, part: int, rows: Sequence[Document]) -> None:
-        """Store rows with their verdicts; those that are ready can be carried out together."""
+    def add_rows(self, batch: Document, part: int, rows: Sequence[Document]) -> None:
+        """Store rows of a part with their verdicts; those that are ready are carried out by one."""
         expires = {"ExpiresAt": batch["ExpiresAt"]} if "ExpiresAt" in batch else {}
         own = {"Batch": batch["_id"], "Part": part, **expires}
         self._rows.insert_many([{**row, **own} for row in rows], ordered=False)
         if any(row["Verdict"] == "ready" for row in rows):
-            id_ = f"{batch['_id']}:{part:06}"
-            self._parts.insert_one({"_id": id_, **own, "LeasedUntil": NEVER})
+            # More rows of the same part may have been stored before.
+            id_ = {"_id": f"{batch['_id']}:{part:06}"}
+            free = {"$setOnInsert": {**own, "LeasedUntil": NEVER}}
+            self._parts.update_one(id_, free, upsert=True)
 
     def complete(
         self,
@@ -307,18 +310,20 @@ class Batches:
             raise NotEnded
         return batch
 
-    def abandoned_rows(self, batch_id: str) -> Sequence[Document]:
-        """Return the rows that a caller who died may have carried out without noting it."""
+    def abandoned_rows(self, batch_id: str) -> Iterator[Sequence[str]]:
+        """Yield the ids of rows that a caller who died may have carried out without noting it."""
         abandoned = {"Batch": batch_id, "LeasedUntil": {"$gt": NEVER, "$lt": self.now()}}
         parts = [part["Part"] for part in self._parts.find(abandoned, ["Part"])]
         left = {"Batch": batch_id, "Part": {"$in": parts}, "Verdict": "ready"}
-        return list(self._rows.find(left).hint("part")) if parts else []
+        found = self._rows.find(left, ["_id"]).hint("part")
+        for some in in_chunks(found if parts else (), CHUNK):
+            yield [row["_id"] for row in some]
 
     def note_made(self, batch_id: str, row_ids: Sequence[str]) -> None:
         """Note that rows of a batch which was cancelled have been carried out; the others stay."""
-        if row_ids:
-            done = {"$set": {"Verdict": "done", "Why": None}}
-            self._rows.update_many({"_id": {"$in": list(row_ids)}}, done)
+        done = {"$set": {"Verdict": "done", "Why": None}}
+        for some in in_chunks(row_ids, CHUNK):
+            self._rows.update_many({"_id": {"$in": some}}, done)
         self._parts.update_many(
             {"Batch": batch_id, "LeasedUntil": {"$lt": self.now()}},
             {"$set": {"LeasedUntil": NEVER}},
@@ -355,10 +360,18 @@ class Batches:
             return None
         return Lease(part["_id"], batch_id, part["Part"], part["LeasedUntil"], taken_at)
 
+    def renew(self, lease: Lease) -> Lease | None:
+        """Have a part for some more seconds; None if another has it by now."""
+        until, taken_at = self.now() + LEASE, time.monotonic()
+        own = {"_id": lease.id, "LeasedUntil": lease.until}
+        if not self._parts.update_one(own, {"$set": {"LeasedUntil": until}}).matched_count:
+            return None
+        return lease._replace(until=until, taken_at=taken_at)
+
     def release(self, lease: Lease) -> None:
         """Give a part back, for whoever comes next; it goes with its last row."""
         own = {"_id": lease.id, "LeasedUntil": lease.until}
-        if any(True for _ in self._left(lease, ["_id"]).limit(1)):
+        if any(True for _ in self._rows.find(_left(lease), ["_id"]).hint("part").limit(1)):
             self._parts.update_one(own, {"$set": {"LeasedUntil": NEVER}})
         else:
             self._parts.delete_one({"_id": lease.id})
@@ -367,14 +380,12 @@ class Batches:
         """Tell whether somebody carries out rows of a batch, or could."""
         return self._parts.find_one({"Batch": batch_id}, ["_id"]) is not None
 
-    def ready_rows(self, lease: Lease) -> Sequence[Document]:
-        """Return the rows of a part that are still to be carried out, in their order."""
-        return list(self._left(lease))
-
-    def _left(self, lease: Lease, fields: Sequence[str] | None = None) -> Cursor[Document]:
-        left = {"Batch": lease.batch_id, "Part": lease.part, "Verdict": "ready"}
+    def ready_rows(self, lease: Lease, after: str = "") -> Sequence[Document]:
+        """Return the next rows of a part that are still to be carried out, in their order."""
+        left = {**_left(lease), "_id": {"$gt": after}}
         # By itself, MongoDB may take the index of verdicts, and read all rows that are ready.
-        return self._rows.find(left, fields, sort=[("_id", 1)]).hint("part")
+        found = self._rows.find(left, sort=[("_id", 1)]).hint("part")
+        return list(found.limit(PORTION_ROWS))
 
     def note_begun(self, batch_id: str) -> None:
         begun = {"State": "running", "BegunAt": self.now()}
@@ -447,6 +458,11 @@ class Batches:
 def _rows_of(batch_id: str) -> Document:
     """Return the filter of the rows of a batch, or of its parts, by their ids."""
     return {"_id": {"$gte": f"{batch_id}:", "$lt": f"{batch_id};"}}
+
+
+def _left(lease: Lease) -> Document:
+    """Return the filter of the rows of a part that are still to be carried out."""
+    return {"Batch": lease.batch_id, "Part": lease.part, "Verdict": "ready"}
 
 
 class BatchTraces:

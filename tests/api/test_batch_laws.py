@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from itertools import pairwise
 from time import monotonic
 
 import pytest
@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymongo.errors import AutoReconnect
 
+from app.batches import domain
+from app.batches import store as batch_store
 from app.batches.domain import (
     NotEnded,
     PlannedTooLong,
@@ -25,7 +27,9 @@ from app.batches.planning import NewBatch, Planner
 from app.batches.running import FEW_ROWS, Runner
 from app.batches.store import NEVER, Batches, BatchTraces
 from app.changes import Origin
+from app.errors import Unavailable
 from app.players.store import Players
+from app.storage.bulk_swap import Swapped
 from app.storage.bulkhead import run_within_budget
 from app.storage.client import Storage
 from tests.applications import service
@@ -252,13 +256,13 @@ def test_a_plan_whose_last_answer_is_lost_stays_whole(app, world, db, monkeypatc
 def test_a_plan_that_was_removed_meanwhile_is_not_completed(app, world, db, monkeypatch):
     players = [world.add_player() for _ in range(3)]
     store = service(app, Batches)
-    add_part = store.add_part
+    add_rows = store.add_rows
 
     def add_and_remove(batch, part, rows):
-        add_part(batch, part, rows)
+        add_rows(batch, part, rows)
         db.batches.update_one({"_id": batch["_id"]}, {"$set": {"IsRemoved": True}})
 
-    monkeypatch.setattr(store, "add_part", add_and_remove)
+    monkeypatch.setattr(store, "add_rows", add_and_remove)
     with pytest.raises(PlannedTooLong):
         plan(app, rows_for(players))
     names = ("batches", "batch_rows", "batch_parts")
@@ -276,28 +280,141 @@ def test_an_erasure_reads_only_rows_that_may_tell_of_others(app, world, db):
     assert [row["Player"] for row in read if "Player" in row] == ["Nobody"]
 
 
+def variable_rows(player, count):
+    """Return rows that set a variable of one player to 1, 2, 3 and so on."""
+    return [
+        Row(n, player["Name"], "set-variable", {"variable_id": ITEM, "value": n})
+        for n in range(1, count + 1)
+    ]
+
+
+def values_set(db):
+    """Return the values that a variable was set to, in the order of the changes."""
+    move_all(db)
+    entries = db.history.find({"Operation": "set-variable"}, sort=[("Version", 1)])
+    return [entry["Arguments"]["Value"] for entry in entries]
+
+
+@pytest.mark.parametrize("callers", [1, 3])
+def test_rows_of_one_player_keep_their_order_whoever_carries_them_out(
+    app, world, db, monkeypatch, callers
+):
+    """They are more than are stored and read at once, and somebody else has rows as well."""
+    if callers > 1 and service(app, Storage).is_mock:
+        callers = 1  # the imitation is not made for threads
+    monkeypatch.setattr(domain, "PORTION_ROWS", 20)
+    monkeypatch.setattr(batch_store, "PORTION_ROWS", 20)
+    rows = variable_rows(world.add_player(), 70)
+    others = [world.add_player() for _ in range(5)]
+    batch = plan(app, [*rows, *(row._replace(number=row.number + 70) for row in rows_for(others))])
+    runner = service(app, Runner)
+    runner.places = callers
+    with ThreadPoolExecutor(callers) as pool:
+        for found in pool.map(lambda _: run(app, batch, runner), range(callers)):
+            assert found["Counts"]["Done"] == 75
+    assert values_set(db) == list(range(1, 71))
+
+
+def test_a_row_that_could_not_be_tried_holds_up_those_of_its_player_alone(
+    app, world, db, monkeypatch
+):
+    """Otherwise the next row of the player would be made before it."""
+    player, other = world.add_player(), world.add_player()
+    batch = plan(app, [*variable_rows(player, 4), rows_for([other])[0]._replace(number=5)])
+    change_many, change, is_away = Players.change_many, Players.change, True
+
+    def second_is_away(wanted):
+        return is_away and wanted.rule.keywords.get("value") == 2
+
+    def change_others(players, wanted):
+        made = change_many(players, [one for one in wanted if not second_is_away(one)])
+        return [Swapped() if second_is_away(one) else made.pop(0) for one in wanted]
+
+    def unavailable(*_):
+        raise Unavailable("The database is away.")
+
+    monkeypatch.setattr(Players, "change_many", change_others)
+    monkeypatch.setattr(Players, "change", unavailable)
+    runner = service(app, Runner)
+    lease = runner._batches.lease(batch["_id"])
+    with app.app_context():
+        runner._carry_out(lease, SOMEBODY, monotonic() + 60)
+    assert values_set(db) == [1]
+    assert held(db)[other["_id"]] == 1
+    is_away = False
+    monkeypatch.setattr(Players, "change", change)
+    assert run(app, batch)["Counts"]["Done"] == 5
+    assert values_set(db) == [1, 2, 3, 4]
+
+
+def test_a_long_part_is_taken_over_in_the_middle_and_its_lease_is_renewed(
+    app, world, db, monkeypatch
+):
+    monkeypatch.setattr(batch_store, "PORTION_ROWS", 10)
+    batch = plan(app, variable_rows(world.add_player(), 35))
+    batches, runner = service(app, Batches), service(app, Runner)
+    settle, leases = batches.settle, []
+
+    def die_in_the_middle(lease, settled):
+        leases.append(lease)
+        if len(leases) == 25:
+            raise Killed
+        return settle(lease, settled)
+
+    monkeypatch.setattr(batches, "settle", die_in_the_middle)
+    with pytest.raises(Killed):
+        run(app, batch, runner)
+    assert len({lease.until for lease in leases}) == 3
+    assert len({lease.taken_at for lease in leases}) == 3
+    monkeypatch.setattr(batches, "settle", settle)
+    expire_leases(db)
+    assert run(app, batch)["Counts"]["Done"] == 35
+    assert values_set(db) == list(range(1, 36))
+
+
+def test_whoever_lost_a_long_part_to_another_leaves_it(app, world, db, monkeypatch):
+    monkeypatch.setattr(batch_store, "PORTION_ROWS", 10)
+    batch = plan(app, variable_rows(world.add_player(), 35))
+    batches, runner = service(app, Batches), service(app, Runner)
+    renew = batches.renew
+
+    def stand_still(lease):
+        expire_leases(db)
+        assert batches.lease(batch["_id"])
+        return renew(lease)
+
+    monkeypatch.setattr(batches, "renew", stand_still)
+    lease = batches.lease(batch["_id"])
+    with app.app_context():
+        runner._carry_out(lease, SOMEBODY, monotonic() + 60)
+    assert values_set(db) == list(range(1, 11))
+
+
 subjects = st.lists(st.integers(0, 30), max_size=900)
 
 
-@given(subjects)
+@given(subjects, st.sampled_from([7, 150, 1000]))
 @settings(max_examples=30, deadline=None)
-def test_parts_and_waves_hold_every_row_once_and_in_order(numbers):
+def test_parts_and_waves_hold_every_row_once_and_in_order(numbers, portion_rows):
     rows = [
         Row(place, None, "give", {}, subject={"Id": str(number)})
         for place, number in enumerate(sorted(numbers))
     ]
-    parts = list(in_parts(rows))
-    assert [row for part in parts for row in part] == rows
-    owners = [{row.subject_id for row in part} for part in parts]
-    assert all(not one & other for one, other in pairwise(owners))
-    for part in parts:
-        documents = [{"Subject": row.subject, "Number": row.number} for row in part]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(domain, "PORTION_ROWS", portion_rows)
+        portions = list(in_parts(rows))
+    assert all(0 < len(portion) <= portion_rows for _, portion in portions)
+    assert [row for _, portion in portions for row in portion] == rows
+    owned_by = {(part, row.subject_id) for part, portion in portions for row in portion}
+    assert len(owned_by) == len(set(numbers))
+    for part, portion in portions:
+        documents = [{"Subject": row.subject, "Number": row.number} for row in portion]
         waves = list(in_waves(documents))
-        assert sorted(d["Number"] for wave in waves for d in wave) == [r.number for r in part]
+        assert sorted(d["Number"] for wave in waves for d in wave) == [r.number for r in portion]
         for wave in waves:
             ids = [document["Subject"]["Id"] for document in wave]
             assert len(ids) == len(set(ids))
-        for subject in owners[0]:
+        for subject in (subject for owner, subject in owned_by if owner == part):
             own = [d["Number"] for wave in waves for d in wave if d["Subject"]["Id"] == subject]
             assert own == sorted(own)
 
