@@ -46,6 +46,8 @@ class Choosing:
                 number += 1
                 yield _row(number, entry, undone, filters)
         if not number:
+            # A primary that is cut off lacks what others have changed since.
+            self._batches.require_majority()
             raise NothingToUndo("no change matches")
 
     def _undone_by(self, entries: Sequence[Document]) -> dict[str, Document]:

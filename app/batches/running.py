@@ -64,11 +64,10 @@ class Runner:
 
     def advance(self, batch_id: str, origin: Origin) -> Document:
         """Carry out as many rows as fit into some seconds, and return how far the batch is."""
-        batch = self._batches.require_open(batch_id)
-        if batch["State"] == "done":
-            return batch
         with self._place():
-            self._batches.note_begun(batch_id)
+            batch = self._batches.begin_run(batch_id)
+            if batch["State"] == "done":
+                return batch
             self._run(batch_id, origin._replace(reason=batch["Reason"]))
         return self._batches.note_progress(batch_id)
 

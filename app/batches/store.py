@@ -4,6 +4,12 @@ A part is some rows that one caller carries out at a time. Whoever takes a part 
 seconds, by a lease: after a crash, the next one takes it over. The lease only saves work. That no
 row is carried out twice follows from its key, which is looked for in the Journal and in history
 before each try (app/storage/bulk_swap.py).
+
+Answers rest on what a majority holds, as those of app/storage/swap.py do: what was read is
+confirmed by a no-op with write concern majority, whose filter is what the answer rests on. If it no
+longer matches, it is read again. What one document says of others is written when a majority holds
+it of the others: that no row of a part is ready, before the part goes; that a batch has no part,
+before it is done.
 """
 
 from __future__ import annotations
@@ -34,7 +40,7 @@ from app.batches.domain import (
     number_of,
     row_id,
 )
-from app.errors import KeyReused
+from app.errors import Busy, KeyReused
 from app.storage.bulk import batches as in_chunks
 from app.storage.bulk import guarded_update
 from app.storage.client import Storage
@@ -42,6 +48,7 @@ from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import COUNT, GUID, MOMENT, TEXT, TEXT_OR_NULL, object_shape
+from app.storage.swap import NO_CHANGE, majority_holds
 from app.storage.timing import aggregate
 from app.types import Document
 
@@ -110,6 +117,8 @@ NEVER = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 # A plan that is not complete by then was left by a worker that died.
 PLANNING = timedelta(minutes=15)
 CHUNK = 500
+# How often a batch is read again that others keep changing, or of which primaries disagree.
+MOST_READS = 5
 TEXTS = ["Name", "Reason", "Undo"]
 ROW_TEXTS = ["Player", "Why", "Arguments"]
 
@@ -164,7 +173,7 @@ class Batches:
 
     def find_earlier(self, request_key: str, fingerprint: str, key: str) -> Document | None:
         """Return the batch that the same request has made before."""
-        found = self._batches.find_one({"RequestKey": request_key})
+        found = self.find_of_request(request_key)
         if found and found["Fingerprint"] != fingerprint:
             raise KeyReused(key)
         return found
@@ -215,14 +224,17 @@ class Batches:
             planned |= {"RequestKey": request_key, "Fingerprint": fingerprint}
         still = {"_id": batch["_id"], "State": "planning", "IsRemoved": {"$exists": False}}
         try:
-            if not self._batches.update_one(still, {"$set": planned}).matched_count:
-                raise PlannedTooLong
+            completed = self._update(still, planned)
         except DuplicateKeyError:
+            earlier = self.find_earlier(request_key or "", fingerprint, key)
+            if earlier is None:
+                # It was rolled back, or has expired since.
+                raise Busy("batch") from None
             self.remove(batch["_id"])
-            if earlier := self.find_earlier(request_key or "", fingerprint, key):
-                return earlier
-            raise
-        return self.get(batch["_id"])
+            return earlier
+        if completed is None:
+            raise PlannedTooLong
+        return completed
 
     def remove(self, batch_id: str) -> None:
         """Delete a batch that was not planned to its end; one that was stays whole.
@@ -243,10 +255,34 @@ class Batches:
         return [batch["_id"] for batch in self._batches.find(stale, ["_id"])]
 
     def get(self, batch_id: str) -> Document:
-        found = self._batches.find_one({"_id": batch_id})
+        """Return a batch as the primary has it; that there is none, a majority confirms."""
+        return self._batches.find_one({"_id": batch_id}) or self._get_confirmed(batch_id)
+
+    def _get_confirmed(self, batch_id: str) -> Document:
+        """Return a batch whose state a majority holds, so that an answer may rest on it."""
+        found = self._confirmed({"_id": batch_id})
         if found is None:
             raise BatchNotFound(batch_id)
         return found
+
+    def _confirmed(self, where: Document) -> Document | None:
+        """Return the batch of an id or of a key as a majority holds it, or that it holds none."""
+        for _ in range(MOST_READS):
+            found = self._batches.find_one(where)
+            seen = {"_id": found["_id"], "State": found["State"]} if found else {}
+            if majority_holds(self._batches, {**where, **seen}) is bool(found):
+                return found
+        raise Busy("batch")
+
+    def require_majority(self) -> None:
+        """Wait until a majority holds all that the primary has; raise if it is cut off."""
+        majority_holds(self._batches, {"_id": ""})
+
+    def _update(self, where: Document, fields: Document) -> Document | None:
+        """Set fields of a batch, and return it as it is then, which a majority holds."""
+        return self._batches.find_one_and_update(
+            where, {"$set": fields}, return_document=ReturnDocument.AFTER
+        )
 
     def list(self, size: int, after: bytes) -> BatchPage:
         """Return a page of batches, the newest first."""
@@ -291,9 +327,11 @@ class Batches:
         done = {"Batch": batch_id, "Verdict": "done"}
         yield from in_chunks(self._rows.find(done, sort=[("_id", -1)]).batch_size(CHUNK), CHUNK)
 
-    def require_open(self, batch_id: str) -> Document:
-        """Return a batch whose rows may be carried out, or one that is done."""
-        batch = self.get(batch_id)
+    def begin_run(self, batch_id: str) -> Document:
+        """Return a batch whose rows are about to be carried out, or one that is done."""
+        planned = {"_id": batch_id, "State": "planned"}
+        begun = self._update(planned, {"State": "running", "BegunAt": self.now()})
+        batch = begun or self._get_confirmed(batch_id)
         if batch["State"] == "planning":
             raise StillPlanning
         if batch["State"] == "cancelled":
@@ -302,11 +340,11 @@ class Batches:
 
     def require_ended(self, batch_id: str) -> Document:
         """Return a batch of which no row is carried out any more."""
-        batch = self.get(batch_id)
+        batch = self._get_confirmed(batch_id)
         if batch["State"] == "planning":
             raise StillPlanning
         leased = {"Batch": batch_id, "LeasedUntil": {"$gte": self.now()}}
-        if batch["State"] in OPEN or self._parts.find_one(leased, ["_id"]):
+        if batch["State"] in OPEN or majority_holds(self._parts, leased):
             raise NotEnded
         return batch
 
@@ -371,7 +409,7 @@ class Batches:
     def release(self, lease: Lease) -> None:
         """Give a part back, for whoever comes next; it goes with its last row."""
         own = {"_id": lease.id, "LeasedUntil": lease.until}
-        if any(True for _ in self._rows.find(_left(lease), ["_id"]).hint("part").limit(1)):
+        if self._rows.find_one_and_update(_left(lease), NO_CHANGE, ["_id"], hint="part"):
             self._parts.update_one(own, {"$set": {"LeasedUntil": NEVER}})
         else:
             self._parts.delete_one({"_id": lease.id})
@@ -386,10 +424,6 @@ class Batches:
         # By itself, MongoDB may take the index of verdicts, and read all rows that are ready.
         found = self._rows.find(left, sort=[("_id", 1)]).hint("part")
         return list(found.limit(PORTION_ROWS))
-
-    def note_begun(self, batch_id: str) -> None:
-        begun = {"State": "running", "BegunAt": self.now()}
-        self._batches.update_one({"_id": batch_id, "State": "planned"}, {"$set": begun})
 
     def settle(self, lease: Lease, settled: Sequence[Settled]) -> bool:
         """Note what came of rows; False if another may carry them out, who will note it then."""
@@ -414,30 +448,30 @@ class Batches:
 
         A caller who has died may hold one, though all rows of it were carried out.
         """
+        # Before the rows are counted: whatever a part says of them is true then.
+        has_parts = majority_holds(self._parts, {"Batch": batch_id})
         counts = self.count(batch_id)
         noted: Document = {"Counts": counts}
-        if not counts["Ready"] and not self.has_parts(batch_id):
+        if not counts["Ready"] and not has_parts:
             noted |= {"State": "done", "EndedAt": self.now()}
-        self._batches.update_one({"_id": batch_id, "State": {"$in": OPEN}}, {"$set": noted})
-        return {**self.get(batch_id), "Counts": counts}
+        still = {"_id": batch_id, "State": {"$in": OPEN}}
+        return {**(self._update(still, noted) or self._get_confirmed(batch_id)), "Counts": counts}
 
     def cancel(self, batch_id: str) -> Document:
         """Cancel a batch; parts that are being carried out come to their end."""
         # Whoever carries out rows now may have died: what was made is found out later.
         cancelled = {"State": "cancelled", "EndedAt": self.now(), "IsAbandoned": True}
-        open_ = {"_id": batch_id, "State": {"$in": OPEN}}
-        if not self._batches.update_one(open_, {"$set": cancelled}).matched_count:
-            state = self.get(batch_id)["State"]
-            if state == "planning":
-                raise StillPlanning
-            if state == "done":
-                raise AllDone
-        counts = self.count(batch_id)
-        self._batches.update_one({"_id": batch_id}, {"$set": {"Counts": counts}})
-        return self.get(batch_id)
+        batch = self._update({"_id": batch_id, "State": {"$in": OPEN}}, cancelled)
+        batch = batch or self._get_confirmed(batch_id)
+        if batch["State"] == "planning":
+            raise StillPlanning
+        if batch["State"] == "done":
+            raise AllDone
+        counts = {"Counts": self.count(batch_id)}
+        return self._update({"_id": batch_id, "State": "cancelled"}, counts) or self.get(batch_id)
 
     def find_of_request(self, request_key: str) -> Document | None:
-        return self._batches.find_one({"RequestKey": request_key})
+        return self._confirmed({"RequestKey": request_key})
 
     def hand_over(self, request_key: str, batch_id: str) -> None:
         """Let another batch be the one that is found by a key."""
