@@ -16,6 +16,7 @@ from app.auth.callers import Callers
 from app.auth.secret import signing_keys
 from app.auth.tokens import AccessTokens
 from app.batches import routes as batches
+from app.batches.background import BatchWorker
 from app.batches.changes import RowChanges
 from app.batches.choosing import Choosing
 from app.batches.planning import Planner
@@ -141,6 +142,16 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
             Unfinished("cancelled batch", batch_store.abandoned, choosing.find_made),
         )
     )
+    # As of waiting for the game, a quarter of the threads at most.
+    runner = Runner(
+        batch_store,
+        player_store,
+        history_store,
+        row_changes,
+        places=max(1, settings.THREADS // 4),
+        requests_at_work=storage.requests_at_work,
+    )
+    callers = Callers(storage, settings.AUTH_CACHE_SECONDS)
     services = (
         storage,
         preparation,
@@ -155,7 +166,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time),
         Cursors(keys),
         FormTokens(keys),
-        Callers(storage, settings.AUTH_CACHE_SECONDS),
+        callers,
         refresh_tokens,
         passwords,
         Hasher(passwords, PasswordCosts(storage.db), hashing, settings.PASSWORD_CACHE_SECONDS),
@@ -195,15 +206,8 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         choosing,
         Planner(batch_store, player_store, history_store, row_changes),
         UploadPlaces(max(4, settings.THREADS // 2)),
-        # As of waiting for the game, a quarter of the threads at most.
-        Runner(
-            batch_store,
-            player_store,
-            history_store,
-            row_changes,
-            places=max(1, settings.THREADS // 4),
-            requests_at_work=storage.requests_at_work,
-        ),
+        runner,
+        BatchWorker(batch_store, runner, callers, preparation.is_ready, app.app_context),
     )
     app.extensions[SERVICES] = {type(service): service for service in services}
 

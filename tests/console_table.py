@@ -70,6 +70,7 @@ POST  /console/batches                          api
 GET   /console/batches/[batch]                  api
 GET   /console/batches/[batch]/result           api
 POST  /console/batches/[batch]/run              api
+POST  /console/batches/[running]/pause          api
 POST  /console/batches/[batch]/cancel           api
 POST  /console/batches/[ended]/undo             api
 GET   /console/catalogue                        api
@@ -91,8 +92,8 @@ GET   /console/[one]
 POST  /console/[one]
 """
 ONE = "99999999-0000-4000-8000-000000000000"
-# A batch that is done.
-ENDED = "8e2a6c5d-41f7-4b39-9d08-7c3b5a1f2e65"
+# A batch that is done, and one that runs.
+ENDED, RUNNING = (f"8e2a6c5d-41f7-4b39-9d08-7c3b5a1f2e6{digit}" for digit in "56")
 # What a form needs to be carried out.
 FIELDS = {
     "give": {"itemid": ITEM, "quantity": "1"},
@@ -124,7 +125,7 @@ WORDS = {"tab": ("spells", "variables", "history", "notes"), "verb": ("ban", "mu
 VALUES = {
     **{"player": PLAYER, "user": USER, "type": "item", "item": ITEM, "entry": ENTRY},
     **{"global": GLOBAL, "one": ONE, "file": "console.css", "action": ACTION},
-    **{"batch": BATCH, "ended": ENDED},
+    **{"batch": BATCH, "ended": ENDED, "running": RUNNING},
 }
 
 CONSOLE_DOORS = [

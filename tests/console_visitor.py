@@ -52,6 +52,7 @@ class Visitor:
     """A browser: a client with cookies of its own."""
 
     def __init__(self, app, base="http://localhost"):
+        self.app = app
         self._client = app.test_client()
         self._base = base
 

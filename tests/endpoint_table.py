@@ -107,6 +107,8 @@ TABLE = """
  +  GET    /api/v1/batches/[batch]                               api                        | players.read
  +  GET    /api/v1/batches/[batch]/rows                          api                        | players.read
  +  POST   /api/v1/batches/[batch]/advance                       api                        | players.change
+ +  POST   /api/v1/batches/[batch]/run                           api                        | players.change
+ +  POST   /api/v1/batches/[running_batch]/pause                 api                        | players.change
  +  POST   /api/v1/batches/[batch]/cancel                        api                        | players.change
  +  POST   /api/v1/batches/[ended_batch]/undo                    api                        | players.change history.undo
  +  GET    /api/v1/keys                                          api                        | none
@@ -142,6 +144,7 @@ ITEM, SPELL, VARIABLE, BAG, TOKEN, OWN = (
 )
 MAP, ACTION = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "de")
 BATCH, ENDED_BATCH = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "f0")
+RUNNING_BATCH = "f0f0f0f0-0000-4000-8000-000000000000"
 GLOBAL, CLOCK = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "89")
 SIGN_IN, OWN_SIGN_IN, OWN_KEY = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "abc")
 ENTRY = "player:77777777-0000-4000-8000-000000000000:1"
@@ -152,7 +155,7 @@ VALUES = {
     **{"bag": BAG, "token": TOKEN, "own": OWN, "file": "swagger-ui.css"},
     **{"entry": ENTRY, "type": "item", "item": ITEM, "global": GLOBAL},
     **{"player_id": ENTRY.split(":")[1], "map": MAP, "action": ACTION},
-    **{"batch": BATCH, "ended_batch": ENDED_BATCH},
+    **{"batch": BATCH, "ended_batch": ENDED_BATCH, "running_batch": RUNNING_BATCH},
     **{"sign_in": SIGN_IN, "own_sign_in": OWN_SIGN_IN, "own_key": OWN_KEY},
 }
 # What leads a browser to the documentation, and has nothing for a program.

@@ -97,16 +97,25 @@ def access_key(user: Document, digest: str) -> AccessKey | None:
     for id_, key in keys_of(user):
         for secret in secrets_of(key):
             if secret["Digest"] == digest:
-                ends = min(secret["EndsAt"], key["ExpiresAt"])
-                return AccessKey(
-                    id_,
-                    key["Name"],
-                    frozenset(scopes_of(key)),
-                    ends.timestamp(),
-                    tuple(networks_of(key.get("Addresses"))),
-                    budget_of(key.get("Budget")),
-                )
+                return _access_key(id_, key, min(secret["EndsAt"], key["ExpiresAt"]))
     return None
+
+
+def access_key_by_id(user: Document, id_: str) -> AccessKey | None:
+    """Return a key of an account, for what goes on after the request that it was sent with."""
+    key = dict(keys_of(user)).get(id_)
+    return _access_key(id_, key, key["ExpiresAt"]) if key else None
+
+
+def _access_key(id_: str, key: Document, ends: datetime) -> AccessKey:
+    return AccessKey(
+        id_,
+        key["Name"],
+        frozenset(scopes_of(key)),
+        ends.timestamp(),
+        tuple(networks_of(key.get("Addresses"))),
+        budget_of(key.get("Budget")),
+    )
 
 
 def keys_of(user: Document) -> Iterator[tuple[str, Document]]:

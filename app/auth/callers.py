@@ -8,10 +8,22 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from app.auth.api_keys import AccessKey, access_key, digest_of, is_well_formed
+from app.auth.api_keys import (
+    AccessKey,
+    access_key,
+    access_key_by_id,
+    digest_of,
+    is_well_formed,
+)
 from app.auth.roles import Role, roles_of
 from app.auth.tokens import Claims
-from app.errors import KeyNotAllowed, RoleMissing, ScopeMissing, Unauthorized
+from app.errors import (
+    KeyNotAllowed,
+    QuartermasterError,
+    RoleMissing,
+    ScopeMissing,
+    Unauthorized,
+)
 from app.http.tracing import shown
 from app.penalties import BAN, BAN_STATE, is_in_force
 from app.scopes import KeyAccess, Scope
@@ -24,6 +36,10 @@ log = logging.getLogger("quartermaster")
 CACHE_SIZE = 10_000
 # A key that is used all the time says so once a minute.
 MINUTE = timedelta(minutes=1)
+
+
+class CallerGone(QuartermasterError):
+    """Somebody for whom work goes on after a request could not send that request any more."""
 
 
 class Caller(NamedTuple):
@@ -89,6 +105,20 @@ class Callers:
         if caller.key is None or caller.key.ends_at <= self._database_clock.time():
             raise Unauthorized
         return caller
+
+    def find(self, user_id: str, key_id: str | None) -> Caller:
+        """Return a caller whose request was answered before, as it is now; raise CallerGone."""
+        fields = dict.fromkeys(("Name", "Power", "Keys", *BAN_STATE), 1)
+        user = self._db["users"].find_one({"_id": user_id}, fields)
+        now = self._database_clock.now()
+        if user is None:
+            raise CallerGone("the account is gone")
+        if self._is_banned(user, now):
+            raise CallerGone("the account is banned")
+        key = access_key_by_id(user, key_id) if key_id else None
+        if key_id and (key is None or key.ends_at <= now.timestamp()):
+            raise CallerGone("the key no longer works")
+        return Caller(user["_id"], str(user.get("Name")), roles_of(user.get("Power")), key)
 
     def forget(self) -> None:
         """Empty the cache, after a change that this worker made itself."""

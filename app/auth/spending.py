@@ -58,9 +58,9 @@ def spend(
     return applied
 
 
-def refuse_budgets(what: str) -> None:
+def refuse_budgets(what: str, key: AccessKey | None = None) -> None:
     """Refuse a caller whose key has a budget, where nobody can say what would be moved."""
-    key = guard.caller().key
+    key = key or guard.caller().key
     if key is not None and key.budget is not None:
         raise _refused(key, f"{what} is not for a key with a budget", "Budget")
 

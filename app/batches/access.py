@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from app.auth import guard
+from app.auth.callers import Caller
+from app.auth.roles import Role
 from app.auth.spending import refuse_budgets
 from app.batches.choosing import Choosing
 from app.batches.domain import Row, row_key, served_row, undo_of
@@ -138,6 +140,20 @@ def visible_batch(batch_id: str) -> Document:
     return batch
 
 
+def require_run(caller: Caller, batch: Document) -> None:
+    """Raise unless a caller may carry out a batch: it needs what the single calls would need."""
+    caller.require(Role.API)
+    caller.require_scope(Scope.PLAYERS_CHANGE)
+    needs = batch.get("Needs", ())
+    if "users" in needs:
+        caller.require(Role.USERS_QUERY)
+        caller.require_scope(Scope.USERS_READ)
+    if "undo" in needs:
+        caller.require_scope(Scope.HISTORY_UNDO)
+    if caller.key:
+        refuse_budgets("a batch", caller.key)
+
+
 def counted(batch: Document) -> Document:
     """Return how many rows of a batch have each verdict now, as far as that may have changed."""
     is_still = batch["State"] in ("planned", "done")
@@ -159,9 +175,26 @@ def rows_page(batch: Document, args: Document, size: int) -> Document:
 
 
 def advance(batch_id: str) -> Document:
-    """Carry out rows of a batch as the caller, who needs what its single calls would need."""
-    refuse_budgets("a batch")
-    if "undo" in visible_batch(batch_id).get("Needs", ()):
-        guard.caller().require_scope(Scope.HISTORY_UNDO)
+    """Carry out rows of a batch as the caller, and let the service go on with it."""
+    starter = _starter_of(batch_id)
     by = origin(is_change=False)
-    return runner.advance(batch_id, by._replace(via="batch"))
+    return runner.advance(batch_id, by._replace(via="batch"), starter)
+
+
+def start(batch_id: str) -> Document:
+    """Let the service carry out a batch as the caller, and return how far it is."""
+    batch = batches.start(batch_id, _starter_of(batch_id))
+    return {**batch, "Counts": counted(batch)}
+
+
+def pause(batch_id: str) -> Document:
+    """Let the service carry out nothing more of a batch for now, and return how far it is."""
+    return batches.pause(visible_batch(batch_id)["_id"])
+
+
+def _starter_of(batch_id: str) -> Document:
+    """Return what is kept of the caller, as whom the service goes on, if it may run a batch."""
+    caller = guard.caller()
+    require_run(caller, batches.get(batch_id))
+    starter: Document = {"UserId": caller.id, "Name": caller.name}
+    return {**starter, "Key": caller.key.name, "KeyId": caller.key.id} if caller.key else starter

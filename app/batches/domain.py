@@ -12,9 +12,9 @@ from app.types import Document
 MOST_ROWS = 100_000
 # What a row may do; a row of "undo" names an entry of history instead of a player.
 OPERATIONS = ("give", "take", "teach", "forget", "set-variable", "undo")
-STATES = ("planning", "planned", "running", "done", "cancelled")
-# The states in which rows may still be carried out.
-OPEN = ("planned", "running")
+STATES = ("planning", "planned", "running", "paused", "done", "cancelled")
+# The states in which rows may still be carried out, at once or later.
+OPEN = ("planned", "running", "paused")
 VERDICTS = ("ready", "refused", "done")
 # How many rows whoever carries them out takes at once. A part has more where one player has.
 PART_ROWS = 200
@@ -52,6 +52,20 @@ class Cancelled(Conflict):
 
     def __init__(self) -> None:
         super().__init__("The batch was cancelled: what was not done by then is not done.")
+
+
+class Paused(Conflict):
+    """A batch of which nothing is carried out until somebody runs it again."""
+
+    def __init__(self) -> None:
+        super().__init__("The batch is paused: nothing of it is done until it is run again.")
+
+
+class NotRunning(Conflict):
+    """A batch that cannot be paused, because it does not run."""
+
+    def __init__(self) -> None:
+        super().__init__("The batch does not run: there is nothing to pause.")
 
 
 class AllDone(Conflict):
@@ -228,13 +242,12 @@ def _untold(kind: tuple[str | None, str | None], amount: Any) -> Document:
 
 def served(batch: Document, counts: Document) -> Document:
     """Return the record of a batch that callers see."""
-    by = {"UserId": None, "Name": None, "Key": None, **batch["By"]}
     return {
         "Id": batch["_id"],
         "Name": batch["Name"],
         "Reason": batch["Reason"],
         "At": batch["At"],
-        "By": by,
+        "By": _author(batch["By"]),
         "Via": batch["Via"],
         "Undoes": batch.get("Undoes"),
         "Undo": batch.get("Undo"),
@@ -242,8 +255,14 @@ def served(batch: Document, counts: Document) -> Document:
         "Rows": batch["Rows"],
         **progress_of(counts),
         "BegunAt": batch.get("BegunAt"),
+        "StartedBy": _author(batch["StartedBy"]) if batch.get("StartedBy") else None,
+        "PausedWhy": batch.get("PausedWhy"),
         "EndedAt": batch.get("EndedAt"),
     }
+
+
+def _author(by: Document) -> Document:
+    return {name: by.get(name) for name in ("UserId", "Name", "Key")}
 
 
 def undo_of(batch: Document) -> Document:

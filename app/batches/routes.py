@@ -16,6 +16,8 @@ from app.batches.domain import (
     Cancelled,
     NotEnded,
     NothingToUndo,
+    NotRunning,
+    Paused,
     StillPlanning,
     progress_of,
     served,
@@ -102,8 +104,8 @@ def _source(file: Any, args: Document) -> JsonRows | CsvRows:
 def list_batches(args: dict[str, Any]) -> Response:
     """List batches
 
-    The newest first. Kept for as long as history is. Of one that is being run, the numbers are as
-    of the last answer to whoever runs it.
+    The newest first. Kept for as long as history is. Of one that runs, the numbers are some seconds
+    old.
     """
     size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
     page = batches.list(size, cursors.read(args.get("after", "")))
@@ -141,15 +143,43 @@ def list_batch_rows(args: dict[str, Any], batch_id: str) -> Response:
 @blp.route("/<batch_id>/advance", methods=["POST"])
 @change
 @blp.documents_response(200, ProgressSchema)
-@blp.refuses(BatchNotFound(BATCH), StillPlanning(), Cancelled(), OVER_BUDGET)
+@blp.refuses(BatchNotFound(BATCH), StillPlanning(), Cancelled(), Paused(), OVER_BUDGET)
 def advance_batch(batch_id: str) -> Response:
-    """Carry out rows of a batch
+    """Carry out rows of a batch, and wait for it
 
     As many as fit into two seconds; call it until its `State` is `done`. Several may call at once,
-    and share the work. No row is carried out twice, whoever dies. A player who has changed since
-    the plan is judged anew. The entries of history are the caller's.
+    and share the work with the service, which goes on by itself as after `run`. No row is carried
+    out twice, whoever dies. A player who has changed since the plan is judged anew. The entries of
+    history are the caller's.
     """
     return _progress(access.advance(path_guid("id", batch_id)))
+
+
+@blp.route("/<batch_id>/run", methods=["POST"])
+@change
+@blp.documents_response(200, ProgressSchema)
+@blp.refuses(BatchNotFound(BATCH), StillPlanning(), Cancelled(), OVER_BUDGET)
+def run_batch(batch_id: str) -> Response:
+    """Run a batch
+
+    The service carries it out to its end, as the caller and whoever goes away meanwhile; or goes on
+    with one that was paused. It is paused where the caller may no longer do it. One that runs
+    already, or is done, is answered as it is.
+    """
+    return _progress(access.start(path_guid("id", batch_id)))
+
+
+@blp.route("/<batch_id>/pause", methods=["POST"])
+@change
+@blp.documents_response(200, ProgressSchema)
+@blp.refuses(BatchNotFound(BATCH), StillPlanning(), NotRunning(), Cancelled())
+def pause_batch(batch_id: str) -> Response:
+    """Pause a batch
+
+    Nothing more of it is carried out until it is run again, but for rows that are under way, some
+    seconds' worth. One that is paused or done already is answered as it is.
+    """
+    return _progress(access.pause(path_guid("id", batch_id)))
 
 
 @blp.route("/<batch_id>/cancel", methods=["POST"])

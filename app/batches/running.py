@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from app.batches.changes import RowChanges, entry_of, intent_of, is_in_bulk
 from app.batches.domain import in_waves
@@ -38,6 +39,14 @@ class TooManyRuns(Unavailable):
         super().__init__("Others carry out batches at the moment; please try again.", 1)
 
 
+class Run(NamedTuple):
+    """As whom rows are carried out, for how long, and beside whom."""
+
+    origin: Origin
+    is_over: Callable[[], bool]
+    are_others_served: Callable[[], bool]
+
+
 class Runner:
     """Carries out batches."""
 
@@ -62,14 +71,51 @@ class Runner:
         self._runs = 0
         self._lock = threading.Lock()
 
-    def advance(self, batch_id: str, origin: Origin) -> Document:
+    def advance(self, batch_id: str, origin: Origin, starter: Document) -> Document:
         """Carry out as many rows as fit into some seconds, and return how far the batch is."""
         with self._place():
-            batch = self._batches.begin_run(batch_id)
+            batch = self._batches.start(batch_id, starter, resumes=False)
             if batch["State"] == "done":
                 return batch
-            self._run(batch_id, origin._replace(reason=batch["Reason"]))
+            run = self._new_run(batch, origin, self._are_others_served)
+            while not run.is_over() and self._batches.is_running(batch_id):
+                if not self._carry_out_part(batch_id, run):
+                    if not self._batches.has_parts(batch_id):
+                        break
+                    time.sleep(PAUSE_SECONDS)
         return self._batches.note_progress(batch_id)
+
+    def go_on(
+        self, batch: Document, origin: Origin, is_ended: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Carry out rows of a batch without a caller, and tell whether there were any to take.
+
+        That takes no place of a caller, and gives way to all requests, also to those that run it.
+        """
+        batch_id = batch["_id"]
+        run = self._new_run(batch, origin, lambda: self.requests_at_work() > 0, is_ended)
+        parts = 0
+        while not run.is_over() and self._batches.is_running(batch_id):
+            if not self._carry_out_part(batch_id, run):
+                break
+            parts += 1
+        if parts or not self._batches.has_parts(batch_id):
+            self._batches.note_progress(batch_id)
+        return bool(parts)
+
+    def _new_run(
+        self,
+        batch: Document,
+        origin: Origin,
+        are_others_served: Callable[[], bool],
+        is_ended: Callable[[], bool] = lambda: False,
+    ) -> Run:
+        end = time.monotonic() + self._seconds
+        return Run(
+            origin._replace(reason=batch["Reason"]),
+            lambda: time.monotonic() >= end or is_ended(),
+            are_others_served,
+        )
 
     @contextmanager
     def _place(self) -> Iterator[None]:
@@ -92,18 +138,14 @@ class Runner:
         """
         return self.requests_at_work() > self._runs - 1
 
-    def _run(self, batch_id: str, origin: Origin) -> None:
-        end = time.monotonic() + self._seconds
-        while time.monotonic() < end and self._batches.is_open(batch_id):
-            lease = self._batches.lease(batch_id)
-            if lease:
-                self._carry_out(lease, origin, end)
-            elif self._batches.has_parts(batch_id):
-                time.sleep(PAUSE_SECONDS)
-            else:
-                return
+    def _carry_out_part(self, batch_id: str, run: Run) -> bool:
+        """Carry out rows of a part that is free; False if there is none."""
+        lease = self._batches.lease(batch_id)
+        if lease:
+            self._carry_out(lease, run)
+        return lease is not None
 
-    def _carry_out(self, lease: Lease, origin: Origin, end: float) -> None:
+    def _carry_out(self, lease: Lease, run: Run) -> None:
         """Carry out the rows of a part, and give it back if all that was made is noted.
 
         Otherwise its lease tells, as after a crash, that rows may have been made.
@@ -112,9 +154,9 @@ class Runner:
         held_up: set[str] = set()
         rows = self._batches.ready_rows(lease)
         while rows and held:
-            if not self._carry_out_rows(held, rows, held_up, origin, end):
+            if not self._carry_out_rows(held, rows, held_up, run):
                 return
-            if time.monotonic() >= end:
+            if run.is_over():
                 break
             rows = self._batches.ready_rows(held, after=rows[-1]["_id"])
             held = self._batches.renew(held) if rows else held
@@ -122,12 +164,7 @@ class Runner:
             self._batches.release(held)
 
     def _carry_out_rows(
-        self,
-        lease: Lease,
-        rows: Sequence[Document],
-        held_up: set[str],
-        origin: Origin,
-        end: float,
+        self, lease: Lease, rows: Sequence[Document], held_up: set[str], run: Run
     ) -> bool:
         """Carry out some rows of a part until the time is over; False if not all was noted.
 
@@ -135,26 +172,19 @@ class Runner:
         order.
         """
         for wave in in_waves(rows):
-            for some in self._portions([r for r in wave if r["Subject"]["Id"] not in held_up]):
+            left = [row for row in wave if row["Subject"]["Id"] not in held_up]
+            for some in _portions(left, run):
                 began = time.monotonic()
-                settled = self._settle(some, origin)
+                settled = self._settle(some, run.origin)
                 if not self._batches.settle(lease, settled):
                     return False
                 tried = {one.id for one in settled}
                 held_up |= {row["Subject"]["Id"] for row in some if row["_id"] not in tried}
-                now = time.monotonic()
-                if now >= end:
+                if run.is_over():
                     return True
-                if self._are_others_served():
-                    time.sleep(min(now - began, LONGEST_REST_SECONDS))
+                if run.are_others_served():
+                    time.sleep(min(time.monotonic() - began, LONGEST_REST_SECONDS))
         return True
-
-    def _portions(self, rows: Sequence[Document]) -> Iterator[Sequence[Document]]:
-        """Yield all rows at once, or a few at a time while others are served."""
-        while rows:
-            size = FEW_ROWS if self._are_others_served() else len(rows)
-            yield rows[:size]
-            rows = rows[size:]
 
     def _settle(self, rows: Sequence[Document], origin: Origin) -> list[Settled]:
         """Carry out rows of different documents; those that could not be tried stay as they are."""
@@ -202,6 +232,14 @@ class Runner:
         except QuartermasterError as refusal:
             return Swapped(refusal)
         return Swapped(applied, _judged_on(applied))
+
+
+def _portions(rows: Sequence[Document], run: Run) -> Iterator[Sequence[Document]]:
+    """Yield all rows at once, or a few at a time while others are served."""
+    while rows:
+        size = FEW_ROWS if run.are_others_served() else len(rows)
+        yield rows[:size]
+        rows = rows[size:]
 
 
 def _settled(row: Document, swapped: Swapped) -> Settled:

@@ -12,7 +12,17 @@ from app.http.intents import LONGEST_REASON
 from app.http.lists import NO_CONTROLS, CursorListArgs, CursorPageSchema, OneOf
 from app.items.schemas import QUANTITY_MAX, GiveItemArgs, TakeItemArgs
 from app.keys import NAME_LENGTH, is_visible
-from app.openapi.examples import BATCH, ENTRY, ITEM, PLAYER, PLAYER_ID, SPELL, VARIABLE
+from app.openapi.examples import (
+    BATCH,
+    ENTRY,
+    ITEM,
+    PLAYER,
+    PLAYER_ID,
+    SPELL,
+    USER,
+    USER_ID,
+    VARIABLE,
+)
 from app.spells.schemas import SpellArgs
 from app.types import Document
 from app.variables.schemas import SetVariableArgs
@@ -180,6 +190,19 @@ class BatchSchema(ProgressSchema):
     )
     Rows = Integer(0, example=1000)
     BegunAt = Moment(allow_none=True, example=BEGUN_AT, description="When it was first run.")
+    StartedBy = fields.Nested(
+        AuthorSchema,
+        allow_none=True,
+        metadata={
+            "example": {"UserId": USER_ID, "Name": USER, "Key": None},
+            "description": "Who ran it last, and as whom the service goes on.",
+        },
+    )
+    PausedWhy = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="Why the service itself has paused it; null where somebody did.",
+    )
     EndedAt = Moment(
         allow_none=True,
         metadata={"example": None},

@@ -35,6 +35,8 @@ from app.batches.domain import (
     BatchNotFound,
     Cancelled,
     NotEnded,
+    NotRunning,
+    Paused,
     PlannedTooLong,
     StillPlanning,
     number_of,
@@ -44,11 +46,11 @@ from app.errors import Busy, KeyReused
 from app.storage.bulk import batches as in_chunks
 from app.storage.bulk import guarded_update
 from app.storage.client import Storage
+from app.storage.committed import NO_CHANGE, majority_holds
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import COUNT, GUID, MOMENT, TEXT, TEXT_OR_NULL, object_shape
-from app.storage.swap import NO_CHANGE, majority_holds
 from app.storage.timing import aggregate
 from app.types import Document
 
@@ -67,12 +69,20 @@ BATCHES = CollectionPlan(
             "Rows": COUNT,
             "Counts": OBJECT,
         },
-        {"RequestKey": TEXT, "Fingerprint": TEXT, "ExpiresAt": MOMENT},
+        {
+            "StartedBy": OBJECT,
+            "PausedWhy": TEXT_OR_NULL,
+            "RequestKey": TEXT,
+            "Fingerprint": TEXT,
+            "ExpiresAt": MOMENT,
+        },
     ),
     (
         index("time", "At", "_id"),
         index("author", "By.UserId"),
+        index("starter", "StartedBy.UserId", sparse=True),
         index("planning", "At", partialFilterExpression={"State": "planning"}),
+        index("running", "BegunAt", partialFilterExpression={"State": "running"}),
         index("abandoned", "IsAbandoned", partialFilterExpression={"IsAbandoned": True}),
         index("request_key", "RequestKey", unique=True, sparse=True),
         expiry(),
@@ -327,16 +337,44 @@ class Batches:
         done = {"Batch": batch_id, "Verdict": "done"}
         yield from in_chunks(self._rows.find(done, sort=[("_id", -1)]).batch_size(CHUNK), CHUNK)
 
-    def begin_run(self, batch_id: str) -> Document:
-        """Return a batch whose rows are about to be carried out, or one that is done."""
+    def start(self, batch_id: str, by: Document, resumes: bool = True) -> Document:
+        """Let a batch be carried out as somebody, by callers and by the workers, and return it.
+
+        One that runs already, or is done, is returned as it is.
+        """
+        running = {"State": "running", "StartedBy": by, "PausedWhy": None}
+        # Of one that was begun by an older program, nobody is known.
+        begun_before: list[Document] = [{"State": "running", "StartedBy": None}]
+        if resumes:
+            begun_before.append({"State": "paused"})
         planned = {"_id": batch_id, "State": "planned"}
-        begun = self._update(planned, {"State": "running", "BegunAt": self.now()})
-        batch = begun or self._get_confirmed(batch_id)
-        if batch["State"] == "planning":
-            raise StillPlanning
-        if batch["State"] == "cancelled":
-            raise Cancelled
+        batch = (
+            self._update(planned, {**running, "BegunAt": self.now()})
+            or self._update({"_id": batch_id, "$or": begun_before}, running)
+            or self._get_confirmed(batch_id)
+        )
+        refusals = {"planning": StillPlanning, "cancelled": Cancelled, "paused": Paused}
+        if batch["State"] in refusals:
+            raise refusals[batch["State"]]
         return batch
+
+    def pause(self, batch_id: str, why: str | None = None) -> Document:
+        """Let nothing more of a batch be carried out until it is started again.
+
+        One that has come to its end meanwhile is returned as it is.
+        """
+        running = {"_id": batch_id, "State": "running"}
+        batch = self._update(running, {"State": "paused", "PausedWhy": why})
+        batch = batch or self._get_confirmed(batch_id)
+        refusals = {"planning": StillPlanning, "planned": NotRunning, "cancelled": Cancelled}
+        if batch["State"] in refusals:
+            raise refusals[batch["State"]]
+        return self.note_progress(batch_id)
+
+    def started(self) -> Sequence[Document]:
+        """Return the batches that the workers carry out, the one that was begun first before."""
+        running = self._batches.find({"State": "running"}, sort=[("BegunAt", 1)])
+        return [batch for batch in running if "StartedBy" in batch]
 
     def require_ended(self, batch_id: str) -> Document:
         """Return a batch of which no row is carried out any more."""
@@ -379,8 +417,8 @@ class Batches:
             if not self._parts.find_one({"Batch": batch["_id"], "LeasedUntil": leased}, ["_id"])
         ]
 
-    def is_open(self, batch_id: str) -> bool:
-        return self.get(batch_id)["State"] in OPEN
+    def is_running(self, batch_id: str) -> bool:
+        return bool(self.get(batch_id)["State"] == "running")
 
     def lease(self, batch_id: str) -> Lease | None:
         """Take a part that nobody else carries out; None if there is none."""
@@ -485,8 +523,9 @@ class Batches:
         yield from self._rows.find({"Subject.Id": {"$in": ids}}, sort=[("_id", 1)])
 
     def made_by(self, user_id: str) -> Iterator[Document]:
-        """Yield the batches that an account has made."""
-        yield from self._batches.find({"By.UserId": user_id}, sort=NEWEST_FIRST)
+        """Yield the batches that an account has made or started."""
+        own = [{"By.UserId": user_id}, {"StartedBy.UserId": user_id}]
+        yield from self._batches.find({"$or": own}, sort=NEWEST_FIRST)
 
 
 def _rows_of(batch_id: str) -> Document:
@@ -509,10 +548,11 @@ class BatchTraces:
     def erase(self, ids: Sequence[str], user_id: str) -> Iterator[int]:
         """Delete the rows about a person, and leave of who has made batches the id."""
         yield self._rows.delete_many({"Subject.Id": {"$in": ids}}).deleted_count
-        own = {"By.UserId": user_id, "By.Name": {"$ne": None}}
-        hidden = {"By.Key": "", "RequestKey": "", "Fingerprint": ""}
-        nameless = {"$set": {"By.Name": None}, "$unset": hidden}
-        yield self._batches.update_many(own, nameless).modified_count
+        for author, more in (("By", ("RequestKey", "Fingerprint")), ("StartedBy", ())):
+            own = {f"{author}.UserId": user_id, f"{author}.Name": {"$ne": None}}
+            hidden = dict.fromkeys((f"{author}.Key", *more), "")
+            nameless = {"$set": {f"{author}.Name": None}, "$unset": hidden}
+            yield self._batches.update_many(own, nameless).modified_count
 
     def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
         """Set what a rule makes of the words of people in all batches."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,7 +14,7 @@ from flask.cli import AppGroup
 
 from app.batches.access import told as told_filters
 from app.batches.choosing import Choosing
-from app.batches.domain import number_of, progress_of, undo_of
+from app.batches.domain import NotRunning, number_of, progress_of, undo_of
 from app.batches.planning import NewBatch, Planner
 from app.batches.rows import CsvRows, JsonRows, told
 from app.batches.running import Runner
@@ -86,7 +87,7 @@ def plan(file: Path | None, name: str, reason: str | None, again: bool, **undo: 
 def run(which: str, name: str, reason: str | None, yes: bool) -> None:
     """Carry out a batch to its end; of a FILE that is not planned yet, plan it before.
 
-    It may be interrupted, and run again: it goes on where it was.
+    Interrupted, it is paused; run again, it goes on where it was. Killed, the service goes on.
     """
     found = _find(which) or _planned_file(_path(which), name, reason, again=False)
     ready = batches.count(found["_id"])["Ready"]
@@ -101,11 +102,20 @@ def run(which: str, name: str, reason: str | None, yes: bool) -> None:
     except KeyboardInterrupt:
         # A second one would cut off what the command does at its end.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        click.echo(f"Interrupted: quartermaster batch run {found['_id']} goes on.", err=True)
+        with suppress(NotRunning):
+            batches.pause(found["_id"])
+        click.echo(f"Paused: quartermaster batch run {found['_id']} goes on.", err=True)
         sys.exit(130)
     finally:
         move_entries(storage)
     _show(batches.get(found["_id"]))
+
+
+@batch.command("pause")
+@batch_argument
+def pause(which: str) -> None:
+    """Let nothing more of a batch be carried out until it is run again."""
+    _show(batches.pause(_known(which)["_id"]))
 
 
 @batch.command("show")
@@ -202,10 +212,12 @@ def _path(which: str) -> Path:
 
 def _run(batch_id: str, ready: int) -> None:
     origin = Origin(None, operator(), "batch")
+    starter = {"UserId": None, "Name": operator()}
+    batches.start(batch_id, starter)
     with progress("Running", ready) as advance:
         state, left = "running", ready
         while state == "running":
-            batch = runner.advance(batch_id, origin)
+            batch = runner.advance(batch_id, origin, starter)
             move_entries(storage)
             now = progress_of(batch["Counts"])["Ready"]
             advance(left - now)
@@ -235,3 +247,5 @@ def _show(found: Document) -> None:
     numbers = ", ".join(f"{count:,} {name.lower()}" for name, count in counts.items())
     name = printable(found["Name"] or "Batch")
     click.echo(f"{name} ({found['_id']}): {found['State']}, {found['Rows']:,} rows: {numbers}.")
+    if found["State"] == "paused" and found.get("PausedWhy"):
+        click.echo(found["PausedWhy"])

@@ -52,8 +52,8 @@ from app.storage.bulkhead import renew_budget
 from app.types import Document
 
 TABS = ("", *VERDICTS, "replanned")
-VERBS = ("advance", "cancel")
-CANCELLED, ENDED = "cancelled", "batch-done"
+VERBS = ("run", "pause", "cancel")
+STARTED, PAUSED, CANCELLED, ENDED = "batch-runs", "paused", "cancelled", "batch-done"
 RESULT_COLUMNS = ("Row", "Player", "PlayerId", "Operation", "What", "Verdict", "Why", "Entry")
 # A spreadsheet takes a cell that begins so for a formula, whoever has written the name in it; some
 # do so with full-width letters as well.
@@ -89,14 +89,24 @@ def show_batch(batch_id: str) -> Response:
 @blp.post("/batches/<batch_id>/run")
 @required()
 def run_batch(batch_id: str) -> Response:
-    """Carry out what fits into two seconds; the page goes on by itself, or by its button."""
+    """Let the service carry out a batch, or go on with one that was paused."""
     id_ = path_guid("id", batch_id)
     form = Form.posted("run")
-    batch = attempt(form, lambda: access.advance(id_))
+    batch = attempt(form, lambda: access.start(id_))
     if batch is None:
         return batch_page(id_, form)
-    page = path_to("batches", id_)
-    return marked(ENDED, page) if batch["State"] == "done" else see_other(page)
+    return marked(ENDED if batch["State"] == "done" else STARTED, path_to("batches", id_))
+
+
+@blp.post("/batches/<batch_id>/pause")
+@required()
+def pause_batch(batch_id: str) -> Response:
+    id_ = path_guid("id", batch_id)
+    form = Form.posted("pause")
+    batch = attempt(form, lambda: access.pause(id_))
+    if batch is None:
+        return batch_page(id_, form)
+    return marked(ENDED if batch["State"] == "done" else PAUSED, path_to("batches", id_))
 
 
 @blp.post("/batches/<batch_id>/cancel")

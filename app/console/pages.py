@@ -68,6 +68,8 @@ NEWS_WITHOUT_ENTRY = {
     "ended": "The sign-in has ended.",
     "revoked": "The key was revoked.",
     "cancelled": "The batch was cancelled.",
+    "batch-runs": "The batch runs.",
+    "paused": "The batch is paused.",
     "batch-done": "The batch is done.",
 }
 # Of what changes then, history tells nothing.

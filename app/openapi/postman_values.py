@@ -105,6 +105,8 @@ ORDER = [
     "getBatch",
     "listBatchRows",
     "advanceBatch",
+    "runBatch",
+    "pauseBatch",
     "undoBatch",
     "cancelBatch",
     "sayToEverybody",

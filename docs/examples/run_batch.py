@@ -15,9 +15,8 @@ import getpass
 import hashlib
 import os
 import sys
-import threading
+import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -31,6 +30,7 @@ TIMEOUT = (10, 300)
 # No answer, a 429 and a 503 are tried again, after as long as Retry-After says; nothing else is.
 RETRY = Retry(8, allowed_methods=None, status_forcelist=(429, 503), backoff_factor=0.2)
 BATCHES = "/api/v1/batches"
+LOOK_SECONDS = 1.0
 
 
 class Api:
@@ -77,36 +77,27 @@ def show(api: Api, batch: str) -> int:
     now = api.call("GET", f"{BATCHES}/{batch}")
     print(f"{batch} is {now['State']}: {now['Ready']} ready, {now['Done']} done,", end=" ")
     print(f"{now['Refused']} refused.")
+    if now["PausedWhy"]:
+        print(now["PausedWhy"])
     return 1 if now["Refused"] else 0
 
 
-def run(url: str, key: str, batch: str, callers: int) -> bool:
-    """Carry a batch out with several callers, until it is done or somebody presses Ctrl-C.
+def run(api: Api, batch: str) -> bool:
+    """Let the service carry a batch out, and wait for that until somebody presses Ctrl-C.
 
     Return whether it was left to run to its end.
     """
-    stopped = threading.Event()
-
-    def work() -> None:
-        api = Api(url, key)
-        while not stopped.is_set():
-            progress = api.call("POST", f"{BATCHES}/{batch}/advance")
-            if progress["State"] == "done":
-                return
-
-    with ThreadPoolExecutor(callers) as pool:
-        working = [pool.submit(work) for _ in range(callers)]
-        try:
-            wait(working)
-        except KeyboardInterrupt:
-            # What is under way comes to its end within some seconds.
-            stopped.set()
-            print("Stopped. Run it again to go on: no row is done twice.", file=sys.stderr)
-    # One caller that fails leaves the work to the others.
-    failed = [error for done in working if (error := done.exception())]
-    if len(failed) == callers:
-        raise failed[0]
-    return not stopped.is_set()
+    try:
+        state = api.call("POST", f"{BATCHES}/{batch}/run")["State"]
+        while state == "running":
+            time.sleep(LOOK_SECONDS)
+            state = api.call("GET", f"{BATCHES}/{batch}")["State"]
+    except KeyboardInterrupt:
+        # Closing the tool otherwise leaves the batch to the service, which goes on.
+        api.call("POST", f"{BATCHES}/{batch}/pause")
+        print("Paused. Run it again to go on: no row is done twice.", file=sys.stderr)
+        return False
+    return True
 
 
 def main() -> int:
@@ -114,20 +105,19 @@ def main() -> int:
     parser.add_argument("--url", required=True)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("plan").add_argument("file", type=Path)
-    for name in ("show", "run", "cancel", "undo"):
+    for name in ("show", "run", "pause", "cancel", "undo"):
         commands.add_parser(name).add_argument("batch")
-    commands.choices["run"].add_argument("--callers", type=int, default=4)
     args = parser.parse_args()
     key = os.environ.get("QUARTERMASTER_KEY") or getpass.getpass("Key: ")
     api = Api(args.url, key)
     try:
         if args.command == "plan":
             return show(api, plan(api, args.file))
-        if args.command == "run" and not run(args.url, key, args.batch, args.callers):
+        if args.command == "run" and not run(api, args.batch):
             show(api, args.batch)
             return 130  # as programs do that Ctrl-C has ended
-        if args.command == "cancel":
-            api.call("POST", f"{BATCHES}/{args.batch}/cancel")
+        if args.command in ("pause", "cancel"):
+            api.call("POST", f"{BATCHES}/{args.batch}/{args.command}")
         elif args.command == "undo":
             args.batch = api.call("POST", f"{BATCHES}/{args.batch}/undo")["Id"]
         return show(api, args.batch)

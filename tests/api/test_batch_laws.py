@@ -24,7 +24,7 @@ from app.batches.domain import (
     undoes_nothing,
 )
 from app.batches.planning import NewBatch, Planner
-from app.batches.running import FEW_ROWS, Runner
+from app.batches.running import FEW_ROWS, Run, Runner
 from app.batches.store import NEVER, Batches, BatchTraces
 from app.changes import Origin
 from app.errors import Unavailable
@@ -38,6 +38,7 @@ from tests.swaps import move_all
 
 ITEM = numbered_guid(1)
 SOMEBODY = Origin(None, "tester", "batch")
+STARTER = {"UserId": None, "Name": "tester"}
 FIELDS = {"Name": "", "Reason": None, "By": {"UserId": None, "Name": "tester"}, "Via": "cli"}
 
 
@@ -74,7 +75,7 @@ def plan(app, rows):
 def run(app, batch, runner=None):
     with app.app_context():
         while True:
-            found = (runner or service(app, Runner)).advance(batch["_id"], SOMEBODY)
+            found = (runner or service(app, Runner)).advance(batch["_id"], SOMEBODY, STARTER)
             if found["State"] == "done":
                 return found
 
@@ -338,7 +339,7 @@ def test_a_row_that_could_not_be_tried_holds_up_those_of_its_player_alone(
     runner = service(app, Runner)
     lease = runner._batches.lease(batch["_id"])
     with app.app_context():
-        runner._carry_out(lease, SOMEBODY, monotonic() + 60)
+        runner._carry_out(lease, Run(SOMEBODY, lambda: False, lambda: False))
     assert values_set(db) == [1]
     assert held(db)[other["_id"]] == 1
     is_away = False
@@ -386,7 +387,7 @@ def test_whoever_lost_a_long_part_to_another_leaves_it(app, world, db, monkeypat
     monkeypatch.setattr(batches, "renew", stand_still)
     lease = batches.lease(batch["_id"])
     with app.app_context():
-        runner._carry_out(lease, SOMEBODY, monotonic() + 60)
+        runner._carry_out(lease, Run(SOMEBODY, lambda: False, lambda: False))
     assert values_set(db) == list(range(1, 11))
 
 

@@ -12,6 +12,8 @@ from app.batches.domain import (
     Cancelled,
     NotEnded,
     NothingToUndo,
+    NotRunning,
+    Paused,
     PlannedTooLong,
     StillPlanning,
 )
@@ -24,6 +26,7 @@ from tests.batches import add_batch, make_batch
 from tests.factories import NOW, guid
 
 SOMEBODY = Origin(None, "tester", "batch")
+STARTER = {"UserId": None, "Name": "tester"}
 KEY, FINGERPRINT = "key", "body"
 COLLECTIONS = ("batches", "batch_rows", "batch_parts")
 
@@ -86,7 +89,9 @@ def answer(app, split, question):
     store = split.store
     with app.app_context():
         asked = {
-            "advance": lambda: service(app, Runner).advance(split.batch_id, SOMEBODY),
+            "advance": lambda: service(app, Runner).advance(split.batch_id, SOMEBODY, STARTER),
+            "run": lambda: store.start(split.batch_id, STARTER),
+            "pause": lambda: store.pause(split.batch_id),
             "cancel": lambda: store.cancel(split.batch_id),
             "undo": lambda: store.require_ended(split.batch_id),
             "get": lambda: store.get(split.batch_id),
@@ -107,6 +112,13 @@ QUESTIONS = [
     ("planned", "planning", "advance", "done"),
     ("planned", "done", "advance", "done"),
     ("cancelled", "running", "advance", Cancelled),
+    ("paused", "running", "advance", Paused),
+    ("running", "paused", "advance", "done"),
+    ("cancelled", "planned", "run", Cancelled),
+    ("paused", "done", "run", "running"),
+    ("running", "paused", "pause", "paused"),
+    ("planned", "running", "pause", NotRunning),
+    ("done", "planned", "pause", "done"),
     ("planned", "done", "cancel", "cancelled"),
     ("done", "cancelled", "cancel", AllDone),
     ("planned", "planning", "cancel", "cancelled"),
@@ -208,7 +220,9 @@ def test_a_plan_is_complete_when_a_majority_holds_it(app, db, split):
         split.store.complete(batch, {}, None, FINGERPRINT)
 
 
-@pytest.mark.parametrize("question", ["advance", "cancel", "undo", "get", "earlier"])
+@pytest.mark.parametrize(
+    "question", ["advance", "run", "pause", "cancel", "undo", "get", "earlier"]
+)
 @pytest.mark.parametrize("state", ["planning", "cancelled", "done", None])
 def test_without_a_majority_nothing_is_answered(app, split, monkeypatch, question, state):
     if state:

@@ -11,8 +11,8 @@ import uuid
 import pytest
 
 from app.auth.roles import Role
+from app.batches.background import BatchWorker
 from app.batches.planning import Planner
-from app.batches.running import Runner
 from app.http.uploads import FIELDS_BYTES
 from tests.applications import service
 from tests.console_visitor import (
@@ -78,12 +78,12 @@ def show(staff, batch, query=""):
 
 
 def run(staff, batch):
-    """Run a batch to its end, as somebody without scripts does."""
-    while True:
-        answer = staff.post(f"/batches/{batch['_id']}/run")
-        assert answer.status_code == 303, page_of(answer)
-        if "done=" in answer.headers["Location"]:
-            return staff.get(answer.headers["Location"].removeprefix("/console"))
+    """Run a batch, which the service carries out, and return its page."""
+    answer = staff.post(f"/batches/{batch['_id']}/run")
+    assert answer.status_code == 303, page_of(answer)
+    while service(staff.app, BatchWorker).work():
+        pass
+    return show(staff, batch)
 
 
 def rows_of(db, batch):
@@ -156,7 +156,9 @@ def test_a_player_who_was_pasted_twice_counts_once(plan, players, db):
 def test_the_page_asks_by_verb_name_and_number_before_it_runs(staff, plan, players, typed, told):
     batch = plan(**typed, players="\n".join(NAMES))
     assert told in page_of(show(staff, batch))
-    assert "The batch is done." in page_of(run(staff, batch))
+    page = page_of(run(staff, batch))
+    assert "What came of it done" in page
+    assert "3 done" in page
 
 
 def test_what_is_taken_and_forgotten_is_asked_for_too(staff, plan, players):
@@ -220,7 +222,7 @@ def test_where_a_reason_is_required_the_form_asks_for_it(app, staff, players, mo
     batch = staff.post("/batches", **GIFT, players="Aladric", reason="Asked for it.")
     id_ = batch.headers["Location"].rpartition("/")[2]
     # It was given for the batch: to run it needs no other.
-    assert staff.post(f"/batches/{id_}/run").status_code == 303
+    assert "What came of it done" in page_of(run(staff, {"_id": id_}))
     assert staff.post(f"/batches/{id_}/undo").status_code == 400
 
 
@@ -423,7 +425,7 @@ def test_many_rows_are_walked_page_by_page(staff, players, plan):
 
 def test_a_batch_is_run_told_and_linked_to_its_entries(staff, gift, world, db):
     page = run(staff, gift)
-    assert "The batch is done." in page_of(page)
+    assert "What came of it done" in page_of(page)
     assert held(world, "Aladric")["0"] == {"ItemId": ITEM, "Quantity": 5}
     move_all(db)
     (entry, _) = db.history.find(sort=[("_id", 1)])
@@ -437,15 +439,41 @@ def test_a_batch_is_run_told_and_linked_to_its_entries(staff, gift, world, db):
     assert again.headers["Location"].endswith("done=batch-done")
 
 
-def test_a_worker_that_is_busy_says_when_to_go_on(app, staff, gift, db):
-    runner = service(app, Runner)
-    places, runner.places = runner.places, 0
-    answer = staff.post(f"/batches/{gift['_id']}/run")
-    runner.places = places
-    assert answer.status_code == 503
-    assert answer.headers["Retry-After"] == "1"
-    assert "Others carry out batches at the moment" in page_of(answer)
+def test_a_batch_that_runs_is_watched_paused_and_gone_on_with(staff, gift, world, db):
+    path = f"/batches/{gift['_id']}"
+    assert staff.post(f"{path}/pause").status_code == 409
+    runs = staff.get(staff.post(f"{path}/run").headers["Location"].removeprefix("/console"))
+    assert "The batch runs." in page_of(runs)
+    # Nothing is done by the page: whoever closes it stops nothing.
+    assert held(world, "Aladric") == {}
+    assert runs.text.count('data-follow="running"') == 4
+    assert "also when you leave this page" in page_of(runs)
+    author = f'<span dir="auto">{staff.user["Name"]}</span>'
+    assert f"<dt>Run by</dt><dd>{author}</dd>" in runs.text.replace("\n", "")
+    paused = staff.get(staff.post(f"{path}/pause").headers["Location"].removeprefix("/console"))
+    assert "The batch is paused." in page_of(paused)
+    assert "data-follow" not in paused.text
+    assert not service(staff.app, BatchWorker).work()
+    assert held(world, "Aladric") == {}
+    page = page_of(show(staff, gift))
+    assert "nothing of it is done until somebody goes on" in page
+    assert "2 rows are left." in page
     run(staff, gift)
+    assert held(world, "Aladric")["0"]["Quantity"] == 5
+
+
+def test_the_page_says_why_the_service_has_paused_a_batch(app, staff, gift, world):
+    clerk = visitor(app, world, Role.API)
+    clerk.post(f"/batches/{gift['_id']}/run")
+    world.db.users.update_one({"_id": clerk.user["_id"]}, {"$set": {"Power.Api": False}})
+    service(app, BatchWorker).work()
+    page = page_of(show(staff, gift))
+    assert "Whoever started it has no longer the role 'api'. Somebody else can go on." in page
+    run(staff, gift)
+    assert held(world, "Aladric")["0"]["Quantity"] == 5
+
+
+def test_a_worker_that_plans_says_when_to_try_again(app, staff, players, db):
     planner = service(app, Planner)
     with planner._place:
         busy = staff.post("/batches", **GIFT, players="Aladric")
@@ -509,7 +537,7 @@ def test_rows_about_users_are_not_shown_without_the_role(app, world, staff, db):
     db.batch_rows.insert_one(row)
     for path in ("", "/result"):
         assert staff.get(f"/batches/{batch['_id']}{path}").status_code == 403
-    for verb in ("run", "cancel", "undo"):
+    for verb in ("run", "pause", "cancel", "undo"):
         answer = staff.post(f"/batches/{batch['_id']}/{verb}")
         assert answer.status_code == 403
         assert "thalia" not in answer.text
@@ -522,16 +550,16 @@ def test_a_batch_that_is_being_planned_offers_nothing_yet(staff, db):
     db.batches.insert_one(batch)
     page = show(staff, batch)
     assert "It is being planned" in page_of(page)
-    assert 'data-follow="always"' in page.text
+    assert 'data-follow="running"' in page.text
     assert "form-run" not in page.text
-    for verb in ("run", "cancel", "undo"):
+    for verb in ("run", "pause", "cancel", "undo"):
         answer = staff.post(f"/batches/{batch['_id']}/{verb}")
         assert answer.status_code == 409
         assert "still being planned" in page_of(answer)
     assert "1 rows" in page_of(staff.get("/batches"))
 
 
-@pytest.mark.parametrize("verb", ["", "/result", "/run", "/cancel", "/undo"])
+@pytest.mark.parametrize("verb", ["", "/result", "/run", "/pause", "/cancel", "/undo"])
 def test_there_is_no_such_batch(staff, verb):
     for id_, status in ((numbered_guid(99), 404), ("x", 400)):
         path = f"/batches/{id_}{verb}"
@@ -578,6 +606,10 @@ def test_whatever_somebody_has_typed_is_text(staff, world, plan, db):
         assert HOSTILE in page_of(page) or "{{7*7}}" in page_of(page) or "{{7*7}}" in page.text
 
 
+def verbs_of(page):
+    return [line[-1].rpartition("/")[2] for line in commands_of(page)]
+
+
 def test_the_curl_lines_do_what_the_forms_do(staff, players, gift):
     (line,) = commands_of(staff.post("/batches", **GIFT, players="Aladric", Name="n" * 101))
     row = {"Player": "PLAYER", "Operation": "give", "itemid": ITEM, "quantity": 5}
@@ -587,5 +619,6 @@ def test_the_curl_lines_do_what_the_forms_do(staff, players, gift):
     assert "@batch.csv" in line
     (line,) = commands_of(staff.get("/batches/new?kind=changes"))
     assert body_of(line) == {"Name": "", "Undo": {"By": "NAME"}}
-    advance, cancel = commands_of(show(staff, gift))
-    assert [line[-1].rpartition("/")[2] for line in (advance, cancel)] == ["advance", "cancel"]
+    assert verbs_of(show(staff, gift)) == ["run", "cancel"]
+    staff.post(f"/batches/{gift['_id']}/run")
+    assert verbs_of(show(staff, gift)) == ["pause", "cancel"]

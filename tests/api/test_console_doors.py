@@ -16,7 +16,7 @@ from app.oauth.store import RefreshTokens
 from app.openapi.examples import BATCH
 from app.users.passwords import Passwords
 from tests.applications import service
-from tests.console_table import CONSOLE_DOORS, ENDED, ONE, VALUES, fields_of
+from tests.console_table import CONSOLE_DOORS, ENDED, ONE, RUNNING, VALUES, fields_of
 from tests.console_visitor import PASSWORD, Visitor, WatchedBody, database_away
 from tests.endpoint_table import (
     ACTION,
@@ -74,8 +74,9 @@ def scene(app, world):
         given = {"Path": "Inventory.0", "Before": None, "After": held["0"]}
         keyed = {"IdempotencyKey": f"batch {ENDED}:000001"}
         world.db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given], **keyed))
-        for batch_id, state, verdict in ((BATCH, "planned", "ready"), (ENDED, "done", "done")):
+        for batch_id, state in ((BATCH, "planned"), (RUNNING, "running"), (ENDED, "done")):
             world.db.batches.insert_one(make_batch(_id=batch_id, State=state))
+            verdict = "done" if state == "done" else "ready"
             row = make_batch_row(player, batch_id, ItemId=ITEM, Verdict=verdict)
             world.db.batch_rows.insert_one(row)
 

@@ -33,6 +33,7 @@ from tests.endpoint_table import (
     OWN_SIGN_IN,
     PASSWORD,
     PLAYER,
+    RUNNING_BATCH,
     SELF,
     SIGN_IN,
     SPELL,
@@ -112,6 +113,7 @@ def scene(app, world):
         world.db.actions.insert_one(make_action(_id=ACTION, **taken))
         add_batch(world.db, BATCH, player)
         add_batch(world.db, ENDED_BATCH, player, State="done")
+        add_batch(world.db, RUNNING_BATCH, player, State="running")
         others, own = (user, TOKEN, SIGN_IN), (caller, OWN, OWN_SIGN_IN)
         world.db.refresh_tokens.insert_many([refresh_token(*others), refresh_token(*own)])
         if scopes:

@@ -26,6 +26,7 @@ from tests.endpoint_table import (
     ITEM,
     OWN_KEY,
     PLAYER,
+    RUNNING_BATCH,
     SELF,
     SPELL,
     USER,
@@ -128,6 +129,7 @@ class WatchedService:
         self.db.actions.insert_one(make_action(_id=ACTION, **taken))
         add_batch(self.db, BATCH, player)
         add_batch(self.db, ENDED_BATCH, player, State="done")
+        add_batch(self.db, RUNNING_BATCH, player, State="running")
 
     def sign_in(self, door):
         """Come as somebody who may open a door, and no more than that: managers see codes."""

@@ -177,13 +177,17 @@ def test_an_interrupted_run_goes_on(quartermaster, real_db, mongodb_uri, tmp_pat
     # Others have half of it for now, so that nobody can come to its end.
     others = {"Batch": batch, "Part": {"$gte": 10}}
     real_db.batch_parts.update_many(others, {"$set": {"LeasedUntil": FAR}})
+    running = {"_id": batch, "State": "running"}
     for kill, status in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
         process = start(batch, settings)
-        wait_until(lambda: count_done(real_db, batch))
+        wait_until(lambda: real_db.batches.find_one(running) and count_done(real_db, batch))
         os.kill(process.pid, kill)
         _, errors = process.communicate(timeout=30)
         assert process.returncode == status
-        assert status < 0 or f"quartermaster batch run {batch} goes on." in errors
+        assert status < 0 or f"Paused: quartermaster batch run {batch} goes on." in errors
+        state = real_db.batches.find_one({"_id": batch})["State"]
+        assert state == ("running" if status < 0 else "paused")
+    assert "paused, 4,000 rows" in quartermaster("batch", "pause", batch).output
     assert count_done(real_db, batch) < 4000
     # Whoever was killed has a part for some seconds more.
     real_db.batch_parts.update_many({}, {"$set": {"LeasedUntil": NEVER}})

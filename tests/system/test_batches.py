@@ -1,18 +1,25 @@
-"""Bodies of batches, received as streams by real gunicorn, and through nginx as we configure it."""
+"""Batches in real workers: they outlive whoever has started them, and their bodies are streams.
+
+Bodies are received by gunicorn, and through nginx as we configure it.
+"""
 
 from __future__ import annotations
 
 import http.client
 import itertools
 import json
+import os
+import signal
 import socket
 import sys
 import threading
 import time
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
+import requests
 from pymongo import MongoClient
 
 from app.demo.names import user_name
@@ -44,6 +51,8 @@ OTHER = user_name(7)
 PIECE = 64 * 1024
 OWN = "You send other batches at the moment; please try again."
 ITEM = "6a63aae5-f1a5-445f-9116-7245cc53b01c"
+# How many players of the demo get how many gifts each.
+MOST, ROUNDS = 400, 10
 # Measured with 100,000 rows: 21 to 28 MiB, on two cores of a busy machine. Their JSON has 13 MiB.
 MOST_GROWTH = 80 * MIB
 
@@ -320,3 +329,52 @@ def test_a_plan_of_100_000_rows_needs_little_memory(server):
     status, _, batch = send(connect(server, 400), server, body)
     assert (status, batch["Ready"]) == (200, 100_000), batch
     assert memory(worker, "VmHWM") - before < MOST_GROWTH
+
+
+@pytest.fixture
+def settings(mongodb_uri):
+    """A database of a test's own, and workers that are few."""
+    name = f"batches_{guid()[:8]}"
+    yield {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": name, "WORKERS": "2", "THREADS": "4"}
+    with MongoClient(mongodb_uri) as client:
+        client.drop_database(name)
+
+
+def test_a_batch_that_was_started_outlives_its_caller_its_workers_and_the_service(
+    tmp_path, settings
+):
+    """Nobody asks for anything after the start, while workers and then all are killed."""
+    with MongoClient(settings["MONGODB_URI"], tz_aware=True) as client:
+        db = client[settings["MONGODB_DATABASE"]]
+
+        def done():
+            return db.batch_rows.count_documents({"Verdict": "done"})
+
+        def kill_some(server, pids):
+            before = done()
+            wait_until(lambda: done() > before)
+            for pid in pids(server):
+                os.kill(pid, signal.SIGKILL)
+
+        with serving(tmp_path, "--demo", **settings) as server:
+            token = run(tmp_path, "token", "demo", **settings).stdout.strip()
+            players = [player["_id"] for player in db.players.find({}, ["_id"])]
+            give = {"Operation": "give", "ItemId": ITEM, "Quantity": 1, "BankOverflow": True}
+            rows = [{"Player": player, **give} for player in players[:MOST] for _ in range(ROUNDS)]
+            headers = {"Authorization": f"Bearer {token}"}
+            api = partial(requests.post, headers=headers, timeout=120)
+            batch = api(f"{server.base}{PATH}", json={"Rows": rows}).json()
+            assert batch["Ready"] == len(rows), batch
+            started = api(f"{server.base}{PATH}/{batch['Id']}/run").json()
+            assert started["State"] == "running"
+            for _ in range(2):
+                kill_some(server, lambda server: list(workers_of(server))[:1])
+            kill_some(server, lambda server: [*workers_of(server), server.pid])
+            assert done() < len(rows)
+        with serving(tmp_path, **settings):
+            wait_until(lambda: db.batches.find_one()["State"] == "done")
+            assert db.batches.find_one()["Counts"]["Done"] == len(rows)
+            keyed = {"Via": "batch"}
+            wait_until(lambda: db.history.count_documents(keyed) == len(rows))
+        assert len(db.history.distinct("IdempotencyKey", keyed)) == len(rows)
+        assert set(db.history.distinct("By.Name", keyed)) == {"demo"}

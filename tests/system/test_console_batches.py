@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+from datetime import datetime, timezone
 
+import pytest
+from pymongo import MongoClient
+
+from app.batches.store import NEVER
 from app.demo.names import guid
 from tests.system.console import Api, Console, Demo, session_cookie
-from tests.system.programs import serving
+from tests.system.programs import serving, wait_until
 
 TONIC, TONIC_ID = "Perfect Tonic of Stone", guid("item", "Perfect Tonic of Stone")
 PLAYERS = [Demo("player", number) for number in range(20, 26)]
 SOME = 40
+FAR = datetime(2100, 1, 1, tzinfo=timezone.utc)
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +66,16 @@ def plan_file(console, path, **fields):
 
 
 def run(console):
-    """Press the button, and without scripts once more as long as there is one."""
+    """Press the button, and look again until the batch is done."""
     console.one("details.run > summary").click()
-    while console.all("#form-run"):
-        console.press("#form-run .do")
+    console.press("#form-run .do")
+    assert console.notice == "The batch runs."
+
+    def is_done(_):
+        console.open(console.path.removeprefix("/console").partition("?")[0])
+        return "done" in console.text("#progress h2")
+
+    console.wait.until(is_done)
 
 
 def tonics(api, player):
@@ -86,7 +97,6 @@ def test_a_file_is_planned_looked_at_run_and_undone(console, api, file):
     assert [tonics(api, player) for player in PLAYERS] == before
     console.one("details.run > summary").click()
     run(console)
-    assert console.notice == "The batch is done."
     assert console.text(".n-done b") == str(len(PLAYERS))
     assert [tonics(api, player) for player in PLAYERS] == [count + 2 for count in before]
     console.send("undo-batch", reason="Wrong item")
@@ -112,43 +122,43 @@ def test_a_list_of_players_is_planned_and_cancelled(console):
 
 
 @with_scripts
-def test_a_run_goes_on_by_itself_after_a_reload(console, file):
+def test_a_batch_runs_to_its_end_though_its_tab_is_closed(console, api, file):
     plan_file(console, file([player.name for player in PLAYERS for _ in range(SOME)]))
     path = console.path
     console.one("details.run > summary").click()
-    # As a reload in the middle of a run leaves it.
-    action = console.all(".run-form")[0].get_dom_attribute("action")
-    console.browser.execute_script("sessionStorage.setItem(`run ${arguments[0]}`, 1)", action)
-    console.browser.refresh()
-    console.wait.until(lambda _: console.notice == "The batch is done.")
-    assert console.path == path
-    assert console.text(".n-done b") == str(SOME * len(PLAYERS))
-    assert console.severe() == []
-
-
-def away(console, offline):
-    """Take the server away from the browser, or bring it back."""
-    limits = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
-    console.command("Network.emulateNetworkConditions", offline=offline, **limits)
+    console.press("#form-run .do")
+    console.open("/batches/new")  # the page of the batch is gone
+    batch = path.rpartition("/")[2]
+    wait_until(lambda: api.get(f"batches/{batch}")["State"] == "done")
+    assert api.get(f"batches/{batch}")["Done"] == SOME * len(PLAYERS)
 
 
 @with_scripts
-def test_a_run_waits_for_a_server_that_is_away_and_can_be_paused(console, file):
-    plan_file(console, file([player.name for player in PLAYERS]))
-    console.one("details.run > summary").click()
-    away(console, True)
-    for _ in range(2):
-        console.one("#form-run .do").click()
-        console.wait.until(lambda _: "busy or away" in console.text("#run-status"))
-        assert console.text("#form-run .do") == "Pause"
-        console.one("#form-run .do").click()
-        assert console.text("#run-status").startswith("Paused.")
-        assert console.text("#form-run .do") != "Pause"
-    console.one("#form-run .do").click()
-    console.wait.until(lambda _: "busy or away" in console.text("#run-status"))
-    away(console, False)
-    console.wait.until(lambda _: console.notice == "The batch is done.")
-    assert console.text(".n-done b") == str(len(PLAYERS))
+def test_the_page_watches_a_batch_which_is_paused_and_gone_on_with(console, database, file):
+    plan_file(console, file([player.name for player in PLAYERS for _ in range(SOME)]))
+    path = console.path
+    batch = path.rpartition("/")[2]
+    with MongoClient(database["MONGODB_URI"]) as client:
+        parts = client[database["MONGODB_DATABASE"]].batch_parts
+        # Others have it for now, so that it does not come to its end before.
+        parts.update_many({"Batch": batch}, {"$set": {"LeasedUntil": FAR}})
+        console.one("details.run > summary").click()
+        console.press("#form-run .do")
+        assert console.notice == "The batch runs."
+        console.press("#form-pause .do")
+        assert console.notice == "The batch is paused."
+        assert "paused" in console.text("#progress h2")
+        console.press("#form-run .do")
+        assert console.all("#form-pause")
+        parts.update_many({"Batch": batch}, {"$set": {"LeasedUntil": NEVER}})
+    # What is shown changes by itself: the numbers, the rows and what can be done next.
+    console.wait.until(lambda _: "done" in console.text("#progress h2"))
+    assert console.text(".n-done b") == str(SOME * len(PLAYERS))
+    assert console.text("#row-tabs [href*='verdict=done'] .n") == str(SOME * len(PLAYERS))
+    assert "done" in console.text("table.plan tbody tr")
+    assert console.all("#form-undo-batch")
+    assert not console.all("#form-pause")
+    assert console.severe() == []
 
 
 @with_scripts

@@ -383,7 +383,7 @@ def test_a_batch_is_planned_once_looked_at_run_and_undone(server, crowd, tmp_pat
     assert told == f"{batch} is planned: 12 ready, 0 done, 1 refused."
     assert (first.returncode, first.stderr, second.stdout) == (1, "", first.stdout)
     assert_each_has(server, crowd, item, 0)
-    done = batch_tool("run", batch, "--callers", "3")
+    done = batch_tool("run", batch)
     assert done.stdout.splitlines()[-1] == f"{batch} is done: 0 ready, 12 done, 1 refused."
     assert_each_has(server, crowd, item, 1)
     assert server.batches.find_one({"_id": batch})["Reason"] == "summer.csv"
@@ -410,8 +410,6 @@ def test_a_batch_that_is_interrupted_goes_on_and_does_nothing_twice(server, crow
             server.base,
             "run",
             batch,
-            "--callers",
-            "1",
         ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -425,7 +423,8 @@ def test_a_batch_that_is_interrupted_goes_on_and_does_nothing_twice(server, crow
         finally:
             running.kill()
     assert running.returncode == 130, output + errors
-    assert errors == "Stopped. Run it again to go on: no row is done twice.\n"
+    assert errors == "Paused. Run it again to go on: no row is done twice.\n"
+    assert f"{batch} is paused: " in output
     parts.update_many(rest, {"$set": {"LeasedUntil": NEVER}})
     again = tool(server, "run", batch, example=BATCHES)
     assert again.stdout == f"{batch} is done: 0 ready, {12 * times} done, 0 refused.\n"

@@ -1,10 +1,9 @@
-// What pages do beyond HTML. Everything works without it but for live search, live previews, parts
-// that renew themselves, and batches that run to their end by themselves.
+// What pages do beyond HTML. Everything works without it but for live search, live previews and parts
+// that renew themselves.
 import { localTimes } from "./times.js";
 import { suggest } from "./suggest.js";
 import { livePreview } from "./live.js";
 import { follow } from "./follow.js";
-import { runBatch } from "./run.js";
 import { sendOnce, copyButtons, shortcuts, showRefusal, sizeLimit } from "./forms.js";
 
 // First: it compares the page with a later one, as the server has sent both.
@@ -12,8 +11,7 @@ follow();
 localTimes(document);
 document.querySelectorAll("input[data-suggest]").forEach(suggest);
 document.querySelectorAll("form[data-live]").forEach(livePreview);
-document.querySelectorAll("form[method=post]:not(.run-form)").forEach(sendOnce);
-document.querySelectorAll("form.run-form").forEach(runBatch);
+document.querySelectorAll("form[method=post]").forEach(sendOnce);
 document.querySelectorAll("input[data-most]").forEach(sizeLimit);
 copyButtons(document);
 shortcuts();

@@ -1,8 +1,9 @@
 // Parts of a page that change by themselves. The server renders the page again, and the parts are taken over.
 import { localTimes } from "./times.js";
-import { sendOnce } from "./forms.js";
+import { copyButtons, sendOnce } from "./forms.js";
 
 const ANSWER_MS = 1000;
+const RUNNING_MS = 2000;
 const ALWAYS_MS = 5000;
 // A game that has not answered by then will not.
 const MOST_ASKED = 60;
@@ -31,15 +32,16 @@ export function follow() {
       seen.set(part, text);
       part.replaceChildren(...fresh.childNodes);
       part.querySelectorAll("form[method=post]").forEach(sendOnce);
+      copyButtons(part);
     }
     localTimes(part);
   }
 
   async function look() {
     const wanted = new Set(parts.map((part) => part.dataset.follow));
-    if (wanted.has("answer") ? left-- <= 0 : !wanted.has("always")) return;
+    if (wanted.has("answer") ? left-- <= 0 : !wanted.has("always") && !wanted.has("running")) return;
     if (!document.hidden && isOn()) await refresh();
-    setTimeout(look, wanted.has("answer") ? ANSWER_MS : ALWAYS_MS);
+    setTimeout(look, wanted.has("answer") ? ANSWER_MS : wanted.has("running") ? RUNNING_MS : ALWAYS_MS);
   }
 
   setTimeout(look, ANSWER_MS);

@@ -1,0 +1,116 @@
+"""The thread of a worker that carries out batches which were started, whoever has gone since.
+
+It goes on as who started the batch, for as long as that account or key could still start it. The
+threads of all workers share the parts of a batch as callers do, and what a worker that was killed
+had taken is taken by another.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+
+from app.auth.callers import CallerGone, Callers
+from app.auth.spending import OverBudget
+from app.batches.access import require_run
+from app.batches.running import Runner
+from app.batches.store import Batches
+from app.changes import Origin
+from app.errors import Conflict, QuartermasterError, RoleMissing, ScopeMissing, Unavailable
+from app.storage.errors import DatabaseError
+from app.types import Document
+
+log = logging.getLogger("quartermaster")
+
+# How often a worker looks for batches while it finds none to go on with.
+LOOK_SECONDS = 1.0
+# How long a worker that ends waits for the rows that it is at.
+LAST_SECONDS = 2.0
+
+
+class BatchWorker:
+    """Goes on with the batches that run."""
+
+    def __init__(
+        self,
+        batches: Batches,
+        runner: Runner,
+        callers: Callers,
+        is_ready: Callable[[], bool],
+        context: Callable[[], AbstractContextManager[object]],
+    ) -> None:
+        self._batches = batches
+        self._runner = runner
+        self._callers = callers
+        self._is_ready = is_ready
+        # The context of the application, in which a row finds what it needs.
+        self._context = context
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="batches", daemon=True)
+
+    def begin(self) -> None:
+        """Carry out batches in the background of this process."""
+        self._thread.start()
+        atexit.register(self.end)
+
+    def end(self) -> None:
+        """Stop, once the rows that were begun are noted."""
+        self._ended.set()
+        self._thread.join(LAST_SECONDS)
+
+    def _run(self) -> None:
+        pause = LOOK_SECONDS
+        while not self._ended.wait(pause):
+            try:
+                is_at_work = self._is_ready() and self.work()
+                pause = 0 if is_at_work else LOOK_SECONDS
+            except (DatabaseError, Unavailable) as error:
+                log.warning("Batches do not go on yet: %s", error)
+                pause = LOOK_SECONDS
+            except Exception:  # the thread must survive: the next try may succeed
+                log.exception("Batches do not go on yet.")
+                pause = LOOK_SECONDS
+
+    def work(self) -> bool:
+        """Carry out some seconds' worth of each batch, and tell whether there was anything."""
+        with self._context():
+            gone_on = [self._go_on(batch) for batch in self._batches.started()]
+        return any(gone_on)
+
+    def _go_on(self, batch: Document) -> bool:
+        try:
+            origin = self._origin_of(batch)
+        except (CallerGone, RoleMissing, ScopeMissing, OverBudget) as gone:
+            why = _reason(gone)
+            log.warning("The batch %s is paused. %s", batch["_id"], why)
+            # Somebody else may have paused or cancelled it.
+            with suppress(Conflict):
+                self._batches.pause(batch["_id"], why)
+            return False
+        return self._runner.go_on(batch, origin, self._ended.is_set)
+
+    def _origin_of(self, batch: Document) -> Origin:
+        """Return as whom a batch goes on; raise if the starter could not start it any more."""
+        by = batch["StartedBy"]
+        if by["UserId"] is None:
+            # Whoever may run commands may do everything.
+            return Origin(None, by["Name"], "batch")
+        caller = self._callers.find(by["UserId"], by.get("KeyId"))
+        require_run(caller, batch)
+        return Origin(caller.id, caller.name, "batch", key=caller.key.name if caller.key else None)
+
+
+def _reason(gone: QuartermasterError) -> str:
+    """Return why a batch does not go on by itself; it names nobody."""
+    if isinstance(gone, RoleMissing):
+        why = f"Whoever started it has no longer the role '{gone.role}'."
+    elif isinstance(gone, ScopeMissing):
+        why = f"The key that it was started with has no longer the scope '{gone.scope}'."
+    elif isinstance(gone, OverBudget):
+        why = "The key that it was started with has a budget now."
+    else:
+        why = f"Whoever started it could not go on: {gone}."
+    return f"{why} Somebody else can go on."

@@ -1,0 +1,299 @@
+"""A batch that was started runs to its end without a caller, unless it is paused."""
+
+from __future__ import annotations
+
+import atexit
+from datetime import timedelta
+
+import pytest
+
+from app.auth.api_keys import new_secret
+from app.auth.roles import FLAGS, Role
+from app.batches import domain
+from app.batches.background import BatchWorker
+from app.batches.running import FEW_ROWS, Runner
+from app.batches.store import Batches
+from app.players.store import Players
+from app.privacy.store import Erasures
+from app.scopes import Scope
+from tests.applications import service
+from tests.factories import NOW, make_key, numbered_guid, with_keys
+from tests.swaps import meant, move_all
+from tests.system.programs import wait_until
+
+BATCHES = "/api/v1/batches"
+ITEM = numbered_guid(1)
+KEY, KEY_ID = new_secret(), numbered_guid(2)
+RUN_SCOPES = (Scope.PLAYERS_CHANGE, Scope.HISTORY_UNDO, Scope.USERS_READ)
+
+
+@pytest.fixture
+def clerk(world):
+    return world.add_user(roles=(Role.API, Role.USERS_QUERY), Name="Clerk")
+
+
+@pytest.fixture
+def send(client, world, clerk):
+    headers = world.headers(user=clerk)
+
+    def send(path, body=None, status=200, method="POST", headers=headers):
+        answer = client.open(f"{BATCHES}{path}", method=method, headers=headers, json=body)
+        assert answer.status_code == status, answer.json
+        return answer.json
+
+    return send
+
+
+@pytest.fixture
+def batch(world, send):
+    """A batch with a gift for each of three players."""
+    return gifts(world, send, 3)
+
+
+@pytest.fixture
+def worker(app):
+    return service(app, BatchWorker)
+
+
+def gifts(world, send, count):
+    players = [world.add_player() for _ in range(count)]
+    give = {"Operation": "give", "ItemId": ITEM, "Quantity": 5}
+    rows = [{"Player": player["Name"], **give} for player in players]
+    return send("", {"Name": "Gifts", "Reason": "Ticket 4711", "Rows": rows})
+
+
+def held(db):
+    return [
+        sum(slot["Quantity"] for slot in player["Inventory"].values())
+        for player in db.players.find()
+    ]
+
+
+def run_out(worker):
+    while worker.work():
+        pass
+
+
+@pytest.mark.parametrize("verb", ["run", "advance"])
+def test_a_batch_that_was_started_ends_without_a_caller(app, db, batch, send, worker, verb):
+    path = f"/{batch['Id']}"
+    run_out(worker)
+    assert held(db) == [0, 0, 0]  # nobody has started it
+    if verb == "advance":
+        service(app, Runner)._seconds = 0
+    begun = send(f"{path}/{verb}")
+    assert (begun["State"], begun["Ready"]) == ("running", 3)
+    service(app, Runner)._seconds = 60
+    run_out(worker)
+    assert held(db) == [5, 5, 5]
+    found = send(path, method="GET")
+    assert (found["State"], found["Done"]) == ("done", 3)
+    assert found["StartedBy"]["Name"] == "Clerk"
+    assert send(f"{path}/run")["State"] == "done"
+    move_all(db)
+    entries = {(e["By"]["Name"], e["Via"], e["Reason"]) for e in db.history.find()}
+    assert entries == {("Clerk", "batch", "Ticket 4711")}
+
+
+def test_a_batch_of_an_older_program_waits_until_somebody_starts_it(db, batch, send, worker):
+    """It may have been left half done on purpose."""
+    db.batches.update_one({}, {"$set": {"State": "running"}})
+    run_out(worker)
+    assert held(db) == [0, 0, 0]
+    send(f"/{batch['Id']}/run")
+    run_out(worker)
+    assert held(db) == [5, 5, 5]
+
+
+def test_a_paused_batch_rests_until_it_is_run_again(db, batch, send, worker):
+    path = f"/{batch['Id']}"
+    refused = send(f"{path}/pause", status=409)
+    assert refused["Message"] == "The batch does not run: there is nothing to pause."
+    send(f"{path}/run")
+    for _ in range(2):
+        assert send(f"{path}/pause")["State"] == "paused"
+    run_out(worker)
+    assert held(db) == [0, 0, 0]
+    refused = send(f"{path}/advance", status=409)
+    assert refused["Message"] == (
+        "The batch is paused: nothing of it is done until it is run again."
+    )
+    refused = send(f"{path}/undo", status=409)
+    assert refused["Message"].startswith("The batch has not ended")
+    begun_at = send(path, method="GET")["BegunAt"]
+    assert send(f"{path}/run")["State"] == "running"
+    run_out(worker)
+    assert held(db) == [5, 5, 5]
+    assert send(path, method="GET")["BegunAt"] == begun_at
+    assert send(f"{path}/pause")["State"] == "done"
+
+
+def test_a_paused_batch_is_cancelled(db, batch, send, worker):
+    send(f"/{batch['Id']}/run")
+    send(f"/{batch['Id']}/pause")
+    assert send(f"/{batch['Id']}/cancel")["State"] == "cancelled"
+    for verb in ("run", "pause"):
+        refused = send(f"/{batch['Id']}/{verb}", status=409)
+        assert refused["Message"].startswith("The batch was cancelled")
+    run_out(worker)
+    assert held(db) == [0, 0, 0]
+
+
+def test_a_pause_stops_whoever_is_at_it_with_the_part_that_was_taken(
+    world, db, send, worker, monkeypatch
+):
+    monkeypatch.setattr(domain, "PART_ROWS", 20)
+    batch = gifts(world, send, 90)
+    change_many = Players.change_many
+
+    def pause(players, wanted):
+        monkeypatch.setattr(Players, "change_many", change_many)
+        assert send(f"/{batch['Id']}/pause")["State"] == "paused"
+        return change_many(players, wanted)
+
+    monkeypatch.setattr(Players, "change_many", pause)
+    send(f"/{batch['Id']}/run")
+    run_out(worker)
+    assert sum(held(db)) == 5 * 20
+    found = send(f"/{batch['Id']}", method="GET")
+    assert (found["State"], found["Done"], found["Ready"]) == ("paused", 20, 70)
+
+
+def test_the_background_takes_no_place_of_a_caller_and_gives_way(
+    app, world, db, send, worker, monkeypatch
+):
+    batch = gifts(world, send, 90)
+    runner = service(app, Runner)
+    runner.places, runner.requests_at_work = 0, lambda: 1
+    change_many, sizes = Players.change_many, []
+
+    def counted(players, wanted):
+        sizes.append(len(wanted))
+        return change_many(players, wanted)
+
+    monkeypatch.setattr(Players, "change_many", counted)
+    send(f"/{batch['Id']}/run")
+    run_out(worker)
+    assert (max(sizes), sum(sizes)) == (FEW_ROWS, 90)
+
+
+@pytest.fixture
+def tool(world):
+    """An account whose key runs batches, and the headers of the key."""
+    account = world.add_user(roles=(Role.API, Role.USERS_QUERY), Name="Tool")
+    account = with_keys(account, **{KEY_ID: make_key(KEY, RUN_SCOPES)})
+    world.db.users.replace_one({"_id": account["_id"]}, account)
+    return account, {"Authorization": f"Bearer {KEY}"}
+
+
+ROLE = "Whoever started it has no longer the role '{}'. Somebody else can go on."
+GONE = "Whoever started it could not go on: {}. Somebody else can go on."
+SCOPE = "The key that it was started with has no longer the scope '{}'. Somebody else can go on."
+BUDGET = "The key that it was started with has a budget now. Somebody else can go on."
+PAST = NOW - timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("needs", "change", "why"),
+    [
+        ([], {"$set": {"Power.Api": False}}, ROLE.format("api")),
+        (
+            ["users"],
+            {"$set": {f"Power.{FLAGS[Role.USERS_QUERY]}": False}},
+            ROLE.format("users.query"),
+        ),
+        ([], {"$unset": {f"Keys.{KEY_ID}": ""}}, GONE.format("the key no longer works")),
+        ([], {"$set": {f"Keys.{KEY_ID}.ExpiresAt": PAST}}, GONE.format("the key no longer works")),
+        ([], {"$set": {f"Keys.{KEY_ID}.Scopes": ["players.read"]}}, SCOPE.format("players.change")),
+        (
+            ["undo"],
+            {"$pull": {f"Keys.{KEY_ID}.Scopes": "history.undo"}},
+            SCOPE.format("history.undo"),
+        ),
+        ([], {"$set": {f"Keys.{KEY_ID}.Budget": {"LargestQuantity": 5}}}, BUDGET),
+        ([], None, GONE.format("the account is gone")),
+    ],
+)
+def test_a_batch_is_paused_whose_starter_could_not_start_it_any_more(
+    db, batch, send, worker, tool, needs, change, why
+):
+    account, headers = tool
+    db.batches.update_one({}, {"$set": {"Needs": needs}})
+    send(f"/{batch['Id']}/run", headers=headers)
+    assert send(f"/{batch['Id']}", method="GET")["StartedBy"]["Key"] == "shop"
+    if change:
+        db.users.update_one({"_id": account["_id"]}, change)
+    else:
+        db.users.delete_one({"_id": account["_id"]})
+    run_out(worker)
+    found = send(f"/{batch['Id']}", method="GET")
+    assert (found["State"], found["PausedWhy"]) == ("paused", why)
+    assert held(db) == [0, 0, 0]
+    # Somebody else goes on, in the own name.
+    send(f"/{batch['Id']}/run")
+    run_out(worker)
+    found = send(f"/{batch['Id']}", method="GET")
+    assert (found["State"], found["PausedWhy"], found["StartedBy"]["Name"]) == (
+        *("done", None),
+        "Clerk",
+    )
+    assert held(db) == [5, 5, 5]
+
+
+def test_a_batch_is_paused_whose_starter_was_banned(client, world, db, batch, send, worker, tool):
+    send(f"/{batch['Id']}/run", headers=tool[1])
+    banned = client.post(
+        f"/api/v1/users/{tool[0]['_id']}/admin/ban",
+        json={"duration": 1},
+        headers=world.headers(Role.API, Role.USERS_QUERY),
+    )
+    assert banned.status_code == 200
+    run_out(worker)
+    found = send(f"/{batch['Id']}", method="GET")
+    assert found["PausedWhy"] == GONE.format("the account is banned")
+    assert held(db) == [0, 0, 0]
+
+
+def test_of_a_starter_who_is_erased_the_id_stays(app, db, batch, send, worker, tool):
+    account, headers = tool
+    send(f"/{batch['Id']}/run", headers=headers)
+    erasures = service(app, Erasures)
+    erasures._settling = timedelta(0)
+    erasures.begin(account["_id"], meant("erase"))
+    run_out(worker)
+    erasures.finish(account["_id"])
+    found = send(f"/{batch['Id']}", method="GET")
+    assert found["StartedBy"] == {"UserId": account["_id"], "Name": None, "Key": None}
+    gone = GONE.format("the key no longer works")
+    assert (found["State"], found["PausedWhy"]) == ("paused", gone)
+    assert held(db) == [0, 0, 0]
+
+
+def test_what_a_command_has_started_goes_on_in_its_name(app, db, batch, send, worker):
+    service(app, Batches).start(batch["Id"], {"UserId": None, "Name": "root"})
+    run_out(worker)
+    assert held(db) == [5, 5, 5]
+    move_all(db)
+    assert {entry["By"]["Name"] for entry in db.history.find()} == {"root"}
+
+
+def test_the_thread_goes_on_after_an_error_and_ends_with_its_worker(app, db, batch, send, worker):
+    started, calls = worker._batches.started, []
+
+    def fail_once():
+        calls.append(1)
+        if len(calls) == 1:
+            raise RuntimeError("a bug")
+        return started()
+
+    worker._batches.started = fail_once
+    worker._is_ready = lambda: True
+    send(f"/{batch['Id']}/run")
+    worker.begin()
+    try:
+        wait_until(lambda: db.batches.find_one()["State"] == "done")
+    finally:
+        worker.end()
+        atexit.unregister(worker.end)
+    assert not worker._thread.is_alive()
+    assert held(db) == [5, 5, 5]
