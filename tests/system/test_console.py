@@ -305,6 +305,61 @@ def test_ctrl_k_leads_to_a_search_whose_suggestions_are_chosen_by_arrows(console
     assert console.text("h1") == names[0]
 
 
+# What brings suggestions, by the path that they are asked of.
+TYPED = {"suggest": "ebr", "player": "ebr", "item": "coi", "spell": "emb", "map": "rav"}
+TYPED["playervariable"] = "rep"
+FIELDS_WITH_SUGGESTIONS = {
+    *("find", "home-find", "filter-player", "filter-item"),
+    *("give-itemid", "take-itemid", "warp-mapid", "teach-spellid", "set-variable-variable"),
+    *("chat-mapid", "chat-player", "changes-Item"),
+    *("players-itemid", "players-spellid", "players-variable"),
+}
+# A field may be folded up, or belong to a choice that was not made.
+REVEAL = """
+    const field = document.getElementById(arguments[0]);
+    document.querySelectorAll("details:not(.me)").forEach((part) => { part.open = true; });
+    for (const choice of field.form.querySelectorAll("input[type=radio]")) {
+        if (!field.checkVisibility()) choice.checked = true;
+    }
+    field.scrollIntoView({block: "center"});
+    field.focus();
+    field.select();
+"""
+RECTANGLES = """
+    const field = document.getElementById(arguments[0]);
+    const list = document.getElementById(field.getAttribute("aria-controls"));
+    return [field, list].map((part) => part.getBoundingClientRect().toJSON());
+"""
+
+
+def test_suggestions_lie_below_the_field_that_somebody_types_in(console):
+    tried = set()
+    for path in PAGES.values():
+        console.open(path)
+        fields = {field.get_attribute("id") for field in console.all("input[data-suggest]")}
+        for id_ in sorted(fields - tried):
+            tried.add(id_)
+            type_for_suggestions(console, id_)
+            for width in (NARROW, 700, 1000, WIDE):
+                console.resize(width)
+                assert_list_is_below(console, id_, width)
+    assert tried == FIELDS_WITH_SUGGESTIONS
+
+
+def type_for_suggestions(console, id_):
+    suggests = console.all(f"#{id_}")[0].get_attribute("data-suggest").rpartition("/")[2]
+    console.browser.execute_script(REVEAL, id_)
+    press(console, TYPED[suggests])
+    console.one(f"#{id_}[aria-expanded=true]")
+
+
+def assert_list_is_below(console, id_, width):
+    field, options = console.browser.execute_script(RECTANGLES, id_)
+    assert field["bottom"] <= options["top"] <= field["bottom"] + 8, (id_, width)
+    assert 0 <= options["left"] <= field["left"] + 1, (id_, width)
+    assert field["right"] - 1 <= options["right"] <= width, (id_, width)
+
+
 def test_slots_are_marked_while_somebody_types(console):
     console.open(PLAYER_PATH)
     console.fill("give", itemid="coin", quantity="10")
