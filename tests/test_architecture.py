@@ -84,7 +84,7 @@ FLOORS = [
     {"types"},
 ]
 PURE_LAYERS = {"domain", "passwords"}
-PURE_LIBRARIES = {"argon2", "idna"}
+PURE_LIBRARIES = {"argon2", "idna", "markupsafe"}
 PURE_STANDARD = {
     "__future__",
     "binascii",

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from app.console.words import Names, name_of, shown
+from app.console.times import parsed
+from app.console.words import Names, name_of, shown, whole_text
 from app.types import Document
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -109,4 +110,6 @@ def filters_told(chosen: Document, names: Names) -> list[tuple[str, str]]:
 
 
 def _filter(name: str, value: Any, names: Names) -> str:
+    if name in ("From", "To"):
+        return whole_text(parsed(str(value)) or value)
     return name_of(value, names) if name == "Item" else str(value)

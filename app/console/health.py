@@ -97,13 +97,13 @@ def changes_plot(taken: Sequence[Document], now: datetime) -> Plot:
             counted_until = max(counted_until, sample["_id"] + INTERVAL)
     fresh = max(counted_until, now - MOST_UNCOUNTED)
     add_changes(by_operation, now, history.count_changes(fresh, now + INTERVAL), begin)
-    hours = [f"{begin + timedelta(hours=hour):%H}:00" for hour in range(HOURS)]
+    hours = [begin + timedelta(hours=hour) for hour in range(HOURS)]
     most_first = sorted(by_operation, key=lambda name: -sum(by_operation[name]))
     series = {name: by_operation[name] for name in most_first}
     empty = "Nothing was changed in the last day."
     if not series:
         series = {"changes": [0] * HOURS}
-    return bar_plot("Changes per hour", "changes", hours, series, "Hour (UTC)", empty)
+    return bar_plot("Changes per hour", "changes", hours, series, "Hour", empty)
 
 
 def add_changes(

@@ -10,6 +10,7 @@ from app.changes import OPERATIONS, Applied
 from app.console.curl import api_path, curl
 from app.console.forms import Form, attempt, form_status, plain, resolve
 from app.console.pages import PAGE_SIZE, blp, done, local, path_to, render, required, with_names
+from app.console.times import as_utc
 from app.errors import NotFound, QuartermasterError
 from app.history import access
 from app.history.schemas import HistoryArgs
@@ -63,7 +64,7 @@ def undo_all_path(wanted: dict[str, str]) -> str | None:
 
 
 def history_args(wanted: dict[str, str], after: str) -> Any:
-    """Return the filters as the API takes them; times are UTC, and items may be given by name."""
+    """Return the filters as the API takes them; items may be given by name."""
     values: dict[str, Any] = {name: text for name, text in wanted.items() if text}
     for name in ("from", "to"):
         if name in values:
@@ -71,12 +72,6 @@ def history_args(wanted: dict[str, str], after: str) -> Any:
     if "item" in values:
         values["item"] = object_id(values["item"])
     return load(HistoryArgs(), {**values, **({"after": after} if after else {})})
-
-
-def as_utc(text: str) -> str:
-    """Return the time of a field for date and time, which names no zone, as one in UTC."""
-    has_zone = text.endswith("Z") or "+" in text
-    return text if has_zone else f"{text}{':00' if text.count(':') == 1 else ''}Z"
 
 
 def object_id(text: str, field: str = "item") -> str:

@@ -15,10 +15,11 @@ from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs
 from app.changes import OPERATIONS as CHANGES
 from app.console.curl import api_path, curl
 from app.console.forms import Form, attempt, form_status, plain, posted_upload
-from app.console.history import as_utc, object_id
+from app.console.history import object_id
 from app.console.keys import lines_of
 from app.console.pages import blp, path_to, render, required, see_other
 from app.console.schemas import BatchForPlayers, VariableChoice
+from app.console.times import as_utc
 from app.errors import Invalid
 from app.http.api import Schema
 from app.http.context import current
@@ -132,17 +133,20 @@ def plan_file(form: Form) -> access.Made:
 
 def plan_changes(form: Form) -> access.Made:
     """Plan that changes of history are undone."""
-    typed = {name: plain(form.value(name)) for name in FILTERS}
-    values = {name: text for name, text in typed.items() if text}
+    values = typed_filters(form)
     if not values:
         raise Invalid("Say which changes: fill in one of the fields at least.")
-    for name in ("From", "To"):
-        if name in values:
-            values[name] = as_utc(values[name])
     if "Item" in values:
         values["Item"] = object_id(values["Item"], "Item")
     load(ChosenChangesArgs(), values)
     return planned(form, TypedRows({"Undo": values}, []), repr(values))
+
+
+def typed_filters(form: Form) -> dict[str, str]:
+    """Return the filters of changes that were filled in; times name UTC, as the API asks for."""
+    typed = {name: plain(form.value(name)) for name in FILTERS}
+    utc = {name: as_utc(typed[name]) for name in ("From", "To")}
+    return {name: text for name, text in {**typed, **utc}.items() if text}
 
 
 def planned(form: Form, source: RowSource, content: str) -> access.Made:
@@ -184,8 +188,7 @@ def plan_curl(form: Form | None, kind: str) -> str:
         path = f"{api_path('batches')}?{urlencode({'name': name or 'NAME'})}"
         return curl(base(), "POST", path, None, key, reason, (CSV, "batch.csv"))
     if kind == "changes":
-        undo = {field: shown.value(field) for field in FILTERS if shown.value(field)}
-        return batch_curl(form, {"Name": name, "Undo": undo or {"By": "NAME"}})
+        return batch_curl(form, {"Name": name, "Undo": typed_filters(shown) or {"By": "NAME"}})
     row = {"Player": "PLAYER", "Operation": shown.value("operation", "give"), **shown.args}
     return batch_curl(form, {"Name": name, "Rows": [row]})
 

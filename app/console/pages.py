@@ -6,7 +6,7 @@ import functools
 import gzip
 import logging
 import uuid
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -18,7 +18,7 @@ from app.actions.asking import Answer
 from app.auth import guard
 from app.auth.roles import Role
 from app.changes import Applied
-from app.console import session, words
+from app.console import session, times, words
 from app.console.asked import MARK, find_marked
 from app.console.files import accepts_gzip, file_path, files
 from app.console.forms import Form, newer_than, newest, resent, typed
@@ -114,8 +114,10 @@ def templates() -> Environment:
         undefined=StrictUndefined,
         auto_reload=False,
     )
-    environment.filters |= {"number": number, "moment": moment, "iso": iso, "shown": words.shown}
-    environment.filters |= {"whole_text": words.whole_text, "short": short_number}
+    environment.filters |= {"number": number, "short": short_number}
+    environment.filters |= {"shown": words.shown, "whole_text": words.whole_text}
+    for time_filter in (times.moment, times.clock, times.iso, times.utc_field, times.with_times):
+        environment.filters[time_filter.__name__] = time_filter
     environment.globals |= {
         "path_to": path_to,
         "file_path": file_path,
@@ -138,17 +140,6 @@ def short_number(value: int) -> str:
             parts = value / size
             return f"{parts:,.0f}{letter}" if parts >= 100 else f"{parts:.3g}{letter}"
     return number(value)
-
-
-def moment(value: Any) -> str:
-    """Return a time for those whose browser runs no scripts; with scripts it becomes local."""
-    return f"{value:%Y-%m-%d %H:%M} UTC" if isinstance(value, datetime) else "never"
-
-
-def iso(value: Any) -> str:
-    if not isinstance(value, datetime):
-        return ""
-    return value.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def render(template: str, status: int = 200, **context: Any) -> Response:

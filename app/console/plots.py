@@ -36,9 +36,10 @@ class Plot(NamedTuple):
     # Points of lines as SVG has them, by series; a gap in time begins another line.
     lines: Sequence[tuple[int, str]]
     top: float
-    labels: Sequence[str]
+    # Texts or times, of which a page shows the hours and minutes.
+    labels: Sequence[str | datetime]
     head: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[str | datetime]]
     # What to say instead, where there is nothing to draw.
     empty: str
 
@@ -62,7 +63,7 @@ def top_of(values: Sequence[float]) -> float:
 def bar_plot(
     title: str,
     unit: str,
-    categories: Sequence[str],
+    categories: Sequence[str | datetime],
     series: Mapping[str, Sequence[int]],
     head: str,
     empty: str,
@@ -80,7 +81,7 @@ def bar_plot(
                 x = place * width + width * GAP / 2
                 bars.append(Bar(number, x, HEIGHT - base - height, width * (1 - GAP), height))
             base += height
-    rows = [
+    rows: list[list[str | datetime]] = [
         [category, *(f"{values[place]:,}" for values in series.values())]
         for place, category in enumerate(categories)
         if totals[place]
@@ -126,11 +127,11 @@ def line_plot(
             lines.append((number, _line(run)))
     times = sorted({at for points in series.values() for at, _ in points})
     by_time = [dict(points) for points in series.values()]
-    rows = [
-        [f"{at:%Y-%m-%d %H:%M}", *(_cell(values.get(at)) for values in by_time)] for at in times
+    rows: list[list[str | datetime]] = [
+        [at, *(_cell(values.get(at)) for values in by_time)] for at in times
     ]
-    labels = [f"{begin + (end - begin) * part / 4:%H:%M}" for part in range(5)]
-    head = ["Time (UTC)", *series]
+    labels = [begin + (end - begin) * part / 4 for part in range(5)]
+    head = ["Time", *series]
     return Plot(title, unit, list(series), [], lines, top, labels, head, rows, empty)
 
 
@@ -146,7 +147,7 @@ def _cell(value: float | None) -> str:
     return "" if value is None else f"{value:,.4g}"
 
 
-def _spread(categories: Sequence[str]) -> list[str]:
+def _spread(categories: Sequence[str | datetime]) -> list[str | datetime]:
     """Return a few of the categories, evenly spread, as labels of the axis."""
     if len(categories) <= 6:
         return list(categories)

@@ -151,7 +151,13 @@ def whole_text(value: Any) -> str:
     """Return a value of a document as text; what is no text as JSON, if it can be."""
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S} UTC"
-    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, default=_as_text, ensure_ascii=False)
+
+
+def _as_text(value: Any) -> str:
+    return whole_text(value) if isinstance(value, datetime) else str(value)
 
 
 def held(value: Any, names: Names) -> str:

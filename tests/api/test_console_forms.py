@@ -434,6 +434,9 @@ def test_the_filters_of_history_live_in_the_path(staff, player):
     assert "Must be a time" in wrong.text or "must be a time" in wrong.text
     assert 'value="yesterday"' in wrong.text
     assert staff.get("/history?from=2020-01-01T00:00").status_code == 200
+    shared = staff.get("/history?from=2020-01-01T00:30%2B01:00&to=2020-01-01T00:30:05Z")
+    assert 'value="2019-12-31T23:30"' in shared.text
+    assert 'value="2020-01-01T00:30:05"' in shared.text
     assert staff.get("/history?player=nobody").status_code == 404
 
 

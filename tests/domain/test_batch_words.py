@@ -106,5 +106,5 @@ def test_filters_are_told_in_their_order():
     assert filters_told(chosen, NAMES) == [
         ("made by", "clerk"),
         ("about", "Health Potion"),
-        ("before", "2026-01-31T00:00:00Z"),
+        ("before", "2026-01-31 00:00:00 UTC"),
     ]

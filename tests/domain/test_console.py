@@ -17,6 +17,7 @@ from app.console.icons import ICONS, WORDS, item_icon
 from app.console.pages import local, short_number
 from app.console.plots import HEIGHT, WIDTH, bar_plot, line_plot, top_of
 from app.console.slots import changes_of, grid, steps
+from app.console.times import as_utc, utc_field, with_times
 from app.console.words import duration, held, lines, notice, shown
 from app.items.domain import served
 
@@ -153,6 +154,34 @@ def test_a_gap_in_time_is_a_gap_in_the_line():
     assert len(plot.rows) == 5
     alone = line_plot("t", "u", (NOW, NOW + timedelta(hours=2)), {"a": points[:1]}, 900, "")
     assert len(alone.lines[0][1].split()) == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "sent", "shown_in_field"),
+    [
+        ("2026-10-25T01:30Z", "2026-10-25T01:30:00.000Z", "2026-10-25T01:30"),
+        ("2026-10-25T01:30", "2026-10-25T01:30:00.000Z", "2026-10-25T01:30"),
+        ("2026-10-25T01:30:05.250Z", "2026-10-25T01:30:05.250Z", "2026-10-25T01:30:05.250"),
+        ("2026-10-25T01:30:05+02:00", "2026-10-24T23:30:05.000Z", "2026-10-24T23:30:05"),
+        ("2026-10-24T20:30-05:00", "2026-10-25T01:30:00.000Z", "2026-10-25T01:30"),
+        ("yesterday", "yesterday", "yesterday"),
+        ("0001-01-01T00:00+14:00", "0001-01-01T00:00+14:00", "0001-01-01T00:00+14:00"),
+        ("", "", ""),
+    ],
+)
+def test_a_filter_means_the_moment_that_its_address_names(typed, sent, shown_in_field):
+    assert as_utc(typed) == sent
+    assert utc_field(typed) == shown_in_field
+    assert as_utc(utc_field(typed)) == sent
+
+
+def test_a_time_in_a_text_is_marked_and_the_rest_is_escaped():
+    told = with_times(f"<b>: nothing → {shown(NOW)}, {shown({'At': NOW})}")
+    time = (
+        '<time datetime="2026-01-31T12:00:00Z" title="2026-01-31 12:00:00 UTC">'
+        "2026-01-31 12:00:00 UTC</time>"
+    )
+    assert told == f"&lt;b&gt;: nothing → {time}, {{&#34;At&#34;: &#34;{time}&#34;}}"
 
 
 @given(

@@ -380,3 +380,77 @@ def test_times_are_those_of_the_reader_with_utc_at_hand(console):
     local = utc.astimezone(ZoneInfo("Asia/Tokyo"))
     assert f"{local:%-I:%M}" in moment.text
     assert f"{utc:%Y-%m-%d %H:%M} UTC" in moment.get_attribute("title")
+
+
+def test_the_zone_of_all_times_is_named_once_and_plots_keep_to_it(console):
+    console.command("Emulation.setTimezoneOverride", timezoneId="Australia/Darwin")
+    for path in PAGES.values():
+        console.open(path)
+        assert console.texts("[data-zone]") in (["Australia/Darwin (now UTC+9:30)"], []), path
+        if console.all(".side"):
+            assert console.all("[data-zone]"), path
+        assert "(UTC)" not in console.text("body"), path
+    console.open("/health")
+    (_, label, *_) = console.all(".labels time")
+    utc = datetime.fromisoformat(label.get_attribute("datetime"))
+    assert label.text.startswith(f"{utc.astimezone(ZoneInfo('Australia/Darwin')):%I:%M}")
+    for table in console.all(".plot details"):
+        table.click()
+    for time in console.all(".plot tbody time"):
+        assert "UTC" not in time.text
+
+
+def test_without_scripts_times_are_utc_and_say_so(console):
+    console.without_scripts()
+    console.open("/history?from=2020-01-01T00:30%2B01:00")
+    assert console.text(".zone") == "Times: UTC"
+    assert console.text("label[for=filter-from]") == "From (UTC)"
+    assert console.value("filter-from") == "2019-12-31T23:30"
+    console.press(".filters-grid .do")
+    assert "from=2019-12-31T23%3A30&" in console.browser.current_url
+
+
+# Clocks were set back there: two moments have this local time, and the later one is meant.
+TWICE = "2025-10-26T01:30Z"
+
+
+@pytest.mark.parametrize(
+    ("path", "form", "first", "last"),
+    [
+        ("/history", ".filters-grid", "#filter-from", "#filter-to"),
+        ("/batches/new?kind=changes", "#form-changes", "#changes-From", "#changes-To"),
+    ],
+)
+def test_a_time_is_typed_in_the_readers_zone_and_sent_as_the_same_moment(
+    console, path, form, first, last
+):
+    console.command("Emulation.setTimezoneOverride", timezoneId="Europe/Berlin")
+    console.open(f"{path}{'&' if '?' in path else '?'}from={TWICE}")
+    assert console.text(f"label[for={first[1:]}]").startswith("From")
+    assert console.value(first[1:]) == "2025-10-26T02:30"
+    set_value = "arguments[0].value = arguments[1]"
+    console.browser.execute_script(set_value, console.one(last), "2026-07-01T12:00:30")
+    sent = console.browser.execute_script(
+        "return Object.fromEntries(new FormData(document.querySelector(arguments[0])))", form
+    )
+    assert [sent[field.rpartition("-")[2]] for field in (first, last)] == [
+        TWICE,
+        "2026-07-01T10:00:30Z",
+    ]
+
+
+def test_a_shared_filter_of_history_means_the_same_moment_in_another_zone(console):
+    console.command("Emulation.setTimezoneOverride", timezoneId="Europe/Berlin")
+    console.open("/history")
+    console.browser.execute_script(
+        "arguments[0].value = '2026-07-01T12:00'", console.one("#filter-from")
+    )
+    console.press(".filters-grid .do")
+    assert "from=2026-07-01T10%3A00Z" in console.browser.current_url
+    assert console.value("filter-from") == "2026-07-01T12:00"
+    console.command("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
+    console.browser.refresh()
+    assert console.value("filter-from") == "2026-07-01T19:00"
+    console.press(".filters-grid .do")
+    assert "from=2026-07-01T10%3A00Z" in console.browser.current_url
+    assert console.all(".entries tbody tr")

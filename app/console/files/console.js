@@ -1,6 +1,6 @@
 // What pages do beyond HTML. Everything works without it but for live search, live previews and parts
 // that renew themselves.
-import { localTimes } from "./times.js";
+import { localFields, localTimes, nameZone } from "./times.js";
 import { suggest } from "./suggest.js";
 import { livePreview } from "./live.js";
 import { follow } from "./follow.js";
@@ -9,6 +9,8 @@ import { sendOnce, copyButtons, shortcuts, showRefusal, sizeLimit } from "./form
 // First: it compares the page with a later one, as the server has sent both.
 follow();
 localTimes(document);
+localFields();
+nameZone();
 document.querySelectorAll("input[data-suggest]").forEach(suggest);
 document.querySelectorAll("form[data-live]").forEach(livePreview);
 document.querySelectorAll("form[method=post]").forEach(sendOnce);

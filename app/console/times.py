@@ -1,0 +1,60 @@
+"""Times on pages and in their filters. Pure.
+
+A page is rendered in UTC. The module times.js shows its times, and those of its fields, in the
+zone of the reader; what it sends names UTC, so an address means the same moment to everybody.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from typing import Any
+
+from markupsafe import Markup, escape
+
+_IN_TEXT = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC")
+
+
+def moment(value: Any) -> str:
+    """Return a time for those whose browser runs no scripts."""
+    return f"{value:%Y-%m-%d %H:%M} UTC" if isinstance(value, datetime) else "never"
+
+
+def clock(value: datetime) -> str:
+    """Return the time of a day, for the axis of a plot."""
+    return f"{value:%H:%M}"
+
+
+def iso(value: Any) -> str:
+    if not isinstance(value, datetime):
+        return ""
+    return value.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def parsed(text: str) -> datetime | None:
+    """Return the time that a field or an address holds, UTC where it names no zone."""
+    try:
+        at = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", text))
+        return at.replace(tzinfo=timezone.utc) if at.tzinfo is None else at.astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        return None
+
+
+def as_utc(text: str) -> str:
+    """Return a typed time as the API takes it; what is none as it is, for the API to refuse."""
+    return iso(parsed(text)) or text
+
+
+def utc_field(text: str) -> str:
+    """Return a time as the value of a field for date and time, which names no zone, in UTC."""
+    at = parsed(text)
+    if at is None:
+        return text
+    precision = "milliseconds" if at.microsecond else "seconds" if at.second else "minutes"
+    return at.replace(tzinfo=None).isoformat(timespec=precision)
+
+
+def with_times(text: str) -> Markup:
+    """Return a text with its times, as whole_text writes them, marked for times.js."""
+    time = r'<time datetime="\1T\2Z" title="\g<0>">\g<0></time>'
+    return Markup(_IN_TEXT.sub(time, str(escape(text))))  # noqa: S704 - it was escaped before.
