@@ -60,6 +60,8 @@ HEADERS = {
 }
 # The endpoint of paths that are none.
 NOWHERE = "console.nowhere"
+# The pages of forms whose own path is that of another page.
+FORM_PAGES = {f"{PREFIX}/batches": f"{PREFIX}/batches/new"}
 # For how long a page tells what a form has done.
 NEWS = timedelta(minutes=10)
 NOTHING = "Nothing had to be changed."
@@ -183,7 +185,7 @@ def here() -> str:
 def page_of_form() -> str:
     """Return the path of the page that a form is on: its own, or the nearest one above it."""
     adapter = current_app.url_map.bind("")
-    path = request.path
+    path = FORM_PAGES.get(request.path, request.path)
     while path != PREFIX and adapter.match(path, "GET")[0] == NOWHERE:
         path = path.rpartition("/")[0]
     return path
@@ -388,7 +390,7 @@ def problem_page(status: int, text: str, sign_in: bool = False) -> Response:
         again=again,
         is_form=not is_read,
         action=request.path,
-        sign_in_path=path_to("sign-in", back=None if is_read else page_of_form()),
+        sign_in_path=path_to("sign-in", back=None if is_read else here()),
         form_token=session.form_token() if again else "",
         sign_in=sign_in or not session.cookie(session.COOKIE),
         request_id=request_id(),

@@ -283,6 +283,29 @@ def test_what_somebody_else_has_set_meanwhile_is_not_replaced_unseen(staff, worl
     assert staff.post("/users/thalia/unban", seen=seen).status_code == 303
 
 
+@pytest.mark.parametrize("penalty", ["ban", "mute"])
+@pytest.mark.parametrize("verb", ["", "un"])
+def test_a_form_that_a_colleague_was_faster_with_can_be_sent_again(
+    staff, world, client, penalty, verb
+):
+    world.add_user(Name="thalia")
+    api, manager = f"/api/v1/users/thalia/admin/{{}}{penalty}", world.headers(*ALL)
+    body = {"duration": 30, "reason": "Selling items"}
+    if verb:
+        client.post(api.format(""), json=body, headers=manager)
+    seen = re.search('name="seen" value="([^"]*)"', staff.get("/users/thalia").text)[1]
+    client.post(api.format(verb), json=None if verb else body, headers=manager)
+    path, typed = f"/users/thalia/{verb}{penalty}", {"duration": "3", "reason": "Ticket 4711"}
+    answer = staff.post(path, **typed, seen=seen)
+    assert answer.status_code == 409
+    assert page_of(answer).count("send the form again if you still mean it") == 1
+    form = re.search(f'<form[^>]* id="form-{verb}{penalty}".*?</form>', answer.text, re.DOTALL)[0]
+    assert 'value="Ticket 4711"' in form
+    assert verb or 'value="3"' in form
+    fields = dict(re.findall('name="([^"]*)"[^>]*? value="([^"]*)"', form))
+    assert staff.send(path, fields).status_code == 303
+
+
 def test_a_variable_that_somebody_else_has_set_is_not_replaced_unseen(staff, player, world, client):
     seen = re.search('name="seen" value="([^"]*)"', staff.get("/players/Aladric").text)[1]
     path = f"/api/v1/players/Aladric/variables/{VARIABLE}"

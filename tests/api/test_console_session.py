@@ -8,6 +8,7 @@ import uuid
 from datetime import datetime, timedelta, timezone
 from random import Random
 from string import ascii_letters
+from urllib.parse import urlencode
 
 import pytest
 
@@ -306,6 +307,21 @@ def test_a_form_in_chunks_is_refused_before_it_is_read(app, world):
     answer = visitor(app, world).stream("/sign-out", body, FORM, is_chunked=True)
     assert (answer.status_code, body.taken) == (411, 0)
     assert "by Content-Length how long its body is" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("form", "page"),
+    [
+        ("/players/Aladric/give", "/players/Aladric"),
+        ("/batches?kind=changes", "/batches/new?kind=changes"),
+        ("/users/thalia/keys", "/users/thalia/keys"),
+    ],
+)
+def test_a_form_sent_after_the_end_leads_back_to_its_page(app, form, page):
+    answer = Visitor(app).send(form, {"Text": "A long note"})
+    assert answer.status_code == 401
+    back = urlencode({"back": f"/console{page}"})
+    assert f'href="/console/sign-in?{back}"' in answer.text
 
 
 def test_sign_ins_are_listed_and_ended_one_by_one(app, world):

@@ -417,3 +417,125 @@ def test_a_late_answer_of_the_game_comes_by_itself(console, world, player):
     world.actions.update_one({"Subject.Id": player.id}, answered)
     console.wait.until(lambda _: console.notice == f"Kicked {player.name}.")
     console.wait.until(lambda _: "done" in console.text("#asked"))
+
+
+with_scripts = pytest.mark.parametrize("console", [True], ids=["with scripts"], indirect=True)
+BACK = "This is what you had typed before you signed in again. It was not sent."
+
+
+def lose_session(console):
+    console.command("Network.clearBrowserCookies")
+
+
+@with_scripts
+def test_what_was_typed_is_back_after_a_session_has_ended(console, api, player):
+    console.open(player.path)
+    console.one("[name=bankoverflow]").click()
+    console.fill("give", itemid=TONIC, quantity="7", reason="Lost in the crash.")
+    lose_session(console)
+    # Before that, the button would move away under the mouse.
+    console.wait.until(lambda _: "No preview" in console.text("#preview-give"))
+    console.send("give")
+    assert "no longer signed in" in console.text()
+    assert "is back in its form after the sign-in" in console.text()
+    console.press("main a")
+    console.sign_in("demo", "demo")
+    assert console.path == f"/console{player.path}"
+    assert console.text("#form-give .restored") == BACK
+    assert [console.value(f"give-{name}") for name in ("itemid", "quantity", "reason")] == [
+        TONIC,
+        "7",
+        "Lost in the crash.",
+    ]
+    assert console.one("[name=bankoverflow]").is_selected()
+    assert console.all("#form-take .restored") == []
+    # It was not sent by itself, and is sent as any other form.
+    assert api.get("history", player=player.id)["Values"] == []
+    console.wait.until(lambda _: "empty \N{RIGHTWARDS ARROW} 7" in console.text("#preview-give"))
+    console.send("give")
+    assert console.notice == f"Gave 7 {TONIC} to {player.name}."
+    assert console.value("give-itemid") == ""
+    # What was sent does not come back, whoever signs in next.
+    lose_session(console)
+    console.open(player.path)
+    console.sign_in("demo", "demo")
+    assert console.value("give-itemid") == ""
+    assert console.all(".restored") == []
+
+
+@with_scripts
+def test_what_was_typed_and_refused_before_is_back_as_a_whole(console, player):
+    console.open("/batches/new?kind=changes")
+    console.send("changes", By="nobody at all", reason="Ticket 4711.")
+    assert console.text(".refusal")
+    console.fill("changes", Name="Cleaning up")
+    lose_session(console)
+    console.send("changes")
+    console.press("main a")
+    console.sign_in("demo", "demo")
+    typed = [console.value(f"changes-{name}") for name in ("By", "reason", "Name")]
+    assert typed == ["nobody at all", "Ticket 4711.", "Cleaning up"]
+
+
+@with_scripts
+def test_what_was_typed_and_not_sent_is_back_where_it_was_typed(console, user):
+    console.open(user.path)
+    console.fill("email", new=f"other.{user.name}@example.com", reason="Asked by mail.")
+    console.fill("password", new="correct horse", again="correct horse", reason="Forgotten.")
+    lose_session(console)
+    console.open(f"{user.path}/notes")
+    console.sign_in("demo", "demo")
+    assert console.all(".restored") == []
+    console.open(user.path)
+    assert console.value("email-new") == f"other.{user.name}@example.com"
+    assert console.value("password-reason") == "Forgotten."
+    # A password is kept nowhere.
+    assert console.value("password-new") == console.value("password-again") == ""
+    console.open(f"{user.path}/notes")
+    console.open(user.path)
+    assert console.all(".restored") == []
+
+
+@with_scripts
+def test_what_was_typed_is_shown_to_nobody_else_and_not_after_signing_out(
+    console, server, database, player, user
+):
+    assert run(server.output.parent, "api", "grant", user.name, "api", **database).returncode == 0
+    console.open(f"{player.path}/notes")
+    console.fill("note", Text="Between us.")
+    lose_session(console)
+    console.open(f"{player.path}/notes")
+    console.sign_in(user.name, "demo")
+    assert console.value("note-Text") == ""
+    assert "Between us." not in console.browser.execute_script(
+        "return JSON.stringify(sessionStorage)"
+    )
+    console.fill("note", Text="Another one.")
+    console.one(".me summary").click()
+    console.press(".menu button")
+    console.open(f"{player.path}/notes")
+    console.sign_in(user.name, "demo")
+    assert console.value("note-Text") == ""
+
+
+@with_scripts
+def test_a_preview_is_renewed_and_says_when_it_cannot_be(console, api, player):
+    api.post(f"players/{player.id}/items/give", itemid=TONIC_ID, quantity=3)
+    console.open(player.path)
+    console.fill("give", itemid=TONIC, quantity="2")
+    console.wait.until(lambda _: "3 \N{RIGHTWARDS ARROW} 5" in console.text("#preview-give"))
+    api.post(f"players/{player.id}/items/give", itemid=TONIC_ID, quantity=4)
+    console.wait.until(lambda _: "7 \N{RIGHTWARDS ARROW} 9" in console.text("#preview-give"))
+    offline = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    console.command("Network.emulateNetworkConditions", offline=True, **offline)
+    console.wait.until(
+        lambda _: "No preview: the server does not answer" in console.text("#preview-give")
+    )
+    assert console.all(".slot.will") == []
+    console.command("Network.emulateNetworkConditions", offline=False, **offline)
+    console.wait.until(lambda _: "7 \N{RIGHTWARDS ARROW} 9" in console.text("#preview-give"))
+    lose_session(console)
+    console.wait.until(
+        lambda _: "No preview: you are no longer signed in" in console.text("#preview-give")
+    )
+    assert console.all(".slot.will") == []

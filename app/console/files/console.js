@@ -1,8 +1,9 @@
-// What pages do beyond HTML. Everything works without it but for live search, live previews and parts
-// that renew themselves.
+// What pages do beyond HTML. Everything works without it but for live search, live previews, parts
+// that renew themselves, and what was typed before a sign-in.
 import { localFields, localTimes, nameZone } from "./times.js";
 import { suggest } from "./suggest.js";
 import { livePreview } from "./live.js";
+import { drafts } from "./drafts.js";
 import { follow } from "./follow.js";
 import { sendOnce, copyButtons, shortcuts, showRefusal, sizeLimit } from "./forms.js";
 
@@ -13,6 +14,7 @@ localFields();
 nameZone();
 document.querySelectorAll("input[data-suggest]").forEach(suggest);
 document.querySelectorAll("form[data-live]").forEach(livePreview);
+drafts();
 document.querySelectorAll("form[method=post]").forEach(sendOnce);
 document.querySelectorAll("input[data-most]").forEach(sizeLimit);
 copyButtons(document);

@@ -1,45 +1,88 @@
 // The preview of a form while it is typed: the server renders the page, and parts of it are taken over.
 import { localTimes } from "./times.js";
+import { copyButtons } from "./forms.js";
 
 const PAUSE_MS = 350;
+// Others change the player too: what is shown is asked for again.
+const RENEW_MS = 5000;
 // Sent to the other forms: what they have previewed is no longer shown in the slots.
 const PREVIEWING = "previewing";
+const SIGNED_OUT = "No preview: you are no longer signed in. What you have typed comes back after a sign-in.";
+const CHANGED = "No preview: this page is out of date. Open it again.";
+const AWAY = "No preview: the server does not answer at the moment. It is asked again.";
 
 export function livePreview(form) {
   const parts = form.dataset.live.split(" ");
+  const box = document.getElementById(parts.find((id) => id.startsWith("preview-")));
   const untouched = new Map(parts.map((id) => [id, document.getElementById(id)?.cloneNode(true)]));
+  const taken = new Map();
   let timer = 0;
   let asked = 0;
 
   function take(id, fresh) {
     const old = document.getElementById(id);
-    if (!old || !fresh) return;
+    const isNew = fresh && taken.get(id) !== fresh.innerHTML;
+    // What stays the same is not told again, and nothing goes away under the hands of somebody.
+    if (!old || !isNew || old.contains(document.activeElement)) return;
+    taken.set(id, fresh.innerHTML);
+    const isOpen = old.querySelector("details")?.open;
     old.replaceChildren(...fresh.cloneNode(true).childNodes);
+    if (isOpen) old.querySelector("details")?.setAttribute("open", "");
     localTimes(old);
+    copyButtons(old);
+  }
+
+  function reset() {
+    parts.forEach((id) => take(id, untouched.get(id)));
+    box.ariaBusy = "false";
+  }
+
+  function fail(status) {
+    reset();
+    box.textContent = status === 401 ? SIGNED_OUT : !status || status >= 429 ? AWAY : CHANGED;
+    taken.delete(box.id);
+  }
+
+  async function ask(fields) {
+    const answer = await fetch(form.action, { method: "POST", body: fields, redirect: "error" });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    return { status: answer.status, page };
   }
 
   async function preview() {
     const turn = ++asked;
     const fields = new URLSearchParams(new FormData(form));
-    if (!fields.get("itemid") || !fields.get("quantity")) {
-      parts.forEach((id) => take(id, untouched.get(id)));
-      return;
-    }
+    if (!fields.get("itemid") || !fields.get("quantity")) return reset();
     fields.set("preview", "1");
-    const answer = await fetch(form.action, { method: "POST", body: fields, redirect: "error" }).catch(() => null);
-    if (!answer || answer.status === 401 || turn !== asked || form.ariaBusy === "true") return;
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (turn !== asked) return;
+    const answer = await ask(fields).catch(() => null);
+    if (turn !== asked || form.ariaBusy === "true") return;
     document.dispatchEvent(new CustomEvent(PREVIEWING, { detail: form }));
-    parts.forEach((id) => take(id, page.getElementById(id)));
+    if (answer?.page.getElementById(box.id)) {
+      parts.forEach((id) => take(id, answer.page.getElementById(id)));
+      box.ariaBusy = "false";
+    } else fail(answer?.status);
+    if (![SIGNED_OUT, CHANGED].includes(box.textContent)) timer = setTimeout(renew, RENEW_MS);
   }
 
-  const later = () => { clearTimeout(timer); timer = setTimeout(preview, PAUSE_MS); };
+  function renew() {
+    if (document.hidden) document.addEventListener("visibilitychange", renew, { once: true });
+    else preview();
+  }
+
+  function later() {
+    asked++;
+    clearTimeout(timer);
+    // Until the answer comes, what is shown is that of another text.
+    box.ariaBusy = "true";
+    timer = setTimeout(preview, PAUSE_MS);
+  }
+
   form.addEventListener("input", later);
   form.addEventListener("change", later);
   document.addEventListener(PREVIEWING, ({ detail }) => {
     if (detail === form) return;
     asked++;
-    parts.forEach((id) => take(id, untouched.get(id)));
+    clearTimeout(timer);
+    reset();
   });
 }

@@ -33,7 +33,7 @@ export function nameZone() {
   const offset = parts.find(({ type }) => type === "timeZoneName").value.replace("GMT", "UTC");
   const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
   for (const place of document.querySelectorAll("[data-zone]")) {
-    place.textContent = timeZone === offset ? offset : `${timeZone} (now ${offset})`;
+    place.textContent = timeZone === "UTC" ? timeZone : `${timeZone} (now ${offset})`;
   }
 }
 
@@ -46,7 +46,8 @@ export function localFields() {
 function localField(input) {
   const given = input.value && new Date(`${input.value}Z`);
   if (given) input.defaultValue = localText(given);
-  const shown = input.value;
+  // As the browser writes it.
+  const shown = input.defaultValue = input.value;
   input.form.addEventListener("formdata", ({ formData }) => {
     // When clocks are set back, two moments have the same local time: what nobody has changed stays as it was given.
     const date = input.value === shown ? given : input.value && new Date(input.value);
