@@ -12,7 +12,7 @@ from app.console.cards import player_card, user_card
 from app.console.forms import plain, suggestions
 from app.console.health import day_plots
 from app.console.icons import item_icon
-from app.console.lists import former_cards
+from app.console.lists import former_cards, with_penalties
 from app.console.pages import blp, page, render, required, with_names
 from app.console.recent import recent
 from app.errors import NotFound
@@ -134,8 +134,13 @@ def found(
     former = [former_cards(players, player_card, named[0], text, window), []]
     if Role.USERS_QUERY in guard.caller().roles:
         former[1] = former_cards(users, user_card, named[1], text, window)
-    counts = character_count + len(former[0]), account_count + len(former[1])
-    return Found([*named[0], *former[0]], counts[0], [*named[1], *former[1]], counts[1], hint)
+    return Found(
+        with_penalties([*named[0], *former[0]], "UserId"),
+        character_count + len(former[0]),
+        with_penalties([*named[1], *former[1]], "_id"),
+        account_count + len(former[1]),
+        hint,
+    )
 
 
 def shown_name(card: Document) -> str:

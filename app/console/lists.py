@@ -1,18 +1,25 @@
-"""The lists of players and users: a search, an order and a page, all in the path."""
+"""The lists of players and users: a search, an order and a page, all in the path.
+
+With both comes which bans and mutes are in force, for those who may see accounts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from flask import request
 
+from app.auth import guard
+from app.auth.roles import Role
 from app.console.forms import plain
 from app.console.pages import PAGE_SIZE
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.keys import SEARCH_LENGTH, name_key
+from app.moderation.domain import served
 from app.paging import Window
+from app.penalties import BAN, MUTE
 from app.players.store import Players
 from app.types import Document
 from app.users.store import Users
@@ -21,6 +28,7 @@ LONGEST_PAGE_NUMBER = 6
 MOST_FORMER = 10
 
 cursors = current(Cursors)
+users = current(Users)
 
 
 def list_window(sorts: Mapping[str, Any]) -> tuple[str | None, str, Window]:
@@ -53,6 +61,16 @@ def former_cards(
     had = store.formerly(search, MOST_FORMER)
     cards = [{**card(record), "FormerName": name} for record, name in had]
     return [shown for shown in cards if shown["Name"] not in names]
+
+
+def with_penalties(cards: Iterable[Document], user_id: str) -> list[Document]:
+    """Return players or users with the bans and mutes of their accounts, by the field of its id."""
+    shown = list(cards)
+    sees_users = Role.USERS_QUERY in guard.caller().roles
+    ids = {card[user_id] for card in shown if isinstance(card[user_id], str)} if sees_users else []
+    found = users.get_many(list(ids), *BAN, *MUTE) if ids else {}
+    now = users.now()
+    return [{**card, "Penalties": served(found.get(card[user_id]) or {}, now)} for card in shown]
 
 
 def page_number() -> int:

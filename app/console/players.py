@@ -22,7 +22,7 @@ from app.console.forms import (
     require_unchanged,
 )
 from app.console.gone import gone_player_page
-from app.console.lists import former_cards, list_window, page_number
+from app.console.lists import former_cards, list_window, page_number, with_penalties
 from app.console.pages import (
     PAGE_SIZE,
     blp,
@@ -88,7 +88,7 @@ def list_players() -> Response:
     return render(
         "players.html",
         page="players",
-        players=listed,
+        players=with_penalties(listed, "UserId"),
         former=former_cards(players, player_card, listed, search, window),
         total=found.total,
         search=request.args.get("search", ""),
@@ -105,7 +105,7 @@ def list_online_players() -> Response:
     return render(
         "players_online.html",
         page="players",
-        players=[player_card(player) for player in found.values],
+        players=with_penalties(map(player_card, found.values), "UserId"),
         total=found.total,
         next=page + 1 if (page + 1) * PAGE_SIZE < found.total else None,
     )
@@ -220,7 +220,7 @@ def player_page(
     key: Lookup, tab: str, form: Form | None = None, preview: Document | None = None
 ) -> Response:
     try:
-        player = player_card(players.get(key))
+        (player,) = with_penalties([player_card(players.get(key))], "UserId")
     except NotFound as error:
         return gone_player_page(key, tab, form, error)
     id_ = player["Id"]

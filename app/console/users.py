@@ -22,7 +22,7 @@ from app.console.forms import (
     require_unchanged,
 )
 from app.console.gone import gone_user_page
-from app.console.lists import former_cards, list_window
+from app.console.lists import former_cards, list_window, with_penalties
 from app.console.pages import (
     PAGE_SIZE,
     blp,
@@ -87,7 +87,9 @@ def list_users() -> Response:
     return render(
         "users.html",
         page="users",
-        users=[{**user, "Roles": roles_of(user["Power"])} for user in listed],
+        users=[
+            {**user, "Roles": roles_of(user["Power"])} for user in with_penalties(listed, "_id")
+        ],
         former=former_cards(users, user_card, listed, search, window),
         total=found.total,
         search=request.args.get("search", ""),

@@ -267,6 +267,36 @@ def test_a_user_is_banned_and_unbanned(staff, world, db):
     assert nothing.status_code == 303
 
 
+def test_a_ban_and_a_mute_are_seen_wherever_the_account_or_its_character_is(staff, app, world, db):
+    user = world.add_user(Name="thalia", Email="thalia@example.com")
+    world.add_player(Name="Thalion", UserId=user["_id"])
+    pages = ["/players/Thalion", "/players/Thalion/notes", "/players?search=thal"]
+    pages += ["/search?q=thal", "/search?q=thalia@example.com", "/suggest?q=thal"]
+    pages += [f"/search?q={user['_id']}"]
+    of_users = [*pages, "/users?search=thal", "/users/thalia"]
+    clerk = visitor(app, world)
+    until = datetime(2099, 11, 24, 12, tzinfo=timezone.utc)
+    for flag, end, word in (
+        ("IsBanned", "BannedUntil", "banned"),
+        ("IsMuted", "MutedUntil", "muted"),
+    ):
+        assert [page for page in of_users if word in marks_of(staff.get(page))] == []
+        db.users.update_one({"_id": user["_id"]}, {"$set": {flag: True, end: until}})
+        assert [page for page in of_users if word not in marks_of(staff.get(page))] == []
+        assert f"{word} until 2099-11-24 12:00 UTC" in page_of(staff.get("/players/Thalion"))
+        # Whoever may not see accounts is not told about one.
+        assert [page for page in pages if word in marks_of(clerk.get(page))] == []
+        db.users.update_one({"_id": user["_id"]}, {"$set": {end: datetime(2020, 1, 1)}})
+        assert [page for page in of_users if word in marks_of(staff.get(page))] == []
+    db.users.update_one({"_id": user["_id"]}, {"$set": {"IsBanned": True, "BannedUntil": None}})
+    assert "banned without end" in page_of(staff.get("/players/Thalion"))
+
+
+def marks_of(answer):
+    assert answer.status_code == 200
+    return re.findall('<span class="mark bad">([^<]*)</span>', answer.text)
+
+
 def test_what_somebody_else_has_set_meanwhile_is_not_replaced_unseen(staff, world, client, db):
     user = world.add_user(Name="thalia")
     body = {"duration": 30, "reason": "Selling items"}
