@@ -22,6 +22,8 @@ from app.storage.journal import Journals
 from app.storage.timing import TimedDatabase
 from app.types import Document
 
+# By which MongoDB tells our connections from those of a game.
+APP_NAME = "quartermaster"
 MOCK_SCHEME = "mongomock://"
 # The timeout of operations that scan a whole collection.
 LONG_WORK_SECONDS = 24 * 3600
@@ -146,7 +148,7 @@ def _connected(uri: str, settings: StorageSettings) -> MongoClient[Document]:
     selection_ms = int(settings.MONGODB_SELECTION_SECONDS * 1000)
     return MongoClient(
         uri,
-        appname="quartermaster",
+        appname=APP_NAME,
         tz_aware=True,
         # A stored date beyond year 9999 is clamped to datetime.max.
         datetime_conversion="DATETIME_CLAMP",

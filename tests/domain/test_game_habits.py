@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from app.integrity.game import habits
 from app.integrity.game.actions import action_habits, looks, why_nobody_looks, wrong_fields_of
 from app.integrity.game.findings import Findings, example_of, listed, numbered
-from app.integrity.game.report import summary, watched
+from app.integrity.game.report import left_online, summary, watched
+from app.integrity.game.running import RunningWrites
+from app.integrity.game.service_changes import Write
 from app.integrity.game.stored import (
     book_habits,
     fault_habits,
@@ -19,7 +21,7 @@ from app.integrity.game.stored import (
     is_stored_again,
     is_written_while_deleted,
 )
-from app.integrity.game.writes import Write, Writes, compare_looks, look_at
+from app.integrity.game.writes import Writes, compare_looks, look_at
 from app.players.domain import SUBJECT
 from app.storage.schema.explain_validator import Fault
 from app.users import domain as users
@@ -242,6 +244,15 @@ def by_service(version, **updated):
     return update(Version=version, Stamp=guid(), **updated)
 
 
+def by_swap(version, before, after, at=0, path="Inventory.3"):
+    """Return a change of the service to one slot, with its entry."""
+    change = {"Path": path, "Before": before, "After": after}
+    entry = make_entry(make_player(), Version=version, Stamp=guid(), Changes=[change])
+    books = {"LastVersion": version, "JournalCount": 1, "Stamp": entry["Stamp"]}
+    values = {"Version": version, "Journal": [entry], path: after, **books}
+    return update(**values)._replace(at=at)
+
+
 class TestWrites:
     @pytest.mark.parametrize(
         "write",
@@ -249,7 +260,8 @@ class TestWrites:
             update(Version=3, Inventory__3=5),
             update(Online=True, LastSeen=NOW),
             update(LastOnline=NOW),
-            by_service(8, Inventory__3=5, Journal__0={}, LastVersion=8, JournalCount=1),
+            by_swap(8, None, 5),
+            by_service(8, Reset={"Failures": 1}),
             update(Journal=[]),
             Write("update", "players", "a", {}, ("Journal",), {}),
             update(RestoredFrom="stamp"),
@@ -285,6 +297,11 @@ class TestWrites:
             (update(Version=4, Level=5, Keys__x__LastUsedAt=3), "own-fields-written"),
             (update("users", BanReason="x"), "uncounted-writes"),
             (update(Stamp=5), "own-fields-written uncounted-writes"),
+            (update(Version=4, Inventory={"3": 5}), "whole-maps"),
+            (
+                update(Version=4, Stamp=5, LastVersion=3, JournalCount=1, Journal=[], Level=2),
+                "whole-documents",
+            ),
             (Write("replace", "players", "a", {}, (), {"Version": 5}), "whole-documents"),
             (Write("insert", "players", "a", {}, (), {"Version": 0}), "missing-fields"),
         ],
@@ -328,10 +345,103 @@ class TestWrites:
         assert seen(by_service(8, DeletedAt=NOW), update(Online=True)) == []
         assert seen(update(Version=9, Level=2)) == ["deleted-written"]
 
+    @pytest.mark.parametrize(
+        ("write", "is_lost"),
+        [
+            (update(Version=9, Inventory__3=5), True),
+            (update(Version=9, Inventory__3=6), False),
+            (update(Version=9, Inventory__3=7), False),
+            (update(Version=9, Inventory={"3": 5}), True),
+            (update(Version=9, Inventory={"3": 6}), False),
+            (update(Version=9, Inventory={}), False),
+            (update(Version=9, Level=2), False),
+            (update(Version=9, Inventory__3=5)._replace(at=3), False),
+        ],
+    )
+    def test_what_the_service_has_just_changed_is_not_put_back(self, seen, write, is_lost):
+        told = seen(by_swap(8, 5, 6), update(Online=True), write)
+        assert ("changes-taken-back" in told) is is_lost
+
+    def test_a_gift_into_an_empty_slot_is_not_taken_out_by_who_did_not_see_it(self, seen):
+        taken = Write("update", "players", "a", {"Version": 9}, ("Inventory.3",), {})
+        assert seen(by_swap(8, None, 5), taken) == ["changes-taken-back"]
+
+    def test_a_part_of_a_slot_is_part_of_it(self, seen):
+        held = {"ItemId": "x", "Quantity": 5}
+        gift = by_swap(8, held, {**held, "Quantity": 6})
+        assert seen(gift, update(Version=9, Inventory__3__Quantity=5)) == ["changes-taken-back"]
+
+    def test_of_several_gifts_in_a_row_the_first_tells_what_was_there(self, seen):
+        gifts = by_swap(8, 5, 6), by_swap(9, 6, 7)
+        assert seen(*gifts, update(Version=10, Inventory__3=5)) == ["changes-taken-back"]
+
+    def test_after_the_first_write_of_the_game_a_slot_is_its_own(self, seen):
+        assert seen(by_swap(8, 5, 6), update(Version=9, Level=2)) == []
+        assert seen(update(Version=10, Inventory__3=5)) == []
+
+    def test_entries_are_remembered_that_were_added_and_not_those_that_stay(self, seen):
+        seen(gift := by_swap(8, 5, 6), update(Journal=gift.updated["Journal"]))
+        assert [entry.stamp for entry in seen.writes.changes.entries] == [gift.updated["Stamp"]]
+
     def test_writes_are_counted_for_the_summary(self, seen):
         seen(update(Level=2), update(_id="b", Version=2), update(Online=True), by_service(9))
         assert (seen.writes.game, seen.writes.presence) == ({"players": 2}, 1)
         assert seen.writes.players == {"a", "b"}
+
+
+def running(u, q=None, **fields):
+    command = {"q": {"_id": "a"} if q is None else q, "u": u}
+    return {"opid": guid(), "ns": "x.players", "appName": "world", "command": command, **fields}
+
+
+COUNTED = {"$inc": {"Version": 1}}
+
+
+class TestRunning:
+    @pytest.mark.parametrize(
+        ("operation", "habit"),
+        [
+            (running({**COUNTED, "$set": {"Inventory.3": 5}}), "unfiltered-writes"),
+            (running({**COUNTED, "$unset": {"Inventory.3": ""}}), "unfiltered-writes"),
+            (running({**COUNTED, "$set": {"Level": 5}}, {"_id": "a", "Version": 3}), ""),
+            (running({**COUNTED, "$set": {"Level": 5}}, {"$and": [{"Version": 3}]}), ""),
+            (running({**COUNTED, "$set": {"Online": True}}), ""),
+            (running({"$set": {"Online": True}, "$currentDate": {"LastSeen": True}}), ""),
+            (running({"$set": {"Level": 5}}), ""),
+            (running([{"$set": {"Level": 5}}]), ""),
+            (running({"$set": {"Journal": []}}), "own-fields-written"),
+            (running({"$set": {"_id": "a", "Level": 5, "Version": 3}}), "whole-documents"),
+            (running({"$set": {"NameKey": "a", "Journal": []}}), "whole-documents"),
+            (running({"_id": "a", "Level": 5}), "whole-documents"),
+            (
+                {
+                    "opid": 1,
+                    "command": {"query": {"_id": "a"}, "update": {**COUNTED, "$set": {"X": 1}}},
+                },
+                "unfiltered-writes",
+            ),
+            ({"command": {"$truncated": "x"}}, ""),
+            ({}, ""),
+        ],
+    )
+    def test_what_a_write_tells_while_it_is_carried_out(self, operation, habit):
+        findings = Findings()
+        RunningWrites(findings).see(operation)
+        assert " ".join(finding.habit.name for finding in findings) == habit
+
+    def test_a_write_that_is_caught_twice_is_one(self):
+        findings, write = Findings(), running({**COUNTED, "$set": {"Level": 5}})
+        writes = RunningWrites(findings)
+        for operation in (write, write, {**write, "opid": 2, "appName": None}):
+            writes.see(operation)
+        (finding,) = findings
+        assert (finding.count, writes.count) == (2, 2)
+        assert finding.as_record()["Fields"] == ["a client without a name", "world"]
+
+    @given(ODD, ODD, ODD)
+    def test_no_damage_is_an_exception(self, where, update, metadata):
+        command = {"q": where, "u": update}
+        RunningWrites(Findings()).see({"command": command, "clientMetadata": metadata})
 
 
 class TestTwoLooks:
@@ -407,8 +517,22 @@ class TestSentences:
         ("given", "told"),
         [
             ((0, None, 0, 0), "Nobody watched it write."),
-            ((10, None, 0, 0), "In 10 seconds, no game was seen to write."),
-            ((1, None, 2, 3), "In 1 second, 2 writes of a game and 3 of who is online were seen."),
+            ((10, None, 0, 0), "In 10 seconds, no write of a game took effect."),
+            (
+                (10, None, 0, 0, 3, 0),
+                "In 10 seconds, no write of a game took effect, and 3 writes of whomever changed "
+                "nothing: MongoDB refused them, or they matched nothing.",
+            ),
+            (
+                (1, None, 2, 3, 0, 2),
+                "In 1 second, 2 writes of a game and 3 of who is online were seen, and the filter "
+                "of 2.",
+            ),
+            (
+                (1, None, 2, 3, 7, None),
+                "In 1 second, 2 writes of a game and 3 of who is online were seen, and none of "
+                "their filters, for want of the right inprog.",
+            ),
             (
                 (5, 7, 0, 0),
                 "In 5 seconds, no game was seen to change 7 players that were looked at twice.",
@@ -422,11 +546,17 @@ class TestSentences:
     def test_what_was_watched(self, given, told):
         assert watched(*given) == told
 
+    def test_who_is_online_without_a_game_is_told_with_the_setting(self):
+        assert left_online(1, 300) == (
+            "1 player is Online, and no game was seen that says so: by the 300 seconds of "
+            "QM_ONLINE_TTL_SECONDS, they would count as offline."
+        )
+
     def test_the_summary_tells_what_was_looked_at(self):
         told = summary("The database 'x'", {"players": 3, "games": 1}, "Seen.", 0)
         assert told == (
             "The database 'x': looked at 3 players and 1 game server. Seen. "
-            "All is well: no bad habit of a game was found."
+            "No bad habit of a game was found."
         )
         assert "2 habits to change" in summary("x", {}, "Seen.", 2)
         assert "looked at nothing" in summary("x", {}, "Seen.", 2)

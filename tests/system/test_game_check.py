@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
 
@@ -14,6 +15,7 @@ import pytest
 from bson.raw_bson import RawBSONDocument
 from click.testing import CliRunner
 from pymongo import MongoClient
+from pymongo.errors import WriteError
 
 import config
 from app.__main__ import main
@@ -81,7 +83,10 @@ class Game(threading.Thread):
 
     def __init__(self, db, players):
         super().__init__(daemon=True)
-        self.db = db
+        # A connection of its own, which MongoDB tells from those of the service.
+        address = f"mongodb://{':'.join(map(str, db.client.address))}/?directConnection=true"
+        self._client = MongoClient(address, appname=type(self).__name__, tz_aware=True)
+        self.db, self.service_db = self._client[db.name], db
         self.ids = [player["_id"] for player in players]
         self.began, self._ending = threading.Event(), threading.Event()
         self.failure = None
@@ -105,6 +110,7 @@ class Game(threading.Thread):
     def stop(self):
         self._ending.set()
         self.join()
+        self._client.close()
         assert self.failure is None
 
     def look(self):
@@ -172,8 +178,63 @@ class CountsByTwo(Game):
 
 class WritesBooks(Game):
     def play(self, player):
+        read = self.db.players.find_one({"_id": player}, ["Version"])
         change = {"$inc": {"Version": 1, "JournalCount": 1}, "$set": {"Stamp": ITEM}}
+        self.db.players.update_one(read, change)
+
+
+class WritesWholeMaps(Game):
+    def play(self, player):
+        read = self.db.players.find_one({"_id": player}, ["Version", "Inventory"])
+        held = {} if "7" in read.pop("Inventory") else {"7": STACK}
+        self.db.players.update_one(read, {"$set": {"Inventory": held}, "$inc": {"Version": 1}})
+
+
+class SavesFromMemory(Game):
+    """It counts Version up, and filters on nothing: what it has in memory is what is stored."""
+
+    played = 0
+
+    def play(self, player):
+        self.played += 1
+        held = {"Inventory.7": {**STACK, "Quantity": self.played}}
+        self.db.players.update_one({"_id": player}, {"$set": held, "$inc": {"Version": 1}})
+
+
+class SavesOneStackFromMemory(Game):
+    """The same, and what it has in memory never changes."""
+
+    def play(self, player):
+        change = {"$set": {"Inventory.0": STACK}, "$inc": {"Version": 1}}
         self.db.players.update_one({"_id": player}, change)
+
+
+class SetsDocuments(Game):
+    """It sets all fields that it has read, as a mapper of objects may do."""
+
+    def play(self, player):
+        read = self.db.players.find_one({"_id": player})
+        read["Level"] += 1
+        self.give(player)
+        self.db.players.update_one({"_id": player}, {"$set": read})
+
+    def give(self, player):
+        swap(self.service_db, {"_id": player}, ("Inventory", "Bank"), GIVE, meant("give"))
+
+
+class ClearsJournals(SetsDocuments):
+    def play(self, player):
+        self.give(player)
+        self.db.players.update_one({"_id": player}, {"$set": {"Journal": []}})
+
+
+class IsRefused(Game):
+    def heartbeat(self):
+        pass
+
+    def play(self, player):
+        with suppress(WriteError):
+            self.db.players.update_one({"_id": player}, {"$set": {"Level": "high"}})
 
 
 class LooksForNoActions(Game):
@@ -220,16 +281,17 @@ def test_an_empty_database_is_well(run):
     assert (result.exit_code, result.stdout) == (
         0,
         "The database 'quartermaster': looked at nothing. Nobody watched it write. No game server "
-        "looks for actions: none has ever said so in the collection games. All is well: no bad "
-        "habit of a game was found.\n",
+        "looks for actions: none has ever said so in the collection games. No bad habit of a "
+        "game was found.\n",
     )
 
 
 def test_without_a_game_nothing_is_seen_to_write(run, players):
     result = run("--seconds", "1")
     assert result.exit_code == 0, result.output
-    assert "looked at 3 players, 1 bag and 1 user. In 1 second, no game was seen to write." in (
-        result.stdout
+    assert (
+        "looked at 3 players, 1 bag and 1 user. In 1 second, no write of a game took effect."
+        in (result.stdout)
     )
 
 
@@ -239,7 +301,7 @@ def test_a_careful_game_is_told_that_all_is_well(run, real_db, players):
         result = run("--seconds", "1")
     assert result.exit_code == 0, result.output
     assert "5 actions and 1 game server. In 1 second, " in result.stdout
-    assert result.stdout.endswith("All is well: no bad habit of a game was found.\n")
+    assert result.stdout.endswith("No bad habit of a game was found.\n")
 
 
 @pytest.mark.parametrize(
@@ -247,11 +309,12 @@ def test_a_careful_game_is_told_that_all_is_well(run, real_db, players):
     [
         (SetsSlots, "uncounted-writes"),
         (GuardsSlotsAlone, "uncounted-writes"),
-        (SavesDocuments, "whole-documents"),
         (SaysNobodyIsOnline, "nobody-online"),
         (CountsPresence, "presence-counted"),
         (CountsByTwo, "miscounted-writes"),
         (WritesBooks, "own-fields-written"),
+        (WritesWholeMaps, "whole-maps"),
+        (SavesDocuments, "whole-documents"),
         (LooksForNoActions, "nobody-looks"),
         (InsertsHalfPlayers, "missing-fields"),
     ],
@@ -262,8 +325,88 @@ def test_a_careless_game_is_told_its_habit_and_no_other(found, real_db, players,
         told = found(1)
     assert set(told) == {habit}
     assert told[habit]["Count"] > 0
-    if habit == "uncounted-writes":
+    if habit in ("uncounted-writes", "whole-maps"):
         assert told[habit]["Fields"] == ["Inventory"]
+
+
+def test_a_game_that_sets_all_that_it_has_read_is_told_so(found, real_db, players):
+    with playing(SetsDocuments(real_db, players)):
+        told = found(1)
+    assert {"whole-documents"} <= set(told)
+    assert set(told) <= {"whole-documents", "lost-entries", "version-set-back"}
+    assert "never set all that was read" in told["whole-documents"]["Instead"]
+
+
+def test_a_game_that_clears_journals_is_told_what_it_loses(found, real_db, players):
+    with playing(ClearsJournals(real_db, players)):
+        told = found(1)
+    assert {"lost-entries"} <= set(told) <= {"lost-entries", "own-fields-written"}
+    assert told["lost-entries"]["Count"] == len(players)
+    assert told["lost-entries"]["Instead"].startswith("Leave Journal and JournalCount alone")
+
+
+@contextmanager
+def caught(kind, db, players):
+    """Let a game play whose write to one player waits, so that it is seen for sure."""
+    one, *others = players
+
+    class Waits(kind):
+        def heartbeat(self):
+            pass
+
+    waits = {"_id": one["_id"]}
+    with (
+        playing(Game(db, others)),
+        playing(Waits(db, [one])),
+        db.client.start_session() as session,
+        session.start_transaction(),
+    ):
+        db.players.update_one(waits, {"$inc": {"Version": 1}}, session=session)
+        yield
+        session.abort_transaction()
+
+
+def test_a_game_that_counts_up_and_filters_on_nothing_is_told_so(found, real_db, players):
+    with caught(SavesFromMemory, real_db, players):
+        told = found(1)
+    assert set(told) == {"unfiltered-writes"}
+    assert told["unfiltered-writes"]["Fields"] == ["Waits"]
+    assert told["unfiltered-writes"]["Sentence"] == (
+        f"1 write to players, {players[0]['_id']}, counted Version up without filtering on it, "
+        "of Waits: what others change meanwhile is lost."
+    )
+
+
+def test_a_careful_game_filters_and_is_told_nothing(run, real_db, players):
+    with caught(Game, real_db, players):
+        result = run("--seconds", "1")
+    assert result.exit_code == 0, result.output
+    assert re.search("and the filter of [1-9]", result.stdout), result.stdout
+
+
+def test_a_game_that_takes_back_what_was_given_is_told_so(found, real_db, players):
+    with playing(SavesOneStackFromMemory(real_db, players)) as game:
+
+        class Gives(Game):
+            def step(self):
+                for player in self.ids:
+                    swap(real_db, {"_id": player}, ("Inventory", "Bank"), GIVE, meant("give"))
+
+        with playing(Gives(real_db, players)):
+            told = found(1)
+        assert game.is_alive()
+    assert {"changes-taken-back"} <= set(told) <= {"changes-taken-back", "unfiltered-writes"}
+    assert told["changes-taken-back"]["Fields"] == ["Inventory.*"]
+
+
+def test_writes_that_are_refused_are_no_silence(run, real_db, players):
+    with playing(IsRefused(real_db, players)):
+        result = run("--seconds", "1")
+    told = re.search(
+        r"no write of a game took effect, and ([0-9,]+) writes of whomever", result.stdout
+    )
+    assert told, result.stdout
+    assert "changed nothing: MongoDB refused them, or they matched nothing." in result.stdout
 
 
 def test_a_game_that_takes_actions_and_never_answers(found, real_db, players, monkeypatch):
@@ -291,7 +434,8 @@ def test_a_game_beside_the_service_is_told_apart_from_it(found, real_db, players
     with playing(Game(real_db, players)), playing(Service(real_db, players)):
         assert found(1) == {}
     with playing(SetsSlots(real_db, players)), playing(Service(real_db, players)):
-        assert set(found(1)) <= {"uncounted-writes", "changed-uncounted"}
+        told = {"uncounted-writes", "changed-uncounted", "changes-taken-back"}
+        assert set(found(1)) <= told
     assert given.is_set()
 
 
@@ -460,13 +604,25 @@ class TestPresence:
             (now(hours=-1), "seen-in-future nobody-looks"),
         ],
     )
-    def test_who_is_online_was_seen_lately(self, found, store, seen, habit):
+    def test_who_is_online_was_seen_lately(self, found, store, real_db, seen, habit):
+        real_db.games.insert_one({"_id": "world-1", "LookedAt": now(days=1)})
         for _ in range(5):
             player = {**make_player(Online=True), "LastSeen": seen}
             store({k: v for k, v in player.items() if v is not broken_documents.ABSENT})
         told = found()
         assert set(told) == set(habit.split())
         assert told[habit.split()[0]]["Count"] == 5
+
+    def test_without_a_game_nobody_is_blamed_for_who_is_online(self, run, store, monkeypatch):
+        store(make_player(Online=True, LastSeen=now(minutes=20)), make_player(Online=True))
+        result = run("--seconds", "0")
+        assert result.exit_code == 0, result.output
+        assert (
+            "2 players are Online, and no game was seen that says so: by the 300 seconds of "
+            "QM_ONLINE_TTL_SECONDS, they would count as offline." in result.stdout
+        )
+        monkeypatch.setenv("QM_ONLINE_TTL_SECONDS", "0")
+        assert "Online" not in run("--seconds", "0").stdout
 
     def test_without_a_limit_the_flag_alone_counts(self, found, store, monkeypatch, real_db):
         monkeypatch.setenv("QM_ONLINE_TTL_SECONDS", "0")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
+from typing import Any
 
 from app.database import SUBJECTS
 from app.integrity.game import habits, report
@@ -20,7 +21,9 @@ from app.integrity.game.actions import (
 )
 from app.integrity.game.findings import Findings, example_of
 from app.integrity.game.habits import Habit
-from app.integrity.game.store import ACTIONS, GAMES, WATCHED, GameDatabase
+from app.integrity.game.running import RunningWrites
+from app.integrity.game.service_changes import Write
+from app.integrity.game.store import ACTIONS, GAMES, WATCHED, GameDatabase, Sampler
 from app.integrity.game.stored import (
     book_habits,
     fault_habits,
@@ -28,7 +31,7 @@ from app.integrity.game.stored import (
     is_stored_again,
     is_written_while_deleted,
 )
-from app.integrity.game.writes import Look, Writes, compare_looks, look_at
+from app.integrity.game.writes import MOST_REMEMBERED, Look, Writes, compare_looks, look_at
 from app.integrity.journals import history_faults
 from app.integrity.kinds import document_faults
 from app.integrity.rules import Limits
@@ -56,6 +59,15 @@ class GameCheck:
         self.findings = Findings()
         self.looked_at: Counter[str] = Counter()
         self.writes = Writes(self.findings, _faults)
+        self._running = RunningWrites(self.findings)
+        # Whether the filters of writes can be seen.
+        self._sees_filters = True
+        # Whose loss of entries is told already.
+        self._with_lost: set[tuple[str, str]] = set()
+        # How many writes changed nothing while the game was watched.
+        self._idle = 0
+        # How many are Online and were not seen lately, where no game was seen either.
+        self._left_online = 0
         # How many players were looked at twice; None where writes were seen as they happened.
         self._compared: int | None = None
         # Why nobody looks for actions, where no game was seen either.
@@ -76,12 +88,17 @@ class GameCheck:
         yield "Looking at game servers", 1, self._games()
 
     def summary(self, database: str, seconds: int) -> str:
-        """Return what was looked at, and whether all is well."""
+        """Return what was looked at, and what came of it."""
+        filters = self._running.count if self._sees_filters else None
         writes = self.writes.game.total()
-        seen = report.watched(seconds, self._compared, writes, self.writes.presence)
+        told = report.watched(
+            seconds, self._compared, writes, self.writes.presence, self._idle, filters
+        )
         if self._without_game:
-            seen += f" No game server looks for actions: {self._without_game}."
-        return report.summary(database, self.looked_at, seen, len(self.findings))
+            told += f" No game server looks for actions: {self._without_game}."
+        if self._left_online:
+            told += f" {report.left_online(self._left_online, int(self._ttl.total_seconds()))}"
+        return report.summary(database, self.looked_at, told, len(self.findings))
 
     def _documents(self, name: str) -> Iterator[int]:
         """Look at all documents of a collection; yields how many after each batch."""
@@ -99,6 +116,8 @@ class GameCheck:
                     found.setdefault(habits.LOST_ENTRIES, [])
                 if name in WATCHED:
                     self._add_books(found, name, document, newest.get(key))
+                if habits.LOST_ENTRIES in found and len(self._with_lost) < MOST_REMEMBERED:
+                    self._with_lost.add((name, key))
                 self._add(found.items(), name, document)
             self.looked_at[name] += len(documents)
             yield len(documents)
@@ -117,8 +136,7 @@ class GameCheck:
             found.setdefault(habit, []).extend(fields)
 
     def _players(self) -> Iterator[int]:
-        """Look at who is online, is banned or was deleted."""
-        self._presence()
+        """Look at who is banned or was deleted."""
         for player, account in self._database.online_with_banned(self._since()):
             if is_ban_ignored(player, account, self._now()):
                 self._add([(habits.BANS_IGNORED, [])], "players", player)
@@ -130,19 +148,28 @@ class GameCheck:
                 self._add([(habits.DELETED_WRITTEN, [])], "players", player)
         yield 1
 
-    def _presence(self) -> None:
+    def _presence(self, is_game_seen: bool) -> None:
+        """Look at who is online; who was put into a database says nothing of a game."""
         since = self._since()
         if since is None:
             return  # The flag alone counts, and LastSeen means nothing.
+        setting = report.online_setting(int(self._ttl.total_seconds()))
         for habit, seen in (
             (habits.STALE_ONLINE, {"$lt": since}),
             (habits.NEVER_SEEN, {"$not": {"$type": "date"}}),
-            (habits.SEEN_IN_FUTURE, {"$gt": self._now() + FAR_AHEAD}),
         ):
             count, some = self._database.online(seen)
-            for player in some:
-                self.findings.add(habit, "player", example_of(player))
-            self.findings.add(habit, "player", None, count=max(0, count - len(some)))
+            if is_game_seen:
+                self._add_players(habit, count, some, setting)
+            else:
+                self._left_online += count
+        ahead = {"$gt": self._now() + FAR_AHEAD}
+        self._add_players(habits.SEEN_IN_FUTURE, *self._database.online(ahead))
+
+    def _add_players(self, habit: Habit, count: int, some: list[Document], *fields: str) -> None:
+        for player in some:
+            self.findings.add(habit, "player", example_of(player), fields)
+        self.findings.add(habit, "player", None, count=max(0, count - len(some)))
 
     def _actions(self) -> Iterator[int]:
         """Look at the actions of the last day; yields how many after each."""
@@ -160,6 +187,7 @@ class GameCheck:
             self.looked_at[GAMES] += 1
             if wrong := wrong_fields_of(game, now):
                 self.findings.add(habits.WRONG_GAMES, "game server", str(game["_id"]), wrong)
+        self._presence(bool(games or self.writes.game or self.writes.presence))
         online = self._database.count_online(self._since())
         changed = self.writes.players
         if changed and not online and not self.writes.presence:
@@ -176,13 +204,35 @@ class GameCheck:
         """Watch who writes what for some seconds; yields how many milliseconds have passed."""
         stream = self._database.stream()
         began = time.monotonic()
-        steps = self._database.writes(stream, seconds) if stream else self._look_twice(seconds)
-        for write in steps:
-            if write:
-                self.writes.see(write)
-            now = time.monotonic()
-            yield int((now - began) * 1000)
-            began = now
+        with Sampler(self._database) as sampler:
+            for write in self._writes(stream, seconds) if stream else self._look_twice(seconds):
+                if write:
+                    self.writes.see(write)
+                for operation in sampler.take():
+                    self._running.see(operation)
+                now = time.monotonic()
+                yield int((now - began) * 1000)
+                began = now
+        self._sees_filters = sampler.is_allowed
+        self._look_for_entries()
+
+    def _look_for_entries(self) -> None:
+        """Look whether all entries are still there that the service made meanwhile."""
+        for entry in self._database.lost(self.writes.changes.entries):
+            if entry.holder() not in self._with_lost:
+                self._with_lost.add(entry.holder())
+                noun = entry.collection.removesuffix("s")
+                self.findings.add(habits.LOST_ENTRIES, noun, str(entry.subject_id))
+
+    def _writes(self, stream: Any, seconds: float) -> Iterator[Write | None]:
+        """Yield the writes of some seconds, and count those that changed nothing."""
+        counts: list[int | None] = [self._database.write_count()]
+        yield from self._database.writes(
+            stream, seconds, lambda: counts.append(self._database.write_count())
+        )
+        before, after = counts
+        if before is not None and after is not None:
+            self._idle = max(0, after - before - self.writes.all.total())
 
     def _look_twice(self, seconds: float) -> Iterator[None]:
         """Compare some players with what they are some seconds later."""

@@ -20,7 +20,10 @@ COUNT_UP = (
     "Filter each write on the Version that was read, count it up by one in the same update, "
     "and read again where nothing matched."
 )
-BY_FIELDS = "Change single fields by $set and $unset, and never save a whole document."
+BY_FIELDS = (
+    "Set and unset the fields that the game has changed, and no others: never replace a document, "
+    "and never set all that was read of it."
+)
 OF_THE_SERVICE = "Leave them alone: the service keeps its own books in them."
 HEARTBEAT = (
     "Set Online and, by $currentDate, LastSeen of all who play, in bulk and about every 30 seconds."
@@ -84,7 +87,9 @@ CHANGED_UNCOUNTED = Habit(
 LOST_ENTRIES = Habit(
     "lost-entries",
     "The history of {many} has gaps or began anew.",
-    f"{BY_FIELDS} (A backup that was made while others wrote shows the same.)",
+    "Leave Journal and JournalCount alone: who empties a Journal, or saves a whole document, takes "
+    "entries with it that were not in history yet. (A backup that was made while others wrote "
+    "shows the same.)",
 )
 OWN_FIELDS = Habit(
     "own-fields",
@@ -93,12 +98,14 @@ OWN_FIELDS = Habit(
 )
 STALE_ONLINE = Habit(
     "stale-online",
-    "{many} {is} Online, and {was} not seen for too long: the service takes them for offline.",
-    f"{HEARTBEAT} Set Online to false when somebody leaves.",
+    "{many} {is} Online, and {was} not seen within {fields}: by this setting, they "
+    "count as offline.",
+    f"{HEARTBEAT} Set Online to false when somebody leaves, and of all when the game starts.",
 )
 NEVER_SEEN = Habit(
     "never-seen",
-    "{many} {is} Online, and {has} no date in LastSeen: the service takes them for offline.",
+    "{many} {is} Online, and {has} no date in LastSeen, as {fields} ask for: by this "
+    "setting, they count as offline.",
     HEARTBEAT,
 )
 SEEN_IN_FUTURE = Habit(
@@ -145,6 +152,23 @@ WHOLE_DOCUMENTS = Habit(
     "whole-documents",
     "{many} saved a whole document: what others changed meanwhile is lost.",
     BY_FIELDS,
+)
+WHOLE_MAPS = Habit(
+    "whole-maps",
+    "{many} set the whole of {fields}, and not single slots.",
+    "Set and unset single slots, such as Inventory.3: a whole map that was read a moment ago takes "
+    "back what others have put there since.",
+)
+CHANGES_TAKEN_BACK = Habit(
+    "changes-taken-back",
+    "{many} put back in {fields} what was there before the service had changed it, a moment ago.",
+    f"{COUNT_UP} (A game that uses up a gift at once shows the same.)",
+)
+UNFILTERED_WRITES = Habit(
+    "unfiltered-writes",
+    "{many} counted Version up without filtering on it, of {fields}: what others change meanwhile "
+    "is lost.",
+    COUNT_UP,
 )
 UNCOUNTED_WRITES = Habit(
     "uncounted-writes",

@@ -15,26 +15,56 @@ def summary(
     watched: str,
     count: int,
 ) -> str:
-    """Return what was looked at, and whether all is well."""
+    """Return what was looked at, and what came of it."""
     seen = [numbered(n, NOUNS.get(name, name.removesuffix("s"))) for name, n in looked_at.items()]
-    outcome = "All is well: no bad habit of a game was found."
+    outcome = "No bad habit of a game was found."
     if count:
         noun = "habit" if count == 1 else "habits"
         outcome = f"{count} {noun} to change, by the rules of docs/game.rst."
     return f"{database}: looked at {listed(seen) or 'nothing'}. {watched} {outcome}"
 
 
-def watched(seconds: int, compared: int | None, writes: int, presence: int) -> str:
+def watched(
+    seconds: int,
+    compared: int | None,
+    writes: int,
+    presence: int,
+    idle: int = 0,
+    filters: int | None = None,
+) -> str:
     """Return what was seen of the game while it was watched."""
     if not seconds:
         return "Nobody watched it write."
     time = numbered(seconds, "second")
-    if compared is None:
-        if not writes and not presence:
-            return f"In {time}, no game was seen to write."
+    if compared is not None:
+        players = numbered(compared, "player")
+        if not writes:
+            return f"In {time}, no game was seen to change {players} that were looked at twice."
+        return f"In {time}, a game changed {writes:,} of {players} that were looked at twice."
+    if writes or presence:
         told = f"{numbered(writes, 'write')} of a game and {presence:,} of who is online"
-        return f"In {time}, {told} were seen."
-    players = numbered(compared, "player")
-    if not writes:
-        return f"In {time}, no game was seen to change {players} that were looked at twice."
-    return f"In {time}, a game changed {writes:,} of {players} that were looked at twice."
+        return f"In {time}, {told} were seen, {_filters(filters)}."
+    told = f"In {time}, no write of a game took effect"
+    if not idle:
+        return f"{told}."
+    refused = "MongoDB refused them, or they matched nothing"
+    return f"{told}, and {numbered(idle, 'write')} of whomever changed nothing: {refused}."
+
+
+def _filters(count: int | None) -> str:
+    if count is None:
+        return "and none of their filters, for want of the right inprog"
+    return f"and the filter of {count:,}" if count else "and none of their filters"
+
+
+def left_online(count: int, seconds: int) -> str:
+    """Return of how many nobody says any more that they are online."""
+    players, are = numbered(count, "player"), "is" if count == 1 else "are"
+    return (
+        f"{players} {are} Online, and no game was seen that says so: by {online_setting(seconds)}, "
+        "they would count as offline."
+    )
+
+
+def online_setting(seconds: int) -> str:
+    return f"the {numbered(seconds, 'second')} of QM_ONLINE_TTL_SECONDS"

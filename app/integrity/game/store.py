@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
 import pymongo
 from pymongo.change_stream import DatabaseChangeStream
-from pymongo.errors import OperationFailure
+from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.read_preferences import ReadPreference
 
 from app.actions import store as actions
 from app.integrity.game.findings import MOST_EXAMPLES
-from app.integrity.game.writes import Write
+from app.integrity.game.service_changes import Entry, Write
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.storage.bulk import batches
-from app.storage.client import LONG_WORK_SECONDS, Storage
+from app.storage.client import APP_NAME, LONG_WORK_SECONDS, Storage
 from app.storage.journal import NAME as HISTORY
 from app.types import Document
 from app.users.store import USERS
@@ -31,6 +33,11 @@ LOOKED_AT = 500
 MOST_GAMES = 1000
 # How long the server may wait for the next write before it answers that there is none.
 AWAIT_MILLISECONDS = 100
+# How long nobody looks at what MongoDB carries out: a share of the time that a look takes.
+REST_SECONDS, REST_SHARE = 0.005, 4
+# How long what has come before the end may take to arrive.
+DRAIN_SECONDS = 5
+MOST_CAUGHT = 1000
 _EVENTS: list[Document] = [
     {
         "$match": {
@@ -38,7 +45,11 @@ _EVENTS: list[Document] = [
             "operationType": {"$in": ["insert", "update", "replace", "delete"]},
         }
     },
-    {"$project": dict.fromkeys(("operationType", "ns", "documentKey", "updateDescription"), 1)},
+    {
+        "$project": dict.fromkeys(
+            ("operationType", "ns", "documentKey", "clusterTime", "updateDescription"), 1
+        )
+    },
 ]
 _EVENTS[1]["$project"]["fullDocument"] = 1
 
@@ -47,7 +58,8 @@ class GameDatabase:
     """A database that a game shares, as its primary has it: a secondary may lag behind."""
 
     def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+        # Not through the storage, which a thread of its own would not find.
+        self._admin = storage.client.admin
         self._db = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
 
     @staticmethod
@@ -135,19 +147,116 @@ class GameDatabase:
             return None
 
     @staticmethod
-    def writes(stream: DatabaseChangeStream[Document], seconds: float) -> Iterator[Write | None]:
-        """Yield the writes of some seconds as they happen, and None while there is none."""
+    def writes(
+        stream: DatabaseChangeStream[Document], seconds: float, at_end: Callable[[], None]
+    ) -> Iterator[Write | None]:
+        """Yield the writes of some seconds as they happen, and None while there is none.
+
+        After at_end, those that had come before it are yielded.
+        """
         end = time.monotonic() + seconds
         with stream:
             while time.monotonic() < end:
                 event = stream.try_next()
                 yield _write_of(event) if event else None
+            at_end()
+            last = time.monotonic() + DRAIN_SECONDS
+            while time.monotonic() < last and (event := stream.try_next()):
+                yield _write_of(event)
+
+    def running(self) -> list[Document]:
+        """Return the writes that MongoDB carries out at this moment, but for the service's own.
+
+        A write within a transaction needs no filter on Version: MongoDB guards what was read there.
+        """
+        names = [f"{self._db.name}.{name}" for name in WATCHED]
+        of_others = {
+            "ns": {"$in": names},
+            "appName": {"$ne": APP_NAME},
+            "transaction.parameters.autocommit": {"$exists": False},
+            "$or": [{"op": "update"}, {"command.findAndModify": {"$exists": True}}],
+        }
+        return list(
+            self._admin.aggregate([{"$currentOp": {"allUsers": True}}, {"$match": of_others}])
+        )
+
+    def write_count(self) -> int | None:
+        """Return how many writes MongoDB has met, also those that came to nothing, if it tells."""
+        stats: list[Document] = [{"$collStats": {"latencyStats": {}}}]
+        try:
+            found = [one for name in WATCHED for one in self._db[name].aggregate(stats)]
+            return sum(one["latencyStats"]["writes"]["ops"] for one in found)
+        except (OperationFailure, KeyError):
+            return None
+
+    def lost(self, entries: list[Entry]) -> Iterator[Entry]:
+        """Yield those of some entries that are neither in their documents nor in history."""
+        for some in batches(entries, BATCH):
+            # In this order: an entry is in history before it leaves its document.
+            held = self._stamps_held(some)
+            ids = [id_ for entry in some for id_ in (entry.id, f"{entry.id}:{entry.stamp}")]
+            found = self._db[HISTORY].find({"_id": {"$in": ids}}, ["Stamp"])
+            moved = {repr(entry.get("Stamp")) for entry in found}
+            gone = [e for e in some if repr(e.stamp) not in moved | held.get(e.holder(), set())]
+            # Whoever is erased or deleted takes entries along.
+            left = self._stamps_held(gone)
+            yield from (entry for entry in gone if entry.holder() in left)
+
+    def _stamps_held(self, entries: list[Entry]) -> dict[tuple[str, str], set[str]]:
+        """Return by document the stamps of the entries in its Journal, as repr tells them."""
+        held: dict[tuple[str, str], set[str]] = {}
+        for name in {entry.collection for entry in entries}:
+            ids = [entry.subject_id for entry in entries if entry.collection == name]
+            for document in self.read(name, ids, "Journal.Stamp"):
+                journal = document.get("Journal")
+                stamps = [e.get("Stamp") for e in journal or () if isinstance(e, dict)]
+                held[name, repr(document["_id"])] = set(map(repr, stamps))
+        return held
 
     def players_to_compare(self) -> Iterator[Document]:
         """Yield some players, those who play first; some of them twice."""
         players = self._db[PLAYERS.name]
         yield from players.find({"Online": True}, sort=[("LastSeen", -1)]).limit(LOOKED_AT)
         yield from players.aggregate([{"$sample": {"size": LOOKED_AT}}])
+
+
+class Sampler(threading.Thread):
+    """Catches writes while MongoDB carries them out, beside whoever watches the stream."""
+
+    def __init__(self, database: GameDatabase) -> None:
+        super().__init__(daemon=True)
+        self._database = database
+        self._caught: deque[Document] = deque(maxlen=MOST_CAUGHT)
+        self._ending = threading.Event()
+        # Whether the account may see what others do.
+        self.is_allowed = True
+
+    def __enter__(self) -> Sampler:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self.join()
+
+    def run(self) -> None:
+        rest = 0.0
+        while not self._ending.wait(rest):
+            began = time.monotonic()
+            try:
+                with self._database.patiently():
+                    self._caught.extend(self._database.running())
+            except OperationFailure:
+                self.is_allowed = False
+                return
+            except PyMongoError:
+                return  # Whoever watches the stream tells that the database is away.
+            rest = max(REST_SECONDS, REST_SHARE * (time.monotonic() - began))
+
+    def take(self) -> Iterator[Document]:
+        """Yield what was caught since the last time."""
+        while self._caught:
+            yield self._caught.popleft()
 
 
 def _write_of(event: Any) -> Write:
@@ -160,4 +269,5 @@ def _write_of(event: Any) -> Write:
         told.get("updatedFields") or {},
         (*(told.get("removedFields") or ()), *arrays),
         event.get("fullDocument") or {},
+        event["clusterTime"].time,
     )

@@ -21,6 +21,8 @@ from app.storage.schema.explain_validator import MISSING, Fault
 from app.types import Document, whole
 
 PRESENCE = frozenset({"Online", "LastSeen", "LastOnline"})
+# Maps of which the game and the service write single entries.
+MAPS = frozenset({"Inventory", "Bank", "Spells", "Variables", "Slots"})
 # What the service alone writes.
 OWN_FIELDS = frozenset(
     {*SWAP_FIELDS, "Notes", "Keys", "KeyDigests", "DeletedAt", "RestoredFrom", "ErasedAt"}

@@ -6,17 +6,20 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.integrity.game import habits
 from app.integrity.game.findings import Findings, example_of
-from app.integrity.game.stored import OWN_FIELDS, PRESENCE, fault_habits
+from app.integrity.game.service_changes import ServiceChanges, Write
+from app.integrity.game.stored import MAPS, OWN_FIELDS, PRESENCE, fault_habits
 from app.penalties import BAN, MUTE
 from app.storage.schema.explain_validator import Fault
 from app.types import Document, whole
 
 # Of how many documents the last Version is remembered, and how many stamps.
 MOST_REMEMBERED = 100_000
+# Who changes all of these, and adds no entry, has set all that was read.
+_SET_WITH_DOCUMENTS = {"Stamp", "LastVersion", "JournalCount"}
 _KEY_USED = re.compile(r"Keys\.[^.]+\.LastUsedAt")
 # What stands for somebody whom an erasure has taken out of a text.
 _ERASED = "(erased)"
@@ -24,23 +27,6 @@ _PENALTY_TEXTS = {name for penalty in (BAN, MUTE) for name in (penalty.reason, p
 # Fields that the service writes alone and without a stamp: it moves entries, hides the erased in
 # notes, moves the deleted, hashes a password anew, and adds a map that a game has removed.
 _WRITTEN_ALONE = {"Journal", "Notes", "RestoredFrom", "RestorePending", "PasswordHash"}
-
-
-class Write(NamedTuple):
-    """One write to a document, as a change stream tells it."""
-
-    # insert, update, replace or delete
-    kind: str
-    collection: str
-    id: Any
-    updated: Document
-    removed: tuple[str, ...]
-    # All of it after an insert or a replacement; of an update it is not known.
-    document: Document
-
-    def fields(self) -> set[str]:
-        """Return the top-level fields that an update changes."""
-        return {path.partition(".")[0] for path in (*self.updated, *self.removed)}
 
 
 class Writes:
@@ -54,6 +40,9 @@ class Writes:
         self._versions: dict[str, int] = {}
         self._deleted: set[str] = set()
         self._stamps: set[str] = set()
+        self.changes = ServiceChanges()
+        # All writes that were seen, by collection.
+        self.all: Counter[str] = Counter()
         # The writes of the game by collection, without those of who is online.
         self.game: Counter[str] = Counter()
         self.presence = 0
@@ -63,8 +52,10 @@ class Writes:
     def see(self, write: Write) -> None:
         """Judge a write, and remember what tells the next ones apart."""
         key = f"{write.collection} {write.id!r}"
+        self.all[write.collection] += 1
         if self._is_by_service(key, write):
             self._remember_stamp(write)
+            self.changes.add(key, write)
         elif write.kind == "insert":
             self._see_insert(write)
         elif write.kind == "replace":
@@ -85,12 +76,13 @@ class Writes:
             return False
         if version <= self._versions.get(key, -1):
             return False
+        entry = write.added_entry()
         if write.kind == "update":
-            return True
-        entry = _last_entry(write.document)
+            is_counted = bool(entry) and entry.get("Version") == version
+            return is_counted or not write.fields() >= _SET_WITH_DOCUMENTS
         # Of all changes, an import alone replaces a document.
         is_known = write.kind == "insert" or entry.get("Operation") == "import"
-        return is_known and entry.get("Stamp") == stamp
+        return bool(entry) and is_known
 
     def _see_insert(self, write: Write) -> None:
         self.game[write.collection] += 1
@@ -107,6 +99,14 @@ class Writes:
         self.game[write.collection] += 1
         self._note_player(write)
         noun = f"write to {write.collection}"
+        taken_back = self.changes.taken_back_by(key, write)
+        if fields >= _SET_WITH_DOCUMENTS:
+            self._add(habits.WHOLE_DOCUMENTS, noun, write)
+            return
+        if taken_back:
+            self._add(habits.CHANGES_TAKEN_BACK, noun, write, taken_back)
+        if whole_maps := {name for name in MAPS if isinstance(write.updated.get(name), dict)}:
+            self._add(habits.WHOLE_MAPS, noun, write, whole_maps)
         if fields - PRESENCE == {"Version"} and fields & PRESENCE:
             self._add(habits.PRESENCE_COUNTED, noun, write)
         if own := fields & OWN_FIELDS:
@@ -166,13 +166,6 @@ def is_housekeeping(write: Write) -> bool:
     is_key_used = all(map(_KEY_USED.fullmatch, (*write.updated, *write.removed)))
     is_hidden = any(isinstance(v, str) and _ERASED in v for v in write.updated.values())
     return is_key_used or (fields <= _PENALTY_TEXTS and is_hidden)
-
-
-def _last_entry(document: Document) -> Document:
-    """Return the newest entry in a Journal; {} if there is none."""
-    journal = document.get("Journal")
-    last = journal[-1] if isinstance(journal, list) and journal else None
-    return last if isinstance(last, dict) else {}
 
 
 class Look(NamedTuple):
