@@ -48,7 +48,7 @@ from app.notes import routes as notes
 from app.oauth import routes as oauth
 from app.oauth.store import RefreshTokens
 from app.objects import routes as objects
-from app.objects.store import Objects
+from app.objects.store import KnownObjects, Objects
 from app.openapi import docs_page
 from app.openapi.guide import ABOUT
 from app.players import routes as players
@@ -115,7 +115,10 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     preparation = Preparation(storage, COLLECTIONS)
     bags = Bags(storage)
     limits = Limits(settings.INVENTORY_SIZE, settings.BANK_SIZE, settings.STACK_LIMIT)
-    catalogue = Catalogue(storage, limits, settings.CATALOGUE_CACHE_SECONDS)
+    known_objects = KnownObjects(
+        storage, settings.CATALOGUE_CACHE_SECONDS, settings.STRICT_CATALOGUE
+    )
+    catalogue = Catalogue(known_objects, limits)
     refresh_tokens = RefreshTokens(
         storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT
     )
@@ -131,7 +134,9 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     action_store = Actions(storage, max(1, settings.THREADS // 4))
     samples = Samples(storage)
     inverses = Inverses(catalogue.limits, bags.is_filled, settings.SPELLS_SIZE)
-    row_changes = RowChanges(catalogue.limits, bags.is_filled, settings.SPELLS_SIZE, inverses)
+    row_changes = RowChanges(
+        catalogue.limits, bags.is_filled, settings.SPELLS_SIZE, inverses, known_objects.checked
+    )
     batch_store = Batches(storage)
     choosing = Choosing(batch_store, history_store)
     work = UnfinishedWork(
@@ -183,6 +188,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         samples,
         Sampler(samples, player_store, history_store, preparation.is_ready),
         bags,
+        known_objects,
         catalogue,
         Objects(storage, settings.TOTAL_CACHE_SECONDS),
         history_store,

@@ -98,6 +98,8 @@ class Intent(NamedTuple):
     fingerprint: str | None = None
     # The entry that this change undoes.
     undoes: Document | None = None
+    # What whoever asks is told, although the change is made.
+    warning: str | None = None
 
 
 class Applied(NamedTuple):
@@ -175,6 +177,8 @@ def new_entry(
         entry["By"]["Key"] = origin.key
     if intent.undoes is not None:
         entry["Undoes"] = intent.undoes["_id"]
+    if intent.warning is not None:
+        entry["Warning"] = intent.warning
     if intent.key is not None:
         entry |= {"IdempotencyKey": intent.key, "Fingerprint": intent.fingerprint}
     return entry

@@ -152,6 +152,9 @@ class Settings:
     STACK_LIMIT: int = 1_000_000
     # How long a worker caches the stack limit of an item; 0 disables the cache.
     CATALOGUE_CACHE_SECONDS: float = 3.0
+    # Whether to refuse to give items and teach spells that the catalogue does not hold; else a
+    # warning is told.
+    STRICT_CATALOGUE: bool = False
     # The name of the game, as clients show it.
     GAME_NAME: str = "Quartermaster"
     # The port of the game server, as clients show it.

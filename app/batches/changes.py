@@ -22,6 +22,10 @@ from app.variables.domain import assign
 IN_BULK = ("items", "spells", "variables", "notes")
 
 
+# Checks whether the catalogue holds what a change gives.
+Checked = Callable[[Document, Rule, Intent], tuple[Rule, Intent]]
+
+
 class RowChanges:
     """Makes the changes of rows, with the limits that hold now."""
 
@@ -31,16 +35,19 @@ class RowChanges:
         is_filled: Callable[[str], bool],
         spells_size: int,
         inverses: Inverses,
+        checked: Checked,
     ) -> None:
         self._limits_of = limits_of
         self._is_filled = is_filled
         self._spells_size = spells_size
         self._inverses = inverses
+        self._checked = checked
 
     def of(self, row: Document, entry: Document | None, origin: Origin) -> Wanted:
         """Return the change of a row that is about a player; an undo has an entry."""
         reads, rule = self._inverses.of(entry) if entry else self._rule(row)
-        return Wanted(row["Subject"]["Id"], reads, rule, intent_of(row, entry, origin))
+        change = self._checked(row["Arguments"], rule, intent_of(row, entry, origin))
+        return Wanted(row["Subject"]["Id"], reads, *change)
 
     def _rule(self, row: Document) -> tuple[tuple[str, ...], Rule]:
         operation, arguments = row["Operation"], row["Arguments"]

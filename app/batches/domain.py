@@ -285,6 +285,7 @@ def served_row(row: Document, told: Document, entry_id: str | None) -> Document:
         "Arguments": told,
         "Verdict": row["Verdict"],
         "Why": row["Why"],
+        "Warning": row.get("Warning"),
         "Version": row["Version"],
         "Replanned": row["Replanned"],
         "Entry": entry_id,

@@ -211,6 +211,7 @@ class Planner:
                 _refuse(row, refusal)
             else:
                 if wanted:
+                    row["Warning"] = wanted.intent.warning
                     in_bulk.append((row, wanted))
         self._judge_players(in_bulk, known)
 

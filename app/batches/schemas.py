@@ -231,6 +231,11 @@ class RowSchema(Schema):
         metadata={"example": None},
         description="Why it is refused, in the words of the single call.",
     )
+    Warning = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="What is odd about it, although it can be carried out.",
+    )
     Version = Integer(
         0, allow_none=True, example=41, description="Of the player that it was judged on."
     )

@@ -129,7 +129,8 @@ def show(which: str, rows: bool) -> None:
         arguments = " ".join(f"{name}={value}" for name, value in told(row["Arguments"]).items())
         subject = (row["Subject"] or {}).get("Name") or row["Player"] or "?"
         line = f"{number_of(row)}  {subject}  {row['Operation']} {arguments}  {row['Verdict']}"
-        click.echo(printable(f"{line}  {row['Why']}" if row["Why"] else line))
+        why = row["Why"] or row.get("Warning")
+        click.echo(printable(f"{line}  {why}" if why else line))
 
 
 @batch.command("undo")

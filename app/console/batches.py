@@ -234,7 +234,7 @@ def with_words(rows: list[Document]) -> list[Document]:
             **row,
             "Undone": undone.get(row["Arguments"].get("Id", "")),
             "Told": row_told(row, names) if is_told(row) else row["Operation"] or "",
-            "Why": named(row["Why"] or "", names),
+            "Why": named(row["Why"] or row["Warning"] or "", names),
         }
         for row in rows
     ]

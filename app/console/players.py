@@ -48,7 +48,7 @@ from app.keys import Lookup
 from app.notes import domain as notes
 from app.notes.schemas import NoteArgs
 from app.notes.writing import write_note
-from app.objects.store import Objects
+from app.objects.store import KnownObjects, Objects
 from app.paging import Window
 from app.players.store import Players
 from app.spells import domain as spells
@@ -71,6 +71,7 @@ MOST_SLOTS = 200
 bags = current(Bags)
 catalogue = current(Catalogue)
 cursors = current(Cursors)
+known_objects = current(KnownObjects)
 objects = current(Objects)
 players = current(Players)
 users = current(Users)
@@ -201,8 +202,9 @@ def changed(
         reads, rule = prepare(form.args)
         if form.is_preview:
             intent = previewed_intent(operation, None, **form.args)
-            return players.preview(key, reads, rule, intent)
-        return players.change(key, reads, rule, keyed_intent(operation, form.args))
+            return players.preview(key, reads, *known_objects.checked(form.args, rule, intent))
+        intent = keyed_intent(operation, form.args)
+        return players.change(key, reads, *known_objects.checked(form.args, rule, intent))
 
     return carried_out(key, tab, form, act)
 
@@ -270,7 +272,6 @@ def items_content(key: Lookup, form: Form | None, preview: Document | None) -> d
         "preview": preview,
         "steps": slots.steps(preview) if preview else [],
         "chosen": names.get(chosen or "", chosen or ""),
-        "unknown": bool(chosen) and chosen not in names,
         "curls": {
             **{name: item_curl(key, name, form) for name in ("give", "take")},
             "rename": rename_curl(key, form),

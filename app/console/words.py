@@ -187,7 +187,8 @@ def notice(entry: Document, names: Names) -> str:
         "undo": f"Undid a change of {whom}: {told}.",
         "mail-reset-code": f"Mailed {whom} a code to reset the password.",
     }
-    return sentences.get(entry["Operation"], f"{whom}: {told}.")
+    sentence = sentences.get(entry["Operation"], f"{whom}: {told}.")
+    return f"{sentence} {entry['Warning']}" if entry.get("Warning") else sentence
 
 
 def duration(seconds: int) -> str:

@@ -23,6 +23,7 @@ SERVED = (
     "Arguments",
     "Changes",
     "Undoes",
+    "Warning",
 )
 # What undoes a change, by the field of the document that it changed.
 UNDOABLE = {

@@ -71,6 +71,11 @@ class EntrySchema(Schema):
         metadata={"example": None},
         description="The entry that this change undid.",
     )
+    Warning = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="What was odd about it, although it was made.",
+    )
     UndoneBy = Text(
         allow_none=True,
         metadata={"example": None},

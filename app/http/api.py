@@ -150,6 +150,12 @@ class Blueprint(flask_smorest.Blueprint):
         return decorator
 
     @staticmethod
+    def warns(view: View) -> View:
+        """Document that a view may tell, by a header, that what it has done is odd."""
+        view.warns = True  # type: ignore[attr-defined]
+        return view
+
+    @staticmethod
     def recorded(view: View) -> View:
         """Document that a view leaves an entry in history, and takes a reason for it."""
         view.is_recorded = True  # type: ignore[attr-defined]

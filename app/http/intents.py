@@ -178,8 +178,17 @@ def _statement() -> Statement | None:
 
 
 def answer(applied: Applied) -> Response:
-    """Return the response to a change; a header marks one that was replayed."""
-    return json_response(applied.answer, headers=replayed_headers(applied.replayed))
+    """Return the response to a change, with what headers tell of it."""
+    return json_response(applied.answer, headers=change_headers(applied))
+
+
+def change_headers(applied: Applied) -> dict[str, str]:
+    """Return the headers that tell of a change."""
+    headers = replayed_headers(applied.replayed) or {}
+    entry = applied.entry or {}
+    if isinstance(entry.get("Warning"), str):
+        headers["Warning"] = f'299 quartermaster "{entry["Warning"]}"'
+    return headers
 
 
 def replayed_headers(replayed: bool) -> dict[str, str] | None:

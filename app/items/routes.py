@@ -28,6 +28,8 @@ from app.items.schemas import (
 )
 from app.items.store import Bags, Catalogue
 from app.keys import Lookup
+from app.objects.domain import NotInCatalogue
+from app.objects.store import KnownObjects
 from app.openapi import examples
 from app.players.store import Players
 from app.scopes import Scope
@@ -38,6 +40,7 @@ blp = Blueprint("Items", __name__, url_prefix="/api/v1/players", group="Players"
 
 bags = current(Bags)
 catalogue = current(Catalogue)
+known_objects = current(KnownObjects)
 players = current(Players)
 
 
@@ -98,18 +101,24 @@ def get_bag(bag_id: str) -> Response:
 @blp.arguments(GiveItemArgs())
 @blp.documents_response(200, GivenSchema)
 @blp.refuses(
-    NoRoom(examples.ITEM, 5, 2, bank=False), NoRoom(examples.ITEM, 5, 2, bank=True), OVER_BUDGET
+    NoRoom(examples.ITEM, 5, 2, bank=False),
+    NoRoom(examples.ITEM, 5, 2, bank=True),
+    NotInCatalogue("item", examples.ITEM),
+    OVER_BUDGET,
 )
+@blp.warns
 @blp.idempotent
 def give_item(args: dict[str, Any], key: Lookup) -> Response:
     """Give an item to a player
 
     Fills stacks of the item first, then empty slots, both in slot order; with bankoverflow what
     does not fit goes to the bank. All or nothing. Gear with StatBuffs and bags never merge. The
-    answer counts what the player has of the item then.
+    answer counts what the player has of the item then. Where the catalogue holds items, and not
+    this one, the answer has a `Warning`, or it is refused (`QM_STRICT_CATALOGUE`).
     """
     rule = partial(give, **args, limits=catalogue.limits(args["itemid"]))
-    return moved(key, ("Inventory", "Bank"), rule, args, keyed_intent("give", args))
+    change = known_objects.checked(args, rule, keyed_intent("give", args))
+    return moved(key, ("Inventory", "Bank"), *change, args)
 
 
 @blp.route("/<player:key>/items/take", methods=["POST"])
@@ -128,11 +137,11 @@ def take_item(args: dict[str, Any], key: Lookup) -> Response:
     # Check-then-act: a bag that the game fills between this read and the write is taken anyway.
     # A bag is a document of its own, and only the game fills bags.
     rule = partial(take, **args, is_filled=bags.is_filled)
-    return moved(key, ("Inventory",), rule, args, keyed_intent("take", args))
+    return moved(key, ("Inventory",), rule, keyed_intent("take", args), args)
 
 
 def moved(
-    key: Lookup, reads: tuple[str, ...], rule: Rule, args: dict[str, Any], intent: Intent
+    key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent, args: dict[str, Any]
 ) -> Response:
     """Answer a change that moves items, within the budget of the caller's key if it has one."""
     applied = spend(

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
 from app.errors import NotFound
 from app.items.domain import BAG_SHAPE, LARGEST_BAG, LARGEST_QUANTITY, Limits, bags_in, served
 from app.objects.domain import is_stack_limit
-from app.objects.store import OBJECTS
+from app.objects.store import KnownObjects
 from app.storage.client import Storage
 from app.storage.journal import UNMOVED
 from app.storage.schema.plan import CollectionPlan
 from app.types import Document, whole
 
 BAGS = CollectionPlan("bags", BAG_SHAPE, (UNMOVED,))
-CACHED_ITEMS = 10_000
 
 
 class Bags:
@@ -55,32 +53,17 @@ class Bags:
 
 
 class Catalogue:
-    """The limits of each item: the stack limit is the setting's, or a lower one of the catalogue.
+    """The limits of items: the stack limit is the setting's, or a lower one of the catalogue."""
 
-    What was read of an item counts for some seconds, so that a change reaches all workers soon.
-    """
-
-    def __init__(self, storage: Storage, limits: Limits, seconds: float) -> None:
-        self._objects = storage.db[OBJECTS.name]
+    def __init__(self, known: KnownObjects, limits: Limits) -> None:
+        self._known = known
         self._limits = limits
-        self._seconds = seconds
-        # By item: until when it counts, and the stack limit.
-        self._stacks: dict[str, tuple[float, int]] = {}
 
     def limits(self, item: str) -> Limits:
         """Return the limits of an item, as they were at most some seconds ago."""
-        now = time.monotonic()
-        until, stack = self._stacks.get(item, (0.0, 0))
-        if now >= until:
-            stack = self._read_stack(item)
-            if len(self._stacks) >= CACHED_ITEMS:
-                self._stacks.clear()
-            self._stacks[item] = (now + self._seconds, stack)
+        found = self._known.find("item", item) or {}
+        stack = min(self._limits.stack, _whole(found.get("StackLimit")) or LARGEST_QUANTITY)
         return self._limits._replace(stack=stack)
-
-    def _read_stack(self, item: str) -> int:
-        found = self._objects.find_one({"_id": item, "Type": "item"}, ["StackLimit"])
-        return min(self._limits.stack, _whole((found or {}).get("StackLimit")) or LARGEST_QUANTITY)
 
 
 def _whole(limit: Any) -> int:

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from app.changes import SWAP_FIELDS, SubjectKind
-from app.errors import NotFound
+from app.errors import Conflict, NotFound
 from app.keys import name_key, name_tails
 from app.storage.schema.shapes import NAMED, changeable
 from app.types import Document
@@ -32,6 +32,8 @@ TYPES = (
     "servervariable",
     "tileset",
 )
+# What gives an object of the catalogue: by operation, the type and the argument that names it.
+GIVEN = {"give": ("item", "itemid"), "teach": ("spell", "spellid")}
 # The game's clock: an object of a type of its own, of which there is one at most.
 TIME = "time"
 SHAPE = changeable({**NAMED, "Type": {"enum": [*TYPES, TIME]}})
@@ -56,6 +58,14 @@ class NoTime(NotFound):
 
     def __init__(self) -> None:
         super().__init__(TIME, "", "The catalogue holds no time object.")
+
+
+class NotInCatalogue(Conflict):
+    """Something is given that the catalogue does not hold: a typing error, most likely."""
+
+    def __init__(self, type_: str, id_: str) -> None:
+        super().__init__(f"The catalogue holds no {type_} with the id '{id_}'.")
+        self.type, self.id = type_, id_
 
 
 def parse_type(text: str) -> str:

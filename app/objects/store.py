@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
+from functools import partial
+from typing import NoReturn
 
 from app.changes import Applied, Intent, Rule
-from app.errors import NotFound
+from app.errors import NotFound, QuartermasterError
 from app.keys import name_key
-from app.objects.domain import RECORD, SHAPE, SUBJECT, TIME, NoTime, served
+from app.objects.domain import GIVEN, RECORD, SHAPE, SUBJECT, TIME, NoTime, NotInCatalogue, served
 from app.paging import Page, Window
 from app.storage.client import Storage
 from app.storage.journal import UNMOVED
@@ -17,6 +20,7 @@ from app.storage.paging.pages import NAME_TAILS, Pages
 from app.storage.schema.plan import CollectionPlan, index
 from app.types import Document
 
+CACHED_OBJECTS = 10_000
 # Names are not unique: the id makes the order total.
 BY_NAME = Order("name", [("NameKey", 1), ("_id", 1)])
 OBJECTS = CollectionPlan(
@@ -104,6 +108,52 @@ class Objects:
             return self._swapper.preview({"_id": id_, "Type": type_}, reads, rule, intent)
         except NotFound as error:
             raise _asked_for(error, type_, id_) from None
+
+
+class KnownObjects:
+    """What changes need to know of objects, as it was at most some seconds ago.
+
+    So a change of the catalogue reaches all workers soon.
+    """
+
+    def __init__(self, storage: Storage, seconds: float, is_strict: bool) -> None:
+        self._objects = storage.db[OBJECTS.name]
+        self._seconds = seconds
+        self._is_strict = is_strict
+        # By type and id, or by type alone: until when it counts, and what was found.
+        self._found: dict[tuple[str, ...], tuple[float, Document | None]] = {}
+
+    def find(self, type_: str, *id_: str) -> Document | None:
+        """Return the stack limit of an object, or of any of a type; None if there is none."""
+        key, now = (type_, *id_), time.monotonic()
+        until, found = self._found.get(key, (0.0, None))
+        if now >= until:
+            where = {"Type": type_, **({"_id": id_[0]} if id_ else {})}
+            found = self._objects.find_one(where, ["StackLimit"])
+            if len(self._found) >= CACHED_OBJECTS:
+                self._found.clear()
+            self._found[key] = (now + self._seconds, found)
+        return found
+
+    def checked(self, arguments: Document, rule: Rule, intent: Intent) -> tuple[Rule, Intent]:
+        """Return a change, with a warning if the catalogue lacks what it gives.
+
+        A strict service refuses it then. A game without any object of the type has imported none,
+        and is not warned.
+        """
+        type_, argument = GIVEN.get(intent.operation, ("", ""))
+        id_ = arguments.get(argument, "")
+        if not type_ or self.find(type_, id_) or not self.find(type_):
+            return rule, intent
+        missing = NotInCatalogue(type_, id_)
+        if self._is_strict:
+            return partial(_refuse, missing), intent
+        return rule, intent._replace(warning=str(missing))
+
+
+def _refuse(error: QuartermasterError, _: Document) -> NoReturn:
+    """Raise as a rule does, so that a request that was made before is answered as it was."""
+    raise error
 
 
 def _asked_for(error: NotFound, type_: str, id_: str) -> NotFound:

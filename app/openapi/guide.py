@@ -111,6 +111,10 @@ HEADERS = {
     "Retry-After": _header("In how many seconds to try again.", "2"),
     "WWW-Authenticate": _header("How to show who calls.", "Bearer"),
     "Idempotency-Replayed": _header("True where this answer was given before.", "true"),
+    "Warning": _header(
+        "What is odd about the change, although it was made.",
+        "299 quartermaster \"The catalogue holds no item with the id '...'.\"",
+    ),
     "Deprecation": _header("Since when, as RFC 9745 writes it.", "@1767225600"),
     "Link": _header("What replaces it, as rel successor-version.", "</api/v1/...>; rel=..."),
 }

@@ -115,6 +115,8 @@ class Operation:
         names = ["X-Request-ID"]
         if hasattr(self._view, "is_idempotent"):
             names.append("Idempotency-Replayed")
+        if hasattr(self._view, "warns"):
+            names.append("Warning")
         if self._operation.get("deprecated"):
             names += ["Deprecation", "Link"]
         success["headers"] = _headers(names)

@@ -13,6 +13,8 @@ from app.http.context import current
 from app.http.intents import answer, keyed_intent
 from app.http.json import json_response
 from app.keys import Lookup
+from app.objects.domain import NotInCatalogue
+from app.objects.store import KnownObjects
 from app.openapi.examples import SPELL
 from app.players.store import Players
 from app.scopes import Scope
@@ -21,6 +23,7 @@ from app.spells.schemas import KnownSpellSchema, SpellArgs, SpellSchema
 
 blp = Blueprint("Spells", __name__, url_prefix="/api/v1/players", group="Players")
 
+known_objects = current(KnownObjects)
 players = current(Players)
 
 
@@ -39,15 +42,18 @@ def list_spells(key: Lookup) -> Response:
 @guard.required(Scope.PLAYERS_CHANGE)
 @blp.arguments(SpellArgs())
 @blp.documents_response(200, SpellSchema)
-@blp.refuses(SpellKnown(SPELL), NoSpellSlot(35))
+@blp.refuses(SpellKnown(SPELL), NoSpellSlot(35), NotInCatalogue("spell", SPELL))
+@blp.warns
 @blp.idempotent
 def teach_spell(args: dict[str, Any], key: Lookup) -> Response:
     """Teach a player a spell
 
-    It takes the lowest free slot.
+    It takes the lowest free slot. Where the catalogue holds spells, and not this one, the answer
+    has a `Warning`, or it is refused (`QM_STRICT_CATALOGUE`).
     """
     rule = partial(teach, **args, size=current_app.config["SPELLS_SIZE"])
-    return answer(players.change(key, ("Spells",), rule, keyed_intent("teach", args)))
+    change = known_objects.checked(args, rule, keyed_intent("teach", args))
+    return answer(players.change(key, ("Spells",), *change))
 
 
 @blp.route("/<player:key>/spells/forget", methods=["POST"])

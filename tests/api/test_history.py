@@ -26,7 +26,7 @@ OLD, NEW = sha256("old"), sha256("new")
 ADDRESSES = ("old@example.com", "new@example.com")
 FIELDS = [
     *("Id", "At", "Subject", "Operation", "By", "Via", "RequestId", "Reason"),
-    *("Arguments", "Changes", "Undoes", "UndoneBy"),
+    *("Arguments", "Changes", "Undoes", "Warning", "UndoneBy"),
 ]
 
 
