@@ -32,6 +32,7 @@ from app.players.store import Players
 from app.storage.bulk_swap import Swapped
 from app.storage.bulkhead import run_within_budget
 from app.storage.client import Storage
+from app.storage.unfinished import UnfinishedWork
 from tests.applications import service
 from tests.factories import numbered_guid
 from tests.swaps import move_all
@@ -226,11 +227,11 @@ def test_a_plan_that_dies_leaves_nothing_that_could_be_run(app, world, db, monke
     assert batch["State"] == "planning"
     monkeypatch.undo()
     with app.app_context():
-        store.remove_stale()
+        service(app, UnfinishedWork).finish_all()
         assert db.batches.count_documents({}) == 1
         long_ago = service(app, Storage).clock.now() - timedelta(hours=1)
         db.batches.update_one({}, {"$set": {"At": long_ago}})
-        store.remove_stale()
+        service(app, UnfinishedWork).finish_all()
     names = ("batches", "batch_rows", "batch_parts")
     assert [db[name].count_documents({}) for name in names] == [0, 0, 0]
 

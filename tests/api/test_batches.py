@@ -14,6 +14,7 @@ from app.batches.choosing import Choosing
 from app.batches.store import Batches
 from app.history.store import History
 from app.storage.client import Storage
+from app.storage.unfinished import UnfinishedWork
 from tests.applications import service
 from tests.factories import guid, make_entry, numbered_guid
 from tests.swaps import move_all
@@ -458,7 +459,7 @@ def test_what_a_dead_caller_has_made_of_a_cancelled_batch_is_found_and_undone(
     assert send("POST", f"{path}/undo", status=409)["Message"].startswith("The batch has not ended")
     just_over = service(app, Storage).clock.now() - timedelta(seconds=1)
     world.db.batch_parts.update_many({}, {"$set": {"LeasedUntil": just_over}})
-    service(app, Choosing).finish_cancelled()
+    service(app, UnfinishedWork).finish_all()
     assert counts(send("GET", path)) == (0, 3, 0, 0)
     undo = send("POST", f"{path}/undo")
     assert run(undo)["Done"] == 3
