@@ -94,7 +94,7 @@ def show_entry(entry_id: str) -> Response:
 @required()
 def undo(entry_id: str) -> Response:
     form = Form.posted("undo")
-    entry = access.visible_entry(entry_id)
+    entry = access.entry_to_undo(entry_id)
     outcome = attempt(form, lambda: access.undo(entry))
     if isinstance(outcome, Applied):
         return done(outcome, local(form.value("back"), path_to("history", entry_id)))

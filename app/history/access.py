@@ -9,6 +9,7 @@ from app.auth import guard
 from app.auth.roles import Role
 from app.auth.spending import refuse_budgets, spend
 from app.changes import Applied, Intent
+from app.errors import NotFound
 from app.history.domain import filters_of, is_of_user, undone_by
 from app.history.store import EntryPage, History
 from app.history.undo import Inverses
@@ -43,6 +44,15 @@ def visible_entry(entry_id: str) -> Document:
         # Before it is looked for: whether it exists is not told either.
         require_users()
     return history.get(entry_id)
+
+
+def entry_to_undo(entry_id: str) -> Document:
+    """Return an entry that the caller may see; that there is none, a majority confirms."""
+    try:
+        return visible_entry(entry_id)
+    except NotFound:
+        history.confirm_missing(entry_id)
+        raise
 
 
 def visible_entries(entry_ids: Sequence[str]) -> dict[str, Document]:

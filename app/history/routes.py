@@ -9,7 +9,7 @@ from flask import Response, current_app
 from app.auth import guard
 from app.auth.roles import Role
 from app.errors import AlreadyUndone, NotFound
-from app.history.access import page, preview_undo, search, undo, visible_entry
+from app.history.access import entry_to_undo, page, preview_undo, search, undo, visible_entry
 from app.history.domain import CannotUndo, served
 from app.history.schemas import (
     EntryPageSchema,
@@ -90,7 +90,7 @@ def undo_change(args: dict[str, Any], entry_id: str) -> Response:
     without a guess is refused. The answer is the entry of the undo, which can be undone as well.
     With DryRun nothing changes, and the entry, without Id and At, tells what would.
     """
-    entry = visible_entry(entry_id)
+    entry = entry_to_undo(entry_id)
     if args["DryRun"]:
         return json_response(served(preview_undo(entry), None))
     applied = undo(entry)

@@ -15,6 +15,7 @@ from app.changes import OPERATIONS, SubjectKind
 from app.errors import AlreadyUndone, InvalidCursor, NotFound
 from app.history.domain import Filters, Position, matches, served, subject_of
 from app.storage.client import Storage
+from app.storage.committed import confirm_absent
 from app.storage.entries import entries_of
 from app.storage.journal import HISTORY
 from app.storage.search_fields import archived
@@ -59,6 +60,13 @@ class History:
         if found is None:
             raise NotFound("entry of history", entry_id)
         return found
+
+    def confirm_missing(self, entry_id: str) -> None:
+        """Raise Unavailable if a majority holds an entry that was not found."""
+        if subject := subject_of(entry_id):
+            in_journal = {"_id": subject[1], "Journal._id": entry_id}
+            confirm_absent(self._db[self._kinds[subject[0]].collection], in_journal)
+        confirm_absent(self._history, {"_id": entry_id})
 
     def get_many(self, entry_ids: Sequence[str]) -> dict[str, Document]:
         """Return by id those of some entries that exist, wherever they are."""
