@@ -16,6 +16,18 @@ ITEM = numbered_guid(31)
 GIFT = {"ItemId": ITEM, "Quantity": 1}
 
 
+def build_few(world, client, password="secret"):
+    """Make the person with a character and a deleted one, and two others; return id and headers."""
+    person = world.add_user(password, (Role.API, Role.USERS_QUERY), Name=NAME, Email=MAIL)
+    staff = world.headers(Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
+    for name in (HERO, DELETED):
+        world.add_player(Name=name, UserId=person["_id"])
+    world.add_player(Name="Stranger")
+    world.add_user(Name="Colleague")
+    assert client.delete(f"/api/v1/players/{DELETED}", headers=staff).status_code == 200
+    return person["_id"], staff
+
+
 def build(world, client, password="secret"):
     """Make the person, colleagues and traces of all kinds; return the person's id, and headers."""
     person = world.add_user(password, (Role.API, Role.USERS_QUERY), Name=NAME, Email=FORMER_MAIL)

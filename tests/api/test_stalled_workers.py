@@ -129,7 +129,7 @@ def test_nobody_comes_back_after_an_erasure_that_was_finished(app, client, db, w
     def begin():
         empty(db)
         service(app, Callers).forget()
-        user_id, staff, _ = people.build(world, client)
+        user_id, staff = people.build_few(world, client)
         client.own = world.headers(user=db.users.find_one({"_id": user_id}))
         return lambda: act(client, staff, user_id), (user_id, staff)
 
