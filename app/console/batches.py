@@ -39,7 +39,7 @@ from app.console.pages import (
     see_other,
 )
 from app.console.words import ids_in as entry_ids_in
-from app.console.words import lines
+from app.console.words import lines, reverse_of
 from app.errors import QuartermasterError
 from app.history.access import visible_entries
 from app.http.context import current
@@ -53,7 +53,8 @@ from app.types import Document
 
 TABS = ("", *VERDICTS, "replanned")
 VERBS = ("run", "pause", "cancel")
-STARTED, PAUSED, CANCELLED, ENDED = "batch-runs", "paused", "cancelled", "batch-done"
+STARTED, PAUSED, CANCELLED = "batch-runs", "paused", "cancelled"
+ENDED, ALL_REFUSED = "batch-done", "batch-refused"
 RESULT_COLUMNS = ("Row", "Player", "PlayerId", "Operation", "What", "Verdict", "Why", "Entry")
 # A spreadsheet takes a cell that begins so for a formula, whoever has written the name in it; some
 # do so with full-width letters as well.
@@ -95,7 +96,7 @@ def run_batch(batch_id: str) -> Response:
     batch = attempt(form, lambda: access.start(id_))
     if batch is None:
         return batch_page(id_, form)
-    return marked(ENDED if batch["State"] == "done" else STARTED, path_to("batches", id_))
+    return marked(_notice(batch, STARTED), path_to("batches", id_))
 
 
 @blp.post("/batches/<batch_id>/pause")
@@ -106,7 +107,14 @@ def pause_batch(batch_id: str) -> Response:
     batch = attempt(form, lambda: access.pause(id_))
     if batch is None:
         return batch_page(id_, form)
-    return marked(ENDED if batch["State"] == "done" else PAUSED, path_to("batches", id_))
+    return marked(_notice(batch, PAUSED), path_to("batches", id_))
+
+
+def _notice(batch: Document, otherwise: str) -> str:
+    """Return what a page says of a batch that is done, or else."""
+    if batch["State"] != "done":
+        return otherwise
+    return ENDED if access.counted(batch)["Done"] else ALL_REFUSED
 
 
 @blp.post("/batches/<batch_id>/cancel")
@@ -227,7 +235,8 @@ def with_words(rows: list[Document]) -> list[Document]:
     ids = ids_in_rows(rows) | entry_ids_in(found.values())
     names = objects.names_of(ids) if ids else {}
     undone = {
-        id_: {**entry, "Id": id_, "Lines": lines(entry, names)} for id_, entry in found.items()
+        id_: {**entry, "Id": id_, "Lines": lines(reverse_of(entry), names)}
+        for id_, entry in found.items()
     }
     return [
         {

@@ -89,7 +89,10 @@ def action_args(wanted: dict[str, str], after: str) -> Any:
 
 
 def servers() -> list[Document]:
-    """Return the servers of the game that look for actions, or did not long ago."""
+    """Return the servers of the game that look for actions, or did not long ago.
+
+    Where none did, the last one tells since when the game is stopped.
+    """
     now = actions.now()
     known = [
         {
@@ -100,7 +103,7 @@ def servers() -> list[Document]:
         for game in actions.games()
         if isinstance(game.get("LookedAt"), datetime)
     ]
-    return [game for game in known if now - game["At"] < SERVERS_SHOWN_FOR]
+    return [game for game in known if now - game["At"] < SERVERS_SHOWN_FOR] or known[:1]
 
 
 def get_curl(*path: str, **query: str) -> str:

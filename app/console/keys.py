@@ -20,6 +20,7 @@ from app.api_keys.management import (
 )
 from app.api_keys.schemas import MOST_ITEMS, OVERLAP_HOURS, KeyArgs
 from app.auth import guard
+from app.auth.roles import Role
 from app.console.cards import key_card
 from app.console.curl import api_path, as_number, curl
 from app.console.forms import (
@@ -32,7 +33,7 @@ from app.console.forms import (
     require_unchanged,
     resolve,
 )
-from app.console.pages import PAGE_SIZE, blp, path_to, render, required, see_other, with_names
+from app.console.pages import PAGE_SIZE, blp, done, path_to, render, required, see_other, with_names
 from app.console.schemas import KEY_DAYS, LONGEST_KEY_DAYS, NewKey, Rotation
 from app.console.users import manage, user_page
 from app.errors import Invalid
@@ -182,8 +183,12 @@ def revoked(key: Lookup, key_id: str, show: Show, *page: Any) -> Response:
             require_key_name(form, held[id_])
         return revoke_key(account, id_, intent("revoke-key", Id=id_))
 
-    if attempt(form, act) is None:
+    applied = attempt(form, act)
+    if applied is None:
         return show(form, None)
+    if Role.USERS_QUERY in guard.caller().roles:
+        return done(applied, path_to(*page))
+    # Whoever may not see accounts sees no entry of one, not even of their own.
     return see_other(path_to(*page, done=REVOKED))
 
 

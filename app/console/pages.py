@@ -73,6 +73,7 @@ NEWS_WITHOUT_ENTRY = {
     "batch-runs": "The batch runs.",
     "paused": "The batch is paused.",
     "batch-done": "The batch is done.",
+    "batch-refused": "All rows were refused: nothing was done.",
 }
 # Of what changes then, history tells nothing.
 UNTOLD = ("revoke-tokens",)

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 WIDTH, HEIGHT = 1000, 200
 GAP = 0.18
+# How many colours there are for series.
+COLOURS = 8
 STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
@@ -68,14 +70,18 @@ def bar_plot(
     head: str,
     empty: str,
 ) -> Plot:
-    """Return bars for each category, the series on top of each other."""
+    """Return bars for each category, the series on top of each other, the first ones lowest.
+
+    Those for which there is no colour are drawn together as others; the table has each.
+    """
     totals = [sum(values) for values in zip(*series.values(), strict=True)]
+    drawn = _with_others(series)
     top = top_of(totals)
     width = WIDTH / max(1, len(categories))
     bars = []
     for place in range(len(categories)):
         base = 0.0
-        for number, values in enumerate(series.values()):
+        for number, values in enumerate(drawn.values()):
             height = values[place] / top * HEIGHT
             if height:
                 x = place * width + width * GAP / 2
@@ -89,7 +95,7 @@ def bar_plot(
     return Plot(
         title,
         unit,
-        list(series),
+        list(drawn),
         bars,
         [],
         top,
@@ -98,6 +104,16 @@ def bar_plot(
         rows,
         empty,
     )
+
+
+def _with_others(series: Mapping[str, Sequence[int]]) -> Mapping[str, Sequence[int]]:
+    """Return as many series as there are colours, the last of them the sum of those left."""
+    if len(series) <= COLOURS:
+        return series
+    names = list(series)
+    rest = [series[name] for name in names[COLOURS - 1 :]]
+    others = [sum(values) for values in zip(*rest, strict=True)]
+    return {**{name: series[name] for name in names[: COLOURS - 1]}, "others": others}
 
 
 def line_plot(

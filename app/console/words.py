@@ -25,14 +25,13 @@ PHRASES = {
     "revoke-tokens": "Signed out everywhere",
     "unban": "Unbanned",
     "unmute": "Unmuted",
-    "rotate-key": "Key rotated",
-    "revoke-key": "Key revoked",
     "note": "Note written",
     "export-personal-data": "Personal data exported",
     "erase": "Account erased",
     "import": "Imported",
     "repair": "Repaired",
 }
+KEY_VERBS = {"create-key": "made", "rotate-key": "rotated", "revoke-key": "revoked"}
 UNIT_SECONDS = {"day": 86400, "hour": 3600, "minute": 60}
 
 
@@ -78,13 +77,22 @@ def lines(entry: Document, names: Names) -> list[Line]:
     if operation in ("grant-role", "revoke-role"):
         verb = "granted" if operation == "grant-role" else "revoked"
         return [Line(_joined("Role", arguments.get("Role"), verb))]
-    if operation == "create-key":
-        return [Line(_joined("Key", arguments.get("Name"), "made"))]
+    if operation in KEY_VERBS:
+        return [Line(_joined("Key", arguments.get("Name"), KEY_VERBS[operation]))]
     if operation == "save" and not entry["Changes"]:
         return [Line("Made by the game")]
     if operation in PHRASES:
         return [Line(PHRASES[operation])]
     return _told(entry["Changes"], names) or [Line(f"{operation.capitalize()}: nothing changed")]
+
+
+def reverse_of(entry: Document) -> Document:
+    """Return a change the other way round, which is what an undo of it does."""
+    changes = [
+        {**change, "Before": change["After"], "After": change["Before"]}
+        for change in entry["Changes"]
+    ]
+    return {**entry, "Changes": changes}
 
 
 _ED = {"ban": "nned", "mute": "ed"}
@@ -185,6 +193,7 @@ def notice(entry: Document, names: Names) -> str:
         "rename": f"{whom} is called {arguments.get('Name')} now.",
         "delete-player": f"Deleted {whom}.",
         "undo": f"Undid a change of {whom}: {told}.",
+        "revoke-key": f"Revoked the key {arguments.get('Name')} of {whom}.",
         "mail-reset-code": f"Mailed {whom} a code to reset the password.",
     }
     sentence = sentences.get(entry["Operation"], f"{whom}: {told}.")

@@ -133,6 +133,22 @@ def test_a_list_of_names_is_planned_and_nothing_is_changed_yet(staff, gift, worl
     assert table(page)[1].startswith("2 The Nobody Give 5 × Health PotionNo player with name")
 
 
+def test_one_row_that_was_refused_is_told_in_one_sentence(staff, gift):
+    run(staff, gift)
+    page = page_of(show(staff, gift))
+    assert "1 of 3 rows is refused and was not carried out." in page
+
+
+def test_a_batch_of_which_all_rows_were_refused_is_not_called_done(staff, players, plan, db):
+    batch = plan(**GIFT, players="The Nobody\nNo One")
+    answer = run(staff, batch)
+    assert "All rows were refused: nothing was done." in page_of(answer)
+    assert "The batch is done." not in page_of(answer)
+    for page in (show(staff, batch), staff.get("/batches")):
+        assert '<span class="mark bad">refused</span>' in page.text
+        assert 'class="mark good"' not in page.text
+
+
 def test_a_player_who_was_pasted_twice_counts_once(plan, players, db):
     elowen = players[1]["_id"]
     lines = ["Aladric", "", "  aladric ", elowen, "Elowen", elowen.upper(), "Nobody", "nobody"]
@@ -512,7 +528,8 @@ def test_an_undo_is_planned_and_shown_before_it_is_run(staff, gift, world, db):
     page = show(staff, undo)
     assert "Undo 2 changes?" in page_of(page)
     assert f'href="/console/batches/{gift["_id"]}"' in page.text
-    assert "Undo give: +5 Health Potion" in table(page)[0]
+    assert "Undo give: −5 Health Potion" in table(page)[0]
+    assert 'class="plus"' not in page.text
     assert held(world, "Aladric") != {}
     run(staff, undo)
     assert held(world, "Aladric") == {}

@@ -12,7 +12,7 @@ import pytest
 
 from app.auth.roles import Role
 from app.changes import OPERATIONS
-from app.console.words import PHRASES
+from app.console.words import KEY_VERBS, PHRASES
 from app.history.domain import UNDOABLE_OPERATIONS
 from app.players.store import Players
 from tests.console_visitor import body_of, commands_of, database_away, page_of, visitor
@@ -523,7 +523,7 @@ def test_a_strange_cookie_of_recent_ones_is_ignored(staff, cookie):
 
 def test_every_operation_of_history_has_its_words():
     told_by_changes = UNDOABLE_OPERATIONS - {"note"} | {"save"}
-    told_by_arguments = {"ban", "mute", "grant-role", "revoke-role", "create-key"}
+    told_by_arguments = {"ban", "mute", "grant-role", "revoke-role", *KEY_VERBS}
     assert set(OPERATIONS) == {*PHRASES, *told_by_changes, *told_by_arguments}
 
 

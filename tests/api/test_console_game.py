@@ -388,9 +388,12 @@ def test_a_reason_is_asked_for_where_it_is_required(app, staff, player, game):
 
 def test_the_page_of_the_game_tells_who_looks_and_who_is_away(staff, player, db):
     page = page_of(staff.get("/game"))
-    assert "No game is running: none has looked for actions today." in page
-    look(db, "world-2", ago=11)
+    assert "No game is running: no game server is known." in page
     look(db, "long gone", ago=2 * 86400)
+    page = staff.get("/game")
+    assert NO_GAME in page_of(page)
+    assert states(page) == {"long gone": "away"}
+    look(db, "world-2", ago=11)
     look(db, "tomorrow", ago=-3600)
     page = staff.get("/game")
     assert NO_GAME in page_of(page)
@@ -405,7 +408,7 @@ def test_the_page_of_the_game_tells_who_looks_and_who_is_away(staff, player, db)
 
 def states(page):
     """Return what the page of the game says of each server."""
-    rows = re.findall(r'<th scope="row" dir="auto">(.*?)</th>.*?class="mark \w+">(\w+)<', page.text)
+    rows = re.findall(r'<th scope="row"><bdi>(.*?)</bdi></th>.*?class="mark \w+">(\w+)<', page.text)
     return dict(rows)
 
 

@@ -226,7 +226,7 @@ def test_a_key_that_a_colleague_has_rotated_is_not_rotated_unseen(app, world, st
     assert colleague.post(f"{path}/{id_}/rotate").status_code == 200
     answer = staff.post(f"/keys/{id_}/rotate", seen=seen)
     assert answer.status_code == 409
-    assert f"{colleague.user['Name']}: Key rotated" in page_of(answer)
+    assert f"{colleague.user['Name']}: Key shop rotated" in page_of(answer)
     assert staff.post(f"/keys/{id_}/rotate", seen=seen_by(staff, "/keys")).status_code == 200
 
 
@@ -241,10 +241,17 @@ def test_a_key_is_revoked_once_its_name_is_typed(staff, client, db):
     key = str(uuid.uuid4())
     for _ in range(2):
         done = staff.post(f"/keys/{id_}/revoke", key, confirm=" SHOP ")
-        assert done.headers["Location"] == "/console/keys?done=revoked"
-    assert "The key was revoked." in page_of(staff.get("/keys?done=revoked"))
+        told = page_of(staff.get(done.headers["Location"].removeprefix("/console")))
+        assert f"Revoked the key shop of {staff.user['Name']}." in told
     assert not works(client, secret)
     assert keys_in(db, staff) == {}
+
+
+def test_who_may_not_see_accounts_is_told_that_a_key_of_their_own_was_revoked(tool_maker):
+    id_, _ = made(tool_maker)
+    done = tool_maker.post(f"/keys/{id_}/revoke", confirm="shop")
+    page = tool_maker.get(done.headers["Location"].removeprefix("/console"))
+    assert "The key was revoked." in page_of(page)
 
 
 @pytest.mark.parametrize("verb", ["rotate", "revoke"])
@@ -269,10 +276,11 @@ def test_a_manager_makes_rotates_and_revokes_the_keys_of_others(staff, world, cl
     rotated = staff.post(f"{path}/{id_}/rotate")
     assert works(client, SECRET.search(rotated.text)[0])
     revoked = staff.post(f"{path}/{id_}/revoke", confirm="shop")
-    assert revoked.headers["Location"] == f"/console{path}?done=revoked"
+    told = page_of(staff.get(revoked.headers["Location"].removeprefix("/console")))
+    assert "Revoked the key shop of thalia." in told
     assert db.users.find_one({"_id": user["_id"]})["Keys"] == {}
     told = page_of(staff.get("/users/thalia/history"))
-    for line in ("Key shop made", "Key rotated", "Key revoked"):
+    for line in ("Key shop made", "Key shop rotated", "Key shop revoked"):
         assert line in told
     listed = staff.get("/users/thalia/history").text
     entry = re.search('class="when"><a href="/console([^"]*)"', listed)[1]

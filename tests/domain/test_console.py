@@ -15,10 +15,10 @@ from app.console.browsers import browser_name
 from app.console.curl import api_path, curl
 from app.console.icons import ICONS, WORDS, item_icon
 from app.console.pages import local, short_number
-from app.console.plots import HEIGHT, WIDTH, bar_plot, line_plot, top_of
+from app.console.plots import COLOURS, HEIGHT, WIDTH, bar_plot, line_plot, top_of
 from app.console.slots import changes_of, grid, steps
 from app.console.times import as_utc, utc_field, with_times
-from app.console.words import duration, held, lines, notice, shown
+from app.console.words import duration, held, lines, notice, reverse_of, shown
 from app.items.domain import served
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
@@ -57,7 +57,10 @@ def slot(quantity, item="potion"):
         (entry("delete-player", [("DeletedAt", None, NOW)]), "Deleted"),
         (entry("undo", [("DeletedAt", NOW, None)]), "Brought back"),
         (entry("create-key", [("Keys.x", None, None)], Name="shop"), "Key shop made"),
-        (entry("rotate-key", [("Keys.x", None, None)], Id="x"), "Key rotated"),
+        (entry("rotate-key", [("Keys.x", None, None)], Id="x", Name="shop"), "Key shop rotated"),
+        (entry("revoke-key", [("Keys.x", None, None)], Id="x", Name="shop"), "Key shop revoked"),
+        # Written before history kept the name.
+        (entry("revoke-key", [("Keys.x", None, None)], Id="x"), "Key revoked"),
         (entry("erase", [("Power", None, None)]), "Account erased"),
         # Of somebody who was erased, no name is left.
         (entry("rename", [("Name", None, None)]), "Renamed"),
@@ -138,6 +141,25 @@ def test_bars_stay_in_the_picture_and_are_as_high_as_their_values(values):
         assert bar.y + bar.height <= HEIGHT + 1e-6
     heights = sum(bar.height for bar in plot.bars)
     assert heights == pytest.approx(2 * sum(values) / plot.top * HEIGHT)
+
+
+def test_no_two_series_have_one_colour_and_the_table_tells_all():
+    series = {str(number): [number, 1] for number in range(14, 0, -1)}
+    plot = bar_plot("t", "u", ["a", "b"], series, "h", "")
+    assert plot.series == ["14", "13", "12", "11", "10", "9", "8", "others"]
+    assert {bar.series for bar in plot.bars} == set(range(COLOURS))
+    assert sum(bar.height for bar in plot.bars) == pytest.approx((105 + 14) / plot.top * HEIGHT)
+    assert plot.head == ["h", *series]
+    assert [len(row) for row in plot.rows] == [15, 15]
+    few = bar_plot("t", "u", ["a", "b"], dict(list(series.items())[:8]), "h", "")
+    assert few.series == ["14", "13", "12", "11", "10", "9", "8", "7"]
+
+
+def test_an_undo_is_told_by_what_it_would_do():
+    given = entry("give", [("Inventory.1", slot(5), slot(10_005)), ("Variables.stage", 3, True)])
+    (took, back) = lines(reverse_of(given), NAMES)
+    assert f"{took.sign} {took.text}" == "−10,000 Life Potion"
+    assert back.text == "Quest Stage: true → 3"
 
 
 @given(st.floats(0, 1e12))

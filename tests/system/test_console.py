@@ -38,6 +38,8 @@ from tests.system.programs import serving
 
 ENTRY = f"player:{PLAYER_ID}:1"
 BANNED = Demo("user", 3)
+LONG_REASON = "What happened on Saturday, " * 15
+ARABIC = Demo("player", 60)
 DELETED, ERASED = Demo("player", 9), Demo("user", 30)
 PLAYER_PATH, USER_PATH = f"/players/{PLAYER_ID}", BANNED.path
 PAGES = {
@@ -115,6 +117,8 @@ def api(server, game):
     """Somebody who has done something, so that the pages have something to show."""
     api = Api(server)
     api.post(f"players/{PLAYER_ID}/items/give", itemid=ITEM, quantity=3)
+    api.post(f"players/{PLAYER_ID}/items/give", because=LONG_REASON, itemid=ITEM, quantity=1)
+    api.post(f"players/{ARABIC.id}/name", Name="\u0644\u064a\u0644\u0649")
     api.post(f"players/{PLAYER_ID}/notes", Text="Lost a sword in the crash of Saturday.")
     api.post(f"users/{BANNED.id}/notes", Text="Was warned twice.")
     api.post(f"users/{BANNED.id}/admin/ban", duration=7, reason="Selling items for money.")
@@ -321,6 +325,7 @@ REVEAL = """
     for (const choice of field.form.querySelectorAll("input[type=radio]")) {
         if (!field.checkVisibility()) choice.checked = true;
     }
+    for (const box of field.form.querySelectorAll(".fold input")) box.checked = true;
     field.scrollIntoView({block: "center"});
     field.focus();
     field.select();
@@ -417,7 +422,7 @@ TWICE = "2025-10-26T01:30Z"
 @pytest.mark.parametrize(
     ("path", "form", "first", "last"),
     [
-        ("/history", ".filters-grid", "#filter-from", "#filter-to"),
+        ("/history", ".filters-card", "#filter-from", "#filter-to"),
         ("/batches/new?kind=changes", "#form-changes", "#changes-From", "#changes-To"),
     ],
 )
@@ -454,3 +459,57 @@ def test_a_shared_filter_of_history_means_the_same_moment_in_another_zone(consol
     console.press(".filters-grid .do")
     assert "from=2026-07-01T10%3A00Z" in console.browser.current_url
     assert console.all(".entries tbody tr")
+
+
+def test_no_column_is_too_narrow_for_a_short_name(console):
+    for path in ("", "/history", PLAYER_PATH, "/game"):
+        console.open(path)
+        for width in (WIDE, 1130, 900, 600, NARROW):
+            console.resize(width)
+            assert console.browser.execute_script(BROKEN_NAMES) == [], (path, width)
+
+
+# A word that is broken has a rectangle for each of its lines.
+BROKEN_NAMES = """
+    const names = document.querySelectorAll(
+        ".entries td.via > span:first-child, .entries td:nth-child(2) > a");
+    return [...names].map((name) => [name.textContent, name.getClientRects().length])
+        .filter(([text, lines]) => text.length <= 12 && lines > 1);
+"""
+
+
+def test_a_telephone_shows_results_before_filters_and_who_has_made_a_change(console):
+    console.look(NARROW)
+    console.open("/history?operation=give")
+    assert console.one(".entries").location["y"] < 420
+    assert "demo, api" in console.text(".entries tbody tr .by")
+    assert console.text(".fold") == "Filters: 1 in use"
+    assert not console.all("#filter-by")[0].is_displayed()
+    console.one(".fold").click()
+    assert console.one("#filter-by").is_displayed()
+    for path in ("/game", "/batches"):
+        console.open(path)
+        assert console.text("main table .by").startswith("by "), path
+    console.look(WIDE)
+    assert not console.all("main table .by")[0].is_displayed()
+    console.open("/history")
+    assert console.one("#filter-by").is_displayed()
+    assert not console.all(".fold")[0].is_displayed()
+
+
+TEXT_BEGINS = """
+    const range = document.createRange();
+    range.selectNodeContents(arguments[0]);
+    return range.getBoundingClientRect().left;
+"""
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_a_name_from_right_to_left_stays_beside_its_avatar(console, width):
+    console.look(width)
+    for path, name in ((ARABIC.path, ".head h1"), (f"/search?q={ARABIC.id}", ".found b")):
+        console.open(path)
+        face, text = (console.one(part).rect for part in (".head .face, .found .face", name))
+        assert 0 <= text["x"] - face["x"] - face["width"] <= 20
+        begins = console.browser.execute_script(TEXT_BEGINS, console.one(name))
+        assert begins == pytest.approx(text["x"], abs=2)

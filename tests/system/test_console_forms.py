@@ -258,7 +258,7 @@ def test_a_key_is_made_and_seen_once_then_rotated_and_revoked(console, server, p
     assert console.text(".secret") != secret
     assert requests.get(url, headers=headers, timeout=30).status_code == 401
     console.send(f"revoke-{form}", confirm="shop")
-    assert console.notice == "The key was revoked."
+    assert console.notice == f"Revoked the key shop of {user.name}."
     assert console.all(".keys") == []
 
 
