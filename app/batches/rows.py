@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, TextIO
 
 import ijson
 
@@ -15,7 +15,7 @@ from app.batches.schemas import ARGUMENTS
 from app.errors import Invalid
 from app.http.intents import ARGUMENT_NAMES
 from app.http.masking import masked
-from app.http.parser import ONCE, load, respelled
+from app.http.parser import MAX_FIELDS, ONCE, load, respelled
 from app.keys import NAME_LENGTH
 from app.types import Document
 
@@ -24,6 +24,14 @@ CSV = "text/csv"
 MOST_EVENTS = 200
 HEAD_FIELDS = ("Name", "Reason", "Rows", "Undo")
 DELIMITERS = (";", "\t")
+# Of a string or a number in JSON; the parser takes minutes for one of megabytes.
+LONGEST_TOKEN = 128 * 1024
+# Of a line of CSV with all its cells, which is more than the longest row needs, and of a file: as
+# many lines as a spreadsheet has.
+LONGEST_LINE = 128 * 1024
+MOST_LINES = 2**20
+# How the files of spreadsheets begin: .xlsx and .ods, and .xls.
+SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 TOO_MANY_CELLS = "The line has more cells than the first line names columns."
 # An escape in a JSON string: of a character, or of a pair of surrogates. Else it is a fault.
 _ESCAPE = re.compile(
@@ -34,6 +42,7 @@ _ESCAPE = re.compile(
     )?""",
     re.DOTALL | re.VERBOSE,
 )
+_NUMBER = re.compile(rb"[0-9.eE+-]+")
 # A pair of surrogates has so many bytes.
 _LONGEST_ESCAPE = 12
 
@@ -55,6 +64,7 @@ class JsonRows:
         self.head: Document = {}
 
     def __iter__(self) -> Iterator[Row]:
+        _refuse_spreadsheet(self._file)
         for number, values in enumerate(self._values(), 1):
             yield parse_row(number, values)
 
@@ -62,7 +72,7 @@ class JsonRows:
         try:
             # Events without the paths that lead to them: of a body of brackets alone, these would
             # take seconds.
-            yield from self._built(ijson.basic_parse(WholeEscapes(self._file), use_float=True))
+            yield from self._built(ijson.basic_parse(CheckedJson(self._file), use_float=True))
         except UnicodeDecodeError:
             raise Invalid(f"{self._called} is not valid JSON: it is not UTF-8.") from None
         except (ijson.JSONError, OverflowError) as error:
@@ -90,21 +100,44 @@ class JsonRows:
         self.head[name] = None
 
 
-class WholeEscapes:
-    """A file with JSON in which half a pair of surrogates is an error.
+def _refuse_spreadsheet(file: BinaryIO) -> None:
+    if file.read(4) in SPREADSHEETS:
+        raise Invalid(
+            "The file is a spreadsheet: save it as CSV (UTF-8) there, and send that file."
+        )
+    file.seek(0)
 
-    The parser makes another character of it, and so another name.
+
+class CheckedJson:
+    """A file with JSON in which half a pair of surrogates, or a very long token, is an error.
+
+    Of half a pair, the parser makes another character, and so another name.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         # The start of an escape whose end has not been read yet.
         self._begun = b""
+        # How long the string or the number is, at least, that what was read ends in.
+        self._token_bytes = 0
+        self._is_string = False
 
     def read(self, size: int = -1) -> bytes:
         data = self._file.read(size)
-        self._check(self._begun + data, is_last=not data)
+        text = self._begun + data
+        self._measure(text, len(data))
+        self._check(text, is_last=not data)
         return data
+
+    def _measure(self, text: bytes, size: int) -> None:
+        """Count how long a token is that fills all of what was read."""
+        unescaped = text.replace(b"\\\\", b"")
+        quotes = unescaped.count(b'"') - unescaped.count(b'\\"')
+        is_filled = not quotes and (self._is_string or _NUMBER.fullmatch(text))
+        self._token_bytes = self._token_bytes + size if is_filled else 0
+        if self._token_bytes > LONGEST_TOKEN:
+            raise ijson.JSONError(f"a string or a number of more than {LONGEST_TOKEN:,} bytes")
+        self._is_string ^= bool(quotes % 2)
 
     def _check(self, text: bytes, is_last: bool) -> None:
         self._begun = b""
@@ -161,18 +194,10 @@ class CsvRows:
         self.head: Document = {"Rows": None}
 
     def __iter__(self) -> Iterator[Row]:
+        _refuse_spreadsheet(self._file)
         text = io.TextIOWrapper(self._file, "utf-8-sig", newline="")
         try:
-            first = text.readline()
-            delimiter = _delimiter(first)
-            names = _columns(next(csv.reader([first], delimiter=delimiter, strict=True), []))
-            lines = csv.reader(text, delimiter=delimiter, strict=True)
-            # Spreadsheets leave lines behind the last row in which every cell is empty.
-            filled = (cells for cells in lines if any(map(str.strip, cells)))
-            for number, cells in enumerate(filled, 1):
-                row = parse_row(number, _named(names, cells), is_text=True)
-                has_more = any(map(str.strip, cells[len(names) :]))
-                yield row._replace(fault=TOO_MANY_CELLS) if has_more else row
+            yield from _csv_rows(CsvLines(text))
         except UnicodeDecodeError:
             raise Invalid("The file is not UTF-8.") from None
         except csv.Error as error:
@@ -181,12 +206,59 @@ class CsvRows:
             text.detach()
 
 
+class CsvLines:
+    """The lines of a file; one that is too long, or one too many, is refused before it is read."""
+
+    def __init__(self, text: TextIO) -> None:
+        self._text = text
+        self._lines_left = MOST_LINES
+        self.begin_row()
+
+    def begin_row(self) -> None:
+        """Count anew: a row has several lines if cells of it have."""
+        self._characters_left = LONGEST_LINE
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(self._characters_left + 1)
+        if not line:
+            raise StopIteration
+        self._characters_left -= len(line)
+        self._lines_left -= 1
+        if self._characters_left < 0:
+            raise Invalid(f"A line of the file has more than {LONGEST_LINE:,} characters.")
+        if self._lines_left < 0:
+            raise Invalid(f"The file has more than {MOST_LINES:,} lines.")
+        return line
+
+
+def _csv_rows(lines: CsvLines) -> Iterator[Row]:
+    first = next(lines, "")
+    delimiter = _delimiter(first)
+    names = _columns(next(csv.reader([first], delimiter=delimiter, strict=True), []))
+    number = 0
+    lines.begin_row()
+    for cells in csv.reader(lines, delimiter=delimiter, strict=True):
+        lines.begin_row()
+        # Spreadsheets leave lines behind the last row in which every cell is empty.
+        if not any(map(str.strip, cells)):
+            continue
+        number += 1
+        row = parse_row(number, _named(names, cells), is_text=True)
+        has_more = any(map(str.strip, cells[len(names) :]))
+        yield row._replace(fault=TOO_MANY_CELLS) if has_more else row
+
+
 def _delimiter(line: str) -> str:
     """Return what stands between the columns; in many languages, spreadsheets use a semicolon."""
     return next((mark for mark in DELIMITERS if mark in line and "," not in line), ",")
 
 
 def _columns(cells: list[str]) -> list[str]:
+    if len(cells) > MAX_FIELDS:
+        raise Invalid(f"The first line of the file names more than {MAX_FIELDS} columns.")
     names = [cell.strip() for cell in cells]
     told = [name.lower() for name in names if name]
     if len(set(told)) < len(told):

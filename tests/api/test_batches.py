@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from datetime import timedelta
 from itertools import pairwise
 
@@ -11,17 +12,21 @@ import pytest
 
 from app.auth.roles import Role
 from app.batches.choosing import Choosing
+from app.batches.rows import CsvRows, JsonRows
 from app.batches.store import Batches
+from app.errors import Invalid
 from app.history.store import History
 from app.storage.client import Storage
 from app.storage.unfinished import UnfinishedWork
 from tests.applications import service
+from tests.console_visitor import WatchedBody
 from tests.factories import guid, make_entry, numbered_guid
 from tests.swaps import move_all
 
 BATCHES, PLAYERS, HISTORY = "/api/v1/batches", "/api/v1/players", "/api/v1/history"
 ITEM, SPELL, VARIABLE, OTHER = map(numbered_guid, range(4))
 NOBODY = "The Nobody"
+MIB = 2**20
 
 
 @pytest.fixture
@@ -258,6 +263,81 @@ def test_other_media_types_are_refused(send, kind):
     # Where nothing is sent, nothing has to be called JSON.
     body["data"] = b""
     assert "not valid JSON" in send("POST", BATCHES, status=400, **body)["Message"]
+
+
+CSV_HEAD = b"Player,Operation\n"
+JSON_ROW = b'{"Rows": [{"Player": '
+LONG_LINE = "A line of the file has more than 131,072 characters."
+LONG_TOKEN = "is not valid JSON: a string or a number of more than 131,072 bytes."
+MANY_PARTS = "A row, or another value of the batch, has too many parts."
+FOUR_BYTES = "\N{SMILING FACE WITH SUNGLASSES}".encode()
+
+
+@pytest.mark.parametrize(
+    ("source", "start", "repeated", "sentence"),
+    [
+        (CsvRows, b"", b"a,", LONG_LINE),
+        (CsvRows, b"", b'"a",', LONG_LINE),
+        (CsvRows, CSV_HEAD, b"a,", LONG_LINE),
+        (CsvRows, CSV_HEAD, b",", LONG_LINE),
+        (CsvRows, CSV_HEAD, b'"a\n",', LONG_LINE),
+        (CsvRows, CSV_HEAD + b'"', b"a\n", LONG_LINE),
+        (JsonRows, JSON_ROW + b'"', b"a", LONG_TOKEN),
+        (JsonRows, JSON_ROW + b'"', FOUR_BYTES, LONG_TOKEN),
+        (JsonRows, JSON_ROW + b'"a', b'\\"', LONG_TOKEN),
+        (JsonRows, JSON_ROW + b'"', b"\\\\", LONG_TOKEN),
+        (JsonRows, JSON_ROW + b'"', b"\\u0022", LONG_TOKEN),
+        (JsonRows, JSON_ROW, b"1", LONG_TOKEN),
+        (JsonRows, JSON_ROW + b"0.", b"1", LONG_TOKEN),
+        (JsonRows, b'{"', b"a", LONG_TOKEN),
+        (JsonRows, b'{"Name": "', b"a", LONG_TOKEN),
+        (JsonRows, JSON_ROW, b"[", MANY_PARTS),
+        (JsonRows, JSON_ROW, b'{"a":', MANY_PARTS),
+        (JsonRows, JSON_ROW + b"[", b"1,", MANY_PARTS),
+        (JsonRows, JSON_ROW + b'1, "a": 1', b', "a": 1', MANY_PARTS),
+        (JsonRows, b'{"Rows": ', b"[", MANY_PARTS),
+    ],
+)
+def test_what_is_too_long_or_too_wide_is_refused_before_it_is_read(
+    source, start, repeated, sentence
+):
+    """Such a file of 30 MB took 1.4 GB of memory, or minutes."""
+    body = WatchedBody(start + repeated * (4 * MIB // len(repeated)))
+    with pytest.raises(Invalid) as refusal:
+        list(source(body))
+    assert str(refusal.value).endswith(sentence)
+    assert body.taken < MIB
+
+
+def test_a_file_has_100_columns_and_as_many_lines_as_a_spreadsheet_at_most():
+    columns = ",".join(f"column {number}" for number in range(101))
+    with pytest.raises(Invalid, match="names more than 100 columns"):
+        list(CsvRows(io.BytesIO(columns.encode())))
+    blank = b",,\n" * 1000
+    assert list(CsvRows(io.BytesIO(CSV_HEAD + blank))) == []
+    with pytest.raises(Invalid, match="more than 1,048,576 lines"):
+        list(CsvRows(io.BytesIO(CSV_HEAD + b"\n" * 2**20)))
+
+
+@pytest.mark.parametrize("escape", [b"", b'\\"', b"\\\\", b'\\\\\\"', b"\\ud83d\\ude0e"])
+def test_long_texts_are_read_whole_wherever_the_pieces_end(escape):
+    """The file is read in pieces of 64 KiB: the escape is before, on and behind the border."""
+    for filled in range(2**16 - 60, 2**16, 5):
+        text = b"a" * filled + escape + b"b" * 2000
+        body = b'{"Name": "%s", "Rows": [{"Player": "%s"}, 1]}' % (text, text)
+        source = JsonRows(io.BytesIO(body))
+        assert [row.number for row in source] == [1, 2]
+        assert source.head["Name"] == json.loads(b'"%s"' % text)
+
+
+@pytest.mark.parametrize("start", [b"PK\x03\x04\x14\x00\x06\x00", b"\xd0\xcf\x11\xe0\xa1\xb1"])
+def test_a_spreadsheet_is_told_to_be_saved_as_csv(send, start):
+    for kind in ("text/csv", "application/json"):
+        sent = {"data": start + bytes(100), "content_type": kind}
+        answer = send("POST", BATCHES, status=400, **sent)
+        assert answer["Message"] == (
+            "The file is a spreadsheet: save it as CSV (UTF-8) there, and send that file."
+        )
 
 
 def test_a_line_with_too_many_cells_is_refused(world, send, rows_of):

@@ -303,11 +303,16 @@ def test_a_file_of_json_may_hold_its_name_and_its_reason(staff, players, db):
         (b" \r\n", "Choose a file"),
         (b"Player,Operation\r\n", "A batch has at least one row."),
         (b"Player,Operation\r\n\xff\xfe,give\r\n", "The file is not UTF-8."),
+        (b"PK\x03\x04\x14\x00\x06\x00", "The file is a spreadsheet: save it as CSV"),
+        (b"a," * 100_000, "A line of the file has more than 131,072 characters."),
         (b'{"Rows": [', "not valid JSON"),
         (b"[]", "must be a JSON object"),
         (b'{"Gifts": []}', "unknown"),
     ],
-    ids=["nothing", "blanks", "no row", "no UTF-8", "half of JSON", "a list", "another field"],
+    ids=[
+        *("nothing", "blanks", "no row", "no UTF-8", "a spreadsheet", "a long line"),
+        *("half of JSON", "a list", "another field"),
+    ],
 )
 def test_a_file_that_is_none_is_refused_beside_what_was_typed(staff, db, content, fault):
     answer = upload(staff, content, Name="Gifts")
