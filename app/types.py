@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 Document = dict[str, Any]
+# All numbers of so many digits are int64.
+_MOST_DIGITS = 18
 
 
 def whole(value: Any) -> int | None:
@@ -13,6 +15,15 @@ def whole(value: Any) -> int | None:
         return None
     is_whole = isinstance(value, int) or value.is_integer()
     return int(value) if is_whole and -(2**63) <= value < 2**63 else None
+
+
+def decimal(text: str) -> int | None:
+    """Return the number that a text spells in up to 18 decimal digits, or None.
+
+    int() alone also takes a sign and the digits of other scripts, and raises for more than 4,300.
+    """
+    is_number = len(text) <= _MOST_DIGITS and text.isascii() and text.isdecimal()
+    return int(text) if is_number else None
 
 
 def is_deep(value: Any, levels: int) -> bool:

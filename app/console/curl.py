@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from app.types import decimal
+
 
 def curl(
     base: str,
@@ -41,8 +43,10 @@ def api_path(*parts: str) -> str:
 
 def as_number(text: str) -> int | str:
     """Return the number that was typed; what is none as it is, for the API to refuse."""
-    digits = text.removeprefix("-")
-    return int(text) if digits.isascii() and digits.isdecimal() else text
+    number = decimal(text.removeprefix("-"))
+    if number is None:
+        return text
+    return -number if text.startswith("-") else number
 
 
 def quoted(text: str) -> str:

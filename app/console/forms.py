@@ -35,7 +35,7 @@ from app.objects.store import Objects
 from app.players.domain import PlayerNameTaken
 from app.server_variables.domain import OtherType
 from app.spells.domain import NoSpellSlot, SpellKnown
-from app.types import Document
+from app.types import Document, decimal
 
 _POSTED = "quartermaster.posted"
 _UPLOAD = "quartermaster.upload"
@@ -339,7 +339,8 @@ def newer_than(seen: str, entries: Iterable[Document]) -> list[Document]:
 def _version(entry_id: str) -> float:
     """Return the version in the id of an entry; less than any if there is none."""
     _, _, version = [*entry_id.split(":"), "", ""][:3]
-    return int(version) if version.isascii() and version.isdecimal() else -math.inf
+    number = decimal(version)
+    return -math.inf if number is None else number
 
 
 class ChangedMeanwhile(Conflict):

@@ -21,7 +21,7 @@ from app.moderation.domain import served
 from app.paging import Window
 from app.penalties import BAN, MUTE
 from app.players.store import Players
-from app.types import Document
+from app.types import Document, decimal
 from app.users.store import Users
 
 LONGEST_PAGE_NUMBER = 6
@@ -76,5 +76,5 @@ def with_penalties(cards: Iterable[Document], user_id: str) -> list[Document]:
 def page_number() -> int:
     """Return the page that the path asks for, of a list that has no cursor; the first is 0."""
     text = request.args.get("page", "")
-    is_number = text.isascii() and text.isdecimal() and len(text) <= LONGEST_PAGE_NUMBER
-    return int(text) if is_number else 0
+    number = decimal(text) if len(text) <= LONGEST_PAGE_NUMBER else None
+    return number or 0

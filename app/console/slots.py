@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from app.console.icons import item_icon
 from app.console.words import Names, name_of, shown
 from app.items.domain import quantity_of
-from app.types import Document, whole
+from app.types import Document, decimal, whole
 
 
 class Cell(NamedTuple):
@@ -77,8 +77,8 @@ def changes_of(entry: Document | None, container: str) -> dict[int, Any]:
     found = {}
     for change in (entry or {}).get("Changes", ()):
         root, _, slot = change["Path"].partition(".")
-        if root == container and slot.isdecimal():
-            found[int(slot)] = change["After"]
+        if root == container and (number := decimal(slot)) is not None:
+            found[number] = change["After"]
     return found
 
 
@@ -96,9 +96,9 @@ def steps(entry: Document) -> list[Step]:
     found = []
     for change in entry["Changes"]:
         root, _, slot = change["Path"].partition(".")
-        if root in ("Inventory", "Bank") and slot.isdecimal():
+        if root in ("Inventory", "Bank") and (number := decimal(slot)) is not None:
             before, after = (
                 quantity_of(value) if value else 0 for value in (change["Before"], change["After"])
             )
-            found.append(Step(root, int(slot), before, after))
+            found.append(Step(root, number, before, after))
     return sorted(found, key=lambda step: (step.place != "Inventory", step.slot))

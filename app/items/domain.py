@@ -18,7 +18,7 @@ from app.errors import Conflict
 from app.keys import NIL
 from app.players.domain import SLOTS
 from app.storage.schema.shapes import COUNT, GUID, changeable
-from app.types import whole
+from app.types import decimal, whole
 
 Slots = Mapping[str, Mapping[str, Any]]
 
@@ -74,8 +74,8 @@ def filled(slots: Slots) -> list[dict[str, Any]]:
 def is_readable(slot: str, held: Any) -> bool:
     """Tell whether a slot can be read: a canonical number, an item, a quantity, maybe a bag."""
     return (
-        slot.isdecimal()
-        and str(int(slot)) == slot
+        (number := decimal(slot)) is not None
+        and str(number) == slot
         and isinstance(held, dict)
         and isinstance(held.get("ItemId"), str)
         and quantity_of(held) >= 0

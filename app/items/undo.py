@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from app.changes import Change
 from app.errors import Conflict
 from app.items.domain import BagNotEmpty, Limits, NoRoom, bag_of, is_plain, is_readable, quantity_of
-from app.types import Document
+from app.types import Document, decimal
 
 Slots = dict[str, dict[str, Any]]
 CONTAINERS = ("Inventory", "Bank")
@@ -184,4 +184,4 @@ def _holds(slots: Slots, slot: str, thing: Thing) -> bool:
 
 
 def _number(slot: str) -> int:
-    return int(slot) if slot.isdecimal() else 0
+    return decimal(slot) or 0

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.changes import Change
 from app.errors import Conflict
+from app.types import decimal
 
 
 class SpellKnown(Conflict):
@@ -36,9 +37,9 @@ class NoSpellSlot(Conflict):
 def served(spells: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the known spells in slot order, without entries that are no spells."""
     known = (
-        (int(slot), spell)
+        (number, spell)
         for slot, spell in spells.items()
-        if slot.isdecimal() and isinstance(spell, str)
+        if (number := decimal(slot)) is not None and isinstance(spell, str)
     )
     return [{"Slot": slot, "SpellId": spell} for slot, spell in sorted(known)]
 

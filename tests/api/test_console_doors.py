@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import uuid
+from urllib.parse import urlencode
 
 import pytest
 
@@ -160,6 +161,31 @@ def test_a_stranger_is_led_to_the_sign_in_everywhere(app, scene, db):
         else:
             assert browser.send(path, fields_of(door)).status_code == 401, door
     assert contents(db) == before
+
+
+# What forms and pages take a number in, and texts that some functions take for one.
+NUMBERS = ("duration", "seen", "x", "y", "quantity", "value", "LargestQuantity", "ItemsPerDay")
+NUMBERS += ("Days", "OverlapHours", "page", "after", "done")
+VAST = ("9" * 5000, "-" + "9" * 5000, "\N{ARABIC-INDIC DIGIT THREE}" * 5000)
+
+
+@pytest.mark.parametrize("number", VAST, ids=["vast", "negative", "Arabic"])
+def test_no_number_that_is_typed_is_too_long(app, world, scene, number):
+    world.add_user(PASSWORD, roles=ROLES, Name="caller")
+    browser = Visitor(app)
+    browser.sign_in("caller")
+    scene()
+    token = browser.token()
+    query = urlencode(dict.fromkeys(NUMBERS, number[:2000]))
+    for door in CONSOLE_DOORS:
+        path = door.path_with(VALUES).removeprefix("/console")
+        if door.method == "GET":
+            assert browser.get(f"{path}?{query}").status_code < 500, door
+        elif not door.route.endswith(("/sign-in", "/sign-out", "/erase", "/delete")):
+            for typed in ({}, dict.fromkeys(NUMBERS, number)):
+                hidden = {"token": token, "key": str(uuid.uuid4()), "seen": f"player:x:{number}"}
+                answer = browser.send(path, {**fields_of(door), **typed, **hidden})
+                assert answer.status_code < 500, door
 
 
 FORM_TYPES = (FORM, "multipart/form-data; boundary=b", "text/plain")

@@ -15,6 +15,7 @@ from app.items.domain import (
     NotEnoughItems,
     count,
     give,
+    is_readable,
     served,
     take,
 )
@@ -225,6 +226,13 @@ def test_slots_are_ordered_by_number_and_not_by_text():
     assert (given["2"]["Quantity"], given["10"]["Quantity"]) == (6, 5)
     taken = take(player, itemid=POTION, quantity=1, is_filled=filled).fields["Inventory"]
     assert (taken["2"]["Quantity"], taken["10"]["Quantity"]) == (4, 5)
+
+
+def test_a_slot_that_is_no_number_is_not_read():
+    """int() would raise for the first, and take some of the others."""
+    held = {"ItemId": "an item", "Quantity": 1}
+    odd = ("9" * 5000, "\N{ARABIC-INDIC DIGIT THREE}", "\N{SUPERSCRIPT TWO}", "-1", "01", "None")
+    assert [slot for slot in (*odd, "7") if is_readable(slot, held)] == ["7"]
 
 
 def test_what_has_no_room_is_told_in_numbers():

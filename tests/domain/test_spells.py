@@ -47,3 +47,9 @@ def test_known_spells_are_served_in_slot_order(book):
     spells = served(book)
     assert [spell["Slot"] for spell in spells] == sorted(map(int, book))
     assert {str(spell["Slot"]): spell["SpellId"] for spell in spells} == book
+
+
+def test_a_slot_that_is_no_number_is_not_served():
+    """int() would raise for the first, and take the others."""
+    odd = dict.fromkeys(("9" * 5000, "\N{ARABIC-INDIC DIGIT THREE}", "-1", " 2"), "a spell")
+    assert served({**odd, "7": "a spell"}) == [{"Slot": 7, "SpellId": "a spell"}]
