@@ -14,7 +14,6 @@ from app.batches.choosing import Choosing
 from app.batches.domain import Row, row_key, served_row, undo_of
 from app.batches.planning import NewBatch, Planner
 from app.batches.rows import RowSource
-from app.batches.rows import told as told_arguments
 from app.batches.running import Runner
 from app.batches.schemas import BatchHeadArgs
 from app.batches.store import Batches, RowFilters
@@ -24,7 +23,7 @@ from app.history.domain import is_of_user
 from app.history.store import History
 from app.http.context import current
 from app.http.cursors import Cursors
-from app.http.intents import origin, sent_key
+from app.http.intents import origin, sent_key, told_arguments
 from app.http.masking import masked
 from app.http.parser import load
 from app.keys import Lookup

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 
 from app.batches.domain import row_intent
-from app.batches.rows import told
 from app.changes import Intent, Origin, Rule
 from app.errors import NotFound
 from app.history.domain import undone_by
 from app.history.undo import Inverses
+from app.http.intents import told_arguments
 from app.items.domain import Limits, give_uncounted, take
 from app.spells.domain import forget, teach
 from app.storage.bulk_swap import Wanted
@@ -67,7 +67,7 @@ class RowChanges:
 
 def intent_of(row: Document, entry: Document | None, origin: Origin) -> Intent:
     """Return what a row intends, as history tells it."""
-    arguments = {"Id": entry["_id"]} if entry else told(row["Arguments"])
+    arguments = {"Id": entry["_id"]} if entry else told_arguments(row["Arguments"])
     return row_intent(row, origin, arguments, entry)
 
 

@@ -13,7 +13,6 @@ import ijson
 from app.batches.domain import OPERATIONS, Row
 from app.batches.schemas import ARGUMENTS
 from app.errors import Invalid
-from app.http.intents import ARGUMENT_NAMES
 from app.http.masking import masked
 from app.http.parser import MAX_FIELDS, ONCE, load, respelled
 from app.keys import NAME_LENGTH
@@ -311,9 +310,3 @@ def _arguments(row: Row, player: Any, named: Document, is_text: bool) -> Documen
         named = {**{name: value for name, value in named.items() if name not in spelled}, **spelled}
     loaded: Document = load(schema, named)
     return loaded
-
-
-def told(arguments: Document) -> Document:
-    """Return the arguments of a row under the names of history."""
-    names = {**ARGUMENT_NAMES, "id": "Id"}
-    return {names.get(name, name): value for name, value in arguments.items()}

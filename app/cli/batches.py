@@ -16,7 +16,7 @@ from app.batches.access import told as told_filters
 from app.batches.choosing import Choosing
 from app.batches.domain import NotRunning, number_of, progress_of, undo_of
 from app.batches.planning import NewBatch, Planner
-from app.batches.rows import CsvRows, JsonRows, told
+from app.batches.rows import CsvRows, JsonRows
 from app.batches.running import Runner
 from app.batches.schemas import BatchHeadArgs
 from app.batches.store import Batches, RowFilters
@@ -25,6 +25,7 @@ from app.cli.history import TIME_FORMAT, Guid, Time
 from app.cli.intents import move_entries, operator, reason_option
 from app.errors import Conflict, Invalid
 from app.http.context import current
+from app.http.intents import told_arguments
 from app.http.masking import masked
 from app.http.parser import load
 from app.keys import parse_guid, printable
@@ -126,7 +127,9 @@ def show(which: str, rows: bool) -> None:
     found = _known(which)
     _show(found)
     for row in _rows(RowFilters(found["_id"], None if rows else "refused")):
-        arguments = " ".join(f"{name}={value}" for name, value in told(row["Arguments"]).items())
+        arguments = " ".join(
+            f"{name}={value}" for name, value in told_arguments(row["Arguments"]).items()
+        )
         subject = (row["Subject"] or {}).get("Name") or row["Player"] or "?"
         line = f"{number_of(row)}  {subject}  {row['Operation']} {arguments}  {row['Verdict']}"
         why = row["Why"] or row.get("Warning")

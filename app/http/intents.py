@@ -45,14 +45,12 @@ REASON_PATTERN = f"^({_LETTER}){{0,{LONGEST_REASON}}}$"
 _REASON = re.compile(f"(?:{_LETTER}){{0,{LONGEST_REASON}}}", re.ASCII)
 # The key of a Statement in the WSGI environment of a request.
 _STATEMENT = "quartermaster.statement"
-# History tells arguments under the names of its other fields.
+# How history spells arguments of several words; others have a capital letter there.
 ARGUMENT_NAMES = {
     "itemid": "ItemId",
-    "quantity": "Quantity",
     "bankoverflow": "BankOverflow",
     "spellid": "SpellId",
     "variable_id": "VariableId",
-    "value": "Value",
 }
 
 
@@ -100,15 +98,19 @@ def keyed_intent(
 
     History tells the arguments, but for those that are named as untold.
     """
-    told = {
-        ARGUMENT_NAMES.get(name, name): value
-        for name, value in arguments.items()
-        if name not in untold
-    }
+    told = told_arguments({n: value for n, value in arguments.items() if n not in untold})
     key = sent_key()
     if key is None:
         return Intent(operation, origin(), told, undoes=undoes)
     return Intent(operation, origin(), told, key, _fingerprint(arguments), undoes)
+
+
+def told_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments under the names of history, which are those of its other fields."""
+    return {
+        ARGUMENT_NAMES.get(name, name[:1].upper() + name[1:]): value
+        for name, value in arguments.items()
+    }
 
 
 def sent_key() -> str | None:

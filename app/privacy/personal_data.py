@@ -12,11 +12,11 @@ from app.api_keys.domain import served as served_keys
 from app.auth.api_keys import keys_of
 from app.batches.domain import served as served_batch
 from app.batches.domain import served_row
-from app.batches.rows import told
 from app.batches.store import Batches
 from app.changes import Intent
 from app.history.domain import Filters
 from app.history.store import History
+from app.http.intents import told_arguments as told
 from app.http.json import encode
 from app.items.store import Bags
 from app.keys import Lookup
