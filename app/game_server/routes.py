@@ -102,7 +102,7 @@ def take_actions(args: dict[str, Any]) -> Response:
     users is for a game whose account has the role `users.query`.
     """
     taker = taker_of(args)
-    actions.look(taker.game)
+    actions.look(taker)
     found: list[Document] = []
     if args["Unanswered"]:
         found += actions.unanswered(taker, args["Most"])

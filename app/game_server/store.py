@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import NamedTuple
 
 from pymongo import ReturnDocument
@@ -18,6 +19,9 @@ from app.storage.difference import as_read
 from app.types import Document, is_deep
 
 LARGEST_RESULT, DEEPEST = 4096, 20
+# A name of a game is whatever a request says: so many of an account are kept, for so long.
+MOST_GAMES = 100
+FORGOTTEN_AFTER = timedelta(days=30)
 
 
 class Taker(NamedTuple):
@@ -36,13 +40,23 @@ class TakenActions:
         self._games = storage.db[GAMES.name]
         self.now = storage.clock.now
 
-    def look(self, game: str) -> None:
+    def look(self, taker: Taker) -> None:
         """Note that a game looks for actions."""
-        update = {"$set": {"LookedAt": self.now()}}
+        update = {"$set": {"LookedAt": self.now(), "AccountId": taker.account_id}}
         try:
-            self._games.update_one({"_id": game}, update, upsert=True)
+            noted = self._games.update_one({"_id": taker.game}, update, upsert=True)
         except DuplicateKeyError:  # another request has just made it
-            self._games.update_one({"_id": game}, update)
+            noted = self._games.update_one({"_id": taker.game}, update)
+        if noted.upserted_id is not None:
+            self._forget(taker.account_id)
+
+    def _forget(self, account_id: str) -> None:
+        """Forget games that have not looked for long, and of an account all but its last ones."""
+        self._games.delete_many({"LookedAt": {"$lt": self.now() - FORGOTTEN_AFTER}})
+        own = self._games.find({"AccountId": account_id}, ["_id"], sort=[("LookedAt", -1)])
+        beyond = [game["_id"] for game in own.skip(MOST_GAMES)]
+        if beyond:
+            self._games.delete_many({"_id": {"$in": beyond}})
 
     def take(self, taker: Taker, most: int) -> Sequence[Document]:
         """Take the oldest actions that wait, for a game."""

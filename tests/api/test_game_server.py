@@ -10,6 +10,7 @@ import pytest
 
 from app.actions.store import Actions
 from app.auth.roles import Role
+from app.game_server import store
 from app.players.domain import FIELDS
 from app.scopes import Scope
 from tests.applications import service
@@ -444,3 +445,33 @@ def test_looking_is_what_makes_a_game_run(app, client, db, world, headers, post)
     assert client.post(path, headers=headers).status_code == 503
     post("actions", {"Game": "world-1"})
     assert client.post(path, headers=headers).status_code == 202
+
+
+class TestNamesOfGames:
+    def looked(self, db, name, ago):
+        """Let the games of a test have looked one after another, however fast it is."""
+        at = datetime.now(timezone.utc) - timedelta(seconds=ago)
+        assert db.games.update_one({"_id": name}, {"$set": {"LookedAt": at}}).matched_count
+
+    def test_an_account_invents_no_more_names_than_are_kept(self, db, post, monkeypatch):
+        monkeypatch.setattr(store, "MOST_GAMES", 3)
+        look(db, "of another", ago=60)
+        for number in range(5):
+            assert post("actions", {"Game": f"world-{number}"}).status_code == 200
+            self.looked(db, f"world-{number}", ago=9 - number)
+        names = {game["_id"] for game in db.games.find()}
+        assert names == {"of another", "world-2", "world-3", "world-4"}
+
+    def test_who_looks_again_stays(self, db, post, monkeypatch):
+        monkeypatch.setattr(store, "MOST_GAMES", 2)
+        for number, name in enumerate(("world-1", "world-2", "world-1")):
+            post("actions", {"Game": name})
+            self.looked(db, name, ago=9 - number)
+        post("actions", {"Game": "world-3"})
+        assert {game["_id"] for game in db.games.find()} == {"world-1", "world-3"}
+
+    def test_names_of_long_ago_are_forgotten_when_another_comes(self, db, post):
+        look(db, "long gone", ago=31 * 86400)
+        look(db, "of last week", ago=7 * 86400)
+        post("actions", {"Game": "world-1"})
+        assert {game["_id"] for game in db.games.find()} == {"of last week", "world-1"}
