@@ -65,7 +65,7 @@ def asks_the_game(blueprint: Blueprint, schema: type, **success: Any) -> Any:
     """Document what every view answers that asks the game for an action."""
 
     def decorator(view: Any) -> Any:
-        view = blueprint.idempotent(view)
+        view = blueprint.leaves_no_entry(blueprint.idempotent(view))
         view = blueprint.refuses(NoGame(), ActionFailed(f"{PLAYER} is not playing."))(view)
         view = blueprint.documents_alternative(
             202, schema=ActionUnderWaySchema, description="Not answered yet."

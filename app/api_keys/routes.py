@@ -31,7 +31,7 @@ from app.auth.roles import Role
 from app.errors import NotFound, RoleMissing
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import intent
+from app.http.intents import change_headers, change_response, intent
 from app.http.json import json_response
 from app.http.path_converters import path_guid
 from app.keys import Lookup
@@ -121,8 +121,8 @@ def revoke_user_key(args: dict[str, Any], key_id: str) -> Response:
     """
     id_ = path_guid("id", key_id)
     user = owner_of(args)
-    revoke_key(user, id_, intent("revoke-key", Id=id_))
-    return json_response({"username": user["Name"], "Id": id_})
+    applied = revoke_key(user, id_, intent("revoke-key", Id=id_))
+    return change_response(applied, {"username": user["Name"], "Id": id_})
 
 
 def owner_of(args: dict[str, Any]) -> Document:
@@ -131,4 +131,5 @@ def owner_of(args: dict[str, Any]) -> Document:
 
 
 def made(key: Made) -> Response:
-    return json_response({**key.record, "Key": key.secret}, headers=NO_STORE)
+    headers = {**NO_STORE, **change_headers(key.applied)}
+    return json_response({**key.record, "Key": key.secret}, headers=headers)

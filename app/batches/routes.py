@@ -71,6 +71,7 @@ change = guard.required(Scope.PLAYERS_CHANGE)
 @blp.documents_body(BatchArgs())
 @blp.documents_response(200, BatchSchema)
 @blp.refuses(NothingToUndo("no change matches"), OVER_BUDGET)
+@blp.leaves_no_entry
 @blp.idempotent
 def plan_batch(args: dict[str, Any]) -> Response:
     """Plan a batch
@@ -202,6 +203,7 @@ def cancel_batch(batch_id: str) -> Response:
 @blp.refuses(
     BatchNotFound(BATCH), NotEnded(), NothingToUndo("the batch has changed nothing"), OVER_BUDGET
 )
+@blp.leaves_no_entry
 @blp.idempotent
 def undo_batch(batch_id: str) -> Response:
     """Plan the batch that undoes another

@@ -68,7 +68,7 @@ def create_user(name: str, email: str, password_stdin: bool, reason: str | None)
         raise Invalid("Standard input holds no password.")
     # Clients never send a password, but its SHA-256: that is what is stored as an argon2 hash.
     sha256 = hashlib.sha256(password).hexdigest()
-    account = users.create(name, email, passwords.hash(sha256), intent("register", reason))
+    account = users.create(name, email, passwords.hash(sha256), intent("register", reason)).answer
     audit_log("created the user %s (%s)", account["Name"], account["_id"])
     click.echo(f"Created the user {account['Name']} ({account['_id']}).")
     move_entries(storage)

@@ -25,7 +25,7 @@ from app.game_server.schemas import (
 from app.game_server.store import TakenActions, Taker
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import replayed_headers
+from app.http.intents import change_response
 from app.http.json import json_response
 from app.http.masking import masked
 from app.http.path_converters import path_guid
@@ -69,7 +69,7 @@ def save_player(args: dict[str, Any], player_id: Lookup) -> Response:
     id_ = path_guid("lookupKey", player_id.text, nil=False)
     saved = save_character(id_, args, current_app.config)
     status = 201 if saved.is_new else 200
-    return json_response(saved.answer, status, replayed_headers(saved.applied.replayed))
+    return change_response(saved.applied, saved.answer, status)
 
 
 @blp.route("/online", methods=["POST"])

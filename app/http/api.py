@@ -161,6 +161,12 @@ class Blueprint(flask_smorest.Blueprint):
         view.is_recorded = True  # type: ignore[attr-defined]
         return view
 
+    @staticmethod
+    def leaves_no_entry(view: View) -> View:
+        """Document that a view takes what a change does, and leaves no entry by itself."""
+        view.leaves_no_entry = True  # type: ignore[attr-defined]
+        return view
+
     @classmethod
     def idempotent(cls, view: View) -> View:
         """Document that a view leaves an entry in history, and takes an Idempotency-Key."""

@@ -24,6 +24,7 @@ KEY_HEADER = "Idempotency-Key"
 LONGEST_KEY = 255
 REASON_HEADER = "X-Reason"
 LONGEST_REASON = 500
+HISTORY_HEADER = "X-History-Id"
 _NEXT = "%[89ABab][0-9A-Fa-f]"
 # Percent-encoded UTF-8 without control characters: the sequences of 1 to 4 bytes that are letters.
 _LETTER = "|".join(
@@ -181,13 +182,22 @@ def _statement() -> Statement | None:
 
 def answer(applied: Applied) -> Response:
     """Return the response to a change, with what headers tell of it."""
-    return json_response(applied.answer, headers=change_headers(applied))
+    return change_response(applied, applied.answer)
+
+
+def change_response(applied: Applied, body: Any, status: int = 200) -> Response:
+    """Return the response to a change that is answered by something else than its rule says."""
+    return json_response(body, status, change_headers(applied))
 
 
 def change_headers(applied: Applied) -> dict[str, str]:
-    """Return the headers that tell of a change."""
+    """Return the headers that name the entry of a change, and tell of what is odd about it."""
     headers = replayed_headers(applied.replayed) or {}
     entry = applied.entry or {}
+    # The record of a key from before there was a history has none, and a game may store any id.
+    id_ = str(entry.get("_id", ""))
+    if id_ and id_.isascii() and id_.isprintable():
+        headers[HISTORY_HEADER] = id_
     if isinstance(entry.get("Warning"), str):
         headers["Warning"] = f'299 quartermaster "{entry["Warning"]}"'
     return headers

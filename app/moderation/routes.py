@@ -11,6 +11,7 @@ from app.auth.roles import Role
 from app.errors import NotFound, RoleMissing
 from app.http.api import Blueprint
 from app.http.context import current
+from app.http.intents import change_response
 from app.http.json import json_response
 from app.keys import NIL, Lookup
 from app.moderation.domain import READS, served
@@ -180,10 +181,10 @@ def owner_of(player: Lookup) -> Target:
 
 
 def imposed(penalty: Penalty, target: Target, args: dict[str, Any]) -> Response:
-    impose_on(target.account, penalty, args)
-    return json_response({"Message": f"{target.name} has been {WORDS[penalty]}!"})
+    applied = impose_on(target.account, penalty, args)
+    return change_response(applied, {"Message": f"{target.name} has been {WORDS[penalty]}!"})
 
 
 def lifted(penalty: Penalty, target: Target) -> Response:
-    lift_from(target.account, penalty)
-    return json_response({"Message": f"{target.name} has been un{WORDS[penalty]}!"})
+    applied = lift_from(target.account, penalty)
+    return change_response(applied, {"Message": f"{target.name} has been un{WORDS[penalty]}!"})

@@ -16,6 +16,7 @@ from app.http.api import Blueprint
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.errors import answer, body_of
+from app.http.intents import change_response
 from app.http.json import json_response
 from app.http.path_converters import path_guid
 from app.keys import Lookup
@@ -107,8 +108,8 @@ def revoke_tokens(key: Lookup) -> Response:
 
     One's own, or with the role `users.manage` anybody's.
     """
-    user, _ = end_all(key)
-    return json_response({"username": user["Name"]})
+    user, applied = end_all(key)
+    return change_response(applied, {"username": user["Name"]})
 
 
 @blp.route("/sign-ins/<lookup:key>")

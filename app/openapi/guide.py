@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
+from app.openapi.examples import ENTRY
+
 GUIDE = """\
 Read and change the player characters and user accounts of a game server.
 
@@ -61,7 +63,8 @@ classes, maps and other objects of the game with all of their fields, and
 `GET /api/v1/gameobjects/{type}/names` their names alone.
 
 **Request ids.** Every answer carries `X-Request-ID`, which the log lines of that request hold
-too. A request may bring its own.
+too. A request may bring its own. The answer to a change names its entry of history by
+`X-History-Id`, and tells by `Warning` what is odd about it.
 """
 
 # A relative server URL is right behind any proxy: it resolves against the document's own address.
@@ -111,6 +114,9 @@ HEADERS = {
     "Retry-After": _header("In how many seconds to try again.", "2"),
     "WWW-Authenticate": _header("How to show who calls.", "Bearer"),
     "Idempotency-Replayed": _header("True where this answer was given before.", "true"),
+    "X-History-Id": _header(
+        "The entry of history of this change; absent where nothing changed.", ENTRY
+    ),
     "Warning": _header(
         "What is odd about the change, although it was made.",
         "299 quartermaster \"The catalogue holds no item with the id '...'.\"",

@@ -115,11 +115,14 @@ class Operation:
         names = ["X-Request-ID"]
         if hasattr(self._view, "is_idempotent"):
             names.append("Idempotency-Replayed")
+        if hasattr(self._view, "is_recorded") and not hasattr(self._view, "leaves_no_entry"):
+            names.append("X-History-Id")
         if hasattr(self._view, "warns"):
             names.append("Warning")
         if self._operation.get("deprecated"):
             names += ["Deprecation", "Link"]
-        success["headers"] = _headers(names)
+        for status in responses.keys() & {"200", "201"}:
+            responses[status]["headers"] = _headers(names)
 
     def _example(self, schema: Document) -> Any:
         """Compose the example of a schema from those of its properties."""

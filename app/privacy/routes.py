@@ -9,11 +9,14 @@ from flask import Response, request
 from app.auth import guard
 from app.auth.roles import Role
 from app.auth.spending import refuse_budgets
+from app.changes import Applied
+from app.history.domain import Filters
+from app.history.store import History
 from app.http import tracing
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import intent, reading_intent
-from app.http.json import CONTENT_TYPE, json_response
+from app.http.intents import change_response, intent, reading_intent
+from app.http.json import CONTENT_TYPE
 from app.http.masking import MASK
 from app.keys import Lookup
 from app.openapi.examples import PLAYER
@@ -23,10 +26,12 @@ from app.privacy.erasing import erase
 from app.privacy.personal_data import PersonalData
 from app.privacy.schemas import EraseArgs, ErasureSchema, PersonalDataSchema
 from app.scopes import Scope
+from app.types import Document
 from app.users.store import Users
 
 blp = Blueprint("PersonalData", __name__, url_prefix="/api/v1/users", group="Users")
 
+history = current(History)
 personal_data = current(PersonalData)
 users = current(Users)
 
@@ -67,4 +72,11 @@ def erase_user(args: dict[str, Any], key: Lookup) -> Response:
     refuse_budgets("erasing a person, with all characters,")
     # This line of the log is written when the person has been erased.
     tracing.note(path=request.path.replace(key.text, MASK))
-    return json_response(served(erase(key, args["Confirm"], intent(ERASE))))
+    record = erase(key, args["Confirm"], intent(ERASE))
+    return change_response(Applied(None, entry=entry_of(record["_id"])), served(record))
+
+
+def entry_of(user_id: str) -> Document | None:
+    """Return the entry that says who was erased, if it is still kept."""
+    newest = history.list(Filters(("user",), user_id, operation=ERASE), 1).values
+    return {"_id": newest[0]["Id"]} if newest else None

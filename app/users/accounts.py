@@ -91,14 +91,16 @@ def _send_code(key: Lookup, user: Document, seconds: int, intent: Intent) -> App
     return users.change(key, ("Reset", "EmailKey", "PasswordVersion"), rule, intent)
 
 
-def redeem_reset_code(key: Lookup, code: str, sha256: str, intent: Intent) -> None:
+def redeem_reset_code(key: Lookup, code: str, sha256: str, intent: Intent) -> Applied:
     """Exchange a code for a new password, or raise WrongCode."""
     rule = partial(redeem_code, code=code, now=users.now(), make_hash=partial(hasher.hash, sha256))
     guess = guess_of_caller(_guessed_at(key, "_id")["_id"])
     with hasher.slot_for(guess), guess.counted():
-        if not users.change_password(key, rule, intent).answer:
+        applied = users.change_password(key, rule, intent)
+        if not applied.answer:
             raise WrongCode
     callers.forget()
+    return applied
 
 
 def _guessed_at(key: Lookup, *fields: str) -> Document:

@@ -18,7 +18,7 @@ from app.errors import (
 )
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import intent
+from app.http.intents import change_response, intent
 from app.http.json import json_response
 from app.http.lists import (
     ASCENDING,
@@ -138,8 +138,9 @@ def register_user(args: dict[str, Any]) -> Response:
     require_email(args["email"], "email")
     meant = intent("register")
     password_hash = hasher.hash(args["password"])
-    user = users.create(args["username"], args["email"], password_hash, meant)
-    return json_response({"Username": user["Name"], "Email": user["Email"]})
+    applied = users.create(args["username"], args["email"], password_hash, meant)
+    user = applied.answer
+    return change_response(applied, {"Username": user["Name"], "Email": user["Email"]})
 
 
 @blp.route("/<lookup:key>/password/validate", methods=["POST"])
@@ -171,8 +172,8 @@ def change_email(args: dict[str, Any], key: Lookup) -> Response:
     require_email(args["new"], "new")
     meant = intent("change-email")
     checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
-    users.change_email(key, args["new"], meant, checked)
-    return json_response(shown(users.get(key), changed_power))
+    applied = users.change_email(key, args["new"], meant, checked)
+    return change_response(applied, shown(users.get(key), changed_power))
 
 
 @blp.route("/<lookup:key>/password/change", methods=["POST"])
@@ -189,8 +190,8 @@ def change_password(args: dict[str, Any], key: Lookup) -> Response:
     accounts.refuse_own_account(key)
     meant = intent("change-password")
     checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
-    accounts.set_password(key, args["new"], meant, checked)
-    return json_response({"Message": "Password Updated"})
+    applied = accounts.set_password(key, args["new"], meant, checked)
+    return change_response(applied, {"Message": "Password Updated"})
 
 
 @blp.route("/<lookup:key>/password/reset")
@@ -207,8 +208,8 @@ def send_reset_code(key: Lookup) -> Response:
     if request.method == "HEAD":  # Flask routes HEAD to GET views, and HEAD must have no effect
         raise MethodNotAllowed(["GET", "POST"])
     seconds = current_app.config["RESET_CODE_SECONDS"]
-    accounts.mail_reset_code(key, seconds, intent("mail-reset-code"))
-    return json_response({"Message": "Password reset email sent."})
+    applied = accounts.mail_reset_code(key, seconds, intent("mail-reset-code"))
+    return change_response(applied, {"Message": "Password reset email sent."})
 
 
 @blp.route("/<lookup:key>/password/reset", methods=["POST"])
@@ -223,8 +224,9 @@ def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
     Five wrong tries void the code. All tokens of the user are revoked.
     """
     accounts.refuse_own_account(key)
-    accounts.redeem_reset_code(key, args["code"], args["new"], intent("reset-password"))
-    return json_response({"Message": "Password Updated"})
+    meant = intent("reset-password")
+    applied = accounts.redeem_reset_code(key, args["code"], args["new"], meant)
+    return change_response(applied, {"Message": "Password Updated"})
 
 
 @blp.route("/<lookup:key>/players")
@@ -262,8 +264,8 @@ def manage_email(args: dict[str, Any], key: Lookup) -> Response:
     """
     accounts.refuse_own_account(key)
     require_email(args["new"], "new")
-    users.change_email(key, args["new"], intent("change-email"))
-    return json_response(shown(users.get(key), changed_power))
+    applied = users.change_email(key, args["new"], intent("change-email"))
+    return change_response(applied, shown(users.get(key), changed_power))
 
 
 @blp.route("/<lookup:key>/manage/password/change", methods=["POST"])
@@ -277,9 +279,9 @@ def manage_password(args: dict[str, Any], key: Lookup) -> Response:
     For support staff. All tokens of the user are revoked.
     """
     accounts.refuse_own_account(key)
-    accounts.set_password(key, args["new"], intent("change-password"))
+    applied = accounts.set_password(key, args["new"], intent("change-password"))
     # Not "Password Updated": the contract words this answer like that of a check.
-    return json_response({"Message": "Password Correct"})
+    return change_response(applied, {"Message": "Password Correct"})
 
 
 def shown(user: dict[str, Any], power: Any) -> dict[str, Any]:

@@ -134,17 +134,16 @@ class Users:
         user = self._users.find_one({"NameKey": key}, fields)
         return usable(user, fields, fresh_version) if user else None
 
-    def create(self, name: str, email: str, password_hash: str | None, intent: Intent) -> Document:
-        """Add an account without any power; unique indexes refuse duplicates."""
+    def create(self, name: str, email: str, password_hash: str | None, intent: Intent) -> Applied:
+        """Add an account without any power, and answer it; unique indexes refuse duplicates."""
         self._costs.record(cost_of(password_hash))
         user = new_account(str(uuid.uuid4()), name, email, password_hash, self.now())
         try:
-            self._swapper.insert(user, intent)
+            return Applied(user, entry=self._swapper.insert(user, intent))
         except DuplicateKeyError:
             if majority_holds(self._users, {"NameKey": user["NameKey"]}):
                 raise NameTaken(name) from None
             raise self._email_taken(email) from None
-        return user
 
     def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to these fields of an account, exactly once."""

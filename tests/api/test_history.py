@@ -16,6 +16,7 @@ from app.storage.journal import Journals
 from tests.applications import service
 from tests.endpoint_table import CODE
 from tests.factories import NOW, guid, make_entry, make_player, numbered_guid, sha256
+from tests.openapi_document import OPERATIONS
 from tests.swaps import move_all
 
 PLAYERS, USERS, HISTORY = "/api/v1/players", "/api/v1/users", "/api/v1/history"
@@ -108,6 +109,101 @@ def test_an_entry_tells_what_was_asked_and_what_came_of_it(send, entries, world)
     five = {"ItemId": ITEM, "Quantity": 5}
     assert given["Changes"] == [{"Path": "Inventory.4", "Before": held, "After": five}]
     assert taken["Changes"] == [{"Path": "Inventory.4", "Before": five, "After": None}]
+
+
+PENALTY = {"duration": 7, "reason": "spam"}
+# By operation of the OpenAPI document: method, path and body. They are sent one after another.
+RECORDED = {
+    "giveItem": ("POST", f"{PLAYERS}/Aladric/items/give", {"itemid": ITEM, "quantity": 5}),
+    "takeItem": ("POST", f"{PLAYERS}/Aladric/items/take", {"itemid": ITEM, "quantity": 2}),
+    "teachSpell": ("POST", f"{PLAYERS}/Aladric/spells/teach", {"spellid": SPELL}),
+    "forgetSpell": ("POST", f"{PLAYERS}/Aladric/spells/forget", {"spellid": SPELL}),
+    "setVariable": ("POST", f"{PLAYERS}/Aladric/variables/{VARIABLE}", {"value": 7}),
+    "undoChange": ("POST", "/api/v1/history/[newest]/undo", {}),
+    "writePlayerNote": ("POST", f"{PLAYERS}/Aladric/notes", {"Text": "A friend."}),
+    "setGlobalVariable": ("POST", f"/api/v1/variables/global/{VARIABLE}", {"value": 7}),
+    "banPlayer": ("POST", f"{PLAYERS}/Aladric/admin/ban", PENALTY),
+    "unbanPlayer": ("POST", f"{PLAYERS}/Aladric/admin/unban", {}),
+    "mutePlayer": ("POST", f"{PLAYERS}/Aladric/admin/mute", PENALTY),
+    "unmutePlayer": ("POST", f"{PLAYERS}/Aladric/admin/unmute", {}),
+    "savePlayer": ("PUT", f"{PLAYERS}/[player]", {"Level": 8}),
+    "renamePlayer": ("POST", f"{PLAYERS}/Aladric/name", {"Name": "Bob"}),
+    "deletePlayer": ("DELETE", f"{PLAYERS}/Bob", None),
+    "registerUser": (
+        "POST",
+        f"{USERS}/register",
+        {"username": "Nova", "email": "nova@example.com", "password": OLD},
+    ),
+    "changeEmail": (
+        "POST",
+        f"{USERS}/Alice/email/change",
+        {"new": ADDRESSES[1], "authorization": OLD},
+    ),
+    "manageEmail": ("POST", f"{USERS}/Alice/manage/email/change", {"new": ADDRESSES[0]}),
+    "sendResetCode": ("GET", f"{USERS}/Nova/password/reset", None),
+    "changePassword": (
+        "POST",
+        f"{USERS}/Nova/password/change",
+        {"new": NEW, "authorization": OLD},
+    ),
+    "redeemResetCode": ("POST", f"{USERS}/Ada/password/reset", {"new": NEW, "code": CODE}),
+    "managePassword": ("POST", f"{USERS}/Alice/manage/password/change", {"new": NEW}),
+    "banUser": ("POST", f"{USERS}/Alice/admin/ban", PENALTY),
+    "unbanUser": ("POST", f"{USERS}/Alice/admin/unban", {}),
+    "muteUser": ("POST", f"{USERS}/Alice/admin/mute", PENALTY),
+    "unmuteUser": ("POST", f"{USERS}/Alice/admin/unmute", {}),
+    "writeUserNote": ("POST", f"{USERS}/Alice/notes", {"Text": "A friend."}),
+    "createUserKey": ("POST", "/api/v1/keys?user=Alice", {"Name": "shop", "Scopes": ["game.act"]}),
+    "rotateUserKey": ("POST", "/api/v1/keys/[key]/rotate?user=Alice", {}),
+    "revokeUserKey": ("DELETE", "/api/v1/keys/[key]?user=Alice", None),
+    "revokeTokens": ("DELETE", "/api/oauth/token/Alice", None),
+    "eraseUser": ("POST", f"{USERS}/Nova/erase", {"Confirm": "Nova"}),
+}
+
+
+def test_every_change_answers_with_the_id_of_its_entry(send, alice, player, world, db):
+    db.players.update_one({"_id": player["_id"]}, {"$set": {"UserId": alice["_id"]}})
+    world.add_object(Id=VARIABLE, Type="servervariable", Name="Rate", Value=1)
+    world.add_user("old", Name="Ada", Reset=alice["Reset"])
+    known = {"[player]": player["_id"]}
+    for operation, (method, path, body) in RECORDED.items():
+        for name, value in known.items():
+            path = path.replace(name, value)
+        answer = send(method, path, body)
+        entry_id = known["[newest]"] = answer.headers["X-History-Id"]
+        entry = send("GET", f"/api/v1/history/{entry_id}").json
+        # An erasure leaves no request id in entries of the person.
+        made_by = entry["RequestId"] or entry["Operation"]
+        assert made_by in (answer.headers["X-Request-ID"], "erase"), operation
+        if operation == "createUserKey":
+            known["[key]"] = answer.json["Id"]
+
+
+def test_the_document_says_which_changes_do():
+    told = {
+        name
+        for name, (_, _, operation) in OPERATIONS.items()
+        if "X-History-Id" in operation["responses"]["200"]["headers"]
+    }
+    assert told == set(RECORDED)
+
+
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_a_repetition_names_the_entry_of_the_first(send, player, db, is_moved):
+    path, gift = f"{PLAYERS}/Aladric/items/give", {"itemid": ITEM, "quantity": 1}
+    first = send("POST", path, gift, Idempotency_Key="order-1")
+    send("POST", path, gift)
+    if is_moved:
+        move_all(db)
+    again = send("POST", path, gift, Idempotency_Key="order-1")
+    assert again.headers["X-History-Id"] == first.headers["X-History-Id"]
+
+
+def test_what_changes_nothing_names_no_entry(send, player):
+    for body in ({"value": 7}, {"value": 7}):
+        answer = send("POST", f"{PLAYERS}/Aladric/variables/{VARIABLE}", body)
+    assert "X-History-Id" not in answer.headers
+    assert "X-History-Id" not in send("GET", f"{PLAYERS}/Aladric").headers
 
 
 def test_reads_and_refusals_leave_none(send, entries, player, db):
