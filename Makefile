@@ -23,7 +23,7 @@ EXAMPLES ?= 300
 # What coverage is measured with: rules and API on mongomock. Measuring nearly doubles the CPU time of tests,
 # and the others add little: they start programs, or repeat the same on MongoDB.
 # So do the tables of doors and of hostile requests, and most examples of hypothesis.
-COVERED ?= -n 2 --dist loadfile --hypothesis-profile coverage -m 'not mongodb' tests/domain tests/api \
+COVERED ?= -n 2 --dist loadfile --hypothesis-profile few -m 'not mongodb' tests/domain tests/api \
 	--ignore tests/api/test_doors.py --ignore tests/api/test_hostile.py
 
 # Bytecode is written whatever the environment says, as images often do: without it, every program that the
@@ -39,6 +39,10 @@ EXPLAIN := if grep -qE 'NewConnectionError|ProxyError|setuptools.*from versions:
 	echo 'pip reached no package index: this machine has no network, or needs a proxy (HTTPS_PROXY) or'; \
 	echo 'another index (PIP_INDEX_URL). Nothing is half-installed; run the same again when it has one.'; \
 	exit 1; fi
+
+LINT_OPENAPI := REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true redocly lint --config .ci/redocly.yaml \
+	--format stylish .venv/openapi.json && \
+	spectral lint --ruleset .ci/spectral.yaml --fail-severity warn --quiet .venv/openapi.json
 
 .DEFAULT_GOAL := help
 .PHONY: help run world test quick lint format types audit check coverage hooks lock locked release \
@@ -61,17 +65,22 @@ world: .venv/run.stamp ## Let a small world play beside make run (WORLD="--playe
 test: .venv/test.stamp ## Run all tests (T=tests/domain for a part)
 	$(BIN)/python -m pytest $(or $(T),-n 3 --dist loadfile --no-loadscope-reorder -m 'not mongomock' tests)
 
-# Without the table of doors, a quarter of its time, which make test runs on MongoDB.
+# Without the table of doors, a quarter of its time, and with few examples of each law; make test has all.
 quick: .venv/test.stamp ## Run the tests that need neither MongoDB nor a running service
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not mongodb' tests/domain tests/api tests/test_architecture.py \
-		--ignore tests/api/test_doors.py
+	$(BIN)/python -m pytest -n 2 --dist loadfile --hypothesis-profile few -m 'not mongodb' \
+		tests/domain tests/api tests/test_architecture.py --ignore tests/api/test_doors.py
 
-lint: .venv/dev.stamp ## Check format, style, documents and container files
+lint: .venv/dev.stamp ## Check format, style, documents, container files and the OpenAPI document
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	@for page in *.rst docs/*.rst; do $(BIN)/docutils --report=2 --halt=2 "$$page" /dev/null || exit 1; done
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
+	@$(BIN)/quartermaster openapi .venv/openapi.json
+	@if command -v redocly >/dev/null && command -v spectral >/dev/null; then $(LINT_OPENAPI); \
+	elif [ "$$CI" = true ]; then echo 'redocly or spectral is missing, which .ci/run installs.' >&2; exit 1; \
+	else echo 'The OpenAPI document was NOT linted: redocly or spectral is missing. npm has both;'; \
+		echo '.ci/run says which versions.'; fi
 
 format: .venv/dev.stamp ## Format the code, and fix what ruff can fix
 	$(BIN)/ruff check --fix .

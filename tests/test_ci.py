@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.orphans import MARK
 from tests.system.programs import processes_with, wait_until
 
+ROOT = Path(__file__).parents[1]
 SKIPPED = "import pytest\n\ndef test_it():\n    pytest.skip('a program is missing')\n"
 PASSED = "def test_it():\n    pass\n"
 
@@ -62,3 +66,45 @@ def test_what_killed_tests_have_started_ends_too(tmp_path, options):
     tests.send_signal(signal.SIGKILL)
     tests.wait()
     wait_until(lambda: not processes_with(name))
+
+
+# The linters of make lint that npm has
+
+
+def lint(folder, ci, **linters):
+    """Run make lint in which all programs succeed but the linters, which end as they are told."""
+    programs = ("ruff", "docutils", "hadolint", "check-jsonschema", "quartermaster")
+    for name, ending in {**dict.fromkeys(programs, 0), **linters}.items():
+        (folder / name).write_text(f"#!/bin/sh\necho {name} >&2\nexit {ending}\n")
+        (folder / name).chmod(0o755)
+    return subprocess.run(
+        [shutil.which("make"), "lint", f"BIN={folder}", "--assume-old=.venv/dev.stamp"],
+        env={"PATH": str(folder), "CI": ci},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_without_them_the_document_is_left_out_and_that_is_said(tmp_path):
+    done = lint(tmp_path, "")
+    assert done.returncode == 0, done.stderr
+    assert "The OpenAPI document was NOT linted: redocly or spectral is missing." in done.stdout
+
+
+def test_in_ci_they_may_not_be_missing(tmp_path):
+    done = lint(tmp_path, "true", redocly=0)
+    assert done.returncode == 2
+    assert "redocly or spectral is missing, which .ci/run installs." in done.stderr
+
+
+@pytest.mark.parametrize(("redocly", "spectral"), [(0, 0), (1, 0), (0, 1)])
+def test_what_they_find_fails(tmp_path, redocly, spectral):
+    done = lint(tmp_path, "true", redocly=redocly, spectral=spectral)
+    assert bool(done.returncode) == bool(redocly or spectral)
+
+
+def test_the_page_for_contributors_names_the_versions_that_ci_installs():
+    installed = re.findall(r"npm install --global --silent (\S+);", (ROOT / ".ci/run").read_text())
+    assert len(installed) == 7
+    assert [name for name in installed if name not in (ROOT / "README.rst").read_text()] == []

@@ -39,6 +39,7 @@ def specification(app: Flask, api: Api) -> Document:
     document["components"].pop("parameters", None)
     # flask-smorest adds it for its X-Pagination header, which no response here has.
     document["components"]["schemas"].pop("PaginationMetadata")
+    _let_any_value_be_null(document["components"]["schemas"])
     paths: Document = {}
     for rule in app.url_map.iter_rules():
         if item := document["paths"].get(openapi_path(rule.rule)):
@@ -49,6 +50,14 @@ def specification(app: Flask, api: Api) -> Document:
     tags = {operation["tags"][0] for item in paths.values() for operation in item.values()}
     document["tags"] = [tag for tag in document["tags"] if tag["name"] in tags]
     return document
+
+
+def _let_any_value_be_null(schemas: Document) -> None:
+    """Remove "nullable" where there is no type: OpenAPI 3.0 allows null there, and not the word."""
+    for schema in schemas.values():
+        for field in schema.get("properties", {}).values():
+            if not field.keys() & {"type", "allOf", "$ref"}:
+                field.pop("nullable", None)
 
 
 def _operations(rule: Rule, item: Document) -> Iterator[tuple[str, Document]]:

@@ -147,6 +147,13 @@ def test_its_schemas_hide_nothing_of_the_languages_and_are_all_used():
     assert unused == []
 
 
+def test_what_may_be_null_has_a_type():
+    """Else OpenAPI 3.0 gives "nullable" no meaning, and linters refuse it."""
+    bare = re.findall(r'\{[^{}]*"nullable": true[^{}]*\}', json.dumps(SPEC))
+    assert bare
+    assert [text for text in bare if not re.search(r'"type": |"allOf": |"oneOf": ', text)] == []
+
+
 def test_it_names_the_version_of_the_program_and_serves_where_it_is_read():
     assert SPEC["info"]["version"] == version("quartermaster")
     assert SPEC["servers"] == [{"url": "/"}]
