@@ -439,6 +439,14 @@ def test_a_chain_of_undos_is_undone_as_if_its_chosen_end_alone_had_been_made(cho
     assert leaves == (is_in_effect == was_in_effect)
 
 
+@pytest.fixture
+def long_leases(monkeypatch):
+    """Let nobody take rows over from a run that a busy machine holds up."""
+    monkeypatch.setattr(batch_store, "LEASE", timedelta(hours=2))
+    monkeypatch.setattr(batch_store, "SURE_SECONDS", 3600.0)
+
+
+@pytest.mark.usefixtures("long_leases")
 @pytest.mark.parametrize(("others", "most"), [(0, 90), (1, FEW_ROWS)])
 def test_beside_others_a_few_rows_are_carried_out_at_once(
     app, world, db, monkeypatch, others, most
@@ -467,6 +475,7 @@ def test_a_request_at_the_database_is_seen(app, world, db):
     assert storage.requests_at_work() == 0
 
 
+@pytest.mark.usefixtures("long_leases")
 @pytest.mark.parametrize(("others", "most"), [(0, 90), (1, FEW_ROWS)])
 def test_runs_of_one_worker_do_not_rest_for_each_other(app, world, db, monkeypatch, others, most):
     first, second = (plan(app, rows_for([world.add_player() for _ in range(90)])) for _ in range(2))
