@@ -51,6 +51,19 @@ def test_the_contract_has_every_operation_and_no_other():
     assert sorted(rows, key=str) == sorted(documented(), key=str)
 
 
+def test_both_pages_say_how_many_operations_were_given_and_added():
+    given = sum(number.isdigit() for number, *_ in ROWS)
+    added = len(ROWS) - given
+    readme = " ".join((ROOT / "README.rst").read_text().split())
+    for words in (
+        f"all {len(ROWS)} operations",
+        f"{given} are the endpoints",
+        f"{added} were added",
+    ):
+        assert words in readme
+    assert f"{added} operations have been" in TEXT
+
+
 def test_the_contract_has_the_scopes_of_every_operation():
     table = {door.shape: door.scopes or ("open",) for door in DOORS}
     described = {(m.upper(), path): told_scopes(op) for path, m, op in OPERATIONS.values()}
