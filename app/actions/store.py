@@ -129,7 +129,6 @@ class Actions:
         primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
         self._actions = primary[ACTIONS.name]
         self._games = primary[GAMES.name]
-        self._players = primary["players"]
         self._journals = storage.journals
         self._erasures = ErasureRecords(storage.db)
         self._waiters = threading.BoundedSemaphore(waiters)
@@ -157,19 +156,9 @@ class Actions:
             if intent.key is None and explain(error):
                 raise OutcomeUnknown from error
             raise
-        self._meet_erasures(action)
+        by = action["By"]
+        self._erasures.meet({by["UserId"]: by["Name"], subject["Id"]: subject["Name"]})
         return Asked(action)
-
-    def _meet_erasures(self, action: Document) -> None:
-        by, about = action["By"], action["Subject"]
-        accounts, gone = {by["UserId"]: by["Name"]}, {}
-        if about["Kind"] == "user":
-            accounts[about["Id"]] = about["Name"]
-        elif about["Kind"] == "player" and not self._players.find_one(
-            {"_id": about["Id"]}, ["_id"]
-        ):
-            gone[about["Id"]] = about["Name"]
-        self._erasures.meet(accounts, gone)
 
     def _earlier(self, subject: Document, intent: Intent) -> Asked | None:
         found = self._actions.find_one({"RequestKey": request_key(subject, intent)})

@@ -17,6 +17,7 @@ from app.batches.rows import RowSource
 from app.batches.running import Runner
 from app.batches.schemas import BatchHeadArgs
 from app.batches.store import Batches, RowFilters
+from app.changes import Origin
 from app.errors import Invalid
 from app.history.access import require_users, visible_kinds
 from app.history.domain import is_of_user
@@ -93,7 +94,8 @@ def _made(rows: Iterable[Row], describe: Callable[[], Document], digest: str) ->
     if request_key and (earlier := batches.find_earlier(request_key, digest, str(key))):
         return Made(earlier, replayed=True)
     sent = (request_key, digest, key or "")
-    return Made(planner.plan(rows, lambda: NewBatch(describe(), *sent), require_undo))
+    author = _told_author(origin(is_change=False))
+    return Made(planner.plan(rows, author, lambda: NewBatch(describe(), *sent), require_undo))
 
 
 def _request_key(key: str) -> str:
@@ -102,10 +104,14 @@ def _request_key(key: str) -> str:
 
 def _author(reason: str | None) -> Document:
     by = origin(otherwise=reason)
+    return {"Reason": by.reason, **_told_author(by)}
+
+
+def _told_author(by: Origin) -> Document:
     author: Document = {"UserId": by.user_id, "Name": by.name}
     if by.key is not None:
         author["Key"] = by.key
-    return {"Reason": by.reason, "By": author, "Via": by.via}
+    return {"By": author, "Via": by.via}
 
 
 def told(chosen: Document) -> Document:

@@ -101,24 +101,32 @@ class Planner:
     def plan(
         self,
         rows: Iterable[Row],
+        author: Document,
         describe: Callable[[], NewBatch],
         require_undo: Callable[[str], None],
         advance: Callable[[int], None] = lambda _: None,
     ) -> Document:
         """Store a batch with the verdict of each row, and return it; nothing is changed yet.
 
-        It is described when its rows have been read. An undo that the caller may not make is
-        refused by require_undo. Advance is told of each row that has its verdict.
+        Its author is known before its rows are read, and the rest is described after. An undo that
+        the caller may not make is refused by require_undo. Advance is told of each row that has its
+        verdict.
         """
         if not self._place.acquire(blocking=False):
             raise TooManyPlans
         spool = RowSpool()
         try:
-            self._read(rows, spool)
-            new = describe()
-            if not len(spool):
-                raise Invalid("A batch has at least one row.", {"Rows": ["Has no row."]})
-            return self._store(spool, new, require_undo, advance)
+            batch = self._batches.begin(author)
+            try:
+                self._read(rows, spool)
+                new = describe()
+                if not len(spool):
+                    raise Invalid("A batch has at least one row.", {"Rows": ["Has no row."]})
+                return self._store(batch, spool, new, require_undo, advance)
+            except BaseException:
+                renew_budget()
+                self._batches.remove(batch["_id"])
+                raise
         finally:
             spool.close()
             self._place.release()
@@ -148,6 +156,7 @@ class Planner:
 
     def _store(
         self,
+        batch: Document,
         spool: RowSpool,
         new: NewBatch,
         require_undo: Callable[[str], None],
@@ -155,32 +164,27 @@ class Planner:
     ) -> Document:
         # What its rows need is said before there is one that somebody could look at.
         begun = {"Rows": len(spool), "Needs": sorted(spool.needs)}
-        batch = self._batches.begin({**new.fields, **begun})
-        try:
-            # What the rows before have left of the player, whose rows may be in two portions.
-            known: dict[str, Document] = {}
-            # Which row is the first to undo an entry, of the same documents.
-            undone: dict[str, int] = {}
-            needs: set[str] = set()
-            summary = Summary()
-            for number, portion in in_parts(spool.by_subject()):
-                renew_budget()
-                stored = [_unjudged(batch["_id"], row) for row in portion]
-                self._judge(stored, known, undone, require_undo)
-                self._batches.add_rows(batch, number, stored)
-                for row in stored:
-                    needs |= _needs(row["Operation"], row["Subject"])
-                    summary.add(row)
-                last = portion[-1].subject_id
-                known = {last: known[last]} if last in known else {}
-                undone = {id_: row for id_, row in undone.items() if _subject_id(id_) == last}
-                advance(len(portion))
-            told = {"Needs": sorted(needs), "Summary": summary.told()}
-            return self._batches.complete(batch, told, *new[1:])
-        except BaseException:
+        batch = self._batches.describe(batch, {**new.fields, **begun})
+        # What the rows before have left of the player, whose rows may be in two portions.
+        known: dict[str, Document] = {}
+        # Which row is the first to undo an entry, of the same documents.
+        undone: dict[str, int] = {}
+        needs: set[str] = set()
+        summary = Summary()
+        for number, portion in in_parts(spool.by_subject()):
             renew_budget()
-            self._batches.remove(batch["_id"])
-            raise
+            stored = [_unjudged(batch["_id"], row) for row in portion]
+            self._judge(stored, known, undone, require_undo)
+            self._batches.add_rows(batch, number, stored)
+            for row in stored:
+                needs |= _needs(row["Operation"], row["Subject"])
+                summary.add(row)
+            last = portion[-1].subject_id
+            known = {last: known[last]} if last in known else {}
+            undone = {id_: row for id_, row in undone.items() if _subject_id(id_) == last}
+            advance(len(portion))
+        told = {"Needs": sorted(needs), "Summary": summary.told()}
+        return self._batches.complete(batch, told, *new[1:])
 
     def _judge(
         self,

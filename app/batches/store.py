@@ -47,6 +47,7 @@ from app.storage.bulk import batches as in_chunks
 from app.storage.bulk import guarded_update
 from app.storage.client import Storage
 from app.storage.committed import NO_CHANGE, majority_holds
+from app.storage.erasure_records import ErasureRecords
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
@@ -178,6 +179,7 @@ class Batches:
         self._batches = primary[BATCHES.name]
         self._rows = primary[BATCH_ROWS.name]
         self._parts = primary[BATCH_PARTS.name]
+        self._erasures = ErasureRecords(storage.db)
         self._journals = storage.journals
         self.now = storage.clock.now
 
@@ -188,30 +190,49 @@ class Batches:
             raise KeyReused(key)
         return found
 
-    def begin(self, batch: Document) -> Document:
-        """Store a batch that is about to be planned."""
+    def begin(self, author: Document) -> Document:
+        """Store a batch that is about to be planned, before anybody is looked up for it.
+
+        From now on, an erasure is not finished before the plan is: what it looks up and stores may
+        name the person.
+        """
         now = self.now()
         stored = {
             "_id": str(uuid.uuid4()),
-            **batch,
-            "At": now,
-            "State": "planning",
-            "Counts": {},
+            **{"Name": "", "Reason": None, **author, "Rows": 0},
+            **{"At": now, "State": "planning", "Counts": {}},
             **self._journals.expiry_of(now),
         }
         self._batches.insert_one(stored)
         return stored
+
+    def describe(self, batch: Document, fields: Document) -> Document:
+        """Set what is known of a batch when its rows have been read, and return it."""
+        described = self._update(_planned_still(batch["_id"]), fields)
+        if described is None:
+            raise PlannedTooLong
+        return described
 
     def add_rows(self, batch: Document, part: int, rows: Sequence[Document]) -> None:
         """Store rows of a part with their verdicts; those that are ready are carried out by one."""
         expires = {"ExpiresAt": batch["ExpiresAt"]} if "ExpiresAt" in batch else {}
         own = {"Batch": batch["_id"], "Part": part, **expires}
         self._rows.insert_many([{**row, **own} for row in rows], ordered=False)
+        self._delete_erased(batch["_id"], rows)
         if any(row["Verdict"] == "ready" for row in rows):
             # More rows of the same part may have been stored before.
             id_ = {"_id": f"{batch['_id']}:{part:06}"}
             free = {"$setOnInsert": {**own, "LeasedUntil": NEVER}}
             self._parts.update_one(id_, free, upsert=True)
+
+    def _delete_erased(self, batch_id: str, rows: Sequence[Document]) -> None:
+        """Delete rows that were just stored about people whose erasure may have looked before.
+
+        Its record comes before it looks for rows: whoever comes second sees the other.
+        """
+        ids = {row["Subject"]["Id"] for row in rows if row["Subject"]}
+        if erased := self._erasures.owners(ids):
+            self._rows.delete_many({**_rows_of(batch_id), "Subject.Id": {"$in": list(erased)}})
 
     def complete(
         self,
@@ -232,9 +253,8 @@ class Batches:
             planned["EndedAt"] = self.now()
         if request_key:
             planned |= {"RequestKey": request_key, "Fingerprint": fingerprint}
-        still = {"_id": batch["_id"], "State": "planning", "IsRemoved": {"$exists": False}}
         try:
-            completed = self._update(still, planned)
+            completed = self._update(_planned_still(batch["_id"]), planned)
         except DuplicateKeyError:
             earlier = self.find_earlier(request_key or "", fingerprint, key)
             if earlier is None:
@@ -533,6 +553,11 @@ def _rows_of(batch_id: str) -> Document:
     return {"_id": {"$gte": f"{batch_id}:", "$lt": f"{batch_id};"}}
 
 
+def _planned_still(batch_id: str) -> Document:
+    """Return the filter of a batch whose plan nobody has given up."""
+    return {"_id": batch_id, "State": "planning", "IsRemoved": {"$exists": False}}
+
+
 def _left(lease: Lease) -> Document:
     """Return the filter of the rows of a part that are still to be carried out."""
     return {"Batch": lease.batch_id, "Part": lease.part, "Verdict": "ready"}
@@ -542,17 +567,29 @@ class BatchTraces:
     """The batches of one database, as far as they tell of people who are erased."""
 
     def __init__(self, db: Database[Document]) -> None:
-        self._batches = db[BATCHES.name]
-        self._rows = db[BATCH_ROWS.name]
+        # What a plan has just stored, a secondary may not have yet.
+        primary = db.with_options(read_preference=ReadPreference.PRIMARY)
+        self._batches = primary[BATCHES.name]
+        self._rows = primary[BATCH_ROWS.name]
+        self._erasures = ErasureRecords(db)
 
     def erase(self, ids: Sequence[str], user_id: str) -> Iterator[int]:
-        """Delete the rows about a person, and leave of who has made batches the id."""
+        """Delete the rows about a person, and leave of who has made batches the id.
+
+        A plan that is under way counts as something that was changed: it may store more.
+        """
+        yield self._batches.count_documents({"State": "planning"})
         yield self._rows.delete_many({"Subject.Id": {"$in": ids}}).deleted_count
         for author, more in (("By", ("RequestKey", "Fingerprint")), ("StartedBy", ())):
             own = {f"{author}.UserId": user_id, f"{author}.Name": {"$ne": None}}
             hidden = dict.fromkeys((f"{author}.Key", *more), "")
             nameless = {"$set": {f"{author}.Name": None}, "$unset": hidden}
             yield self._batches.update_many(own, nameless).modified_count
+
+    def told_of(self, ids: Sequence[str]) -> Sequence[str]:
+        """Return of which erased people and characters there are rows."""
+        found = self._rows.distinct("Subject.Id", {"Subject.Id": {"$in": ids}})
+        return list(self._erasures.owners(found))
 
     def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
         """Set what a rule makes of the words of people in all batches."""

@@ -144,13 +144,13 @@ def undo(which: str, reason: str | None) -> None:
     found = batches.require_ended(_known(which)["_id"])
     fields = {**undo_of(found), **_author(reason)}
     rows = choosing.done_rows(found["_id"])
-    _show(planner.plan(rows, lambda: NewBatch(fields, None, ""), _may_undo))
+    _show(planner.plan(rows, _author(None), lambda: NewBatch(fields, None, ""), _may_undo))
 
 
 def _planned(chosen: Document, name: str, reason: str | None) -> Document:
     fields = {"Name": name, **_author(reason), "Undo": told_filters(chosen)}
     rows = choosing.changes(chosen, KINDS)
-    return planner.plan(rows, lambda: NewBatch(fields, None, ""), _may_undo)
+    return planner.plan(rows, _author(None), lambda: NewBatch(fields, None, ""), _may_undo)
 
 
 def _planned_file(path: Path, name: str, reason: str | None, again: bool) -> Document:
@@ -169,7 +169,7 @@ def _planned_file(path: Path, name: str, reason: str | None, again: bool) -> Doc
             return NewBatch(fields, None if again else request_key, "")
 
         with _bar("Planning", path) as advance:
-            planned = planner.plan(source, describe, _may_undo, advance)
+            planned = planner.plan(source, _author(None), describe, _may_undo, advance)
         if again:
             # From now on, the file stands for this one.
             batches.hand_over(request_key, planned["_id"])

@@ -22,7 +22,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 
 from app.actions.store import ACTIONS, ActionTraces
-from app.batches.store import BATCHES, BatchTraces
+from app.batches.store import BATCH_ROWS, BATCHES, BatchTraces
 from app.changes import Intent, SubjectKind
 from app.errors import Busy, NotFound
 from app.items.domain import BAG_SUBJECT
@@ -228,6 +228,8 @@ class Erasures:
             for name, where in self._traces(record):
                 for found in self._db[name].find(where, ["_id"]):
                     yield name, str(found["_id"])
+            for id_ in self._batch_traces.told_of([record["_id"], *record["Players"]]):
+                yield BATCH_ROWS.name, id_
 
     def owner_of(self, id_: str) -> str | None:
         """Return whose erasure an id belongs to."""

@@ -31,30 +31,40 @@ class ErasureRecords:
     def __init__(self, db: Database[Document]) -> None:
         self._erasures = db[ERASURES.name]
         self._committed = committed(self._erasures)
+        self._players = committed(db["players"])
 
     def erased(self, ids: Iterable[str]) -> set[str]:
         """Return which of these are ids of erased accounts or of their characters."""
         wanted = set(ids)
-        found = {"$in": list(wanted)}
-        records = self._committed.find({"$or": [{"_id": found}, {"Players": found}]}, ["Players"])
+        records = self._records_of(wanted)
         return {id_ for record in records for id_ in (record["_id"], *record["Players"])} & wanted
 
-    def meet(self, accounts: Mapping[Any, Any], gone: Mapping[str, str] | None = None) -> bool:
+    def owners(self, ids: Iterable[Any]) -> dict[str, str]:
+        """Return whose erasures these accounts and characters belong to, by their ids.
+
+        A character that is there is its owner's, who may be another one in a restored backup.
+        """
+        wanted = {id_ for id_ in ids if isinstance(id_, str)}
+        if not wanted:
+            return {}
+        owners = {
+            id_: record["_id"]
+            for record in self._records_of(wanted)
+            for id_ in {record["_id"], *record["Players"]} & wanted
+        }
+        there = self._players.find({"_id": {"$in": list(owners)}}, ["UserId"]) if owners else ()
+        others = {p["_id"] for p in there if p.get("UserId") != owners[p["_id"]]}
+        return {id_: owner for id_, owner in owners.items() if id_ not in others}
+
+    def meet(self, named: Mapping[Any, Any]) -> bool:
         """Let the erasures go on that concern what was just written; tell whether there are any.
 
-        Accounts are all that it is about or by, and gone are characters that are not there any
-        more, each with the name that was written. A character that is there is its owner's, who
-        may be another one than the erased person in a restored backup.
+        Named are all accounts and characters that it is about or by, with the names in it.
         """
-        ids = {"_id": {"$in": [id_ for id_ in accounts if isinstance(id_, str)]}}
-        found = list(self._committed.find(ids, ["_id"])) if ids["_id"]["$in"] else []
-        for record in found:
-            self.reopen(record["_id"], accounts[record["_id"]])
-        for id_, name in (gone or {}).items():
-            for record in self._committed.find({"Players": id_}, ["_id"]):
-                self.reopen(record["_id"], name)
-                found.append(record)
-        return bool(found)
+        owners = self.owners(named)
+        for id_, owner in owners.items():
+            self.reopen(owner, named[id_])
+        return bool(owners)
 
     def reopen(self, user_id: str, name: Any = None) -> None:
         """Let an erasure be carried out once more, also where the person is named so."""
@@ -63,3 +73,8 @@ class ErasureRecords:
         if isinstance(name, str) and name:
             again["$addToSet"] = {"Texts": name}
         self._erasures.update_one({"_id": user_id}, again)
+
+    def _records_of(self, ids: set[str]) -> list[Document]:
+        found = {"$in": list(ids)}
+        where = {"$or": [{"_id": found}, {"Players": found}]}
+        return list(self._committed.find(where, ["Players"]))

@@ -70,7 +70,8 @@ def rows_for(players, quantity=1):
 
 def plan(app, rows):
     with app.app_context():
-        return service(app, Planner).plan(rows, lambda: NewBatch(FIELDS, None, ""), lambda _: None)
+        new = NewBatch(FIELDS, None, "")
+        return service(app, Planner).plan(rows, FIELDS, lambda: new, lambda _: None)
 
 
 def run(app, batch, runner=None):

@@ -10,6 +10,7 @@ import pytest
 
 from app.auth.callers import Callers
 from app.auth.roles import Role
+from app.batches.store import Batches
 from app.changes import Intent, Origin
 from app.http.logs import JsonFormatter
 from app.privacy.store import Erasures
@@ -410,6 +411,89 @@ def test_who_came_back_is_found(client, person, db, app):
     erasures.finish(user_id)
     assert list(erasures.returned()) == []
     assert people.found_in(db) == []
+
+
+def plan_amid(client, staff, monkeypatch, method, erased):
+    """Plan a batch that names the person, while the person is erased amid a method of its store."""
+    plain = getattr(Batches, method)
+
+    def erased_before(store, *args):
+        monkeypatch.setattr(Batches, method, plain)
+        erased()
+        return plain(store, *args)
+
+    monkeypatch.setattr(Batches, method, erased_before)
+    names = (people.HERO, people.NAME, "Stranger")
+    rows = [{"Player": name, "Operation": "give", **people.GIFT} for name in names]
+    body = {"Name": f"More for {people.HERO}", "Reason": f"{people.NAME} won", "Rows": rows}
+    planned = client.post("/api/v1/batches", json=body, headers=staff)
+    assert planned.status_code == 200, planned.json
+    return planned.json["Id"]
+
+
+@pytest.mark.parametrize("method", ["describe", "add_rows", "complete"])
+def test_an_erasure_and_a_plan_meet_each_other(client, person, db, app, monkeypatch, method):
+    """A plan that is under way when a person is erased, in whichever of its steps."""
+    _, staff, _ = person
+    statuses = []
+
+    def erased():
+        for _ in range(2):
+            statuses.append(client.post(ERASE, json=CONFIRM, headers=staff).status_code)
+            settle(db)
+
+    batch_id = plan_amid(client, staff, monkeypatch, method, erased)
+    # The rows that are stored then may name the person: it is not finished before.
+    assert statuses == [503, 503]
+    assert client.post(ERASE, json=CONFIRM, headers=staff).status_code == 200
+    assert people.found_in(db) == []
+    named = [row["Player"] for row in db.batch_rows.find({"Batch": batch_id}, sort=[("_id", 1)])]
+    assert named == ["(erased)", "Stranger"]
+
+
+def test_rows_about_somebody_who_was_erased_are_not_kept(client, person, db, app, monkeypatch):
+    """A worker that stood still, whose plan was taken for dead."""
+    _, staff, _ = person
+
+    def erased():
+        under_way = list(db.batches.find({"State": "planning"}))
+        db.batches.delete_many({"State": "planning"})
+        assert erase(client, staff, db).status_code == 200
+        db.batches.insert_many(under_way)
+
+    batch_id = plan_amid(client, staff, monkeypatch, "add_rows", erased)
+    kept = db.batch_rows.find({"Batch": batch_id}, sort=[("_id", 1)])
+    assert [row["Subject"] and row["Subject"]["Name"] for row in kept] == [None, "Stranger"]
+    assert list(service(app, Erasures).returned()) == []
+
+
+def test_rows_about_a_character_that_is_somebody_elses_by_now_are_kept(client, person, db):
+    _, staff, others = person
+    hero = db.players.find_one({"Name": people.HERO})
+    assert erase(client, staff, db).status_code == 200
+    heir = {"UserId": others["colleague"], "Name": "Heir", "NameKey": "heir"}
+    db.players.insert_one({**hero, **heir})
+    rows = [{"Player": "Heir", "Operation": "give", **people.GIFT}]
+    planned = client.post("/api/v1/batches", json={"Rows": rows}, headers=staff).json
+    assert planned["Ready"] == 1
+
+
+def test_rows_that_came_back_are_found(client, person, db, app):
+    user_id, staff, _ = person
+    rows = list(db.batch_rows.find({"Subject": {"$ne": None}}))
+    erase(client, staff, db)
+    db.batch_rows.delete_many({})
+    db.batch_rows.insert_many(rows)
+    erasures = service(app, Erasures)
+    ((name, id_),) = set(erasures.returned())
+    assert name == "batch_rows"
+    assert erasures.owner_of(id_) == user_id
+    erasures.reopen(user_id)
+    erasures.finish(user_id)
+    assert list(erasures.returned()) == []
+    assert people.found_in(db) == []
+    # Nobody else is in them.
+    assert db.batch_rows.count_documents({}) == len(rows) - 1
 
 
 def test_neither_logs_nor_exports_tell_of_the_person_from_then_on(client, person, db, app):
