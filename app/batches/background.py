@@ -106,9 +106,9 @@ class BatchWorker:
 def _reason(gone: QuartermasterError) -> str:
     """Return why a batch does not go on by itself; it names nobody."""
     if isinstance(gone, RoleMissing):
-        why = f"Whoever started it has no longer the role '{gone.role}'."
+        why = f"Whoever started it no longer has the role '{gone.role}'."
     elif isinstance(gone, ScopeMissing):
-        why = f"The key that it was started with has no longer the scope '{gone.scope}'."
+        why = f"The key that it was started with no longer has the scope '{gone.scope}'."
     elif isinstance(gone, OverBudget):
         why = "The key that it was started with has a budget now."
     else:

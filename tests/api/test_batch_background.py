@@ -186,9 +186,9 @@ def tool(world):
     return account, {"Authorization": f"Bearer {KEY}"}
 
 
-ROLE = "Whoever started it has no longer the role '{}'. Somebody else can go on."
+ROLE = "Whoever started it no longer has the role '{}'. Somebody else can go on."
 GONE = "Whoever started it could not go on: {}. Somebody else can go on."
-SCOPE = "The key that it was started with has no longer the scope '{}'. Somebody else can go on."
+SCOPE = "The key that it was started with no longer has the scope '{}'. Somebody else can go on."
 BUDGET = "The key that it was started with has a budget now. Somebody else can go on."
 PAST = NOW - timedelta(days=1)
 

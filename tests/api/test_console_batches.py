@@ -489,7 +489,7 @@ def test_the_page_says_why_the_service_has_paused_a_batch(app, staff, gift, worl
     world.db.users.update_one({"_id": clerk.user["_id"]}, {"$set": {"Power.Api": False}})
     service(app, BatchWorker).work()
     page = page_of(show(staff, gift))
-    assert "Whoever started it has no longer the role 'api'. Somebody else can go on." in page
+    assert "Whoever started it no longer has the role 'api'. Somebody else can go on." in page
     run(staff, gift)
     assert held(world, "Aladric")["0"]["Quantity"] == 5
 

@@ -41,7 +41,7 @@ def test_the_document_is_written_without_a_database(tmp_path):
     result = run(tmp_path / "data", "openapi", str(tmp_path / "openapi.json"))
     assert result.returncode == 0, result.stderr
     written = json.loads((tmp_path / "openapi.json").read_text())
-    assert len(written["paths"]) == 31 + 5 + 22 + 4 + 6 + 17 + 6
+    assert len(written["paths"]) == 31 + 5 + 22 + 4 + 6 + 17 + 8
     assert json.loads(run(tmp_path / "data", "openapi").stdout) == written
     assert not (tmp_path / "data").exists()
 
@@ -69,7 +69,7 @@ def test_the_folders_hold_all_31_endpoints(collection):
     # tokens, one request has two forms.
     of_the_game = 3 + 2 + 3
     players, users = 19 + 1 + 5 + 2 + 2 + 5, 12 + 2 + 5 + 2 + 2 + 4
-    assert counts == [players, users, 4, 7, of_the_game, 5, 4, 4, 2, 3 + 2 + 1, 4]
+    assert counts == [players, users, 4, 9, of_the_game, 5, 4, 4, 2, 3 + 2 + 1, 4]
     assert len(endpoints) == sum(counts) - 1
 
 

@@ -134,13 +134,12 @@ def keep_batches(db: Database[Document]) -> None:
 
 
 def restore_by_stamps(db: Database[Document]) -> None:
-    """Drop the count of those who moved a deleted player: copies have stamps instead."""
+    """Drop the count of those who moved a deleted player: copies have stamps instead.
+
+    The validators and indexes know reset mails and who started a batch as well.
+    """
     counted = {"RemovalCount": {"$exists": True}}
     db["players"].update_many(counted, {"$unset": {"RemovalCount": ""}})
-
-
-def keep_reset_mails(db: Database[Document]) -> None:
-    """Change nothing: the plans know when reset codes were mailed."""
 
 
 def keep_former_names(db: Database[Document]) -> None:
@@ -210,7 +209,6 @@ STEPS: list[Step] = [
     keep_actions_and_events,
     keep_batches,
     restore_by_stamps,
-    keep_reset_mails,
     keep_former_names,
 ]
 # A change of a validator or an index is a step as well, even one that does nothing: by the number,
