@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from app.batches.domain import (
     number_of,
     row_id,
 )
-from app.batches.store import Batches
+from app.batches.store import PLANNING, Batches
 from app.changes import Origin
 from app.errors import Forbidden, Invalid, NotFound, QuartermasterError, Unavailable
 from app.history.access import preview_undo_as
@@ -35,6 +36,8 @@ from app.storage.bulkhead import renew_budget
 from app.types import Document
 
 CHUNK = 500
+# How often a plan says that it is under way.
+RENEWAL_SECONDS = PLANNING.total_seconds() / 6
 # Nobody is asking yet: a plan leaves no entry.
 NOBODY = Origin(None, "", "batch")
 
@@ -97,6 +100,7 @@ class Planner:
         self._history = history
         self._changes = changes
         self._place = threading.Lock()
+        self._renewed_at = 0.0
 
     def plan(
         self,
@@ -118,7 +122,7 @@ class Planner:
         try:
             batch = self._batches.begin(author)
             try:
-                self._read(rows, spool)
+                self._read(batch, rows, spool)
                 new = describe()
                 if not len(spool):
                     raise Invalid("A batch has at least one row.", {"Rows": ["Has no row."]})
@@ -131,9 +135,16 @@ class Planner:
             spool.close()
             self._place.release()
 
-    def _read(self, rows: Iterable[Row], spool: RowSpool) -> None:
+    def _renew(self, batch: Document) -> None:
+        """Give the request its whole budget again, and say now and then that the plan goes on."""
+        renew_budget()
+        if time.monotonic() >= self._renewed_at + RENEWAL_SECONDS:
+            self._renewed_at = time.monotonic()
+            self._batches.describe(batch, {})
+
+    def _read(self, batch: Document, rows: Iterable[Row], spool: RowSpool) -> None:
         for chunk in in_chunks(rows, CHUNK):
-            renew_budget()
+            self._renew(batch)
             if len(spool) + len(chunk) > MOST_ROWS:
                 raise TooManyRows
             for row in self._identified(chunk):
@@ -172,7 +183,7 @@ class Planner:
         needs: set[str] = set()
         summary = Summary()
         for number, portion in in_parts(spool.by_subject()):
-            renew_budget()
+            self._renew(batch)
             stored = [_unjudged(batch["_id"], row) for row in portion]
             self._judge(stored, known, undone, require_undo)
             self._batches.add_rows(batch, number, stored)

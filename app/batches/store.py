@@ -125,8 +125,8 @@ LEASE = timedelta(seconds=10)
 # What came of rows is noted only while nobody else can have taken them over.
 SURE_SECONDS = LEASE.total_seconds() / 2
 NEVER = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-# A plan that is not complete by then was left by a worker that died.
-PLANNING = timedelta(minutes=15)
+# Whoever plans a batch says so every some seconds; after this time without, the worker has died.
+PLANNING = timedelta(seconds=30)
 CHUNK = 500
 # How often a batch is read again that others keep changing, or of which primaries disagree.
 MOST_READS = 5
@@ -200,15 +200,19 @@ class Batches:
         stored = {
             "_id": str(uuid.uuid4()),
             **{"Name": "", "Reason": None, **author, "Rows": 0},
-            **{"At": now, "State": "planning", "Counts": {}},
+            **{"At": now, "State": "planning", "PlannedUntil": now + PLANNING, "Counts": {}},
             **self._journals.expiry_of(now),
         }
         self._batches.insert_one(stored)
         return stored
 
     def describe(self, batch: Document, fields: Document) -> Document:
-        """Set what is known of a batch when its rows have been read, and return it."""
-        described = self._update(_planned_still(batch["_id"]), fields)
+        """Set what is known of a batch that is being planned, and return it.
+
+        Its plan is not taken for dead for some time from now.
+        """
+        until = {"PlannedUntil": self.now() + PLANNING}
+        described = self._update(_planned_still(batch["_id"]), {**fields, **until})
         if described is None:
             raise PlannedTooLong
         return described
@@ -281,7 +285,8 @@ class Batches:
 
     def stale(self) -> Sequence[str]:
         """Return the batches whose planner has died."""
-        stale = {"State": "planning", "At": {"$lt": self.now() - PLANNING}}
+        is_dead = {"PlannedUntil": {"$not": {"$gte": self.now()}}}
+        stale = {"State": "planning", "At": {"$lt": self.now() - PLANNING}, **is_dead}
         return [batch["_id"] for batch in self._batches.find(stale, ["_id"])]
 
     def get(self, batch_id: str) -> Document:

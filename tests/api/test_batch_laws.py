@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymongo.errors import AutoReconnect
 
-from app.batches import domain
+from app.batches import domain, planning
 from app.batches import store as batch_store
 from app.batches.domain import (
     NotEnded,
@@ -230,11 +230,31 @@ def test_a_plan_that_dies_leaves_nothing_that_could_be_run(app, world, db, monke
     with app.app_context():
         service(app, UnfinishedWork).finish_all()
         assert db.batches.count_documents({}) == 1
-        long_ago = service(app, Storage).clock.now() - timedelta(hours=1)
-        db.batches.update_one({}, {"$set": {"At": long_ago}})
+        past = service(app, Storage).clock.now() - timedelta(hours=1)
+        db.batches.update_one({}, {"$set": {"At": past}})
+        service(app, UnfinishedWork).finish_all()
+        assert db.batches.count_documents({}) == 1
+        db.batches.update_one({}, {"$set": {"PlannedUntil": past}})
         service(app, UnfinishedWork).finish_all()
     names = ("batches", "batch_rows", "batch_parts")
     assert [db[name].count_documents({}) for name in names] == [0, 0, 0]
+
+
+def test_a_long_plan_says_that_it_is_under_way(app, world, db, monkeypatch):
+    """Otherwise it would be taken for one whose worker has died."""
+    monkeypatch.setattr(planning, "RENEWAL_SECONDS", 0)
+    monkeypatch.setattr(domain, "PART_ROWS", 1)
+    store = service(app, Batches)
+    add_rows, seen = store.add_rows, set()
+
+    def see(*args):
+        add_rows(*args)
+        seen.add(db.batches.find_one()["PlannedUntil"])
+        monkeypatch.setattr(store, "now", lambda: max(seen))
+
+    monkeypatch.setattr(store, "add_rows", see)
+    plan(app, rows_for([world.add_player() for _ in range(3)]))
+    assert len(seen) == 3
 
 
 def test_a_plan_whose_last_answer_is_lost_stays_whole(app, world, db, monkeypatch):
