@@ -84,7 +84,7 @@ class Settings:
     # The number of passwords that a worker hashes concurrently.
     HASH_PLACES: int = 2
     # The length of the queue for that in each worker; further requests are answered with 503.
-    HASH_LINE: int = 16
+    HASH_LINE: int = 32
     # argon2id: the time cost, passes over the memory.
     ARGON2_TIME_COST: int = 2
     # argon2id: the memory cost in KiB.
