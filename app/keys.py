@@ -52,8 +52,11 @@ def is_visible(text: str) -> bool:
 
 
 def name_key(name: str) -> str:
-    """Return the key by which names are unique: composed and case-folded."""
-    return composed(name).casefold()
+    """Return the key by which names are unique: composed, case-folded, and composed again.
+
+    Case folding takes some letters apart, such as the Greek \u0390, whose capital it does not.
+    """
+    return composed(composed(name).casefold())
 
 
 def email_key(email: str) -> str:

@@ -37,7 +37,7 @@ public static class NameKeys
             var character = char.ConvertToUtf32(text, at);
             key.Append(Folded.TryGetValue(character, out var to) ? to : char.ConvertFromUtf32(character));
         }
-        return key.ToString();
+        return key.ToString().Normalize(NormalizationForm.FormC);
     }
 
     public static List<string> Tails(string key)

@@ -79,7 +79,7 @@ func nameKey(name string) string {
 			key.WriteRune(char)
 		}
 	}
-	return key.String()
+	return norm.NFC.String(key.String())
 }
 
 func nameTails(key string) []string {

@@ -54,7 +54,8 @@ class Busy(Exception):
 
 
 def name_key(name: str) -> str:
-    return unicodedata.normalize("NFC", name).casefold()
+    folded = unicodedata.normalize("NFC", name).casefold()
+    return unicodedata.normalize("NFC", folded)
 
 
 def name_tails(key: str) -> list[str]:

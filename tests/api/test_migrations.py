@@ -384,3 +384,29 @@ def test_players_are_found_by_the_names_that_history_says_they_had(older_db):
         assert found == {moved: ["Then0", "Once0"], unmoved: ["Once1"], other: []}
     (kept,) = older_db.deleted_players.find()
     assert former_names(kept["Player"]) == ["Once2"]
+
+
+def test_keys_are_composed_again_and_two_names_that_become_one_stay(older_db):
+    """A name by its capitals, in lists, history and what was deleted; db check tells of twins."""
+    init_database(older_db, COLLECTIONS)
+    former = "\u03b9\u0308\u0301\u03c1\u03b7\u03c3"
+    stale = {"NameKey": former, "NameTails": [former]}
+    iris, deleted = make_player(Name="\u0390\u03c1\u03b7\u03c2", **stale), make_player()
+    twins = [make_player(Name=name) for name in ("\u01f0ack", "J\u030cack")]
+    for twin, key in zip(twins, ("j\u030cack", "\u01f0ack"), strict=True):
+        twin |= {"NameKey": key, "NameTails": [key]}
+    older_db.players.insert_many([iris, *twins])
+    deleted |= {"Name": "\u0390\u03c1\u03b7\u03c2", **stale}
+    copy = {"_id": deleted["_id"], "NameKey": former, "UserId": guid(), "DeletedAt": NOW}
+    older_db.deleted_players.insert_one({**copy, "Player": deleted})
+    entry = make_entry(iris, Reason="\u0390\u03c1\u03b7\u03c2 asked")
+    older_db.history.insert_one({**entry, "Words": ["\u03b9", "\u03c1\u03b7\u03c3", "asked"]})
+    for _ in range(2):
+        migrations.compose_folded_names(older_db)
+        key = "\u0390\u03c1\u03b7\u03c3"
+        found = older_db.players.find_one({"NameKey": key})
+        assert (found["_id"], found["NameTails"]) == (iris["_id"], [key, key[1:]])
+        (kept,) = older_db.deleted_players.find({"NameKey": key})
+        assert kept["Player"]["NameKey"] == key
+        assert older_db.history.find_one()["Words"] == [key, "asked"]
+        assert older_db.players.count_documents({"_id": {"$in": [t["_id"] for t in twins]}}) == 2

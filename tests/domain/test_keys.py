@@ -103,6 +103,26 @@ def test_two_spellings_of_one_name_have_one_key(one, other):
     assert name_key(one) == name_key(other)
 
 
+@given(st.text(max_size=40))
+def test_the_key_of_a_key_is_that_key(name):
+    assert name_key(name_key(name)) == name_key(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "\u0390\u03c1\u03b7\u03c2",
+        "\u03b0\u03b8",
+        "\u01f0ack",
+        "\u1e96ana",
+        "\u1f50\u03c2",
+        "Stra\u00dfe\u0301",
+    ],
+)
+def test_a_letter_that_folding_takes_apart_is_the_same_in_capitals(name):
+    assert name_key(name.upper()) == name_key(name)
+
+
 @given(st.text(min_size=3), st.data())
 def test_any_three_letters_or_more_of_a_name_begin_one_of_its_tails(key, data):
     start = data.draw(st.integers(0, len(key) - 3))

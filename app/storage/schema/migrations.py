@@ -23,6 +23,7 @@ from app.storage.bulk import batches
 from app.storage.errors import QUERY_PLAN_KILLED, has_only_duplicate_keys
 from app.storage.schema.plan import CollectionPlan
 from app.storage.schema.shapes import COUNT, TEXT, object_shape
+from app.storage.search_fields import archived
 from app.types import Document
 
 Step = Callable[[Database[Document]], None]
@@ -158,6 +159,48 @@ def keep_former_names(db: Database[Document]) -> None:
             _write(collection, [u for d in found if (u := _with_former(d, path, had[d["_id"]]))])
 
 
+def compose_folded_names(db: Database[Document]) -> None:
+    """Compose the keys of names after case folding: a name in capitals is the same then."""
+    for kind in ("players", "users", "objects"):
+        for batch in batches(db[kind].find(_in_another_script("NameKey"), ["Name", "NameKey"])):
+            _write(db[kind], [_with_name_key(found, "") for found in batch if _is_stale(found)])
+    for batch in batches(db["deleted_players"].find(_in_another_script("NameKey"))):
+        stale = [found for found in batch if _is_stale({**found, **found["Player"]})]
+        _write(db["deleted_players"], [_with_name_key(found, "Player.") for found in stale])
+    for batch in batches(db["users"].find(_in_another_script("EmailKey"), ["Email", "EmailKey"])):
+        addressed = [user for user in batch if isinstance(user.get("Email"), str)]
+        stale = [user for user in addressed if user["EmailKey"] != email_key(user["Email"])]
+        _write(db["users"], [_with_email_key(user) for user in stale])
+    words_or_authors = {"$or": [_in_another_script(name) for name in ("Words", "Authors")]}
+    for batch in batches(db["history"].find(words_or_authors)):
+        _write(db["history"], [update for entry in batch if (update := _with_words(entry))])
+
+
+def _in_another_script(field: str) -> Document:
+    return {field: {"$regex": "[^\\x00-\\x7f]"}}
+
+
+def _is_stale(document: Document) -> bool:
+    name = document.get("Name")
+    return isinstance(name, str) and document.get("NameKey") != name_key(name)
+
+
+def _with_name_key(document: Document, path: str) -> UpdateOne:
+    """Return the update of a stale key; of a deleted player, of that in its copy as well."""
+    key = name_key(document["Player"]["Name"] if path else document["Name"])
+    keys = {"NameKey": key, f"{path}NameKey": key, f"{path}NameTails": name_tails(key)}
+    same = {"_id": document["_id"], "NameKey": document["NameKey"]}
+    return UpdateOne(same, {"$set": keys})
+
+
+def _with_words(entry: Document) -> UpdateOne | None:
+    """Return the update of what the filters of history look for, where it is stale."""
+    derived = archived(entry, None)
+    new = {name: derived.get(name) for name in ("Words", "Authors") if name in entry}
+    is_same = all(entry[name] == value for name, value in new.items())
+    return None if is_same else UpdateOne({"_id": entry["_id"]}, {"$set": new})
+
+
 def _note_names(had: dict[str, list[Document]], entry: Document) -> None:
     """Note the names that an entry says a player had, the last first."""
     for change in entry.get("Changes", ()):
@@ -210,6 +253,7 @@ STEPS: list[Step] = [
     keep_batches,
     restore_by_stamps,
     keep_former_names,
+    compose_folded_names,
 ]
 # A change of a validator or an index is a step as well, even one that does nothing: by the number,
 # an older program knows that the database is no longer for it.
