@@ -161,6 +161,10 @@ class Settings:
     GAME_PORT: int = 5400
     # Whether clients are told that only staff may play.
     GAME_ADMIN_ONLY: bool = False
+    # The shortest name that a character can be given; imported names may be any.
+    CHARACTER_NAME_SHORTEST: int = 2
+    # The longest one; no name has more than 255 characters.
+    CHARACTER_NAME_LONGEST: int = 40
     # The maximum of characters of an account, as clients are told it.
     MAX_CHARACTERS: int = 3
     # The maximum of a stat, as clients are told it.

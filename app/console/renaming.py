@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from flask import Response
+from flask import Response, current_app
 
 from app.auth import guard
 from app.changes import Applied
@@ -19,7 +19,7 @@ from app.http.context import current
 from app.http.intents import keyed_intent
 from app.keys import Lookup, name_key
 from app.players.deletion.store import Deletions
-from app.players.domain import NAME_FIELDS, rename, require_name
+from app.players.domain import NAME_FIELDS, name_lengths, rename, require_name
 from app.players.schemas import RenameArgs
 from app.players.store import Players
 from app.types import Document
@@ -35,7 +35,7 @@ def rename_player(key: Lookup) -> Response:
 
     def act() -> Applied:
         name = form.load(RenameArgs())["Name"].strip()
-        require_name(name, "Name")
+        require_name(name, "Name", name_lengths(current_app.config))
         require_unchanged(form, changes_of(key, "Name"), guard.caller().id)
         rule = partial(rename, name=name)
         intent = keyed_intent("rename", {"Name": name})

@@ -13,7 +13,7 @@ from app.http.fields import INT64
 from app.http.intents import keyed_intent
 from app.http.masking import masked
 from app.http.parser import load
-from app.players.domain import require_name
+from app.players.domain import name_lengths, require_name
 from app.players.store import Players
 from app.privacy.store import Erasures
 from app.storage.bulk import encode
@@ -62,7 +62,8 @@ def save_character(player_id: str, body: dict[str, Any], sizes: Mapping[str, Any
     refuse_budgets("saving a character")
     version = _version(body)
     record = PlayerRecord(sizes)
-    fields = _checked(record, player_id, {k: v for k, v in body.items() if k != "Version"})
+    values = {name: value for name, value in body.items() if name != "Version"}
+    fields = _checked(record, player_id, values, name_lengths(sizes))
     if erasures.erased([player_id, fields.get("UserId", player_id)]):
         raise WasErased
     told = {"Fields": sorted(fields), "Body": body}
@@ -91,17 +92,29 @@ def _version(body: dict[str, Any]) -> int | None:
     return version
 
 
-def _checked(record: PlayerRecord, player_id: str, values: dict[str, Any]) -> Document:
+def _require_name(name: str, player_id: str, lengths: tuple[int, int]) -> None:
+    """Refuse a name that cannot be given, unless the character has it: it may be imported."""
+    try:
+        require_name(name, "Name", lengths)
+    except Invalid:
+        known = players.get_many([player_id], "Name").get(player_id, {})
+        if known.get("Name") != name:
+            raise
+
+
+def _checked(
+    record: PlayerRecord, player_id: str, values: dict[str, Any], lengths: tuple[int, int]
+) -> Document:
     """Return the fields of a body as an import would load them."""
     for name in OTHERS & values.keys():
         fault = "is not for a game to set."
         raise Invalid(f"The field '{name}' {fault}", {name: [fault.capitalize()]})
     if isinstance(values.get("Name"), str):
-        require_name(values["Name"], "Name")
-    for name in (*values, str(values.get("Name"))):
+        _require_name(values["Name"], player_id, lengths)
+    for name in values:
         # All who read players would see it.
         if masked(name) != name:
-            raise Invalid("No name of a player or of a field may look like a token, key or hash.")
+            raise Invalid("No name of a field may look like a token, key or hash.")
     if is_deep(values, DEEPEST):
         raise Invalid(f"The request body is nested more than {DEEPEST} levels deep.")
     fields: Document = load(record, values, record.unknown, partial=True)

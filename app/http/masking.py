@@ -1,4 +1,4 @@
-"""Masks everything that looks like a secret in log lines and responses."""
+"""Masks everything that looks like a secret in log lines and responses. Pure."""
 
 from __future__ import annotations
 

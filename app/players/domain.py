@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from app.auth.api_keys import PREFIX
 from app.changes import PENDING, SWAP_FIELDS, Change, SubjectKind
 from app.errors import Busy, Conflict, Damaged, Invalid, NotFound, Unavailable
 from app.former_names import carry_names
-from app.keys import NAME_LENGTH, NIL, is_visible, name_key, name_tails, parse_guid
+from app.http.masking import masked
+from app.keys import (
+    NAME_LENGTH,
+    NIL,
+    composed,
+    holds_invisible,
+    is_visible,
+    name_key,
+    name_tails,
+    parse_guid,
+)
 from app.storage.schema.shapes import (
     ARRAY,
     COUNT,
@@ -43,6 +55,8 @@ DELETED_AT = "DeletedAt"
 RESTORED_FROM = "RestoredFrom"
 # What is no player in a path such as /api/v1/players/rank.
 PATHS = ("rank", "online", "bag")
+# What no name that is given may hold: it means something in pages, in chats and in paths.
+MARKUP = '<>&"`\\{}|%?#'
 VARIABLE: Document = {"bsonType": ["int", "long", "bool"]}
 
 
@@ -240,18 +254,38 @@ def check_name(name: str) -> None:
         raise Invalid("Must not look like a guid: it would be taken for an id.")
 
 
-def require_name(name: str, field: str) -> None:
-    """Raise Invalid, with the field that is at fault, for a name that cannot be given."""
+def name_lengths(settings: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how short and how long a name may be that is given."""
+    return settings["CHARACTER_NAME_SHORTEST"], settings["CHARACTER_NAME_LONGEST"]
+
+
+def require_name(name: str, field: str, lengths: tuple[int, int]) -> None:
+    """Raise Invalid, with the field that is at fault, for a name that cannot be given.
+
+    Names that are stored already, and those of an import, may be others: see check_name.
+    """
     try:
         check_name(name)
-        if name != name.strip():
-            raise Invalid("Must not begin or end with a blank.")
-        if name_key(name) in PATHS:
-            raise Invalid(f"Must not be one of {', '.join(PATHS)}: no path can ask for it.")
+        _check_given_name(name, *lengths)
     except Invalid as error:
         fault = str(error)
         message = f"The field '{field}' {fault[:1].lower()}{fault[1:]}"
         raise Invalid(message, {field: [fault]}) from None
+
+
+def _check_given_name(name: str, shortest: int, longest: int) -> None:
+    if not shortest <= len(composed(name)) <= longest:
+        raise Invalid(f"Must be {shortest} to {longest} characters.")
+    if name != " ".join(name.split()):
+        raise Invalid("Must not begin or end with a blank, or hold two together.")
+    if holds_invisible(name):
+        raise Invalid("Must not hold an invisible character: it would look like another name.")
+    if held := [sign for sign in MARKUP if sign in name]:
+        raise Invalid(f"Must not hold {' or '.join(held)}, which means something in texts.")
+    if name_key(name) in PATHS:
+        raise Invalid(f"Must not be one of {', '.join(PATHS)}: no path can ask for it.")
+    if masked(name) != name or name_key(name).startswith(PREFIX):
+        raise Invalid("Must not look like a token, key or hash.")
 
 
 def defaults(now: datetime) -> Document:

@@ -30,6 +30,7 @@ from app.players.domain import (
     NAME_FIELDS,
     PlayerNameTaken,
     PlayerOnline,
+    name_lengths,
     rename,
     require_name,
 )
@@ -165,7 +166,7 @@ def rename_player(args: dict[str, Any], key: Lookup) -> Response:
     Names are unique without case. Undoing its entry in history gives the former name back, unless
     the player was renamed since.
     """
-    require_name(args["Name"], "Name")
+    require_name(args["Name"], "Name", name_lengths(current_app.config))
     rule = partial(rename, name=args["Name"])
     intent = keyed_intent("rename", args)
     return answer(players.change(key, NAME_FIELDS, rule, intent))

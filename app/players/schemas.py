@@ -113,7 +113,7 @@ class RenameArgs(Schema):
             "maxLength": NAME_LENGTH,
             "pattern": f"^{NO_CONTROLS.pattern}$",
         },
-        description="Printable, and without a slash, so that a path can hold it.",
+        description="2 to 40 characters, all of them visible, without markup; no path or key.",
     )
 
 

@@ -67,6 +67,8 @@ def test_a_player_is_renamed_and_that_is_undone(staff, path, player, db):
         ("x" * 256, 400, "255"),
         ("a/b", 400, "slash"),
         (numbered_guid(9), 400, "look like a guid"),
+        ("Aladric\ufe0f", 400, "invisible character"),
+        ("x", 400, "2 to 40 characters"),
         ("borin", 409, "Another player has this name already."),
     ],
 )

@@ -87,7 +87,14 @@ class TestRename:
         assert list(db.players.find()) == before
 
     @pytest.mark.parametrize(
-        "name", ["", "  ", "a ", "Rank", "a/b", "..", "x" * 256, "a\tb", numbered_guid(9)]
+        "name",
+        [
+            *("", "  ", "a ", "Rank", "a/b", "..", "x" * 256, "a\tb", numbered_guid(9)),
+            # What no registration takes either: twins that look alike, markup, keys and so on.
+            *("Aladric\ufe0f", "Ala\u200ddric", "Ala\u202edric", "Ala\u00addric", "Ala\u3164dric"),
+            *("x", "x" * 41, "Bad<script>", "Tom & Anna", "Two  blanks", "a{b}", "100%"),
+            *("qm_Aladric", "QM_x", "WyIabcdefghijklmnopqrstuvwxyz", "a" * 40 + "b" * 24),
+        ],
     )
     def test_a_name_that_cannot_be_shown_or_asked_for_is_refused(
         self, client, headers, player, name
@@ -95,6 +102,33 @@ class TestRename:
         answer = rename(client, headers, "Aladric", name)
         assert answer.status_code == 400
         assert "Name" in answer.json["Errors"]
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "Al",
+            "Zo\u00eb van der Berg",
+            "O'Neill-2",
+            "\u0928\u093f\u0936\u093e",
+            "[GM] J. \u2605",
+            "x" * 40,
+        ],
+    )
+    def test_a_name_of_any_script_can_be_given(self, client, headers, player, name):
+        assert rename(client, headers, "Aladric", name).json["Name"] == name
+
+    def test_an_imported_name_stays_and_comes_back(self, client, headers, world):
+        """An import takes what nobody could give: a game that saves it is not refused."""
+        odd = world.add_player(Name="Bad<b>\ufe0f")
+        path = f"/api/v1/players/{odd['_id']}"
+        saved = client.put(path, json={"Name": odd["Name"], "Level": 3}, headers=headers)
+        assert saved.status_code == 200
+        refused = client.put(path, json={"Name": "Bad<i>"}, headers=headers)
+        assert refused.status_code == 400
+        assert "Must not hold < or >" in refused.json["Errors"]["Name"][0]
+        rename(client, headers, odd["_id"], "Good")
+        undo(client, headers, entries(client, headers, "Good")[0])
+        assert client.get(path, headers=headers).json["Name"] == odd["Name"]
 
     def test_undo_gives_the_former_name_back_and_undo_of_that_the_new_one(
         self, client, headers, player
