@@ -281,7 +281,7 @@ def _check_given_name(name: str, shortest: int, longest: int) -> None:
     if holds_invisible(name):
         raise Invalid("Must not hold an invisible character: it would look like another name.")
     if held := [sign for sign in MARKUP if sign in name]:
-        raise Invalid(f"Must not hold {' or '.join(held)}, which means something in texts.")
+        raise Invalid(f"Must not hold {' or '.join(held)}: it has a meaning in markup or paths.")
     if name_key(name) in PATHS:
         raise Invalid(f"Must not be one of {', '.join(PATHS)}: no path can ask for it.")
     if masked(name) != name or name_key(name).startswith(PREFIX):
