@@ -78,6 +78,7 @@ def main(version: str) -> None:
     git("tag", "--annotate", f"v{version}", "--message", f"Quartermaster {version}")
     print(f"Released {version}: a commit and the tag v{version}, here alone. To publish them:")
     print(f"  git push origin main v{version}")
+    print(f"make dist writes quartermaster-{version}.tar.gz, which operators install.")
 
 
 if __name__ == "__main__":

@@ -66,6 +66,7 @@ def test_a_release_is_a_commit_and_a_tag(repository):
     done = release(repository, "0.2.0")
     assert done.returncode == 0, done.stderr
     assert "git push origin main v0.2.0" in done.stdout
+    assert "make dist" in done.stdout
     today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     assert (repository / "setup.cfg").read_text() == SETUP.replace("0.1.0", "0.2.0")
     changelog = (repository / "CHANGELOG.rst").read_text()
