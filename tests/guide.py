@@ -8,7 +8,14 @@ from pathlib import Path
 
 GUIDE = (Path(__file__).parents[1] / "docs" / "deploy.rst").read_text()
 # What begins a literal block that is not for a shell.
-NOT_TYPED = ("clients --", "rule_files", "QM_SECRET_KEY=NEW", "listen 443", "- job_name")
+NOT_TYPED = (
+    "clients --",
+    "rule_files",
+    "QM_SECRET_KEY=NEW",
+    "listen 443",
+    "set_real",
+    "- job_name",
+)
 
 
 def chapters():
