@@ -20,9 +20,10 @@ from pymongo import MongoClient
 
 from config.base import Settings
 from tests.factories import guid, make_player, sha256
+from tests.guide import blocks
 from tests.system import nginx
 from tests.system.nginx import parsed, proxying
-from tests.system.programs import SocketConnection, serving, wait_until
+from tests.system.programs import SocketConnection, free_port, serving, wait_until
 
 pytestmark = pytest.mark.skipif(not nginx.NGINX, reason=nginx.MISSING)
 
@@ -314,6 +315,24 @@ def test_the_outside_sees_no_metrics_and_no_readiness(folder, server):
             assert (path, status) == (path, 404)
             assert_is_our_error(headers, body)
         assert site.ask("GET", "/healthz")[0] == 200
+
+
+def test_behind_a_balancer_a_client_keeps_its_address(folder, server):
+    """By the lines of the guide; the other port stands for the one that Prometheus asks."""
+    (lines,) = [block for block in blocks() if block.startswith("listen 443")]
+    port = free_port()
+    listen, _, *trusted = lines.replace("10.0.0.5", "127.0.0.1").splitlines()
+    changes = {"listen [::]:443": listen.replace("443", f"127.0.0.1:{port}") + " ".join(trusted)}
+    with proxying(folder / "balancer", server.socket, **changes) as site:
+        for path, status in (("/healthz", 200), ("/metrics", 404)):
+            raw = socket.create_connection(("127.0.0.1", port), timeout=20)
+            raw.sendall(b"PROXY TCP4 203.0.113.9 127.0.0.1 40000 443\r\n")
+            with site.tls.wrap_socket(raw, server_hostname=nginx.NAME) as stream:
+                asked = f"GET {path} HTTP/1.1\r\nX-Request-ID: balanced{path}\r\n".encode()
+                stream.sendall(asked + HOST + b"Connection: close\r\n\r\n")
+                assert parsed(nginx.read_all(stream))[0] == status
+        assert last_line(server, "balanced/healthz")["address"] == "203.0.113.9"
+        assert site.ask("GET", "/metrics")[0] == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
