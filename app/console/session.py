@@ -54,8 +54,7 @@ def identify() -> Caller:
     )
     if Role.API not in caller.roles:
         # For good: the role may be given back to the account, but not to this session.
-        refresh_tokens.revoke_chain(session.chain)
-        callers.forget()
+        _revoke(session)
         raise RoleMissing(Role.API.value)
     environ = current_environ.get()
     environ[SENDER] = caller.id
@@ -75,19 +74,26 @@ def current_session() -> Session | None:
 
 
 def begin(response: Response, user: Document) -> None:
-    """Begin a session for an account that has been authenticated."""
+    """Begin a session for an account that has been authenticated; the browser's former one ends."""
     seconds = current_app.config["CONSOLE_SESSION_SECONDS"]
     browser = browser_name(request.headers.get("User-Agent", ""))
     issued = refresh_tokens.begin_session(user["_id"], user["PasswordVersion"], seconds, browser)
     set_cookie(response, COOKIE, issued.token, max_age=seconds, samesite="Lax")
+    secret = cookie(COOKIE)
+    if former := refresh_tokens.session(secret) if secret else None:
+        _revoke(former)
 
 
 def end(response: Response) -> None:
     """End the session of this request."""
     if session := current_session():
-        refresh_tokens.revoke_chain(session.chain)
-        callers.forget()
+        _revoke(session)
     set_cookie(response, COOKIE, "", max_age=0, samesite="Lax")
+
+
+def _revoke(session: Session) -> None:
+    refresh_tokens.revoke_chain(session.chain)
+    callers.forget()
 
 
 def form_token() -> str:

@@ -324,6 +324,24 @@ def test_a_form_sent_after_the_end_leads_back_to_its_page(app, form, page):
     assert f'href="/console/sign-in?{back}"' in answer.text
 
 
+@pytest.mark.parametrize("base", ["http://localhost", "https://localhost"])
+def test_another_sign_in_ends_the_former_session_of_the_browser(app, world, db, base):
+    somebody, other = visitor(app, world, base=base), visitor(app, world)
+    first = {session["_id"] for session in db.refresh_tokens.find()}
+    for name in (somebody.user["Name"], other.user["Name"]):
+        former = somebody.cookie(COOKIE) or somebody.cookie(f"__Host-{COOKIE}")
+        assert somebody.sign_in(name).status_code == 303
+        thief = Visitor(app, base)
+        thief._client.set_cookie(former.key, former.value, path=former.path, secure=former.secure)
+        assert not is_signed_in(thief)
+        assert is_signed_in(somebody)
+    assert is_signed_in(other)
+    assert db.refresh_tokens.count_documents({}) == len(first)
+    # A sign-in that is refused ends nothing.
+    assert somebody.sign_in(somebody.user["Name"], "wrong").status_code == 400
+    assert is_signed_in(somebody)
+
+
 def test_sign_ins_are_listed_and_ended_one_by_one(app, world):
     somebody = visitor(app, world)
     other = Visitor(app)
