@@ -39,7 +39,7 @@ from app.http.application import Application
 from app.http.context import SERVICES
 from app.http.cursors import Cursors
 from app.http.json import OrjsonProvider
-from app.http.uploads import UploadPlaces
+from app.http.uploads import DownloadPlaces, UploadPlaces
 from app.items import routes as items
 from app.items.domain import Limits
 from app.items.store import Bags, Catalogue
@@ -212,6 +212,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         choosing,
         Planner(batch_store, player_store, history_store, row_changes),
         UploadPlaces(max(4, settings.THREADS // 2)),
+        DownloadPlaces(max(4, settings.THREADS // 2)),
         runner,
         BatchWorker(batch_store, runner, callers, preparation.is_ready, app.app_context),
     )

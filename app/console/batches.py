@@ -9,6 +9,7 @@ from typing import Any
 
 from flask import Response, request
 
+from app.auth import guard
 from app.batches import access
 from app.batches.domain import OPEN, VERDICTS, served
 from app.batches.rows import CSV
@@ -47,6 +48,7 @@ from app.http.cursors import Cursors
 from app.http.errors import status_of
 from app.http.parser import load
 from app.http.path_converters import path_guid
+from app.http.uploads import download
 from app.objects.store import Objects
 from app.storage.bulkhead import renew_budget
 from app.types import Document
@@ -146,7 +148,8 @@ def download_result(batch_id: str) -> Response:
     batch = access.visible_batch(path_guid("id", batch_id))
     verdict = request.args.get("verdict", "")
     args = {"verdict": verdict} if verdict in TABS[1:] else {}
-    response = Response(result_of(batch, args), 200, HEADERS, content_type=f"{CSV}; charset=utf-8")
+    kind = {"headers": HEADERS, "content_type": f"{CSV}; charset=utf-8"}
+    response = download(result_of(batch, args), guard.caller().id, **kind)
     disposition = f'attachment; filename="batch-{batch["_id"]}.csv"'
     response.headers["Content-Disposition"] = disposition
     return response

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flask import Response, request
 
+from app.auth import guard
 from app.console.forms import Form, attempt
 from app.console.pages import HEADERS, blp, path_to, see_other
 from app.console.users import manage, user_page
@@ -12,6 +13,7 @@ from app.http.context import current
 from app.http.intents import intent, reading_intent
 from app.http.json import CONTENT_TYPE
 from app.http.masking import MASK
+from app.http.uploads import download
 from app.keys import Lookup, parse_guid
 from app.privacy.domain import ERASE, EXPORT, ErasureUnderWay
 from app.privacy.erasing import erase
@@ -35,7 +37,8 @@ def download_personal_data(key: Lookup) -> Response:
     pieces = personal_data.write(key, meant) if is_read else iter(())
     # Of the name of the person, a file name tells nothing.
     id_ = parse_guid(str(users.get(key, "_id")["_id"])) or "user"
-    response = Response(pieces, 200, HEADERS, content_type=CONTENT_TYPE)
+    reader = guard.caller().id
+    response = download(pieces, reader, headers=HEADERS, content_type=CONTENT_TYPE)
     disposition = f'attachment; filename="personal-data-{id_}.json"'
     response.headers["Content-Disposition"] = disposition
     return response

@@ -1,4 +1,4 @@
-"""Bodies that are larger than memory should hold: read piece by piece into a temporary file."""
+"""Bodies that are larger than memory should hold: received and sent piece by piece."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import hashlib
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
-from typing import BinaryIO, NamedTuple
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, BinaryIO, NamedTuple
 
-from flask import current_app, request
+from flask import Response, current_app, request
 from werkzeug.exceptions import RequestEntityTooLarge, RequestTimeout
 from werkzeug.sansio.multipart import (
     NEED_DATA,
@@ -41,6 +41,13 @@ class TooManyUploads(Unavailable):
         super().__init__(f"{who} batches at the moment; please try again.", 5)
 
 
+class TooManyDownloads(Unavailable):
+    """The same of answers that are long, and that may be read slowly."""
+
+    def __init__(self, who: str = "Others load") -> None:
+        super().__init__(f"{who} files at the moment; please try again.", 5)
+
+
 class UploadPlaces:
     """How many bodies one worker receives at a time while a thread of it waits.
 
@@ -48,8 +55,12 @@ class UploadPlaces:
     others from sending. Who is not known has none.
     """
 
+    refusal: type[TooManyUploads | TooManyDownloads] = TooManyUploads
+    own = "You send other"
+    share = 4
+
     def __init__(self, places: int) -> None:
-        self._places, self._most = places, max(1, places // 4)
+        self._places, self._most = places, max(1, places // self.share)
         self._held: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -58,9 +69,9 @@ class UploadPlaces:
         """Hold a place of an account until the block ends, or raise at once."""
         with self._lock:
             if self._held[sender] >= self._most:
-                raise TooManyUploads("You send other")
+                raise self.refusal(self.own)
             if self._held.total() >= self._places:
-                raise TooManyUploads
+                raise self.refusal
             self._held[sender] += 1
         try:
             yield
@@ -71,7 +82,16 @@ class UploadPlaces:
                 self._held = +self._held
 
 
+class DownloadPlaces(UploadPlaces):
+    """How many answers one worker makes at a time piece by piece, as fast as clients read them."""
+
+    refusal = TooManyDownloads
+    own = "You load other"
+    share = 2
+
+
 places = current(UploadPlaces)
+download_places = current(DownloadPlaces)
 
 
 class Upload(NamedTuple):
@@ -86,6 +106,15 @@ def upload(sender: str) -> Iterator[Upload]:
     """Yield the body of this request, all of it, or raise; the file ends with the block."""
     with _kept(_pieces(sender)) as body:
         yield body
+
+
+def download(pieces: Iterable[bytes], reader: str, **options: Any) -> Response:
+    """Return an answer that is made while it is sent; it holds a place until then, or raises."""
+    with ExitStack() as held:
+        held.enter_context(download_places.place(reader))
+        response = Response(pieces, **options)
+        response.call_on_close(held.pop_all().close)
+        return response
 
 
 class FormUpload:

@@ -18,6 +18,7 @@ from app.http.context import current
 from app.http.intents import change_response, intent, reading_intent
 from app.http.json import CONTENT_TYPE
 from app.http.masking import MASK
+from app.http.uploads import download
 from app.keys import Lookup
 from app.openapi.examples import PLAYER
 from app.players.domain import PlayerOnline
@@ -52,8 +53,8 @@ def get_personal_data(key: Lookup) -> Response:
     if request.method == "HEAD":  # Flask routes HEAD to GET views, and HEAD reads nothing
         users.get(key, "_id")
         return Response(content_type=CONTENT_TYPE, headers=headers)
-    pieces = personal_data.write(key, reading_intent(EXPORT))
-    return Response(pieces, content_type=CONTENT_TYPE, headers=headers)
+    pieces, reader = personal_data.write(key, reading_intent(EXPORT)), guard.caller().id
+    return download(pieces, reader, content_type=CONTENT_TYPE, headers=headers)
 
 
 @blp.route("/<lookup:key>/erase", methods=["POST"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import select
 import socket
 import ssl
@@ -17,6 +18,9 @@ from app.server.request_reader import PIECE_BYTES, BodyLimits, RequestReader
 MAX_PIECE_BYTES = 64 * 1024
 # How much a client may still send while we wait for it to close.
 MAX_CLOSING_BYTES = 1024 * 1024
+
+# How far an answer that is made piece by piece may be ahead of its client.
+MAX_AHEAD_BYTES = 1024 * 1024
 
 # SO_LINGER with a timeout of zero: close() resets the connection.
 _RESET = struct.pack("ii", 1, 0)
@@ -36,8 +40,9 @@ class Phase(Enum):
 class NonBlockingSocket:
     """The socket that gunicorn writes to; what cannot be sent at once is buffered."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, send_seconds: float) -> None:
         sock.setblocking(False)
+        self._send_seconds = send_seconds
         self._sock = sock
         # Kept, because the poller needs it after the socket was wrapped or closed.
         self.file_descriptor = sock.fileno()
@@ -84,6 +89,22 @@ class NonBlockingSocket:
             self.unsent += memoryview(data)[sent:]
             self.flush()
 
+    def wait_for_client(self, waited: float) -> float:
+        """Wait until a client has read most of what was sent, before more of it is made.
+
+        Raise if it does not read: otherwise all of a long answer would be made for nobody, and
+        kept. Waited are the seconds of the same answer so far; returned are those with these.
+        """
+        writable = select.poll()
+        writable.register(self.file_descriptor, select.POLLOUT)
+        while len(self.unsent) > MAX_AHEAD_BYTES:
+            began, left = time.monotonic(), self._send_seconds - waited
+            if left <= 0 or not writable.poll(left * 1000):
+                raise BrokenPipeError(errno.EPIPE, "The client does not read its answer.")
+            waited += time.monotonic() - began
+            self.flush()
+        return waited
+
     def flush(self) -> None:
         """Send as much of the buffer as the client takes."""
         while self.unsent and (sent := self._send(self.unsent)):
@@ -118,7 +139,7 @@ class Connection:
     is_http2 = False
 
     def __init__(self, cfg: Any, sock: Any, client: Any, server: Any, limits: BodyLimits) -> None:
-        self.sock = NonBlockingSocket(sock)
+        self.sock = NonBlockingSocket(sock, limits.send_seconds)
         self.client = client
         self.server = server
         self.parser = RequestReader(cfg, client, limits)

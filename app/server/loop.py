@@ -53,7 +53,10 @@ class LoopWorker(ThreadWorker):
         # gunicorn need not limit idle connections: a new connection replaces an idle one.
         self.max_keepalived: int = sys.maxsize
         self._body_limits = BodyLimits(
-            settings.MAX_CONTENT_LENGTH, settings.BATCH_CONTENT_LENGTH, settings.BODY_SECONDS
+            settings.MAX_CONTENT_LENGTH,
+            settings.BATCH_CONTENT_LENGTH,
+            settings.BODY_SECONDS,
+            settings.SEND_SECONDS,
         )
         self._max_buffered_bytes = MAX_BUFFERED_BODIES * settings.MAX_CONTENT_LENGTH
         # Connections whose answer says, or will say, that another request may follow.

@@ -42,6 +42,8 @@ class BodyLimits(NamedTuple):
     buffered: int
     streamed: int
     seconds: float
+    # How long a client may take to read an answer that is made piece by piece.
+    send_seconds: float = 30.0
 
 
 class IncompleteError(Exception):

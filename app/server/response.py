@@ -20,6 +20,7 @@ class OnePieceResponse(wsgi.Response):
     """Sends head and body by one system call, which also saves the client one."""
 
     _head = b""
+    _waited = 0.0
     headers_sent: bool
 
     def send_headers(self) -> None:
@@ -34,6 +35,7 @@ class OnePieceResponse(wsgi.Response):
     def _emit_body(self, data: bytes) -> None:
         if self.chunked:
             self._flush()
+            self._waited = self.sock.wait_for_client(self._waited)
             super()._emit_body(data)
         else:
             head, self._head = self._head, b""

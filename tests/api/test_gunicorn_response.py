@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import socket
+import threading
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +14,7 @@ from gunicorn.config import Config
 from gunicorn.http import wsgi
 
 import app.server.worker  # noqa: F401 (it must change nothing of gunicorn)
+from app.server.connection import MAX_AHEAD_BYTES, NonBlockingSocket
 from app.server.patches import patch_gunicorn
 from app.server.response import OnePieceResponse, write_error
 
@@ -22,6 +27,9 @@ class Wire:
 
     def sendall(self, data):
         self.pieces.append(data)
+
+    def wait_for_client(self, waited):
+        return waited
 
 
 @pytest.fixture
@@ -67,6 +75,39 @@ def test_a_body_of_unknown_length_is_sent_in_chunks(wire):
     head, body = respond(wire, [b"hello", b"", b"you"])
     assert "Transfer-Encoding: chunked" in head
     assert body == b"5\r\nhello\r\n3\r\nyou\r\n0\r\n\r\n"
+
+
+def test_an_answer_that_nobody_reads_is_not_made_to_its_end():
+    made = itertools.count()
+    pieces = (b"x" * 1000 for _ in made)
+    near, far = socket.socketpair()
+    with closing(near), closing(far), pytest.raises(BrokenPipeError):
+        respond(NonBlockingSocket(near, send_seconds=0.01), pieces)
+    assert next(made) * 1000 < 4 * MAX_AHEAD_BYTES
+
+
+def test_an_answer_that_is_read_slowly_is_made_to_its_end():
+    size = 4 * MAX_AHEAD_BYTES
+    near, far = socket.socketpair()
+    read = bytearray()
+
+    def read_all():
+        while len(read) < size:
+            read.extend(far.recv(5000))
+
+    reader = threading.Thread(target=read_all)
+    reader.start()
+    with closing(near), closing(far):
+        wire = NonBlockingSocket(near, send_seconds=60)
+        request = SimpleNamespace(method="GET", version=(1, 1), should_close=lambda: False)
+        response = OnePieceResponse(request, wire, SimpleNamespace(protocol="http"))
+        response.start_response("200 OK", [])
+        for _ in range(size // 1024):
+            response.write(b"x" * 1024)
+        assert len(wire.unsent) <= MAX_AHEAD_BYTES + 2048
+        while wire.unsent:
+            wire.flush()
+        reader.join()
 
 
 def test_gunicorn_is_patched_by_a_call_and_not_by_an_import(monkeypatch):

@@ -514,3 +514,20 @@ def test_neither_logs_nor_exports_tell_of_the_person_from_then_on(client, person
         exported = io.BytesIO()
         export_documents(service(app, Storage), kind, app.config, exported)
         assert people.said_in(exported.getvalue().decode()) == [], kind
+
+
+def test_an_account_loads_two_files_at_a_time(client, world, as_role):
+    """Each holds a thread for as long as its reader is slow; the others are for everybody."""
+    user = world.add_user()
+    path = f"/api/v1/users/{user['_id']}/personal-data"
+    own, others = as_role(*Role), as_role(*Role)
+    first, second = client.get(path, headers=own), client.get(path, headers=own)
+    refused = client.get(path, headers=own)
+    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
+    assert refused.json["Message"] == "You load other files at the moment; please try again."
+    with client.get(path, headers=others) as answer:
+        assert answer.status_code == 200
+    first.close()
+    with client.get(path, headers=own) as answer:
+        assert answer.json["User"]["Id"] == user["_id"]
+    second.close()
