@@ -78,10 +78,8 @@ def paths_of(door, usual, values):
 
 def queries(values):
     """Yield queries that some doors take, and that the others ignore."""
-    yield from ("", "?operation=ban", "?kind=kick", "?search=zqa", "?q=zqa", "?pageSize=100")
+    yield from ("", "?operation=ban", "?kind=kick", "?search=zqa&q=zqa&pageSize=100")
     yield f"?user={values['user'][0]}"
-    yield from (f"?done={entry}" for entry in values["entry"])
-    yield from (f"?done=action:{action}" for action in values["action"])
 
 
 def words_in(answers):
@@ -109,13 +107,16 @@ def api_answers(client, headers, values):
 def console_answers(browser, values):
     """Open all pages and send all forms of the console, first what changes nothing."""
     token = browser.token()
+    # By these, a page tells what the form before it has done.
+    done = [*values["entry"], *(f"action:{action}" for action in values["action"])]
+    marks = [f"?done={mark}" for mark in done if "player" not in mark]
     for door in sorted(CONSOLE_DOORS, key=lambda door: door.method != "GET"):
         if door.route.endswith("/sign-out"):
             continue
         for path in paths_of(door, CONSOLE_VALUES, values):
             short = path.removeprefix("/console")
             if door.method == "GET":
-                for query in queries(values):
+                for query in (*queries(values), *marks):
                     yield f"GET {path}{query}", browser.get(short + query)
             else:
                 hidden = {"token": token, "key": str(uuid.uuid4())}
