@@ -193,7 +193,7 @@ def notice(entry: Document, names: Names) -> str:
         "rename": f"{whom} is called {arguments.get('Name')} now.",
         "delete-player": f"Deleted {whom}.",
         "undo": f"Undid a change of {whom}: {told}.",
-        "revoke-key": f"Revoked the key {arguments.get('Name')} of {whom}.",
+        "revoke-key": _joined("Revoked the key", arguments.get("Name"), f"of {whom}."),
         "mail-reset-code": f"Mailed {whom} a code to reset the password.",
     }
     sentence = sentences.get(entry["Operation"], f"{whom}: {told}.")

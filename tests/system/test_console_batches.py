@@ -101,7 +101,7 @@ def test_a_file_is_planned_looked_at_run_and_undone(console, api, file):
     assert [tonics(api, player) for player in PLAYERS] == [count + 2 for count in before]
     console.send("undo-batch", reason="Wrong item")
     assert console.text("h1") == "Undo of Gifts"
-    assert f"+2 {TONIC}" in console.text("table.plan tbody")
+    assert f"\N{MINUS SIGN}2 {TONIC}" in console.text("table.plan tbody")
     run(console)
     assert [tonics(api, player) for player in PLAYERS] == before
 
