@@ -5,19 +5,22 @@ import { copyButtons } from "./forms.js";
 const PAUSE_MS = 350;
 // Others change the player too: what is shown is asked for again.
 const RENEW_MS = 5000;
+const MOST_RENEWALS = 60;
 // Sent to the other forms: what they have previewed is no longer shown in the slots.
 const PREVIEWING = "previewing";
 const SIGNED_OUT = "No preview: you are no longer signed in. What you have typed comes back after a sign-in.";
 const CHANGED = "No preview: this page is out of date. Open it again.";
+const OLD = "No preview: nothing was typed here for a while. Press Preview to see how things are.";
 const AWAY = "No preview: the server does not answer at the moment. It is asked again.";
 
 export function livePreview(form) {
   const parts = form.dataset.live.split(" ");
   const box = document.getElementById(parts.find((id) => id.startsWith("preview-")));
   const untouched = new Map(parts.map((id) => [id, document.getElementById(id)?.cloneNode(true)]));
-  const taken = new Map();
+  const taken = new Map(parts.map((id) => [id, untouched.get(id)?.innerHTML]));
   let timer = 0;
   let asked = 0;
+  let renewals = 0;
 
   function take(id, fresh) {
     const old = document.getElementById(id);
@@ -37,10 +40,16 @@ export function livePreview(form) {
     box.ariaBusy = "false";
   }
 
-  function fail(status) {
-    reset();
-    box.textContent = status === 401 ? SIGNED_OUT : !status || status >= 429 ? AWAY : CHANGED;
+  function showNone(why) {
+    parts.filter((id) => id !== box.id).forEach((id) => take(id, untouched.get(id)));
     taken.delete(box.id);
+    if (box.textContent !== why) box.textContent = why;
+    box.ariaBusy = "false";
+  }
+
+  function whyNone(status) {
+    if (status === 401) return SIGNED_OUT;
+    return !status || status >= 429 ? AWAY : CHANGED;
   }
 
   async function ask(fields) {
@@ -60,17 +69,19 @@ export function livePreview(form) {
     if (answer?.page.getElementById(box.id)) {
       parts.forEach((id) => take(id, answer.page.getElementById(id)));
       box.ariaBusy = "false";
-    } else fail(answer?.status);
+    } else showNone(whyNone(answer?.status));
     if (![SIGNED_OUT, CHANGED].includes(box.textContent)) timer = setTimeout(renew, RENEW_MS);
   }
 
   function renew() {
     if (document.hidden) document.addEventListener("visibilitychange", renew, { once: true });
+    else if (++renewals > MOST_RENEWALS) showNone(OLD);
     else preview();
   }
 
   function later() {
     asked++;
+    renewals = 0;
     clearTimeout(timer);
     // Until the answer comes, what is shown is that of another text.
     box.ariaBusy = "true";
