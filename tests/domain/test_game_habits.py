@@ -525,21 +525,22 @@ class TestSentences:
             ),
             (
                 (1, None, 2, 3, 0, 2),
-                "In 1 second, 2 writes of a game and 3 of who is online were seen, and the filter "
-                "of 2.",
+                "In 1 second, 2 writes of a game and 3 of who is online were seen. The filter of 2 "
+                "writes was caught.",
             ),
             (
                 (1, None, 2, 3, 7, None),
-                "In 1 second, 2 writes of a game and 3 of who is online were seen, and none of "
-                "their filters, for want of the right inprog.",
+                "In 1 second, 2 writes of a game and 3 of who is online were seen. What its "
+                "writes filter on cannot be seen, for want of the right inprog.",
             ),
             (
                 (5, 7, 0, 0),
                 "In 5 seconds, no game was seen to change 7 players that were looked at twice.",
             ),
             (
-                (5, 7, 2, 0),
-                "In 5 seconds, a game changed 2 of 7 players that were looked at twice.",
+                (5, 7, 2, 0, 0, 0),
+                "In 5 seconds, a game changed 2 of 7 players that were looked at twice. What its "
+                "writes filter on was not caught: watch for longer.",
             ),
         ],
     )

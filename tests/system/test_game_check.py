@@ -381,7 +381,7 @@ def test_a_careful_game_filters_and_is_told_nothing(run, real_db, players):
     with caught(Game, real_db, players):
         result = run("--seconds", "1")
     assert result.exit_code == 0, result.output
-    assert re.search("and the filter of [1-9]", result.stdout), result.stdout
+    assert re.search("The filter of [1-9]", result.stdout), result.stdout
 
 
 def test_a_game_that_takes_back_what_was_given_is_told_so(found, real_db, players):

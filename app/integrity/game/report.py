@@ -6,6 +6,7 @@ from collections import Counter
 
 from app.integrity.game.findings import listed, numbered
 
+NO_FILTER = "What its writes filter on was not caught: watch for longer."
 NOUNS = {"games": "game server"}
 
 
@@ -40,10 +41,11 @@ def watched(
         players = numbered(compared, "player")
         if not writes:
             return f"In {time}, no game was seen to change {players} that were looked at twice."
-        return f"In {time}, a game changed {writes:,} of {players} that were looked at twice."
+        told = f"In {time}, a game changed {writes:,} of {players} that were looked at twice."
+        return f"{told} {_filters_seen(filters)}"
     if writes or presence:
         told = f"{numbered(writes, 'write')} of a game and {presence:,} of who is online"
-        return f"In {time}, {told} were seen, {_filters(filters)}."
+        return f"In {time}, {told} were seen. {_filters_seen(filters)}"
     told = f"In {time}, no write of a game took effect"
     if not idle:
         return f"{told}."
@@ -51,10 +53,10 @@ def watched(
     return f"{told}, and {numbered(idle, 'write')} of whomever changed nothing: {refused}."
 
 
-def _filters(count: int | None) -> str:
+def _filters_seen(count: int | None) -> str:
     if count is None:
-        return "and none of their filters, for want of the right inprog"
-    return f"and the filter of {count:,}" if count else "and none of their filters"
+        return "What its writes filter on cannot be seen, for want of the right inprog."
+    return f"The filter of {numbered(count, 'write')} was caught." if count else NO_FILTER
 
 
 def left_online(count: int, seconds: int) -> str:
