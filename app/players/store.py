@@ -161,9 +161,9 @@ class Players:
         """Return some players who had a name that begins with a text, each with that name."""
         fields = {name: value for name, value in RECORD.items() if name != "FormerNames"}
         had = {KEY_PATH: {"$regex": f"^{re.escape(text)}"}}
-        found = self._players.find(had, fields, sort=[("NameKey", 1)]).limit(limit)
+        found = self._players.find(had, fields, sort=[("NameKey", 1)]).hint("former_name")
         since = self.online_since()
-        named = [without_former_names(player, text) for player in found]
+        named = [without_former_names(player, text) for player in found.limit(limit)]
         return [(served(player, since), name) for player, name in named]
 
     def identity(self, key: Lookup) -> Identity:

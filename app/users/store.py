@@ -106,8 +106,8 @@ class Users:
         """Return some accounts that had a name that begins with a text, each with that name."""
         had = {KEY_PATH: {"$regex": f"^{re.escape(text)}"}}
         fields = [*RECORD, "FormerNames"]
-        found = self._users.find(had, fields, sort=[("NameKey", 1)]).limit(limit)
-        named = [without_former_names(user, text) for user in found]
+        found = self._users.find(had, fields, sort=[("NameKey", 1)]).hint("former_name")
+        named = [without_former_names(user, text) for user in found.limit(limit)]
         return [(usable(user, RECORD, fresh_version), name) for user, name in named]
 
     def by_address(self, beginning: str, limit: int) -> Sequence[Document]:

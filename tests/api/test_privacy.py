@@ -13,6 +13,7 @@ from app.auth.roles import Role
 from app.batches.store import Batches
 from app.changes import Intent, Origin
 from app.http.logs import JsonFormatter
+from app.privacy.domain import action_without
 from app.privacy.store import Erasures
 from app.storage.client import Storage
 from app.storage.unfinished import UnfinishedWork
@@ -339,6 +340,16 @@ def test_the_personal_data_hold_everything(client, person, db):
     user = db.users.find_one({"_id": user_id})
     for secret in (user["PasswordHash"], *user["KeyDigests"]):
         assert secret not in text
+
+
+def test_what_names_stand_for_as_keys_is_kept_without_them():
+    """Also where two of them become one, and where a game has used the word before."""
+    result = {"Anna": 1, "Berta": 2, "(erased)": 3, "In": [{"anna": 4}], "Of annas": 5}
+    hidden = action_without({"Result": result}, {"Anna", "Berta"})["Result"]
+    assert sorted(value for value in hidden.values() if value != [{"(erased)": 4}]) == [1, 2, 3, 5]
+    assert not {"Anna", "Berta"} & hidden.keys()
+    assert hidden["(erased)"] == 3
+    assert action_without({"Result": hidden}, {"Anna", "Berta"}) == {}
 
 
 def test_former_names_and_addresses_are_part_of_the_personal_data(client, person):
