@@ -107,7 +107,8 @@ def export_user(name: str, path: str, reason: str | None) -> None:
     The file is readable by its owner alone; - is standard output. History tells who wrote it.
     """
     with open_output(path, is_secret=True) as file:
-        for piece in personal_data.write(Lookup.parse(name), intent(EXPORT, reason)):
+        _, pieces = personal_data.write(Lookup.parse(name), intent(EXPORT, reason))
+        for piece in pieces:
             file.write(piece)
     move_entries(storage)
     audit_log("exported the personal data of %s", name)

@@ -148,11 +148,10 @@ def download_result(batch_id: str) -> Response:
     batch = access.visible_batch(path_guid("id", batch_id))
     verdict = request.args.get("verdict", "")
     args = {"verdict": verdict} if verdict in TABS[1:] else {}
-    kind = {"headers": HEADERS, "content_type": f"{CSV}; charset=utf-8"}
-    response = download(result_of(batch, args), guard.caller().id, **kind)
     disposition = f'attachment; filename="batch-{batch["_id"]}.csv"'
-    response.headers["Content-Disposition"] = disposition
-    return response
+    headers = {**HEADERS, "Content-Disposition": disposition}
+    kind = f"{CSV}; charset=utf-8"
+    return download(lambda: (result_of(batch, args), headers), guard.caller().id, content_type=kind)
 
 
 def result_of(batch: Document, args: Document) -> Iterator[bytes]:

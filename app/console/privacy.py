@@ -13,7 +13,7 @@ from app.http.context import current
 from app.http.intents import intent, reading_intent
 from app.http.json import CONTENT_TYPE
 from app.http.masking import MASK
-from app.http.uploads import download
+from app.http.uploads import Pieces, download
 from app.keys import Lookup, parse_guid
 from app.privacy.domain import ERASE, EXPORT, ErasureUnderWay
 from app.privacy.erasing import erase
@@ -32,16 +32,17 @@ users = current(Users)
 @manage
 def download_personal_data(key: Lookup) -> Response:
     """Send all that is stored about a person, piece by piece, as a file to keep."""
-    is_read = request.method != "HEAD"  # Flask routes HEAD to GET views
-    meant = reading_intent(EXPORT, "console")
-    pieces = personal_data.write(key, meant) if is_read else iter(())
     # Of the name of the person, a file name tells nothing.
     id_ = parse_guid(str(users.get(key, "_id")["_id"])) or "user"
-    reader = guard.caller().id
-    response = download(pieces, reader, headers=HEADERS, content_type=CONTENT_TYPE)
     disposition = f'attachment; filename="personal-data-{id_}.json"'
-    response.headers["Content-Disposition"] = disposition
-    return response
+
+    def begin() -> Pieces:
+        is_read = request.method != "HEAD"  # Flask routes HEAD to GET views
+        meant = reading_intent(EXPORT, "console")
+        pieces = personal_data.write(key, meant)[1] if is_read else iter(())
+        return pieces, {**HEADERS, "Content-Disposition": disposition}
+
+    return download(begin, guard.caller().id, content_type=CONTENT_TYPE)
 
 
 @blp.post("/users/<lookup:key>/erase")

@@ -6,7 +6,7 @@ import hashlib
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
@@ -25,6 +25,9 @@ from werkzeug.sansio.multipart import (
 from app.errors import Invalid, Unavailable
 from app.http.context import current
 from app.http.parser import MAX_FIELDS, ONCE
+
+# The pieces of an answer, and its headers.
+Pieces = tuple[Iterable[bytes], Mapping[str, str]]
 
 # The server hands these requests to a thread before their bodies have arrived.
 STREAMED_PATHS = ("/api/v1/batches", "/console/batches")
@@ -108,11 +111,15 @@ def upload(sender: str) -> Iterator[Upload]:
         yield body
 
 
-def download(pieces: Iterable[bytes], reader: str, **options: Any) -> Response:
-    """Return an answer that is made while it is sent; it holds a place until then, or raises."""
+def download(begin: Callable[[], Pieces], reader: str, **options: Any) -> Response:
+    """Return an answer that is made while it is sent; it holds a place until then, or raises.
+
+    Begin returns its pieces and headers, and is called when there is a place.
+    """
     with ExitStack() as held:
         held.enter_context(download_places.place(reader))
-        response = Response(pieces, **options)
+        pieces, headers = begin()
+        response = Response(pieces, headers=dict(headers), **options)
         response.call_on_close(held.pop_all().close)
         return response
 

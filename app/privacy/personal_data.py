@@ -13,7 +13,7 @@ from app.auth.api_keys import keys_of
 from app.batches.domain import served as served_batch
 from app.batches.domain import served_row
 from app.batches.store import Batches
-from app.changes import Intent
+from app.changes import Applied, Intent
 from app.history.domain import Filters
 from app.history.store import History
 from app.http.intents import told_arguments as told
@@ -64,15 +64,15 @@ class PersonalData:
         self._actions = actions
         self._batches = batches
 
-    def write(self, key: Lookup, intent: Intent) -> Iterator[bytes]:
+    def write(self, key: Lookup, intent: Intent) -> tuple[Applied, Iterator[bytes]]:
         """Return the pieces of the document about a person; raise NotFound before the first.
 
         Before them comes an entry in history: nobody reads of a person without a trace.
         """
         user_id = self._users.get(key, "_id")["_id"]
-        self._users.change(Lookup.parse(user_id), (), note_export, intent)
+        applied = self._users.change(Lookup.parse(user_id), (), note_export, intent)
         user = self._db["users"].find_one({"_id": user_id}) or {"_id": user_id}
-        return self._pieces(user)
+        return applied, self._pieces(user)
 
     def _pieces(self, user: Document) -> Iterator[bytes]:
         user_id = user["_id"]

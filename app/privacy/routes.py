@@ -15,10 +15,10 @@ from app.history.store import History
 from app.http import tracing
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import change_response, intent, reading_intent
+from app.http.intents import change_headers, change_response, intent, reading_intent
 from app.http.json import CONTENT_TYPE
 from app.http.masking import MASK
-from app.http.uploads import download
+from app.http.uploads import Pieces, download
 from app.keys import Lookup
 from app.openapi.examples import PLAYER
 from app.players.domain import PlayerOnline
@@ -53,8 +53,12 @@ def get_personal_data(key: Lookup) -> Response:
     if request.method == "HEAD":  # Flask routes HEAD to GET views, and HEAD reads nothing
         users.get(key, "_id")
         return Response(content_type=CONTENT_TYPE, headers=headers)
-    pieces, reader = personal_data.write(key, reading_intent(EXPORT)), guard.caller().id
-    return download(pieces, reader, content_type=CONTENT_TYPE, headers=headers)
+
+    def begin() -> Pieces:
+        applied, pieces = personal_data.write(key, reading_intent(EXPORT))
+        return pieces, {**headers, **change_headers(applied)}
+
+    return download(begin, guard.caller().id, content_type=CONTENT_TYPE)
 
 
 @blp.route("/<lookup:key>/erase", methods=["POST"])

@@ -141,9 +141,10 @@ def test_one_row_that_was_refused_is_told_in_one_sentence(staff, gift):
 
 def test_a_batch_of_which_all_rows_were_refused_is_not_called_done(staff, players, plan, db):
     batch = plan(**GIFT, players="The Nobody\nNo One")
-    answer = run(staff, batch)
-    assert "All rows were refused: nothing was done." in page_of(answer)
-    assert "The batch is done." not in page_of(answer)
+    runs = staff.post(f"/batches/{batch['_id']}/run")
+    told = page_of(staff.get(runs.location.removeprefix("/console")))
+    assert "All rows were refused: nothing was done." in told
+    assert "The batch is done." not in told
     for page in (show(staff, batch), staff.get("/batches")):
         assert '<span class="mark bad">refused</span>' in page.text
         assert 'class="mark good"' not in page.text

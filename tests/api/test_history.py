@@ -157,6 +157,7 @@ RECORDED = {
     "rotateUserKey": ("POST", "/api/v1/keys/[key]/rotate?user=Alice", {}),
     "revokeUserKey": ("DELETE", "/api/v1/keys/[key]?user=Alice", None),
     "revokeTokens": ("DELETE", "/api/oauth/token/Alice", None),
+    "getPersonalData": ("GET", f"{USERS}/Nova/personal-data", None),
     "eraseUser": ("POST", f"{USERS}/Nova/erase", {"Confirm": "Nova"}),
 }
 
