@@ -23,7 +23,7 @@ from app.api_keys.domain import Terms, create
 from app.auth.api_keys import digest_of, new_secret
 from app.auth.roles import Role, granted
 from app.auth.tokens import AccessTokens
-from app.cli.intents import intent
+from app.changes import Intent, Origin
 from app.database import COLLECTIONS
 from app.demo import world as names
 from app.demo.seed import seed_world
@@ -44,6 +44,7 @@ DATA = Path(__file__).parent / ".data"
 # Enough for the largest world: the benches ask what programs cost, not what disks do.
 CACHE_GB = 4.0
 SECRET = "a secret that only the benches use: 32+ long"  # noqa: S105 (it guards nothing)
+BENCH = Origin(None, "bench", "cli")
 CALLER = "benchcaller"
 LONG_SECONDS = 3600
 DAY = 24 * 3600
@@ -138,10 +139,10 @@ class World:
         """Return an access token that outlives the bench."""
         users = Users(self.storage)
         if users.credentials(CALLER) is None:
-            users.create(CALLER, f"{CALLER}@example.com", None, intent("register", None))
+            users.create(CALLER, f"{CALLER}@example.com", None, Intent("register", BENCH))
             for role in (Role.API, Role.USERS_QUERY):
                 grant = partial(granted, role=role)
-                users.change_power(Lookup.parse(CALLER), grant, intent("grant-role", None))
+                users.change_power(Lookup.parse(CALLER), grant, Intent("grant-role", BENCH))
             # Or the newest page of history would change when a server finds them.
             self.storage.journals.move_noted()
         user = users.get(Lookup.parse(CALLER), "PasswordVersion")
@@ -166,7 +167,7 @@ class World:
             now=datetime.now(timezone.utc),
         )
         Users(self.storage).change(
-            Lookup.parse(CALLER), KEY_FIELDS, rule, intent("create-key", None)
+            Lookup.parse(CALLER), KEY_FIELDS, rule, Intent("create-key", BENCH)
         )
         self.storage.journals.move_noted()
         return secret
