@@ -277,7 +277,9 @@ class Batches:
         before its rows are deleted, and nobody completes a plan that is marked.
         """
         still = {"_id": batch_id, "State": "planning"}
-        if not self._batches.update_one(still, {"$set": {"IsRemoved": True}}).matched_count:
+        marked = self._batches.update_one(still, {"$set": {"IsRemoved": True}}).matched_count
+        # A planner that stood still may have stored rows after others had removed its batch.
+        if not marked and majority_holds(self._batches, {"_id": batch_id}):
             return
         self._rows.delete_many(_rows_of(batch_id))
         self._parts.delete_many(_rows_of(batch_id))

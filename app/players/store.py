@@ -238,9 +238,19 @@ class Players:
         try:
             return self._swapper.swap(by_key(key), (*reads, *UNSETTLED), _on_maps(rule), intent)
         except NotFound as error:
+            if earlier := self.made_before(key, intent):
+                return earlier
             raise asked_for(error, key) from None
         except DuplicateKeyError as error:
             raise self.name_taken(error) from None
+
+    def made_before(self, key: Lookup, intent: Intent) -> Applied | None:
+        """Return what the same request has done to a player that was deleted since."""
+        if intent.key is None:
+            return None
+        kept = self._deleted.find({**by_key(key), **KEPT}, ["_id"])
+        made = (self._swapper.find_moved(player["_id"], intent) for player in kept)
+        return next(filter(None, made), None)
 
     def change_many(self, wanted: Sequence[Wanted]) -> Sequence[Swapped]:
         """Try to apply many rules, each to another player; who has no outcome is tried again."""

@@ -466,3 +466,30 @@ class TestDelete:
         assert refused.status_code == 403
         assert "budget" in refused.json["Message"]
         assert db.players.count_documents({}) == 1
+
+    def test_a_change_that_is_repeated_after_the_deletion_gets_its_answer(
+        self, client, headers, player, db
+    ):
+        path, give = f"/api/v1/players/{player['_id']}/items/give", {"itemid": ITEM, "quantity": 1}
+        once = {**headers, "Idempotency-Key": "give-1"}
+        first = client.post(path, json=give, headers=once)
+        delete(client, headers)
+        for key in (player["_id"], "Aladric"):
+            again = client.post(path.replace(player["_id"], key), json=give, headers=once)
+            assert (again.status_code, again.json) == (200, first.json)
+            assert again.headers["Idempotency-Replayed"] == "true"
+        other = {**headers, "Idempotency-Key": "give-2"}
+        assert client.post(path, json=give, headers=other).status_code == 404
+
+    def test_one_that_a_dump_has_without_its_copy_is_kept(self, client, headers, player, app, db):
+        """A dump reads the collections one after another."""
+        delete(client, headers)
+        copy = db.deleted_players.find_one()
+        pending = {**copy["Player"], "RestoredFrom": copy["Stamp"], "RestorePending": True}
+        del pending["DeletedAt"]
+        db.players.insert_one(pending)
+        db.deleted_players.delete_many({})
+        service(app, UnfinishedWork).finish_all()
+        kept = db.players.find_one()
+        assert "RestorePending" not in kept
+        assert kept["Inventory"] == player["Inventory"]

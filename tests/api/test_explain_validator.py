@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from bson import ObjectId
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,13 @@ def scratch(real_storage):
     """A collection that takes anything."""
     yield real_storage.client["shapes"]["scratch"]
     real_storage.client.drop_database("shapes")
+
+
+def test_a_stamp_that_is_none_is_said_in_words():
+    shape = {"bsonType": "object", "properties": {"Stamp": shapes.STAMP}}
+    assert list(faults(shape, {"Stamp": ObjectId()})) == []
+    (fault,) = faults(shape, {"Stamp": None})
+    assert fault.what == "is null, not an ObjectId"
 
 
 def refused_of(scratch, documents):

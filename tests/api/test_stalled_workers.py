@@ -26,18 +26,19 @@ from tests.game import playing
 
 WRITES = ("insert_one", "insert_many", "update_one", "update_many", "replace_one", "delete_one")
 WRITES += ("delete_many", "bulk_write", "find_one_and_update")
+READS = ("find_one",)
 ITEM = numbered_guid(1)
 
 pytestmark = pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
 
 
 class Stall:
-    """Stops the thread that made it before one of its writes, and lets others act meanwhile."""
+    """Stops the thread that made it before one of its operations, and lets others act meanwhile."""
 
-    def __init__(self, monkeypatch, before, act):
+    def __init__(self, monkeypatch, before, act, operations):
         self._thread, self._before, self._act = threading.get_ident(), before, act
         self.writes = 0
-        for name in WRITES:
+        for name in operations:
             plain = getattr(TimedCollection, name)
             monkeypatch.setattr(TimedCollection, name, self._stalling(plain))
 
@@ -54,7 +55,11 @@ class Stall:
 
 
 def at_every_write(begin, meanwhile, check):
-    """Do something as often as it has writes, and stop before each of them in turn.
+    at_every_step(begin, meanwhile, check, WRITES)
+
+
+def at_every_step(begin, meanwhile, check, operations):
+    """Do something as often as it has such operations, and stop before each of them in turn.
 
     Begin makes a new world, and returns what is done and what the others need.
     """
@@ -63,7 +68,7 @@ def at_every_write(begin, meanwhile, check):
         before += 1
         act, known = begin()
         with pytest.MonkeyPatch.context() as patch:
-            stall = Stall(patch, before, lambda known=known: meanwhile(known))
+            stall = Stall(patch, before, lambda known=known: meanwhile(known), operations)
             answer = act()
         if stall.writes < before:
             break
@@ -242,6 +247,24 @@ class TestRestoring:
             assert sum("Idempotency-Replayed" not in answer.headers for answer in answers) == 1
             assert db.players.count_documents({}) == 1
             assert db.deleted_players.count_documents({}) == 0
+
+    def test_the_same_undo_that_was_faster_and_has_moved_is_no_refusal(
+        self, app, client, db, world, staff
+    ):
+        once = {"Idempotency-Key": "once"}
+
+        def begin():
+            _, entry = self.deleted(world, client, staff)
+            return lambda: undo(client, staff, entry, **once), entry
+
+        def undo_and_move(entry):
+            assert undo(app.test_client(), staff, entry, **once).status_code == 200
+            finish(app)
+
+        def check(entry, answer, when):
+            assert answer.status_code == 200, (when, answer.json)
+
+        at_every_step(begin, undo_and_move, check, READS)
 
     def test_what_is_rolled_back_is_restored_again(self, app, client, db, world, staff):
         """A primary that was cut off had the player alone: it is gone before any next step."""

@@ -316,7 +316,10 @@ def warm(mongodb_uri, large_app):
         app = create_app(settings)
     client, headers = app.test_client(), factories.World(app).headers()
     give = {"itemid": ITEM, "quantity": 1}
-    client.post(f"/api/v1/players/{player_name(7)}/items/give", json=give, headers=headers)
+    player = f"/api/v1/players/{player_name(7)}"
+    client.post(f"{player}/items/give", json=give, headers=headers)
+    for change in ("teach", "forget"):
+        client.post(f"{player}/spells/{change}", json={"spellid": SPELL}, headers=headers)
     yield sent, client, headers
     service(app, Storage).close()
 

@@ -26,7 +26,7 @@ _ERASED = "(erased)"
 _PENALTY_TEXTS = {name for penalty in (BAN, MUTE) for name in (penalty.reason, penalty.by)}
 # Fields that the service writes alone and without a stamp: it moves entries, hides the erased in
 # notes, moves the deleted, hashes a password anew, and adds a map that a game has removed.
-_WRITTEN_ALONE = {"Journal", "Notes", "RestoredFrom", "RestorePending", "PasswordHash"}
+_WRITTEN_ALONE = {"Journal", "Notes", "Stamp", "RestoredFrom", "RestorePending", "PasswordHash"}
 
 
 class Writes:

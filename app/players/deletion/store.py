@@ -7,8 +7,9 @@ Deleting:   1. One swap marks the player with DeletedAt, and holds the entry of 
             2. Its entries move to history, and a copy of it is kept.
             3. The player is removed, if it still is as the copy has it.
 Restoring:  1. The player is inserted, pending, with the stamp of the copy and the entry.
-            2. If a majority still holds that copy, the player is no longer pending, else removed:
-               somebody else has brought it back meanwhile, or erased it.
+            2. If a majority still holds that copy, the player is no longer pending. If there is
+               another one, or another undo, it is removed: somebody else has brought it back
+               meanwhile, or erased it.
             3. The copy is removed, and then the mark RestoredFrom.
 """
 
@@ -24,7 +25,7 @@ from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from app.changes import PENDING, Applied, Intent
-from app.errors import Busy, NotFound
+from app.errors import AlreadyUndone, Busy, NotFound
 from app.keys import Lookup
 from app.players.domain import (
     DELETED_AT,
@@ -40,6 +41,7 @@ from app.players.store import DELETED_PLAYERS, PLAYERS, Players, asked_for
 from app.storage.client import Storage, by_key
 from app.storage.committed import confirm_absent, majority_holds
 from app.storage.difference import as_read, is_comparable
+from app.storage.entries import entries_of
 from app.storage.swap import fresh_stamp
 from app.storage.unfinished import Unfinished
 from app.types import Document
@@ -85,7 +87,7 @@ class Deletions:
             # One that is marked and still there was left by a worker that died.
             if found := self._players.find_one({**by_key(key), **MARKED}, ["_id"]):
                 self._try_to_finish(found["_id"])
-            if earlier := self._deleted_before(key, intent):
+            if earlier := self._store.made_before(key, intent):
                 return earlier
             raise asked_for(error, key) from None
         self._try_to_finish(applied.answer["Id"])
@@ -95,13 +97,6 @@ class Deletions:
         """Return the entry that deleting a player would have."""
         rule = partial(mark_deleted, now=self._clock.now(), online_since=self._store.online_since())
         return self._swapper.preview(by_key(key), DELETION_READS, rule, intent)
-
-    def _deleted_before(self, key: Lookup, intent: Intent) -> Applied | None:
-        """Return the answer of the same request, if it has deleted the player before."""
-        for kept in self._deleted.find(by_key(key), ["_id"]) if intent.key else ():
-            if earlier := self._swapper.find_moved(kept["_id"], intent):
-                return earlier
-        return None
 
     def _try_to_finish(self, player_id: str) -> None:
         """Move a marked player now, or leave it to others: it is deleted by its mark already."""
@@ -205,9 +200,15 @@ class Deletions:
 
     def _restored(self, player_id: str, kept: Document | None, intent: Intent) -> Applied | None:
         """Insert a player that is not there; return None if another was faster."""
-        if intent.key and (earlier := self._swapper.find_moved(player_id, intent)):
+        if earlier := self._made_before(player_id, intent):
             return earlier
-        self._swapper.require_undoable(intent)
+        try:
+            self._swapper.require_undoable(intent)
+        except AlreadyUndone:
+            # The same request may have done it since.
+            if earlier := self._made_before(player_id, intent):
+                return earlier
+            raise
         if not _is_copy(kept):
             confirm_absent(self._deleted, {"_id": player_id, "Player": {"$type": "object"}})
             raise NotKept
@@ -222,6 +223,9 @@ class Deletions:
         )
         return Applied(None, entry=entry) if stands else None
 
+    def _made_before(self, player_id: str, intent: Intent) -> Applied | None:
+        return self._swapper.find_moved(player_id, intent) if intent.key else None
+
     def _insert(self, former: Document, copy: object, intent: Intent) -> Document | None:
         """Insert a player as it was, pending; return its entry, or None if it is there."""
         changes = [{"Path": DELETED_AT, "Before": former[DELETED_AT], "After": None}]
@@ -235,7 +239,7 @@ class Deletions:
 
     def finish_restoration(self, player_id: str) -> None:
         """Carry out what is left of bringing a player back."""
-        fields = ["Stamp", PENDING, RESTORED_FROM]
+        fields = ["Stamp", PENDING, RESTORED_FROM, "Journal"]
         found = self._players.find_one({"_id": player_id, **RESTORED}, fields)
         if found is None:
             return
@@ -253,10 +257,21 @@ class Deletions:
         pending = {name: as_read(found, name) for name in ("_id", "Stamp", PENDING, RESTORED_FROM)}
         if not majority_holds(self._players, pending):
             return False
-        if not majority_holds(self._deleted, copy):
+        if not majority_holds(self._deleted, copy) and self._is_superseded(found):
             self._players.delete_one(pending)
             return False
         return bool(self._players.update_one(pending, {"$unset": {PENDING: ""}}).matched_count)
+
+    def _is_superseded(self, found: Document) -> bool:
+        """Tell whether somebody else has brought a pending player back, or erased it.
+
+        Its copy may be missing for another reason: a dump reads the collections one after another.
+        """
+        if majority_holds(self._deleted, {"_id": found["_id"]}):
+            return True
+        undos = [e for e in entries_of(SUBJECT, found) if "Undoes" in e]
+        others = [self._journals.find_undo(entry["Undoes"]) for entry in undos[-1:]]
+        return any(other and other.get("Stamp") != undos[-1]["Stamp"] for other in others)
 
     def preview_restore(self, player_id: str, intent: Intent) -> Document:
         """Return the entry that bringing a deleted player back would have."""

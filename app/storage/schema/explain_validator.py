@@ -21,6 +21,8 @@ KINDS: dict[type, str] = {
     dict: "object",
     list: "array",
 }
+# By the names of classes of the driver, which a pure module does not import.
+DRIVER_KINDS = {"ObjectId": "objectId"}
 WORDS = {
     "string": "a text",
     "bool": "true or false",
@@ -28,6 +30,7 @@ WORDS = {
     "null": "null",
     "double": "a fraction",
     "date": "a time",
+    "objectId": "an ObjectId",
     "object": "a map",
     "array": "a list",
 }
@@ -62,7 +65,9 @@ def kind_of(value: Any) -> str:
     """Return MongoDB's name of a value's type; the name of its class for other types."""
     kind = KINDS.get(type(value))
     if kind is None:
-        kind = next((k for t, k in KINDS.items() if isinstance(value, t)), type(value).__name__)
+        name = type(value).__name__
+        kind = next((k for t, k in KINDS.items() if isinstance(value, t)), None)
+        kind = kind or DRIVER_KINDS.get(name, name)
     return kind
 
 
