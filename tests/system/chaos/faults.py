@@ -31,8 +31,9 @@ DISK = "800m"
 HANG_SECONDS = 30.0
 # What a probe may wait on a busy machine, while the database hangs for far longer.
 PROBE_SECONDS = 10.0
-# One for each thread, the mover and the sampler, and two by which the driver watches the server.
-CONNECTIONS_OF_A_WORKER = 8 + 4
+# One for each thread, the mover, the sampler and the batches, and two by which the driver watches
+# the server.
+CONNECTIONS_OF_A_WORKER = 8 + 5
 # After a timeout the driver replaces those of the threads; the new ones may be there first.
 REPLACED_CONNECTIONS = 8
 
