@@ -117,10 +117,15 @@ def carry_out(served: Running, batch: str) -> list[float]:
     return latencies
 
 
+# So many batches are planned before they are carried out.
+AHEAD = 4
+
+
 @contextmanager
 def carried_out_beside(served: Running) -> Iterator[None]:
     """Carry out a batch, by one caller, as long as the block lasts; it must not end before."""
-    batches = [plan(served)]
+    # The workers carry out what was started as well.
+    batches = [plan(served) for _ in range(AHEAD)]
     is_over = threading.Event()
     ran_out = threading.Event()
 
@@ -138,7 +143,7 @@ def carried_out_beside(served: Running) -> Iterator[None]:
     def refill() -> None:
         # Planning is part of the work beside, as where people make batches.
         while not is_over.wait(0.05):
-            if len(batches) < 2:
+            if len(batches) < AHEAD:
                 batches.append(plan(served))
 
     threads = [threading.Thread(target=work) for work in (call, refill)]

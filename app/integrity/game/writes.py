@@ -26,7 +26,7 @@ _ERASED = "(erased)"
 _PENALTY_TEXTS = {name for penalty in (BAN, MUTE) for name in (penalty.reason, penalty.by)}
 # Fields that the service writes alone and without a stamp: it moves entries, hides the erased in
 # notes, moves the deleted, hashes a password anew, and adds a map that a game has removed.
-_WRITTEN_ALONE = {"Journal", "Notes", "Stamp", "RestoredFrom", "RestorePending", "PasswordHash"}
+_WRITTEN_ALONE = {"Journal", "Notes", "RestoredFrom", "RestorePending", "PasswordHash"}
 
 
 class Writes:
@@ -159,6 +159,8 @@ def is_housekeeping(write: Write) -> bool:
     fields = write.fields()
     if len(fields) == 1 and fields <= _WRITTEN_ALONE:
         return True
+    if fields == {"Stamp"}:  # whoever moves a deleted player; a game has no stamps of this type
+        return type(write.updated.get("Stamp")).__name__ == "ObjectId"
     if write.updated == {"Variables": {}} and not write.removed:
         return True
     if write.collection != "users" or not fields:
