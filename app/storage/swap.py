@@ -151,11 +151,14 @@ class Swapper:
 
     def find_earlier(self, where: Document, intent: Intent) -> Applied | None:
         """Return what the same request has done before, as a majority holds it; None: it is new."""
-        document = self._collection.find_one(where, projection_of((), intent))
-        earlier = self._earlier(document, intent, self._journals) if document else None
-        if earlier is None or not self._try_to_write(earlier, intent):
-            return None
-        return self._outcome_of(earlier.outcome)
+        while document := self._collection.find_one(where, projection_of((), intent)):
+            earlier = self._earlier(document, intent, self._journals)
+            if earlier is None:
+                break
+            # A write that matches nothing: the entry has just moved to history, or is rolled back.
+            if self._try_to_write(earlier, intent):
+                return self._outcome_of(earlier.outcome)
+        return None
 
     def find_moved(self, id_: Any, intent: Intent) -> Applied | None:
         """Return what the same request has done, also to a document that is gone since."""

@@ -106,6 +106,30 @@ def test_a_key_is_remembered_after_any_number_of_other_changes(db, player, chang
         change(partial(add, 1), meant("add", "key-0", "other"))
 
 
+def test_an_earlier_answer_is_found_while_its_entry_moves(db, player, change):
+    intent = meant("add", key="k", fingerprint="f")
+    change(partial(add, 5), intent)
+
+    class MovesAfterReading:
+        """The collection, whose entries move between the read of a document and the next write."""
+
+        name = db.players.name
+
+        @staticmethod
+        def find_one(*args):
+            found = db.players.find_one(*args)
+            move_all(db)
+            return found
+
+        update_one = staticmethod(db.players.update_one)
+
+    earlier = swapper_of(db, collection=MovesAfterReading).find_earlier(
+        {"_id": player["_id"]}, intent
+    )
+    assert earlier is not None
+    assert earlier.answer == {"total": 5}
+
+
 def test_keys_belong_to_one_player(db, world, player, change):
     other = world.add_player()
     intent = meant("add", "k", "print")
