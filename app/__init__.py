@@ -6,10 +6,6 @@ from flask import Flask
 
 import config
 from app import compatibility
-from app.actions import routes as actions
-from app.actions.store import Actions
-from app.activity import routes as activity
-from app.activity.store import Activity
 from app.api_keys import routes as api_keys
 from app.auth import guard
 from app.auth.callers import Callers
@@ -25,12 +21,16 @@ from app.batches.store import Batches
 from app.console import routes as console
 from app.console.form_tokens import FormTokens
 from app.database import COLLECTIONS, SUBJECTS
-from app.events import routes as events
-from app.events.store import Events
 from app.game import routes as game
-from app.game_server import routes as game_server
-from app.game_server.store import TakenActions
+from app.game.actions import routes as actions
+from app.game.actions.store import Actions
+from app.game.events import routes as events
+from app.game.events.store import Events
+from app.game.server import routes as game_server
+from app.game.server.store import TakenActions
 from app.history import routes as history
+from app.history.activity import routes as activity
+from app.history.activity.store import Activity
 from app.history.store import History
 from app.history.undo import Inverses
 from app.http import address, errors, logs, path_converters, probes
@@ -59,7 +59,6 @@ from app.privacy.personal_data import PersonalData
 from app.privacy.store import Erasures
 from app.samples.sampler import Sampler
 from app.samples.store import Samples
-from app.server_variables import routes as server_variables
 from app.spells import routes as spells
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, explain
@@ -79,6 +78,7 @@ from app.users.mail import Mailer
 from app.users.passwords import Passwords
 from app.users.store import Users
 from app.variables import routes as variables
+from app.variables.server import routes as server_variables
 from config.base import Settings
 
 

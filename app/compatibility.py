@@ -16,8 +16,8 @@ from flask import Flask, Response
 
 from app.http.context import current
 from app.http.json import json_response
+from app.moderation.penalties import BAN, is_in_force
 from app.objects.store import Objects
-from app.penalties import BAN, is_in_force
 from app.players.store import Players
 from app.types import Document
 from app.users.store import Users

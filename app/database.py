@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.actions.store import ACTIONS, GAMES
 from app.batches.store import BATCH_PARTS, BATCH_ROWS, BATCHES
+from app.game.actions.store import ACTIONS, GAMES
 from app.items.domain import BAG_SUBJECT
 from app.items.store import BAGS
 from app.oauth.store import REFRESH_TOKENS

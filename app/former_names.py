@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from app.errors import Invalid
-from app.keys import email_key, name_key
+from app.naming import email_key, name_key
 from app.types import Document
 
 # By what they are found.

@@ -22,15 +22,15 @@ from app.api_keys.domain import READS as KEY_FIELDS
 from app.api_keys.domain import Terms, create
 from app.auth.api_keys import digest_of, new_secret
 from app.auth.roles import Role, granted
+from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
 from app.changes import Intent, Origin
 from app.database import COLLECTIONS
 from app.demo import world as names
 from app.demo.seed import seed_world
-from app.keys import Lookup
+from app.naming import Lookup
 from app.oauth.store import RefreshTokens
 from app.players.domain import SUBJECT
-from app.scopes import Scope
 from app.storage.client import Storage
 from app.storage.embedded.lease import Lease
 from app.users.passwords import Passwords

@@ -14,8 +14,8 @@ from mongomock.collection import BulkOperationBuilder
 import config
 import tests.url_builders  # noqa: F401 (for its effect)
 from app import add_services
-from app.actions.store import Actions
 from app.database import COLLECTIONS
+from app.game.actions.store import Actions
 from app.privacy.store import Erasures
 from app.storage.client import Storage
 from app.storage.embedded.lease import Lease

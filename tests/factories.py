@@ -11,11 +11,11 @@ from bson import ObjectId
 
 from app.auth.api_keys import digest_of, new_secret
 from app.auth.roles import FLAGS, Role
+from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
 from app.oauth.store import RefreshTokens
 from app.objects import domain as objects
 from app.players import domain as players
-from app.scopes import Scope
 from app.storage.client import Storage
 from app.storage.search_fields import archived
 from app.users import domain as users

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from app.errors import Invalid
 from app.http.lists import NO_CONTROLS
-from app.keys import is_visible
+from app.naming import is_visible
 from app.notes.schemas import LINES
 from app.openapi import examples
 from app.players.domain import check_name

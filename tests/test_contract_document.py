@@ -6,7 +6,7 @@ import re
 import typing
 from pathlib import Path
 
-from app.scopes import Scope
+from app.auth.scopes import Scope
 from config.base import Settings
 from tests.endpoint_table import DOORS, shape_of
 from tests.openapi_document import OPERATIONS, SPEC

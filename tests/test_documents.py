@@ -59,5 +59,5 @@ def test_every_setting_that_is_named_exists(page):
 
 def test_the_floors_that_are_drawn_are_those_of_the_architecture_test():
     picture = (ROOT / "docs" / "architecture.rst").read_text().split("::\n\n")[1].split("\n\n")[0]
-    floors = [set(re.findall(r"\bapp/(\w+)", line)) for line in picture.splitlines()]
+    floors = [set(re.findall(r"\bapp/([\w/]+)", line)) for line in picture.splitlines()]
     assert floors == FLOORS

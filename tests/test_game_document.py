@@ -12,7 +12,7 @@ import pytest
 
 from app.changes import Intent, Origin, new_entry
 from app.items.domain import BAG_SUBJECT
-from app.keys import NIL
+from app.naming import NIL
 from app.objects.domain import TIME
 from app.objects.domain import TYPES as OBJECT_TYPES
 from app.players import domain as players

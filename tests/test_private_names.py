@@ -43,7 +43,7 @@ PACKAGES = {
 
 # Methods of other packages' classes that our classes override, with their parameters.
 OVERRIDDEN = {
-    "app.game_server.schemas": {
+    "app.game.server.schemas": {
         "marshmallow.schema.Schema.load": "self, data, many, partial, unknown",
     },
     "app.http.api": {

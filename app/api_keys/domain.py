@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from app.auth.api_keys import keys_of, scopes_of, secrets_of
+from app.auth.scopes import Scope
 from app.changes import Change
 from app.errors import Conflict, Damaged, NotFound
-from app.scopes import Scope
 from app.types import Document, whole
 
 READS = ("Keys", "KeyDigests")

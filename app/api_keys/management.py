@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from app.api_keys.domain import LIFETIME, READS, Terms, create, revoke, rotate, served
 from app.auth.api_keys import digest_of, keys_of, new_secret
 from app.auth.callers import Callers
+from app.auth.scopes import Scope
 from app.changes import Applied, Intent
 from app.errors import Invalid
 from app.http.context import current
 from app.http.masking import masked
-from app.keys import Lookup
-from app.scopes import Scope
+from app.naming import Lookup
 from app.storage.limits.budgets import Budgets
 from app.types import Document
 from app.users.store import Users

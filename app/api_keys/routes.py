@@ -28,16 +28,16 @@ from app.api_keys.schemas import (
 )
 from app.auth import guard
 from app.auth.roles import Role
+from app.auth.scopes import KeyAccess
 from app.errors import NotFound, RoleMissing
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_headers, change_response, intent
 from app.http.json import json_response
 from app.http.path_converters import path_guid
-from app.keys import Lookup
+from app.naming import Lookup
 from app.oauth.sign_ins import owner
 from app.openapi.examples import KEY_ID
-from app.scopes import KeyAccess
 from app.types import Document
 from app.users.store import Users
 

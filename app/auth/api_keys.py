@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from app.scopes import Scope
+from app.auth.scopes import Scope
 from app.types import Document, whole
 
 PREFIX = "qm_"

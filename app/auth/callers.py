@@ -16,6 +16,7 @@ from app.auth.api_keys import (
     is_well_formed,
 )
 from app.auth.roles import Role, roles_of
+from app.auth.scopes import KeyAccess, Scope
 from app.auth.tokens import Claims
 from app.errors import (
     KeyNotAllowed,
@@ -25,8 +26,7 @@ from app.errors import (
     Unauthorized,
 )
 from app.http.tracing import shown
-from app.penalties import BAN, BAN_STATE, is_in_force
-from app.scopes import KeyAccess, Scope
+from app.moderation.penalties import BAN, BAN_STATE, is_in_force
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError
 from app.types import Document

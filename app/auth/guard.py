@@ -11,13 +11,13 @@ from flask import Flask
 from app.auth.api_keys import is_key
 from app.auth.callers import Caller, Callers
 from app.auth.roles import Role
+from app.auth.scopes import KeyAccess, Scope
 from app.auth.tokens import AccessTokens
 from app.errors import Forbidden, Unauthorized
 from app.http.address import remote_address
 from app.http.api import UnguardedView
 from app.http.context import current, current_environ
 from app.http.tracing import CALLER
-from app.scopes import KeyAccess, Scope
 from app.storage.limits.quotas import Quotas
 
 View = TypeVar("View", bound=Callable[..., Any])

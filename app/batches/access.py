@@ -9,6 +9,7 @@ from typing import NamedTuple
 from app.auth import guard
 from app.auth.callers import Caller
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.auth.spending import refuse_budgets
 from app.batches.choosing import Choosing
 from app.batches.domain import Row, row_key, served_row, undo_of
@@ -27,9 +28,8 @@ from app.http.cursors import Cursors
 from app.http.intents import origin, sent_key, told_arguments
 from app.http.masking import masked
 from app.http.parser import load
-from app.keys import Lookup
+from app.naming import Lookup
 from app.players.store import Players
-from app.scopes import Scope
 from app.types import Document
 
 HEAD = BatchHeadArgs()

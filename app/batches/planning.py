@@ -28,7 +28,7 @@ from app.history.access import preview_undo_as
 from app.history.domain import subject_of
 from app.history.store import History
 from app.http.masking import masked
-from app.keys import Lookup
+from app.naming import Lookup
 from app.players.store import Players
 from app.storage.bulk import batches as in_chunks
 from app.storage.bulk_swap import Swapped, Wanted

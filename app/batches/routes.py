@@ -8,6 +8,7 @@ from flask import Response, current_app, request
 from werkzeug.exceptions import UnsupportedMediaType
 
 from app.auth import guard
+from app.auth.scopes import Scope
 from app.auth.spending import OverBudget
 from app.batches import access
 from app.batches.domain import (
@@ -43,9 +44,8 @@ from app.http.lists import CursorListArgs
 from app.http.parser import is_json
 from app.http.path_converters import path_guid
 from app.http.uploads import upload
-from app.keys import Lookup
+from app.naming import Lookup
 from app.openapi.examples import BATCH
-from app.scopes import Scope
 from app.types import Document
 
 ABOUT = "Many changes at once: planned, looked at, carried out, and undone."

@@ -15,7 +15,7 @@ from app.batches.schemas import ARGUMENTS
 from app.errors import Invalid
 from app.http.masking import masked
 from app.http.parser import MAX_FIELDS, ONCE, load, respelled
-from app.keys import NAME_LENGTH
+from app.naming import NAME_LENGTH
 from app.types import Document
 
 CSV = "text/csv"

@@ -16,7 +16,7 @@ from app.errors import QuartermasterError, Unavailable
 from app.history.access import undo_as
 from app.history.store import History
 from app.http.masking import masked
-from app.keys import Lookup
+from app.naming import Lookup
 from app.players.store import Players
 from app.storage.bulk_swap import Swapped, Wanted
 from app.types import Document

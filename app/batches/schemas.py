@@ -11,7 +11,7 @@ from app.http.fields import Flag, Guid, Integer, List, Moment, Text, VariableVal
 from app.http.intents import LONGEST_REASON
 from app.http.lists import NO_CONTROLS, CursorListArgs, CursorPageSchema, OneOf
 from app.items.schemas import QUANTITY_MAX, GiveItemArgs, TakeItemArgs
-from app.keys import NAME_LENGTH, is_visible
+from app.naming import NAME_LENGTH, is_visible
 from app.openapi.examples import (
     BATCH,
     ENTRY,

@@ -19,7 +19,7 @@ from app.changes import Intent
 from app.cli.intents import intent, move_entries, operator, reason_option
 from app.errors import Invalid
 from app.http.context import current
-from app.keys import Lookup, parse_guid
+from app.naming import Lookup, parse_guid
 from app.oauth.store import RefreshTokens
 from app.privacy.domain import ERASE, EXPORT, ErasureUnderWay
 from app.privacy.domain import served as served_erasure

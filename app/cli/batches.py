@@ -28,7 +28,7 @@ from app.http.context import current
 from app.http.intents import told_arguments
 from app.http.masking import masked
 from app.http.parser import load
-from app.keys import parse_guid, printable
+from app.naming import parse_guid, printable
 from app.progress import progress
 from app.storage.client import Storage
 from app.types import Document

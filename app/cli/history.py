@@ -15,7 +15,7 @@ from app.history.domain import Filters, filters_of
 from app.history.store import History
 from app.http.context import current
 from app.http.json import encode
-from app.keys import Lookup, parse_guid, printable
+from app.naming import Lookup, parse_guid, printable
 from app.players.store import Players
 from app.types import Document
 from app.users.store import Users

@@ -17,13 +17,13 @@ from app.api_keys.management import (
     told,
 )
 from app.api_keys.schemas import LONGEST_OVERLAP_HOURS, OVERLAP_HOURS, KeyArgs
+from app.auth.scopes import ABOUT, Scope
 from app.cli.accounts import audit_log, shown
 from app.cli.intents import intent, move_entries, reason_option
 from app.errors import Invalid
 from app.http.context import current
 from app.http.parser import load
-from app.keys import Lookup, parse_guid, printable
-from app.scopes import ABOUT, Scope
+from app.naming import Lookup, parse_guid, printable
 from app.storage.client import Storage
 from app.types import Document
 from app.users.store import Users

@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 from flask import Response
 
-from app.actions.asking import Answer, ask, player_subject, say, user_subject, warp
-from app.actions.schemas import ChatArgs, WarpArgs, WarpToPlaceArgs
 from app.console.cards import player_card, user_card
 from app.console.forms import Form, attempt
 from app.console.pages import asked, blp, path_to, required
 from app.console.players import player_page
 from app.console.users import query, user_page
 from app.errors import Invalid
+from app.game.actions.asking import Answer, ask, player_subject, say, user_subject, warp
+from app.game.actions.schemas import ChatArgs, WarpArgs, WarpToPlaceArgs
 from app.http.context import current
-from app.keys import Lookup, name_key
+from app.naming import Lookup, name_key
 from app.players.store import Players
 from app.types import Document
 from app.users.store import Users

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from app.actions.domain import place_of
 from app.console.words import Names, name_of, shown
+from app.game.actions.domain import place_of
 from app.types import Document
 
 # The states in which an answer may still come.

@@ -7,13 +7,13 @@ from typing import Any
 
 from flask import request
 
-from app.actions.access import visible_action
-from app.actions.domain import served
-from app.actions.store import ActionFilters, Actions
 from app.console.action_words import card, map_ids
 from app.console.curl import api_path, as_number, curl
 from app.console.forms import Form
 from app.errors import QuartermasterError
+from app.game.actions.access import visible_action
+from app.game.actions.domain import served
+from app.game.actions.store import ActionFilters, Actions
 from app.http.context import current
 from app.objects.store import Objects
 from app.types import Document

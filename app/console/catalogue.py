@@ -24,13 +24,13 @@ from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import keyed_intent
 from app.http.path_converters import path_guid
-from app.keys import SEARCH_LENGTH, name_key
+from app.naming import SEARCH_LENGTH, name_key
 from app.objects.domain import TYPES, parse_type
 from app.objects.store import Objects
 from app.paging import Window
-from app.server_variables import domain as server_variables
 from app.types import Document
 from app.variables.schemas import SetVariableArgs
+from app.variables.server import domain as server_variables
 
 # The types that people look for most come first.
 ORDER = ("item", "spell", "class", "map", "npc", "quest", "playervariable", "servervariable")

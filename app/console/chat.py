@@ -6,18 +6,18 @@ from typing import Any
 
 from flask import Response, request
 
-from app.actions.access import search
-from app.actions.asking import EVERYBODY as WORLD
-from app.actions.asking import Answer, map_subject, player_subject, say
-from app.actions.schemas import LONGEST_MESSAGE, ChatArgs, WarpArgs
-from app.actions.store import Actions
 from app.console.asked import action_curl, cards
 from app.console.forms import Form, attempt, form_status, plain
 from app.console.pages import PAGE_SIZE, asked, blp, path_to, render, required
 from app.console.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatTarget
+from app.game.actions.access import search
+from app.game.actions.asking import EVERYBODY as WORLD
+from app.game.actions.asking import Answer, map_subject, player_subject, say
+from app.game.actions.schemas import LONGEST_MESSAGE, ChatArgs, WarpArgs
+from app.game.actions.store import Actions
 from app.http.context import current
 from app.http.cursors import Cursors
-from app.keys import Lookup
+from app.naming import Lookup
 from app.types import Document
 
 # To whom something is said, and the field that says to which of them.

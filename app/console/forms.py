@@ -30,12 +30,12 @@ from app.http.errors import headers_of, note, status_of
 from app.http.parser import FORM, load, read_form, respelled
 from app.http.uploads import MULTIPART, STREAMED_PATHS, FormUpload
 from app.items.domain import NoRoom, NotEnoughItems
-from app.keys import SEARCH_LENGTH, name_key, parse_guid
+from app.naming import SEARCH_LENGTH, name_key, parse_guid
 from app.objects.store import Objects
 from app.players.domain import PlayerNameTaken
-from app.server_variables.domain import OtherType
 from app.spells.domain import NoSpellSlot, SpellKnown
 from app.types import Document, decimal
+from app.variables.server.domain import OtherType
 
 _POSTED = "quartermaster.posted"
 _UPLOAD = "quartermaster.upload"

@@ -8,16 +8,16 @@ from urllib.parse import urlencode
 
 from flask import Response, request
 
-from app.actions import access
-from app.actions.domain import KINDS, LOOKED_WITHIN, TAKEN_WITHIN, is_looking
-from app.actions.schemas import ActionListArgs
-from app.actions.store import ActionPage, Actions
 from app.console.asked import cards
 from app.console.curl import api_path, curl
 from app.console.forms import plain
 from app.console.health import DAY, online_plot
 from app.console.pages import blp, render, required, with_names
 from app.errors import QuartermasterError
+from app.game.actions import access
+from app.game.actions.domain import KINDS, LOOKED_WITHIN, TAKEN_WITHIN, is_looking
+from app.game.actions.schemas import ActionListArgs
+from app.game.actions.store import ActionPage, Actions
 from app.history.access import search as search_history
 from app.http.context import current
 from app.http.cursors import Cursors

@@ -9,7 +9,7 @@ from app.console.pages import PAGE_SIZE, changes_part, path_to, render, see_othe
 from app.console.session import SAFE_METHODS
 from app.errors import NotFound
 from app.http.context import current
-from app.keys import Lookup
+from app.naming import Lookup
 from app.players.domain import DELETED_AT
 from app.players.store import Players
 from app.privacy.domain import served

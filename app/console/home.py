@@ -18,7 +18,7 @@ from app.console.recent import recent
 from app.errors import NotFound
 from app.history.access import search as search_history
 from app.http.context import current
-from app.keys import NAME_LENGTH, SEARCH_LENGTH, Lookup, name_key
+from app.naming import NAME_LENGTH, SEARCH_LENGTH, Lookup, name_key
 from app.objects.domain import parse_type
 from app.paging import Window
 from app.players.store import Players

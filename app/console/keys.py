@@ -21,6 +21,7 @@ from app.api_keys.management import (
 from app.api_keys.schemas import MOST_ITEMS, OVERLAP_HOURS, KeyArgs
 from app.auth import guard
 from app.auth.roles import Role
+from app.auth.scopes import ABOUT, Scope
 from app.console.cards import key_card
 from app.console.curl import api_path, as_number, curl
 from app.console.forms import (
@@ -42,10 +43,9 @@ from app.http.context import current
 from app.http.intents import intent
 from app.http.parser import load
 from app.http.path_converters import path_guid
-from app.keys import Lookup, name_key
+from app.naming import Lookup, name_key
 from app.oauth.sign_ins import owner
 from app.objects.store import Objects
-from app.scopes import ABOUT, Scope
 from app.types import Document
 from app.users.store import Users
 

@@ -16,10 +16,10 @@ from app.console.forms import plain
 from app.console.pages import PAGE_SIZE
 from app.http.context import current
 from app.http.cursors import Cursors
-from app.keys import SEARCH_LENGTH, name_key
 from app.moderation.domain import served
+from app.moderation.penalties import BAN, MUTE
+from app.naming import SEARCH_LENGTH, name_key
 from app.paging import Window
-from app.penalties import BAN, MUTE
 from app.players.store import Players
 from app.types import Document, decimal
 from app.users.store import Users

@@ -25,7 +25,7 @@ from app.http.api import Schema
 from app.http.context import current
 from app.http.parser import load
 from app.items.schemas import GiveItemArgs, TakeItemArgs
-from app.keys import Lookup
+from app.naming import Lookup
 from app.players.store import Players
 from app.spells.schemas import SpellArgs
 from app.storage.bulk import batches as in_chunks

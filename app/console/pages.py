@@ -14,7 +14,6 @@ from flask import Blueprint, Response, current_app, redirect, request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from werkzeug.exceptions import HTTPException
 
-from app.actions.asking import Answer
 from app.auth import guard
 from app.auth.roles import Role
 from app.changes import Applied
@@ -24,6 +23,7 @@ from app.console.files import accepts_gzip, file_path, files
 from app.console.forms import Form, newer_than, newest, resent, typed
 from app.console.icons import ICONS
 from app.errors import QuartermasterError, Unauthorized
+from app.game.actions.asking import Answer
 from app.history.access import page as history_page
 from app.history.access import visible_entry
 from app.history.domain import CannotUndo, undone_by

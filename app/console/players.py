@@ -44,7 +44,7 @@ from app.http.path_converters import path_guid
 from app.items.domain import give, served, take
 from app.items.schemas import GiveItemArgs, TakeItemArgs
 from app.items.store import Bags, Catalogue
-from app.keys import Lookup
+from app.naming import Lookup
 from app.notes import domain as notes
 from app.notes.schemas import NoteArgs
 from app.notes.writing import write_note

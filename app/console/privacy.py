@@ -14,7 +14,7 @@ from app.http.intents import intent, reading_intent
 from app.http.json import CONTENT_TYPE
 from app.http.masking import MASK
 from app.http.uploads import Pieces, download
-from app.keys import Lookup, parse_guid
+from app.naming import Lookup, parse_guid
 from app.privacy.domain import ERASE, EXPORT, ErasureUnderWay
 from app.privacy.erasing import erase
 from app.privacy.personal_data import PersonalData

@@ -10,7 +10,7 @@ from app.auth import guard
 from app.auth.roles import Role
 from app.console.session import cookie, set_cookie
 from app.http.context import current
-from app.keys import parse_guid
+from app.naming import parse_guid
 from app.players.store import Players
 from app.users.store import Users
 

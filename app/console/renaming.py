@@ -17,7 +17,7 @@ from app.errors import Invalid, NotFound
 from app.history.access import page as history_page
 from app.http.context import current
 from app.http.intents import keyed_intent
-from app.keys import Lookup, name_key
+from app.naming import Lookup, name_key
 from app.players.deletion.store import Deletions
 from app.players.domain import NAME_FIELDS, name_lengths, rename, require_name
 from app.players.schemas import RenameArgs

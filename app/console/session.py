@@ -10,6 +10,7 @@ from flask import Response, current_app, request
 from app.auth import guard
 from app.auth.callers import Caller, Callers
 from app.auth.roles import Role
+from app.auth.scopes import KeyAccess
 from app.auth.tokens import Claims
 from app.console.browsers import browser_name
 from app.console.form_tokens import FormTokens
@@ -18,7 +19,6 @@ from app.errors import Forbidden, RoleMissing, Unauthorized
 from app.http.context import current, current_environ
 from app.http.tracing import CALLER
 from app.oauth.store import RefreshTokens, Session
-from app.scopes import KeyAccess
 from app.types import Document
 
 # A browser sends a cookie of this kind back by TLS alone, and lets no other host set it.

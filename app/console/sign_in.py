@@ -16,7 +16,7 @@ from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.errors import status_of
 from app.http.path_converters import path_guid
-from app.keys import Lookup
+from app.naming import Lookup
 from app.oauth.domain import TokenRefused
 from app.oauth.grants import authenticate
 from app.oauth.sign_ins import end_sign_in, list_sign_ins

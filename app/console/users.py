@@ -41,15 +41,15 @@ from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import intent
 from app.http.path_converters import path_guid
-from app.keys import Lookup, name_key
 from app.moderation import domain as moderation
 from app.moderation.enforcement import impose_on, lift_from
+from app.moderation.penalties import BAN, MUTE
 from app.moderation.schemas import PenaltyArgs
+from app.naming import Lookup, name_key
 from app.notes import domain as notes
 from app.notes.schemas import NoteArgs
 from app.notes.writing import write_note
 from app.oauth.sign_ins import end_all, end_sign_in, list_sign_ins
-from app.penalties import BAN, MUTE
 from app.players.store import Players
 from app.privacy.domain import ERASED_AT
 from app.types import Document

@@ -10,7 +10,7 @@ from app.changes import Intent, Origin
 from app.database import COLLECTIONS
 from app.demo.names import guid
 from app.demo.world import World, carries_bag
-from app.keys import Lookup
+from app.naming import Lookup
 from app.progress import progress
 from app.storage import bulk, password_costs
 from app.storage.client import Storage

@@ -7,12 +7,12 @@ import time
 from flask import Response, current_app
 
 from app.auth import guard
+from app.auth.scopes import KeyAccess
 from app.game.schemas import AuthorizedSchema, GameConfigSchema, InfoSchema, StatsSchema
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.json import json_response
 from app.players.store import Players
-from app.scopes import KeyAccess
 
 ABOUT = "The game: its name, its state and its settings."
 # The master process imports this before it forks, so it is the same in all of its workers.

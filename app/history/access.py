@@ -7,6 +7,7 @@ from functools import partial
 
 from app.auth import guard
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.auth.spending import refuse_budgets, spend
 from app.changes import Applied, Intent
 from app.errors import NotFound
@@ -17,14 +18,13 @@ from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import keyed_intent, previewed_intent
 from app.items.undo import quantities
-from app.keys import Lookup
+from app.naming import Lookup
 from app.objects.store import Objects
 from app.players.deletion.store import Deletions
 from app.players.store import Players
-from app.scopes import Scope
-from app.server_variables.domain import TYPE
 from app.types import Document
 from app.users.store import Users
+from app.variables.server.domain import TYPE
 
 # Whose history a caller sees with the role api alone.
 WITHOUT_USERS = ("player", "bag", "object")

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from app.errors import Conflict
-from app.keys import Lookup, name_key
+from app.naming import Lookup, name_key
 from app.storage.search_fields import words
 from app.types import Document
 

@@ -8,6 +8,7 @@ from flask import Response, current_app
 
 from app.auth import guard
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.errors import AlreadyUndone, NotFound
 from app.history.access import entry_to_undo, page, preview_undo, search, undo, visible_entry
 from app.history.domain import CannotUndo, served
@@ -26,10 +27,9 @@ from app.http.cursors import Cursors
 from app.http.intents import answer
 from app.http.json import json_response
 from app.items.undo import Spent
-from app.keys import Lookup
+from app.naming import Lookup
 from app.openapi.examples import ENTRY, ITEM
 from app.players.store import Players
-from app.scopes import Scope
 from app.users.store import Users
 from app.variables.undo import ChangedSince
 

@@ -6,7 +6,7 @@ from app.changes import OPERATIONS
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, List, Moment, Text
 from app.http.lists import CursorListArgs, CursorPageSchema, OneOf
-from app.keys import NAME_LENGTH
+from app.naming import NAME_LENGTH
 from app.openapi.examples import ENTRY, ITEM, PLAYER, PLAYER_ID, USER, USER_ID
 
 AT = "2026-01-31T19:04:21.250Z"

@@ -16,7 +16,7 @@ from app.errors import AlreadyUndone, InvalidCursor, NotFound
 from app.history.domain import Filters, Position, matches, served, subject_of
 from app.storage.client import Storage
 from app.storage.committed import confirm_absent
-from app.storage.entries import entries_of
+from app.storage.history_entries import entries_of
 from app.storage.journal import HISTORY
 from app.storage.search_fields import archived
 from app.storage.timing import aggregate

@@ -12,10 +12,10 @@ from app.items import undo as items
 from app.items.domain import Limits
 from app.notes import undo as notes
 from app.players.domain import NAME_FIELDS, undo_rename
-from app.server_variables import undo as server_variables
 from app.spells import undo as spells
 from app.types import Document
 from app.variables import undo as variables
+from app.variables.server import undo as server_variables
 
 
 class Inverse(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 from marshmallow import fields
 from marshmallow.validate import Range
 
-from app.keys import NIL, parse_guid
+from app.naming import NIL, parse_guid
 
 INT64 = 2**63
 # The SHA-256 of demo, the password of every account in the demo world.

@@ -17,7 +17,7 @@ from app.http.json import json_response
 from app.http.lists import NO_CONTROLS
 from app.http.masking import masked
 from app.http.tracing import CALLER, request_id
-from app.keys import is_visible
+from app.naming import is_visible
 from app.types import Document
 
 KEY_HEADER = "Idempotency-Key"

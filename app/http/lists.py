@@ -11,7 +11,7 @@ from app.http.api import Schema
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.fields import Integer, QueryInteger, Text
-from app.keys import NAME_LENGTH, SEARCH_LENGTH, name_key
+from app.naming import NAME_LENGTH, SEARCH_LENGTH, name_key
 from app.paging import Page, Window
 
 # The largest page number whose offset still fits into MongoDB's skip.

@@ -9,7 +9,7 @@ from werkzeug.routing import BaseConverter
 
 from app.errors import Invalid
 from app.http.api import Api
-from app.keys import NIL, Lookup, parse_guid
+from app.naming import NIL, Lookup, parse_guid
 
 
 class LookupConverter(BaseConverter):

@@ -8,7 +8,7 @@ from typing import Any
 from app.changes import Intent, field_changes
 from app.database import SUBJECTS
 from app.storage.client import Storage
-from app.storage.entries import entries_of
+from app.storage.history_entries import entries_of
 from app.storage.journal import HISTORY, LOST
 from app.storage.schema.explain_validator import Fault
 from app.types import Document, whole

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from app.integrity import rules
 from app.integrity.rules import Limits, Rule
 from app.items.domain import BAG_SHAPE, is_empty
-from app.keys import email_key, name_key, name_tails
+from app.naming import email_key, name_key, name_tails
 from app.objects import domain as objects
 from app.players import domain as players
 from app.storage.schema.explain_validator import MISSING, Fault, faults

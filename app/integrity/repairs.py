@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.items.domain import is_empty
-from app.keys import email_key, name_key, name_tails
+from app.naming import email_key, name_key, name_tails
 from app.types import Document
 from app.users.domain import NO_POWER
 

@@ -8,7 +8,7 @@ from collections import Counter
 import click
 
 from app.integrity.scan import Finding
-from app.keys import printable
+from app.naming import printable
 
 # The id of a refresh token is its hash: a report shows only as much as tells them apart.
 TOKEN_HASH_DIGITS_SHOWN = 8

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 from app.errors import Invalid
 from app.items.domain import bag_of
-from app.keys import NAME_LENGTH, NIL
+from app.naming import NAME_LENGTH, NIL
 from app.notes.domain import MOST_NOTES
 from app.notes.schemas import LONGEST_NOTE
 from app.objects import domain as objects
 from app.players.domain import check_name
-from app.server_variables import domain as server_variables
-from app.storage.entries import is_entry, is_former_entry, key_of
+from app.storage.history_entries import is_entry, is_former_entry, key_of
 from app.storage.schema.explain_validator import Fault
 from app.types import Document
 from app.users import domain as users
+from app.variables.server import domain as server_variables
 
 ARGON2_PREFIX = "$argon2id$"
 

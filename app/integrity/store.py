@@ -9,9 +9,9 @@ from pymongo import UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
-from app.storage.difference import as_read
 from app.storage.errors import has_only_duplicate_keys
 from app.storage.swap import WRITE_IDENTITY
+from app.storage.update_from_difference import as_read
 from app.types import Document
 
 # A repair is derived from these fields, so it is written only if they are unchanged.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from app.changes import Change, SubjectKind
 from app.errors import Conflict
-from app.keys import NIL
+from app.naming import NIL
 from app.players.domain import SLOTS
 from app.storage.schema.shapes import COUNT, GUID, changeable
 from app.types import decimal, whole

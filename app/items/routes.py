@@ -8,6 +8,7 @@ from typing import Any
 from flask import Response, current_app
 
 from app.auth import guard
+from app.auth.scopes import Scope
 from app.auth.spending import OverBudget, spend
 from app.changes import Intent, Rule
 from app.errors import NotFound
@@ -27,12 +28,11 @@ from app.items.schemas import (
     TakenSchema,
 )
 from app.items.store import Bags, Catalogue
-from app.keys import Lookup
+from app.naming import Lookup
 from app.objects.domain import NotInCatalogue
 from app.objects.store import KnownObjects
 from app.openapi import examples
 from app.players.store import Players
-from app.scopes import Scope
 
 OVER_BUDGET = OverBudget("shop", "it may move 3 of an item at once, not 5", "LargestQuantity")
 

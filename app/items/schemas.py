@@ -7,7 +7,7 @@ from marshmallow.validate import Length
 
 from app.http.api import Schema
 from app.http.fields import INT64, MESSAGES, STATS, Flag, Guid, Integer, List
-from app.keys import NIL, parse_guid
+from app.naming import NIL, parse_guid
 from app.openapi.examples import BAG, BAG_ITEM, ITEM
 
 QUANTITY_MAX = 2**31 - 1

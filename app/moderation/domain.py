@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from app.auth.roles import Role, roles_of
 from app.changes import Change
 from app.errors import RoleMissing
-from app.penalties import BAN, MUTE, Penalty, end_of, is_in_force
+from app.moderation.penalties import BAN, MUTE, Penalty, end_of, is_in_force
 from app.types import Document
 
 BY_ADDRESS = "BanByAddress"

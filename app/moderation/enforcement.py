@@ -8,14 +8,14 @@ from typing import Any
 from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.changes import Applied
 from app.http.context import current
 from app.http.intents import intent, intent_because
 from app.http.masking import masked
-from app.keys import Lookup
 from app.moderation.domain import READS, impose, lift
-from app.penalties import BAN, MUTE, Penalty
-from app.scopes import Scope
+from app.moderation.penalties import BAN, MUTE, Penalty
+from app.naming import Lookup
 from app.users.store import Users
 
 callers = current(Callers)

@@ -8,19 +8,19 @@ from flask import Response
 
 from app.auth import guard
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.errors import NotFound, RoleMissing
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_response
 from app.http.json import json_response
-from app.keys import NIL, Lookup
 from app.moderation.domain import READS, served
 from app.moderation.enforcement import impose_on, lift_from
+from app.moderation.penalties import BAN, MUTE, Penalty
 from app.moderation.schemas import ModerationSchema, PenaltyArgs
+from app.naming import NIL, Lookup
 from app.openapi.examples import PLAYER, USER
-from app.penalties import BAN, MUTE, Penalty
 from app.players.store import Players
-from app.scopes import Scope
 from app.users.schemas import MessageSchema
 from app.users.store import Users
 

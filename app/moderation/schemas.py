@@ -6,7 +6,7 @@ from app.http.api import Schema
 from app.http.fields import Flag, Integer, Moment, Text
 from app.http.intents import LONGEST_REASON
 from app.http.lists import NO_CONTROLS
-from app.keys import NAME_LENGTH
+from app.naming import NAME_LENGTH
 
 UNTIL = "2026-02-07T19:04:21Z"
 LONGEST_DAYS = 36_500

@@ -8,6 +8,7 @@ from flask import Response, current_app
 
 from app.auth import guard
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.changes import Applied
 from app.errors import InvalidCursor
 from app.http.api import Blueprint
@@ -15,7 +16,7 @@ from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import answer
 from app.http.json import json_response
-from app.keys import Lookup
+from app.naming import Lookup
 from app.notes.domain import (
     MOST_NOTES,
     NoteGone,
@@ -28,7 +29,6 @@ from app.notes.domain import (
 from app.notes.schemas import NoteArgs, NoteListArgs, NotePageSchema, NoteSchema
 from app.notes.writing import write_note
 from app.players.store import Players
-from app.scopes import Scope
 from app.types import Document
 from app.users.store import Users
 

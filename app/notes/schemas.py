@@ -7,7 +7,7 @@ from marshmallow import ValidationError, fields, validates
 from app.http.api import Schema
 from app.http.fields import Guid, List, Moment, QueryInteger, Text
 from app.http.lists import CURSOR, CursorPageSchema
-from app.keys import is_visible
+from app.naming import is_visible
 from app.openapi.examples import NOTE, USER, USER_ID
 
 LONGEST_NOTE = 2000

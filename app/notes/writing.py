@@ -10,7 +10,7 @@ from app.changes import Applied
 from app.http.context import current
 from app.http.intents import keyed_intent
 from app.http.masking import masked
-from app.keys import Lookup
+from app.naming import Lookup
 from app.notes.domain import write
 from app.players.store import Players
 from app.users.store import Users

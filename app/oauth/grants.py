@@ -7,10 +7,10 @@ from app.auth.roles import Role, roles_of
 from app.errors import NotFound
 from app.http import tracing
 from app.http.context import current
-from app.keys import Lookup, name_key
+from app.moderation.penalties import BAN, BAN_STATE, end_of, is_in_force
+from app.naming import Lookup, name_key
 from app.oauth.domain import bad_credentials, bad_refresh_token, banned, no_access
 from app.oauth.store import Issued, RefreshTokens
-from app.penalties import BAN, BAN_STATE, end_of, is_in_force
 from app.types import Document
 from app.users.hashing import Hasher
 from app.users.store import Users

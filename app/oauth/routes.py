@@ -9,6 +9,7 @@ from flask import Response, current_app, request
 from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
 from app.errors import Invalid, RateLimited, RoleMissing
 from app.http import tracing
@@ -19,7 +20,7 @@ from app.http.errors import answer, body_of
 from app.http.intents import change_response
 from app.http.json import json_response
 from app.http.path_converters import path_guid
-from app.keys import Lookup
+from app.naming import Lookup
 from app.oauth.domain import (
     SignInNotFound,
     TokenNotFound,
@@ -48,7 +49,6 @@ from app.oauth.schemas import (
 from app.oauth.sign_ins import end_all, end_sign_in, list_sign_ins, owner
 from app.oauth.store import RefreshTokens
 from app.openapi.guide import STATUSES
-from app.scopes import Scope
 
 blp = Blueprint("Credentials", __name__, url_prefix="/api/oauth", description="Tokens.")
 

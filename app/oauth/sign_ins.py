@@ -9,7 +9,7 @@ from app.changes import Applied
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import intent
-from app.keys import Lookup, name_key
+from app.naming import Lookup, name_key
 from app.oauth.store import RefreshTokens, SignInPage
 from app.types import Document
 from app.users.store import Users

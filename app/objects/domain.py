@@ -10,7 +10,7 @@ from typing import Any
 
 from app.changes import SWAP_FIELDS, SubjectKind
 from app.errors import Conflict, NotFound
-from app.keys import name_key, name_tails
+from app.naming import name_key, name_tails
 from app.storage.schema.shapes import NAMED, changeable
 from app.types import Document
 

@@ -7,6 +7,7 @@ from typing import Any
 from flask import Response, current_app
 
 from app.auth import guard
+from app.auth.scopes import KeyAccess
 from app.errors import NotFound
 from app.http.api import Blueprint
 from app.http.context import current
@@ -26,7 +27,6 @@ from app.objects.schemas import (
 from app.objects.store import Objects
 from app.openapi.examples import TOKEN
 from app.paging import Window
-from app.scopes import KeyAccess
 
 ABOUT = "The catalogue of the game: its items, spells, classes, maps and so on."
 

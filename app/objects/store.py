@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from app.changes import Applied, Intent, Rule
 from app.errors import NotFound, QuartermasterError
-from app.keys import name_key
+from app.naming import name_key
 from app.objects.domain import GIVEN, RECORD, SHAPE, SUBJECT, TIME, NoTime, NotInCatalogue, served
 from app.paging import Page, Window
 from app.storage.client import Storage

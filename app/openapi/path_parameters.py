@@ -8,7 +8,7 @@ from typing import NamedTuple
 from werkzeug.routing import Rule
 
 from app.errors import NotFound
-from app.keys import Lookup
+from app.naming import Lookup
 from app.openapi import examples
 from app.types import Document
 

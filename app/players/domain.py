@@ -12,7 +12,7 @@ from app.changes import PENDING, SWAP_FIELDS, Change, SubjectKind
 from app.errors import Busy, Conflict, Damaged, Invalid, NotFound, Unavailable
 from app.former_names import carry_names
 from app.http.masking import masked
-from app.keys import (
+from app.naming import (
     NAME_LENGTH,
     NIL,
     composed,

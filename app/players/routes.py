@@ -8,6 +8,7 @@ from typing import Any
 from flask import Response, current_app
 
 from app.auth import guard
+from app.auth.scopes import Scope
 from app.auth.spending import refuse_budgets
 from app.http.api import Blueprint
 from app.http.context import current
@@ -23,7 +24,7 @@ from app.http.lists import (
     paged_envelope,
     paged_window,
 )
-from app.keys import Lookup
+from app.naming import Lookup
 from app.openapi.examples import PLAYER
 from app.players.deletion.store import Deletions
 from app.players.domain import (
@@ -47,7 +48,6 @@ from app.players.schemas import (
     RenameArgs,
 )
 from app.players.store import Players
-from app.scopes import Scope
 
 PREFIX = "/api/v1/players"
 ABOUT = "Player characters, what they own, and what they know."

@@ -15,7 +15,7 @@ from app.http.lists import (
     SearchText,
     sort_direction,
 )
-from app.keys import NAME_LENGTH
+from app.naming import NAME_LENGTH
 from app.openapi.examples import CLASS, MAP, PLAYER, PLAYER_ID, USER_ID
 
 

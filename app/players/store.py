@@ -13,7 +13,7 @@ from pymongo.errors import DuplicateKeyError, OperationFailure
 from app.changes import PENDING, Applied, Change, Intent, Rule
 from app.errors import NotFound, Unavailable
 from app.former_names import KEY_PATH, only_one, without_former_names
-from app.keys import Lookup
+from app.naming import Lookup
 from app.paging import Page, Window
 from app.players.domain import (
     DELETED_AT,

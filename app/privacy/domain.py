@@ -12,8 +12,8 @@ from app.auth.api_keys import keys_of
 from app.changes import Change
 from app.errors import Conflict, Invalid, Unavailable
 from app.former_names import former_emails, former_names
-from app.keys import composed, name_key, parse_guid
-from app.penalties import BAN, MUTE
+from app.moderation.penalties import BAN, MUTE
+from app.naming import composed, name_key, parse_guid
 from app.storage.search_fields import archived
 from app.types import Document, whole
 from app.users.domain import LARGEST_COUNT, NO_POWER

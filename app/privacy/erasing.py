@@ -9,7 +9,7 @@ from time import monotonic
 from app.changes import Intent
 from app.errors import NotFound
 from app.http.context import current
-from app.keys import Lookup, name_key
+from app.naming import Lookup, name_key
 from app.players.domain import PlayerOnline
 from app.players.store import Players
 from app.privacy.domain import NotConfirmed, OwnAccount, digest_of

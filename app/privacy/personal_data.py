@@ -6,27 +6,27 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-from app.actions.domain import served as served_action
-from app.actions.store import Actions
 from app.api_keys.domain import served as served_keys
 from app.auth.api_keys import keys_of
 from app.batches.domain import served as served_batch
 from app.batches.domain import served_row
 from app.batches.store import Batches
 from app.changes import Applied, Intent
+from app.game.actions.domain import served as served_action
+from app.game.actions.store import Actions
 from app.history.domain import Filters
 from app.history.store import History
 from app.http.intents import told_arguments as told
 from app.http.json import encode
 from app.items.store import Bags
-from app.keys import Lookup
+from app.naming import Lookup
 from app.notes.domain import as_map, is_note, served_one
 from app.oauth.domain import served_sign_in
 from app.oauth.store import RefreshTokens
 from app.players import domain as players
 from app.privacy.domain import note_export
 from app.storage.client import Storage
-from app.storage.extended import to_json
+from app.storage.extended_json import to_json
 from app.storage.limits.budgets import Budgets
 from app.types import Document
 from app.users import domain as users

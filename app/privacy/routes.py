@@ -8,6 +8,7 @@ from flask import Response, request
 
 from app.auth import guard
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.auth.spending import refuse_budgets
 from app.changes import Applied
 from app.history.domain import Filters
@@ -19,14 +20,13 @@ from app.http.intents import change_headers, change_response, intent, reading_in
 from app.http.json import CONTENT_TYPE
 from app.http.masking import MASK
 from app.http.uploads import Pieces, download
-from app.keys import Lookup
+from app.naming import Lookup
 from app.openapi.examples import PLAYER
 from app.players.domain import PlayerOnline
 from app.privacy.domain import ERASE, EXPORT, ErasureUnderWay, NotConfirmed, OwnAccount, served
 from app.privacy.erasing import erase
 from app.privacy.personal_data import PersonalData
 from app.privacy.schemas import EraseArgs, ErasureSchema, PersonalDataSchema
-from app.scopes import Scope
 from app.types import Document
 from app.users.store import Users
 

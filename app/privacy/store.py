@@ -21,15 +21,15 @@ from pymongo.errors import DuplicateKeyError
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 
-from app.actions.store import ACTIONS, ActionTraces
 from app.batches.store import BATCH_ROWS, BATCHES, BatchTraces
 from app.changes import Intent, SubjectKind
 from app.errors import Busy, NotFound
+from app.game.actions.store import ACTIONS, ActionTraces
 from app.items.domain import BAG_SUBJECT
 from app.items.store import BAGS, Bags
+from app.moderation.penalties import BAN, MUTE
 from app.oauth.store import REFRESH_TOKENS
 from app.objects import domain as objects
-from app.penalties import BAN, MUTE
 from app.players import domain as players
 from app.players.deletion.store import Deletions
 from app.players.store import DELETED_PLAYERS, PLAYERS
@@ -52,7 +52,6 @@ from app.privacy.domain import (
 )
 from app.storage.bulk import batches, guarded_update
 from app.storage.client import Storage
-from app.storage.difference import as_read, value_at
 from app.storage.erasure_records import ERASURES, ErasureRecords
 from app.storage.journal import HISTORY
 from app.storage.limits.attempts import ATTEMPTS
@@ -60,6 +59,7 @@ from app.storage.limits.quotas import QUOTAS
 from app.storage.limits.reset_mails import RESET_MAILS
 from app.storage.search_fields import words
 from app.storage.swap import fresh_stamp
+from app.storage.update_from_difference import as_read, value_at
 from app.types import Document
 from app.users import domain as users
 from app.users.store import USERS

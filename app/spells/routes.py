@@ -8,16 +8,16 @@ from typing import Any
 from flask import Response, current_app
 
 from app.auth import guard
+from app.auth.scopes import Scope
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import answer, keyed_intent
 from app.http.json import json_response
-from app.keys import Lookup
+from app.naming import Lookup
 from app.objects.domain import NotInCatalogue
 from app.objects.store import KnownObjects
 from app.openapi.examples import SPELL
 from app.players.store import Players
-from app.scopes import Scope
 from app.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, forget, served, teach
 from app.spells.schemas import KnownSpellSchema, SpellArgs, SpellSchema
 

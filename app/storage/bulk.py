@@ -21,7 +21,7 @@ from pymongo.errors import BulkWriteError, PyMongoError
 
 from app.errors import Conflict, Invalid
 from app.storage.client import LONG_WORK_SECONDS
-from app.storage.difference import is_comparable, value_at
+from app.storage.update_from_difference import is_comparable, value_at
 from app.types import Document
 
 log = logging.getLogger("quartermaster")

@@ -13,7 +13,7 @@ from pymongo.errors import ConfigurationError, PyMongoError
 
 from app.changes import SubjectKind
 from app.errors import QuartermasterError, Unavailable
-from app.keys import Lookup
+from app.naming import Lookup
 from app.storage.bulk_swap import BulkSwapper
 from app.storage.bulkhead import Bulkhead, RequestBudget, run_within_budget
 from app.storage.clock import Clock, DatabaseClock, LocalClock

@@ -31,14 +31,14 @@ from pymongo.read_preferences import ReadPreference
 from app import metrics
 from app.changes import PENDING, Intent, SubjectKind
 from app.storage.committed import committed
-from app.storage.difference import as_read
-from app.storage.entries import entries_of, is_entry
 from app.storage.erasure_records import ErasureRecords
 from app.storage.errors import explain, has_only_duplicate_keys, is_forbidden
 from app.storage.event_log import EventLog
+from app.storage.history_entries import entries_of, is_entry
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import ARRAY, MOMENT, TEXT, object_shape
 from app.storage.search_fields import archived
+from app.storage.update_from_difference import as_read
 from app.types import Document, whole
 
 log = logging.getLogger("quartermaster")

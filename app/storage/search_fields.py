@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 
-from app.keys import name_key
+from app.naming import name_key
 from app.types import Document
 
 MOST_WORDS = 100

@@ -50,10 +50,10 @@ from app.errors import (
 from app.storage.bulkhead import wait_deadline
 from app.storage.clock import Clock
 from app.storage.committed import NO_CHANGE, majority_holds
-from app.storage.difference import as_read, difference
-from app.storage.entries import FORMER_OPERATIONS, key_of
 from app.storage.errors import explain, is_forbidden
+from app.storage.history_entries import FORMER_OPERATIONS, key_of
 from app.storage.journal import Journals, MovedEntries
+from app.storage.update_from_difference import as_read, difference
 from app.types import Document, whole
 
 log = logging.getLogger("quartermaster")

@@ -8,7 +8,7 @@ from marshmallow import ValidationError, fields, validate
 
 from app.http.api import Schema
 from app.http.fields import INT64, MESSAGES, Flag, Guid, Integer, List, Moment, Text
-from app.keys import NIL, parse_guid
+from app.naming import NIL, parse_guid
 from app.notes.domain import MOST_NOTES
 from app.notes.schemas import LONGEST_NOTE
 from app.users import domain as users

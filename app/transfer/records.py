@@ -15,13 +15,12 @@ from app.http.json import encode
 from app.http.lists import OneOf
 from app.items import domain as items
 from app.items.schemas import SlotList
-from app.keys import NAME_LENGTH
+from app.naming import NAME_LENGTH
 from app.objects import domain as objects
 from app.players import domain as players
 from app.players.schemas import PlayerSchema
-from app.server_variables import domain as server_variables
 from app.spells import domain as spells
-from app.storage.extended import from_json, to_json
+from app.storage.extended_json import from_json, to_json
 from app.transfer.fields import (
     NoteList,
     PowerField,
@@ -32,6 +31,7 @@ from app.transfer.fields import (
 from app.types import Document, whole
 from app.users import domain as users
 from app.variables import domain as variables
+from app.variables.server import domain as server_variables
 
 # A page of a hundred of them is still an answer that a client can take.
 LARGEST_OBJECT = 256 * 1024

@@ -7,13 +7,13 @@ from typing import IO
 
 from app.changes import Intent
 from app.database import COLLECTIONS, SUBJECTS
-from app.penalties import BAN
+from app.moderation.penalties import BAN
 from app.players.domain import MARKS
 from app.progress import progress
 from app.storage import bulk, password_costs
 from app.storage.client import Storage
 from app.storage.erasure_records import ERASURES
-from app.storage.replace import Replacer
+from app.storage.import_replace import Replacer
 from app.storage.schema.collections import init_collections, init_database
 from app.transfer.records import RECORDS, export_line
 

@@ -10,7 +10,7 @@ from app.auth.guesses import guess_of_caller, guess_of_caller_at_unknown_name
 from app.changes import Applied, Intent
 from app.errors import KeyNotAllowed, NotFound, QuartermasterError
 from app.http.context import current
-from app.keys import Lookup, name_key
+from app.naming import Lookup, name_key
 from app.storage.limits.reset_mails import ResetMails
 from app.types import Document
 from app.users.domain import (

@@ -13,7 +13,8 @@ from typing import Any
 from app.changes import SWAP_FIELDS, Change, SubjectKind
 from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials
 from app.former_names import carry_emails, carry_names
-from app.keys import (
+from app.moderation.penalties import BAN, MUTE, is_in_force
+from app.naming import (
     composed,
     domain_as_sent,
     email_as_sent,
@@ -22,7 +23,6 @@ from app.keys import (
     name_key,
     name_tails,
 )
-from app.penalties import BAN, MUTE, is_in_force
 from app.storage.schema.shapes import (
     ARRAY,
     COUNT,

@@ -19,7 +19,7 @@ from flask_mail import BadHeaderError, Connection, Mail, Message
 
 from app import metrics
 from app.errors import Unavailable
-from app.keys import email_as_sent
+from app.naming import email_as_sent
 from app.storage.limits.reset_mails import MailNotSent
 from app.users.concurrency import ConcurrencyLimit
 

@@ -10,6 +10,7 @@ from werkzeug.exceptions import MethodNotAllowed
 from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.errors import (
     EmailTaken,
     InvalidCredentials,
@@ -29,11 +30,10 @@ from app.http.lists import (
     paged_envelope,
     paged_window,
 )
-from app.keys import Lookup
+from app.naming import Lookup
 from app.paging import Page
 from app.players.schemas import PlayerSchema
 from app.players.store import Players
-from app.scopes import Scope
 from app.users import accounts
 from app.users.domain import (
     WrongCode,

@@ -14,9 +14,9 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 from app.changes import Applied, Change, Intent, Rule
 from app.errors import EmailTaken, NameTaken, NotFound, Unavailable
 from app.former_names import KEY_PATH, only_one, without_former_names
-from app.keys import Lookup, email_key, name_key
+from app.moderation.penalties import BAN, BAN_STATE, MUTE
+from app.naming import Lookup, email_key, name_key
 from app.paging import Page, Window
-from app.penalties import BAN, BAN_STATE, MUTE
 from app.storage.bulk import SWEEP_SECONDS, sweep
 from app.storage.client import Storage, by_key
 from app.storage.committed import majority_holds

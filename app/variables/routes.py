@@ -8,16 +8,16 @@ from typing import Any
 from flask import Response
 
 from app.auth import guard
+from app.auth.scopes import Scope
 from app.errors import NotFound
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import answer, keyed_intent
 from app.http.json import json_response
 from app.http.path_converters import path_guid
-from app.keys import Lookup
+from app.naming import Lookup
 from app.openapi.examples import VARIABLE
 from app.players.store import Players
-from app.scopes import Scope
 from app.variables.domain import assign, served, served_one, value_of
 from app.variables.schemas import SetVariableArgs, ValueSchema, VariableSchema
 

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.actions.schemas import ActionPageSchema, ActionSchema
-from app.actions.store import WAIT_SECONDS, Actions
 from app.auth.roles import Role
+from app.auth.scopes import Scope
+from app.game.actions.schemas import ActionPageSchema, ActionSchema
+from app.game.actions.store import WAIT_SECONDS, Actions
 from app.http.context import SERVICES
-from app.scopes import Scope
 from app.storage.client import Storage
 from tests.applications import service
 from tests.factories import guid, numbered_guid

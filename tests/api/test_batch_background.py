@@ -9,13 +9,13 @@ import pytest
 
 from app.auth.api_keys import new_secret
 from app.auth.roles import FLAGS, Role
+from app.auth.scopes import Scope
 from app.batches import domain
 from app.batches.background import BatchWorker
 from app.batches.running import FEW_ROWS, Runner
 from app.batches.store import Batches
 from app.players.store import Players
 from app.privacy.store import Erasures
-from app.scopes import Scope
 from tests.applications import service
 from tests.factories import NOW, make_key, numbered_guid, with_keys
 from tests.swaps import meant, move_all

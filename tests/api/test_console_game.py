@@ -8,8 +8,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from app.actions.store import Actions
 from app.auth.roles import Role
+from app.game.actions.store import Actions
 from tests.applications import service
 from tests.console_visitor import body_of, commands_of, page_of, visitor
 from tests.factories import guid, make_entry, numbered_guid

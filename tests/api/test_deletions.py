@@ -10,10 +10,10 @@ from bson.raw_bson import RawBSONDocument
 
 from app.changes import Intent, Origin
 from app.former_names import former_names
-from app.keys import name_key
+from app.naming import name_key
 from app.players.deletion.store import Deletions
 from app.players.domain import SUBJECT
-from app.storage.replace import Replacer
+from app.storage.import_replace import Replacer
 from app.storage.unfinished import UnfinishedWork
 from tests.applications import service
 from tests.factories import NOW, guid, make_player, numbered_guid

@@ -12,8 +12,8 @@ import config
 from app.auth.api_keys import new_secret
 from app.auth.callers import Callers
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.openapi.docs_page import SPECIFICATION
-from app.scopes import Scope
 from app.users.passwords import Passwords
 from tests.applications import service
 from tests.batches import add_batch

@@ -13,7 +13,7 @@ from app.errors import Busy, Conflict, KeyReused, NotFound
 from app.http.api import Blueprint, Schema
 from app.http.fields import Flag, Guid, Integer, PasswordHash, Text
 from app.http.json import json_response
-from app.keys import Lookup
+from app.naming import Lookup
 
 GUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 

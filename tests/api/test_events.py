@@ -9,9 +9,9 @@ import pytest
 from bson import ObjectId
 
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.changes import JOURNAL_LENGTH
-from app.events.schemas import EventPageSchema
-from app.scopes import Scope
+from app.game.events.schemas import EventPageSchema
 from app.storage.event_log import MOST_ENTRIES, EventLog
 from tests.factories import guid, numbered_guid
 from tests.swaps import move_all

@@ -13,6 +13,7 @@ from flask.sessions import SecureCookieSessionInterface
 import config
 from app import create_app
 from app.auth import guard
+from app.auth.scopes import KeyAccess
 from app.errors import Conflict, NotFound
 from app.http.api import AsyncView, Blueprint, Schema
 from app.http.context import SERVICES, current
@@ -20,7 +21,6 @@ from app.http.fields import Integer
 from app.http.json import json_response
 from app.http.tracing import request_id
 from app.players.store import Players
-from app.scopes import KeyAccess
 from app.storage.client import Storage
 
 BUG = ZeroDivisionError("a bug")

@@ -8,11 +8,11 @@ from itertools import chain
 
 import pytest
 
-from app.actions.store import Actions
 from app.auth.roles import Role
-from app.game_server import store
+from app.auth.scopes import Scope
+from app.game.actions.store import Actions
+from app.game.server import store
 from app.players.domain import FIELDS
-from app.scopes import Scope
 from tests.applications import service
 from tests.factories import guid, make_player, numbered_guid
 from tests.game import look, make_action

@@ -9,8 +9,8 @@ import pytest
 
 import config
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.batches.store import Batches
-from app.scopes import Scope
 from tests.console_table import CONSOLE_DOORS, fields_of
 from tests.console_table import VALUES as CONSOLE_VALUES
 from tests.console_visitor import visitor

@@ -9,7 +9,7 @@ import pytest
 from app.auth.api_keys import LENGTH, is_well_formed, new_secret
 from app.auth.callers import Callers
 from app.auth.roles import Role
-from app.scopes import Scope
+from app.auth.scopes import Scope
 from tests.applications import service
 from tests.factories import guid, make_key, make_user, numbered_guid, with_keys
 

@@ -9,7 +9,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from app.auth.roles import Role, revoked
-from app.keys import Lookup
+from app.naming import Lookup
 from app.oauth.domain import TokenRefused
 from app.oauth.store import RefreshTokens
 from app.users.passwords import Passwords

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app.actions.store import Actions
 from app.auth.callers import Callers
 from app.auth.roles import Role
 from app.database import SUBJECTS
+from app.game.actions.store import Actions
 from app.storage.client import Storage
 from app.storage.timing import TimedCollection
 from app.storage.unfinished import UnfinishedWork

@@ -7,14 +7,14 @@ from flask import request
 
 from app.auth import guard
 from app.auth.roles import Role
+from app.auth.scopes import KeyAccess
 from app.http.intents import intent, keyed_intent, state
 from app.http.json import json_response
-from app.keys import Lookup
 from app.moderation.enforcement import impose_on
+from app.moderation.penalties import MUTE
+from app.naming import Lookup
 from app.notes.writing import write_note
-from app.penalties import MUTE
 from app.players.store import Players
-from app.scopes import KeyAccess
 from app.users.accounts import mail_reset_code
 from app.users.store import Users
 from tests.applications import service

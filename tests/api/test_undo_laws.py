@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from app.database import SUBJECTS
 from app.storage.client import Storage
-from app.storage.entries import entries_of
+from app.storage.history_entries import entries_of
 from tests.applications import service
 from tests.factories import World, guid, numbered_guid
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.actions.domain import LONGEST_ERROR, STATES, done_sentence, error_of, served, state_of
+from app.game.actions.domain import LONGEST_ERROR, STATES, done_sentence, error_of, served, state_of
 from tests.factories import NOW, guid
 from tests.game import make_action
 

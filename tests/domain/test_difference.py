@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.storage.difference import difference
+from app.storage.update_from_difference import difference
 
 APPLE = {"ItemId": "apple", "Quantity": 5}
 PEAR = {"ItemId": "pear", "Quantity": 5}

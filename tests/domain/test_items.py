@@ -19,7 +19,7 @@ from app.items.domain import (
     served,
     take,
 )
-from app.keys import NIL
+from app.naming import NIL
 
 SWORD, POTION, BAG = "sword", "potion", "bag"
 SIZES = {"Inventory": 12, "Bank": 11}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.keys import (
+from app.naming import (
     NAME_LENGTH,
     Lookup,
     domain_as_sent,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.http.json import encode
-from app.storage.extended import from_json, to_json
+from app.storage.extended_json import from_json, to_json
 from app.transfer.validate import RECORDS, _parsed
 from config.testing import Testing
 from tests.factories import NOW, make_player

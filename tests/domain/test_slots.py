@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.items.domain import filled, served, stored
-from app.keys import NIL
+from app.naming import NIL
 
 guids = st.uuids().map(str).filter(lambda guid: guid != NIL)
 held = st.fixed_dictionaries(

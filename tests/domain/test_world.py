@@ -7,7 +7,7 @@ from itertools import islice
 from app.demo.names import GIVEN_NAMES, STRIDE, player_name, user_name
 from app.demo.world import World
 from app.http.parser import load
-from app.keys import name_key
+from app.naming import name_key
 from app.objects.domain import TIME, TYPES
 from app.transfer.records import ObjectRecord, PlayerRecord, UserRecord
 from app.users.domain import is_username

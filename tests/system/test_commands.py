@@ -15,8 +15,8 @@ from click.testing import CliRunner
 
 import config
 from app.__main__ import main
+from app.auth.scopes import Scope
 from app.changes import SWAP_FIELDS
-from app.scopes import Scope
 from app.storage import bulk
 from app.storage.schema.migrations import CURRENT
 from tests.collection_plans import PLANS

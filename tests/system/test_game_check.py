@@ -26,7 +26,7 @@ from app.items.domain import Limits, give
 from app.players.domain import SUBJECT
 from app.storage.client import Storage
 from app.storage.embedded.mongod import find_mongod
-from app.storage.replace import Replacer
+from app.storage.import_replace import Replacer
 from app.storage.schema.collections import init_database
 from tests import broken_documents
 from tests.applications import service

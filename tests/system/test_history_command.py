@@ -10,7 +10,7 @@ import pytest
 
 from app.database import SUBJECTS
 from app.items.domain import Limits, give
-from app.storage import replace
+from app.storage import import_replace as replace
 from app.storage.journal import HAS_ENTRIES
 from tests.factories import NOW, guid, make_entry, make_player, numbered_guid, sha256
 from tests.swaps import journals_of, meant, move_all, swap

@@ -13,7 +13,7 @@ from app.database import COLLECTIONS
 from app.demo.names import player_name
 from app.demo.world import World
 from app.http.cursors import Cursors
-from app.keys import name_key, name_tails
+from app.naming import name_key, name_tails
 from app.players.domain import EMBEDDED
 from app.players.store import ORDERS as PLAYER_ORDERS
 from app.storage import bulk

@@ -22,8 +22,8 @@ pytest.importorskip("psutil", reason="the bench extra is not installed")
 
 from app.demo.names import ITEM_IDS, MAP_IDS
 from app.demo.world import World
-from app.keys import name_key, name_tails
-from app.penalties import BAN, MUTE
+from app.moderation.penalties import BAN, MUTE
+from app.naming import name_key, name_tails
 from app.storage.embedded.mongod import find_mongod
 from tests.factories import guid, make_player
 from tests.game import make_action

@@ -39,7 +39,7 @@ from app.integrity.scan import CHECKS
 from app.integrity.store import ids_with_invalid_shape
 from app.items.domain import LARGEST_BAG, LARGEST_QUANTITY
 from app.storage.client import Storage
-from app.storage.entries import entries_of
+from app.storage.history_entries import entries_of
 from app.storage.schema.explain_validator import Fault
 from app.types import Document
 

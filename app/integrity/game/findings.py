@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from app.integrity.game.habits import Habit
-from app.keys import printable
+from app.naming import printable
 from app.types import Document
 
 MOST_EXAMPLES = 2

@@ -15,7 +15,7 @@ from pymongo.change_stream import DatabaseChangeStream
 from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.read_preferences import ReadPreference
 
-from app.actions import store as actions
+from app.game.actions import store as actions
 from app.integrity.game.findings import MOST_EXAMPLES
 from app.integrity.game.service_changes import Entry, Write
 from app.players.store import DELETED_PLAYERS, PLAYERS

@@ -16,7 +16,7 @@ from app.changes import (
 )
 from app.integrity.game import habits
 from app.integrity.game.habits import Habit
-from app.penalties import BAN, MUTE, is_in_force
+from app.moderation.penalties import BAN, MUTE, is_in_force
 from app.storage.schema.explain_validator import MISSING, Fault
 from app.types import Document, whole
 

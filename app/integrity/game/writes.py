@@ -12,7 +12,7 @@ from app.integrity.game import habits
 from app.integrity.game.findings import Findings, example_of
 from app.integrity.game.service_changes import ServiceChanges, Write
 from app.integrity.game.stored import MAPS, OWN_FIELDS, PRESENCE, fault_habits
-from app.penalties import BAN, MUTE
+from app.moderation.penalties import BAN, MUTE
 from app.storage.schema.explain_validator import Fault
 from app.types import Document, whole
 

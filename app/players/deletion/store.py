@@ -26,7 +26,7 @@ from pymongo.errors import DuplicateKeyError
 
 from app.changes import PENDING, Applied, Intent
 from app.errors import AlreadyUndone, Busy, NotFound
-from app.keys import Lookup
+from app.naming import Lookup
 from app.players.domain import (
     DELETED_AT,
     RESTORED_FROM,
@@ -40,10 +40,10 @@ from app.players.domain import (
 from app.players.store import DELETED_PLAYERS, PLAYERS, Players, asked_for
 from app.storage.client import Storage, by_key
 from app.storage.committed import confirm_absent, majority_holds
-from app.storage.difference import as_read, is_comparable
-from app.storage.entries import entries_of
+from app.storage.history_entries import entries_of
 from app.storage.swap import fresh_stamp
 from app.storage.unfinished import Unfinished
+from app.storage.update_from_difference import as_read, is_comparable
 from app.types import Document
 
 log = logging.getLogger("quartermaster")

@@ -17,7 +17,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
 from app.errors import QuartermasterError
 from app.former_names import carry_names
-from app.keys import NAME_LENGTH, email_key, name_key, name_tails, parse_guid
+from app.naming import NAME_LENGTH, email_key, name_key, name_tails, parse_guid
 from app.storage import password_costs
 from app.storage.bulk import batches
 from app.storage.errors import QUERY_PLAN_KILLED, has_only_duplicate_keys

@@ -9,7 +9,7 @@ from pymongo import MongoClient
 from pymongo.read_concern import ReadConcern
 
 from app.database import SUBJECTS
-from app.storage.entries import entries_of
+from app.storage.history_entries import entries_of
 from app.storage.journal import HISTORY
 
 # Unless the URI names another.

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from marshmallow import ValidationError, fields, validates
 
-from app.actions.domain import KINDS, STATES
+from app.game.actions.domain import KINDS, STATES
 from app.history.schemas import AuthorSchema
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, List, Moment, Text
 from app.http.lists import NO_CONTROLS, CursorListArgs, CursorPageSchema, OneOf
-from app.keys import NAME_LENGTH, is_visible
+from app.naming import NAME_LENGTH, is_visible
 from app.openapi.examples import ACTION, MAP, PLAYER, PLAYER_ID
 
 AT, DONE_AT = "2026-01-31T19:04:21.250Z", "2026-01-31T19:04:21.430Z"

@@ -18,7 +18,9 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 from pymongo.read_preferences import ReadPreference
 
 from app import metrics
-from app.actions.domain import (
+from app.changes import Intent
+from app.errors import KeyReused, OutcomeUnknown, Unavailable
+from app.game.actions.domain import (
     ANSWER_FIELDS,
     ENDED,
     LOOKED_WITHIN,
@@ -30,13 +32,10 @@ from app.actions.domain import (
     sound,
     state_of,
 )
-from app.changes import Intent
-from app.errors import KeyReused, OutcomeUnknown, Unavailable
 from app.storage.bulk import batches, guarded_update
 from app.storage.bulkhead import wait_deadline
 from app.storage.client import Storage
 from app.storage.committed import confirm, majority_holds
-from app.storage.difference import as_read
 from app.storage.erasure_records import ErasureRecords
 from app.storage.errors import explain
 from app.storage.paging import newest_first
@@ -50,6 +49,7 @@ from app.storage.schema.shapes import (
     TEXT_OR_NULL,
     object_shape,
 )
+from app.storage.update_from_difference import as_read
 from app.types import Document
 
 OBJECT: Document = {"bsonType": "object"}

@@ -6,8 +6,12 @@ from typing import Any
 
 from flask import Response, current_app
 
-from app.actions import access
-from app.actions.asking import (
+from app.auth import guard
+from app.auth.roles import Role
+from app.auth.scopes import Scope
+from app.errors import NotFound, RoleMissing
+from app.game.actions import access
+from app.game.actions.asking import (
     EVERYBODY,
     Answer,
     ask,
@@ -17,8 +21,8 @@ from app.actions.asking import (
     user_subject,
     warp,
 )
-from app.actions.domain import ActionFailed, ActionNotFound, NoGame, done_sentence, served
-from app.actions.schemas import (
+from app.game.actions.domain import ActionFailed, ActionNotFound, NoGame, done_sentence, served
+from app.game.actions.schemas import (
     ActionListArgs,
     ActionPageSchema,
     ActionSchema,
@@ -30,10 +34,7 @@ from app.actions.schemas import (
     WarpArgs,
     WarpToPlaceArgs,
 )
-from app.actions.store import Actions
-from app.auth import guard
-from app.auth.roles import Role
-from app.errors import NotFound, RoleMissing
+from app.game.actions.store import Actions
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -41,9 +42,8 @@ from app.http.intents import replayed_headers
 from app.http.json import json_response
 from app.http.masking import masked
 from app.http.path_converters import path_guid
-from app.keys import Lookup
+from app.naming import Lookup
 from app.openapi.examples import ACTION, MAP, PLAYER, USER
-from app.scopes import Scope
 from app.types import Document
 from app.users.schemas import MessageSchema
 

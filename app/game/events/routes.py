@@ -7,14 +7,14 @@ from typing import Any
 from flask import Response, current_app
 
 from app.auth import guard
-from app.events.schemas import NOW, EventListArgs, EventPageSchema
-from app.events.store import EventPage, Events
+from app.auth.scopes import Scope
+from app.game.events.schemas import NOW, EventListArgs, EventPageSchema
+from app.game.events.store import EventPage, Events
 from app.history.access import sees_users
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.json import json_response
-from app.scopes import Scope
 
 blp = Blueprint("Events", __name__, url_prefix="/api/v1/events", group="History")
 

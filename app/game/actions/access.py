@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from app.actions.store import ActionFilters, ActionPage, Actions
+from app.game.actions.store import ActionFilters, ActionPage, Actions
 from app.history.access import require_users, sees_users
 from app.http.context import current
 from app.http.cursors import Cursors
-from app.keys import Lookup
+from app.naming import Lookup
 from app.players.store import Players
 from app.types import Document
 from app.users.store import Users

@@ -9,13 +9,13 @@ from typing import NamedTuple
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from app.actions.domain import LOOKED_WITHIN, ActionNotFound, AnsweredOtherwise, NotTaken
-from app.actions.store import ACTIONS, GAMES
 from app.errors import Invalid
+from app.game.actions.domain import LOOKED_WITHIN, ActionNotFound, AnsweredOtherwise, NotTaken
+from app.game.actions.store import ACTIONS, GAMES
 from app.storage.bulk import encode
 from app.storage.client import Storage
 from app.storage.committed import confirm, confirm_absent
-from app.storage.difference import as_read
+from app.storage.update_from_difference import as_read
 from app.types import Document, is_deep
 
 LARGEST_RESULT, DEEPEST = 4096, 20

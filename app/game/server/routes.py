@@ -6,13 +6,14 @@ from typing import Any
 
 from flask import Response, current_app
 
-from app.actions.domain import ActionNotFound, AnsweredOtherwise, NotTaken, served
 from app.auth import guard
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.auth.spending import OverBudget
 from app.errors import NotFound
-from app.game_server.saving import WasErased, save_character
-from app.game_server.schemas import (
+from app.game.actions.domain import ActionNotFound, AnsweredOtherwise, NotTaken, served
+from app.game.server.saving import WasErased, save_character
+from app.game.server.schemas import (
     AnswerArgs,
     AnsweredSchema,
     OnlineArgs,
@@ -22,18 +23,17 @@ from app.game_server.schemas import (
     TakeActionsArgs,
     TakenActionsSchema,
 )
-from app.game_server.store import TakenActions, Taker
+from app.game.server.store import TakenActions, Taker
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_response
 from app.http.json import json_response
 from app.http.masking import masked
 from app.http.path_converters import path_guid
-from app.keys import Lookup
+from app.naming import Lookup
 from app.openapi.examples import ACTION, GAME, PLAYER_ID
 from app.players.domain import PlayerNameTaken, SavedSince, WasDeleted
 from app.players.store import Players
-from app.scopes import Scope
 from app.types import Document
 
 blp = Blueprint("GameServer", __name__, url_prefix="/api/v1/game", group="Game")

@@ -6,19 +6,19 @@ from typing import Any
 
 from flask import Response, current_app
 
-from app.activity.domain import Happening, served
-from app.activity.schemas import ActivityPageSchema
-from app.activity.store import Activity
 from app.auth import guard
 from app.auth.roles import Role
+from app.auth.scopes import Scope
+from app.history.activity.domain import Happening, served
+from app.history.activity.schemas import ActivityPageSchema
+from app.history.activity.store import Activity
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.json import json_response
 from app.http.lists import PageNumberArgs, paged_envelope, paged_window
-from app.keys import Lookup
+from app.naming import Lookup
 from app.paging import Page, Window
 from app.players.store import Players
-from app.scopes import Scope
 from app.users.store import Users
 
 ABOUT = "What has happened to a user or a player; history tells more of it."

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from app.actions.domain import ActionFailed, ActionLapsed, error_of, state_of
-from app.actions.store import Actions
+from app.game.actions.domain import ActionFailed, ActionLapsed, error_of, state_of
+from app.game.actions.store import Actions
 from app.http.context import current
 from app.http.intents import keyed_intent
 from app.http.masking import masked
-from app.keys import Lookup
+from app.naming import Lookup
 from app.players.store import Players
 from app.types import Document
 from app.users.store import Users

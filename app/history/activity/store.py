@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.activity.domain import Happening, first_needed, merged, of_entry, of_sign_in
+from app.history.activity.domain import Happening, first_needed, merged, of_entry, of_sign_in
 from app.history.store import History
 from app.oauth.store import RefreshTokens
 from app.paging import Window

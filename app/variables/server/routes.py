@@ -8,6 +8,7 @@ from typing import Any
 from flask import Response, current_app
 
 from app.auth import guard
+from app.auth.scopes import KeyAccess, Scope
 from app.errors import NotFound
 from app.http.api import Blueprint
 from app.http.context import current
@@ -17,11 +18,10 @@ from app.http.lists import LegacyListArgs, legacy_envelope, legacy_window
 from app.http.path_converters import path_guid
 from app.objects.store import Objects
 from app.openapi.examples import GLOBAL_VARIABLE, TOKEN
-from app.scopes import KeyAccess, Scope
-from app.server_variables.domain import INTEGER, READS, TYPE, OtherType, assign, served, value_of
-from app.server_variables.schemas import GlobalVariableSchema, LegacyGlobalVariablePageSchema
 from app.types import Document
 from app.variables.schemas import SetVariableArgs, ValueSchema
+from app.variables.server.domain import INTEGER, READS, TYPE, OtherType, assign, served, value_of
+from app.variables.server.schemas import GlobalVariableSchema, LegacyGlobalVariablePageSchema
 
 ABOUT = "The variables of the whole game, which are objects of its catalogue with a value."
 

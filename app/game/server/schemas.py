@@ -5,13 +5,13 @@ from typing import Any
 from marshmallow import ValidationError, fields, validates, validates_schema
 from marshmallow.validate import Length
 
-from app.actions.domain import LONGEST_ERROR
-from app.actions.schemas import ActionSchema
+from app.game.actions.domain import LONGEST_ERROR
+from app.game.actions.schemas import ActionSchema
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, Integer, List, Moment, Text
 from app.http.lists import NO_CONTROLS
 from app.items.schemas import SlotSchema
-from app.keys import is_visible
+from app.naming import is_visible
 from app.openapi.examples import ACTION, GAME, MAP, PLAYER, PLAYER_ID, USER_ID
 from app.players.schemas import PlayerSchema
 from app.spells.schemas import KnownSpellSchema
