@@ -7,8 +7,6 @@ from copy import copy
 from functools import cache
 
 import pytest
-from hypothesis import HealthCheck
-from hypothesis import settings as hypothesis_settings
 from mongomock.collection import BulkOperationBuilder
 
 import config
@@ -20,28 +18,24 @@ from app.privacy.store import Erasures
 from app.storage.client import Storage
 from app.storage.embedded.lease import Lease
 from app.storage.schema.collections import init_database
+from tests import orphans, tiers
 from tests.applications import Applications, empty, service
 from tests.callers import Caller
 from tests.ci import pytest_sessionfinish  # noqa: F401 (a hook)
 from tests.factories import World
 from tests.garbage import pytest_collection_finish  # noqa: F401 (a hook)
-from tests.orphans import pytest_configure  # noqa: F401 (a hook)
+from tests.tiers import pytest_addoption  # noqa: F401 (a hook)
 
 PATIENCE_SECONDS = 60.0
-
-# Time says nothing about a law: a busy machine must not fail a test.
-hypothesis_settings.register_profile(
-    "laws", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-hypothesis_settings.load_profile("laws")
-# make quick and make coverage: the first examples run nearly all lines, and make test runs all.
-hypothesis_settings.register_profile(
-    "few", hypothesis_settings.get_profile("laws"), max_examples=10
-)
 
 # pymongo hands the option sort to every bulk, and mongomock does not know it.
 _add_update = BulkOperationBuilder.add_update
 BulkOperationBuilder.add_update = lambda *args, sort=None, **options: _add_update(*args, **options)
+
+
+def pytest_configure(config):
+    orphans.pytest_configure()
+    tiers.pytest_configure(config)
 
 
 def pytest_collection_modifyitems(items):

@@ -1,0 +1,40 @@
+"""The two tiers: ``make test`` tries a part of each table, ``make test-all`` (``--all``) the whole.
+
+Both run the same tests. tests/README.rst lists what only the second one notices.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+
+is_everything = False
+
+# Time says nothing about a law: a busy machine must not fail a test.
+_laws = hypothesis_settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.register_profile("some", _laws, max_examples=30)
+hypothesis_settings.register_profile("all", _laws, max_examples=100)
+# make quick and make coverage: the first examples run nearly all lines.
+hypothesis_settings.register_profile("few", _laws, max_examples=10)
+hypothesis_settings.load_profile("some")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="try every value of every table")
+
+
+def pytest_configure(config):
+    """Set the tier before any test file is imported, because parameters are made at the import."""
+    global is_everything
+    is_everything = config.getoption("--all")
+    if is_everything:
+        hypothesis_settings.load_profile("all")
+
+
+def some(values, count=3):
+    """Return all values under ``--all``, and otherwise this many, evenly spread, ends included."""
+    values = list(values)
+    if is_everything or len(values) <= count:
+        return values
+    step = (len(values) - 1) / max(count - 1, 1)
+    return [values[round(index * step)] for index in range(count)]
