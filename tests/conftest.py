@@ -16,14 +16,14 @@ from app.database import COLLECTIONS
 from app.game.actions.store import Actions
 from app.privacy.store import Erasures
 from app.storage.client import Storage
-from app.storage.embedded.lease import Lease
 from app.storage.schema.collections import init_database
-from tests import orphans, tiers
+from tests import mongod, orphans, tiers
 from tests.applications import Applications, empty, service
 from tests.callers import Caller
 from tests.ci import pytest_sessionfinish  # noqa: F401 (a hook)
 from tests.factories import World
 from tests.garbage import pytest_collection_finish  # noqa: F401 (a hook)
+from tests.ports import free_port
 from tests.tiers import pytest_addoption  # noqa: F401 (a hook)
 
 PATIENCE_SECONDS = 60.0
@@ -53,11 +53,10 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def mongodb_uri(tmp_path_factory):
+def mongodb_uri():
     """A real MongoDB for the whole run, or for one of its workers."""
-    lease = Lease(str(tmp_path_factory.mktemp("mongodb")), cache_gb=0.5)
-    yield lease.uri
-    lease.close()
+    with mongod.shared(free_port()) as uri:
+        yield uri
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.programs import free_port
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[1]
 SETUP = "[metadata]\nname = quartermaster\nversion = 0.1.0\n"

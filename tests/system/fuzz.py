@@ -20,9 +20,10 @@ from pymongo import MongoClient
 
 from app.openapi.examples import BATCH, PLAYER
 from app.openapi.guide import ROLES
-from app.storage.embedded.lease import Lease
+from tests import mongod
 from tests.batches import add_batch
 from tests.game import playing
+from tests.ports import free_port
 from tests.system.programs import run, serving
 
 PROGRAM = str(Path(sys.executable).with_name("schemathesis"))
@@ -144,13 +145,12 @@ def assert_still_let_in(server):
 
 def main(examples=300, seed=0):
     """Fuzz a world of its own, print the summary, and return it."""
-    with tempfile.TemporaryDirectory() as folder:
-        lease = Lease(f"{folder}/mongodb", cache_gb=0.5)
-        try:
-            with fuzzable(folder, lease.uri) as server:
-                summary = fuzz(server, examples, folder, seed)
-        finally:
-            lease.close()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mongod.shared(free_port()) as uri,
+        fuzzable(folder, uri) as server,
+    ):
+        summary = fuzz(server, examples, folder, seed)
     print(summary.output if summary.findings else "", summary, sep="\n")
     return summary
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import trustme
 
-from tests.system.programs import exchange, free_port, wait_until
+from tests.ports import free_port
+from tests.system.programs import exchange, wait_until
 
 CONFIGURATION = Path(__file__).parents[2] / "config" / "nginx.conf"
 NAME = "quartermaster.test"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import http.client
-import itertools
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -13,9 +11,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
+from tests.mongod import CHOSEN
+from tests.ports import free_port
 from tests.system import fork_server
 
 PROGRAM = str(Path(sys.executable).with_name("quartermaster"))
@@ -31,7 +31,9 @@ WITH_CTRL_C = (
 def environment(folder, **settings):
     """Return an environment without any setting but these."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("QM_")}
-    return {**clean, "QM_DATA_DIR": str(folder), **{f"QM_{k}": v for k, v in settings.items()}}
+    mongod = {"MONGOD": CHOSEN} if CHOSEN else {}
+    settings = {"DATA_DIR": str(folder), **mongod, **settings}
+    return {**clean, **{f"QM_{name}": value for name, value in settings.items()}}
 
 
 def run(folder, *arguments, stdin="", **settings):
@@ -127,19 +129,6 @@ def wait_until(holds, output=None, seconds=120):
         said = output.read_text(errors="replace") if output else ""
         assert time.monotonic() < deadline, f"it did not happen in {seconds} seconds: {said}"
         time.sleep(0.05)
-
-
-# Below the ports that the system gives to outgoing connections, which could take a free one before
-# the program that it is for. Each process begins elsewhere, so that parallel tests do not meet.
-PORTS = itertools.count(random.Random(os.getpid()).randrange(10_240, 30_000))
-
-
-def free_port():
-    for port in PORTS:
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("unreachable")
 
 
 def workers_of(server):

@@ -19,7 +19,8 @@ from app.metrics import REQUEST_BUCKETS
 from app.openapi.examples import PLAYER_ID
 from app.samples.domain import INTERVAL, MICROSECONDS, interval_of
 from app.samples.store import KEPT
-from app.storage.embedded.lease import Lease
+from tests import mongod
+from tests.ports import free_port
 from tests.system import chromium
 from tests.system.console import DARK, NARROW, Api, Console, Demo, session_cookie
 from tests.system.programs import run, serving
@@ -39,22 +40,18 @@ def main():
     if not (chromium.BROWSER and chromium.DRIVER):
         sys.exit(chromium.MISSING)
     FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        lease = Lease(f"{folder}/mongodb", cache_gb=0.5)
-        database = {"MONGODB_URI": lease.uri, "MONGODB_DATABASE": DATABASE}
-        try:
-            with (
-                serving(folder, "--demo", "--workers", "1", **SETTINGS, **database) as server,
-                MongoClient(lease.uri) as client,
-                chromium.running() as browser,
-            ):
-                client[DATABASE].samples.bulk_write(day_of_samples(datetime.now(timezone.utc)))
-                add_colleague(folder, database)
-                play(Api(server), Api(server, SUPPORT))
-                batch = plan_batch(Api(server, SUPPORT))
-                take_pictures(Console(browser, server, session_cookie(server.base)), batch)
-        finally:
-            lease.close()
+    with tempfile.TemporaryDirectory() as folder, mongod.shared(free_port()) as uri:
+        database = {"MONGODB_URI": uri, "MONGODB_DATABASE": DATABASE}
+        with (
+            serving(folder, "--demo", "--workers", "1", **SETTINGS, **database) as server,
+            MongoClient(uri) as client,
+            chromium.running() as browser,
+        ):
+            client[DATABASE].samples.bulk_write(day_of_samples(datetime.now(timezone.utc)))
+            add_colleague(folder, database)
+            play(Api(server), Api(server, SUPPORT))
+            batch = plan_batch(Api(server, SUPPORT))
+            take_pictures(Console(browser, server, session_cookie(server.base)), batch)
 
 
 def add_colleague(folder, database):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import threading
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
@@ -25,15 +24,15 @@ from app.integrity.game.store import GameDatabase
 from app.items.domain import Limits, give
 from app.players.domain import SUBJECT
 from app.storage.client import Storage
-from app.storage.embedded.mongod import find_mongod
 from app.storage.import_replace import Replacer
 from app.storage.schema.collections import init_database
-from tests import broken_documents
+from tests import broken_documents, mongod
 from tests.applications import service
 from tests.factories import guid, make_bag, make_entry, make_player, make_user
 from tests.game import make_action
+from tests.ports import free_port
 from tests.swaps import meant, move_all, swap
-from tests.system.programs import free_port, wait_until
+from tests.system.programs import wait_until
 
 ITEM = guid()
 GIVE = partial(give, itemid=ITEM, quantity=1, limits=Limits(35, 100, 1_000_000))
@@ -814,16 +813,9 @@ def test_nothing_that_the_service_does_is_taken_for_a_game(app, world, found):
 def guarded(tmp_path_factory):
     """A MongoDB that is no replica set and asks for passwords; yields its address."""
     folder, port = tmp_path_factory.mktemp("guarded"), free_port()
-    mongod = str(find_mongod(None, folder))
-    options = ["--auth", f"--dbpath={folder}", f"--port={port}", "--bind_ip=127.0.0.1"]
-    options += ["--nounixsocket", "--wiredTigerCacheSizeGB=0.25"]
-    process = subprocess.Popen([mongod, *options], stdout=subprocess.DEVNULL)
-    address = f"127.0.0.1:{port}"
-    with MongoClient(f"mongodb://{address}") as client:
+    with mongod.running(folder, port, "--auth", *mongod.SMALL) as client:
         client.admin.command("createUser", "root", pwd="root", roles=["root"])
-    yield address
-    process.terminate()
-    process.wait(60)
+        yield f"127.0.0.1:{port}"
 
 
 def test_an_account_that_may_only_read_is_enough(guarded, run, monkeypatch):

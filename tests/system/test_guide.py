@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
-from app.storage.embedded.mongod import find_mongod
-from tests import orphans
+from tests import mongod, orphans
 from tests.collection_plans import NAMES
 from tests.guide import blocks, chapters, shell_blocks
-from tests.system.programs import PROGRAM, answers, free_port, wait_until
+from tests.ports import free_port
+from tests.system.programs import PROGRAM, answers, wait_until
 from tests.system.test_releases import ask, unit
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +66,7 @@ class Machine:
         with tarfile.open(home / f"{RELEASE}.tar.gz", "w:gz") as archive:
             for part in ("deploy", "config"):
                 archive.add(ROOT / part, f"{RELEASE}/{part}")
-        places = {"root": ROOT, "program": PROGRAM, "home": home, "mongod": find_mongod(None, home)}
+        places = {"root": ROOT, "program": PROGRAM, "home": home, "mongod": mongod.program(home)}
         for name in SILENT:
             self.stand_in(name, "exit 0")
         for name, script in STAND_INS.items():

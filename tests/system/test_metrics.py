@@ -26,15 +26,8 @@ from app.storage.schema.collections import init_database
 from app.storage.schema.migrations import CURRENT
 from tests.exposition import Exposition
 from tests.factories import guid, make_player
-from tests.system.programs import (
-    answers,
-    environment,
-    free_port,
-    run,
-    serving,
-    wait_until,
-    workers_of,
-)
+from tests.ports import free_port
+from tests.system.programs import answers, environment, run, serving, wait_until, workers_of
 
 WORKERS = 3
 ROOT = Path(__file__).parents[2]

@@ -21,9 +21,10 @@ from pymongo import MongoClient
 from config.base import Settings
 from tests.factories import guid, make_player, sha256
 from tests.guide import blocks
+from tests.ports import free_port
 from tests.system import nginx
 from tests.system.nginx import parsed, proxying
-from tests.system.programs import SocketConnection, free_port, serving, wait_until
+from tests.system.programs import SocketConnection, serving, wait_until
 
 pytestmark = pytest.mark.skipif(not nginx.NGINX, reason=nginx.MISSING)
 

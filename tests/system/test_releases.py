@@ -19,7 +19,8 @@ from pymongo import MongoClient
 
 from app.storage.schema.migrations import CURRENT
 from tests.exposition import Exposition
-from tests.system.programs import environment, free_port, wait_until, workers_of
+from tests.ports import free_port
+from tests.system.programs import environment, wait_until, workers_of
 
 ROOT = Path(__file__).parents[2]
 NAME = "releases"

@@ -15,13 +15,13 @@ from http.client import HTTPConnection
 import pytest
 
 from tests.factories import make_user, sha256
+from tests.ports import free_port
 from tests.system import fork_server
 from tests.system.programs import (
     PROGRAM,
     environment,
     exchange,
     execute,
-    free_port,
     processes_with,
     run,
     serving,

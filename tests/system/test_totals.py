@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from contextlib import contextmanager
-
 import pytest
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
@@ -14,32 +11,12 @@ from app import create_app
 from app.auth.roles import Role
 from app.database import COLLECTIONS
 from app.storage.client import Storage
-from app.storage.embedded.mongod import find_mongod
 from app.storage.schema.collections import init_database
+from tests import mongod
 from tests.applications import service
 from tests.factories import World, make_player
-from tests.system.programs import free_port, wait_until
-
-
-@contextmanager
-def mongod(folder, port):
-    """Run a server of its own, and end it without a shutdown."""
-    process = subprocess.Popen(
-        [
-            *(str(find_mongod(None, folder)), "--dbpath", str(folder), "--port", str(port)),
-            *("--bind_ip", "127.0.0.1", "--nounixsocket", "--quiet"),
-            *("--wiredTigerCacheSizeGB", "0.25"),
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        with MongoClient("127.0.0.1", port, serverSelectionTimeoutMS=60_000) as client:
-            client.admin.command("ping")
-        yield
-    finally:
-        process.kill()
-        process.wait()
+from tests.ports import free_port
+from tests.system.programs import wait_until
 
 
 @pytest.fixture
@@ -68,7 +45,7 @@ def test_the_total_is_right_after_a_crash_although_the_address_is_the_same(app, 
         answers = (client.get(f"/api/v1/{kind}", headers=headers) for kind in ("players", "users"))
         return [answer.json["Total"] for answer in answers]
 
-    with mongod(tmp_path, app.port):
+    with mongod.running(tmp_path, app.port, *mongod.SMALL):
         init_database(world.db, COLLECTIONS)
         headers = world.headers(*Role)
         world.db.players.insert_many([make_player() for _ in range(20)])
@@ -79,7 +56,7 @@ def test_the_total_is_right_after_a_crash_although_the_address_is_the_same(app, 
         wait_until(lambda: totals(headers) == [27, 1])
     with pytest.raises(PyMongoError), MongoClient(port=app.port, timeoutMS=100) as gone:
         gone.admin.command("ping")
-    with mongod(tmp_path, app.port):
+    with mongod.running(tmp_path, app.port, *mongod.SMALL):
         world.db.command("ping")
         assert world.db.players.estimated_document_count() < 27
         assert totals(headers) == [27, 1]

@@ -24,14 +24,16 @@ from app.demo.names import ITEM_IDS, MAP_IDS
 from app.demo.world import World
 from app.moderation.penalties import BAN, MUTE
 from app.naming import name_key, name_tails
-from app.storage.embedded.mongod import find_mongod
+from app.storage.embedded.lease import Lease
+from tests import mongod
 from tests.factories import guid, make_player
 from tests.game import make_action
+from tests.ports import free_port
 from tests.system.chaos import stored
 from tests.system.chaos.faults import reached_through
 from tests.system.chaos.ledger import Verdict, compare
 from tests.system.chaos.world import CAREFUL, DOCUMENTS, PROGRAM, ExampleWorld
-from tests.system.programs import free_port, run, serving, wait_until
+from tests.system.programs import run, serving, wait_until
 from tests.system.tcp_proxy import TcpProxy
 
 ROOT = Path(__file__).parents[2]
@@ -302,20 +304,13 @@ def test_a_character_that_is_being_deleted_is_left_alone(server, world):
 def standalone(tmp_path_factory):
     """A MongoDB that is no replica set, and asks for a name and a password."""
     folder, port = tmp_path_factory.mktemp("standalone"), free_port()
-    options = ["--dbpath", str(folder), "--port", str(port), "--bind_ip", "127.0.0.1", "--auth"]
-    options += ["--nounixsocket", "--wiredTigerCacheSizeGB", "0.25"]
-    with (folder / "log.txt").open("wb") as log:
-        process = subprocess.Popen([find_mongod(None, folder), *options], stdout=log)
-    address = f"127.0.0.1:{port}"
-    with MongoClient(address) as client:
-        client.admin.command("createUser", "owner", pwd="secret", roles=["root"])
-    with MongoClient(f"mongodb://owner:secret@{address}") as client:
-        roles = [{"role": "read", "db": DATABASE}]
-        client.admin.command("createUser", "reader", pwd="secret", roles=roles)
-        client.address_of_all = address
-        yield client
-    process.terminate()
-    process.wait(60)
+    with mongod.running(folder, port, "--auth", *mongod.SMALL) as stranger:
+        stranger.admin.command("createUser", "owner", pwd="secret", roles=["root"])
+        with MongoClient(f"mongodb://owner:secret@127.0.0.1:{port}") as client:
+            roles = [{"role": "read", "db": DATABASE}]
+            client.admin.command("createUser", "reader", pwd="secret", roles=roles)
+            client.address_of_all = f"127.0.0.1:{port}"
+            yield client
 
 
 def test_without_a_replica_set_nobody_trades_and_gifts_are_told(standalone, tmp_path):
@@ -442,17 +437,13 @@ def test_make_world_says_that_nothing_runs(tmp_path):
 
 
 @pytest.mark.skipif(not (ROOT / ".venv").exists(), reason="make has installed nothing")
-def test_make_world_plays_in_the_embedded_database(mongodb_uri):
-    with MongoClient(mongodb_uri) as client:
-        # That of the tests is like that of make run, with its data in another folder.
-        options = client.admin.command("getCmdLineOpts")["parsed"]
-        folder = Path(options["storage"]["dbPath"]).parents[1]
+def test_make_world_plays_in_the_embedded_database(tmp_path):
+    with closing(Lease(str(tmp_path), mongod.CHOSEN)) as lease, MongoClient(lease.uri) as client:
         settings = {"QM_MONGODB_DATABASE": "make_world"}
-        done = make(folder, "world", "WORLD=--players 3 --seconds 1", **settings)
+        done = make(tmp_path, "world", "WORLD=--players 3 --seconds 1", **settings)
         assert done.returncode == 0, done.stderr
         assert done.stdout.endswith(" Everybody is logged out.\n")
         assert client.make_world.players.count_documents({}) == 3
-        client.drop_database("make_world")
 
 
 @pytest.mark.parametrize(

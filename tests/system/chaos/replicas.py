@@ -12,9 +12,10 @@ from pathlib import Path
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from app.storage.embedded.mongod import find_mongod
+from tests import mongod
+from tests.ports import free_port
 from tests.system.chaos.network import LOOPBACK
-from tests.system.programs import free_port, wait_until
+from tests.system.programs import wait_until
 
 NAME = "chaos"
 # MongoDB waits ten seconds by default before it elects; nothing is learnt by waiting.
@@ -29,10 +30,10 @@ SETTINGS = {
 class Member:
     """One server of the set."""
 
-    def __init__(self, folder, mongod, node):
+    def __init__(self, folder, program, node):
         self.node, self.port = node, free_port()
         self.host = f"{node.address}:{self.port}"
-        self._folder, self._mongod = Path(folder), mongod
+        self._folder, self._program = Path(folder), program
         self._folder.mkdir(parents=True)
         self.process = None
 
@@ -47,7 +48,7 @@ class Member:
 
     def _command(self):
         return [
-            *(str(self._mongod), "--dbpath", str(self._folder), "--replSet", NAME),
+            *(self._program, "--dbpath", str(self._folder), "--replSet", NAME),
             *("--bind_ip", self.node.address, "--port", str(self.port), "--nounixsocket"),
             *("--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "128", "--quiet"),
         ]
@@ -88,9 +89,9 @@ class Member:
 class ReplicaSet:
     """The set as a whole."""
 
-    def __init__(self, folder, mongod, nodes):
+    def __init__(self, folder, program, nodes):
         self.members = [
-            Member(Path(folder) / f"member-{n}", mongod, node) for n, node in enumerate(nodes)
+            Member(Path(folder) / f"member-{n}", program, node) for n, node in enumerate(nodes)
         ]
         self.uri = f"mongodb://{','.join(m.host for m in self.members)}/?replicaSet={NAME}"
 
@@ -176,7 +177,7 @@ class ReplicaSet:
 def replica_set(folder, nodes=(LOOPBACK,) * 3):
     """Yield a set of three that is yet to be started, and stop it when the block ends."""
     folder.mkdir(exist_ok=True)
-    replicas = ReplicaSet(folder, find_mongod(None, folder), nodes)
+    replicas = ReplicaSet(folder, mongod.program(folder), nodes)
     try:
         yield replicas
     finally:

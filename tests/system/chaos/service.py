@@ -13,17 +13,10 @@ from pathlib import Path
 import psutil
 
 from tests.factories import sha256
+from tests.ports import free_port
 from tests.system import fork_server
 from tests.system.chaos.network import LOOPBACK
-from tests.system.programs import (
-    PROGRAM,
-    environment,
-    exchange,
-    execute,
-    free_port,
-    run,
-    wait_until,
-)
+from tests.system.programs import PROGRAM, environment, exchange, execute, run, wait_until
 
 NAME, PASSWORD = "stormcaller", "secret"
 SECRET = "a secret that only the storms use: 32+ long"
