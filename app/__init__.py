@@ -19,7 +19,7 @@ from app.batches.planning import Planner
 from app.batches.running import Runner
 from app.batches.store import Batches
 from app.console import routes as console
-from app.console.form_tokens import FormTokens
+from app.console.session.form_tokens import FormTokens
 from app.database import COLLECTIONS, SUBJECTS
 from app.game import routes as game
 from app.game.actions import routes as actions

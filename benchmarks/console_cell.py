@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from app.console.session import COOKIE
+from app.console.session.sessions import COOKIE
 from app.oauth.store import RefreshTokens
 from benchmarks import worlds
 from benchmarks.cells import Cell

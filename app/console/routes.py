@@ -1,6 +1,6 @@
 """The console: pages for the people who run the game.
 
-Each page is in the module of its subject; what they share is in pages and in forms.
+Each page is in the module of its subject; what they share is in frame and in forms.
 """
 
 from __future__ import annotations
@@ -10,32 +10,28 @@ from urllib.parse import quote
 from flask import Flask, Response, request
 
 from app.auth import guard
-from app.console import (
-    acting,
-    batches,
-    catalogue,
-    chat,
-    files,
-    game,
-    health,
-    history,
-    home,
-    keys,
-    new_batch,
-    pages,
-    players,
-    privacy,
-    renaming,
-    sign_in,
-    users,
-)
-from app.console.session import SAFE_METHODS
+from app.console.batches import new_batch
+from app.console.batches import views as batches
+from app.console.catalogue import views as catalogue
+from app.console.frame import files, pages
+from app.console.game import action_forms, chat
+from app.console.game import views as game
+from app.console.health import views as health
+from app.console.history import views as history
+from app.console.home import views as home
+from app.console.keys import views as keys
+from app.console.players import renaming
+from app.console.players import views as players
+from app.console.session import sign_in
+from app.console.session.sessions import SAFE_METHODS
+from app.console.users import privacy
+from app.console.users import views as users
 from app.errors import NotFound
 
 # Importing a module registers its pages.
 PAGES = (
     *(sign_in, home, players, renaming, users, keys, privacy),
-    *(game, chat, acting, history, new_batch, batches, catalogue, health),
+    *(game, chat, action_forms, history, new_batch, batches, catalogue, health),
 )
 
 

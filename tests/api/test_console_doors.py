@@ -11,7 +11,7 @@ import pytest
 
 import config
 from app.auth.roles import FLAGS, Role
-from app.console.session import COOKIE
+from app.console.session.sessions import COOKIE
 from app.http.parser import FORM
 from app.oauth.store import RefreshTokens
 from app.openapi.examples import BATCH

@@ -12,7 +12,7 @@ import pytest
 
 from app.auth.roles import Role
 from app.changes import OPERATIONS
-from app.console.words import KEY_VERBS, PHRASES
+from app.console.history.sentences import KEY_VERBS, PHRASES
 from app.history.domain import UNDOABLE_OPERATIONS
 from app.players.store import Players
 from tests.console_visitor import body_of, commands_of, database_away, page_of, visitor

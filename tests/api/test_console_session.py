@@ -13,10 +13,10 @@ from urllib.parse import urlencode
 import pytest
 
 from app.auth.roles import Role
-from app.console import session
-from app.console.files import files
-from app.console.form_tokens import FormTokens
-from app.console.session import COOKIE
+from app.console.frame.files import files
+from app.console.session import sessions as session
+from app.console.session.form_tokens import FormTokens
+from app.console.session.sessions import COOKIE
 from app.http.parser import FORM
 from app.oauth.store import RefreshTokens
 from tests.console_visitor import (

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.batches.domain import MOST_KINDS, Summary
-from app.console.batch_words import bar, filters_told, kind_told, named, row_told
+from app.console.batches.sentences import bar, filters_told, kind_told, named, row_told
 
 ITEM, SPELL = "11111111-2222-4333-8444-555555555555", "11111111-2222-4333-8444-666666666666"
 NAMES = {ITEM: "Health Potion", SPELL: "Fireball"}

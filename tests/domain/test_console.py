@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.console.browsers import browser_name
-from app.console.curl import api_path, curl
-from app.console.icons import ICONS, WORDS, item_icon
-from app.console.pages import local, short_number
-from app.console.plots import COLOURS, HEIGHT, WIDTH, bar_plot, line_plot, top_of
-from app.console.slots import changes_of, grid, steps
-from app.console.times import as_utc, utc_field, with_times
-from app.console.words import duration, held, lines, notice, reverse_of, shown
+from app.console.forms.curl import api_path, curl
+from app.console.frame.icons import ICONS, WORDS, item_icon
+from app.console.frame.pages import local, short_number
+from app.console.frame.times import as_utc, utc_field, with_times
+from app.console.health.plots import COLOURS, HEIGHT, WIDTH, bar_plot, line_plot, top_of
+from app.console.history.sentences import duration, held, lines, notice, reverse_of, shown
+from app.console.players.slots import changes_of, grid, steps
+from app.console.session.browsers import browser_name
 from app.items.domain import served
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)

@@ -1,0 +1,115 @@
+"""What batches, their rows and their kinds of rows tell a person. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from app.console.frame.times import parsed
+from app.console.history.sentences import Names, name_of, shown, whole_text
+from app.types import Document
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+OBJECTS = ("ItemId", "SpellId", "VariableId")
+NAMELESS = "A batch without a name"
+_GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# How the filters of changes are called on the page of a batch.
+FILTERS = {
+    "By": "made by",
+    "Key": "with the key",
+    "Operation": "of the kind",
+    "Item": "about",
+    "From": "from",
+    "To": "before",
+}
+
+
+class Bar(NamedTuple):
+    """How long the parts of a bar are, of a thousand."""
+
+    done: float
+    ready: float
+    refused: float
+
+
+def bar(counts: Document) -> Bar:
+    rows = sum(counts[name] for name in ("Done", "Ready", "Refused")) or 1
+    return Bar(*(1000 * counts[name] / rows for name in ("Done", "Ready", "Refused")))
+
+
+def ids_in_rows(rows: Iterable[Document]) -> set[str]:
+    """Return the ids of all objects of the catalogue that rows and their refusals name."""
+    found = set()
+    for row in rows:
+        found |= {row["Arguments"].get(name) for name in OBJECTS}
+        found |= set(_GUID.findall(row["Why"] or ""))
+    return {id_ for id_ in found if isinstance(id_, str)}
+
+
+def named(text: str, names: Names) -> str:
+    """Return a sentence with the names of the objects that it has ids of."""
+    return _GUID.sub(lambda match: names.get(match[0]) or match[0], text)
+
+
+def row_told(row: Document, names: Names) -> str:
+    """Return what a row does."""
+    arguments = row["Arguments"]
+    operation = row["Operation"]
+    if operation in ("give", "take"):
+        what = f"{shown(arguments.get('Quantity'))} {TIMES} {name_of(arguments['ItemId'], names)}"
+        rest = ", the rest to the bank" if arguments.get("BankOverflow") else ""
+        return f"{operation.capitalize()} {what}{rest}"
+    if operation in ("teach", "forget"):
+        return f"{operation.capitalize()} {name_of(arguments['SpellId'], names)}"
+    if operation == "set-variable":
+        return f"Set {name_of(arguments['VariableId'], names)} to {shown(arguments.get('Value'))}"
+    return "Undo"
+
+
+def is_told(row: Document) -> bool:
+    """Tell whether a row has the arguments of its operation; one without shape has none."""
+    return row["Operation"] is not None and bool(row["Arguments"])
+
+
+def kind_told(kind: Document, names: Names) -> str:
+    """Return what all rows of a kind do: Give 5 of an item to 1,234 players."""
+    operation, rows, subjects = kind["Operation"], kind["Rows"], kind["Subjects"]
+    if operation is None:
+        return f"{counted(rows, 'row')} of other kinds, for {counted(subjects, 'player')}"
+    if operation == "undo":
+        return f"Undo {counted(rows, 'change')}"
+    what = name_of(kind["Object"], names)
+    whom = counted(subjects, "player")
+    if operation in ("give", "take"):
+        verb, to = ("Give", "to") if operation == "give" else ("Take", "from")
+        if kind["Each"] is None:
+            return f"{verb} {kind['Total']:,} {TIMES} {what} in all {to} {whom}"
+        text = f"{verb} {kind['Each']:,} {TIMES} {what} {to} {whom}"
+    elif operation == "teach":
+        text = f"Teach {what} to {whom}"
+    elif operation == "forget":
+        text = f"Let {whom} forget {what}"
+    else:
+        value = "" if kind["Each"] is None else f" to {shown(kind['Each'])}"
+        text = f"Set {what}{value} for {whom}"
+    return text if rows == subjects else f"{text}, in {counted(rows, 'row')}"
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def filters_told(chosen: Document, names: Names) -> list[tuple[str, str]]:
+    """Return which changes a batch undoes, by the labels of the filters."""
+    return [
+        (label, _filter(name, chosen[name], names))
+        for name, label in FILTERS.items()
+        if name in chosen
+    ]
+
+
+def _filter(name: str, value: Any, names: Names) -> str:
+    if name in ("From", "To"):
+        return whole_text(parsed(str(value)) or value)
+    return name_of(value, names) if name == "Item" else str(value)

@@ -1,0 +1,158 @@
+"""The first page, and the search for players and users."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from flask import Response, request
+
+from app.auth import guard
+from app.auth.roles import Role
+from app.console.forms.forms import plain, suggestions
+from app.console.frame.cards import player_card, user_card
+from app.console.frame.icons import item_icon
+from app.console.frame.lists import former_cards, with_penalties
+from app.console.frame.pages import blp, page, render, required, with_names
+from app.console.health.views import day_plots
+from app.console.home.recently_viewed import recent
+from app.errors import NotFound
+from app.history.access import search as search_history
+from app.http.context import current
+from app.naming import NAME_LENGTH, SEARCH_LENGTH, Lookup, name_key
+from app.objects.domain import parse_type
+from app.paging import Window
+from app.players.store import Players
+from app.types import Document
+from app.users.store import Users
+
+MOST_FOUND = 10
+LAST_CHANGES = 8
+ICONS_OF = {"spell": "spell", "playervariable": "quest", "map": "map"}
+
+players = current(Players)
+users = current(Users)
+
+
+class Found(NamedTuple):
+    """Players and users that a search has found, and how many there are in all."""
+
+    players: list[Document]
+    player_count: int
+    users: list[Document]
+    user_count: int
+    # What to say about the text that was searched for.
+    hint: str = ""
+
+
+@blp.get("")
+@required()
+def home() -> Response:
+    return render(
+        "home/home.html",
+        page="home",
+        recent=recent(),
+        entries=with_names(search_history({}, LAST_CHANGES).values),
+        plots=day_plots(),
+    )
+
+
+@blp.get("/search")
+@required()
+def search() -> Response:
+    text = plain(request.args.get("q", ""))
+    return render("home/search.html", page="home", found=find(text), text=text, recent=recent())
+
+
+@blp.get("/suggest")
+@required()
+def suggest() -> Response:
+    """Return what a search has found so far, as the options of a list."""
+    return page(
+        "home/suggest.html", found=find(plain(request.args.get("q", ""))), objects={}, type=""
+    )
+
+
+@blp.get("/suggest/player")
+@required()
+def suggest_players() -> Response:
+    """Return players whose name holds a text, as the options of a list, to choose by name."""
+    text = plain(request.args.get("q", ""))
+    cards: list[Document] = []
+    if len(name_key(text)) >= SEARCH_LENGTH:
+        listed = players.list(Window(0, MOST_FOUND, MOST_FOUND), name_key(text)).values
+        cards = found(listed, 0, [], 0, former_of=text).players
+    named = {card["Id"]: (shown_name(card), "players", card["Name"]) for card in cards}
+    return page("home/suggest.html", found=None, objects=named, type="player")
+
+
+@blp.get("/suggest/<type_name>")
+@required()
+def suggest_objects(type_name: str) -> Response:
+    """Return objects of the catalogue whose name holds a text, as the options of a list."""
+    type_ = parse_type(type_name)
+    suggested = suggestions(type_, request.args.get("q", ""))
+    icon = item_icon if type_ == "item" else lambda _: ICONS_OF.get(type_, "box")
+    names = list(suggested.values())
+    # A name that several have would be asked for once more.
+    typed = {id_: name if names.count(name) == 1 else id_ for id_, name in suggested.items()}
+    named = {id_: (name, icon(name), typed[id_]) for id_, name in suggested.items()}
+    return page("home/suggest.html", found=None, objects=named, type=type_)
+
+
+def find(text: str) -> Found:
+    """Return the players and users that a text may mean: by id, by name, by address."""
+    if not text:
+        return Found([], 0, [], 0, "Type a name, an id or an email address.")
+    if len(text) > NAME_LENGTH:
+        return Found([], 0, [], 0, f"A name has {NAME_LENGTH} characters at most.")
+    sees_users = Role.USERS_QUERY in guard.caller().roles
+    key = Lookup.parse(text)
+    if key.id or len(name_key(text)) < SEARCH_LENGTH:
+        hint = "" if key.id else f"Type {SEARCH_LENGTH} letters or more to find parts of names."
+        exact = [one(players.get, key), one(users.get, key) if sees_users else []]
+        return found(exact[0], len(exact[0]), exact[1], len(exact[1]), hint)
+    window = Window(0, MOST_FOUND, MOST_FOUND)
+    named = players.list(window, name_key(text))
+    if not sees_users:
+        return found(named.values, named.total, [], 0, former_of=text)
+    if "@" in text:
+        by_address = list(users.by_address(text, MOST_FOUND))
+        return found(named.values, named.total, by_address, len(by_address))
+    accounts = users.list(window, name_key(text))
+    return found(named.values, named.total, accounts.values, accounts.total, former_of=text)
+
+
+def found(
+    characters: list[Document],
+    character_count: int,
+    accounts: list[Document],
+    account_count: int,
+    hint: str = "",
+    former_of: str = "",
+) -> Found:
+    """Return what was found; of a text, those as well who had such a name before."""
+    named = [player_card(player) for player in characters], [user_card(user) for user in accounts]
+    text, window = name_key(former_of), Window(0, MOST_FOUND, MOST_FOUND)
+    former = [former_cards(players, player_card, named[0], text, window), []]
+    if Role.USERS_QUERY in guard.caller().roles:
+        former[1] = former_cards(users, user_card, named[1], text, window)
+    return Found(
+        with_penalties([*named[0], *former[0]], "UserId"),
+        character_count + len(former[0]),
+        with_penalties([*named[1], *former[1]], "_id"),
+        account_count + len(former[1]),
+        hint,
+    )
+
+
+def shown_name(card: Document) -> str:
+    former = card["FormerName"]
+    return f"{card['Name']} (formerly {former})" if former else str(card["Name"])
+
+
+def one(get: Any, key: Lookup) -> list[Document]:
+    """Return the only match in a list, or none."""
+    try:
+        return [get(key)]
+    except NotFound:
+        return []

@@ -1,0 +1,115 @@
+"""Signing in and out, and the list of one's own sign-ins."""
+
+from __future__ import annotations
+
+import hashlib
+
+from flask import Response, request
+
+from app.auth import guard
+from app.console.forms.curl import curl
+from app.console.forms.forms import Form, attempt, form_status, note_refusal, posted
+from app.console.frame.pages import PREFIX, blp, local, page, path_to, render, required, see_other
+from app.console.session import sessions as session
+from app.errors import QuartermasterError, RateLimited, Unavailable
+from app.http.context import current
+from app.http.cursors import Cursors
+from app.http.errors import status_of
+from app.http.path_converters import path_guid
+from app.naming import Lookup
+from app.oauth.domain import TokenRefused
+from app.oauth.grants import authenticate
+from app.oauth.sign_ins import end_sign_in, list_sign_ins
+
+cursors = current(Cursors)
+
+PAGE_SIZE = 25
+NOT_OURS = (
+    "This form did not come from this page, or your browser did not send the page's cookie back. "
+    "Allow cookies, and try again here."
+)
+
+
+@blp.get("/sign-in")
+@guard.public
+def show_sign_in() -> Response:
+    return sign_in_form(request.args.get("back", ""))
+
+
+@blp.post("/sign-in")
+@guard.public
+def sign_in() -> Response:
+    fields = posted()
+    back, name = fields.get("back", ""), fields.get("username", "")
+    try:
+        session.require_own_form(session.cookie(session.VISIT_COOKIE))
+        password = hashlib.sha256(fields.get("password", "").encode()).hexdigest()
+        user = authenticate(name, password)
+    except session.ForeignForm:
+        return sign_in_form(back, name, NOT_OURS, 403)
+    except (TokenRefused, RateLimited, Unavailable) as error:
+        note_refusal(error)
+        return sign_in_form(back, name, str(error), refusal_status(error))
+    response = see_other(local(back, PREFIX))
+    session.begin(response, user)
+    return response
+
+
+def refusal_status(error: QuartermasterError) -> int:
+    if isinstance(error, TokenRefused):
+        return 403 if error.code == "access_denied" else 400
+    return status_of(error)
+
+
+def sign_in_form(back: str, username: str = "", error: str = "", status: int = 200) -> Response:
+    secret = session.visit_secret()
+    response = page(
+        "session/sign_in.html",
+        status,
+        token=session.form_tokens.make(secret),
+        back=local(back, PREFIX),
+        username=username,
+        error=error,
+    )
+    session.begin_visit(response, secret)
+    return response
+
+
+@blp.post("/sign-out")
+@required()
+def sign_out() -> Response:
+    response = see_other(path_to("sign-in"))
+    session.end(response)
+    return response
+
+
+@blp.get("/sign-ins")
+@required()
+def own_sign_ins() -> Response:
+    return own_sign_ins_page()
+
+
+@blp.post("/sign-ins/<sign_in_id>/end")
+@required()
+def end_own_sign_in(sign_in_id: str) -> Response:
+    form = Form.posted("end")
+    caller = guard.caller()
+    chain = path_guid("id", sign_in_id)
+    if attempt(form, lambda: end_sign_in(Lookup.parse(caller.id), chain)) is None:
+        return own_sign_ins_page(form)
+    return see_other(path_to("sign-ins", done="ended"))
+
+
+def own_sign_ins_page(form: Form | None = None) -> Response:
+    own = Lookup.parse(guard.caller().id)
+    found = list_sign_ins(own, PAGE_SIZE, request.args.get("after", ""))
+    present = session.current_session()
+    return render(
+        "session/sign_ins.html",
+        form_status(form),
+        form=form,
+        sign_ins=found.values,
+        next=cursors.write(found.next),
+        present=present.chain if present else None,
+        curl=curl(request.host_url.rstrip("/"), "DELETE", f"/api/oauth/sign-ins/{own}/SIGN-IN-ID"),
+    )
