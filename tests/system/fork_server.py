@@ -9,6 +9,7 @@ test that looks for processes by their command line starts the real program.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import json
 import os
 import resource
@@ -75,8 +76,8 @@ class ForkServer:
             )
         atexit.register(self.close)
 
-    def start(self, arguments, env, standard, files):
-        request = {"arguments": arguments, "env": env, "cwd": str(Path.cwd()), "files": files}
+    def start(self, arguments, env, standard, **limits):
+        request = {"arguments": arguments, "env": env, "cwd": str(Path.cwd()), **limits}
         message = json.dumps(request).encode()
         assert len(message) < LONGEST_REQUEST
         read_end, write_end = os.pipe()
@@ -92,11 +93,14 @@ class ForkServer:
 fork_server = cache(ForkServer)
 
 
-def start(arguments, env, log, files=None):
-    """Start the program in a session of its own, perhaps with other limits of open files."""
+def start(arguments, env, log, **limits):
+    """Start the program in a session of its own.
+
+    Perhaps with other limits of open files (files), or in a network namespace (namespace).
+    """
     with Path(os.devnull).open("rb") as nothing:
         standard = [nothing.fileno(), log.fileno(), log.fileno()]
-        return fork_server().start(arguments, env, standard, files)
+        return fork_server().start(arguments, env, standard, **limits)
 
 
 def run(arguments, env, stdin="", timeout=None):
@@ -106,7 +110,7 @@ def run(arguments, env, stdin="", timeout=None):
         given.write(stdin.encode())
         given.seek(0)
         standard = [file.fileno() for file in (given, output, errors)]
-        process = fork_server().start(arguments, env, standard, None)
+        process = fork_server().start(arguments, env, standard)
         try:
             returncode = process.wait(timeout)
         finally:
@@ -151,8 +155,11 @@ def begin(request, descriptors):
     sys.stdin, sys.stdout, sys.stderr = (
         os.fdopen(number, mode, closefd=False) for number, mode in enumerate("rww")
     )
-    if request["files"]:
-        resource.setrlimit(resource.RLIMIT_NOFILE, request["files"])
+    if files := request.get("files"):
+        resource.setrlimit(resource.RLIMIT_NOFILE, files)
+    if namespace := request.get("namespace"):
+        with Path("/run/netns", namespace).open() as file:
+            assert ctypes.CDLL(None).setns(file.fileno(), 0) == 0
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

@@ -51,6 +51,7 @@ class Member:
             *(self._program, "--dbpath", str(self._folder), "--replSet", NAME),
             *("--bind_ip", self.node.address, "--port", str(self.port), "--nounixsocket"),
             *("--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "128", "--quiet"),
+            *("--setParameter", "diagnosticDataCollectionEnabled=false"),
         ]
 
     def signal(self, number):

@@ -42,13 +42,15 @@ class Service:
 
     def start(self):
         """Start, and wait for the first answer, whatever it says."""
-        # In another network or with another clock, it has to be executed.
-        is_elsewhere = self._preload or self.node is not LOOPBACK
-        start = execute if is_elsewhere else fork_server.start
-        command = self.node.inside([PROGRAM, "serve", "--port", str(self.port)])
+        command = [PROGRAM, "serve", "--port", str(self.port)]
         env = {**environment(self.folder, **self.settings), **self._preload}
         with self.output.open("ab") as log:
-            self._process = start(command, env, log)
+            # With another clock, it has to be executed.
+            if self._preload:
+                self._process = execute(command, env, log)
+            else:
+                namespace = self.node.namespace
+                self._process = fork_server.start(command, env, log, namespace=namespace)
         wait_until(lambda: self.status("/healthz") == 200, self.output)
 
     def wait_until_ready(self):

@@ -20,7 +20,7 @@ from tests.system.programs import wait_until
 
 # Those at the near stack leave the old primary with more changes than the new one has when the
 # split is healed; with fewer, no number of a change could be taken for another's.
-NEAR_CLIENTS, FAR_CLIENTS = 24, 4
+NEAR_CLIENTS, FAR_CLIENTS = 12, 3
 # What is under way when the network is split lives until it is healed, and each has its thread.
 WAITS = {"MONGODB_OPERATION_SECONDS": "8", "MONGODB_SELECTION_SECONDS": "8", "THREADS": "12"}
 # Which packets are dropped, and whether those of the near stack are, too.
@@ -96,8 +96,11 @@ def _start(stack):
     stack.wait_until_ready()
 
 
-def storm(world, rounds, kinds=tuple(KINDS)):
-    """Split the network in each way, until the far side has acknowledged changes to everybody."""
+def storm(world, rounds, kinds=tuple(KINDS), more=None):
+    """Split the network in each way, until the far side has acknowledged changes to everybody.
+
+    Before that, the set suffers what else there is, by name.
+    """
     clients = [world.near] * NEAR_CLIENTS + [world.far] * FAR_CLIENTS
     storm = SharedStorm("split network", [world.near, world.far], world.replicas.uri, clients)
     # On either side, a world shares some of the players.
@@ -111,6 +114,9 @@ def storm(world, rounds, kinds=tuple(KINDS)):
     world.replicas.elect_after(SETTINGS["electionTimeoutMillis"])
     with storm.raging():
         for _ in range(rounds):
+            for name, fault in (more or {}).items():
+                storm.inject(name, fault)
+                world.replicas.wait()
             for way, with_stack in kinds:
                 name = way if with_stack else f"{way}, stacks see all"
                 storm.inject(name, _split, storm, world, way, with_stack)
