@@ -38,11 +38,12 @@ def pytest_configure(config):
     tiers.pytest_configure(config)
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Mark by what database a test needs, and begin with tests/system: its files take longest.
 
     Run in parallel, the long files would otherwise be what everybody waits for at the end.
     """
+    tiers.select(config, items)
     for item in items:
         backend = item.callspec.params.get("backend_uri") if hasattr(item, "callspec") else None
         if backend == "mongodb" or "mongodb_uri" in item.fixturenames:

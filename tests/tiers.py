@@ -31,6 +31,15 @@ def pytest_configure(config):
         hypothesis_settings.load_profile("all")
 
 
+def select(config, items):
+    """Leave out what is marked as ``everything``, unless it was asked for."""
+    if is_everything:
+        return
+    left_out = [item for item in items if item.get_closest_marker("everything")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not item.get_closest_marker("everything")]
+
+
 def some(values, count=3):
     """Return all values under ``--all``, and otherwise this many, evenly spread, ends included."""
     values = list(values)
