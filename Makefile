@@ -44,7 +44,7 @@ LINT_OPENAPI := REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true redocl
 	spectral lint --ruleset .ci/spectral.yaml --fail-severity warn --quiet .venv/openapi.json
 
 .DEFAULT_GOAL := help
-.PHONY: help run world test test-all quick lint format types audit check hooks lock locked release \
+.PHONY: help run world test test-all quick lint format types audit check coverage hooks lock locked release \
 	dist bench bench-growth bench-console chaos screenshots clean
 
 help: ## List the targets
@@ -99,6 +99,9 @@ audit: .venv/dev.stamp ## Look for weak spots in the code, and for known vulnera
 	@echo 'Packages with a Skip Reason, if any, are unknown to the advisory service: they were NOT audited.'
 
 check: lint types audit test ## Lint, types, audit and tests
+
+coverage: .venv/dev.stamp ## Show the lines that the last make test-all has not run
+	$(BIN)/coverage report --skip-covered --show-missing
 
 lock: .venv/dev.stamp ## Renew the lock files from the ranges in setup.cfg
 	UV_CUSTOM_COMPILE_COMMAND='make lock' $(COMPILE) --extra build --output-file requirements.lock setup.cfg
