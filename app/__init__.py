@@ -13,7 +13,6 @@ from app.auth.secret import signing_keys
 from app.auth.tokens import AccessTokens
 from app.batches import routes as batches
 from app.batches.background import BatchWorker
-from app.batches.changes import RowChanges
 from app.batches.choosing import Choosing
 from app.batches.planning import Planner
 from app.batches.running import Runner
@@ -32,7 +31,6 @@ from app.history import routes as history
 from app.history.activity import routes as activity
 from app.history.activity.store import Activity
 from app.history.store import History
-from app.history.undo import Inverses
 from app.http import address, errors, logs, path_converters, probes
 from app.http.api import Api
 from app.http.application import Application
@@ -40,6 +38,7 @@ from app.http.context import SERVICES
 from app.http.cursors import Cursors
 from app.http.json import OrjsonProvider
 from app.http.uploads import DownloadPlaces, UploadPlaces
+from app.integrity.operations import REPAIR
 from app.items import routes as items
 from app.items.domain import Limits
 from app.items.store import Bags, Catalogue
@@ -70,6 +69,7 @@ from app.storage.mover import Mover
 from app.storage.password_costs import PasswordCosts
 from app.storage.schema.preparation import Preparation
 from app.storage.unfinished import Unfinished, UnfinishedWork
+from app.transfer.operations import IMPORT
 from app.users import routes as users
 from app.users.concurrency import ConcurrencyLimit
 from app.users.domain import ResetCodes
@@ -80,6 +80,9 @@ from app.users.store import Users
 from app.variables import routes as variables
 from app.variables.server import routes as server_variables
 from config.base import Settings
+
+# Operations of rooms that have no routes, and so would not be imported.
+COMMANDS = (IMPORT, REPAIR)
 
 
 def create_app(settings: Settings | None = None) -> Flask:
@@ -133,10 +136,6 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     # A quarter of the threads, at most, waits for the game.
     action_store = Actions(storage, max(1, settings.THREADS // 4))
     samples = Samples(storage)
-    inverses = Inverses(catalogue.limits, bags.is_filled, settings.SPELLS_SIZE)
-    row_changes = RowChanges(
-        catalogue.limits, bags.is_filled, settings.SPELLS_SIZE, inverses, known_objects.checked
-    )
     batch_store = Batches(storage)
     choosing = Choosing(batch_store, history_store)
     work = UnfinishedWork(
@@ -152,7 +151,6 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         batch_store,
         player_store,
         history_store,
-        row_changes,
         places=max(1, settings.THREADS // 4),
         requests_at_work=storage.requests_at_work,
     )
@@ -207,10 +205,9 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         TakenActions(storage),
         Events(storage, history_store),
         Activity(history_store, refresh_tokens),
-        inverses,
         batch_store,
         choosing,
-        Planner(batch_store, player_store, history_store, row_changes),
+        Planner(batch_store, player_store, history_store),
         UploadPlaces(max(4, settings.THREADS // 2)),
         DownloadPlaces(max(4, settings.THREADS // 2)),
         runner,

@@ -8,38 +8,6 @@ from typing import Any, NamedTuple
 
 from app.types import Document
 
-# What an entry may tell that was done.
-OPERATIONS = (
-    "give",
-    "take",
-    "set-variable",
-    "teach",
-    "forget",
-    "rename",
-    "save",
-    "delete-player",
-    "undo",
-    "register",
-    "change-email",
-    "change-password",
-    "mail-reset-code",
-    "reset-password",
-    "revoke-tokens",
-    "create-key",
-    "rotate-key",
-    "revoke-key",
-    "grant-role",
-    "revoke-role",
-    "ban",
-    "unban",
-    "mute",
-    "unmute",
-    "note",
-    "export-personal-data",
-    "erase",
-    "import",
-    "repair",
-)
 # How many entries a document holds before they must have moved to the collection history.
 JOURNAL_LENGTH = 64
 # The fields that the compare-and-swap (app/storage/swap.py) keeps on every document it changes.

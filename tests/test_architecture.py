@@ -17,6 +17,7 @@ GROUND = {
     "metrics",
     "moderation/penalties",
     "naming",
+    "operations",
     "paging",
     "progress",
     "types",
@@ -72,13 +73,15 @@ FLOORS = [
     {"variables"},
     {"game"},
     {"players"},
+    {"execution"},
     {"objects"},
     {"auth"},
     {"openapi"},
     {"http"},
     {"storage"},
     {"former_names"},
-    GROUND - {"types"},
+    {"operations"},
+    GROUND - {"types", "operations"},
     {"types"},
 ]
 PURE_LAYERS = {"domain", "passwords"}
@@ -88,6 +91,7 @@ PURE_STANDARD = {
     "binascii",
     "collections",
     "copy",
+    "dataclasses",
     "datetime",
     "email",
     "enum",
@@ -127,7 +131,7 @@ FLASK_LAYERS = {"routes", "mail"}
 # What routes reach on a floor below or beside, besides stores and pure layers.
 SERVICES = {"access", "accounts", "enforcement", "grants", "hashing", "mail", "sign_ins", "undo"}
 SERVICES |= {"asking", "erasing", "management", "personal_data", "rows", "saving", "spending"}
-SERVICES |= {"writing"}
+SERVICES |= {"operations"}
 
 
 def room_of(parts):
@@ -258,7 +262,7 @@ def internal_violations(room, layer, target):
         yield f"schemas import {other}"
     # A record that two features serve has one schema, in the room of the feature that stores it.
     layers = {"store", "schemas", *PURE_LAYERS, *SERVICES}
-    reachable = other in {"http", "auth", "openapi", *GROUND} or other_layer in layers
+    reachable = other in {"execution", "http", "auth", "openapi", *GROUND} or other_layer in layers
     if layer == "routes" and not reachable:
         yield f"routes import {other}.{other_layer}"
 

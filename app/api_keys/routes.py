@@ -18,18 +18,18 @@ from app.api_keys.management import (
     terms_of,
     told,
 )
+from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
 from app.api_keys.schemas import (
-    KeyArgs,
     KeyListSchema,
     KeyOwnerArgs,
     NewKeySchema,
     RevokedKeySchema,
-    RotateArgs,
 )
 from app.auth import guard
 from app.auth.roles import Role
 from app.auth.scopes import KeyAccess
 from app.errors import NotFound, RoleMissing
+from app.execution import change_route
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_headers, change_response, intent
@@ -67,14 +67,9 @@ def list_user_keys(args: dict[str, Any]) -> Response:
     return json_response({"Values": list_keys(owner_of(args)["_id"])})
 
 
-@blp.route("", methods=["POST"])
-@signed_in
+@change_route(blp, CREATE_KEY, "", NewKeySchema, *others, KeyNameTaken("shop"), TooManyKeys())
 @blp.arguments(KeyOwnerArgs(), location="query")
-@blp.arguments(KeyArgs())
-@blp.documents_response(200, NewKeySchema)
-@blp.refuses(*others, KeyNameTaken("shop"), TooManyKeys())
-@blp.recorded
-def create_user_key(args: dict[str, Any], body: dict[str, Any]) -> Response:
+def create_user_key(body: dict[str, Any], args: dict[str, Any]) -> Response:
     """Make a key
 
     For oneself, or with the role `users.manage` for anybody. It may never do more than its
@@ -82,18 +77,21 @@ def create_user_key(args: dict[str, Any], body: dict[str, Any]) -> Response:
     """
     user = owner_of(args)
     terms = terms_of(body, users.now())
-    meant = intent("create-key", **told(terms))
+    meant = intent(CREATE_KEY, **told(terms))
     return made(create_key(user["_id"], terms, meant))
 
 
-@blp.route("/<key_id>/rotate", methods=["POST"])
-@signed_in
+@change_route(
+    blp,
+    ROTATE_KEY,
+    "/<key_id>/rotate",
+    NewKeySchema,
+    *others,
+    not_found,
+    is_body_required=False,
+)
 @blp.arguments(KeyOwnerArgs(), location="query")
-@blp.arguments(RotateArgs(), required=False)
-@blp.documents_response(200, NewKeySchema)
-@blp.refuses(*others, not_found)
-@blp.recorded
-def rotate_user_key(args: dict[str, Any], body: dict[str, Any], key_id: str) -> Response:
+def rotate_user_key(body: dict[str, Any], args: dict[str, Any], key_id: str) -> Response:
     """Give a key another text
 
     Which is shown this once. The former one works for some hours more, so that tools can be
@@ -104,16 +102,12 @@ def rotate_user_key(args: dict[str, Any], body: dict[str, Any], key_id: str) -> 
     user = owner_of(args)
     expires_at = require_future(body["ExpiresAt"], users.now())
     overlap = timedelta(hours=body["OverlapHours"])
-    meant = intent("rotate-key", Id=id_, OverlapHours=body["OverlapHours"])
+    meant = intent(ROTATE_KEY, Id=id_, OverlapHours=body["OverlapHours"])
     return made(rotate_key(user, id_, overlap, expires_at, meant))
 
 
-@blp.route("/<key_id>", methods=["DELETE"])
-@signed_in
+@change_route(blp, REVOKE_KEY, "/<key_id>", RevokedKeySchema, *others, not_found, method="DELETE")
 @blp.arguments(KeyOwnerArgs(), location="query")
-@blp.documents_response(200, RevokedKeySchema)
-@blp.refuses(*others, not_found)
-@blp.recorded
 def revoke_user_key(args: dict[str, Any], key_id: str) -> Response:
     """Revoke a key
 
@@ -121,7 +115,7 @@ def revoke_user_key(args: dict[str, Any], key_id: str) -> Response:
     """
     id_ = path_guid("id", key_id)
     user = owner_of(args)
-    applied = revoke_key(user, id_, intent("revoke-key", Id=id_))
+    applied = revoke_key(user, id_, intent(REVOKE_KEY, Id=id_))
     return change_response(applied, {"username": user["Name"], "Id": id_})
 
 

@@ -11,6 +11,7 @@ from app.auth.callers import Caller
 from app.auth.roles import Role
 from app.auth.scopes import Scope
 from app.auth.spending import refuse_budgets
+from app.batches.changes import row_arguments
 from app.batches.choosing import Choosing
 from app.batches.domain import Row, row_key, served_row, undo_of
 from app.batches.planning import NewBatch, Planner
@@ -25,7 +26,7 @@ from app.history.domain import is_of_user
 from app.history.store import History
 from app.http.context import current
 from app.http.cursors import Cursors
-from app.http.intents import origin, sent_key, told_arguments
+from app.http.intents import origin, sent_key
 from app.http.masking import masked
 from app.http.parser import load
 from app.naming import Lookup
@@ -173,8 +174,7 @@ def rows_page(batch: Document, args: Document, size: int) -> Document:
     page = batches.list_rows(filters, size, cursors.read(args.get("after", "")))
     entries = history.ids_by_key([row_key(row["_id"]) for row in page.values])
     values = [
-        served_row(row, told_arguments(row["Arguments"]), entries.get(row_key(row["_id"])))
-        for row in page.values
+        served_row(row, row_arguments(row), entries.get(row_key(row["_id"]))) for row in page.values
     ]
     return {"Values": values, "Next": cursors.write(page.next)}
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from app.batches.domain import NothingToUndo, Row, Undone, number_of, row_key, undoes_nothing
 from app.batches.store import Batches
 from app.history.domain import Filters, filters_of, matches
+from app.history.operations import UNDO
 from app.history.store import History
 from app.storage.bulk import batches as in_chunks
 from app.storage.bulkhead import renew_budget
@@ -83,7 +84,7 @@ class Choosing:
                 entry_id = entries.get(row_key(row["_id"]))
                 if entry_id is None:
                     fault = f"The change of row {number_of(row)} is not in history."
-                    yield Row(number, None, "undo", {}, fault)
+                    yield Row(number, None, UNDO.name, {}, fault)
                 else:
                     yield undo_row(number, entry_id)
         if not number:
@@ -107,4 +108,4 @@ def _row(number: int, entry: Document, undone: dict[str, Document], filters: Fil
 
 
 def undo_row(number: int, entry_id: str) -> Row:
-    return Row(number, None, "undo", {"id": entry_id})
+    return Row(number, None, UNDO.name, {"id": entry_id})

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 from app.changes import Intent, Origin
 from app.errors import Conflict, Invalid, NotFound, Unavailable
+from app.operations import batch_operations
 from app.types import Document
 
 MOST_ROWS = 100_000
-# What a row may do; a row of "undo" names an entry of history instead of a player.
-OPERATIONS = ("give", "take", "teach", "forget", "set-variable", "undo")
 STATES = ("planning", "planned", "running", "paused", "done", "cancelled")
 # The states in which rows may still be carried out, at once or later.
 OPEN = ("planned", "running", "paused")
@@ -22,8 +21,6 @@ PART_ROWS = 200
 PORTION_ROWS = 1000
 # So many kinds of rows a summary tells apart.
 MOST_KINDS = 20
-# Which argument of a row names an object of the catalogue.
-OBJECT_ARGUMENTS = ("itemid", "spellid", "variable_id")
 
 
 class BatchNotFound(NotFound):
@@ -214,7 +211,8 @@ class Summary:
         if row["Verdict"] != "ready":
             return
         arguments = row["Arguments"]
-        object_id = next((arguments[n] for n in OBJECT_ARGUMENTS if n in arguments), None)
+        named = batch_operations()[row["Operation"]].object_types
+        object_id = next((arguments[name] for name in named), None)
         kind = (row["Operation"], object_id)
         if kind not in self._kinds and len(self._kinds) >= MOST_KINDS:
             kind = (None, None)

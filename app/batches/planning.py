@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import orjson
 
-from app.batches.changes import RowChanges, entry_of, intent_of, is_in_bulk
+from app.batches.changes import change_of, entry_of, intent_of, is_in_bulk
 from app.batches.domain import (
     MOST_ROWS,
     Row,
@@ -26,6 +26,7 @@ from app.changes import Origin
 from app.errors import Forbidden, Invalid, NotFound, QuartermasterError, Unavailable
 from app.history.access import preview_undo_as
 from app.history.domain import subject_of
+from app.history.operations import UNDO
 from app.history.store import History
 from app.http.masking import masked
 from app.naming import Lookup
@@ -92,13 +93,10 @@ class TooManyPlans(Unavailable):
 class Planner:
     """Plans batches."""
 
-    def __init__(
-        self, batches: Batches, players: Players, history: History, changes: RowChanges
-    ) -> None:
+    def __init__(self, batches: Batches, players: Players, history: History) -> None:
         self._batches = batches
         self._players = players
         self._history = history
-        self._changes = changes
         self._place = threading.Lock()
         self._renewed_at = 0.0
 
@@ -212,7 +210,7 @@ class Planner:
             if row["Verdict"] == "refused":
                 continue
             try:
-                if row["Operation"] == "undo":
+                if row["Operation"] == UNDO.name:
                     require_undo(row["Arguments"]["id"])
                     _require_first(row, undone)
                 wanted = self._wanted(row, entries)
@@ -236,7 +234,7 @@ class Planner:
         if entry:
             row["Subject"] = entry["Subject"]
         if is_in_bulk(entry):
-            return self._changes.of(row, entry, NOBODY)
+            return change_of(row, entry, NOBODY)
         if entry:
             preview_undo_as(entry, intent_of(row, entry, NOBODY))
         return None
@@ -295,12 +293,12 @@ def _unjudged(batch_id: str, row: Row) -> Document:
 
 def _needs(operation: str | None, subject: Document | None) -> set[str]:
     """Return what a caller must be allowed to do who sees or carries out a row."""
-    needs = {"undo"} if operation == "undo" else set()
+    needs = {"undo"} if operation == UNDO.name else set()
     return needs | {"users"} if subject and subject["Kind"] == "user" else needs
 
 
 def _is_open_undo(row: Document) -> bool:
-    return bool(row["Operation"] == "undo" and row["Verdict"] == "ready")
+    return bool(row["Operation"] == UNDO.name and row["Verdict"] == "ready")
 
 
 def _refuse(row: Document, refusal: QuartermasterError) -> None:

@@ -10,12 +10,13 @@ from typing import Any, BinaryIO, Protocol, TextIO
 
 import ijson
 
-from app.batches.domain import OPERATIONS, Row
-from app.batches.schemas import ARGUMENTS
+from app.batches.domain import Row
 from app.errors import Invalid
+from app.history.operations import UNDO
 from app.http.masking import masked
 from app.http.parser import MAX_FIELDS, ONCE, load, respelled
 from app.naming import NAME_LENGTH
+from app.operations import batch_operations
 from app.types import Document
 
 CSV = "text/csv"
@@ -281,7 +282,7 @@ def parse_row(number: int, values: Any, is_text: bool = False) -> Row:
     named = {str(name).lower(): value for name, value in values.items()}
     player, operation = named.pop("player", None), named.pop("operation", None)
     known = operation.lower() if isinstance(operation, str) else None
-    row = Row(number, _told(player), known if known in OPERATIONS else None, {})
+    row = Row(number, _told(player), known if known in batch_operations() else None, {})
     try:
         if len({str(name).lower() for name in values}) < len(values):
             raise Invalid("A field of the row is given twice, in another case.")
@@ -296,15 +297,16 @@ def _told(player: Any) -> str | None:
 
 def _arguments(row: Row, player: Any, named: Document, is_text: bool) -> Document:
     if row.operation is None:
-        raise Invalid(f"The field 'Operation' must be one of {', '.join(OPERATIONS)}.")
-    if row.operation == "undo":
+        names = ", ".join(batch_operations())
+        raise Invalid(f"The field 'Operation' must be one of {names}.")
+    if row.operation == UNDO.name:
         if player is not None:
             raise Invalid("The field 'Player' is not for an undo, whose entry says whom it is of.")
     elif not isinstance(player, str) or not player:
         raise Invalid("The field 'Player' must be the name or the id of a player.")
     elif row.player is None:
         raise Invalid(f"The field 'Player' must hold at most {NAME_LENGTH} characters.")
-    schema = ARGUMENTS[row.operation]
+    schema = batch_operations()[row.operation].arguments
     if is_text:
         spelled = respelled(schema, named)
         named = {**{name: value for name, value in named.items() if name not in spelled}, **spelled}

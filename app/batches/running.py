@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from app.batches.changes import RowChanges, entry_of, intent_of, is_in_bulk
+from app.batches.changes import change_of, entry_of, intent_of, is_in_bulk
 from app.batches.domain import in_waves
 from app.batches.store import Batches, Lease, Settled
 from app.changes import Applied, Origin
 from app.errors import QuartermasterError, Unavailable
 from app.history.access import undo_as
+from app.history.operations import UNDO
 from app.history.store import History
 from app.http.masking import masked
 from app.naming import Lookup
@@ -55,7 +56,6 @@ class Runner:
         batches: Batches,
         players: Players,
         history: History,
-        changes: RowChanges,
         places: int,
         requests_at_work: Callable[[], int],
         seconds: float = ADVANCE_SECONDS,
@@ -63,7 +63,6 @@ class Runner:
         self._batches = batches
         self._players = players
         self._history = history
-        self._changes = changes
         # How many batches this worker carries out at once, at most.
         self.places = places
         self.requests_at_work = requests_at_work
@@ -188,7 +187,7 @@ class Runner:
 
     def _settle(self, rows: Sequence[Document], origin: Origin) -> list[Settled]:
         """Carry out rows of different documents; those that could not be tried stay as they are."""
-        undone = [row["Arguments"]["id"] for row in rows if row["Operation"] == "undo"]
+        undone = [row["Arguments"]["id"] for row in rows if row["Operation"] == UNDO.name]
         entries = self._history.get_many(undone) if undone else {}
         settled: list[Settled] = []
         in_bulk: dict[str, tuple[Document, Wanted]] = {}
@@ -196,7 +195,7 @@ class Runner:
             try:
                 entry = entry_of(row, entries)
                 if is_in_bulk(entry):
-                    in_bulk[row["_id"]] = (row, self._changes.of(row, entry, origin))
+                    in_bulk[row["_id"]] = (row, change_of(row, entry, origin))
                 elif entry:
                     undo_as(entry, intent_of(row, entry, origin))
                     settled.append(Settled(row["_id"], None, False))

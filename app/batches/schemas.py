@@ -1,31 +1,28 @@
 from __future__ import annotations
 
-from marshmallow import ValidationError, fields, validates, validates_schema
+from copy import copy
+from typing import Any
+
+from marshmallow import ValidationError, fields, missing, validates, validates_schema
 from marshmallow.validate import Length
 
-from app.batches.domain import MOST_ROWS, OPERATIONS, STATES, VERDICTS
-from app.changes import OPERATIONS as CHANGES
+from app.batches.domain import MOST_ROWS, STATES, VERDICTS
 from app.history.schemas import AuthorSchema, SubjectSchema
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, List, Moment, Text, VariableValue
+from app.http.fields import Flag, Guid, Integer, List, Moment, Text
 from app.http.intents import LONGEST_REASON
-from app.http.lists import NO_CONTROLS, CursorListArgs, CursorPageSchema, OneOf
-from app.items.schemas import QUANTITY_MAX, GiveItemArgs, TakeItemArgs
+from app.http.lists import NO_CONTROLS, CursorListArgs, CursorPageSchema, OneOf, OperationName
 from app.naming import NAME_LENGTH, is_visible
 from app.openapi.examples import (
     BATCH,
-    ENTRY,
     ITEM,
     PLAYER,
     PLAYER_ID,
-    SPELL,
     USER,
     USER_ID,
-    VARIABLE,
 )
-from app.spells.schemas import SpellArgs
+from app.operations import batch_operations, operation_names
 from app.types import Document
-from app.variables.schemas import SetVariableArgs
 
 LONGEST_NAME = 100
 AT, BEGUN_AT = "2026-01-31T19:04:21.250Z", "2026-01-31T19:05:02.118Z"
@@ -40,45 +37,30 @@ def check_name(value: str) -> None:
         raise ValidationError(f"Must be at most {LONGEST_NAME} characters on one line.")
 
 
-class VariableRowArgs(SetVariableArgs):
-    """Which variable, and its new value."""
-
-    variable_id = Guid(required=True, data_key="variableid", example=VARIABLE)
-
-
-class UndoRowArgs(Schema):
-    """Which entry of history."""
-
-    id = Text(required=True, example=ENTRY, validate=LOOKUP_LENGTH)
-
-
-# What each operation needs; a row is read by these as a single call would be.
-ARGUMENTS: dict[str, Schema] = {
-    "give": GiveItemArgs(),
-    "take": TakeItemArgs(),
-    "teach": SpellArgs(),
-    "forget": SpellArgs(),
-    "set-variable": VariableRowArgs(),
-    "undo": UndoRowArgs(),
-}
+def row_args() -> Any:
+    """Return the shape of a row: whom it is about, what to do, and the arguments of that."""
+    known: dict[str, Any] = {
+        "Player": Text(
+            metadata={"maxLength": NAME_LENGTH},
+            example=PLAYER,
+            description="A character's name or id. Not for an undo.",
+        ),
+        "Operation": OperationName(batch_operations, required=True, description="What to do."),
+    }
+    for operation in batch_operations().values():
+        for name, field in operation.arguments.fields.items():
+            (called,) = operation.history_arguments({name: None})
+            described = known.setdefault(called, _optional(field))
+            described.metadata["description"] += f" {operation.name}"
+    return Schema.from_dict(known, name="RowArgs")
 
 
-class RowArgs(Schema):
-    """A row: whom it is about, what is to be done, and the arguments of that."""
-
-    Player = Text(
-        metadata={"maxLength": NAME_LENGTH},
-        example=PLAYER,
-        description="A character's name or id. Not for an undo.",
-    )
-    Operation = OneOf(*OPERATIONS, required=True, description="What to do.")
-    ItemId = Guid(example=ITEM, description="Of give and take.")
-    Quantity = Integer(1, QUANTITY_MAX, example=5, description="Of give and take.")
-    BankOverflow = Flag(example=False, description="Of give: whether the bank takes the rest.")
-    SpellId = Guid(metadata={"example": SPELL}, description="Of teach and forget.")
-    VariableId = Guid(metadata={"example": VARIABLE}, description="Of set-variable.")
-    Value = VariableValue()
-    Id = Text(metadata={"example": ENTRY}, description="Of undo: an entry of history.")
+def _optional(field: fields.Field[Any]) -> fields.Field[Any]:
+    """Return a field as only some rows have it."""
+    found = copy(field)
+    found.required, found.load_default, found.data_key = False, missing, None
+    found.metadata = {**field.metadata, "description": "Of the operations:"}
+    return found
 
 
 class ChosenChangesArgs(Schema):
@@ -96,7 +78,7 @@ class ChosenChangesArgs(Schema):
         validate=LOOKUP_LENGTH,
         description="The key that a tool signed in with.",
     )
-    Operation = OneOf(*CHANGES, description="What was done.")
+    Operation = OperationName(operation_names, description="What was done.")
     Item = Guid(description="An item, spell or variable that was asked for or that changed.")
     From = Moment(example="2026-01-30T00:00:00Z", description="The earliest time.")
     To = Moment(example="2026-01-31T00:00:00Z", description="The time before which they were made.")
@@ -141,7 +123,7 @@ class BatchArgs(BatchHeadArgs):
     """A batch: its rows, or which changes to undo."""
 
     Rows = List(
-        fields.Nested(RowArgs),
+        fields.Nested(lambda: row_args()()),
         metadata={"minItems": 1, "maxItems": MOST_ROWS},
         example=[{"Player": PLAYER, "Operation": "give", "ItemId": ITEM, "Quantity": 5}],
     )
@@ -223,7 +205,7 @@ class RowSchema(Schema):
             "description": "Whom it is about; null where there is no such player.",
         },
     )
-    Operation = Text(allow_none=True, example="give", metadata={"enum": [*OPERATIONS, None]})
+    Operation = OperationName(batch_operations, allow_none=True, example="give")
     Arguments = fields.Dict(metadata={"example": {"ItemId": ITEM, "Quantity": 5}})
     Verdict = Text(example="ready", metadata={"enum": list(VERDICTS)})
     Why = Text(

@@ -21,9 +21,10 @@ from app.errors import Invalid
 from app.http.context import current
 from app.naming import Lookup, parse_guid
 from app.oauth.store import RefreshTokens
-from app.privacy.domain import ERASE, EXPORT, ErasureUnderWay
+from app.privacy.domain import ErasureUnderWay
 from app.privacy.domain import served as served_erasure
 from app.privacy.erasing import erase
+from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.personal_data import PersonalData
 from app.privacy.store import Erasures
 from app.progress import progress
@@ -31,6 +32,7 @@ from app.storage.client import Storage
 from app.transfer.files import open_output
 from app.types import Document
 from app.users.domain import require_email, require_username
+from app.users.operations import GRANT_ROLE, REGISTER, REVOKE_ROLE
 from app.users.passwords import Passwords
 from app.users.store import Users
 
@@ -68,7 +70,7 @@ def create_user(name: str, email: str, password_stdin: bool, reason: str | None)
         raise Invalid("Standard input holds no password.")
     # Clients never send a password, but its SHA-256: that is what is stored as an argon2 hash.
     sha256 = hashlib.sha256(password).hexdigest()
-    account = users.create(name, email, passwords.hash(sha256), intent("register", reason)).answer
+    account = users.create(name, email, passwords.hash(sha256), intent(REGISTER, reason)).answer
     audit_log("created the user %s (%s)", account["Name"], account["_id"])
     click.echo(f"Created the user {account['Name']} ({account['_id']}).")
     move_entries(storage)
@@ -107,7 +109,7 @@ def export_user(name: str, path: str, reason: str | None) -> None:
     The file is readable by its owner alone; - is standard output. History tells who wrote it.
     """
     with open_output(path, is_secret=True) as file:
-        _, pieces = personal_data.write(Lookup.parse(name), intent(EXPORT, reason))
+        _, pieces = personal_data.write(Lookup.parse(name), intent(EXPORT_PERSONAL_DATA, reason))
         for piece in pieces:
             file.write(piece)
     move_entries(storage)
@@ -129,7 +131,7 @@ def erase_user(name: str, confirm: str | None, reason: str | None) -> None:
         users.get(key, "_id")  # or say at once that there is nobody
     typed = confirm or click.prompt(f"Type the username of {name} to erase it for good")
     with progress("Erasing", 0) as advance:
-        record = erase_patiently(key, typed, intent(ERASE, reason), advance)
+        record = erase_patiently(key, typed, intent(ERASE_USER, reason), advance)
     told = served_erasure(record)
     # By its id: the name is to be found nowhere from now on.
     audit_log("erased the user %s", told["Id"])
@@ -162,7 +164,7 @@ def shown(at: datetime) -> str:
 def grant_role(name: str, role: str, reason: str | None) -> None:
     """Give a user a role: api, users.query or users.manage."""
     chosen = Role.parse(role)
-    meant = intent("grant-role", reason, Role=chosen.value)
+    meant = intent(GRANT_ROLE, reason, Role=chosen.value)
     power = users.change_power(Lookup.parse(name), partial(granted, role=chosen), meant)
     audit_log("granted the role %s to %s", chosen.value, name)
     show_roles(name, power)
@@ -176,7 +178,7 @@ def grant_role(name: str, role: str, reason: str | None) -> None:
 def revoke_role(name: str, role: str, reason: str | None) -> None:
     """Take a role from a user, and those that rest on it."""
     chosen = Role.parse(role)
-    meant = intent("revoke-role", reason, Role=chosen.value)
+    meant = intent(REVOKE_ROLE, reason, Role=chosen.value)
     power = users.change_power(Lookup.parse(name), partial(revoked, role=chosen), meant)
     audit_log("revoked the role %s of %s", chosen.value, name)
     show_roles(name, power)

@@ -13,6 +13,7 @@ import click
 from flask.cli import AppGroup
 
 from app.batches.access import told as told_filters
+from app.batches.changes import row_arguments
 from app.batches.choosing import Choosing
 from app.batches.domain import NotRunning, number_of, progress_of, undo_of
 from app.batches.planning import NewBatch, Planner
@@ -20,15 +21,15 @@ from app.batches.rows import CsvRows, JsonRows
 from app.batches.running import Runner
 from app.batches.schemas import BatchHeadArgs
 from app.batches.store import Batches, RowFilters
-from app.changes import OPERATIONS, Origin
+from app.changes import Origin
 from app.cli.history import TIME_FORMAT, Guid, Time
 from app.cli.intents import move_entries, operator, reason_option
 from app.errors import Conflict, Invalid
 from app.http.context import current
-from app.http.intents import told_arguments
 from app.http.masking import masked
 from app.http.parser import load
 from app.naming import parse_guid, printable
+from app.operations import operation_names
 from app.progress import progress
 from app.storage.client import Storage
 from app.types import Document
@@ -68,7 +69,7 @@ file_argument = click.argument(
 @click.option("--again", is_flag=True, help="Plan the same file a second time.")
 @click.option("--undo-by", help="Undo what somebody did: a username, user id or system user.")
 @click.option("--undo-key", help="Undo what was done with a key.")
-@click.option("--undo-operation", type=click.Choice(OPERATIONS, case_sensitive=False))
+@click.option("--undo-operation", type=click.Choice(operation_names(), case_sensitive=False))
 @click.option("--undo-item", type=Guid(), help="An item, spell or variable.")
 @click.option("--undo-from", type=Time(), help=f"The earliest time, {TIME_FORMAT}")
 @click.option("--undo-to", type=Time(), help="The time before which it was done, likewise.")
@@ -127,9 +128,7 @@ def show(which: str, rows: bool) -> None:
     found = _known(which)
     _show(found)
     for row in _rows(RowFilters(found["_id"], None if rows else "refused")):
-        arguments = " ".join(
-            f"{name}={value}" for name, value in told_arguments(row["Arguments"]).items()
-        )
+        arguments = " ".join(f"{name}={value}" for name, value in row_arguments(row).items())
         subject = (row["Subject"] or {}).get("Name") or row["Player"] or "?"
         line = f"{number_of(row)}  {subject}  {row['Operation']} {arguments}  {row['Verdict']}"
         why = row["Why"] or row.get("Warning")

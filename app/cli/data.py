@@ -17,6 +17,7 @@ from app.http.context import current
 from app.storage import bulk
 from app.storage.client import Storage
 from app.transfer.files import open_output
+from app.transfer.operations import IMPORT
 from app.transfer.records import RECORDS
 from app.transfer.store import export_documents, write_documents
 from app.transfer.validate import validate_file
@@ -72,7 +73,7 @@ def import_records(kind: str, file: IO[bytes], reason: str | None) -> None:
     Every line is checked before anything is written. A record replaces the one with its Id; one
     that says what is stored already changes nothing.
     """
-    meant = intent("import", reason)
+    meant = intent(IMPORT, reason)
     with closing(bulk.Spool()) as spool:
         _refuse_faults(list(validate_file(kind, file, spool, meant)))
         write_documents(storage, kind, spool, meant)

@@ -12,11 +12,13 @@ from app.cli.intents import intent, reason_option
 from app.database import COLLECTIONS, SUBJECTS
 from app.errors import NotFound
 from app.http.context import current
+from app.integrity.operations import REPAIR
 from app.integrity.report import Report
 from app.integrity.rules import Limits
 from app.integrity.scan import CHECKS, Scan
 from app.items.store import Catalogue
-from app.privacy.domain import ERASE, ErasureUnderWay
+from app.privacy.domain import ErasureUnderWay
+from app.privacy.operations import ERASE_USER
 from app.privacy.store import Erasures
 from app.progress import progress
 from app.storage.client import Storage, database_uri
@@ -86,7 +88,7 @@ def check_database(ctx: click.Context, repair: bool, reason: str | None) -> None
     for name, fault in differences(storage.db, COLLECTIONS):
         report.add_collection_fault(name, fault)
     version = migrations.version_of(storage.db)
-    scan = Scan(storage, _limits(), intent("repair", reason) if repair else None)
+    scan = Scan(storage, _limits(), intent(REPAIR, reason) if repair else None)
     # Of an older schema, every document would be a fault: db init comes first.
     for name in CHECKS if version == migrations.CURRENT else ():
         with progress(f"Checking {name}", storage.db[name].estimated_document_count()) as advance:
@@ -95,7 +97,7 @@ def check_database(ctx: click.Context, repair: bool, reason: str | None) -> None
                 advance(count)
     if version == migrations.CURRENT:
         _check_unfinished(report, repair)
-        _check_erasures(report, repair, intent(ERASE, reason))
+        _check_erasures(report, repair, intent(ERASE_USER, reason))
     if repair:
         for kind in SUBJECTS.values():
             storage.journals.move_all(kind, storage.clock.now())

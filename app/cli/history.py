@@ -10,12 +10,12 @@ from typing import Any
 import click
 from flask.cli import with_appcontext
 
-from app.changes import OPERATIONS
 from app.history.domain import Filters, filters_of
 from app.history.store import History
 from app.http.context import current
 from app.http.json import encode
 from app.naming import Lookup, parse_guid, printable
+from app.operations import operation_names
 from app.players.store import Players
 from app.types import Document
 from app.users.store import Users
@@ -58,7 +58,7 @@ class Guid(click.ParamType):
 @click.option("--user", help="The changes of this account, by username or id.")
 @click.option("--by", help="Who made them: a username, user id or system user.")
 @click.option("--key", help="The key that a tool signed in with.")
-@click.option("--operation", type=click.Choice(OPERATIONS, case_sensitive=False))
+@click.option("--operation", type=click.Choice(operation_names(), case_sensitive=False))
 @click.option("--item", type=Guid(), help="An item, spell or variable.")
 @click.option("--reason", help="Words of the reason.")
 @click.option("--from", "since", type=Time(), help=f"The earliest time, {TIME_FORMAT}")

@@ -12,6 +12,7 @@ from flask import current_app
 
 from app.changes import Intent, Origin
 from app.http.masking import masked
+from app.operations import Operation
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError
 
@@ -27,9 +28,9 @@ def _reason(_: click.Context, __: click.Parameter, value: str | None) -> str | N
 reason_option = click.option("--reason", callback=_reason, help="Why, for the history.")
 
 
-def intent(operation: str, reason: str | None, **arguments: Any) -> Intent:
+def intent(operation: Operation, reason: str | None, **arguments: Any) -> Intent:
     """Return what a command intends to change."""
-    return Intent(operation, Origin(None, operator(), "cli", reason=reason), arguments)
+    return Intent(operation.name, Origin(None, operator(), "cli", reason=reason), arguments)
 
 
 def move_entries(storage: Storage) -> None:

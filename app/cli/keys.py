@@ -16,6 +16,7 @@ from app.api_keys.management import (
     terms_of,
     told,
 )
+from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
 from app.api_keys.schemas import LONGEST_OVERLAP_HOURS, OVERLAP_HOURS, KeyArgs
 from app.auth.scopes import ABOUT, Scope
 from app.cli.accounts import audit_log, shown
@@ -83,7 +84,7 @@ def create(
     )
     now = users.now()
     terms = terms_of({**fields, "ExpiresAt": now + timedelta(days=days)}, now)
-    meant = intent("create-key", reason, **told(terms))
+    meant = intent(CREATE_KEY, reason, **told(terms))
     made = create_key(owner["_id"], terms, meant)
     audit_log("made the key %s of %s", printable(terms.name), owner["Name"])
     click.echo(made.secret)
@@ -115,7 +116,7 @@ def rotate(user: str, key_id: str, overlap: int, days: int | None, reason: str |
     owner = account(user)
     id_ = id_of(owner, key_id)
     ends = users.now() + timedelta(days=days) if days else None
-    meant = intent("rotate-key", reason, Id=id_, OverlapHours=overlap)
+    meant = intent(ROTATE_KEY, reason, Id=id_, OverlapHours=overlap)
     made = rotate_key(owner, id_, timedelta(hours=overlap), ends, meant)
     audit_log("rotated the key %s of %s", printable(made.record["Name"]), owner["Name"])
     click.echo(made.secret)
@@ -130,7 +131,7 @@ def revoke(user: str, key_id: str, reason: str | None) -> None:
     """Revoke a key of USER for good; KEY is its id or its name."""
     owner = account(user)
     id_ = id_of(owner, key_id)
-    revoke_key(owner, id_, intent("revoke-key", reason, Id=id_))
+    revoke_key(owner, id_, intent(REVOKE_KEY, reason, Id=id_))
     audit_log("revoked the key %s of %s", id_, owner["Name"])
     click.echo(f"Revoked the key {id_} of {owner['Name']}.")
     move_entries(storage)

@@ -15,6 +15,7 @@ from app.progress import progress
 from app.storage import bulk, password_costs
 from app.storage.client import Storage
 from app.storage.schema.collections import init_collections, init_database
+from app.users.operations import GRANT_ROLE, REGISTER
 from app.users.passwords import Passwords
 from app.users.store import Users
 
@@ -58,8 +59,8 @@ def prepare_demo(storage: Storage, passwords: Passwords) -> None:
     if users.credentials(DEMO_NAME) is None:
         by = Origin(None, "quartermaster serve --demo", "cli")
         password_hash = passwords.hash(World.PASSWORD)
-        users.create(DEMO_NAME, "demo@example.com", password_hash, Intent("register", by))
+        users.create(DEMO_NAME, "demo@example.com", password_hash, Intent(REGISTER.name, by))
         for role in Role:
-            intent = Intent("grant-role", by, {"Role": role.value})
+            intent = Intent(GRANT_ROLE.name, by, {"Role": role.value})
             users.change_power(Lookup.parse(DEMO_NAME), partial(granted, role=role), intent)
         storage.journals.move_noted()

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from app.auth import guard
 from app.auth.roles import Role
 from app.auth.scopes import Scope
-from app.auth.spending import refuse_budgets, spend
 from app.changes import Applied, Intent
 from app.errors import NotFound
-from app.history.domain import filters_of, is_of_user, undone_by
+from app.execution import Store, within_budget
+from app.history.domain import filters_of, inverse_of, is_of_user
+from app.history.operations import UNDO
 from app.history.store import EntryPage, History
-from app.history.undo import Inverses
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import keyed_intent, previewed_intent
-from app.items.undo import quantities
 from app.naming import Lookup
-from app.objects.store import Objects
-from app.players.deletion.store import Deletions
+from app.objects.store import ObjectKey, Objects
+from app.operations import OwnInverse
 from app.players.store import Players
 from app.types import Document
 from app.users.store import Users
@@ -30,9 +29,7 @@ from app.variables.server.domain import TYPE
 WITHOUT_USERS = ("player", "bag", "object")
 
 cursors = current(Cursors)
-deletions = current(Deletions)
 history = current(History)
-inverses = current(Inverses)
 objects = current(Objects)
 players = current(Players)
 users = current(Users)
@@ -81,62 +78,46 @@ def page(
 
 def preview_undo(entry: Document) -> Document:
     """Return the entry that undoing a change would have, or raise why it cannot be undone."""
-    return preview_undo_as(entry, previewed_intent("undo", entry, Id=entry["_id"]))
+    return preview_undo_as(entry, previewed_intent(UNDO, {"id": entry["_id"]}, entry))
 
 
 def preview_undo_as(entry: Document, meant: Intent) -> Document:
     """Return the same for an intent that is no request of its own, such as a row of a batch."""
-    if undone_by(entry) == "deletion":
-        history.require_not_undone(entry["_id"])
-        preview, _ = _ways_to_move(entry)
-        return preview(meant)
-    inverse = inverses.of(entry)
-    preview, _ = _ways_to(entry["Subject"])
+    inverse = inverse_of(entry)
     history.require_not_undone(entry["_id"])
-    return preview(*inverse, meant)
+    if isinstance(inverse, OwnInverse):
+        return inverse.preview(entry, meant)
+    store, key = _subject_of(entry)
+    return store.preview(key, *inverse.prepare(entry["Changes"]), meant)
 
 
 def undo(entry: Document) -> Applied:
-    """Undo a change."""
-    meant = keyed_intent("undo", {"Id": entry["_id"]}, entry)
-    if undone_by(entry) == "deletion":
-        refuse_budgets("deleting a player, and bringing one back,")
-    if undone_by(entry) != "items":
-        return undo_as(entry, meant)
-    return spend(
-        quantities(entry["Changes"]),
+    """Undo a change, within the budget of the caller's key."""
+    moves = inverse_of(entry).moves
+    meant = keyed_intent(UNDO, {"id": entry["_id"]}, entry)
+    store, key = _subject_of(entry)
+    return within_budget(
+        moves(entry["Changes"]) if callable(moves) else moves,
         partial(undo_as, entry, meant),
-        partial(players.find_earlier, Lookup.parse(entry["Subject"]["Id"]), meant),
+        partial(store.find_earlier, key, meant),
     )
 
 
 def undo_as(entry: Document, meant: Intent) -> Applied:
     """Undo a change for an intent, whatever budget its caller has."""
-    if undone_by(entry) == "deletion":
-        _, move = _ways_to_move(entry)
-        return move(meant)
-    inverse = inverses.of(entry)
-    _, change = _ways_to(entry["Subject"])
-    return change(*inverse, meant)
+    inverse = inverse_of(entry)
+    if isinstance(inverse, OwnInverse):
+        return inverse.make(entry, meant)
+    store, key = _subject_of(entry)
+    return store.change(key, *inverse.prepare(entry["Changes"]), meant)
 
 
-def _ways_to(subject: Document) -> tuple[Callable[..., Document], Callable[..., Applied]]:
-    """Return what previews a change of a document, and what makes it."""
-    if subject["Kind"] == "object":
-        variable = (TYPE, subject["Id"])
-        return partial(objects.preview, *variable), partial(objects.change, *variable)
-    store = users if subject["Kind"] == "user" else players
-    key = Lookup.parse(subject["Id"])
-    return partial(store.preview, key), partial(store.change, key)
-
-
-def _ways_to_move(entry: Document) -> tuple[Callable[..., Document], Callable[..., Applied]]:
-    """Return what previews and what makes the undo of a deletion, or of the undo of one."""
-    id_ = entry["Subject"]["Id"]
-    if entry["Changes"][0]["After"] is not None:
-        return partial(deletions.preview_restore, id_), partial(deletions.restore, id_)
-    key = Lookup.parse(id_)
-    return partial(deletions.preview_delete, key), partial(deletions.delete, key)
+def _subject_of(entry: Document) -> tuple[Store, Lookup | ObjectKey]:
+    """Return the document that an entry is about: what changes it, and its key."""
+    kind, id_ = entry["Subject"]["Kind"], entry["Subject"]["Id"]
+    if kind == "object":
+        return objects, ObjectKey(TYPE, id_)
+    return users if kind == "user" else players, Lookup.parse(id_)
 
 
 def visible_kinds() -> tuple[str, ...]:

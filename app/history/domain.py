@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from app.errors import Conflict
 from app.naming import Lookup, name_key
+from app.operations import Inverse, OwnInverse, find_inverse, find_operation
 from app.storage.search_fields import words
 from app.types import Document
 
@@ -25,41 +26,6 @@ SERVED = (
     "Undoes",
     "Warning",
 )
-# What undoes a change, by the field of the document that it changed.
-UNDOABLE = {
-    "Inventory": "items",
-    "Bank": "items",
-    "Spells": "spells",
-    "Variables": "variables",
-    "Notes": "notes",
-    "Value": "server_variables",
-    "Name": "name",
-    "DeletedAt": "deletion",
-}
-UNDOABLE_OPERATIONS = {"give", "take", "teach", "forget", "set-variable", "note", "undo"}
-UNDOABLE_OPERATIONS |= {"rename", "delete-player"}
-WHY_NOT = {
-    "save": "the game may have gone on from it; save the character anew instead",
-    "register": "a registration is never undone",
-    "change-password": "the former password is not kept",
-    "reset-password": "the former password is not kept",
-    "change-email": "the former address is not kept",
-    "mail-reset-code": "a mail that was sent stays sent",
-    "revoke-tokens": "a token that was revoked stays so",
-    "create-key": "revoke the key instead",
-    "rotate-key": "rotate the key again instead",
-    "revoke-key": "the text of the key is not kept",
-    "grant-role": "quartermaster api revoke takes a role",
-    "revoke-role": "quartermaster api grant gives a role",
-    "ban": "unban the user instead",
-    "unban": "ban the user again instead",
-    "mute": "unmute the user instead",
-    "unmute": "mute the user again instead",
-    "export-personal-data": "what was handed out is known",
-    "erase": "a person who was erased stays so",
-    "import": "import the former record instead",
-    "repair": "what was repaired was damaged before",
-}
 _ID = re.compile(r"(player|user|bag|object):([^:]+):([^:]+)(?::.+)?", re.ASCII)
 
 
@@ -135,14 +101,16 @@ def is_of_user(entry_id: str) -> bool:
     return subject is not None and subject[0] == "user"
 
 
-def undone_by(entry: Document) -> str:
-    """Return which inverse undoes an entry, or raise CannotUndo."""
-    operation, changes = entry["Operation"], entry["Changes"]
-    if operation not in UNDOABLE_OPERATIONS:
-        raise CannotUndo(entry["_id"], WHY_NOT.get(operation, "it has no inverse"))
-    if not changes:
+def inverse_of(entry: Document) -> Inverse | OwnInverse:
+    """Return what undoes an entry, or raise CannotUndo."""
+    operation = find_operation(entry["Operation"], entry["Subject"]["Kind"])
+    if operation is None:
+        raise CannotUndo(entry["_id"], "it has no inverse")
+    if isinstance(operation.inverse, str):
+        raise CannotUndo(entry["_id"], operation.inverse)
+    if not entry["Changes"]:
         raise CannotUndo(entry["_id"], "what it changed is not recorded, or it changed nothing")
-    inverses = {UNDOABLE.get(path_root(change)) for change in changes}
+    inverses = {find_inverse(path_root(change)) for change in entry["Changes"]}
     inverse = inverses.pop()
     if inverses or inverse is None:
         raise CannotUndo(entry["_id"], "it changed more than its inverse knows")

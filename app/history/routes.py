@@ -10,8 +10,10 @@ from app.auth import guard
 from app.auth.roles import Role
 from app.auth.scopes import Scope
 from app.errors import AlreadyUndone, NotFound
+from app.execution import change_route
 from app.history.access import entry_to_undo, page, preview_undo, search, undo, visible_entry
 from app.history.domain import CannotUndo, served
+from app.history.operations import UNDO
 from app.history.schemas import (
     EntryPageSchema,
     EntrySchema,
@@ -70,17 +72,18 @@ def get_history_entry(entry_id: str) -> Response:
     return json_response(history.serve([visible_entry(entry_id)])[0])
 
 
-@blp.route("/<entry_id>/undo", methods=["POST"])
-@guard.required(Scope.HISTORY_UNDO)
-@blp.arguments(UndoArgs(), required=False)
-@blp.documents_response(200, UndoSchema)
-@blp.refuses(
+@change_route(
+    blp,
+    UNDO,
+    "/<entry_id>/undo",
+    UndoSchema,
     AlreadyUndone(ENTRY, ENTRY.replace(":7", ":9")),
     CannotUndo(ENTRY, "a registration is never undone"),
     Spent(ITEM, 5, 3),
     ChangedSince(ITEM),
+    body=UndoArgs(),
+    is_body_required=False,
 )
-@blp.idempotent
 def undo_change(args: dict[str, Any], entry_id: str) -> Response:
     """Undo a change
 

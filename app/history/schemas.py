@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from marshmallow import fields
+from marshmallow.validate import Length
 
-from app.changes import OPERATIONS
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, List, Moment, Text
-from app.http.lists import CursorListArgs, CursorPageSchema, OneOf
+from app.http.lists import CursorListArgs, CursorPageSchema, OperationName
 from app.naming import NAME_LENGTH
 from app.openapi.examples import ENTRY, ITEM, PLAYER, PLAYER_ID, USER, USER_ID
+from app.operations import operation_names
 
 AT = "2026-01-31T19:04:21.250Z"
 
@@ -104,7 +105,7 @@ class SubjectHistoryArgs(CursorListArgs):
 
     by = Text(description="Who made the change: a username or user id, or a system user.")
     key = Text(description="The key that a tool signed in with.")
-    operation = OneOf(*OPERATIONS, description="What was done.")
+    operation = OperationName(operation_names, description="What was done.")
     item = Guid(description="An item, spell or variable that was asked for or that changed.")
     reason = Text(description="Words that the reason holds, in any case and order.")
     since = Moment(data_key="from", description="The earliest time.")
@@ -118,6 +119,16 @@ class HistoryArgs(SubjectHistoryArgs):
     user = Text(
         metadata={"maxLength": NAME_LENGTH},
         description="The username or id of the account that was changed.",
+    )
+
+
+class UndoRowArgs(Schema):
+    """Which change to undo."""
+
+    id = Text(
+        required=True,
+        example=ENTRY,
+        validate=Length(1, NAME_LENGTH, error=f"Must hold 1 to {NAME_LENGTH} characters."),
     )
 
 

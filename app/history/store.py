@@ -11,9 +11,10 @@ from typing import NamedTuple
 import bson
 from pymongo.read_preferences import ReadPreference
 
-from app.changes import OPERATIONS, SubjectKind
+from app.changes import SubjectKind
 from app.errors import AlreadyUndone, InvalidCursor, NotFound
 from app.history.domain import Filters, Position, matches, served, subject_of
+from app.operations import operation_names
 from app.storage.client import Storage
 from app.storage.committed import confirm_absent
 from app.storage.history_entries import entries_of
@@ -141,7 +142,7 @@ class History:
     def count_changes(self, begin: datetime, end: datetime) -> dict[str, int]:
         """Return by operation how many entries of a time are in the collection history."""
         # With the operations, the index "operation" is read at that time alone, and no document is.
-        of_time = {"Operation": {"$in": list(OPERATIONS)}, "At": {"$gte": begin, "$lt": end}}
+        of_time = {"Operation": {"$in": operation_names()}, "At": {"$gte": begin, "$lt": end}}
         by_operation = {"$group": {"_id": "$Operation", "Count": {"$sum": 1}}}
         found = aggregate(self._history, [{"$match": of_time}, by_operation], "operation")
         return {group["_id"]: group["Count"] for group in found}

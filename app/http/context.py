@@ -35,3 +35,8 @@ class Proxy:
 def current(kind: type[Service]) -> Service:
     """Return a proxy for the application's service of a type, for use at module level."""
     return cast(Service, Proxy(kind))
+
+
+def setting(name: str) -> Any:
+    """Return a setting of the current application."""
+    return current_app.config[name]

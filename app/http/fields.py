@@ -19,17 +19,18 @@ STATS = "Attack, ability power, defense, magic resist, speed."
 MESSAGES = {"required": "Is required.", "null": "Must not be null."}
 
 
-class Described:
-    """A field with a description and an example for the OpenAPI document."""
+# What is known of a field beside its shape: for the OpenAPI document, what to enter there, its name
+# in history where that is not its own with a capital letter, the type of the object of the
+# catalogue that it names, how pages call it, and whether history does not tell it.
+FACTS = ("description", "example", "history_name", "object_type", "label", "untold")
 
-    def __init__(
-        self, *args: Any, description: str | None = None, example: Any = None, **kwargs: Any
-    ) -> None:
-        metadata = dict(kwargs.pop("metadata", {}))
-        if description is not None:
-            metadata["description"] = description
-        if example is not None:
-            metadata["example"] = example
+
+class Described:
+    """A field about which more is known than its shape."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        known = {name: kwargs.pop(name) for name in FACTS if kwargs.get(name) is not None}
+        metadata = {**kwargs.pop("metadata", {}), **known}
         super().__init__(*args, metadata=metadata, **kwargs)  # type: ignore[call-arg] # a field's
 
 

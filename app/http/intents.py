@@ -18,6 +18,7 @@ from app.http.lists import NO_CONTROLS
 from app.http.masking import masked
 from app.http.tracing import CALLER, request_id
 from app.naming import is_visible
+from app.operations import Operation
 from app.types import Document
 
 KEY_HEADER = "Idempotency-Key"
@@ -46,13 +47,6 @@ REASON_PATTERN = f"^({_LETTER}){{0,{LONGEST_REASON}}}$"
 _REASON = re.compile(f"(?:{_LETTER}){{0,{LONGEST_REASON}}}", re.ASCII)
 # The key of a Statement in the WSGI environment of a request.
 _STATEMENT = "quartermaster.statement"
-# How history spells arguments of several words; others have a capital letter there.
-ARGUMENT_NAMES = {
-    "itemid": "ItemId",
-    "bankoverflow": "BankOverflow",
-    "spellid": "SpellId",
-    "variable_id": "VariableId",
-}
 
 
 class Statement(NamedTuple):
@@ -67,30 +61,30 @@ def state(key: str, reason: str) -> None:
     current_environ.get()[_STATEMENT] = Statement(key, reason)
 
 
-def intent(operation: str, **arguments: Any) -> Intent:
+def intent(operation: Operation, **arguments: Any) -> Intent:
     """Return what a request intends whose endpoint takes no Idempotency-Key; forms have one."""
     return intent_because(operation, None, **arguments)
 
 
-def intent_because(operation: str, why: str | None, **arguments: Any) -> Intent:
+def intent_because(operation: Operation, why: str | None, **arguments: Any) -> Intent:
     """Return the same, where the body may hold the reason, if no header does."""
-    meant = Intent(operation, origin(otherwise=why), arguments)
+    meant = Intent(operation.name, origin(otherwise=why), arguments)
     if statement := _statement():
         key = _checked_key(statement.key)
         return meant._replace(key=key, fingerprint=_fingerprint(arguments))
     return meant
 
 
-def reading_intent(operation: str, via: str = "api") -> Intent:
+def reading_intent(operation: Operation, via: str = "api") -> Intent:
     """Return what a request intends that reads what history tells it has read; it changes nothing.
 
     So it needs no reason, also where changes do.
     """
-    return Intent(operation, origin(is_change=False)._replace(via=via))
+    return Intent(operation.name, origin(is_change=False)._replace(via=via))
 
 
 def keyed_intent(
-    operation: str,
+    operation: Operation,
     arguments: dict[str, Any],
     undoes: Document | None = None,
     untold: tuple[str, ...] = (),
@@ -99,19 +93,19 @@ def keyed_intent(
 
     History tells the arguments, but for those that are named as untold.
     """
-    told = told_arguments({n: value for n, value in arguments.items() if n not in untold})
+    told = {name: value for name, value in arguments.items() if name not in untold}
+    meant = Intent(operation.name, origin(), operation.history_arguments(told), undoes=undoes)
+    return _with_key(meant, arguments)
+
+
+def action_intent(kind: str, arguments: dict[str, Any]) -> Intent:
+    """Return the same of a request that asks the running game for an action."""
+    return _with_key(Intent(kind, origin(), arguments), arguments)
+
+
+def _with_key(meant: Intent, arguments: dict[str, Any]) -> Intent:
     key = sent_key()
-    if key is None:
-        return Intent(operation, origin(), told, undoes=undoes)
-    return Intent(operation, origin(), told, key, _fingerprint(arguments), undoes)
-
-
-def told_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments under the names of history, which are those of its other fields."""
-    return {
-        ARGUMENT_NAMES.get(name, name[:1].upper() + name[1:]): value
-        for name, value in arguments.items()
-    }
+    return meant if key is None else meant._replace(key=key, fingerprint=_fingerprint(arguments))
 
 
 def sent_key() -> str | None:
@@ -121,9 +115,12 @@ def sent_key() -> str | None:
     return None if key is None else _checked_key(key)
 
 
-def previewed_intent(operation: str, undoes: Document | None, **arguments: Any) -> Intent:
+def previewed_intent(
+    operation: Operation, arguments: dict[str, Any], undoes: Document | None = None
+) -> Intent:
     """Return what a request would intend that only asks what would change."""
-    return Intent(operation, origin(is_change=False), arguments, undoes=undoes)
+    told = operation.history_arguments(arguments)
+    return Intent(operation.name, origin(is_change=False), told, undoes=undoes)
 
 
 def origin(is_change: bool = True, otherwise: str | None = None) -> Origin:

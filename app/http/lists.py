@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from marshmallow import ValidationError, validates_schema
@@ -112,13 +113,42 @@ class OneOf(Text):
 
     def __init__(self, *words: str, **kwargs: Any) -> None:
         super().__init__(metadata={"enum": list(words)}, **kwargs)
-        self._words = {word.lower(): word for word in words}
+
+    def _words(self) -> list[str]:
+        words: list[str] = self.metadata["enum"]
+        return words
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
         text = super()._deserialize(value, attr, data, **kwargs)
-        if text.lower() not in self._words:
-            raise self.make_error("choice", words=", ".join(self._words.values()))
-        return self._words[text.lower()]
+        for word in self._words():
+            if word.lower() == text.lower():
+                return word
+        raise self.make_error("choice", words=", ".join(self._words()))
+
+
+class OperationName(OneOf):
+    """The name of an operation: one of those that are declared when a request comes."""
+
+    def __init__(self, names: Callable[[], Iterable[str]], **kwargs: Any) -> None:
+        Text.__init__(self, validate=_Names(names), **kwargs)
+        self._names = names
+
+    def _words(self) -> list[str]:
+        return list(self._names())
+
+
+class _Names:
+    """Tells the OpenAPI document which names there are; the field itself checks them."""
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self._names = names
+
+    @property
+    def choices(self) -> list[str]:
+        return list(self._names())
+
+    def __call__(self, value: str) -> str:
+        return value
 
 
 class SearchText(Text):

@@ -49,15 +49,24 @@ class BagSchema(Schema):
 class TakeItemArgs(Schema):
     """Which item, and how many."""
 
-    itemid = Guid(required=True, example=ITEM)
-    quantity = Integer(1, QUANTITY_MAX, required=True, example=5)
+    itemid = Guid(
+        required=True,
+        example=ITEM,
+        history_name="ItemId",
+        object_type="item",
+        label="The item",
+    )
+    quantity = Integer(1, QUANTITY_MAX, required=True, example=5, label="The quantity")
 
 
 class GiveItemArgs(TakeItemArgs):
     """Which item, how many, and whether the bank takes what does not fit."""
 
     bankoverflow = Flag(
-        load_default=False, example=True, description="Whether the bank takes what does not fit."
+        load_default=False,
+        example=True,
+        history_name="BankOverflow",
+        description="Whether the bank takes what does not fit.",
     )
 
 

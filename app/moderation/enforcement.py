@@ -14,15 +14,13 @@ from app.http.context import current
 from app.http.intents import intent, intent_because
 from app.http.masking import masked
 from app.moderation.domain import READS, impose, lift
-from app.moderation.penalties import BAN, MUTE, Penalty
+from app.moderation.operations import IMPOSE, LIFT
+from app.moderation.penalties import MUTE, Penalty
 from app.naming import Lookup
 from app.users.store import Users
 
 callers = current(Callers)
 users = current(Users)
-
-# The operations of history that impose a penalty and that lift it.
-OPERATIONS = {BAN: ("ban", "unban"), MUTE: ("mute", "unmute")}
 
 
 def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applied:
@@ -43,7 +41,7 @@ def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applie
         now=users.now(),
     )
     told = {"Duration": args["duration"], "Moderator": by, "Ip": args["ip"]}
-    meant = intent_because(OPERATIONS[penalty][0], why, **told)
+    meant = intent_because(IMPOSE[penalty], why, **told)
     if penalty is MUTE:
         return users.change(account, READS, rule, meant)
     applied = users.change_and_sweep(account, READS, rule, meant)
@@ -54,4 +52,4 @@ def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applie
 def lift_from(account: Lookup, penalty: Penalty) -> Applied:
     """End a penalty before its time is over; nothing changes where there is none."""
     rule = partial(lift, penalty=penalty)
-    return users.change(account, READS, rule, intent(OPERATIONS[penalty][1]))
+    return users.change(account, READS, rule, intent(LIFT[penalty]))

@@ -10,14 +10,16 @@ from app.auth import guard
 from app.auth.roles import Role
 from app.auth.scopes import Scope
 from app.errors import NotFound, RoleMissing
+from app.execution import change_route
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_response
 from app.http.json import json_response
 from app.moderation.domain import READS, served
 from app.moderation.enforcement import impose_on, lift_from
+from app.moderation.operations import IMPOSE, LIFT
 from app.moderation.penalties import BAN, MUTE, Penalty
-from app.moderation.schemas import ModerationSchema, PenaltyArgs
+from app.moderation.schemas import ModerationSchema
 from app.naming import NIL, Lookup
 from app.openapi.examples import PLAYER, USER
 from app.players.store import Players
@@ -30,7 +32,8 @@ of_players = Blueprint("PlayerModeration", __name__, url_prefix="/api/v1/players
 players = current(Players)
 users = current(Users)
 
-query = guard.required(Scope.USERS_CHANGE, Role.USERS_QUERY)
+# By the name of a character, a ban needs no role for users: the contract has it so.
+BY_PLAYER = (Scope.USERS_CHANGE,)
 higher = RoleMissing(Role.USERS_MANAGE.value)
 
 WORDS = {BAN: "banned", MUTE: "muted"}
@@ -47,12 +50,14 @@ def get_moderation(key: Lookup) -> Response:
     return json_response(served(users.get(key, *READS), users.now()))
 
 
-@of_users.route("/<lookup:key>/admin/ban", methods=["POST"])
-@query
-@of_users.arguments(PenaltyArgs())
-@of_users.documents_response(200, MessageSchema, example={"Message": f"{USER} has been banned!"})
-@of_users.refuses(higher)
-@of_users.recorded
+@change_route(
+    of_users,
+    IMPOSE[BAN],
+    "/<lookup:key>/admin/ban",
+    MessageSchema,
+    higher,
+    example={"Message": f"{USER} has been banned!"},
+)
 def ban_user(args: dict[str, Any], key: Lookup) -> Response:
     """Ban a user
 
@@ -62,10 +67,13 @@ def ban_user(args: dict[str, Any], key: Lookup) -> Response:
     return imposed(BAN, user_of(key), args)
 
 
-@of_users.route("/<lookup:key>/admin/unban", methods=["POST"])
-@query
-@of_users.documents_response(200, MessageSchema, example={"Message": f"{USER} has been unbanned!"})
-@of_users.recorded
+@change_route(
+    of_users,
+    LIFT[BAN],
+    "/<lookup:key>/admin/unban",
+    MessageSchema,
+    example={"Message": f"{USER} has been unbanned!"},
+)
 def unban_user(key: Lookup) -> Response:
     """Unban a user
 
@@ -74,12 +82,14 @@ def unban_user(key: Lookup) -> Response:
     return lifted(BAN, user_of(key))
 
 
-@of_users.route("/<lookup:key>/admin/mute", methods=["POST"])
-@query
-@of_users.arguments(PenaltyArgs())
-@of_users.documents_response(200, MessageSchema, example={"Message": f"{USER} has been muted!"})
-@of_users.refuses(higher)
-@of_users.recorded
+@change_route(
+    of_users,
+    IMPOSE[MUTE],
+    "/<lookup:key>/admin/mute",
+    MessageSchema,
+    higher,
+    example={"Message": f"{USER} has been muted!"},
+)
 def mute_user(args: dict[str, Any], key: Lookup) -> Response:
     """Mute a user
 
@@ -89,10 +99,13 @@ def mute_user(args: dict[str, Any], key: Lookup) -> Response:
     return imposed(MUTE, user_of(key), args)
 
 
-@of_users.route("/<lookup:key>/admin/unmute", methods=["POST"])
-@query
-@of_users.documents_response(200, MessageSchema, example={"Message": f"{USER} has been unmuted!"})
-@of_users.recorded
+@change_route(
+    of_users,
+    LIFT[MUTE],
+    "/<lookup:key>/admin/unmute",
+    MessageSchema,
+    example={"Message": f"{USER} has been unmuted!"},
+)
 def unmute_user(key: Lookup) -> Response:
     """Unmute a user
 
@@ -101,14 +114,15 @@ def unmute_user(key: Lookup) -> Response:
     return lifted(MUTE, user_of(key))
 
 
-@of_players.route("/<player:key>/admin/ban", methods=["POST"])
-@guard.required(Scope.USERS_CHANGE)
-@of_players.arguments(PenaltyArgs())
-@of_players.documents_response(
-    200, MessageSchema, example={"Message": f"{PLAYER} has been banned!"}
+@change_route(
+    of_players,
+    IMPOSE[BAN],
+    "/<player:key>/admin/ban",
+    MessageSchema,
+    higher,
+    needs=BY_PLAYER,
+    example={"Message": f"{PLAYER} has been banned!"},
 )
-@of_players.refuses(higher)
-@of_players.recorded
 def ban_player(args: dict[str, Any], key: Lookup) -> Response:
     """Ban the user of a player
 
@@ -118,12 +132,14 @@ def ban_player(args: dict[str, Any], key: Lookup) -> Response:
     return imposed(BAN, owner_of(key), args)
 
 
-@of_players.route("/<player:key>/admin/unban", methods=["POST"])
-@guard.required(Scope.USERS_CHANGE)
-@of_players.documents_response(
-    200, MessageSchema, example={"Message": f"{PLAYER} has been unbanned!"}
+@change_route(
+    of_players,
+    LIFT[BAN],
+    "/<player:key>/admin/unban",
+    MessageSchema,
+    needs=BY_PLAYER,
+    example={"Message": f"{PLAYER} has been unbanned!"},
 )
-@of_players.recorded
 def unban_player(key: Lookup) -> Response:
     """Unban the user of a player
 
@@ -132,12 +148,15 @@ def unban_player(key: Lookup) -> Response:
     return lifted(BAN, owner_of(key))
 
 
-@of_players.route("/<player:key>/admin/mute", methods=["POST"])
-@guard.required(Scope.USERS_CHANGE)
-@of_players.arguments(PenaltyArgs())
-@of_players.documents_response(200, MessageSchema, example={"Message": f"{PLAYER} has been muted!"})
-@of_players.refuses(higher)
-@of_players.recorded
+@change_route(
+    of_players,
+    IMPOSE[MUTE],
+    "/<player:key>/admin/mute",
+    MessageSchema,
+    higher,
+    needs=BY_PLAYER,
+    example={"Message": f"{PLAYER} has been muted!"},
+)
 def mute_player(args: dict[str, Any], key: Lookup) -> Response:
     """Mute the user of a player
 
@@ -147,12 +166,14 @@ def mute_player(args: dict[str, Any], key: Lookup) -> Response:
     return imposed(MUTE, owner_of(key), args)
 
 
-@of_players.route("/<player:key>/admin/unmute", methods=["POST"])
-@guard.required(Scope.USERS_CHANGE)
-@of_players.documents_response(
-    200, MessageSchema, example={"Message": f"{PLAYER} has been unmuted!"}
+@change_route(
+    of_players,
+    LIFT[MUTE],
+    "/<player:key>/admin/unmute",
+    MessageSchema,
+    needs=BY_PLAYER,
+    example={"Message": f"{PLAYER} has been unmuted!"},
 )
-@of_players.recorded
 def unmute_player(key: Lookup) -> Response:
     """Unmute the user of a player
 

@@ -11,6 +11,7 @@ from app.auth.roles import Role
 from app.auth.scopes import Scope
 from app.changes import Applied
 from app.errors import InvalidCursor
+from app.execution import change_route, execute
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -26,8 +27,8 @@ from app.notes.domain import (
     served,
     served_one,
 )
-from app.notes.schemas import NoteArgs, NoteListArgs, NotePageSchema, NoteSchema
-from app.notes.writing import write_note
+from app.notes.operations import NOTE_ON_PLAYER, NOTE_ON_USER
+from app.notes.schemas import NoteListArgs, NotePageSchema, NoteSchema
 from app.players.store import Players
 from app.types import Document
 from app.users.store import Users
@@ -52,18 +53,15 @@ def list_player_notes(args: dict[str, Any], key: Lookup) -> Response:
     return listed(args, players.read(key, "Notes"))
 
 
-@of_players.route("/<player:key>/notes", methods=["POST"])
-@guard.required(Scope.PLAYERS_CHANGE)
-@of_players.arguments(NoteArgs())
-@of_players.documents_response(200, NoteSchema)
-@of_players.refuses(TooManyNotes(MOST_NOTES))
-@of_players.idempotent
+@change_route(
+    of_players, NOTE_ON_PLAYER, "/<player:key>/notes", NoteSchema, TooManyNotes(MOST_NOTES)
+)
 def write_player_note(args: dict[str, Any], key: Lookup) -> Response:
     """Write a note on a player
 
     For colleagues: players do not see it. Undoing its entry in history hides it.
     """
-    applied = write_note(players, key, args["Text"])
+    applied = execute(NOTE_ON_PLAYER, players, key, args)
     return written(applied, players.read(key, "Notes"))
 
 
@@ -79,18 +77,13 @@ def list_user_notes(args: dict[str, Any], key: Lookup) -> Response:
     return listed(args, users.get(key, "Notes"))
 
 
-@of_users.route("/<lookup:key>/notes", methods=["POST"])
-@guard.required(Scope.USERS_CHANGE, Role.USERS_QUERY)
-@of_users.arguments(NoteArgs())
-@of_users.documents_response(200, NoteSchema)
-@of_users.refuses(TooManyNotes(MOST_NOTES))
-@of_users.idempotent
+@change_route(of_users, NOTE_ON_USER, "/<lookup:key>/notes", NoteSchema, TooManyNotes(MOST_NOTES))
 def write_user_note(args: dict[str, Any], key: Lookup) -> Response:
     """Write a note on a user
 
     For colleagues: users do not see it. Undoing its entry in history hides it.
     """
-    applied = write_note(users, key, args["Text"])
+    applied = execute(NOTE_ON_USER, users, key, args)
     return written(applied, users.get(key, "Notes"))
 
 

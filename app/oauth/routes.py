@@ -12,6 +12,7 @@ from app.auth.roles import Role
 from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
 from app.errors import Invalid, RateLimited, RoleMissing
+from app.execution import change_route
 from app.http import tracing
 from app.http.api import Blueprint
 from app.http.context import current
@@ -35,6 +36,7 @@ from app.oauth.domain import (
     unsupported_grant,
 )
 from app.oauth.grants import refresh, sign_in
+from app.oauth.operations import REVOKE_TOKENS
 from app.oauth.schemas import (
     NEEDED,
     EndedSignInSchema,
@@ -98,11 +100,14 @@ def create_token(args: dict[str, Any]) -> Response:
 
 
 @blp.route("/tokens/<lookup:key>", methods=["DELETE"], is_documented=False)
-@blp.route("/token/<lookup:key>", methods=["DELETE"])
-@guard.required(Scope.USERS_MANAGE)
-@blp.documents_response(200, RevokedUserSchema)
-@blp.refuses(RoleMissing(Role.USERS_MANAGE.value))
-@blp.recorded
+@change_route(
+    blp,
+    REVOKE_TOKENS,
+    "/token/<lookup:key>",
+    RevokedUserSchema,
+    RoleMissing(Role.USERS_MANAGE.value),
+    method="DELETE",
+)
 def revoke_tokens(key: Lookup) -> Response:
     """Revoke all tokens of a user
 

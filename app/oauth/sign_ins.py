@@ -10,6 +10,7 @@ from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import intent
 from app.naming import Lookup, name_key
+from app.oauth.operations import REVOKE_TOKENS
 from app.oauth.store import RefreshTokens, SignInPage
 from app.types import Document
 from app.users.store import Users
@@ -45,6 +46,6 @@ def end_sign_in(key: Lookup, chain: str) -> Document:
 def end_all(key: Lookup) -> tuple[Document, Applied]:
     """End all sign-ins of an account, and return whose they were."""
     user = owner(key)
-    applied = users.revoke_tokens(Lookup.parse(user["_id"]), intent("revoke-tokens"))
+    applied = users.revoke_tokens(Lookup.parse(user["_id"]), intent(REVOKE_TOKENS))
     callers.forget()
     return user, applied

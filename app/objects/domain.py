@@ -32,8 +32,6 @@ TYPES = (
     "servervariable",
     "tileset",
 )
-# What gives an object of the catalogue: by operation, the type and the argument that names it.
-GIVEN = {"give": ("item", "itemid"), "teach": ("spell", "spellid")}
 # The game's clock: an object of a type of its own, of which there is one at most.
 TIME = "time"
 SHAPE = changeable({**NAMED, "Type": {"enum": [*TYPES, TIME]}})

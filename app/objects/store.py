@@ -6,12 +6,13 @@ import re
 import time
 from collections.abc import Iterable
 from functools import partial
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from app.changes import Applied, Intent, Rule
 from app.errors import NotFound, QuartermasterError
 from app.naming import name_key
-from app.objects.domain import GIVEN, RECORD, SHAPE, SUBJECT, TIME, NoTime, NotInCatalogue, served
+from app.objects.domain import RECORD, SHAPE, SUBJECT, TIME, NoTime, NotInCatalogue, served
+from app.operations import Operation, Prepared
 from app.paging import Page, Window
 from app.storage.client import Storage
 from app.storage.journal import UNMOVED
@@ -32,6 +33,13 @@ OBJECTS = CollectionPlan(
         index(NAME_TAILS, "Type", "NameTails", "NameKey", "_id"),
     ),
 )
+
+
+class ObjectKey(NamedTuple):
+    """Which object is meant."""
+
+    type: str
+    id: str
 
 
 class Objects:
@@ -91,23 +99,25 @@ class Objects:
         walked = f"{type_} {search or ''}"
         return _served(self._pages.walk(window, BY_NAME, RECORD, where, held_by, walked))
 
-    def change(
-        self, type_: str, id_: str, reads: tuple[str, ...], rule: Rule, intent: Intent
-    ) -> Applied:
+    def change(self, key: ObjectKey, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to these fields of an object, exactly once."""
         try:
-            return self._swapper.swap({"_id": id_, "Type": type_}, reads, rule, intent)
+            return self._swapper.swap(_by_key(key), reads, rule, intent)
         except NotFound as error:
-            raise _asked_for(error, type_, id_) from None
+            raise _asked_for(error, key) from None
 
     def preview(
-        self, type_: str, id_: str, reads: tuple[str, ...], rule: Rule, intent: Intent
+        self, key: ObjectKey, reads: tuple[str, ...], rule: Rule, intent: Intent
     ) -> Document:
         """Return the entry that a change of an object would have, without changing anything."""
         try:
-            return self._swapper.preview({"_id": id_, "Type": type_}, reads, rule, intent)
+            return self._swapper.preview(_by_key(key), reads, rule, intent)
         except NotFound as error:
-            raise _asked_for(error, type_, id_) from None
+            raise _asked_for(error, key) from None
+
+    def find_earlier(self, key: ObjectKey, intent: Intent) -> Applied | None:
+        """Return what the same request has done to an object before; None if it is new."""
+        return self._swapper.find_earlier(_by_key(key), intent)
 
 
 class KnownObjects:
@@ -135,20 +145,24 @@ class KnownObjects:
             self._found[key] = (now + self._seconds, found)
         return found
 
-    def checked(self, arguments: Document, rule: Rule, intent: Intent) -> tuple[Rule, Intent]:
+    def checked(
+        self, operation: Operation, arguments: Document, prepared: Prepared, intent: Intent
+    ) -> tuple[tuple[str, ...], Rule, Intent]:
         """Return a change, with a warning if the catalogue lacks what it gives.
 
         A strict service refuses it then. A game without any object of the type has imported none,
         and is not warned.
         """
-        type_, argument = GIVEN.get(intent.operation, ("", ""))
-        id_ = arguments.get(argument, "")
-        if not type_ or self.find(type_, id_) or not self.find(type_):
-            return rule, intent
+        name = operation.needs_object
+        if name is None:
+            return *prepared, intent
+        type_, id_ = operation.object_types[name], arguments[name]
+        if self.find(type_, id_) or not self.find(type_):
+            return *prepared, intent
         missing = NotInCatalogue(type_, id_)
         if self._is_strict:
-            return partial(_refuse, missing), intent
-        return rule, intent._replace(warning=str(missing))
+            return prepared.reads, partial(_refuse, missing), intent
+        return *prepared, intent._replace(warning=str(missing))
 
 
 def _refuse(error: QuartermasterError, _: Document) -> NoReturn:
@@ -156,9 +170,13 @@ def _refuse(error: QuartermasterError, _: Document) -> NoReturn:
     raise error
 
 
-def _asked_for(error: NotFound, type_: str, id_: str) -> NotFound:
+def _by_key(key: ObjectKey) -> Document:
+    return {"_id": key.id, "Type": key.type}
+
+
+def _asked_for(error: NotFound, key: ObjectKey) -> NotFound:
     """Return the error with the type that was asked for; an entry to undo has its own."""
-    return NotFound(type_, id_) if error.kind == SUBJECT.name else error
+    return NotFound(*key) if error.kind == SUBJECT.name else error
 
 
 def _served(page: Page) -> Page:

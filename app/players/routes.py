@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from flask import Response, current_app
@@ -10,6 +9,7 @@ from flask import Response, current_app
 from app.auth import guard
 from app.auth.scopes import Scope
 from app.auth.spending import refuse_budgets
+from app.execution import change_route, execute
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import answer, keyed_intent
@@ -27,14 +27,8 @@ from app.http.lists import (
 from app.naming import Lookup
 from app.openapi.examples import PLAYER
 from app.players.deletion.store import Deletions
-from app.players.domain import (
-    NAME_FIELDS,
-    PlayerNameTaken,
-    PlayerOnline,
-    name_lengths,
-    rename,
-    require_name,
-)
+from app.players.domain import PlayerNameTaken, PlayerOnline
+from app.players.operations import DELETE, RENAME
 from app.players.schemas import (
     LegacyPlayerPageSchema,
     NamedPlayerSchema,
@@ -45,7 +39,6 @@ from app.players.schemas import (
     PlayerPageSchema,
     PlayerSchema,
     RankArgs,
-    RenameArgs,
 )
 from app.players.store import Players
 
@@ -139,11 +132,9 @@ def get_player(key: Lookup) -> Response:
     return json_response(players.get(key))
 
 
-@blp.route("/<player:key>", methods=["DELETE"])
-@guard.required(Scope.PLAYERS_CHANGE)
-@blp.documents_response(200, NamedPlayerSchema)
-@blp.refuses(PlayerOnline(PLAYER))
-@blp.idempotent
+@change_route(
+    blp, DELETE, "/<player:key>", NamedPlayerSchema, PlayerOnline(PLAYER), method="DELETE"
+)
 def delete_player(key: Lookup) -> Response:
     """Delete a player
 
@@ -151,25 +142,17 @@ def delete_player(key: Lookup) -> Response:
     history is kept. A player who is online is not deleted: the game would store it again.
     """
     refuse_budgets("deleting a player")
-    return answer(deletions.delete(key, keyed_intent("delete-player", {})))
+    return answer(deletions.delete(key, keyed_intent(DELETE, {})))
 
 
-@blp.route("/<player:key>/name", methods=["POST"])
-@guard.required(Scope.PLAYERS_CHANGE)
-@blp.arguments(RenameArgs())
-@blp.documents_response(200, NamedPlayerSchema)
-@blp.refuses(PlayerNameTaken())
-@blp.idempotent
+@change_route(blp, RENAME, "/<player:key>/name", NamedPlayerSchema, PlayerNameTaken())
 def rename_player(args: dict[str, Any], key: Lookup) -> Response:
     """Give a player another name
 
     Names are unique without case. Undoing its entry in history gives the former name back, unless
     the player was renamed since.
     """
-    require_name(args["Name"], "Name", name_lengths(current_app.config))
-    rule = partial(rename, name=args["Name"])
-    intent = keyed_intent("rename", args)
-    return answer(players.change(key, NAME_FIELDS, rule, intent))
+    return answer(execute(RENAME, players, key, args))
 
 
 @blp.route("", methods=["POST"])

@@ -14,6 +14,7 @@ from app.errors import Conflict, Invalid, Unavailable
 from app.former_names import former_emails, former_names
 from app.moderation.penalties import BAN, MUTE
 from app.naming import composed, name_key, parse_guid
+from app.operations import all_operations
 from app.storage.search_fields import archived
 from app.types import Document, whole
 from app.users.domain import LARGEST_COUNT, NO_POWER
@@ -27,8 +28,7 @@ CLOSED_FIELDS = ("Power", "PasswordHash", "PasswordVersion", "Reset", "Keys", "K
 ERASED_AT = "ErasedAt"
 # The arguments of operations that hold words of this program.
 PROGRAM_WORDS = ("Role", "Scopes")
-# The operations whose entries quote what staff have written, and the fields of an account that do.
-QUOTING = ("ban", "unban", "mute", "unmute")
+# The fields of an account that quote what staff have written.
 QUOTED = (*BAN, *MUTE)
 
 
@@ -161,10 +161,15 @@ def _without_key(entry: Document) -> Document:
     return {name: value for name, value in entry.items() if name not in hidden}
 
 
+def quoting_operations() -> list[str]:
+    """Return the operations whose entries quote what staff have written."""
+    return [operation.name for operation in all_operations() if operation.quotes_staff]
+
+
 def without_mentions(entry: Document, texts: Collection[str]) -> Document:
     """Return an entry in which people have named nobody of these; ids and paths stay."""
     hidden = {**entry, "Reason": _masked(entry["Reason"], texts)}
-    if entry["Operation"] in QUOTING:
+    if entry["Operation"] in quoting_operations():
         arguments = entry["Arguments"]
         by = _masked(arguments.get("Moderator"), texts)
         hidden["Arguments"] = {**arguments, "Moderator": by} if by else arguments

@@ -8,6 +8,7 @@ from typing import Any
 
 from app.api_keys.domain import served as served_keys
 from app.auth.api_keys import keys_of
+from app.batches.changes import row_arguments
 from app.batches.domain import served as served_batch
 from app.batches.domain import served_row
 from app.batches.store import Batches
@@ -16,7 +17,6 @@ from app.game.actions.domain import served as served_action
 from app.game.actions.store import Actions
 from app.history.domain import Filters
 from app.history.store import History
-from app.http.intents import told_arguments as told
 from app.http.json import encode
 from app.items.store import Bags
 from app.naming import Lookup
@@ -94,7 +94,7 @@ class PersonalData:
         rows = self._batches.rows_about(ids)
         yield from _list(
             "BatchRows",
-            ({"Id": row["_id"], **served_row(row, told(row["Arguments"]), None)} for row in rows),
+            ({"Id": row["_id"], **served_row(row, row_arguments(row), None)} for row in rows),
         )
         made = self._batches.made_by(user_id)
         yield from _list("Batches", (served_batch(one, one["Counts"]) for one in made))

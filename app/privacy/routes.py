@@ -7,10 +7,9 @@ from typing import Any
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.roles import Role
-from app.auth.scopes import Scope
 from app.auth.spending import refuse_budgets
 from app.changes import Applied
+from app.execution import change_route
 from app.history.domain import Filters
 from app.history.store import History
 from app.http import tracing
@@ -23,10 +22,11 @@ from app.http.uploads import Pieces, download
 from app.naming import Lookup
 from app.openapi.examples import PLAYER
 from app.players.domain import PlayerOnline
-from app.privacy.domain import ERASE, EXPORT, ErasureUnderWay, NotConfirmed, OwnAccount, served
+from app.privacy.domain import ERASE, ErasureUnderWay, NotConfirmed, OwnAccount, served
 from app.privacy.erasing import erase
+from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.personal_data import PersonalData
-from app.privacy.schemas import EraseArgs, ErasureSchema, PersonalDataSchema
+from app.privacy.schemas import ErasureSchema, PersonalDataSchema
 from app.types import Document
 from app.users.store import Users
 
@@ -36,13 +36,10 @@ history = current(History)
 personal_data = current(PersonalData)
 users = current(Users)
 
-manage = guard.required(Scope.USERS_MANAGE, Role.USERS_QUERY, Role.USERS_MANAGE)
 
-
-@blp.route("/<lookup:key>/personal-data")
-@manage
-@blp.documents_response(200, PersonalDataSchema)
-@blp.recorded
+@change_route(
+    blp, EXPORT_PERSONAL_DATA, "/<lookup:key>/personal-data", PersonalDataSchema, method="GET"
+)
 def get_personal_data(key: Lookup) -> Response:
     """Get all that is stored about a user
 
@@ -55,18 +52,22 @@ def get_personal_data(key: Lookup) -> Response:
         return Response(content_type=CONTENT_TYPE, headers=headers)
 
     def begin() -> Pieces:
-        applied, pieces = personal_data.write(key, reading_intent(EXPORT))
+        applied, pieces = personal_data.write(key, reading_intent(EXPORT_PERSONAL_DATA))
         return pieces, {**headers, **change_headers(applied)}
 
     return download(begin, guard.caller().id, content_type=CONTENT_TYPE)
 
 
-@blp.route("/<lookup:key>/erase", methods=["POST"])
-@manage
-@blp.arguments(EraseArgs())
-@blp.documents_response(200, ErasureSchema)
-@blp.refuses(NotConfirmed(), OwnAccount(), PlayerOnline(PLAYER), ErasureUnderWay())
-@blp.recorded
+@change_route(
+    blp,
+    ERASE_USER,
+    "/<lookup:key>/erase",
+    ErasureSchema,
+    NotConfirmed(),
+    OwnAccount(),
+    PlayerOnline(PLAYER),
+    ErasureUnderWay(),
+)
 def erase_user(args: dict[str, Any], key: Lookup) -> Response:
     """Erase a user
 
@@ -77,7 +78,7 @@ def erase_user(args: dict[str, Any], key: Lookup) -> Response:
     refuse_budgets("erasing a person, with all characters,")
     # This line of the log is written when the person has been erased.
     tracing.note(path=request.path.replace(key.text, MASK))
-    record = erase(key, args["Confirm"], intent(ERASE))
+    record = erase(key, args["Confirm"], intent(ERASE_USER))
     return change_response(Applied(None, entry=entry_of(record["_id"])), served(record))
 
 

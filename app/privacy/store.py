@@ -36,7 +36,6 @@ from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.privacy.domain import (
     CLOSED_FIELDS,
     ERASED_AT,
-    QUOTING,
     ErasureUnderWay,
     action_without,
     anonymous,
@@ -46,6 +45,7 @@ from app.privacy.domain import (
     is_caller,
     masked,
     notes_without,
+    quoting_operations,
     texts_naming,
     without_author,
     without_mentions,
@@ -316,7 +316,7 @@ class Erasures:
                 yield from self._rewrite({"Words": {"$all": wanted}}, hide, "word")
         if not texts:
             return
-        yield from self._rewrite({"Operation": {"$in": list(QUOTING)}}, hide, "operation")
+        yield from self._rewrite({"Operation": {"$in": quoting_operations()}}, hide, "operation")
         yield from self._hide_in_penalties(texts)
         for collection, path in (
             (self._users, "Notes"),

@@ -15,7 +15,13 @@ class KnownSpellSchema(Schema):
 class SpellArgs(Schema):
     """Which spell."""
 
-    spellid = Guid(required=True, example=SPELL)
+    spellid = Guid(
+        required=True,
+        example=SPELL,
+        history_name="SpellId",
+        object_type="spell",
+        label="The spell",
+    )
 
 
 class SpellSchema(Schema):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from app.naming import name_key
+from app.operations import object_arguments
 from app.types import Document
 
 MOST_WORDS = 100
@@ -44,7 +45,7 @@ def _objects(entry: Document) -> Iterator[str]:
     arguments = entry["Arguments"]
     if entry["Subject"]["Kind"] == "object":
         yield entry["Subject"]["Id"]
-    for name in ("ItemId", "SpellId", "VariableId"):
+    for name in object_arguments():
         if isinstance(arguments.get(name), str):
             yield arguments[name]
     for change in entry["Changes"]:

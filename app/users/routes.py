@@ -17,6 +17,7 @@ from app.errors import (
     NameTaken,
     RateLimited,
 )
+from app.execution import change_route
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_response, intent
@@ -47,17 +48,20 @@ from app.users.domain import (
 )
 from app.users.hashing import Hasher
 from app.users.mail import Mailer, MailNotConfigured
+from app.users.operations import (
+    CHANGE_EMAIL,
+    CHANGE_PASSWORD,
+    MAIL_RESET_CODE,
+    REGISTER,
+    RESET_PASSWORD,
+)
 from app.users.schemas import (
     ChangedUserSchema,
     ChangeEmailArgs,
     ChangePasswordArgs,
     LegacyUserPageSchema,
-    ManageEmailArgs,
-    ManagePasswordArgs,
     MessageSchema,
     PasswordArgs,
-    RedeemArgs,
-    RegisterArgs,
     RegisteredSchema,
     UserListArgs,
     UserPageSchema,
@@ -77,7 +81,8 @@ users = current(Users)
 
 query = guard.required(Scope.USERS_READ, Role.USERS_QUERY)
 change = guard.required(Scope.USERS_CHANGE, Role.USERS_QUERY)
-manage = guard.required(Scope.USERS_MANAGE, Role.USERS_QUERY, Role.USERS_MANAGE)
+# Without the password of the account.
+MANAGE = (Scope.USERS_MANAGE, Role.USERS_QUERY, Role.USERS_MANAGE)
 
 
 @blp.route("")
@@ -123,12 +128,14 @@ def get_user(key: Lookup) -> Response:
     return json_response(shown(users.get(key), queried_power))
 
 
-@blp.route("/register", methods=["POST"])
-@change
-@blp.arguments(RegisterArgs())
-@blp.documents_response(200, RegisteredSchema)
-@blp.refuses(NameTaken("newcomer"), EmailTaken("newcomer@example.com"))
-@blp.recorded
+@change_route(
+    blp,
+    REGISTER,
+    "/register",
+    RegisteredSchema,
+    NameTaken("newcomer"),
+    EmailTaken("newcomer@example.com"),
+)
 def register_user(args: dict[str, Any]) -> Response:
     """Register a user
 
@@ -136,7 +143,7 @@ def register_user(args: dict[str, Any]) -> Response:
     """
     require_username(args["username"], "username")
     require_email(args["email"], "email")
-    meant = intent("register")
+    meant = intent(REGISTER)
     password_hash = hasher.hash(args["password"])
     applied = users.create(args["username"], args["email"], password_hash, meant)
     user = applied.answer
@@ -157,12 +164,16 @@ def validate_password(args: dict[str, Any], key: Lookup) -> Response:
     return json_response({"Message": "Password Correct"})
 
 
-@blp.route("/<lookup:key>/email/change", methods=["POST"])
-@change
-@blp.arguments(ChangeEmailArgs())
-@blp.documents_response(200, ChangedUserSchema)
-@blp.refuses(EmailTaken("moved@example.com"), InvalidCredentials(), RateLimited("account", 600))
-@blp.recorded
+@change_route(
+    blp,
+    CHANGE_EMAIL,
+    "/<lookup:key>/email/change",
+    ChangedUserSchema,
+    EmailTaken("moved@example.com"),
+    InvalidCredentials(),
+    RateLimited("account", 600),
+    body=ChangeEmailArgs(),
+)
 def change_email(args: dict[str, Any], key: Lookup) -> Response:
     """Change a user's email with the current password
 
@@ -170,35 +181,43 @@ def change_email(args: dict[str, Any], key: Lookup) -> Response:
     """
     accounts.refuse_own_account(key)
     require_email(args["new"], "new")
-    meant = intent("change-email")
+    meant = intent(CHANGE_EMAIL)
     checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
     applied = users.change_email(key, args["new"], meant, checked)
     return change_response(applied, shown(users.get(key), changed_power))
 
 
-@blp.route("/<lookup:key>/password/change", methods=["POST"])
-@change
-@blp.arguments(ChangePasswordArgs())
-@blp.documents_response(200, MessageSchema)
-@blp.refuses(InvalidCredentials(), RateLimited("account", 600))
-@blp.recorded
+@change_route(
+    blp,
+    CHANGE_PASSWORD,
+    "/<lookup:key>/password/change",
+    MessageSchema,
+    InvalidCredentials(),
+    RateLimited("account", 600),
+    body=ChangePasswordArgs(),
+)
 def change_password(args: dict[str, Any], key: Lookup) -> Response:
     """Change a user's password with the current one
 
     All tokens of the user are revoked.
     """
     accounts.refuse_own_account(key)
-    meant = intent("change-password")
+    meant = intent(CHANGE_PASSWORD)
     checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
     applied = accounts.set_password(key, args["new"], meant, checked)
     return change_response(applied, {"Message": "Password Updated"})
 
 
-@blp.route("/<lookup:key>/password/reset")
-@change
-@blp.documents_response(200, MessageSchema, example={"Message": "Password reset email sent."})
-@blp.refuses(MailNotConfigured(), RateLimited("account", 600))
-@blp.recorded
+@change_route(
+    blp,
+    MAIL_RESET_CODE,
+    "/<lookup:key>/password/reset",
+    MessageSchema,
+    MailNotConfigured(),
+    RateLimited("account", 600),
+    method="GET",
+    example={"Message": "Password reset email sent."},
+)
 def send_reset_code(key: Lookup) -> Response:
     """Mail a user a code to reset the password
 
@@ -208,23 +227,25 @@ def send_reset_code(key: Lookup) -> Response:
     if request.method == "HEAD":  # Flask routes HEAD to GET views, and HEAD must have no effect
         raise MethodNotAllowed(["GET", "POST"])
     seconds = current_app.config["RESET_CODE_SECONDS"]
-    applied = accounts.mail_reset_code(key, seconds, intent("mail-reset-code"))
+    applied = accounts.mail_reset_code(key, seconds, intent(MAIL_RESET_CODE))
     return change_response(applied, {"Message": "Password reset email sent."})
 
 
-@blp.route("/<lookup:key>/password/reset", methods=["POST"])
-@change
-@blp.arguments(RedeemArgs())
-@blp.documents_response(200, MessageSchema)
-@blp.refuses(WrongCode(), RateLimited("account", 600))
-@blp.recorded
+@change_route(
+    blp,
+    RESET_PASSWORD,
+    "/<lookup:key>/password/reset",
+    MessageSchema,
+    WrongCode(),
+    RateLimited("account", 600),
+)
 def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
     """Set a new password with the code from the mail
 
     Five wrong tries void the code. All tokens of the user are revoked.
     """
     accounts.refuse_own_account(key)
-    meant = intent("reset-password")
+    meant = intent(RESET_PASSWORD)
     applied = accounts.redeem_reset_code(key, args["code"], args["new"], meant)
     return change_response(applied, {"Message": "Password Updated"})
 
@@ -251,12 +272,14 @@ def get_character(key: Lookup, character: Lookup) -> Response:
     return json_response(players.get_of_user(users.get(key, "_id")["_id"], character))
 
 
-@blp.route("/<lookup:key>/manage/email/change", methods=["POST"])
-@manage
-@blp.arguments(ManageEmailArgs())
-@blp.documents_response(200, ChangedUserSchema)
-@blp.refuses(EmailTaken("moved@example.com"))
-@blp.recorded
+@change_route(
+    blp,
+    CHANGE_EMAIL,
+    "/<lookup:key>/manage/email/change",
+    ChangedUserSchema,
+    EmailTaken("moved@example.com"),
+    needs=MANAGE,
+)
 def manage_email(args: dict[str, Any], key: Lookup) -> Response:
     """Change a user's email without the password
 
@@ -264,22 +287,25 @@ def manage_email(args: dict[str, Any], key: Lookup) -> Response:
     """
     accounts.refuse_own_account(key)
     require_email(args["new"], "new")
-    applied = users.change_email(key, args["new"], intent("change-email"))
+    applied = users.change_email(key, args["new"], intent(CHANGE_EMAIL))
     return change_response(applied, shown(users.get(key), changed_power))
 
 
-@blp.route("/<lookup:key>/manage/password/change", methods=["POST"])
-@manage
-@blp.arguments(ManagePasswordArgs())
-@blp.documents_response(200, MessageSchema, example={"Message": "Password Correct"})
-@blp.recorded
+@change_route(
+    blp,
+    CHANGE_PASSWORD,
+    "/<lookup:key>/manage/password/change",
+    MessageSchema,
+    needs=MANAGE,
+    example={"Message": "Password Correct"},
+)
 def manage_password(args: dict[str, Any], key: Lookup) -> Response:
     """Change a user's password without the current one
 
     For support staff. All tokens of the user are revoked.
     """
     accounts.refuse_own_account(key)
-    applied = accounts.set_password(key, args["new"], intent("change-password"))
+    applied = accounts.set_password(key, args["new"], intent(CHANGE_PASSWORD))
     # Not "Password Updated": the contract words this answer like that of a check.
     return change_response(applied, {"Message": "Password Correct"})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from flask import Response
@@ -10,15 +9,17 @@ from flask import Response
 from app.auth import guard
 from app.auth.scopes import Scope
 from app.errors import NotFound
+from app.execution import change_route, execute
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import answer, keyed_intent
+from app.http.intents import answer
 from app.http.json import json_response
 from app.http.path_converters import path_guid
 from app.naming import Lookup
 from app.openapi.examples import VARIABLE
 from app.players.store import Players
-from app.variables.domain import assign, served, served_one, value_of
+from app.variables.domain import served, served_one, value_of
+from app.variables.operations import SET_VARIABLE
 from app.variables.schemas import SetVariableArgs, ValueSchema, VariableSchema
 
 blp = Blueprint("Variables", __name__, url_prefix="/api/v1/players", group="Players")
@@ -64,20 +65,20 @@ def get_variable_value(key: Lookup, variable_id: str) -> Response:
     return json_response({"value": read_value(key, path_guid("variableId", variable_id))})
 
 
-@blp.route("/<player:key>/variables/<variable_id>", methods=["POST"])
-@guard.required(Scope.PLAYERS_CHANGE)
-@blp.arguments(SetVariableArgs())
-@blp.documents_response(200, VariableSchema)
-@blp.idempotent
+@change_route(
+    blp,
+    SET_VARIABLE,
+    "/<player:key>/variables/<variable_id>",
+    VariableSchema,
+    body=SetVariableArgs(),
+)
 def set_variable(args: dict[str, Any], key: Lookup, variable_id: str) -> Response:
     """Set a variable of a player
 
     Whether it was set before or not, and to what.
     """
-    meant = {"variable_id": path_guid("variableId", variable_id, nil=False), **args}
-    reads = (f"Variables.{meant['variable_id']}",)
-    rule = partial(assign, **meant)
-    return answer(players.change(key, reads, rule, keyed_intent("set-variable", meant)))
+    variable = path_guid("variableId", variable_id, nil=False)
+    return answer(execute(SET_VARIABLE, players, key, {"variable_id": variable, **args}))
 
 
 def read_value(key: Lookup, variable: str) -> int | bool:

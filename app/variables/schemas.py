@@ -22,3 +22,16 @@ class SetVariableArgs(Schema):
     """The new value."""
 
     value = VariableValue(required=True)
+
+
+class VariableArgs(SetVariableArgs):
+    """Which variable, and its new value."""
+
+    variable_id = Guid(
+        required=True,
+        data_key="variableid",
+        example=VARIABLE,
+        history_name="VariableId",
+        object_type="playervariable",
+        label="The variable",
+    )

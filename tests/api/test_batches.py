@@ -125,7 +125,7 @@ def test_a_plan_has_a_verdict_for_each_row_and_changes_nothing(world, plan, rows
         f"The inventory holds 0 of the item {ITEM}, not 1.",
         None,
         None,
-        "The field 'Operation' must be one of give, take, teach, forget, set-variable, undo.",
+        "The field 'Operation' must be one of forget, give, set-variable, take, teach, undo.",
         "The field 'quantity' is required.",
         "A row must be an object with named values.",
     ]

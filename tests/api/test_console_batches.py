@@ -164,7 +164,7 @@ def test_a_player_who_was_pasted_twice_counts_once(plan, players, db):
         ({**GIFT, "bankoverflow": "true"}, "Give 5 × Health Potion, the rest to the bank"),
         ({"operation": "teach", "spellid": "fireball"}, "Teach Fireball to 3 players?"),
         (
-            {"operation": "set-variable", "variable": "reputation", "value": "7"},
+            {"operation": "set-variable", "variableid": "reputation", "value": "7"},
             "Set Reputation to 7 for 3 players?",
         ),
     ],

@@ -8,24 +8,27 @@ from flask import request
 from app.auth import guard
 from app.auth.roles import Role
 from app.auth.scopes import KeyAccess
+from app.execution import execute
 from app.http.intents import intent, keyed_intent, state
 from app.http.json import json_response
+from app.items.operations import GIVE
 from app.moderation.enforcement import impose_on
 from app.moderation.penalties import MUTE
 from app.naming import Lookup
-from app.notes.writing import write_note
+from app.notes.operations import NOTE_ON_PLAYER
 from app.players.store import Players
 from app.users.accounts import mail_reset_code
+from app.users.operations import MAIL_RESET_CODE
 from app.users.store import Users
 from tests.applications import service
 from tests.factories import guid
 
-ALICE = Lookup.parse("Alice")
+ALICE, HERO = Lookup.parse("Alice"), Lookup.parse("Hero")
 ACTS = {
-    "mail": lambda _: mail_reset_code(ALICE, 60, intent("mail-reset-code")),
+    "mail": lambda _: mail_reset_code(ALICE, 60, intent(MAIL_RESET_CODE)),
     "mute": lambda app: impose_on(ALICE, MUTE, MUTED),
-    "note": lambda app: write_note(service(app, Players), Lookup.parse("Hero"), "A note."),
-    "look": lambda _: keyed_intent("give", {}),
+    "note": lambda app: execute(NOTE_ON_PLAYER, service(app, Players), HERO, {"Text": "A note."}),
+    "look": lambda _: keyed_intent(GIVE, {}),
 }
 MUTED = {"duration": 1, "reason": "", "moderator": "", "ip": False}
 

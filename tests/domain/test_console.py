@@ -29,7 +29,7 @@ def entry(operation, changes=(), **arguments):
     return {
         "Operation": operation,
         "Arguments": arguments,
-        "Subject": {"Name": "Aladric"},
+        "Subject": {"Kind": "player", "Name": "Aladric"},
         "Changes": [{"Path": path, "Before": b, "After": a} for path, b, a in changes],
     }
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.changes import SubjectKind, field_changes
 from app.errors import Conflict
-from app.history.domain import CannotUndo, undone_by
+from app.history.domain import CannotUndo, inverse_of
 from app.items import undo as items
 from app.items.domain import Limits, give, quantity_of, take
 from app.spells import undo as spells
@@ -22,6 +22,7 @@ from tests.factories import numbered_guid
 ITEM, OTHER, BAG, SPELL = map(numbered_guid, range(1, 5))
 LIMITS = Limits(inventory=6, bank=6, stack=10)
 PLAYER = SubjectKind("player")
+ENTRY = {"_id": "player:x:1", "Subject": {"Kind": "player"}}
 undo_items = partial(items.undo, limits_of=lambda _: LIMITS, is_filled=lambda _: False)
 
 contents = st.one_of(
@@ -300,4 +301,4 @@ def test_a_variable_gets_its_former_value_unless_it_was_changed_since(before, va
 )
 def test_what_has_no_inverse_says_why(operation, changes, why):
     with pytest.raises(CannotUndo, match=why):
-        undone_by({"_id": "player:x:1", "Operation": operation, "Changes": changes})
+        inverse_of({**ENTRY, "Operation": operation, "Changes": changes})

@@ -12,37 +12,25 @@ from app.batches import access
 from app.batches.domain import Row
 from app.batches.rows import CSV, CsvRows, JsonRows, RowSource, parse_row
 from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs
-from app.changes import OPERATIONS as CHANGES
 from app.console.forms.curl import api_path, curl
 from app.console.forms.forms import Form, attempt, form_status, plain, posted_upload
-from app.console.forms.schemas import BatchForPlayers, VariableChoice
+from app.console.forms.schemas import BatchForPlayers
 from app.console.frame.pages import blp, path_to, render, required, see_other
 from app.console.frame.times import as_utc
 from app.console.history.views import object_id
 from app.console.keys.views import lines_of
 from app.errors import Invalid
-from app.http.api import Schema
 from app.http.context import current
 from app.http.parser import load
-from app.items.schemas import GiveItemArgs, TakeItemArgs
 from app.naming import Lookup
+from app.operations import batch_operations, operation_names
 from app.players.store import Players
-from app.spells.schemas import SpellArgs
 from app.storage.bulk import batches as in_chunks
 from app.types import Document
-from app.variables.schemas import SetVariableArgs
 
 # What a batch can be planned from, and how the tabs of the page call it.
 KINDS = {"players": "Players", "file": "A file", "changes": "Undo changes"}
 FILTERS = ("By", "Key", "Operation", "Item", "From", "To")
-# The arguments of what is done to all players of a list, and the objects that are given by name.
-ARGUMENTS: dict[str, tuple[Schema, dict[str, str]]] = {
-    "give": (GiveItemArgs(), {"itemid": "item"}),
-    "take": (TakeItemArgs(), {"itemid": "item"}),
-    "teach": (SpellArgs(), {"spellid": "spell"}),
-    "forget": (SpellArgs(), {"spellid": "spell"}),
-    "set-variable": (SetVariableArgs(), {}),
-}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 players = current(Players)
@@ -108,13 +96,10 @@ def distinct(lines: list[str]) -> Iterator[str]:
 
 def typed_arguments(form: Form, operation: str) -> Document:
     """Return what was typed as the arguments of each row."""
-    schema, objects_of = ARGUMENTS[operation]
-    arguments: Document = form.load(schema, **objects_of)
-    if operation == "set-variable":
-        chosen = form.load(VariableChoice(), variable="playervariable")
-        arguments["variableid"] = chosen["variable"]
-    form.args = arguments
-    return arguments
+    declared = batch_operations()[operation]
+    loaded = form.load(declared.arguments, **declared.typed_objects)
+    form.args = declared.history_arguments(loaded)
+    return form.args
 
 
 def plan_file(form: Form) -> access.Made:
@@ -173,7 +158,7 @@ def new_batch_page(form: Form | None = None) -> Response:
         kinds=KINDS,
         given={name: plain(request.args.get(name.lower(), "")) for name in FILTERS},
         operation=form.value("operation", "give") if form else "give",
-        changes=CHANGES,
+        changes=operation_names(),
         longest_name=LONGEST_NAME,
         most_bytes=current_app.config["BATCH_CONTENT_LENGTH"],
         curl=plan_curl(form, kind),

@@ -7,11 +7,17 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from app.console.frame.times import parsed
-from app.console.history.sentences import Names, name_of, shown, whole_text
+from app.console.history.sentences import (
+    Names,
+    name_of,
+    named_arguments,
+    sentence,
+    shown,
+    whole_text,
+)
+from app.operations import batch_operations, object_arguments
 from app.types import Document
 
-TIMES = "\N{MULTIPLICATION SIGN}"
-OBJECTS = ("ItemId", "SpellId", "VariableId")
 NAMELESS = "A batch without a name"
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # How the filters of changes are called on the page of a batch.
@@ -42,7 +48,7 @@ def ids_in_rows(rows: Iterable[Document]) -> set[str]:
     """Return the ids of all objects of the catalogue that rows and their refusals name."""
     found = set()
     for row in rows:
-        found |= {row["Arguments"].get(name) for name in OBJECTS}
+        found |= {row["Arguments"].get(name) for name in object_arguments()}
         found |= set(_GUID.findall(row["Why"] or ""))
     return {id_ for id_ in found if isinstance(id_, str)}
 
@@ -54,17 +60,8 @@ def named(text: str, names: Names) -> str:
 
 def row_told(row: Document, names: Names) -> str:
     """Return what a row does."""
-    arguments = row["Arguments"]
-    operation = row["Operation"]
-    if operation in ("give", "take"):
-        what = f"{shown(arguments.get('Quantity'))} {TIMES} {name_of(arguments['ItemId'], names)}"
-        rest = ", the rest to the bank" if arguments.get("BankOverflow") else ""
-        return f"{operation.capitalize()} {what}{rest}"
-    if operation in ("teach", "forget"):
-        return f"{operation.capitalize()} {name_of(arguments['SpellId'], names)}"
-    if operation == "set-variable":
-        return f"Set {name_of(arguments['VariableId'], names)} to {shown(arguments.get('Value'))}"
-    return "Undo"
+    found = batch_operations()[row["Operation"]].batch
+    return sentence(found.order if found else "", **named_arguments(row["Arguments"], names))
 
 
 def is_told(row: Document) -> bool:
@@ -74,26 +71,20 @@ def is_told(row: Document) -> bool:
 
 def kind_told(kind: Document, names: Names) -> str:
     """Return what all rows of a kind do: Give 5 of an item to 1,234 players."""
-    operation, rows, subjects = kind["Operation"], kind["Rows"], kind["Subjects"]
-    if operation is None:
+    rows, subjects, each = kind["Rows"], kind["Subjects"], kind["Each"]
+    if kind["Operation"] is None:
         return f"{counted(rows, 'row')} of other kinds, for {counted(subjects, 'player')}"
-    if operation == "undo":
-        return f"Undo {counted(rows, 'change')}"
-    what = name_of(kind["Object"], names)
-    whom = counted(subjects, "player")
-    if operation in ("give", "take"):
-        verb, to = ("Give", "to") if operation == "give" else ("Take", "from")
-        if kind["Each"] is None:
-            return f"{verb} {kind['Total']:,} {TIMES} {what} in all {to} {whom}"
-        text = f"{verb} {kind['Each']:,} {TIMES} {what} {to} {whom}"
-    elif operation == "teach":
-        text = f"Teach {what} to {whom}"
-    elif operation == "forget":
-        text = f"Let {whom} forget {what}"
-    else:
-        value = "" if kind["Each"] is None else f" to {shown(kind['Each'])}"
-        text = f"Set {what}{value} for {whom}"
-    return text if rows == subjects else f"{text}, in {counted(rows, 'row')}"
+    operation = batch_operations()[kind["Operation"]]
+    text = sentence(
+        operation.batch.orders if operation.batch else "",
+        object=name_of(kind["Object"], names),
+        whom=counted(subjects, "player"),
+        count=kind["Total"] if each is None else each,
+        in_all=" in all" if each is None else "",
+        to_value="" if each is None else f" to {shown(each)}",
+        changes=counted(rows, "change"),
+    )
+    return text if rows == subjects or operation.is_undo else f"{text}, in {counted(rows, 'row')}"
 
 
 def counted(number: int, noun: str) -> str:

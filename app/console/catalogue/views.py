@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from flask import Response, request
@@ -19,16 +18,17 @@ from app.console.forms.forms import (
 )
 from app.console.frame.icons import item_icon
 from app.console.frame.pages import PAGE_SIZE, blp, changes_part, done, path_to, render, required
+from app.execution import execute
 from app.history.access import page as history_page
 from app.http.context import current
 from app.http.cursors import Cursors
-from app.http.intents import keyed_intent
 from app.http.path_converters import path_guid
 from app.naming import SEARCH_LENGTH, name_key
 from app.objects.domain import TYPES, parse_type
-from app.objects.store import Objects
+from app.objects.store import ObjectKey, Objects
 from app.paging import Window
 from app.types import Document
+from app.variables.operations import SET_GLOBAL_VARIABLE
 from app.variables.schemas import SetVariableArgs
 from app.variables.server import domain as server_variables
 
@@ -81,9 +81,8 @@ def set_global_variable(object_id: str) -> Response:
         args = form.load(SetVariableArgs())
         entries = history_page({}, PAGE_SIZE, ("object",), id_).values
         require_unchanged(form, entries, guard.caller().id)
-        intent = keyed_intent("set-variable", {"variable_id": id_, **args})
-        rule = partial(server_variables.assign, **args)
-        return objects.change(server_variables.TYPE, id_, server_variables.READS, rule, intent)
+        key = ObjectKey(server_variables.TYPE, id_)
+        return execute(SET_GLOBAL_VARIABLE, objects, key, {"variable_id": id_, **args})
 
     outcome = attempt(form, act)
     if isinstance(outcome, Applied):

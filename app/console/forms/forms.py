@@ -71,6 +71,7 @@ LABELS = {
     "quantity": "The quantity",
     "duration": "The number of days",
     "variable": "The variable",
+    "variableid": "The variable",
     "value": "The value",
     "Text": "The note",
     "new": "What is new",

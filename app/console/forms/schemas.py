@@ -10,7 +10,8 @@ from marshmallow import EXCLUDE, ValidationError, validates, validates_schema
 from app.api_keys.schemas import LARGEST_BUDGET, LONGEST_OVERLAP_HOURS, OVERLAP_HOURS
 from app.http.api import Schema
 from app.http.fields import Guid, Integer, Text
-from app.http.lists import OneOf
+from app.http.lists import OneOf, OperationName
+from app.operations import batch_operations
 
 SHORTEST_PASSWORD = 8
 EVERYBODY, MAP, PLAYER = "everybody", "map", "player"
@@ -18,8 +19,11 @@ COLOUR = "#ffc800"
 _COLOUR = re.compile("#[0-9a-f]{6}", re.IGNORECASE)
 KEY_DAYS = 90
 LONGEST_KEY_DAYS = 3650
-# What one form can do to all players of a list.
-BATCH_OPERATIONS = ("give", "take", "teach", "forget", "set-variable")
+
+
+def list_operations() -> list[str]:
+    """Return what one form can do to all players of a list."""
+    return [name for name, found in batch_operations().items() if found.subject == "player"]
 
 
 class BatchForPlayers(Schema):
@@ -28,7 +32,7 @@ class BatchForPlayers(Schema):
     class Meta:
         unknown = EXCLUDE
 
-    operation = OneOf(*BATCH_OPERATIONS, load_default="give")
+    operation = OperationName(list_operations, load_default="give")
     players = Text(required=True)
 
 

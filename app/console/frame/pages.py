@@ -28,7 +28,7 @@ from app.errors import QuartermasterError, Unauthorized
 from app.game.actions.asking import Answer
 from app.history.access import page as history_page
 from app.history.access import visible_entry
-from app.history.domain import CannotUndo, undone_by
+from app.history.domain import CannotUndo, inverse_of
 from app.history.store import History
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -287,7 +287,7 @@ def is_news(record: Document) -> bool:
 def is_undoable(entry: Document) -> bool:
     """Tell whether it makes sense to offer an undo of a served entry."""
     try:
-        undone_by({**entry, "_id": entry["Id"]})
+        inverse_of({**entry, "_id": entry["Id"]})
     except CannotUndo:
         return False
     return entry["UndoneBy"] is None

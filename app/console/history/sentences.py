@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from app.operations import BY_CHANGES, NOTICE, find_operation, object_arguments
 from app.types import Document, whole
 
 Names = Mapping[str, str]
@@ -15,23 +17,6 @@ MINUS = "\N{MINUS SIGN}"
 ARROW = "\N{RIGHTWARDS ARROW}"
 SHORT_ID = 8
 SHORT_TEXT = 80
-# What was done, where the arguments and changes of the entry tell nothing more.
-PHRASES = {
-    "register": "Account registered",
-    "change-email": "Email address changed",
-    "change-password": "Password changed",
-    "mail-reset-code": "Reset code mailed",
-    "reset-password": "Password set anew with a code",
-    "revoke-tokens": "Signed out everywhere",
-    "unban": "Unbanned",
-    "unmute": "Unmuted",
-    "note": "Note written",
-    "export-personal-data": "Personal data exported",
-    "erase": "Account erased",
-    "import": "Imported",
-    "repair": "Repaired",
-}
-KEY_VERBS = {"create-key": "made", "rotate-key": "rotated", "revoke-key": "revoked"}
 UNIT_SECONDS = {"day": 86400, "hour": 3600, "minute": 60}
 
 
@@ -58,7 +43,7 @@ def ids_in(entries: Iterable[Document]) -> set[str]:
     found: set[Any] = set()
     for entry in entries:
         arguments = entry.get("Arguments") or {}
-        found |= {arguments.get(name) for name in ("ItemId", "SpellId", "VariableId")}
+        found |= {arguments.get(name) for name in object_arguments()}
         for change in entry["Changes"]:
             root, _, place = change["Path"].partition(".")
             values = (change["Before"], change["After"])
@@ -68,22 +53,46 @@ def ids_in(entries: Iterable[Document]) -> set[str]:
     return {id_ for id_ in found if isinstance(id_, str)}
 
 
+class Sentences(string.Formatter):
+    """Fills in the sentences of operations; what is missing, as of somebody erased, is left out."""
+
+    def get_value(self, key: int | str, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        return kwargs.get(str(key))
+
+    def format_field(self, value: Any, spec: str) -> str:
+        """Return a value: a number of days, a text that stands for "yes", or as pages show it."""
+        if value is None:
+            return ""
+        if spec == "days":
+            return "a day" if value == 1 else f"{value} days"
+        if spec:
+            return spec if value else ""
+        return value if isinstance(value, str) else shown(value)
+
+
+def sentence(template: str, **values: Any) -> str:
+    """Return the sentence of an operation with these values."""
+    return " ".join(Sentences().format(template, **values).split())
+
+
+def named_arguments(arguments: Document | None, names: Names) -> Document:
+    """Return arguments, under the names of history, with names instead of ids."""
+    known = object_arguments()
+    return {
+        name: name_of(value, names) if name in known else value
+        for name, value in (arguments or {}).items()
+    }
+
+
 def lines(entry: Document, names: Names) -> list[Line]:
     """Return what came of a change, a line for each thing."""
-    arguments = entry.get("Arguments") or {}
-    operation = entry["Operation"]
-    if operation in ("ban", "mute"):
-        return [Line(f"{operation.capitalize()[:-1]}{_ED[operation]} for {_days(arguments)}")]
-    if operation in ("grant-role", "revoke-role"):
-        verb = "granted" if operation == "grant-role" else "revoked"
-        return [Line(_joined("Role", arguments.get("Role"), verb))]
-    if operation in KEY_VERBS:
-        return [Line(_joined("Key", arguments.get("Name"), KEY_VERBS[operation]))]
-    if operation == "save" and not entry["Changes"]:
-        return [Line("Made by the game")]
-    if operation in PHRASES:
-        return [Line(PHRASES[operation])]
-    return _told(entry["Changes"], names) or [Line(f"{operation.capitalize()}: nothing changed")]
+    operation = find_operation(entry["Operation"], entry["Subject"]["Kind"])
+    template = operation.sentence if operation else BY_CHANGES
+    if template.startswith("{changes") and entry["Changes"]:
+        return _told(entry["Changes"], names)
+    otherwise = f"{entry['Operation'].capitalize()}: nothing changed"
+    arguments = named_arguments(entry.get("Arguments"), names)
+    return [Line(sentence(template, **arguments, changes=otherwise))]
 
 
 def reverse_of(entry: Document) -> Document:
@@ -93,19 +102,6 @@ def reverse_of(entry: Document) -> Document:
         for change in entry["Changes"]
     ]
     return {**entry, "Changes": changes}
-
-
-_ED = {"ban": "nned", "mute": "ed"}
-
-
-def _joined(*parts: Any) -> str:
-    """Return some words; of somebody who was erased, history has no names."""
-    return " ".join(str(part) for part in parts if part is not None)
-
-
-def _days(arguments: Document) -> str:
-    days = arguments.get("Duration")
-    return "a day" if days == 1 else f"{days} days"
 
 
 def _told(changes: Iterable[Document], names: Names) -> list[Line]:
@@ -179,25 +175,15 @@ def held(value: Any, names: Names) -> str:
 
 def notice(entry: Document, names: Names) -> str:
     """Return the sentence that says what somebody has just done."""
-    whom = entry["Subject"]["Name"] or "it"
-    arguments = entry.get("Arguments") or {}
+    operation = find_operation(entry["Operation"], entry["Subject"]["Kind"])
     told = ", ".join(f"{line.sign} {line.text}".strip() for line in lines(entry, names))
-    item = name_of(arguments.get("ItemId"), names)
-    spell = name_of(arguments.get("SpellId"), names)
-    sentences = {
-        "give": f"Gave {arguments.get('Quantity', 0):,} {item} to {whom}.",
-        "take": f"Took {arguments.get('Quantity', 0):,} {item} from {whom}.",
-        "teach": f"Taught {whom} {spell}.",
-        "forget": f"{whom} has forgotten {spell}.",
-        "note": f"Wrote a note on {whom}.",
-        "rename": f"{whom} is called {arguments.get('Name')} now.",
-        "delete-player": f"Deleted {whom}.",
-        "undo": f"Undid a change of {whom}: {told}.",
-        "revoke-key": _joined("Revoked the key", arguments.get("Name"), f"of {whom}."),
-        "mail-reset-code": f"Mailed {whom} a code to reset the password.",
-    }
-    sentence = sentences.get(entry["Operation"], f"{whom}: {told}.")
-    return f"{sentence} {entry['Warning']}" if entry.get("Warning") else sentence
+    text = sentence(
+        operation.notice if operation else NOTICE,
+        **named_arguments(entry.get("Arguments"), names),
+        whom=entry["Subject"]["Name"] or "it",
+        lines=told,
+    )
+    return f"{text} {entry['Warning']}" if entry.get("Warning") else text
 
 
 def duration(seconds: int) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import Response, request
 
-from app.changes import OPERATIONS, Applied
+from app.changes import Applied
 from app.console.forms.curl import api_path, curl
 from app.console.forms.forms import Form, attempt, form_status, plain, resolve
 from app.console.frame.pages import (
@@ -28,6 +28,7 @@ from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.errors import status_of
 from app.http.parser import load
+from app.operations import operation_names
 from app.types import Document
 
 FILTERS = ("player", "user", "by", "key", "operation", "item", "reason", "from", "to")
@@ -53,7 +54,7 @@ def list_history() -> Response:
         status_of(error) if error else 200,
         page="history",
         wanted=wanted,
-        operations=OPERATIONS,
+        operations=operation_names(),
         entries=with_names(found.values),
         next=cursors.write(found.next),
         error=error,

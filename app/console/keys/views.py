@@ -18,6 +18,7 @@ from app.api_keys.management import (
     terms_of,
     told,
 )
+from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
 from app.api_keys.schemas import MOST_ITEMS, OVERLAP_HOURS, KeyArgs
 from app.auth import guard
 from app.auth.roles import Role
@@ -155,7 +156,7 @@ def created(key: Lookup, show: Show) -> Response:
         typed = form.load(NewKey())
         args = load(KeyArgs(), wanted_key(form, typed))
         # The end is counted from now: what tells the same form again is the number of days.
-        meant = intent("create-key", **args, Days=typed["Days"])
+        meant = intent(CREATE_KEY, **args, Days=typed["Days"])
         now = users.now()
         args["ExpiresAt"] = now + timedelta(days=typed["Days"])
         terms = terms_of(args, now)
@@ -173,7 +174,7 @@ def rotated(key: Lookup, key_id: str, show: Show) -> Response:
         typed = form.load(Rotation())
         hours, days = typed["OverlapHours"], typed["Days"]
         require_unchanged(form, changes_of_key(account["_id"], id_), guard.caller().id)
-        meant = intent("rotate-key", Id=id_, OverlapHours=hours, Days=days)
+        meant = intent(ROTATE_KEY, Id=id_, OverlapHours=hours, Days=days)
         meant = meant._replace(arguments={"Id": id_, "OverlapHours": hours})
         ends = users.now() + timedelta(days=days)
         return rotate_key(account, id_, timedelta(hours=hours), ends, meant)
@@ -190,7 +191,7 @@ def revoked(key: Lookup, key_id: str, show: Show, *page: Any) -> Response:
         held = {record["Id"]: record["Name"] for record in list_keys(account["_id"])}
         if id_ in held:
             require_key_name(form, held[id_])
-        return revoke_key(account, id_, intent("revoke-key", Id=id_))
+        return revoke_key(account, id_, intent(REVOKE_KEY, Id=id_))
 
     applied = attempt(form, act)
     if applied is None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from flask import Response, current_app
+from flask import Response
 
 from app.auth import guard
 from app.changes import Applied
@@ -14,12 +12,13 @@ from app.console.frame.deleted_pages import paths_of
 from app.console.frame.pages import PAGE_SIZE, blp, done, path_to, required
 from app.console.players.views import carried_out, player_page
 from app.errors import Invalid, NotFound
+from app.execution import execute
 from app.history.access import page as history_page
 from app.http.context import current
 from app.http.intents import keyed_intent
 from app.naming import Lookup, name_key
 from app.players.deletion.store import Deletions
-from app.players.domain import NAME_FIELDS, name_lengths, rename, require_name
+from app.players.operations import DELETE, RENAME
 from app.players.schemas import RenameArgs
 from app.players.store import Players
 from app.types import Document
@@ -35,11 +34,8 @@ def rename_player(key: Lookup) -> Response:
 
     def act() -> Applied:
         name = form.load(RenameArgs())["Name"].strip()
-        require_name(name, "Name", name_lengths(current_app.config))
         require_unchanged(form, changes_of(key, "Name"), guard.caller().id)
-        rule = partial(rename, name=name)
-        intent = keyed_intent("rename", {"Name": name})
-        return players.change(key, NAME_FIELDS, rule, intent)
+        return execute(RENAME, players, key, {"Name": name})
 
     return carried_out(key, "items", form, act)
 
@@ -51,7 +47,7 @@ def delete_player(key: Lookup) -> Response:
 
     def act() -> Applied:
         require_confirmed(form, key)
-        return deletions.delete(key, keyed_intent("delete-player", {}))
+        return deletions.delete(key, keyed_intent(DELETE, {}))
 
     deleted = attempt(form, act)
     if deleted is None:

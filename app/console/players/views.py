@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from flask import Response, current_app, request
 
 from app.auth import guard
 from app.auth.roles import Role
-from app.changes import Applied, Rule
+from app.changes import Applied
 from app.console.forms.curl import api_path, curl
 from app.console.forms.forms import (
     Form,
@@ -36,27 +35,29 @@ from app.console.history import sentences
 from app.console.home.recently_viewed import remember
 from app.console.players import slots
 from app.errors import NotFound, QuartermasterError
+from app.execution import execute
+from app.execution import preview as preview_change
 from app.history.access import page as history_page
-from app.http.api import Schema
 from app.http.context import current
 from app.http.cursors import Cursors
-from app.http.intents import keyed_intent, previewed_intent
 from app.http.path_converters import path_guid
-from app.items.domain import give, served, take
-from app.items.schemas import GiveItemArgs, TakeItemArgs
+from app.items.domain import served
+from app.items.operations import GIVE, TAKE
 from app.items.store import Bags, Catalogue
 from app.naming import Lookup
 from app.notes import domain as notes
+from app.notes.operations import NOTE_ON_PLAYER
 from app.notes.schemas import NoteArgs
-from app.notes.writing import write_note
 from app.objects.store import KnownObjects, Objects
+from app.operations import Operation
 from app.paging import Window
 from app.players.store import Players
 from app.spells import domain as spells
-from app.spells.schemas import SpellArgs
+from app.spells.operations import FORGET, TEACH
 from app.types import Document
 from app.users.store import Users
 from app.variables import domain as variables
+from app.variables.operations import SET_VARIABLE
 from app.variables.schemas import SetVariableArgs
 
 SORTS = {
@@ -76,9 +77,6 @@ known_objects = current(KnownObjects)
 objects = current(Objects)
 players = current(Players)
 users = current(Users)
-
-# The fields and the rule of a change, made of the arguments of its form.
-Prepare = Callable[[dict[str, Any]], tuple[tuple[str, ...], Rule]]
 
 
 @blp.get("/players")
@@ -128,25 +126,25 @@ def show_player_tab(key: Lookup, tab: str) -> Response:
 @blp.post("/players/<player:key>/give")
 @required()
 def give_item(key: Lookup) -> Response:
-    return changed(key, "items", "give", GiveItemArgs(), giving, itemid="item")
+    return changed(key, "items", GIVE)
 
 
 @blp.post("/players/<player:key>/take")
 @required()
 def take_item(key: Lookup) -> Response:
-    return changed(key, "items", "take", TakeItemArgs(), taking, itemid="item")
+    return changed(key, "items", TAKE)
 
 
 @blp.post("/players/<player:key>/teach")
 @required()
 def teach_spell(key: Lookup) -> Response:
-    return changed(key, "spells", "teach", SpellArgs(), teaching, spellid="spell")
+    return changed(key, "spells", TEACH)
 
 
 @blp.post("/players/<player:key>/forget")
 @required()
 def forget_spell(key: Lookup) -> Response:
-    return changed(key, "spells", "forget", SpellArgs(), forgetting, spellid="spell")
+    return changed(key, "spells", FORGET)
 
 
 @blp.post("/players/<player:key>/variables")
@@ -160,9 +158,7 @@ def set_variable(key: Lookup) -> Response:
         filters = {"item": variable}
         entries = history_page(filters, PAGE_SIZE, ("player",), players.get_id(key)).values
         require_unchanged(form, entries, guard.caller().id)
-        reads = (f"Variables.{variable}",)
-        rule = partial(variables.assign, **meant)
-        return players.change(key, reads, rule, keyed_intent("set-variable", meant))
+        return execute(SET_VARIABLE, players, key, meant)
 
     return carried_out(key, "variables", form, act)
 
@@ -172,40 +168,18 @@ def set_variable(key: Lookup) -> Response:
 def write_player_note(key: Lookup) -> Response:
     form = Form.posted("note")
     return carried_out(
-        key, "notes", form, lambda: write_note(players, key, form.load(NoteArgs())["Text"])
+        key, "notes", form, lambda: execute(NOTE_ON_PLAYER, players, key, form.load(NoteArgs()))
     )
 
 
-def giving(args: dict[str, Any]) -> tuple[tuple[str, ...], Rule]:
-    return ("Inventory", "Bank"), partial(give, **args, limits=catalogue.limits(args["itemid"]))
-
-
-def taking(args: dict[str, Any]) -> tuple[tuple[str, ...], Rule]:
-    return ("Inventory",), partial(take, **args, is_filled=bags.is_filled)
-
-
-def teaching(args: dict[str, Any]) -> tuple[tuple[str, ...], Rule]:
-    return ("Spells",), partial(spells.teach, **args, size=current_app.config["SPELLS_SIZE"])
-
-
-def forgetting(args: dict[str, Any]) -> tuple[tuple[str, ...], Rule]:
-    return ("Spells",), partial(spells.forget, **args)
-
-
-def changed(
-    key: Lookup, tab: str, operation: str, schema: Schema, prepare: Prepare, **objects_of: str
-) -> Response:
+def changed(key: Lookup, tab: str, operation: Operation) -> Response:
     """Carry out a change of a player, or show what it would do."""
-    form = Form.posted(operation)
+    form = Form.posted(operation.name)
 
     def act() -> Any:
-        form.args = form.load(schema, **objects_of)
-        reads, rule = prepare(form.args)
-        if form.is_preview:
-            intent = previewed_intent(operation, None, **form.args)
-            return players.preview(key, reads, *known_objects.checked(form.args, rule, intent))
-        intent = keyed_intent(operation, form.args)
-        return players.change(key, reads, *known_objects.checked(form.args, rule, intent))
+        form.args = form.load(operation.arguments, **operation.typed_objects)
+        make = preview_change if form.is_preview else execute
+        return make(operation, players, key, form.args)
 
     return carried_out(key, tab, form, act)
 

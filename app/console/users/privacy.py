@@ -15,8 +15,9 @@ from app.http.json import CONTENT_TYPE
 from app.http.masking import MASK
 from app.http.uploads import Pieces, download
 from app.naming import Lookup, parse_guid
-from app.privacy.domain import ERASE, EXPORT, ErasureUnderWay
+from app.privacy.domain import ErasureUnderWay
 from app.privacy.erasing import erase
+from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.personal_data import PersonalData
 from app.privacy.schemas import EraseArgs
 from app.privacy.store import Erasures
@@ -38,7 +39,7 @@ def download_personal_data(key: Lookup) -> Response:
 
     def begin() -> Pieces:
         is_read = request.method != "HEAD"  # Flask routes HEAD to GET views
-        meant = reading_intent(EXPORT, "console")
+        meant = reading_intent(EXPORT_PERSONAL_DATA, "console")
         pieces = personal_data.write(key, meant)[1] if is_read else iter(())
         return pieces, {**HEADERS, "Content-Disposition": disposition}
 
@@ -53,7 +54,7 @@ def erase_user(key: Lookup) -> Response:
     tracing.note(path=request.path.replace(key.text, MASK))
 
     def act() -> Document:
-        return erase(key, form.load(EraseArgs())["Confirm"].strip(), intent(ERASE))
+        return erase(key, form.load(EraseArgs())["Confirm"].strip(), intent(ERASE_USER))
 
     record = attempt(form, act)
     if isinstance(form.error, ErasureUnderWay):

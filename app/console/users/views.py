@@ -36,6 +36,7 @@ from app.console.frame.pages import (
 from app.console.game.action_cards import actions_part
 from app.console.home.recently_viewed import remember
 from app.errors import Invalid, NotFound
+from app.execution import execute
 from app.history.access import page as history_page
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -47,14 +48,15 @@ from app.moderation.penalties import BAN, MUTE
 from app.moderation.schemas import PenaltyArgs
 from app.naming import Lookup, name_key
 from app.notes import domain as notes
+from app.notes.operations import NOTE_ON_USER
 from app.notes.schemas import NoteArgs
-from app.notes.writing import write_note
 from app.oauth.sign_ins import end_all, end_sign_in, list_sign_ins
 from app.players.store import Players
 from app.privacy.domain import ERASED_AT
 from app.types import Document
 from app.users import accounts
 from app.users.domain import POWER_FLAGS, require_email, valid_code
+from app.users.operations import CHANGE_EMAIL, CHANGE_PASSWORD, MAIL_RESET_CODE
 from app.users.schemas import ManageEmailArgs
 from app.users.store import RECORD, Users
 
@@ -144,7 +146,7 @@ def mail_code(key: Lookup) -> Response:
         key,
         "account",
         form,
-        lambda: accounts.mail_reset_code(key, seconds, intent("mail-reset-code")),
+        lambda: accounts.mail_reset_code(key, seconds, intent(MAIL_RESET_CODE)),
     )
 
 
@@ -157,7 +159,7 @@ def change_email(key: Lookup) -> Response:
         new = form.load(ManageEmailArgs())["new"]
         require_email(new, "new")
         require_name(form, key)
-        return users.change_email(key, new, intent("change-email"))
+        return users.change_email(key, new, intent(CHANGE_EMAIL))
 
     return carried_out(key, "account", form, act)
 
@@ -172,7 +174,7 @@ def change_password(key: Lookup) -> Response:
         require_name(form, key)
         # Clients send the SHA-256 of a password; it is stored as an argon2 hash of that.
         sha256 = hashlib.sha256(new.encode()).hexdigest()
-        return accounts.set_password(key, sha256, intent("change-password"))
+        return accounts.set_password(key, sha256, intent(CHANGE_PASSWORD))
 
     return carried_out(key, "account", form, act)
 
@@ -182,7 +184,7 @@ def change_password(key: Lookup) -> Response:
 def write_user_note(key: Lookup) -> Response:
     form = Form.posted("note")
     return carried_out(
-        key, "notes", form, lambda: write_note(users, key, form.load(NoteArgs())["Text"])
+        key, "notes", form, lambda: execute(NOTE_ON_USER, users, key, form.load(NoteArgs()))
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from app.game.actions.domain import ActionFailed, ActionLapsed, error_of, state_of
 from app.game.actions.store import Actions
 from app.http.context import current
-from app.http.intents import keyed_intent
+from app.http.intents import action_intent
 from app.http.masking import masked
 from app.naming import Lookup
 from app.players.store import Players
@@ -46,7 +46,7 @@ def map_subject(map_id: str) -> Document:
 
 def ask(kind: str, subject: Document, **arguments: object) -> Answer:
     """Ask the game for an action; raise what it says where it does not do it."""
-    asked = actions.ask(subject, keyed_intent(kind, arguments))
+    asked = actions.ask(subject, action_intent(kind, arguments))
     action = actions.wait(asked.action)
     state = state_of(action, actions.now())
     if state == "failed":

@@ -11,14 +11,15 @@ from app.auth.roles import Role
 from app.auth.scopes import Scope
 from app.auth.spending import OverBudget
 from app.errors import NotFound
+from app.execution import change_route
 from app.game.actions.domain import ActionNotFound, AnsweredOtherwise, NotTaken, served
+from app.game.server.operations import SAVE
 from app.game.server.saving import WasErased, save_character
 from app.game.server.schemas import (
     AnswerArgs,
     AnsweredSchema,
     OnlineArgs,
     OnlineSchema,
-    SaveArgs,
     SavedSchema,
     TakeActionsArgs,
     TakenActionsSchema,
@@ -45,20 +46,21 @@ players = current(Players)
 act = guard.required(Scope.GAME_ACT)
 
 
-@of_players.route("/<player:player_id>", methods=["PUT"])
-@act
-@of_players.arguments(SaveArgs(), required=False)
-@of_players.documents_response(200, SavedSchema)
-@of_players.documents_alternative(201, schema=SavedSchema, description="Made.")
-@of_players.refuses(
+@change_route(
+    of_players,
+    SAVE,
+    "/<player:player_id>",
+    SavedSchema,
     OverBudget("shop", "saving a character is not for a key with a budget", "Budget"),
     NotFound("player", PLAYER_ID),
     SavedSince(9),
     PlayerNameTaken(),
     WasDeleted(),
     WasErased(),
+    method="PUT",
+    is_body_required=False,
 )
-@of_players.idempotent
+@of_players.documents_alternative(201, schema=SavedSchema, description="Made.")
 def save_player(args: dict[str, Any], player_id: Lookup) -> Response:
     """Save a character as the game has it
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from app.auth.spending import refuse_budgets
 from app.changes import Applied
 from app.errors import Busy, Conflict, Invalid, NotFound
+from app.game.server.operations import SAVE
 from app.http.context import current
 from app.http.fields import INT64
 from app.http.intents import keyed_intent
@@ -67,7 +68,7 @@ def save_character(player_id: str, body: dict[str, Any], sizes: Mapping[str, Any
     if erasures.erased([player_id, fields.get("UserId", player_id)]):
         raise WasErased
     told = {"Fields": sorted(fields), "Body": body}
-    meant = keyed_intent("save", told, untold=("Body",))
+    meant = keyed_intent(SAVE, told, untold=("Body",))
     for _ in range(ATTEMPTS):
         if saved := players.save(player_id, record.stored_fields(fields), version, meant):
             # Of one that was made by the same request before, there is no answer but its entry.

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from flask import Response, current_app
 
 from app.auth import guard
-from app.auth.scopes import KeyAccess, Scope
+from app.auth.scopes import KeyAccess
 from app.errors import NotFound
+from app.execution import change_route, execute
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import answer, keyed_intent
+from app.http.intents import answer
 from app.http.json import json_response
 from app.http.lists import LegacyListArgs, legacy_envelope, legacy_window
 from app.http.path_converters import path_guid
-from app.objects.store import Objects
+from app.objects.store import ObjectKey, Objects
 from app.openapi.examples import GLOBAL_VARIABLE, TOKEN
 from app.types import Document
+from app.variables.operations import SET_GLOBAL_VARIABLE
 from app.variables.schemas import SetVariableArgs, ValueSchema
-from app.variables.server.domain import INTEGER, READS, TYPE, OtherType, assign, served, value_of
+from app.variables.server.domain import INTEGER, TYPE, OtherType, served, value_of
 from app.variables.server.schemas import GlobalVariableSchema, LegacyGlobalVariablePageSchema
 
 ABOUT = "The variables of the whole game, which are objects of its catalogue with a value."
@@ -73,21 +74,23 @@ def get_global_variable_value(variable_id: str) -> Response:
     return json_response({"value": value_of(read(variable_id))})
 
 
-@blp.route("/<variable_id>", methods=["POST"])
-@guard.required(Scope.OBJECTS_CHANGE)
-@blp.arguments(SetVariableArgs())
-@blp.documents_response(200, GlobalVariableSchema)
-@unknown
-@blp.refuses(OtherType(GLOBAL_VARIABLE, INTEGER))
-@blp.idempotent
+@change_route(
+    blp,
+    SET_GLOBAL_VARIABLE,
+    "/<variable_id>",
+    GlobalVariableSchema,
+    NotFound(TYPE, TOKEN),
+    OtherType(GLOBAL_VARIABLE, INTEGER),
+    body=SetVariableArgs(),
+)
 def set_global_variable(args: dict[str, Any], variable_id: str) -> Response:
     """Set a global variable
 
     To a value of the type that it has.
     """
     id_ = path_guid("id", variable_id)
-    intent = keyed_intent("set-variable", {"variable_id": id_, **args})
-    return answer(objects.change(TYPE, id_, READS, partial(assign, **args), intent))
+    meant = {"variable_id": id_, **args}
+    return answer(execute(SET_GLOBAL_VARIABLE, objects, ObjectKey(TYPE, id_), meant))
 
 
 def read(variable_id: str) -> Document:

@@ -1,0 +1,37 @@
+"""Making, rotating and revoking keys."""
+
+from __future__ import annotations
+
+from app.api_keys.schemas import KeyArgs, RotateArgs
+from app.auth.scopes import KeyAccess
+from app.users.operations import account_operation
+
+MADE_BY = "app/api_keys/management, which makes the text of the key"
+
+CREATE_KEY = account_operation(
+    "create-key",
+    made_by=MADE_BY,
+    inverse="revoke the key instead",
+    sentence="Key {Name} made",
+    arguments=KeyArgs(),
+    scope=KeyAccess.NONE,
+    roles=(),
+)
+ROTATE_KEY = account_operation(
+    "rotate-key",
+    made_by=MADE_BY,
+    inverse="rotate the key again instead",
+    sentence="Key {Name} rotated",
+    arguments=RotateArgs(),
+    scope=KeyAccess.NONE,
+    roles=(),
+)
+REVOKE_KEY = account_operation(
+    "revoke-key",
+    made_by=MADE_BY,
+    inverse="the text of the key is not kept",
+    sentence="Key {Name} revoked",
+    scope=KeyAccess.NONE,
+    roles=(),
+    notice="Revoked the key {Name} of {whom}.",
+)

@@ -1,0 +1,115 @@
+"""Makes an operation for the caller of a request, and declares the route that takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from app.auth import guard
+from app.auth.spending import OverBudget, refuse_budgets, spend
+from app.changes import Applied, Intent, Rule
+from app.errors import QuartermasterError
+from app.http.api import Blueprint
+from app.http.context import current
+from app.http.intents import keyed_intent, previewed_intent
+from app.objects.domain import NotInCatalogue
+from app.objects.store import KnownObjects
+from app.operations import IncompleteOperation, Operation, Quantities, Route
+from app.types import Document
+
+OVER_BUDGET = OverBudget("shop", "it may move 3 of an item at once, not 5", "LargestQuantity")
+
+known_objects = current(KnownObjects)
+
+View = TypeVar("View", bound=Callable[..., Any])
+Key = Any
+
+
+class Store(Protocol):
+    """What changes the documents of one kind."""
+
+    def change(self, key: Key, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied: ...
+
+    def preview(self, key: Key, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document: ...
+
+    def find_earlier(self, key: Key, intent: Intent) -> Applied | None: ...
+
+
+def execute(operation: Operation, store: Store, key: Key, args: dict[str, Any]) -> Applied:
+    """Make a change of the document with a key."""
+    prepared = operation.prepared(args)
+    meant = keyed_intent(operation, args)
+    moved = operation.moves(args) if callable(operation.moves) else operation.moves
+    reads, rule, meant = known_objects.checked(operation, args, prepared, meant)
+    return within_budget(
+        moved,
+        partial(store.change, key, reads, rule, meant),
+        partial(store.find_earlier, key, meant),
+    )
+
+
+def preview(operation: Operation, store: Store, key: Key, args: dict[str, Any]) -> Document:
+    """Return the entry that a change would have, without making it."""
+    prepared = operation.prepared(args)
+    meant = previewed_intent(operation, args)
+    return store.preview(key, *known_objects.checked(operation, args, prepared, meant))
+
+
+def within_budget(
+    moved: Quantities | str | None,
+    change: Callable[[], Applied],
+    find_earlier: Callable[[], Applied | None],
+) -> Applied:
+    """Make a change, if the budget of the caller's key allows what it moves.
+
+    A text says what is done where nobody knows how much that moves.
+    """
+    if isinstance(moved, str):
+        refuse_budgets(moved)
+    if moved is None or isinstance(moved, str):
+        return change()
+    return spend(moved, change, find_earlier)
+
+
+def change_route(
+    blueprint: Blueprint,
+    operation: Operation,
+    path: str,
+    schema: Any,
+    *refusals: QuartermasterError,
+    method: str = "POST",
+    **options: Any,
+) -> Callable[[View], View]:
+    """Declare a view that makes an operation: its path, who may call it, what it takes and answers.
+
+    Options replace what the operation says: body (a schema or None), and whether it is required,
+    and needs (scope and roles).
+    Others describe the answer.
+    """
+    body = options.pop("body", operation.arguments)
+    is_required = options.pop("is_body_required", True)
+    needs = options.pop("needs", (operation.scope, *operation.roles))
+    if None in needs:
+        raise IncompleteOperation(f"'{operation.name}' is for the command line: it has no route.")
+
+    def decorator(view: View) -> View:
+        operation.routes[view.__name__] = Route(method, f"{blueprint.url_prefix}{path}")
+        view = blueprint.idempotent(view) if operation.takes_key else blueprint.recorded(view)
+        view = blueprint.warns(view) if operation.needs_object else view
+        view = blueprint.refuses(*refusals, *_own_refusals(operation))(view)
+        view = blueprint.documents_response(200, schema, **options)(view)
+        view = blueprint.arguments(body, required=is_required)(view) if body else view
+        route: Callable[[View], View] = blueprint.route(path, methods=[method])
+        return route(guard.required(*needs)(view))
+
+    return decorator
+
+
+def _own_refusals(operation: Operation) -> list[QuartermasterError]:
+    """Return examples of the refusals that follow from what an operation declares."""
+    found: list[QuartermasterError] = []
+    if name := operation.needs_object:
+        declared = operation.arguments.fields[name].metadata
+        found.append(NotInCatalogue(declared["object_type"], declared["example"]))
+    return [*found, OVER_BUDGET] if callable(operation.moves) else found

@@ -1,0 +1,21 @@
+"""Undoing a change, which is a change as well."""
+
+from __future__ import annotations
+
+from app.auth.scopes import Scope
+from app.history.schemas import UndoRowArgs
+from app.operations import ANY, BY_CHANGES, BatchRow, InverseByFields, Operation
+
+UNDO = Operation(
+    name="undo",
+    subject=ANY,
+    scope=Scope.HISTORY_UNDO,
+    arguments=UndoRowArgs(),
+    prepare="the inverse of the operation that it undoes",
+    inverse=InverseByFields(),
+    # Its inverse says what it moves.
+    moves=None,
+    batch=BatchRow(order="Undo", orders="Undo {changes}"),
+    sentence=BY_CHANGES,
+    notice="Undid a change of {whom}: {lines}.",
+)

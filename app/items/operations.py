@@ -1,0 +1,79 @@
+"""Giving and taking items."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from app.auth.scopes import Scope
+from app.http.context import current
+from app.items.domain import give, give_uncounted, take
+from app.items.schemas import GiveItemArgs, TakeItemArgs
+from app.items.store import Bags, Catalogue
+from app.items.undo import CONTAINERS, quantities, undo
+from app.operations import BY_CHANGES, BatchRow, Inverse, Operation, Prepared
+from app.types import Document
+
+bags = current(Bags)
+catalogue = current(Catalogue)
+
+
+def moved(args: Document) -> dict[str, int]:
+    return {args["itemid"]: args["quantity"]}
+
+
+def prepare_give(args: Document) -> Prepared:
+    rule = partial(give, **args, limits=catalogue.limits(args["itemid"]))
+    return Prepared(("Inventory", "Bank"), rule)
+
+
+def prepare_batch_give(args: Document) -> Prepared:
+    """Read the bank, which is as large as the inventory, only for what overflows to it."""
+    reads = ("Inventory", "Bank") if args["bankoverflow"] else ("Inventory",)
+    return Prepared(reads, partial(give_uncounted, **args, limits=catalogue.limits(args["itemid"])))
+
+
+def prepare_take(args: Document) -> Prepared:
+    # Check-then-act: a bag that the game fills between this read and the write is taken anyway.
+    # A bag is a document of its own, and only the game fills bags.
+    return Prepared(("Inventory",), partial(take, **args, is_filled=bags.is_filled))
+
+
+def prepare_undo(changes: list[Document]) -> Prepared:
+    rule = partial(undo, changes=changes, limits_of=catalogue.limits, is_filled=bags.is_filled)
+    return Prepared(CONTAINERS, rule)
+
+
+UNDO_MOVES = Inverse(fields=CONTAINERS, prepare=prepare_undo, moves=quantities)
+
+GIVE = Operation(
+    name="give",
+    subject="player",
+    scope=Scope.PLAYERS_CHANGE,
+    arguments=GiveItemArgs(),
+    prepare=prepare_give,
+    inverse=UNDO_MOVES,
+    moves=moved,
+    needs_object="itemid",
+    batch=BatchRow(
+        order="Give {Quantity} × {ItemId}{BankOverflow:, the rest to the bank}",
+        orders="Give {count} × {object}{in_all} to {whom}",
+        prepare=prepare_batch_give,
+    ),
+    sentence=BY_CHANGES,
+    notice="Gave {Quantity} {ItemId} to {whom}.",
+)
+TAKE = Operation(
+    name="take",
+    subject="player",
+    scope=Scope.PLAYERS_CHANGE,
+    arguments=TakeItemArgs(),
+    prepare=prepare_take,
+    inverse=UNDO_MOVES,
+    moves=moved,
+    batch=BatchRow(
+        order="Take {Quantity} × {ItemId}",
+        orders="Take {count} × {object}{in_all} from {whom}",
+    ),
+    sentence=BY_CHANGES,
+    notice="Took {Quantity} {ItemId} from {whom}.",
+)

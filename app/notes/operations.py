@@ -1,0 +1,61 @@
+"""Writing notes on players and users."""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+from typing import Any
+
+from app.auth import guard
+from app.auth.roles import Role
+from app.auth.scopes import Scope
+from app.http.context import current
+from app.http.masking import masked
+from app.notes.domain import write
+from app.notes.schemas import NoteArgs
+from app.notes.undo import undo
+from app.operations import Inverse, Operation, Prepared
+from app.types import Document
+from app.users.store import Users
+
+users = current(Users)
+
+
+def prepare_note(args: Document) -> Prepared:
+    caller = guard.caller()
+    rule = partial(
+        write,
+        note_id=str(uuid.uuid4()),
+        # A note is kept for long and shown to many: a token in it is not.
+        text=masked(args["Text"].strip()),
+        user_id=caller.id,
+        name=caller.name,
+        at=users.now(),
+    )
+    return Prepared(("Notes",), rule)
+
+
+def prepare_undo(changes: list[Document]) -> Prepared:
+    return Prepared(("Notes",), partial(undo, changes=changes))
+
+
+HIDE_NOTES = Inverse(fields=("Notes",), prepare=prepare_undo)
+
+
+def _operation(subject: str, scope: Scope, *roles: Role) -> Operation:
+    facts: dict[str, Any] = {"subject": subject, "scope": scope, "roles": roles}
+    return Operation(
+        name="note",
+        **facts,
+        arguments=NoteArgs(),
+        prepare=prepare_note,
+        inverse=HIDE_NOTES,
+        moves=None,
+        batch=None,
+        sentence="Note written",
+        notice="Wrote a note on {whom}.",
+    )
+
+
+NOTE_ON_PLAYER = _operation("player", Scope.PLAYERS_CHANGE)
+NOTE_ON_USER = _operation("user", Scope.USERS_CHANGE, Role.USERS_QUERY)

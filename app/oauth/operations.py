@@ -1,0 +1,15 @@
+"""Ending all sign-ins of an account."""
+
+from __future__ import annotations
+
+from app.auth.scopes import Scope
+from app.users.operations import account_operation
+
+REVOKE_TOKENS = account_operation(
+    "revoke-tokens",
+    made_by="app/oauth/sign_ins",
+    inverse="a token that was revoked stays so",
+    sentence="Signed out everywhere",
+    scope=Scope.USERS_MANAGE,
+    roles=(),
+)

@@ -1,0 +1,56 @@
+"""Teaching and forgetting spells."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from app.auth.scopes import Scope
+from app.http.context import setting
+from app.operations import BY_CHANGES, BatchRow, Inverse, Operation, Prepared
+from app.spells.domain import forget, teach
+from app.spells.schemas import SpellArgs
+from app.spells.undo import undo
+from app.types import Document
+
+READS = ("Spells",)
+
+
+def prepare_teach(args: Document) -> Prepared:
+    return Prepared(READS, partial(teach, **args, size=setting("SPELLS_SIZE")))
+
+
+def prepare_forget(args: Document) -> Prepared:
+    return Prepared(READS, partial(forget, **args))
+
+
+def prepare_undo(changes: list[Document]) -> Prepared:
+    return Prepared(READS, partial(undo, changes=changes, size=setting("SPELLS_SIZE")))
+
+
+UNDO_SPELLS = Inverse(fields=READS, prepare=prepare_undo)
+
+TEACH = Operation(
+    name="teach",
+    subject="player",
+    scope=Scope.PLAYERS_CHANGE,
+    arguments=SpellArgs(),
+    prepare=prepare_teach,
+    inverse=UNDO_SPELLS,
+    moves=None,
+    needs_object="spellid",
+    batch=BatchRow(order="Teach {SpellId}", orders="Teach {object} to {whom}"),
+    sentence=BY_CHANGES,
+    notice="Taught {whom} {SpellId}.",
+)
+FORGET = Operation(
+    name="forget",
+    subject="player",
+    scope=Scope.PLAYERS_CHANGE,
+    arguments=SpellArgs(),
+    prepare=prepare_forget,
+    inverse=UNDO_SPELLS,
+    moves=None,
+    batch=BatchRow(order="Forget {SpellId}", orders="Let {whom} forget {object}"),
+    sentence=BY_CHANGES,
+    notice="{whom} has forgotten {SpellId}.",
+)

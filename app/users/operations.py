@@ -1,0 +1,95 @@
+"""What happens to accounts: registering, addresses, passwords and roles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.auth.roles import Role
+from app.auth.scopes import KeyAccess, Scope
+from app.operations import Operation
+from app.users.schemas import (
+    ManageEmailArgs,
+    ManagePasswordArgs,
+    RedeemArgs,
+    RegisterArgs,
+)
+
+NOT_KEPT = "the former password is not kept"
+
+
+def account_operation(
+    name: str,
+    *,
+    made_by: str,
+    inverse: str,
+    sentence: str,
+    arguments: Any = None,
+    scope: Scope | KeyAccess | None = Scope.USERS_CHANGE,
+    **facts: Any,
+) -> Operation:
+    """Declare what happens to an account, which has a rule of its own and is never undone."""
+    return Operation(
+        name=name,
+        subject="user",
+        scope=scope,
+        roles=facts.pop("roles", (Role.USERS_QUERY,)),
+        arguments=arguments,
+        prepare=made_by,
+        inverse=inverse,
+        moves=None,
+        batch=None,
+        sentence=sentence,
+        takes_key=False,
+        **facts,
+    )
+
+
+REGISTER = account_operation(
+    "register",
+    made_by="app/users/store, because names and addresses are unique",
+    inverse="a registration is never undone",
+    sentence="Account registered",
+    arguments=RegisterArgs(),
+)
+CHANGE_EMAIL = account_operation(
+    "change-email",
+    made_by="app/users/store, because addresses are unique",
+    inverse="the former address is not kept",
+    sentence="Email address changed",
+    arguments=ManageEmailArgs(),
+)
+CHANGE_PASSWORD = account_operation(
+    "change-password",
+    made_by="app/users/accounts, which hashes it",
+    inverse=NOT_KEPT,
+    sentence="Password changed",
+    arguments=ManagePasswordArgs(),
+)
+MAIL_RESET_CODE = account_operation(
+    "mail-reset-code",
+    made_by="app/users/accounts, which sends a mail",
+    inverse="a mail that was sent stays sent",
+    sentence="Reset code mailed",
+    notice="Mailed {whom} a code to reset the password.",
+)
+RESET_PASSWORD = account_operation(
+    "reset-password",
+    made_by="app/users/accounts, which counts wrong codes",
+    inverse=NOT_KEPT,
+    sentence="Password set anew with a code",
+    arguments=RedeemArgs(),
+)
+GRANT_ROLE = account_operation(
+    "grant-role",
+    made_by="app/users/store",
+    inverse="quartermaster api revoke takes a role",
+    sentence="Role {Role} granted",
+    scope=None,
+)
+REVOKE_ROLE = account_operation(
+    "revoke-role",
+    made_by="app/users/store",
+    inverse="quartermaster api grant gives a role",
+    sentence="Role {Role} revoked",
+    scope=None,
+)

@@ -1,0 +1,56 @@
+"""Setting variables of players and of the whole game."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from app.auth.scopes import Scope
+from app.operations import BY_CHANGES, BatchRow, Inverse, Operation, Prepared
+from app.types import Document
+from app.variables.domain import assign
+from app.variables.schemas import VariableArgs
+from app.variables.server import domain as server
+from app.variables.server.undo import undo as undo_global
+from app.variables.undo import undo
+
+
+def prepare_set(args: Document) -> Prepared:
+    return Prepared((f"Variables.{args['variable_id']}",), partial(assign, **args))
+
+
+def prepare_undo(changes: list[Document]) -> Prepared:
+    reads = tuple(change["Path"] for change in changes)
+    return Prepared(reads, partial(undo, changes=changes))
+
+
+def prepare_set_global(args: Document) -> Prepared:
+    return Prepared(server.READS, partial(server.assign, value=args["value"]))
+
+
+def prepare_undo_global(changes: list[Document]) -> Prepared:
+    return Prepared(("Value",), partial(undo_global, changes=changes))
+
+
+SET_VARIABLE = Operation(
+    name="set-variable",
+    subject="player",
+    scope=Scope.PLAYERS_CHANGE,
+    arguments=VariableArgs(),
+    prepare=prepare_set,
+    inverse=Inverse(fields=("Variables",), prepare=prepare_undo),
+    moves=None,
+    batch=BatchRow(order="Set {VariableId} to {Value}", orders="Set {object}{to_value} for {whom}"),
+    sentence=BY_CHANGES,
+)
+SET_GLOBAL_VARIABLE = Operation(
+    name="set-variable",
+    subject="object",
+    scope=Scope.OBJECTS_CHANGE,
+    arguments=VariableArgs(),
+    prepare=prepare_set_global,
+    # A row of a batch that undoes it is no change of a player, and is made alone.
+    inverse=Inverse(fields=("Value",), prepare=prepare_undo_global),
+    moves=None,
+    batch=None,
+    sentence=BY_CHANGES,
+)

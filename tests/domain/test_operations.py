@@ -1,0 +1,78 @@
+"""Declarations of operations: complete, and the only place that lists them."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import app
+from app.operations import (
+    BY_CHANGES,
+    IncompleteOperation,
+    Operation,
+    all_operations,
+    find_operation,
+    operation_names,
+)
+
+ROOT = Path(app.__file__).parent
+FACTS = {
+    "subject": "player",
+    "scope": None,
+    "arguments": None,
+    "prepare": "a test",
+    "inverse": "it is a test",
+    "moves": None,
+    "batch": None,
+    "sentence": BY_CHANGES,
+}
+
+
+@pytest.mark.parametrize("fact", FACTS)
+def test_an_operation_that_forgets_a_fact_does_not_start(fact):
+    others = {name: value for name, value in FACTS.items() if name != fact}
+    with pytest.raises(IncompleteOperation, match=f"'dance' does not say its {fact}"):
+        Operation(name="dance", **others)
+    assert "dance" not in operation_names()
+
+
+def test_an_operation_is_declared_once():
+    with pytest.raises(IncompleteOperation, match="declared twice"):
+        Operation(name="give", **FACTS)
+
+
+def test_an_operation_of_batches_has_arguments_and_a_rule():
+    batch = find_operation("give", "player").batch
+    with pytest.raises(IncompleteOperation, match="batches"):
+        Operation(name="dance", **{**FACTS, "batch": batch})
+
+
+def test_an_operation_with_a_scope_has_a_route_and_others_have_none():
+    without = {operation.name for operation in all_operations() if not operation.routes}
+    assert without == {operation.name for operation in all_operations() if operation.scope is None}
+
+
+def test_every_fact_but_the_last_ones_is_required():
+    assert {fact.name for fact in fields(Operation)} >= FACTS.keys()
+
+
+def names_in(path):
+    """Return the operations that one collection in a file spells."""
+    known = set(operation_names())
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict):
+            parts = node.keys if isinstance(node, ast.Dict) else node.elts
+            yield known & {part.value for part in parts if isinstance(part, ast.Constant)}
+
+
+# A step is never changed after a release, so it spells what was there then.
+OTHERS = {ROOT / "storage/schema/migrations.py", *ROOT.joinpath("console").rglob("*.py")}
+FILES = sorted({*ROOT.rglob("*.py")} - OTHERS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_second_list_of_operations_exists(path):
+    assert [names for names in names_in(path) if len(names) > 1] == []
