@@ -635,8 +635,8 @@ def verbs_of(page):
 
 def test_the_curl_lines_do_what_the_forms_do(staff, players, gift):
     (line,) = commands_of(staff.post("/batches", **GIFT, players="Aladric", Name="n" * 101))
-    row = {"Player": "PLAYER", "Operation": "give", "itemid": ITEM, "quantity": 5}
-    assert body_of(line)["Rows"] == [{**row, "bankoverflow": False}]
+    row = {"Player": "PLAYER", "Operation": "give", "ItemId": ITEM, "Quantity": 5}
+    assert body_of(line)["Rows"] == [{**row, "BankOverflow": False}]
     (line,) = commands_of(staff.get("/batches/new?kind=file"))
     assert line[-1] == "http://localhost/api/v1/batches?name=NAME"
     assert "@batch.csv" in line
