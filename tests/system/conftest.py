@@ -6,6 +6,9 @@ import pytest
 from pymongo import MongoClient
 
 from tests.system.chromium import BROWSER, DRIVER, MISSING, running
+from tests.system.console import Api, Console, session_cookie
+from tests.system.programs import serving
+from tests.tiers import some
 
 WINDOW = (1400, 2000)
 
@@ -17,6 +20,47 @@ def database(request, mongodb_uri):
     yield {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": name}
     with MongoClient(mongodb_uri) as client:
         client.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory, mongodb_uri):
+    """The service with a demo world and one worker, which several files share.
+
+    Each of them changes players and users that no other one looks at.
+    """
+    folder = tmp_path_factory.mktemp("demo")
+    settings = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": "demo"}
+    with (
+        serving(folder, "--demo", WORKERS="1", AUTH_CACHE_SECONDS="0", **settings) as server,
+        MongoClient(mongodb_uri) as client,
+    ):
+        server.folder, server.settings, server.db = folder, settings, client["demo"]
+        yield server
+
+
+@pytest.fixture
+def api(demo):
+    """Somebody with a new token: an old one expires before a busy machine has run all tests."""
+    return Api(demo)
+
+
+@pytest.fixture(scope="module")
+def session(demo):
+    return session_cookie(demo.base)
+
+
+WITH, WITHOUT = "with scripts", "without scripts"
+with_scripts = pytest.mark.parametrize("console", [WITH], indirect=True)
+without_scripts = pytest.mark.parametrize("console", [WITHOUT], indirect=True)
+
+
+@pytest.fixture(params=some([WITH, WITHOUT], 1))
+def console(request, browser, demo, session):
+    """Somebody who has signed in to the console."""
+    console = Console(browser, demo, session)
+    if request.param == WITHOUT:
+        console.without_scripts()
+    return console
 
 
 @pytest.fixture(scope="session")

@@ -5,45 +5,17 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 import pytest
-from pymongo import MongoClient
 
 from app.batches.store import NEVER
 from app.demo.names import guid
-from tests.system.console import Api, Console, Demo, session_cookie
-from tests.system.programs import serving, wait_until
+from tests.system.conftest import with_scripts
+from tests.system.console import Demo
+from tests.system.programs import wait_until
 
 TONIC, TONIC_ID = "Perfect Tonic of Stone", guid("item", "Perfect Tonic of Stone")
 PLAYERS = [Demo("player", number) for number in range(20, 26)]
 SOME = 40
 FAR = datetime(2100, 1, 1, tzinfo=timezone.utc)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory, database):
-    folder = tmp_path_factory.mktemp("batches")
-    with serving(folder, "--demo", "--workers", "1", **database) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def api(server):
-    return Api(server)
-
-
-@pytest.fixture(scope="module")
-def session(server):
-    return session_cookie(server.base)
-
-
-@pytest.fixture(params=[True, False], ids=["with scripts", "without scripts"])
-def console(request, browser, server, session):
-    console = Console(browser, server, session)
-    if not request.param:
-        console.without_scripts()
-    return console
-
-
-with_scripts = pytest.mark.parametrize("console", [True], ids=["with scripts"], indirect=True)
 
 
 @pytest.fixture
@@ -134,23 +106,22 @@ def test_a_batch_runs_to_its_end_though_its_tab_is_closed(console, api, file):
 
 
 @with_scripts
-def test_the_page_watches_a_batch_which_is_paused_and_gone_on_with(console, database, file):
+def test_the_page_watches_a_batch_which_is_paused_and_gone_on_with(console, demo, file):
     plan_file(console, file([player.name for player in PLAYERS for _ in range(SOME)]))
     path = console.path
     batch = path.rpartition("/")[2]
-    with MongoClient(database["MONGODB_URI"]) as client:
-        parts = client[database["MONGODB_DATABASE"]].batch_parts
-        # Others have it for now, so that it does not come to its end before.
-        parts.update_many({"Batch": batch}, {"$set": {"LeasedUntil": FAR}})
-        console.one("details.run > summary").click()
-        console.press("#form-run .do")
-        assert console.notice == "The batch runs."
-        console.press("#form-pause .do")
-        assert console.notice == "The batch is paused."
-        assert "paused" in console.text("#progress h2")
-        console.press("#form-run .do")
-        assert console.all("#form-pause")
-        parts.update_many({"Batch": batch}, {"$set": {"LeasedUntil": NEVER}})
+    parts = demo.db.batch_parts
+    # Others have it for now, so that it does not come to its end before.
+    parts.update_many({"Batch": batch}, {"$set": {"LeasedUntil": FAR}})
+    console.one("details.run > summary").click()
+    console.press("#form-run .do")
+    assert console.notice == "The batch runs."
+    console.press("#form-pause .do")
+    assert console.notice == "The batch is paused."
+    assert "paused" in console.text("#progress h2")
+    console.press("#form-run .do")
+    assert console.all("#form-pause")
+    parts.update_many({"Batch": batch}, {"$set": {"LeasedUntil": NEVER}})
     # What is shown changes by itself: the numbers, the rows and what can be done next.
     console.wait.until(lambda _: "done" in console.text("#progress h2"))
     assert console.text(".n-done b") == str(SOME * len(PLAYERS))

@@ -12,15 +12,15 @@ import itertools
 
 import pytest
 import requests
-from pymongo import MongoClient
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from app.demo.names import VARIABLE_IDS, guid
 from tests.factories import sha256
 from tests.game import look, playing
-from tests.system.console import Api, Console, Demo, session_cookie
-from tests.system.programs import run, serving
+from tests.system.conftest import with_scripts, without_scripts
+from tests.system.console import Demo, session_cookie
+from tests.system.programs import run
 
 # What nobody has, or knows, before a test gives or teaches it.
 TONIC, TONIC_ID = "Perfect Tonic of Stone", guid("item", "Perfect Tonic of Stone")
@@ -28,37 +28,6 @@ SPELL = "Ember Nova"
 NUMBERS = range(100, 200)
 PLAYERS = (Demo("player", number) for number in NUMBERS)
 USERS = (Demo("user", number) for number in itertools.count(10))
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory, database):
-    folder = tmp_path_factory.mktemp("console")
-    with serving(folder, "--demo", "--workers", "1", **database) as server:
-        yield server
-
-
-@pytest.fixture
-def api(server):
-    """Somebody with a new token: an old one expires before a busy machine has run all tests."""
-    return Api(server)
-
-
-@pytest.fixture(scope="module")
-def session(server):
-    return session_cookie(server.base)
-
-
-@pytest.fixture(params=[True, False], ids=["with scripts", "without scripts"])
-def console(request, browser, server, session):
-    console = Console(browser, server, session)
-    if not request.param:
-        console.without_scripts()
-    return console
-
-
-without_scripts = pytest.mark.parametrize(
-    "console", [False], ids=["without scripts"], indirect=True
-)
 
 
 @pytest.fixture
@@ -157,18 +126,18 @@ def test_an_account_is_banned_and_muted_and_both_end(console, api, user):
 
 
 @without_scripts
-def test_a_code_is_mailed(console, server, user):
+def test_a_code_is_mailed(console, demo, user):
     console.open(user.path)
     console.send("mail-code", reason="Ticket 4711.")
     assert console.notice == f"Mailed {user.name} a code to reset the password."
     code = console.text("main p > code")
-    (mail,) = mails_to(server, f"{user.name}@example.com")
+    (mail,) = mails_to(demo, f"{user.name}@example.com")
     assert code in mail
 
 
-def mails_to(server, address):
+def mails_to(demo, address):
     mails = []
-    for path in server.output.parent.glob("outbox/*.eml"):
+    for path in demo.output.parent.glob("outbox/*.eml"):
         mail = email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
         if address in mail["To"]:
             mails.append(mail.get_body(("plain",)).get_content())
@@ -201,34 +170,34 @@ def test_an_address_is_changed_once_the_name_is_typed(console, user):
 
 
 @without_scripts
-def test_sign_ins_end_one_by_one_and_all_at_once(console, server, database, user):
-    assert run(server.output.parent, "api", "grant", user.name, "api", **database).returncode == 0
-    cookies = [session_cookie(server.base, user.name) for _ in range(3)]
+def test_sign_ins_end_one_by_one_and_all_at_once(console, demo, user):
+    assert run(demo.folder, "api", "grant", user.name, "api", **demo.settings).returncode == 0
+    cookies = [session_cookie(demo.base, user.name) for _ in range(3)]
     console.open(f"{user.path}/sign-ins")
     console.press("tbody tr:first-child button")
     assert len(console.all("tbody tr")) == 2
-    assert sum(is_signed_in(server, cookie) for cookie in cookies) == 2
+    assert sum(is_signed_in(demo, cookie) for cookie in cookies) == 2
     console.send("sign-out")
     assert console.text("#sign-out-confirm-about").startswith(f"Type {user.name}")
     console.send("sign-out", confirm=user.name)
     assert console.notice == f"{user.name}: Signed out everywhere."
-    assert sum(is_signed_in(server, cookie) for cookie in cookies) == 0
+    assert sum(is_signed_in(demo, cookie) for cookie in cookies) == 0
 
 
 @without_scripts
-def test_one_ends_a_sign_in_of_ones_own(console, server):
-    other = session_cookie(server.base)
+def test_one_ends_a_sign_in_of_ones_own(console, demo):
+    other = session_cookie(demo.base)
     console.open("/sign-ins")
     rows = [row for row in console.all("tbody tr") if "Another browser" in row.text]
     (row,) = [row for row in rows if "this one" not in row.text]
     console.leave(row.find_element("css selector", "button").click)
     assert len(console.all("tbody tr")) >= 1
-    assert not is_signed_in(server, other)
+    assert not is_signed_in(demo, other)
 
 
-def is_signed_in(server, cookie):
+def is_signed_in(demo, cookie):
     answer = requests.get(
-        f"{server.base}/console/sign-ins",
+        f"{demo.base}/console/sign-ins",
         cookies={"quartermaster": cookie},
         allow_redirects=False,
         timeout=30,
@@ -237,7 +206,7 @@ def is_signed_in(server, cookie):
 
 
 @without_scripts
-def test_a_key_is_made_and_seen_once_then_rotated_and_revoked(console, server, player, user):
+def test_a_key_is_made_and_seen_once_then_rotated_and_revoked(console, demo, player, user):
     console.open(f"{user.path}/keys")
     console.fill("create-key", Name="shop", Days="30", ItemsPerDay="5")
     console.send("create-key")
@@ -248,7 +217,7 @@ def test_a_key_is_made_and_seen_once_then_rotated_and_revoked(console, server, p
     secret = console.text(".secret")
     # Who plays only may not use the API, and neither may a key of such an account.
     headers = {"Authorization": f"Bearer {secret}"}
-    url = f"{server.base}/api/v1/players/{player.id}"
+    url = f"{demo.base}/api/v1/players/{player.id}"
     assert requests.get(url, headers=headers, timeout=30).status_code == 403
     assert secret not in console.browser.current_url
     console.open(f"{user.path}/keys")
@@ -393,16 +362,9 @@ def test_a_conflict_keeps_what_was_typed_and_tells_what_has_changed_since(consol
     assert console.notice == f"Took 1 {TONIC} from {player.name}."
 
 
-@pytest.fixture
-def world(server, mongodb_uri, database):
-    """The database that the game shares with the service."""
-    with MongoClient(mongodb_uri) as client:
-        yield client[database["MONGODB_DATABASE"]]
-
-
 @without_scripts
-def test_a_warp_and_a_message_without_scripts(console, world, player):
-    with playing(world):
+def test_a_warp_and_a_message_without_scripts(console, demo, player):
+    with playing(demo.db):
         console.open(player.path)
         console.send("warp", mapid="Ravenrock", x="3", y="4", confirm=player.name)
         assert console.notice == f"Warped {player.name} to Ravenrock (3, 4)."
@@ -413,19 +375,18 @@ def test_a_warp_and_a_message_without_scripts(console, world, player):
         assert console.value("chat-player") == player.name
 
 
-@pytest.mark.parametrize("console", [True], ids=["with scripts"], indirect=True)
-def test_a_late_answer_of_the_game_comes_by_itself(console, world, player):
-    look(world)
+@with_scripts
+def test_a_late_answer_of_the_game_comes_by_itself(console, demo, player):
+    look(demo.db)
     console.open(player.path)
     console.send("kick", confirm=player.name)
     assert "has not answered yet" in console.notice
     answered = {"$currentDate": {"Taken": True, "Done": True}, "$set": {"TakenBy": "world-1"}}
-    world.actions.update_one({"Subject.Id": player.id}, answered)
+    demo.db.actions.update_one({"Subject.Id": player.id}, answered)
     console.wait.until(lambda _: console.notice == f"Kicked {player.name}.")
     console.wait.until(lambda _: "done" in console.text("#asked"))
 
 
-with_scripts = pytest.mark.parametrize("console", [True], ids=["with scripts"], indirect=True)
 BACK = "This is what you had typed before you signed in again. It was not sent."
 
 
@@ -504,9 +465,9 @@ def test_what_was_typed_and_not_sent_is_back_where_it_was_typed(console, user):
 
 @with_scripts
 def test_what_was_typed_is_shown_to_nobody_else_and_not_after_signing_out(
-    console, server, database, player, user
+    console, demo, player, user
 ):
-    assert run(server.output.parent, "api", "grant", user.name, "api", **database).returncode == 0
+    assert run(demo.folder, "api", "grant", user.name, "api", **demo.settings).returncode == 0
     console.open(f"{player.path}/notes")
     console.fill("note", Text="Between us.")
     lose_session(console)

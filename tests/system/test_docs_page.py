@@ -14,15 +14,6 @@ from selenium.webdriver.support.ui import WebDriverWait
 from app.openapi.examples import ITEM, PLAYER, PLAYER_ID
 from tests.system.programs import run, serving, wait_until
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory, database):
-    settings = {"AUTH_CACHE_SECONDS": "0", **database}
-    folder = tmp_path_factory.mktemp("docs")
-    with serving(folder, "--demo", "--workers", "1", **settings) as server:
-        yield server
-
-
 LOCKS = """
     const locks = document.querySelectorAll("button.authorize, .authorization__btn");
     return [...locks].map((lock) => [...lock.classList].pop());
@@ -85,8 +76,8 @@ class Page:
         return status.split()[0], json.loads(body)
 
 
-def test_somebody_signs_in_executes_calls_and_signs_out_for_everybody(server, browser):
-    page = Page(browser, server.base)
+def test_somebody_signs_in_executes_calls_and_signs_out_for_everybody(demo, browser):
+    page = Page(browser, demo.base)
     page.sign_in("demo", "demo")
     page.wait_for_lock("locked")
     status, player = page.execute("getPlayer")
@@ -105,14 +96,13 @@ def test_somebody_signs_in_executes_calls_and_signs_out_for_everybody(server, br
     page.click("#signed-in button")
     page.wait_for_lock("unlocked")
     assert page.kept() is None
-    wait_until(lambda: is_denied(server, kept["accessToken"]))
+    wait_until(lambda: is_denied(demo, kept["accessToken"]))
     assert not browser.find_element(By.ID, "ended").is_displayed()
 
 
-def test_authorize_asks_for_a_username_and_a_password_alone_and_tells_of_a_wrong_one(
-    server, browser
-):
-    page = Page(browser, server.base)
+@pytest.mark.everything
+def test_authorize_asks_for_a_username_and_a_password_alone_and_tells_of_a_wrong_one(demo, browser):
+    page = Page(browser, demo.base)
     browser.set_window_size(400, 500)
     page.click("button.authorize")
     fields = browser.find_elements(By.CSS_SELECTOR, "input, select")
@@ -133,9 +123,9 @@ def is_on_top(browser, element):
     return browser.execute_script(middle, element)
 
 
-def is_denied(server, token):
+def is_denied(demo, token):
     headers = {"Authorization": f"Bearer {token}"}
-    request = urllib.request.Request(f"{server.base}/api/v1/players", headers=headers)
+    request = urllib.request.Request(f"{demo.base}/api/v1/players", headers=headers)
     try:
         urllib.request.urlopen(request, timeout=30).close()
     except urllib.error.HTTPError as error:
@@ -144,26 +134,27 @@ def is_denied(server, token):
     return False
 
 
-def revoke(server, name, token):
+def revoke(demo, name, token):
     headers = {"Authorization": f"Bearer {token}"}
-    url = f"{server.base}/api/oauth/token/{name}"
+    url = f"{demo.base}/api/oauth/token/{name}"
     request = urllib.request.Request(url, headers=headers, method="DELETE")
     urllib.request.urlopen(request, timeout=30).close()
 
 
+@pytest.mark.everything
 def test_a_sign_in_outlives_its_access_token_and_a_reload_and_is_shared_by_twin_tabs(
     browser, tmp_path_factory, database
 ):
     folder = tmp_path_factory.mktemp("hasty")
     settings = {"ACCESS_TOKEN_SECONDS": "8", **database}
-    with serving(folder, "--demo", "--workers", "1", **settings) as server:
-        page = Page(browser, server.base)
+    with serving(folder, "--demo", "--workers", "1", **settings) as hasty:
+        page = Page(browser, hasty.base)
         page.sign_in("demo", "demo")
         page.wait_for_lock("locked")
         first, tab = page.kept(), browser.current_window_handle
         browser.execute_script("open(location)")
         (twin,) = set(browser.window_handles) - {tab}
-        wait_until(lambda: is_denied(server, first["accessToken"]))
+        wait_until(lambda: is_denied(hasty, first["accessToken"]))
         assert page.execute("getPlayer")[0] == "200"
         renewed = page.kept()
         assert renewed["refreshToken"] != first["refreshToken"]
@@ -185,40 +176,37 @@ def assert_ended(page):
     assert page.browser.switch_to.active_element.get_attribute("name") == "username"
 
 
-def test_a_sign_in_or_an_access_token_that_was_revoked_is_said_to_have_ended(
-    server, browser, database
-):
-    page = Page(browser, server.base)
+@pytest.mark.everything
+def test_a_sign_in_or_an_access_token_that_was_revoked_is_said_to_have_ended(demo, browser):
+    page = Page(browser, demo.base)
     page.sign_in("demo", "demo")
     page.wait_for_lock("locked")
     assert page.execute("getPlayer")[0] == "200"
-    revoke(server, "demo", page.kept()["accessToken"])
+    revoke(demo, "demo", page.kept()["accessToken"])
     assert_ended(page)
-    token = run(server.output.parent, "token", "demo", **database).stdout.strip()
+    token = run(demo.folder, "token", "demo", **demo.settings).stdout.strip()
     page.click("#sign-in summary")
     page.type("#sign-in [name=token]", token)
     page.click("#by-token button")
     page.wait_for_lock("locked")
     assert not browser.find_element(By.ID, "ended").is_displayed()
     assert page.execute("getPlayer")[0] == "200"
-    revoke(server, "demo", token)
+    revoke(demo, "demo", token)
     assert_ended(page)
 
 
-def test_the_page_asks_nobody_but_us_logs_no_fault_and_is_refused_without_a_sign_in(
-    server, browser
-):
-    page = Page(browser, server.base)
+def test_the_page_asks_nobody_but_us_logs_no_fault_and_is_refused_without_a_sign_in(demo, browser):
+    page = Page(browser, demo.base)
     assert "Give an item to a player" in page.text("#operations-Players-giveItem")
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     sent = [
         message["params"]["request"]["url"]
         for message in messages
         if message["method"] == "Network.requestWillBeSent"
-        and message["params"]["documentURL"].startswith(server.base)
+        and message["params"]["documentURL"].startswith(demo.base)
     ]
-    assert f"{server.base}/api/openapi.json" in sent
-    assert [url for url in sent if not url.startswith((server.base, "data:"))] == []
+    assert f"{demo.base}/api/openapi.json" in sent
+    assert [url for url in sent if not url.startswith((demo.base, "data:"))] == []
     faults = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
     assert faults == []
     status, body = page.execute("getPlayer")

@@ -14,7 +14,6 @@ import pytest
 from app.http.fields import DEMO_PASSWORD_HASH as PASSWORD
 from app.openapi.examples import ITEM, PLAYER
 from tests.openapi_document import OPERATIONS
-from tests.system.programs import serving
 
 PYTHON = f"""
 import importlib, pkgutil, sys
@@ -71,19 +70,12 @@ BESIDE_PYTHON = str(Path(sys.executable).parent)
 SAID = r"[1-9]\d* No player with name 'Nobody'\.\n"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory, database):
-    folder = tmp_path_factory.mktemp("clients")
-    with serving(folder, "--demo", "--workers", "1", **database) as server:
-        yield server
-
-
 def run(*command, folder):
     """Run a program in a folder, and return what it said."""
     # The generator for Python calls ruff, which is installed beside it.
     environment = {**os.environ, "PATH": os.pathsep.join([BESIDE_PYTHON, os.environ["PATH"]])}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -93,14 +85,14 @@ def snake_case(name):
     return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
 
 
-def test_a_client_in_python_signs_in_and_gives(server, tmp_path):
+def test_a_client_in_python_signs_in_and_gives(demo, tmp_path):
     made = tmp_path / "made"
-    document = f"{server.base}/api/openapi.json"
+    document = f"{demo.base}/api/openapi.json"
     generate = ("openapi-python-client", "generate", "--url", document, "--output-path", made)
     run(*generate, "--meta", "none", "--fail-on-warning", folder=tmp_path)
     modules = {path.stem for path in (made / "api").glob("*/*.py")} - {"__init__"}
     assert modules == {snake_case(name) for name in OPERATIONS}
-    said = run(sys.executable, "-W", "error", "-c", PYTHON, server.base, folder=tmp_path)
+    said = run(sys.executable, "-W", "error", "-c", PYTHON, demo.base, folder=tmp_path)
     assert re.fullmatch(SAID, said)
 
 
@@ -109,13 +101,13 @@ def test_a_client_in_python_signs_in_and_gives(server, tmp_path):
     reason="openapi-ts or TypeScript is not installed: "
     "npm install --global @hey-api/openapi-ts@0.85 typescript@5",
 )
-def test_a_client_in_typescript_compiles_signs_in_and_gives(server, tmp_path):
+def test_a_client_in_typescript_compiles_signs_in_and_gives(demo, tmp_path):
     made, program = tmp_path / "made", tmp_path / "program.ts"
-    run(OPENAPI_TS, "--input", f"{server.base}/api/openapi.json", "--output", made, folder=tmp_path)
+    run(OPENAPI_TS, "--input", f"{demo.base}/api/openapi.json", "--output", made, folder=tmp_path)
     functions = re.findall(r"^export const (\w+) = <", (made / "sdk.gen.ts").read_text(), re.M)
     assert sorted(functions) == sorted(OPERATIONS)
     program.write_text(TYPESCRIPT)
     language = ("--strict", "--target", "es2022", "--lib", "es2022,dom,dom.iterable")
     run(TSC, *language, "--module", "nodenext", "--skipLibCheck", program, folder=tmp_path)
-    said = run(NODE, program.with_suffix(".js"), server.base, folder=tmp_path)
+    said = run(NODE, program.with_suffix(".js"), demo.base, folder=tmp_path)
     assert re.fullmatch(SAID, said)

@@ -13,8 +13,8 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from app.demo.names import guid
-from tests.system.console import Api, Console, Demo, session_cookie
-from tests.system.programs import serving
+from tests.system.conftest import with_scripts
+from tests.system.console import Api, Demo
 
 WRONG, RIGHT = "Perfect Mana Draught", "Perfect Tonic of Stone"
 REASON, NOTE = "Lost in the crash of Saturday, ticket 4711", "Got the tonic back, ticket 4711."
@@ -34,23 +34,11 @@ FOCUS = """
 """
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory, database):
-    folder = tmp_path_factory.mktemp("support")
-    with serving(folder, "--demo", "--workers", "1", **database) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def session(server):
-    return session_cookie(server.base)
-
-
 class Case:
     """The player whom the case is about, and what must have come of it."""
 
-    def __init__(self, server):
-        self._api, self._outbox = Api(server), server.output.parent / "outbox"
+    def __init__(self, demo):
+        self._api, self._outbox = Api(demo), demo.folder / "outbox"
         self.player = Demo("player", next(NUMBERS))
         # Three letters that few names hold.
         self.letters = self.player.name[2:5]
@@ -79,16 +67,8 @@ class Case:
 
 
 @pytest.fixture
-def case(server):
-    return Case(server)
-
-
-@pytest.fixture(params=[True, False], ids=["with scripts", "without scripts"])
-def console(request, browser, server, session):
-    console = Console(browser, server, session)
-    if not request.param:
-        console.without_scripts()
-    return console
+def case(demo):
+    return Case(demo)
 
 
 def test_a_support_case_is_solved(console, case):
@@ -152,8 +132,8 @@ class Keyboard:
         raise AssertionError(f"{name} is not suggested.")
 
 
-def test_a_support_case_is_solved_by_keyboard_alone(browser, server, session, case):
-    console = Console(browser, server, session)
+@with_scripts
+def test_a_support_case_is_solved_by_keyboard_alone(console, case):
     keyboard, player = Keyboard(console), case.player
     console.open()
     keyboard.search(player.name[:3])
