@@ -48,6 +48,7 @@ def run_command(command, data, *options):
     return CliRunner().invoke(command, ["--data", str(data), "--output", str(data), *options])
 
 
+@pytest.mark.everything
 def test_a_short_run_writes_a_table_and_a_picture(world, data):
     options = ("--players", str(PLAYERS), "--seconds", "1", "--rounds", "1", "--cells", "a,d,l,m")
     result = run_command(bench.main, data, *options, "--servers", "quartermaster,without-history")
@@ -66,6 +67,7 @@ def test_a_short_run_writes_a_table_and_a_picture(world, data):
         assert ElementTree.parse(data / name).getroot().tag.endswith("svg")
 
 
+@pytest.mark.everything
 def test_servers_answer_their_cells_rightly(world, data):
     jwt = jwt_for(worlds.CALLER, worlds.SECRET)
     session = session_of(world)
@@ -98,6 +100,7 @@ def check_that_gives_are_gives(world, served):
         assert after["Version"] == before["Version"] + 1
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize(
     ("app", "cell", "complaint"),
     [
@@ -112,6 +115,7 @@ def test_a_wrong_answer_ends_the_bench(world, data, app, cell, complaint):
         list(bench.measured(run, world, [wrong_peer], [CELL[cell]], data))
 
 
+@pytest.mark.everything
 def test_a_change_without_an_entry_in_history_ends_the_bench(world, data):
     forgetful = next(s for s in SERVERS if s.name == "without-history")._replace(has_history=True)
     run = Run(1, 1, PLAYERS, is_full=False)
@@ -127,6 +131,7 @@ def test_a_request_that_failed_ends_the_bench(refused, broken):
         check_load(CELL["a"], SimpleNamespace(server=SERVERS[0]), failed)
 
 
+@pytest.mark.everything
 def test_a_small_growth_is_measured(world, data):
     options = ("--sizes", f"1000,{PLAYERS}", "--requests", "5", "--seconds", "1")
     result = run_command(growth.main, data, *options)

@@ -93,6 +93,7 @@ def test_whoever_leaves_last_turns_it_off(holder, tmp_path):
     wait_until(lambda: not processes_with(str(tmp_path / "mongodb")))
 
 
+@pytest.mark.everything
 def test_a_killed_program_leaves_no_orphan_and_its_data(holder, tmp_path):
     with MongoClient(holder.uri) as client:
         client.test.things.insert_one({"_id": 1})
@@ -115,6 +116,7 @@ def test_a_start_right_after_a_kill_waits_for_the_old_server(holder, tmp_path):
     lease.close()
 
 
+@pytest.mark.everything
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux stops a child with its parent")
 def test_even_a_killed_supervisor_takes_its_server_along(holder, tmp_path):
     os.kill(read_state(tmp_path / "mongodb")["supervisor"], signal.SIGKILL)
@@ -135,6 +137,7 @@ def test_a_killed_server_is_started_again_where_it_was(holder, tmp_path):
     assert read_state(tmp_path / "mongodb")["uri"] == holder.uri
 
 
+@pytest.mark.everything
 def test_after_a_killed_supervisor_the_next_program_revives_the_server_where_it_was(
     holder, tmp_path
 ):
@@ -163,6 +166,7 @@ def test_a_killed_supervisor_is_replaced_while_programs_still_use_its_server(hol
     lease.close()
 
 
+@pytest.mark.everything
 def test_a_service_serves_again_by_itself_after_its_supervisor_was_killed(tmp_path):
     with serving(tmp_path, "--workers", "1") as service:
         folder = tmp_path / "mongodb"
@@ -174,6 +178,7 @@ def test_a_service_serves_again_by_itself_after_its_supervisor_was_killed(tmp_pa
     wait_until(lambda: not processes_with(str(folder)))
 
 
+@pytest.mark.everything
 def test_nobody_brings_a_supervisor_back_that_has_done_its_work(tmp_path):
     lease = Lease(str(tmp_path))
     lease.close()
@@ -213,6 +218,7 @@ def test_an_absurd_port_file_costs_nothing_but_the_port(tmp_path, content):
         assert supervisor._usable_port(note, other=False) == port
 
 
+@pytest.mark.everything
 def test_it_starts_beside_an_absurd_port_file_and_state(tmp_path):
     folder = tmp_path / "mongodb"
     folder.mkdir()

@@ -28,10 +28,12 @@ def summary(tmp_path_factory, mongodb_uri):
         client.drop_database("fuzz")
 
 
+@pytest.mark.everything
 def test_it_finds_nothing(summary):
     assert summary.findings == [], summary.output
 
 
+@pytest.mark.everything
 def test_it_tries_every_operation_and_every_check(summary):
     operations = {f"{method.upper()} {path}" for path, method, _ in OPERATIONS.values()}
     assert operations <= set(summary.cases)
@@ -40,6 +42,7 @@ def test_it_tries_every_operation_and_every_check(summary):
     assert summary.cases.total() > 40 * len(operations)
 
 
+@pytest.mark.everything
 def test_it_gets_past_the_door_and_to_what_the_service_does(summary):
     assert summary.statuses[200] > 500
     assert {400, 401, 403, 404, 405, 409, 415} <= set(summary.statuses)

@@ -13,12 +13,13 @@ from app.auth.roles import Role
 from app.database import COLLECTIONS
 from app.storage.client import LONG_WORK_SECONDS, Storage
 from app.storage.schema.collections import init_database
+from tests import tiers
 from tests.applications import service
 from tests.factories import NOW, World
 
 # Enough: whatever reads more than its page reads a hundred times what is allowed here, and the
 # indexes of a million entries take a minute of CPU. make bench-growth looks at larger worlds.
-COUNT = 100_000
+COUNT = 100_000 if tiers.is_everything else 20_000
 PLAYERS, STAFF, ITEMS = 10_000, 200, 500
 PAGE = 50
 HISTORY = "/api/v1/history"

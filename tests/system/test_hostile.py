@@ -71,8 +71,11 @@ def answered(answer):
 
 
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_hostile_bytes_are_answered_once_and_the_next_client_is_served(doors, server, row, door):
-    assert answered(doors[door].send(row.sent)) == getattr(row, door)
-    assert answered(doors[door].send(HEALTH)) == 200
+def test_hostile_bytes_are_answered_once_and_the_next_client_is_served(doors, server, door):
+    wrong = {}
+    for row in ROWS:
+        seen = answered(doors[door].send(row.sent)), answered(doors[door].send(HEALTH))
+        if seen != (getattr(row, door), 200):
+            wrong[row.name] = seen
+    assert wrong == {}
     assert SMUGGLED not in server.output.read_text()

@@ -113,6 +113,7 @@ def as_of_old(document):
     return {**old, "NameParts": []} if "Name" in document else old
 
 
+@pytest.mark.everything
 def test_a_repair_is_killed_and_the_next_one_finishes(tmp_path, settings, quartermaster, db):
     init_database(db, COLLECTIONS)
     users, players, bags = world()
@@ -131,6 +132,7 @@ def test_a_repair_is_killed_and_the_next_one_finishes(tmp_path, settings, quarte
     assert documents_of(db, without=SWAP_FIELDS) == before
 
 
+@pytest.mark.everything
 def test_an_import_is_killed_and_the_next_one_finishes(tmp_path, settings, quartermaster, db):
     init_database(db, COLLECTIONS)
     users, players, bags = world()

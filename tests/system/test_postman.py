@@ -14,6 +14,7 @@ from app.cli.apidocs import COLLECTION, ENVIRONMENT
 from app.openapi.examples import PLAYER
 from app.openapi.postman_values import ANSWERED_BY_THE_GAME
 from tests.system.programs import run, serving
+from tests.tiers import some
 
 KEPT = Path(__file__).parents[2] / "postman"
 NEWMAN = shutil.which("newman")
@@ -133,7 +134,7 @@ def belongings(server, database):
 
 
 @with_newman
-@pytest.mark.parametrize("time", ["first", "second"])
+@pytest.mark.parametrize("time", some(["first", "second"], 1))
 def test_the_whole_collection_passes_twice_in_a_row(server, collection, belongings, tmp_path, time):
     before = belongings()
     code, result = newman(server, tmp_path)
@@ -151,6 +152,7 @@ def test_the_whole_collection_passes_twice_in_a_row(server, collection, belongin
     assert code == 0
 
 
+@pytest.mark.everything
 @with_newman
 def test_the_collection_fails_where_the_answers_are_others(server, tmp_path):
     code, result = newman(server, tmp_path, "--folder", "Players", player="Nobody")
@@ -160,6 +162,7 @@ def test_the_collection_fails_where_the_answers_are_others(server, tmp_path):
     assert "List players" not in failed
 
 
+@pytest.mark.everything
 @with_newman
 def test_the_token_is_refreshed_before_it_expires(tmp_path, database):
     with serving(tmp_path, "--demo", ACCESS_TOKEN_SECONDS="5", **database) as server:
@@ -167,6 +170,7 @@ def test_the_token_is_refreshed_before_it_expires(tmp_path, database):
     assert result["failures"] == []
 
 
+@pytest.mark.everything
 @with_newman
 def test_a_key_is_used_instead_of_the_password(server, database, tmp_path):
     scopes = ("players.read", "players.change", "users.change", "history.read", "history.undo")

@@ -18,10 +18,12 @@ from pymongo import MongoClient
 
 from app.auth.api_keys import new_secret
 from app.auth.roles import Role
+from tests import tiers
 from tests.factories import guid, make_key, make_player, make_user, with_keys
 from tests.system.programs import run, serving
+from tests.tiers import some
 
-CLIENTS, SECONDS = 32, 4
+CLIENTS, CHANGES = 32, 60 if tiers.is_everything else 15
 AUTH_CACHE_SECONDS = 5.0
 ITEMS = [guid() for _ in range(3)]
 SPELLS = [guid() for _ in range(4)]
@@ -47,12 +49,9 @@ class Client(threading.Thread):
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         self.ledger = Ledger()
         self.variable = guid()
-        self.deadline = time.monotonic() + SECONDS
 
     def run(self):
-        count = 0
-        while time.monotonic() < self.deadline:
-            count += 1
+        for count in range(CHANGES):
             operation = self.rng.choice((self.give, self.take, self.teach, self.forget, self.set))
             operation(self.rng.choice(self.players), f"{self.number}-{count}")
         self.connection.close()
@@ -133,7 +132,7 @@ def server(tmp_path_factory, mongodb_uri):
             client.drop_database("race")
 
 
-@pytest.mark.parametrize("repeats", [False, True], ids=["plain", "repeating"])
+@pytest.mark.parametrize("repeats", some([True, False], 1), ids=str)
 def test_every_count_spell_and_variable_equals_what_the_answers_add_up_to(server, repeats):
     players = [make_player() for _ in range(3)]
     server.collection.insert_many(players)
@@ -172,7 +171,7 @@ def exactly(variables):
     return {key: (value, type(value)) for key, value in variables.items()}
 
 
-BUDGET = 200
+BUDGET = 100
 
 
 class Spender(threading.Thread):

@@ -152,6 +152,7 @@ def test_a_worker_that_is_replaced_during_an_upgrade_serves_the_code_of_its_mast
         assert version_of(server) == {NEW}
 
 
+@pytest.mark.everything
 def test_a_program_started_on_the_schema_of_a_newer_one_answers_503_and_says_why(
     releases, settings
 ):
