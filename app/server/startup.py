@@ -14,7 +14,7 @@ from app.demo.world import World
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, explain, is_forbidden
 from app.storage.schema import migrations, preparation
-from app.storage.schema.collections import init_database
+from app.storage.schema.collections import ServerTooOld, init_database
 from app.users.passwords import Passwords
 from config.base import Settings
 
@@ -28,7 +28,7 @@ def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
     """
     try:
         init_database(storage.db, COLLECTIONS)
-    except migrations.DatabaseTooNew as error:
+    except (migrations.DatabaseTooNew, ServerTooOld) as error:
         log.error("The workers answer 503 until this is mended: %s", error)
         return
     except DatabaseError as error:

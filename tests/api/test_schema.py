@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
 
 import pytest
 from pymongo.errors import WriteError
 
 from app.database import COLLECTIONS
+from app.errors import Unavailable
+from app.storage.schema import collections
 from app.storage.schema.collections import init_database
+from app.storage.schema.preparation import Preparation
 from tests.collection_plans import NAMES
 from tests.factories import guid, make_bag, make_player, make_user
+from tests.system.programs import wait_until
 
 TOKEN = {
     "_id": "hash",
@@ -27,6 +32,28 @@ def test_db_init_can_be_repeated(real_db):
     init_database(real_db, COLLECTIONS)
     init_database(real_db, COLLECTIONS)
     assert {name: real_db[name].index_information() for name in NAMES} == before
+
+
+def test_a_server_that_is_too_old_is_named_by_whoever_prepares_it(
+    real_db, real_storage, monkeypatch
+):
+    monkeypatch.setattr(collections, "OLDEST_SERVER", (99, 0))
+    version = real_db.client.server_info()["version"]
+    sentence = f"This is MongoDB {version}, and Quartermaster needs 99.0 or newer."
+    with pytest.raises(collections.ServerTooOld, match=re.escape(sentence)):
+        init_database(real_db, COLLECTIONS)
+    preparation = Preparation(real_storage, COLLECTIONS, pause=0.0)
+    preparation.begin()
+    wait_until(lambda: sentence in unreadiness(preparation))
+    monkeypatch.undo()
+    wait_until(preparation.is_ready)
+
+
+def unreadiness(preparation):
+    """Return why a worker is not ready, as /readyz says it."""
+    with pytest.raises(Unavailable) as refusal:
+        preparation.check()
+    return str(refusal.value)
 
 
 def test_an_index_of_an_older_shape_is_replaced_and_no_document_is_lost(real_db):

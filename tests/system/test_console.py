@@ -345,7 +345,7 @@ FIELDS_WITH_SUGGESTIONS = {
     *("find", "home-find", "filter-player", "filter-item"),
     *("give-itemid", "take-itemid", "warp-mapid", "teach-spellid", "set-variable-variable"),
     *("chat-mapid", "chat-player", "changes-Item"),
-    *("players-itemid", "players-spellid", "players-variable"),
+    *("players-itemid", "players-spellid", "players-variableid"),
 }
 # A field may be folded up, or belong to a choice that was not made.
 REVEAL = """

@@ -11,6 +11,7 @@ from pymongo import IndexModel
 from pymongo.database import Database
 from pymongo.errors import CollectionInvalid, DuplicateKeyError, OperationFailure
 
+from app.errors import QuartermasterError
 from app.storage.client import LONG_WORK_SECONDS
 from app.storage.schema import migrations
 from app.storage.schema.plan import CollectionPlan
@@ -22,17 +23,36 @@ NAMESPACE_EXISTS = 48
 INDEX_CONFLICTS = (85, 86)
 INDEX_BUILD_ABORTED = 276
 
+# docs/deploy.rst says which versions were tried.
+OLDEST_SERVER = (5, 0)
+
 Plans = Sequence[CollectionPlan]
+
+
+class ServerTooOld(QuartermasterError):
+    """The MongoDB server lacks what this program needs."""
+
+    def __init__(self, version: str) -> None:
+        needed = ".".join(map(str, OLDEST_SERVER))
+        super().__init__(f"This is MongoDB {version}, and Quartermaster needs {needed} or newer.")
 
 
 def init_database(db: Database[Document], plans: Plans) -> None:
     """Create what is missing and bring the rest up to date; idempotent, and safe at any time."""
+    refuse_old_server(db)
     init_collections(db, plans)
     with pymongo.timeout(LONG_WORK_SECONDS):
         migrations.migrate(db)
         for plan in plans:
             if plan.indexes:
                 _create_indexes(db, plan)
+
+
+def refuse_old_server(db: Database[Document]) -> None:
+    """Raise ServerTooOld where the server is older than the oldest that will do."""
+    server = db.client.server_info()
+    if tuple(server["versionArray"]) < OLDEST_SERVER:
+        raise ServerTooOld(server["version"])
 
 
 def init_despite_duplicates(db: Database[Document], plans: Plans) -> None:

@@ -15,7 +15,7 @@ from app.errors import Unavailable
 from app.storage.client import Storage
 from app.storage.errors import explain, is_forbidden
 from app.storage.schema import migrations
-from app.storage.schema.collections import Plans, init_database
+from app.storage.schema.collections import Plans, ServerTooOld, init_database
 
 log = logging.getLogger("quartermaster")
 
@@ -92,6 +92,8 @@ class Preparation:
             init_database(self._storage.db, self._plans)
         except migrations.DatabaseTooNew as error:
             return self._on_newer_schema(error)
+        except ServerTooOld as error:
+            return self._refuse(str(error))
         except PyMongoError as error:
             return self._on_database_error(error, version)
         except Exception as error:  # the thread must survive: the next try may succeed
