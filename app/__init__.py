@@ -42,6 +42,7 @@ from app.integrity.operations import REPAIR
 from app.items import routes as items
 from app.items.domain import Limits
 from app.items.store import Bags, Catalogue
+from app.limits import Limiter
 from app.moderation import routes as moderation
 from app.notes import routes as notes
 from app.oauth import routes as oauth
@@ -66,17 +67,15 @@ from app.storage.limits.budgets import Budgets
 from app.storage.limits.quotas import Quotas
 from app.storage.limits.reset_mails import ResetMails
 from app.storage.mover import Mover
-from app.storage.password_costs import PasswordCosts
 from app.storage.schema.preparation import Preparation
 from app.storage.unfinished import Unfinished, UnfinishedWork
 from app.transfer.operations import IMPORT
 from app.users import routes as users
-from app.users.concurrency import ConcurrencyLimit
 from app.users.domain import ResetCodes
 from app.users.hashing import Hasher
 from app.users.mail import Mailer
 from app.users.passwords import Passwords
-from app.users.store import Users
+from app.users.store import PasswordCosts, Users
 from app.variables import routes as variables
 from app.variables.server import routes as server_variables
 from config.base import Settings
@@ -95,7 +94,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     storage = Storage(settings)
-    app.request_scope = storage.request_budget
+    app.request_scope = storage.request_scope
     add_services(app, settings, storage)
     address.register(app, settings.TRUSTED_PROXIES)
     errors.register(app, {DatabaseError: explain})
@@ -112,8 +111,8 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
     passwords = Passwords(
         settings.ARGON2_TIME_COST, settings.ARGON2_MEMORY_KIB, settings.ARGON2_PARALLELISM
     )
-    hashing = ConcurrencyLimit(
-        "passwords are being checked", settings.HASH_PLACES, settings.HASH_LINE
+    hashing = Limiter(
+        "Too many passwords are being checked", settings.HASH_PLACES, settings.HASH_LINE, 5.0
     )
     preparation = Preparation(storage, COLLECTIONS)
     bags = Bags(storage)
@@ -178,7 +177,8 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
         Quotas(storage, settings.REQUESTS_PER_MINUTE),
         budgets,
         Mailer(
-            app, ConcurrencyLimit("mails are being sent", settings.MAIL_PLACES, settings.MAIL_LINE)
+            app,
+            Limiter("Too many mails are being sent", settings.MAIL_PLACES, settings.MAIL_LINE, 5.0),
         ),
         ResetCodes(keys[0]),
         ResetMails(storage, settings.RESET_MAILS_PER_HOUR, settings.RESET_MAILS_PER_DAY),
@@ -258,5 +258,5 @@ def add_routes(app: Flask) -> None:
         api.register_blueprint(blueprint)
     if app.config["CONSOLE"]:
         console.register(app)
-    docs_page.register(app, api, guard.public)
-    probes.register(app, guard.public, app.extensions[SERVICES][Preparation].check)
+    docs_page.register(app, api, guard.without_database)
+    probes.register(app, guard.without_database, app.extensions[SERVICES][Preparation].check)

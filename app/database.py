@@ -19,10 +19,9 @@ from app.storage.limits.attempts import ATTEMPTS
 from app.storage.limits.budgets import BUDGETS
 from app.storage.limits.quotas import QUOTAS
 from app.storage.limits.reset_mails import RESET_MAILS
-from app.storage.password_costs import PASSWORD_COSTS
 from app.storage.schema.migrations import SCHEMA_VERSIONS
 from app.users import domain as users
-from app.users.store import USERS
+from app.users.store import PASSWORD_COSTS, USERS
 
 COLLECTIONS = (
     PLAYERS,

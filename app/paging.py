@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from app.types import Document
 
@@ -30,3 +31,10 @@ class Page(NamedTuple):
     total: int
     values: list[Document]
     next: bytes | None = None
+
+
+class CursorPage(NamedTuple):
+    """Some records of a list that is walked by cursors, and where it goes on; None at the end."""
+
+    values: Sequence[Any]
+    next: bytes | None

@@ -14,8 +14,8 @@ umask = 0o007
 reuse_port = False
 workers = settings.WORKERS
 worker_class = "app.server.worker.Worker"
-# Two more than the bulkhead allows at the database, so that a request without database access never
-# waits for it; and one for each request that hashes a password, sends a mail, or waits for either.
+# Two more than have a place at the database, so that a request without database access never waits
+# for one; and one for each request that hashes a password, sends a mail, or waits for either.
 threads = settings.THREADS + 2
 threads += settings.HASH_PLACES + settings.HASH_LINE + settings.MAIL_PLACES + settings.MAIL_LINE
 worker_connections = settings.CONNECTIONS

@@ -80,6 +80,8 @@ FLOORS = [
     {"http"},
     {"storage"},
     {"former_names"},
+    {"request_scope"},
+    {"limits"},
     {"operations"},
     GROUND - {"types", "operations"},
     {"types"},

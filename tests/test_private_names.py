@@ -163,27 +163,6 @@ OVERRIDDEN = {
         "gunicorn.workers.gthread.ThreadWorker.init_process": "self",
         "gunicorn.workers.gthread.ThreadWorker.murder_keepalived": "self, force",
     },
-    "app.storage.timing": {
-        "pymongo.synchronous.collection.Collection.__getitem__": "self, name",
-        "pymongo.synchronous.collection.Collection.find": "self, args, kwargs",
-        "pymongo.synchronous.collection.Collection.find_one": "self, filter, args, kwargs",
-        "pymongo.synchronous.collection.Collection.with_options": (
-            "self, codec_options, read_preference, write_concern, read_concern"
-        ),
-        "pymongo.synchronous.cursor.Cursor._refresh": "self",
-        "pymongo.synchronous.cursor_base._CursorBase.close": "self",
-        "pymongo.synchronous.database.Database.__getitem__": "self, name",
-        "pymongo.synchronous.database.Database.command": (
-            "self, command, value, check, allowable_errors, read_preference, codec_options, "
-            "session, comment, kwargs"
-        ),
-        "pymongo.synchronous.database.Database.get_collection": (
-            "self, name, codec_options, read_preference, write_concern, read_concern"
-        ),
-        "pymongo.synchronous.database.Database.with_options": (
-            "self, codec_options, read_preference, write_concern, read_concern"
-        ),
-    },
     "app.users.mail": {
         "flask_mail.Connection.__exit__": "self, exc_type, exc_value, tb",
         "flask_mail.Connection.__init__": "self, mail",
@@ -284,7 +263,6 @@ ATTRIBUTES = {
     "app.server.response": {
         "gunicorn.http.wsgi.Response": ["chunked", "headers", "headers_sent", "sock"],
     },
-    "app.storage.timing": {"pymongo.synchronous.cursor.Cursor": ["_data", "_killed"]},
     "app.users.mail": {"flask_mail.Connection": ["mail"]},
 }
 # Names that no class declares, each with the test that would notice.
@@ -300,8 +278,9 @@ ELSEWHERE = {
     # smtplib's name of the server, whose certificate is checked: tests/system/test_mail.py.
     "app.users.mail": {"_host"},
 }
-# Documented ways to extend marshmallow; and what Python and marshmallow set on every class.
+# Documented ways to extend marshmallow and pymongo, and what is set on every class.
 EXTENSION_POINTS = {"Meta", "default_error_messages", "_deserialize", "__init__"}
+EXTENSION_POINTS |= {"started", "succeeded", "failed"}
 CLASS_INTERNALS = {
     "__subclasshook__",
     "_abc_impl",
@@ -415,7 +394,6 @@ def overridden_by(module):
         if not inspect.isclass(kind) or kind.__module__ != module.__name__:
             continue
         for name, value in vars(kind).items():
-            # What timing.py wraps by introspection, tests/api/test_timing.py looks at.
             is_method = callable(value) and not inspect.isclass(value)
             if name in CLASS_INTERNALS or not is_method or hasattr(value, "__wrapped__"):
                 continue

@@ -6,7 +6,11 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
+from threading import Lock
 from typing import Any, NamedTuple
+
+from cachetools import TTLCache, cached
 
 from app.auth.api_keys import (
     AccessKey,
@@ -78,29 +82,16 @@ class Callers:
     ) -> None:
         self._db = storage.db
         self._database_clock = storage.clock
-        self._seconds = seconds
-        self._clock = clock
-        self._cache: dict[str, tuple[float, Caller]] = {}
-
-    def get(self, claims: Claims) -> Caller:
-        """Return the caller, or raise Unauthorized if its chain or its account is gone."""
-        cached = self._cache.get(claims.chain)
-        now = self._clock()
-        if cached and now < cached[0]:
-            return cached[1]
-        caller = self._read(claims)
-        self._remember(claims.chain, now, caller)
-        return caller
+        cached_by = partial(cached, TTLCache(CACHE_SIZE, seconds, clock), lock=Lock())
+        read = cached_by(key=lambda claims: claims.chain)(self._read)
+        self.get: Callable[[Claims], Caller] = read
+        self._get_by_key: Callable[[str], Caller] = cached_by(key=str)(self._read_key)
+        # Empties the cache, after a change that this worker made itself.
+        self.forget: Callable[[], None] = read.cache_clear
 
     def get_by_key(self, secret: str) -> Caller:
         """Return the caller of a key, or raise Unauthorized if it is unknown or no longer works."""
-        cached = self._cache.get(secret)
-        now = self._clock()
-        if cached and now < cached[0]:
-            caller = cached[1]
-        else:
-            caller = self._read_key(secret)
-            self._remember(secret, now, caller)
+        caller = self._get_by_key(secret)
         # It may end while it is cached.
         if caller.key is None or caller.key.ends_at <= self._database_clock.time():
             raise Unauthorized
@@ -119,15 +110,6 @@ class Callers:
         if key_id and (key is None or key.ends_at <= now.timestamp()):
             raise CallerGone("the key no longer works")
         return Caller(user["_id"], str(user.get("Name")), roles_of(user.get("Power")), key)
-
-    def forget(self) -> None:
-        """Empty the cache, after a change that this worker made itself."""
-        self._cache.clear()
-
-    def _remember(self, identity: str, now: float, caller: Caller) -> None:
-        if len(self._cache) >= CACHE_SIZE:
-            self._cache.clear()
-        self._cache[identity] = (now + self._seconds, caller)
 
     def _read_key(self, secret: str) -> Caller:
         if not is_well_formed(secret):
@@ -163,6 +145,7 @@ class Callers:
         return bool(user.get(BAN.flag)) and is_in_force(user, BAN, now)
 
     def _read(self, claims: Claims) -> Caller:
+        """Return a caller, or raise Unauthorized if its chain or its account is gone."""
         # A chain is valid while one of its refresh tokens is unused.
         chain = {"Chain": claims.chain, "Used": False, "UserId": claims.user_id}
         fields = dict.fromkeys(("Name", "Power", "PasswordVersion", *BAN_STATE), 1)

@@ -18,6 +18,7 @@ from app.http.address import remote_address
 from app.http.api import UnguardedView
 from app.http.context import current, current_environ
 from app.http.tracing import CALLER
+from app.request_scope import at_database
 from app.storage.limits.quotas import Quotas
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -53,13 +54,14 @@ def required(
     def decorator(view: View) -> View:
         @functools.wraps(view)
         def guarded(**path: Any) -> Any:
-            caller = (identified_by or identify)()
-            for role in roles:
-                caller.require(role)
-            for scope in scopes:
-                caller.require_scope(scope)
-            quotas.use(caller.id)
-            return view(**path)
+            with at_database():
+                caller = (identified_by or identify)()
+                for role in roles:
+                    caller.require(role)
+                for scope in scopes:
+                    caller.require_scope(scope)
+                quotas.use(caller.id)
+                return view(**path)
 
         guarded.access = roles  # type: ignore[attr-defined] # what the Blueprint looks for
         guarded.scopes = documented  # type: ignore[attr-defined] # what the documentation says
@@ -70,6 +72,17 @@ def required(
 
 def public(view: View) -> View:
     """Declare that a view needs neither a role nor a scope."""
+
+    @functools.wraps(view)
+    def limited(**path: Any) -> Any:
+        with at_database():
+            return view(**path)
+
+    return cast(View, without_database(limited))
+
+
+def without_database(view: View) -> View:
+    """Declare that a view is public, and is served even while the database hangs."""
     view.access = ()  # type: ignore[attr-defined] # what the Blueprint looks for
     view.scopes = ()  # type: ignore[attr-defined] # what the documentation says
     return view

@@ -9,8 +9,8 @@ from app.batches.store import Batches
 from app.history.domain import Filters, filters_of, matches
 from app.history.operations import UNDO
 from app.history.store import History
+from app.request_scope import renew_time_limit
 from app.storage.bulk import batches as in_chunks
-from app.storage.bulkhead import renew_budget
 from app.storage.search_fields import archived
 from app.types import Document
 
@@ -41,7 +41,7 @@ class Choosing:
         self._history.move_all()
         number = 0
         for entries in in_chunks(self._history.walk(filters), CHUNK):
-            renew_budget()
+            renew_time_limit()
             undone = self._undone_by(entries)
             for entry in entries:
                 number += 1
@@ -68,7 +68,7 @@ class Choosing:
         self._history.move_all()
         made: list[str] = []
         for ids in self._batches.abandoned_rows(batch_id):
-            renew_budget()
+            renew_time_limit()
             keys = {row_key(id_): id_ for id_ in ids}
             made += [keys[key] for key in self._history.ids_by_key(list(keys))]
         self._batches.note_made(batch_id, made)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import orjson
@@ -29,11 +29,12 @@ from app.history.domain import subject_of
 from app.history.operations import UNDO
 from app.history.store import History
 from app.http.masking import masked
+from app.limits import Limiter
 from app.naming import Lookup
 from app.players.store import Players
+from app.request_scope import renew_time_limit, working
 from app.storage.bulk import batches as in_chunks
 from app.storage.bulk_swap import Swapped, Wanted
-from app.storage.bulkhead import renew_budget
 from app.types import Document
 
 CHUNK = 500
@@ -83,13 +84,6 @@ class RowSpool:
         self._file.close()
 
 
-class TooManyPlans(Unavailable):
-    """A worker plans one batch at a time: it is much work."""
-
-    def __init__(self) -> None:
-        super().__init__("Another batch is being planned at the moment; please try again.", 5)
-
-
 class Planner:
     """Plans batches."""
 
@@ -97,7 +91,8 @@ class Planner:
         self._batches = batches
         self._players = players
         self._history = history
-        self._place = threading.Lock()
+        # A plan is much work: a worker makes one at a time.
+        self._limiter = Limiter("Another batch is being planned", 1)
         self._renewed_at = 0.0
 
     def plan(
@@ -114,10 +109,7 @@ class Planner:
         the caller may not make is refused by require_undo. Advance is told of each row that has its
         verdict.
         """
-        if not self._place.acquire(blocking=False):
-            raise TooManyPlans
-        spool = RowSpool()
-        try:
+        with working(self._limiter), closing(RowSpool()) as spool:
             batch = self._batches.begin(author)
             try:
                 self._read(batch, rows, spool)
@@ -126,16 +118,13 @@ class Planner:
                     raise Invalid("A batch has at least one row.", {"Rows": ["Has no row."]})
                 return self._store(batch, spool, new, require_undo, advance)
             except BaseException:
-                renew_budget()
+                renew_time_limit()
                 self._batches.remove(batch["_id"])
                 raise
-        finally:
-            spool.close()
-            self._place.release()
 
     def _renew(self, batch: Document) -> None:
         """Give the request its whole budget again, and say now and then that the plan goes on."""
-        renew_budget()
+        renew_time_limit()
         if time.monotonic() >= self._renewed_at + RENEWAL_SECONDS:
             self._renewed_at = time.monotonic()
             self._batches.describe(batch, {})

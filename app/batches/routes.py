@@ -40,7 +40,7 @@ from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import replayed_headers
 from app.http.json import json_response
-from app.http.lists import CursorListArgs
+from app.http.lists import CursorListArgs, cursor_response, page_size
 from app.http.parser import is_json
 from app.http.path_converters import path_guid
 from app.http.uploads import upload
@@ -108,10 +108,9 @@ def list_batches(args: dict[str, Any]) -> Response:
     The newest first. Kept for as long as history is. Of one that runs, the numbers are some seconds
     old.
     """
-    size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
-    page = batches.list(size, cursors.read(args.get("after", "")))
+    page = batches.list(page_size(args), cursors.read(args.get("after", "")))
     values = [served(batch, batch["Counts"]) for batch in page.values]
-    return json_response({"Values": values, "Next": cursors.write(page.next)})
+    return cursor_response(page._replace(values=values))
 
 
 @blp.route("/<batch_id>")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from app.batches.changes import change_of, entry_of, intent_of, is_in_bulk
@@ -17,8 +15,10 @@ from app.history.access import undo_as
 from app.history.operations import UNDO
 from app.history.store import History
 from app.http.masking import masked
+from app.limits import Limiter
 from app.naming import Lookup
 from app.players.store import Players
+from app.request_scope import working
 from app.storage.bulk_swap import Swapped, Wanted
 from app.types import Document
 
@@ -31,13 +31,6 @@ FEW_ROWS = 40
 LONGEST_REST_SECONDS = 0.5
 # How often rows are tried together, before each is tried alone.
 BULK_ATTEMPTS = 3
-
-
-class TooManyRuns(Unavailable):
-    """A worker has a few threads for batches; the others are for everybody else."""
-
-    def __init__(self) -> None:
-        super().__init__("Others carry out batches at the moment; please try again.", 1)
 
 
 class Run(NamedTuple):
@@ -63,20 +56,18 @@ class Runner:
         self._batches = batches
         self._players = players
         self._history = history
-        # How many batches this worker carries out at once, at most.
-        self.places = places
+        # A worker has a few threads for batches; the others are for everybody else.
+        self.limiter = Limiter("Others carry out batches", places)
         self.requests_at_work = requests_at_work
         self._seconds = seconds
-        self._runs = 0
-        self._lock = threading.Lock()
 
     def advance(self, batch_id: str, origin: Origin, starter: Document) -> Document:
         """Carry out as many rows as fit into some seconds, and return how far the batch is."""
-        with self._place():
+        with working(self.limiter):
             batch = self._batches.start(batch_id, starter, resumes=False)
             if batch["State"] == "done":
                 return batch
-            run = self._new_run(batch, origin, self._are_others_served)
+            run = self._new_run(batch, origin)
             while not run.is_over() and self._batches.is_running(batch_id):
                 if not self._carry_out_part(batch_id, run):
                     if not self._batches.has_parts(batch_id):
@@ -92,7 +83,7 @@ class Runner:
         That takes no place of a caller, and gives way to all requests, also to those that run it.
         """
         batch_id = batch["_id"]
-        run = self._new_run(batch, origin, lambda: self.requests_at_work() > 0, is_ended)
+        run = self._new_run(batch, origin, is_ended)
         parts = 0
         while not run.is_over() and self._batches.is_running(batch_id):
             if not self._carry_out_part(batch_id, run):
@@ -103,39 +94,15 @@ class Runner:
         return bool(parts)
 
     def _new_run(
-        self,
-        batch: Document,
-        origin: Origin,
-        are_others_served: Callable[[], bool],
-        is_ended: Callable[[], bool] = lambda: False,
+        self, batch: Document, origin: Origin, is_ended: Callable[[], bool] = lambda: False
     ) -> Run:
         end = time.monotonic() + self._seconds
         return Run(
             origin._replace(reason=batch["Reason"]),
             lambda: time.monotonic() >= end or is_ended(),
-            are_others_served,
+            # Runs have given their places at the database back, and do not rest for each other.
+            lambda: self.requests_at_work() > 0,
         )
-
-    @contextmanager
-    def _place(self) -> Iterator[None]:
-        """Count a run, or raise TooManyRuns."""
-        with self._lock:
-            if self._runs >= self.places:
-                raise TooManyRuns
-            self._runs += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._runs -= 1
-
-    def _are_others_served(self) -> bool:
-        """Tell whether requests other than runs are at the database.
-
-        The runs beside this one do not count: they would rest for each other, with nobody served.
-        A request that comes while all of them work is seen when one of them is between two steps.
-        """
-        return self.requests_at_work() > self._runs - 1
 
     def _carry_out_part(self, batch_id: str, run: Run) -> bool:
         """Carry out rows of a part that is free; False if there is none."""

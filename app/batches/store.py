@@ -43,6 +43,7 @@ from app.batches.domain import (
     row_id,
 )
 from app.errors import Busy, KeyReused
+from app.paging import CursorPage
 from app.storage.bulk import batches as in_chunks
 from app.storage.bulk import guarded_update
 from app.storage.client import Storage
@@ -52,7 +53,6 @@ from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import COUNT, GUID, MOMENT, TEXT, TEXT_OR_NULL, object_shape
-from app.storage.timing import aggregate
 from app.types import Document
 
 OBJECT: Document = {"bsonType": "object"}
@@ -153,13 +153,6 @@ class RowFilters(NamedTuple):
     batch_id: str
     verdict: str | None = None
     subject_id: str | None = None
-
-
-class BatchPage(NamedTuple):
-    """Some batches or rows, and where the next page begins; None on the last one."""
-
-    values: Sequence[Document]
-    next: bytes | None
 
 
 class Settled(NamedTuple):
@@ -321,13 +314,13 @@ class Batches:
             where, {"$set": fields}, return_document=ReturnDocument.AFTER
         )
 
-    def list(self, size: int, after: bytes) -> BatchPage:
+    def list(self, size: int, after: bytes) -> CursorPage:
         """Return a page of batches, the newest first."""
-        where = newest_first.after("batches", after) if after else {}
+        where = newest_first.after(newest_first.parse("batches", after)) if after else {}
         found = list(self._batches.find(where, sort=NEWEST_FIRST).limit(size + 1))
         is_last = len(found) <= size
         following = None if is_last else newest_first.position("batches", found[size - 1])
-        return BatchPage(found[:size], following)
+        return CursorPage(found[:size], following)
 
     def count(self, batch_id: str) -> Document:
         """Return how many rows of a batch have each verdict, and how many were judged anew.
@@ -348,16 +341,16 @@ class Batches:
             {"$match": where},
             {"$group": {"_id": by, "Count": {"$sum": 1}}},
         ]
-        return {group["_id"]: group["Count"] for group in aggregate(self._rows, stages, hint)}
+        return {group["_id"]: group["Count"] for group in self._rows.aggregate(stages, hint=hint)}
 
-    def list_rows(self, filters: RowFilters, size: int, after: bytes) -> BatchPage:
+    def list_rows(self, filters: RowFilters, size: int, after: bytes) -> CursorPage:
         """Return a page of rows in their order."""
         first = _after_row(filters, after) if after else f"{filters.batch_id}:"
         where = _query(filters) | {"_id": {"$gt": first, "$lt": f"{filters.batch_id};"}}
         found = list(self._rows.find(where, sort=[("_id", 1)]).limit(size + 1))
         is_last = len(found) <= size
         following = None if is_last else _row_position(filters, found[size - 1])
-        return BatchPage(found[:size], following)
+        return CursorPage(found[:size], following)
 
     def walk_done(self, batch_id: str) -> Iterator[Sequence[Document]]:
         """Yield the rows that were carried out, the last first, some at once."""

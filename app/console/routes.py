@@ -41,7 +41,7 @@ def register(app: Flask) -> None:
 
 
 @pages.blp.route("/<path:rest>", methods=["GET", "POST"])
-@guard.public
+@guard.without_database
 def nowhere(rest: str) -> Response:
     """Lead from the address of a form, which a browser shows after a refusal, to its page."""
     if request.method in SAFE_METHODS and pages.is_form():

@@ -12,12 +12,12 @@ from app.demo.names import guid
 from app.demo.world import World, carries_bag
 from app.naming import Lookup
 from app.progress import progress
-from app.storage import bulk, password_costs
+from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.schema.collections import init_collections, init_database
 from app.users.operations import GRANT_ROLE, REGISTER
 from app.users.passwords import Passwords
-from app.users.store import Users
+from app.users.store import Users, record_costs
 
 DEMO_NAME = "demo"
 DEMO_PLAYERS, DEMO_USERS = 500, 100
@@ -25,7 +25,7 @@ DEMO_PLAYERS, DEMO_USERS = 500, 100
 
 def seed_world(storage: Storage, passwords: Passwords, players: int, users: int) -> None:
     world = World(users, datetime.now(timezone.utc), passwords.hash(World.PASSWORD))
-    password_costs.record(storage.db, passwords.cost)
+    record_costs(storage.db, passwords.cost)
     catalogue = list(world.objects())
     bags = sum(map(carries_bag, range(players)))
     for kind, documents, length in (

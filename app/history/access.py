@@ -13,13 +13,14 @@ from app.errors import NotFound
 from app.execution import Store, within_budget
 from app.history.domain import filters_of, inverse_of, is_of_user
 from app.history.operations import UNDO
-from app.history.store import EntryPage, History
+from app.history.store import History
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import keyed_intent, previewed_intent
 from app.naming import Lookup
 from app.objects.store import ObjectKey, Objects
 from app.operations import OwnInverse
+from app.paging import CursorPage
 from app.players.store import Players
 from app.types import Document
 from app.users.store import Users
@@ -58,7 +59,7 @@ def visible_entries(entry_ids: Sequence[str]) -> dict[str, Document]:
     return history.get_many([id_ for id_ in entry_ids if may_see_users or not is_of_user(id_)])
 
 
-def search(args: Document, size: int) -> EntryPage:
+def search(args: Document, size: int) -> CursorPage:
     """Return a page of all entries that the caller may see, or of those of a player or a user."""
     if "user" in args:
         require_users()
@@ -71,7 +72,7 @@ def search(args: Document, size: int) -> EntryPage:
 
 def page(
     args: Document, size: int, kinds: tuple[str, ...], subject: str | None = None
-) -> EntryPage:
+) -> CursorPage:
     """Return a page of entries about some kinds of documents, or about one document."""
     return history.list(filters_of(args, kinds, subject), size, cursors.read(args.get("after", "")))
 

@@ -37,16 +37,6 @@ class CannotUndo(Conflict):
         self.entry_id, self.why = entry_id, why
 
 
-class Position(NamedTuple):
-    """A place in the list of entries, which goes from the newest to the oldest."""
-
-    at: datetime
-    id: str
-
-    def is_before(self, entry: Document) -> bool:
-        return (entry["At"], entry["_id"]) < self
-
-
 class Filters(NamedTuple):
     """Which entries a list shows; None: all."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, current_app
+from flask import Response
 
 from app.auth import guard
 from app.auth.roles import Role
@@ -22,12 +22,13 @@ from app.history.schemas import (
     UndoArgs,
     UndoSchema,
 )
-from app.history.store import EntryPage, History
+from app.history.store import History
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import answer
 from app.http.json import json_response
+from app.http.lists import cursor_response, page_size
 from app.items.undo import Spent
 from app.naming import Lookup
 from app.openapi.examples import ENTRY, ITEM
@@ -58,7 +59,7 @@ def list_history(args: dict[str, Any]) -> Response:
     The newest first, those of users only with the role `users.query`. A change appears within two
     seconds; in the history of its player or user it does at once.
     """
-    return listed(search(args, page_size(args)))
+    return cursor_response(search(args, page_size(args)))
 
 
 @blp.route("/<entry_id>")
@@ -109,7 +110,7 @@ def list_player_history(args: dict[str, Any], key: Lookup) -> Response:
 
     The newest first; a change appears at once.
     """
-    return listed(page(args, page_size(args), ("player",), players.get_id_ever(key)))
+    return cursor_response(page(args, page_size(args), ("player",), players.get_id_ever(key)))
 
 
 @of_users.route("/<lookup:key>/history")
@@ -121,12 +122,4 @@ def list_user_history(args: dict[str, Any], key: Lookup) -> Response:
 
     The newest first; a change appears at once.
     """
-    return listed(page(args, page_size(args), ("user",), users.get(key, "_id")["_id"]))
-
-
-def page_size(args: dict[str, Any]) -> int:
-    return min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
-
-
-def listed(found: EntryPage) -> Response:
-    return json_response({"Values": found.values, "Next": cursors.write(found.next)})
+    return cursor_response(page(args, page_size(args), ("user",), users.get(key, "_id")["_id"]))

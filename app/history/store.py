@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
-import bson
 from pymongo.read_preferences import ReadPreference
 
 from app.changes import SubjectKind
-from app.errors import AlreadyUndone, InvalidCursor, NotFound
-from app.history.domain import Filters, Position, matches, served, subject_of
+from app.errors import AlreadyUndone, NotFound
+from app.history.domain import Filters, matches, served, subject_of
 from app.operations import operation_names
+from app.paging import CursorPage
 from app.storage.client import Storage
 from app.storage.committed import confirm_absent
 from app.storage.history_entries import entries_of
 from app.storage.journal import HISTORY
+from app.storage.paging import newest_first
+from app.storage.paging.newest_first import NEWEST_FIRST, Position
 from app.storage.search_fields import archived
-from app.storage.timing import aggregate
 from app.types import Document
 
-DIGEST_BYTES = 8
 WALK_BATCH = 500
-NEWEST_FIRST = [("At", -1), ("_id", -1)]
 # The index of the most selective filter comes first.
 INDEXES = (
     ("subject_id", "Subject.Id", "subject"),
@@ -34,13 +31,6 @@ INDEXES = (
     ("item", "Objects", "object"),
     ("operation", "Operation", "operation"),
 )
-
-
-class EntryPage(NamedTuple):
-    """Some entries, and where the next page begins; None on the last one."""
-
-    values: Sequence[Document]
-    next: bytes | None
 
 
 class History:
@@ -106,22 +96,22 @@ class History:
         undone = self._undone([entry["_id"] for entry in shown])
         return [served(entry, undone.get(entry["_id"])) for entry in shown]
 
-    def list(self, filters: Filters, size: int, after: bytes | None = None) -> EntryPage:
+    def list(self, filters: Filters, size: int, after: bytes | None = None) -> CursorPage:
         """Return a page of entries, the newest first."""
-        position = _position(filters, after) if after else None
+        position = newest_first.parse(filters, after) if after else None
         # The Journal is read first: an entry that moves in between is found twice, not never.
         unmoved = [
             entry
             for entry in self._unmoved(filters)
             if matches(entry, filters, archived(entry, None))
-            and (position is None or position.is_before(entry))
+            and (position is None or (entry["At"], entry["_id"]) < position)
         ]
         moved = self._moved(filters, position, size + 1)
         ids = {entry["_id"] for entry in moved}
         both = [*moved, *(entry for entry in unmoved if entry["_id"] not in ids)]
         page = heapq.nlargest(size + 1, both, key=lambda entry: (entry["At"], entry["_id"]))
-        following = _encoded(filters, page[size - 1]) if len(page) > size else None
-        return EntryPage(self.serve(page[:size]), following)
+        following = newest_first.position(filters, page[size - 1]) if len(page) > size else None
+        return CursorPage(self.serve(page[:size]), following)
 
     def unmoved(self, kind: str, id_: str) -> Sequence[Document]:
         """Return the entries of a document that are not in the collection history yet."""
@@ -144,13 +134,13 @@ class History:
         # With the operations, the index "operation" is read at that time alone, and no document is.
         of_time = {"Operation": {"$in": operation_names()}, "At": {"$gte": begin, "$lt": end}}
         by_operation = {"$group": {"_id": "$Operation", "Count": {"$sum": 1}}}
-        found = aggregate(self._history, [{"$match": of_time}, by_operation], "operation")
+        found = self._history.aggregate([{"$match": of_time}, by_operation], hint="operation")
         return {group["_id"]: group["Count"] for group in found}
 
     def _moved(self, filters: Filters, position: Position | None, limit: int) -> Sequence[Document]:
         where, hint = _query(filters)
         if position:
-            where = {"$and": [where, _after(position)]}
+            where = {"$and": [where, newest_first.after(position)]}
         found = self._history.find(where, sort=NEWEST_FIRST).limit(limit)
         return list(found.hint(hint) if hint else found)
 
@@ -225,25 +215,3 @@ def _query(filters: Filters) -> tuple[Document, str | None]:
     if filters.until is not None:
         times["$lt"] = filters.until
     return ({**where, "At": times} if times else where), hint
-
-
-def _after(position: Position) -> Document:
-    """Return the condition of what comes after a position; At bounds the walk of the index."""
-    at, id_ = position
-    return {"At": {"$lte": at}, "$or": [{"At": {"$lt": at}}, {"_id": {"$lt": id_}}]}
-
-
-def _encoded(filters: Filters, entry: Document) -> bytes:
-    return _digest(filters) + bson.encode({"At": entry["At"], "Id": entry["_id"]})
-
-
-def _position(filters: Filters, cursor: bytes) -> Position:
-    if cursor[:DIGEST_BYTES] != _digest(filters):
-        raise InvalidCursor("Belongs to another list, order or search.")
-    fields: Document = bson.decode(cursor[DIGEST_BYTES:], bson.CodecOptions(tz_aware=True))
-    return Position(fields["At"], fields["Id"])
-
-
-def _digest(filters: Filters) -> bytes:
-    """Return a digest of the filters, by which the cursor of another list is refused."""
-    return hashlib.sha256(repr(filters).encode()).digest()[:DIGEST_BYTES]

@@ -6,14 +6,16 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from flask import Response, current_app
 from marshmallow import ValidationError, validates_schema
 
 from app.http.api import Schema
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.fields import Integer, QueryInteger, Text
+from app.http.json import json_response
 from app.naming import NAME_LENGTH, SEARCH_LENGTH, name_key
-from app.paging import Page, Window
+from app.paging import CursorPage, Page, Window
 
 # The largest page number whose offset still fits into MongoDB's skip.
 PAGE_MAX = 2**53
@@ -221,6 +223,16 @@ def paged_envelope(window: Window, page: Page) -> dict[str, Any]:
         "Values": page.values,
         **following,
     }
+
+
+def page_size(args: dict[str, Any]) -> int:
+    """Return the size of a page: the requested one, capped by the largest that is set."""
+    return min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
+
+
+def cursor_response(page: CursorPage) -> Response:
+    """Return the response of a list that is walked by cursors."""
+    return json_response({"Values": page.values, "Next": cursors.write(page.next)})
 
 
 def legacy_envelope(window: Window, page: Page) -> dict[str, Any]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-import threading
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, BinaryIO, NamedTuple
@@ -22,9 +20,11 @@ from werkzeug.sansio.multipart import (
     MultipartDecoder,
 )
 
-from app.errors import Invalid, Unavailable
+from app.errors import Invalid
 from app.http.context import current
 from app.http.parser import MAX_FIELDS, ONCE
+from app.limits import Limiter
+from app.request_scope import working
 
 # The pieces of an answer, and its headers.
 Pieces = tuple[Iterable[bytes], Mapping[str, str]]
@@ -37,63 +37,26 @@ MULTIPART = "multipart/form-data"
 FIELDS_BYTES = 64 * 1024
 
 
-class TooManyUploads(Unavailable):
-    """A worker has a few threads for bodies that arrive slowly; the others are for everybody."""
+class UploadPlaces(Limiter):
+    """The bodies that one worker receives at a time, a quarter of them from one account at most.
 
-    def __init__(self, who: str = "Others send") -> None:
-        super().__init__(f"{who} batches at the moment; please try again.", 5)
-
-
-class TooManyDownloads(Unavailable):
-    """The same of answers that are long, and that may be read slowly."""
-
-    def __init__(self, who: str = "Others load") -> None:
-        super().__init__(f"{who} files at the moment; please try again.", 5)
-
-
-class UploadPlaces:
-    """How many bodies one worker receives at a time while a thread of it waits.
-
-    One account has a quarter of the places at most, so that whoever sends slowly does not keep
-    others from sending. Who is not known has none.
+    So a slow sender does not keep others from sending.
     """
 
-    refusal: type[TooManyUploads | TooManyDownloads] = TooManyUploads
-    own = "You send other"
-    share = 4
+    def __init__(self, places: int) -> None:
+        own = "You send other batches", max(1, places // 4)
+        super().__init__("Others send batches", places, own=own)
+
+
+class DownloadPlaces(Limiter):
+    """The answers that one worker sends at a time, as fast as clients read them."""
 
     def __init__(self, places: int) -> None:
-        self._places, self._most = places, max(1, places // self.share)
-        self._held: Counter[str] = Counter()
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def place(self, sender: str) -> Iterator[None]:
-        """Hold a place of an account until the block ends, or raise at once."""
-        with self._lock:
-            if self._held[sender] >= self._most:
-                raise self.refusal(self.own)
-            if self._held.total() >= self._places:
-                raise self.refusal
-            self._held[sender] += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._held[sender] -= 1
-                # Who has none is forgotten.
-                self._held = +self._held
+        own = "You load other files", max(1, places // 2)
+        super().__init__("Others load files", places, own=own)
 
 
-class DownloadPlaces(UploadPlaces):
-    """How many answers one worker makes at a time piece by piece, as fast as clients read them."""
-
-    refusal = TooManyDownloads
-    own = "You load other"
-    share = 2
-
-
-places = current(UploadPlaces)
+upload_places = current(UploadPlaces)
 download_places = current(DownloadPlaces)
 
 
@@ -117,7 +80,7 @@ def download(begin: Callable[[], Pieces], reader: str, **options: Any) -> Respon
     Begin returns its pieces and headers, and is called when there is a place.
     """
     with ExitStack() as held:
-        held.enter_context(download_places.place(reader))
+        held.enter_context(working(download_places, reader))
         pieces, headers = begin()
         response = Response(pieces, headers=dict(headers), **options)
         response.call_on_close(held.pop_all().close)
@@ -210,7 +173,7 @@ def _pieces(sender: str) -> Generator[bytes]:
     if declared is not None and declared > limit:
         raise RequestEntityTooLarge
     left = limit + 1 if declared is None else declared
-    with places.place(sender):
+    with working(upload_places, sender):
         for piece in _read(left):
             left -= len(piece)
             if declared is None and not left:

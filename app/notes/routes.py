@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, current_app
+from flask import Response
 
 from app.auth import guard
 from app.auth.roles import Role
@@ -16,7 +16,7 @@ from app.http.api import Blueprint
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import answer
-from app.http.json import json_response
+from app.http.lists import CursorListArgs, cursor_response, page_size
 from app.naming import Lookup
 from app.notes.domain import (
     MOST_NOTES,
@@ -28,7 +28,8 @@ from app.notes.domain import (
     served_one,
 )
 from app.notes.operations import NOTE_ON_PLAYER, NOTE_ON_USER
-from app.notes.schemas import NoteListArgs, NotePageSchema, NoteSchema
+from app.notes.schemas import NotePageSchema, NoteSchema
+from app.paging import CursorPage
 from app.players.store import Players
 from app.types import Document
 from app.users.store import Users
@@ -43,7 +44,7 @@ users = current(Users)
 
 @of_players.route("/<player:key>/notes")
 @guard.required(Scope.PLAYERS_READ)
-@of_players.arguments(NoteListArgs(), location="query")
+@of_players.arguments(CursorListArgs(), location="query")
 @of_players.documents_response(200, NotePageSchema)
 def list_player_notes(args: dict[str, Any], key: Lookup) -> Response:
     """List the notes on a player
@@ -67,7 +68,7 @@ def write_player_note(args: dict[str, Any], key: Lookup) -> Response:
 
 @of_users.route("/<lookup:key>/notes")
 @guard.required(Scope.USERS_READ, Role.USERS_QUERY)
-@of_users.arguments(NoteListArgs(), location="query")
+@of_users.arguments(CursorListArgs(), location="query")
 @of_users.documents_response(200, NotePageSchema)
 def list_user_notes(args: dict[str, Any], key: Lookup) -> Response:
     """List the notes on a user
@@ -89,7 +90,7 @@ def write_user_note(args: dict[str, Any], key: Lookup) -> Response:
 
 def listed(args: dict[str, Any], subject: Document) -> Response:
     """Answer a page of notes; a cursor is the place of the last one before it."""
-    size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
+    size = page_size(args)
     notes = served(subject.get("Notes"))
     list_name = f"notes {subject['_id']} ".encode()
     if after := cursors.read(args.get("after", "")):
@@ -97,7 +98,7 @@ def listed(args: dict[str, Any], subject: Document) -> Response:
             raise InvalidCursor("Belongs to another list.")
         notes = [note for note in notes if list_name + place(note) < after]
     following = list_name + place(notes[size - 1]) if len(notes) > size else None
-    return json_response({"Values": notes[:size], "Next": cursors.write(following)})
+    return cursor_response(CursorPage(notes[:size], following))
 
 
 def place(note: Document) -> bytes:

@@ -5,8 +5,8 @@ import re
 from marshmallow import ValidationError, fields, validates
 
 from app.http.api import Schema
-from app.http.fields import Guid, List, Moment, QueryInteger, Text
-from app.http.lists import CURSOR, CursorPageSchema
+from app.http.fields import Guid, List, Moment, Text
+from app.http.lists import CursorPageSchema
 from app.naming import is_visible
 from app.openapi.examples import NOTE, USER, USER_ID
 
@@ -35,17 +35,6 @@ class NotePageSchema(CursorPageSchema):
     """Some notes, the newest first."""
 
     Values = List(fields.Nested(NoteSchema))
-
-
-class NoteListArgs(Schema):
-    """The query of a list of notes."""
-
-    pageSize = QueryInteger(
-        1,
-        load_default=50,
-        description="Notes of a page. More than the most that is set (100) is served as that.",
-    )
-    after = Text(metadata={"pattern": CURSOR}, description="The Next of the answer before.")
 
 
 class NoteArgs(Schema):

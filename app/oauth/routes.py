@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, current_app, request
+from flask import Response, request
 
 from app.auth import guard
 from app.auth.callers import Callers
@@ -20,6 +20,7 @@ from app.http.cursors import Cursors
 from app.http.errors import answer, body_of
 from app.http.intents import change_response
 from app.http.json import json_response
+from app.http.lists import CursorListArgs, cursor_response, page_size
 from app.http.path_converters import path_guid
 from app.naming import Lookup
 from app.oauth.domain import (
@@ -42,7 +43,6 @@ from app.oauth.schemas import (
     EndedSignInSchema,
     RevokedTokenSchema,
     RevokedUserSchema,
-    SignInListArgs,
     SignInPageSchema,
     TokenArgs,
     TokenFailureSchema,
@@ -119,7 +119,7 @@ def revoke_tokens(key: Lookup) -> Response:
 
 @blp.route("/sign-ins/<lookup:key>")
 @guard.required(Scope.USERS_MANAGE)
-@blp.arguments(SignInListArgs(), location="query")
+@blp.arguments(CursorListArgs(), location="query")
 @blp.documents_response(200, SignInPageSchema)
 @blp.refuses(RoleMissing(Role.USERS_MANAGE.value))
 def list_user_sign_ins(args: dict[str, Any], key: Lookup) -> Response:
@@ -128,10 +128,8 @@ def list_user_sign_ins(args: dict[str, Any], key: Lookup) -> Response:
     One's own, or with the role `users.manage` anybody's: those whose tokens or session are in use.
     Those that end last come first.
     """
-    size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
-    page = list_sign_ins(key, size, args.get("after", ""))
-    values = [served_sign_in(sign_in) for sign_in in page.values]
-    return json_response({"Values": values, "Next": cursors.write(page.next)})
+    page = list_sign_ins(key, page_size(args), args.get("after", ""))
+    return cursor_response(page._replace(values=[*map(served_sign_in, page.values)]))
 
 
 @blp.route("/sign-ins/<lookup:key>/<sign_in_id>", methods=["DELETE"])

@@ -13,10 +13,9 @@ from app.http.fields import (
     List,
     Moment,
     PasswordHash,
-    QueryInteger,
     Text,
 )
-from app.http.lists import CURSOR, CursorPageSchema
+from app.http.lists import CursorPageSchema
 from app.openapi.examples import SIGN_IN, TOKEN
 
 NEEDED = {"password": ("username", "password"), "refresh_token": ("refresh_token",)}
@@ -85,17 +84,6 @@ class SignInPageSchema(CursorPageSchema):
     """Some sign-ins; those that end last come first."""
 
     Values = List(fields.Nested(SignInSchema))
-
-
-class SignInListArgs(Schema):
-    """The query of a list of sign-ins."""
-
-    pageSize = QueryInteger(
-        1,
-        load_default=50,
-        description="Sign-ins of a page. More than the most that is set (100) is served as that.",
-    )
-    after = Text(metadata={"pattern": CURSOR}, description="The Next of the answer before.")
 
 
 class EndedSignInSchema(RevokedUserSchema):

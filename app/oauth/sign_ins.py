@@ -11,7 +11,8 @@ from app.http.cursors import Cursors
 from app.http.intents import intent
 from app.naming import Lookup, name_key
 from app.oauth.operations import REVOKE_TOKENS
-from app.oauth.store import RefreshTokens, SignInPage
+from app.oauth.store import RefreshTokens
+from app.paging import CursorPage
 from app.types import Document
 from app.users.store import Users
 
@@ -30,7 +31,7 @@ def owner(key: Lookup) -> Document:
     return {"Name": str(key), "PasswordVersion": None, **users.get(key, "Name", "PasswordVersion")}
 
 
-def list_sign_ins(key: Lookup, size: int, after: str = "") -> SignInPage:
+def list_sign_ins(key: Lookup, size: int, after: str = "") -> CursorPage:
     """Return a page of the sign-ins of an account that are in use."""
     return refresh_tokens.list_sign_ins(owner(key), size, cursors.read(after))
 

@@ -20,6 +20,7 @@ from pymongo.errors import PyMongoError
 
 from app.errors import InvalidCursor
 from app.oauth.domain import SignIn, SignInNotFound, TokenNotFound, bad_refresh_token
+from app.paging import CursorPage
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.committed import confirm, confirm_absent
@@ -78,13 +79,6 @@ class Session(NamedTuple):
     expires_at: datetime
 
 
-class SignInPage(NamedTuple):
-    """Some sign-ins, and where the next page begins; None on the last one."""
-
-    values: list[SignIn]
-    next: bytes | None
-
-
 class RefreshTokens:
     """The refresh tokens of one application."""
 
@@ -127,7 +121,7 @@ class RefreshTokens:
         newest = found.sort(LAST_TO_END_FIRST).limit(MOST_SIGN_INS)
         return sorted(self._sign_ins(newest), key=lambda sign_in: sign_in.at, reverse=True)
 
-    def list_sign_ins(self, user: Document, size: int, after: bytes = b"") -> SignInPage:
+    def list_sign_ins(self, user: Document, size: int, after: bytes = b"") -> CursorPage:
         """Return a page of an account's sign-ins; those that end last come first."""
         where = self._in_use(user)
         if after:
@@ -137,9 +131,9 @@ class RefreshTokens:
         found = list(self._tokens.find(where).sort(LAST_TO_END_FIRST).limit(size + 1))
         shown = found[:size]
         if len(found) <= size:
-            return SignInPage(self._sign_ins(shown), None)
+            return CursorPage(self._sign_ins(shown), None)
         last = {"At": shown[-1]["ExpiresAt"], "Id": shown[-1]["_id"], "Of": user["_id"]}
-        return SignInPage(self._sign_ins(shown), CURSOR + bson.encode(last))
+        return CursorPage(self._sign_ins(shown), CURSOR + bson.encode(last))
 
     def walk(self, user: Document) -> Iterator[SignIn]:
         """Yield all sign-ins of an account that are in use, page by page."""

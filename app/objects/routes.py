@@ -13,7 +13,13 @@ from app.http.api import Blueprint
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.json import json_response
-from app.http.lists import LegacyListArgs, legacy_envelope, legacy_window
+from app.http.lists import (
+    LegacyListArgs,
+    cursor_response,
+    legacy_envelope,
+    legacy_window,
+    page_size,
+)
 from app.http.path_converters import path_guid
 from app.objects.domain import NoTime, UnknownType, entry, parse_type
 from app.objects.schemas import (
@@ -26,7 +32,7 @@ from app.objects.schemas import (
 )
 from app.objects.store import Objects
 from app.openapi.examples import TOKEN
-from app.paging import Window
+from app.paging import CursorPage, Window
 
 ABOUT = "The catalogue of the game: its items, spells, classes, maps and so on."
 
@@ -48,10 +54,10 @@ def list_objects(args: dict[str, Any], type_name: str) -> Response:
 
     By name. To read all of them, go on with the Next of each answer.
     """
-    size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
-    window = Window(0, size, size, cursors.read(args["after"]))
+    size = page_size(args)
+    window = Window(0, size, size, cursors.read(args.get("after", "")))
     page = objects.walk(parse_type(type_name), window, args.get("search"))
-    return json_response({"Values": page.values, "Next": cursors.write(page.next)})
+    return cursor_response(CursorPage(page.values, page.next))
 
 
 @blp.route("/<object_type:type_name>", methods=["POST"])

@@ -3,11 +3,10 @@ from __future__ import annotations
 from marshmallow import INCLUDE, fields
 
 from app.http.api import Schema
-from app.http.fields import Guid, List, QueryInteger, Text
-from app.http.lists import CURSOR, CursorPageSchema, LegacyPageSchema, SearchText
+from app.http.fields import Guid, List, Text
+from app.http.lists import CursorListArgs, CursorPageSchema, LegacyPageSchema, SearchText
 from app.openapi.examples import ITEM
 
-PAGE_SIZE = 50
 NAMES = {
     "type": "object",
     "additionalProperties": {"type": "string"},
@@ -55,17 +54,7 @@ class GameObjectPageSchema(CursorPageSchema):
     Values = List(fields.Nested(GameObjectSchema))
 
 
-class GameObjectListArgs(Schema):
+class GameObjectListArgs(CursorListArgs):
     """The query of a list of objects."""
 
     search = SearchText()
-    pageSize = QueryInteger(
-        1,
-        load_default=PAGE_SIZE,
-        description="Objects of a page. More than the most that is set (100) is served as that.",
-    )
-    after = Text(
-        load_default="",
-        metadata={"pattern": CURSOR},
-        description="The Next of the answer before, with the same search.",
-    )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
+from threading import Lock
 from typing import NamedTuple, NoReturn
+
+from cachetools import TTLCache, cached
 
 from app.changes import Applied, Intent, Rule
 from app.errors import NotFound, QuartermasterError
@@ -128,22 +130,14 @@ class KnownObjects:
 
     def __init__(self, storage: Storage, seconds: float, is_strict: bool) -> None:
         self._objects = storage.db[OBJECTS.name]
-        self._seconds = seconds
         self._is_strict = is_strict
-        # By type and id, or by type alone: until when it counts, and what was found.
-        self._found: dict[tuple[str, ...], tuple[float, Document | None]] = {}
+        remember = cached(TTLCache(CACHED_OBJECTS, seconds), lock=Lock())
+        self.find: Callable[..., Document | None] = remember(self._find)
 
-    def find(self, type_: str, *id_: str) -> Document | None:
+    def _find(self, type_: str, *id_: str) -> Document | None:
         """Return the stack limit of an object, or of any of a type; None if there is none."""
-        key, now = (type_, *id_), time.monotonic()
-        until, found = self._found.get(key, (0.0, None))
-        if now >= until:
-            where = {"Type": type_, **({"_id": id_[0]} if id_ else {})}
-            found = self._objects.find_one(where, ["StackLimit"])
-            if len(self._found) >= CACHED_OBJECTS:
-                self._found.clear()
-            self._found[key] = (now + self._seconds, found)
-        return found
+        where = {"Type": type_, **({"_id": id_[0]} if id_ else {})}
+        return self._objects.find_one(where, ["StackLimit"])
 
     def checked(
         self, operation: Operation, arguments: Document, prepared: Prepared, intent: Intent

@@ -37,10 +37,9 @@ from app.storage.errors import is_forbidden
 from app.storage.journal import NOTED, UNMOVED
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
-from app.storage.paging.totals import CachedNumber
+from app.storage.paging.totals import cached_number
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import GUID, MOMENT, STAMP, object_shape
-from app.storage.timing import aggregate
 from app.types import Document, whole
 
 # The orders of lists, by field and whether ascending, each with the index that holds it.
@@ -121,7 +120,7 @@ class Players:
         self._pages = Pages(self._players, total_seconds)
         self.count = self._pages.total
         self._online_ttl = timedelta(seconds=online_ttl)
-        self.count_online = CachedNumber(total_seconds, self._count_online).get
+        self.count_online = cached_number(total_seconds, self._count_online)
 
     def get(self, key: Lookup) -> Document:
         """Return the record of a player."""
@@ -225,7 +224,7 @@ class Players:
         """Return how many players have each level. It walks the whole index of levels."""
         by_level = {"$group": {"_id": "$Level", "Count": {"$sum": 1}}}
         # Sorted, so that the index covers it.
-        found = aggregate(self._players, [{"$sort": {"Level": -1}}, by_level], "rank")
+        found = self._players.aggregate([{"$sort": {"Level": -1}}, by_level], hint="rank")
         counts = {whole(group["_id"]): group["Count"] for group in found}
         # A game may have stored what is no level.
         return {level: count for level, count in counts.items() if level is not None}

@@ -14,7 +14,7 @@ from app.players.domain import PlayerOnline
 from app.players.store import Players
 from app.privacy.domain import NotConfirmed, OwnAccount, digest_of
 from app.privacy.store import Erasures
-from app.storage.bulkhead import arrival
+from app.request_scope import arrival
 from app.types import Document
 from app.users.store import Users
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Protocol
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -14,12 +15,12 @@ from pymongo.errors import ConfigurationError, PyMongoError
 from app.changes import SubjectKind
 from app.errors import QuartermasterError, Unavailable
 from app.naming import Lookup
+from app.request_scope import DatabasePlaces, RequestScope
 from app.storage.bulk_swap import BulkSwapper
-from app.storage.bulkhead import Bulkhead, RequestBudget, run_within_budget
 from app.storage.clock import Clock, DatabaseClock, LocalClock
 from app.storage.embedded.lease import Lease, running_uri
 from app.storage.journal import Journals
-from app.storage.timing import TimedDatabase
+from app.storage.monitoring import CommandMetrics
 from app.types import Document
 
 # By which MongoDB tells our connections from those of a game.
@@ -53,8 +54,9 @@ class Storage:
     def __init__(self, settings: StorageSettings) -> None:
         self._lease: Lease | None = None
         self._selection_seconds = settings.MONGODB_SELECTION_SECONDS
-        self._request_seconds = settings.MONGODB_OPERATION_SECONDS
-        self._bulkhead = Bulkhead(settings.THREADS)
+        self._places = DatabasePlaces(
+            settings.THREADS, partial(pymongo.timeout, settings.MONGODB_OPERATION_SECONDS)
+        )
         uri = settings.MONGODB_URI
         if uri is None:
             self._lease = Lease(settings.DATA_DIR, settings.MONGOD, settings.EMBEDDED_CACHE_GB)
@@ -64,31 +66,29 @@ class Storage:
         self.client = _mock_client() if self.is_mock else _client(uri, settings)
         self.db: Database[Document] = self.client.get_default_database(settings.MONGODB_DATABASE)
         self.clock: Clock = LocalClock() if self.is_mock else DatabaseClock(self.client)
-        if not self.is_mock:
-            self.db = TimedDatabase.of(self.db)
         self.journals = Journals(self.db, settings.HISTORY_DAYS)
 
     def swapper(self, kind: SubjectKind) -> BulkSwapper:
         """Return what changes the documents of a kind."""
         return BulkSwapper(self.db[kind.collection], kind, self.journals, self.clock)
 
-    def request_budget(self, arrived_at: float) -> RequestBudget:
-        """Return the time budget of a request that arrived at this monotonic time."""
-        return RequestBudget(self._bulkhead, self._request_seconds, arrived_at)
+    def request_scope(self, arrived_at: float) -> RequestScope:
+        """Return what limits a request that arrived at this monotonic time."""
+        return RequestScope(self._places, arrived_at)
 
     def requests_at_work(self) -> int:
         """Return how many requests of this worker are at the database at this moment."""
-        return self._bulkhead.in_use
+        return self._places.in_use
 
     def refuse_requests(self, refuse: bool) -> None:
         """Refuse all operations of requests on a database with another schema version, or stop."""
-        self._bulkhead.is_closed = refuse
+        self._places.is_closed = refuse
 
     def ping(self) -> None:
         """Raise Unavailable unless the database answers."""
         try:
             with pymongo.timeout(self._selection_seconds):
-                run_within_budget(self.db.command, "ping")
+                self.db.command("ping")
         except PyMongoError as error:
             raise Unavailable("The database does not answer.") from error
 
@@ -96,8 +96,8 @@ class Storage:
         """Return what runs the database, for the people who watch it."""
         if self.is_mock:
             return {"Version": "mongomock", "Members": [], "Primary": None}
-        hello = run_within_budget(self.client.admin.command, "hello")
-        build = run_within_budget(self.client.admin.command, "buildInfo")
+        hello = self.client.admin.command("hello")
+        build = self.client.admin.command("buildInfo")
         members = [*hello.get("hosts", ()), *hello.get("passives", ()), *hello.get("arbiters", ())]
         return {"Version": build["version"], "Members": members, "Primary": hello.get("primary")}
 
@@ -160,6 +160,7 @@ def _connected(uri: str, settings: StorageSettings) -> MongoClient[Document]:
         connectTimeoutMS=selection_ms,
         timeoutMS=int(settings.MONGODB_OPERATION_SECONDS * 1000),
         maxPoolSize=settings.MONGODB_POOL_SIZE,
+        event_listeners=[CommandMetrics()],
         # Connect with the first operation; some commands need none.
         connect=False,
     )

@@ -8,10 +8,12 @@ from pymongo.errors import (
     ExecutionTimeout,
     OperationFailure,
     PyMongoError,
+    ServerSelectionTimeoutError,
     WriteConcernError,
     WTimeoutError,
 )
 
+from app import metrics
 from app.errors import Unavailable
 
 DatabaseError = PyMongoError
@@ -67,6 +69,9 @@ def explain(error: PyMongoError) -> Unavailable | None:
         transient = any(fault.get("code") in TRANSIENT_CODES for fault in faults)
     elif isinstance(error, OperationFailure):
         transient = transient or error.code in TRANSIENT_CODES
+    if isinstance(error, ServerSelectionTimeoutError):
+        # No command was sent that could be counted as failed.
+        metrics.MONGODB_FAILURES.labels("connect", "").inc()
     if transient or error.timeout:
         return Unavailable("The database is not available at the moment; please try again.")
     return None

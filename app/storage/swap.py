@@ -47,7 +47,7 @@ from app.errors import (
     TooLarge,
     Unavailable,
 )
-from app.storage.bulkhead import wait_deadline
+from app.request_scope import wait_deadline
 from app.storage.clock import Clock
 from app.storage.committed import NO_CHANGE, majority_holds
 from app.storage.errors import explain, is_forbidden

@@ -10,12 +10,14 @@ from app.database import COLLECTIONS, SUBJECTS
 from app.moderation.penalties import BAN
 from app.players.domain import MARKS
 from app.progress import progress
-from app.storage import bulk, password_costs
+from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.erasure_records import ERASURES
 from app.storage.import_replace import Replacer
 from app.storage.schema.collections import init_collections, init_database
 from app.transfer.records import RECORDS, export_line
+from app.users.passwords import cost_of
+from app.users.store import record_costs
 
 # What a line that does not mention it leaves as it is. The default would lift bans, and set the
 # variables of a running game back.
@@ -36,8 +38,8 @@ KEPT: dict[str, tuple[tuple[str, ...], ...]] = {
 def write_documents(storage: Storage, kind: str, spool: bulk.Spool, intent: Intent) -> None:
     """Insert or replace the validated documents of a file, with an entry of history for each."""
     if kind == "users":
-        costs = {password_costs.cost_of(user["PasswordHash"]) for user in spool}
-        password_costs.record(storage.db, *costs)
+        costs = {cost_of(user["PasswordHash"]) for user in spool}
+        record_costs(storage.db, *costs)
     init_collections(storage.db, COLLECTIONS)
     if kind == ERASURES.name:
         _merge_erasures(storage, spool)

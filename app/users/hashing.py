@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import secrets
 from contextlib import AbstractContextManager, nullcontext
-from time import monotonic
+from threading import Lock
 from typing import Protocol
 
+from cachetools import TTLCache
+
 from app.errors import QuartermasterError, Unavailable
-from app.storage.password_costs import PasswordCosts, cost_of
-from app.users.concurrency import ConcurrencyLimit
-from app.users.passwords import Passwords
+from app.limits import Limiter
+from app.request_scope import working
+from app.users.passwords import Passwords, cost_of
+from app.users.store import PasswordCosts
 
 CACHE_SIZE = 10_000
 
@@ -31,12 +34,12 @@ class Hasher:
         self,
         passwords: Passwords,
         costs: PasswordCosts,
-        concurrency: ConcurrencyLimit,
+        limiter: Limiter,
         seconds: float,
     ) -> None:
         self._passwords = passwords
         self._costs = costs
-        self._concurrency = concurrency
+        self._limiter = limiter
         self._verified = VerifiedCache(seconds)
 
     def check(
@@ -58,10 +61,10 @@ class Hasher:
         if stored and self._verified.has(stored, sha256):
             return nullcontext()
         guess.refuse_if_locked()
-        return self._concurrency.slot()
+        return working(self._limiter)
 
     def hash(self, sha256: str) -> str:
-        with self._concurrency.slot():
+        with working(self._limiter):
             self._costs.record(self._passwords.cost)
             return self._passwords.hash(sha256)
 
@@ -82,7 +85,7 @@ class Hasher:
         """
         if stored and self._verified.has(stored, sha256):
             return True
-        with self._concurrency.slot():
+        with working(self._limiter):
             own = cost_of(stored)
             self._costs.record(own)
             # A hash whose cost is out of bounds (own is None) matches no password.
@@ -102,17 +105,17 @@ class VerifiedCache:
     """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
         self._key = secrets.token_bytes(32)
-        self._until: dict[bytes, float] = {}
+        self._digests: TTLCache[bytes, bool] = TTLCache(CACHE_SIZE, seconds)
+        self._lock = Lock()
 
     def has(self, stored: str, sha256: str) -> bool:
-        return monotonic() < self._until.get(self._digest(stored, sha256), 0.0)
+        with self._lock:
+            return self._digest(stored, sha256) in self._digests
 
     def add(self, stored: str, sha256: str) -> None:
-        if len(self._until) >= CACHE_SIZE:
-            self._until.clear()
-        self._until[self._digest(stored, sha256)] = monotonic() + self._seconds
+        with self._lock:
+            self._digests[self._digest(stored, sha256)] = True
 
     def _digest(self, stored: str, sha256: str) -> bytes:
         identity = f"{sha256.upper()} {stored}".encode()

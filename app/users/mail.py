@@ -19,9 +19,10 @@ from flask_mail import BadHeaderError, Connection, Mail, Message
 
 from app import metrics
 from app.errors import Unavailable
+from app.limits import Limiter
 from app.naming import email_as_sent
+from app.request_scope import working
 from app.storage.limits.reset_mails import MailNotSent
-from app.users.concurrency import ConcurrencyLimit
 
 FAILED = "Password reset email could not be sent"
 
@@ -119,14 +120,14 @@ class TimedConnection(Connection):
 class Mailer:
     """Sends codes by SMTP, or writes them to the outbox if no server is configured."""
 
-    def __init__(self, app: Flask, concurrency: ConcurrencyLimit) -> None:
+    def __init__(self, app: Flask, limiter: Limiter) -> None:
         self._mail = Mail(app)
         self._config = app.config
-        self._concurrency = concurrency
+        self._limiter = limiter
 
     def slot(self) -> AbstractContextManager[None]:
         """Return the slot that sending needs, to be taken before an attempt is counted."""
-        return self._concurrency.slot()
+        return working(self._limiter)
 
     def send_code(self, name: str, email: str, code: str) -> None:
         """Hand a code over to the mail server, or raise Unavailable: MailNotSent if it is sure."""

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
+
+# Passes times KiB: a hundred times the usual, some seconds. Hashing at a higher cost, stored by
+# mistake, would block a thread for minutes.
+MOST_WORK = 4_000_000
+_COST = re.compile(r"\$argon2(?:id?|d)\$v=\d+\$m=(\d{1,10}),t=(\d{1,10}),p=\d{1,3}", re.ASCII)
+
+
+def cost_of(stored: str | None) -> str | None:
+    """Return the part of a hash that encodes its cost: all but the salt and the digest."""
+    cost, _, rest = (stored or "").rpartition("$")[0].rpartition("$")
+    return cost if rest and is_usable(cost) else None
+
+
+def is_usable(cost: str) -> bool:
+    """Tell whether a password can be hashed at a cost within a request."""
+    found = _COST.fullmatch(cost)
+    return found is not None and int(found[1]) * int(found[2]) <= MOST_WORK
 
 
 class Passwords:

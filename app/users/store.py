@@ -6,9 +6,11 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
+from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.changes import Applied, Change, Intent, Rule
@@ -23,11 +25,12 @@ from app.storage.committed import majority_holds
 from app.storage.journal import NOTED, UNMOVED
 from app.storage.paging.orders import Order
 from app.storage.paging.pages import Pages
-from app.storage.password_costs import PasswordCosts, cost_of
 from app.storage.schema.plan import CollectionPlan, index
+from app.storage.schema.shapes import TEXT, object_shape
 from app.storage.swap import fresh_version
 from app.types import Document
 from app.users.domain import SHAPE, SUBJECT, change_email, new_account, revoke_tokens, usable
+from app.users.passwords import cost_of, is_usable
 
 log = logging.getLogger("quartermaster")
 
@@ -50,6 +53,7 @@ USERS = CollectionPlan(
         ),
     ),
 )
+PASSWORD_COSTS = CollectionPlan("password_costs", object_shape({"_id": TEXT}))
 # The orders of lists, by field and whether ascending, each with the index that holds it.
 ORDERS = {
     ("name", True): Order("name", [("NameKey", 1)]),
@@ -236,3 +240,34 @@ def _on_usable(reads: tuple[str, ...], rule: Rule) -> Rule:
 def _asked_for(error: NotFound, key: Lookup) -> NotFound:
     """Return the error with the key that the caller asked for; an entry to undo has its own."""
     return NotFound("user", key) if error.kind == "user" else error
+
+
+def record_costs(db: Database[Document], *costs: str | None) -> None:
+    """Record the argon2 costs of hashes, before they are stored."""
+    for cost in filter(None, costs):
+        # A concurrent upsert may have just inserted it.
+        with suppress(DuplicateKeyError):
+            db[PASSWORD_COSTS.name].update_one(
+                {"_id": cost}, {"$setOnInsert": {"_id": cost}}, upsert=True
+            )
+
+
+class PasswordCosts:
+    """The argon2 costs of all stored hashes, with a cache of those that this process recorded.
+
+    A cost is never removed: an unused account keeps its hash.
+    """
+
+    def __init__(self, db: Database[Document]) -> None:
+        self._db = db
+        self._recorded: set[str] = set()
+
+    def record(self, cost: str | None) -> None:
+        """Record a cost for all workers, before a hash is stored at it."""
+        if cost and cost not in self._recorded:
+            record_costs(self._db, cost)
+            self._recorded.add(cost)
+
+    def in_use(self) -> set[str]:
+        found = self._db[PASSWORD_COSTS.name].find({}, ["_id"])
+        return {cost["_id"] for cost in found if is_usable(cost["_id"])}

@@ -164,7 +164,7 @@ def test_the_background_takes_no_place_of_a_caller_and_gives_way(
 ):
     batch = gifts(world, send, 90)
     runner = service(app, Runner)
-    runner.places, runner.requests_at_work = 0, lambda: 1
+    runner.limiter.places, runner.requests_at_work = 0, lambda: 1
     change_many, sizes = Players.change_many, []
 
     def counted(players, wanted):

@@ -29,8 +29,8 @@ from app.batches.store import NEVER, Batches, BatchTraces
 from app.changes import Origin
 from app.errors import Unavailable
 from app.players.store import Players
+from app.request_scope import at_database
 from app.storage.bulk_swap import Swapped
-from app.storage.bulkhead import run_within_budget
 from app.storage.client import Storage
 from app.storage.unfinished import UnfinishedWork
 from tests.applications import service
@@ -488,33 +488,21 @@ def test_beside_others_a_few_rows_are_carried_out_at_once(
 
 def test_a_request_at_the_database_is_seen(app, world, db):
     storage = service(app, Storage)
-    seen = []
-    assert storage.requests_at_work() == 0
-    with storage.request_budget(monotonic()):
-        run_within_budget(lambda: seen.append(storage.requests_at_work()))
-    assert seen == [1]
-    assert storage.requests_at_work() == 0
+    with storage.request_scope(monotonic()):
+        with at_database():
+            assert storage.requests_at_work() == 1
+        assert storage.requests_at_work() == 0
 
 
-@pytest.mark.usefixtures("long_leases")
-@pytest.mark.parametrize(("others", "most"), [(0, 90), (1, FEW_ROWS)])
-def test_runs_of_one_worker_do_not_rest_for_each_other(app, world, db, monkeypatch, others, most):
-    first, second = (plan(app, rows_for([world.add_player() for _ in range(90)])) for _ in range(2))
-    # On a busy machine, the second run may take longer than the lease of the first is sure.
-    monkeypatch.setattr(batch_store, "SURE_SECONDS", 3600)
-    runner = service(app, Runner)
-    runner.places, runner.requests_at_work = 2, lambda: others
-    change_many, sizes = Players.change_many, []
+def test_runs_of_one_worker_do_not_rest_for_each_other(app, world, db, client, monkeypatch):
+    batch = plan(app, rows_for([world.add_player()]))
+    change_many, seen = Players.change_many, []
 
     def counted(players, wanted):
-        sizes.append(len(wanted))
-        if len(sizes) == 1:
-            # A request for the second batch comes while the first one is carried out.
-            runner.requests_at_work = lambda: others + 1
-            run(app, second)
-            runner.requests_at_work = lambda: others
+        seen.append(service(app, Runner).requests_at_work())
         return change_many(players, wanted)
 
     monkeypatch.setattr(Players, "change_many", counted)
-    run(app, first)
-    assert (max(sizes), sum(sizes)) == (most, 180)
+    with service(app, Storage).request_scope(monotonic()), at_database():
+        run(app, batch)
+    assert seen == [0]

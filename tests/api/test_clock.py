@@ -9,7 +9,7 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from app.errors import Forbidden, RateLimited
-from app.storage.bulkhead import Bulkhead, RequestBudget
+from app.request_scope import DatabasePlaces, RequestScope
 from app.storage.clock import READ_EVERY_SECONDS, DatabaseClock
 from app.storage.limits.attempts import Attempts
 from app.storage.swap import _pauses
@@ -92,5 +92,5 @@ def test_machines_count_guesses_together_whatever_their_clocks_say(real_storage,
 
 
 def test_a_request_that_is_old_tries_a_change_once():
-    with RequestBudget(Bulkhead(1), 60, time.monotonic() - 60):
+    with RequestScope(DatabasePlaces(1), time.monotonic() - 60):
         assert len(list(_pauses(patience=5.0))) == 1

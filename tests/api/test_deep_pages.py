@@ -13,7 +13,7 @@ import pytest
 from app.paging import Window
 from app.players.store import ORDERS, Players
 from app.storage.client import LONG_WORK_SECONDS
-from app.storage.timing import TimedCollection
+from app.storage.paging.pages import Pages
 from app.users.store import ORDERS as USER_ORDERS
 from app.users.store import Users
 from tests.factories import make_player, make_user
@@ -137,13 +137,13 @@ def test_no_page_holds_a_player_twice_while_players_move_about(players, real_db,
 def test_a_page_on_which_mongodb_meets_a_player_twice_is_read_anew(players, real_db, monkeypatch):
     """As it does with one that is moved on during the read, if it is at the right moment."""
     add_players(real_db, 120)
-    find, reads = TimedCollection.find_all, []
+    find, reads = Pages._find, []
 
     def meets_one_twice(*args):
         reads.append(find(*args))
         return [*reads[0][:-1], reads[0][0]] if len(reads) == 1 else reads[-1]
 
-    monkeypatch.setattr(TimedCollection, "find_all", meets_one_twice)
+    monkeypatch.setattr(Pages, "_find", meets_one_twice)
     right = pages_of(expected(real_db.players, ORDERS["level", False].sort))
     assert page_of(players, 0) == right[0]
     assert len(reads) == 2
@@ -154,17 +154,17 @@ class Changing:
 
     def __init__(self, monkeypatch, change):
         self.times = 0
-        find = TimedCollection.find_all
+        find = Pages._find
 
-        def find_and_change(collection, where, fields, *args):
-            found = find(collection, where, fields, *args)
+        def find_and_change(pages, collection, where, fields, *args):
+            found = find(pages, collection, where, fields, *args)
             # Only the read that chooses the keys of a page leaves the ids out.
             if fields.get("_id") == 0:
                 self.times += 1
                 change(self.times)
             return found
 
-        monkeypatch.setattr(TimedCollection, "find_all", find_and_change)
+        monkeypatch.setattr(Pages, "_find", find_and_change)
 
 
 @pytest.fixture

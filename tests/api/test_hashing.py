@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from time import monotonic
 
 import pytest
@@ -13,16 +12,14 @@ from argon2 import PasswordHasher
 
 import config
 from app.auth.roles import Role
-from app.errors import Unavailable
-from app.storage.bulkhead import Bulkhead, RequestBudget
+from app.limits import LONGEST_RETRY, Limiter
+from app.request_scope import DatabasePlaces, RequestScope, working
 from app.storage.client import Storage
-from app.storage.password_costs import PasswordCosts
-from app.users.concurrency import LONGEST_RETRY, PATIENCE_SECONDS, ConcurrencyLimit, Turns
 from app.users.hashing import Hasher
 from app.users.passwords import Passwords
+from app.users.store import PasswordCosts
 from tests.applications import replace_service, service
 from tests.factories import World, sha256
-from tests.system.programs import wait_until
 
 TOKEN = "/api/oauth/token"
 USERS = "/api/v1/users"
@@ -151,9 +148,9 @@ def busy(limit, count):
     leave, came = threading.Event(), threading.Semaphore(0)
 
     def request():
-        with RequestBudget(Bulkhead(1), LONG, monotonic() + LONG):
+        with RequestScope(DatabasePlaces(1), monotonic() + LONG):
             came.release()
-            with limit.slot():
+            with working(limit):
                 leave.wait(LONG)
 
     with ThreadPoolExecutor(count) as crowd:
@@ -166,70 +163,9 @@ def busy(limit, count):
             leave.set()
 
 
-def test_a_full_line_refuses_at_once_and_a_free_place_does_not():
-    limit = ConcurrencyLimit("trials", 1, 2)
-    with busy(limit, 3):
-        wait_until(lambda: is_refused_at_once(limit))
-    with RequestBudget(Bulkhead(1), LONG, monotonic()), limit.slot():
-        assert not has_no_place(limit), "a request needs one place"
-
-
-def is_refused_at_once(limit):
-    """Tell whether a request is refused sooner than one that waits for a slot in vain."""
-    began = monotonic()
-    with RequestBudget(Bulkhead(1), LONG, began):
-        return has_no_place(limit) and monotonic() - began < PATIENCE_SECONDS
-
-
-def has_no_place(limit):
-    try:
-        with limit.slot():
-            return False
-    except Unavailable:
-        return True
-
-
-def test_a_crowd_that_is_refused_is_told_to_come_back_one_after_another():
-    """A polite game of 200 log-ins at once is refused about once each, and not every second."""
-    turns = Turns(concurrent=2)
-    for _ in range(200):
-        turns.lasted(0.05)
-    with ExitStack() as queue:
-        for _ in range(32):
-            queue.enter_context(turns.waiting())
-        told = [turns.next() for _ in range(132)]
-    assert told == sorted(told)
-    # 40 of them are served in a second, after the 32 who wait.
-    assert (told[0], told[-1]) == (1, 5)
-    assert max(Counter(told).values()) <= 42
-
-
-def test_nobody_is_told_to_come_back_late_because_of_others_who_never_did():
-    turns = Turns(concurrent=1)
-    for _ in range(500):
-        turns.lasted(1.0)
-    told = [turns.next() for _ in range(100)]
-    assert max(told) == LONGEST_RETRY
-    assert told.count(1) > 3
-
-
-def test_waiting_for_a_place_counts_from_the_arrival():
-    limit = ConcurrencyLimit("trials", 1, 2)
-    with busy(limit, 1), RequestBudget(Bulkhead(1), LONG, monotonic() - LONG):
-        began = monotonic()
-        while not has_no_place(limit):
-            assert monotonic() - began < LONG
-
-
-def test_commands_wait_for_nobody():
-    limit = ConcurrencyLimit("trials", 1, 0)
-    with busy(limit, 1):
-        assert not has_no_place(limit)
-
-
 def limit_hashing(app, remembered_seconds=0.0):
     """Let the application hash within a limit of the test's, and return that."""
-    limit = ConcurrencyLimit("passwords are being checked", PLACES, LINE)
+    limit = Limiter("Too many passwords are being checked", PLACES, LINE, LONG)
     costs = PasswordCosts(service(app, Storage).db)
     replace_service(app, Hasher(service(app, Passwords), costs, limit, remembered_seconds))
     return limit

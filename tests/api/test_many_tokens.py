@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from pymongo.collection import Collection
 from pymongo.errors import NetworkTimeout
 
 import config
 from app.auth.roles import Role
 from app.oauth.store import RefreshTokens
 from app.storage.client import Storage
-from app.storage.timing import TimedCollection
 from app.users.store import Users
 from tests.applications import replace_service, service
 from tests.factories import guid, sha256
@@ -36,14 +36,14 @@ def alice(world):
 @pytest.fixture
 def big_deletes_fail(monkeypatch):
     """Let the database take too long over many documents, as it does where there are 400,000."""
-    plain = TimedCollection.delete_many
+    plain = Collection.delete_many
 
     def delete_many(self, where, **options):
         if self.count_documents(where) > MANY:
             raise NetworkTimeout("timed out")
         return plain(self, where, **options)
 
-    monkeypatch.setattr(TimedCollection, "delete_many", delete_many)
+    monkeypatch.setattr(Collection, "delete_many", delete_many)
 
 
 def sign_in(client, name="Alice"):

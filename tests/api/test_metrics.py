@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from pymongo import WriteConcern
 
 import config
 from app.auth.roles import Role
@@ -16,7 +15,7 @@ from app.storage.client import Storage
 from tests.applications import service
 from tests.collection_plans import NAMES
 from tests.exposition import Exposition
-from tests.factories import NOW, World, guid, sha256
+from tests.factories import World, guid, sha256
 from tests.swaps import meant, swap
 
 PLAYERS, USERS = "/api/v1/players", "/api/v1/users"
@@ -96,7 +95,7 @@ def test_operations_are_timed_by_what_they_do_and_to_which_collection(
         return after.sum(name, **labels) - before.sum(name, **labels)
 
     assert grown("find", "players") == 2
-    assert grown("update_one", "players") == 1
+    assert grown("update", "players") == 1
     assert grown("find", "users") == 2
     # Other tests of the process may have used other collections before.
     operations = after.values_of("operation")
@@ -122,8 +121,7 @@ def test_a_failed_operation_is_counted_as_one(make_app, as_role):
     after = Exposition(client.get("/metrics").text)
     name = "mongodb_operation_failures_total"
     assert after.sum(name) - before.sum(name) == 1
-    # Whether a token has expired, the clock of the database tells.
-    assert after.sum(name, operation="hello", collection="admin") >= 1
+    assert after.sum(name, operation="connect") >= 1
 
 
 def test_a_name_that_is_taken_is_no_failure(client, as_role, growth):
@@ -132,17 +130,6 @@ def test_a_name_that_is_taken_is_no_failure(client, as_role, growth):
         answer = client.post(f"{USERS}/register", json=body, headers=as_role(*QUERY))
         assert answer.status_code == status
     assert growth("mongodb_operation_failures_total") == 0
-
-
-def test_a_timed_cursor_reads_like_any_other(real_db):
-    real_db.quotas.insert_many({"_id": str(n), "Used": n, "ExpiresAt": NOW} for n in range(7))
-    cursor = real_db.quotas.find({}, sort=[("Used", 1)], batch_size=2)
-    assert [document["Used"] for document in cursor.skip(1).limit(5)] == [1, 2, 3, 4, 5]
-    assert list(real_db.quotas.find({"Used": 99})) == []
-    assert real_db.quotas.find_one({"Used": 99}) is None
-    assert real_db.quotas.find_one({"Used": 3})["_id"] == "3"
-    with real_db.quotas.find({}) as cursor:
-        assert next(cursor)["_id"]
 
 
 def test_retries_and_replays_of_a_compare_and_swap_are_counted(app, world, growth):
@@ -236,11 +223,3 @@ def test_the_dashboard_can_be_imported():
         assert panel["datasource"]["uid"] == "${datasource}"
         assert panel["targets"]
         assert panel["description"]
-
-
-def test_a_collection_with_other_options_is_timed_too(real_storage, real_db, growth):
-    unsafe = real_storage.db["quotas"].with_options(write_concern=WriteConcern(w=1))
-    unsafe.replace_one({"_id": "x"}, {"Used": 1, "ExpiresAt": NOW}, upsert=True)
-    name = "mongodb_operation_duration_seconds_count"
-    assert growth(name, operation="replace_one", collection="quotas") == 1
-    assert unsafe.write_concern == WriteConcern(w=1)

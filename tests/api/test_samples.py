@@ -17,10 +17,8 @@ from app.players.store import Players
 from app.samples.domain import INTERVAL, Traffic, interval_of, traffic_of
 from app.samples.sampler import Sampler
 from app.samples.store import KEPT, Samples
-from app.storage.client import Storage
 from app.storage.errors import DatabaseError
 from app.storage.schema.collections import init_database
-from app.storage.timing import TimedDatabase
 from tests.applications import service, storage_with
 from tests.factories import NOW, make_entry, make_player
 
@@ -278,7 +276,7 @@ def aggregations():
 def plans(mongodb_uri, aggregations):
     """A database of its own: where a game has ever stored a list, an index covers nothing."""
     with MongoClient(mongodb_uri, tz_aware=True, event_listeners=[aggregations]) as client:
-        db = TimedDatabase.of(client["samples_plans"])
+        db = client["samples_plans"]
         init_database(db, COLLECTIONS)
         aggregations.sent.clear()
         yield db
@@ -343,9 +341,7 @@ def test_changes_are_counted_by_the_index_alone_and_of_their_time(explained, pla
     assert 60 <= stats["totalKeysExamined"] < 100
 
 
-def test_a_worker_that_samples_needs_no_request(app, make_sampler, sample, world):
-    """Its thread has no budget of a request, and is not refused for that."""
-    assert isinstance(service(app, Storage).db, TimedDatabase)
+def test_a_worker_that_samples_needs_no_request(make_sampler, sample, world):
     world.add_player(Level=2)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(make_sampler().take).result()

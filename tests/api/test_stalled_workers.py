@@ -9,13 +9,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from pymongo.collection import Collection
 
 from app.auth.callers import Callers
 from app.auth.roles import Role
 from app.database import SUBJECTS
 from app.game.actions.store import Actions
 from app.storage.client import Storage
-from app.storage.timing import TimedCollection
 from app.storage.unfinished import UnfinishedWork
 from tests import people
 from tests.api.test_deletions import delete, entries, undo
@@ -39,8 +39,8 @@ class Stall:
         self._thread, self._before, self._act = threading.get_ident(), before, act
         self.writes = 0
         for name in operations:
-            plain = getattr(TimedCollection, name)
-            monkeypatch.setattr(TimedCollection, name, self._stalling(plain))
+            plain = getattr(Collection, name)
+            monkeypatch.setattr(Collection, name, self._stalling(plain))
 
     def _stalling(self, plain):
         def write(collection, *args, **kw):

@@ -7,10 +7,9 @@ from argon2.exceptions import VerifyMismatchError
 import config
 from app.errors import Invalid
 from app.players.domain import check_name
-from app.storage import password_costs
-from app.storage.password_costs import cost_of
+from app.users import passwords
 from app.users.domain import is_email, is_username
-from app.users.passwords import Passwords
+from app.users.passwords import Passwords, cost_of
 from tests.factories import sha256
 
 CHEAP = Passwords(1, 64, 1)
@@ -66,7 +65,7 @@ def test_a_cost_that_no_request_can_pay_is_none(cost):
 
 
 def test_what_can_be_set_can_be_paid():
-    assert config.MAX_ARGON2_WORK == password_costs.MOST_WORK
+    assert config.MAX_ARGON2_WORK == passwords.MOST_WORK
 
 
 def test_a_hash_that_is_none_of_ours_matches_nothing():

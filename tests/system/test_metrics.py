@@ -269,7 +269,7 @@ def test_dashboard_and_alerts_ask_for_nothing_that_is_not_shown(
         init_database(real_db, COLLECTIONS)
     assert fetch(server, "/api/v1/users/racer/password/reset", headers)[0] == 200
     shown = exposition(server)
-    assert shown.sum("mongodb_operation_failures_total", operation="update_one") > 0
+    assert shown.sum("mongodb_operation_failures_total", operation="update") > 0
     assert shown.sum("mails_total", outcome="sent") == 1
     asked = set(re.findall(r"quartermaster_\w+", DASHBOARD.read_text()))
     asked_by_rules = {

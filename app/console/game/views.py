@@ -17,13 +17,14 @@ from app.errors import QuartermasterError
 from app.game.actions import access
 from app.game.actions.domain import KINDS, LOOKED_WITHIN, TAKEN_WITHIN, is_looking
 from app.game.actions.schemas import ActionListArgs
-from app.game.actions.store import ActionPage, Actions
+from app.game.actions.store import Actions
 from app.history.access import search as search_history
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.errors import status_of
 from app.http.parser import load
 from app.http.path_converters import path_guid
+from app.paging import CursorPage
 from app.players.store import Players
 from app.samples.domain import interval_of
 from app.samples.store import Samples
@@ -45,7 +46,7 @@ samples = current(Samples)
 @required()
 def show_game() -> Response:
     wanted = {name: plain(request.args.get(name, "")) for name in FILTERS}
-    found, error = ActionPage([], None), None
+    found, error = CursorPage([], None), None
     try:
         found = access.search(action_args(wanted, request.args.get("after", "")), ACTIONS_SHOWN)
     except QuartermasterError as refusal:

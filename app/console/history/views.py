@@ -23,12 +23,13 @@ from app.console.frame.times import as_utc
 from app.errors import NotFound, QuartermasterError
 from app.history import access
 from app.history.schemas import HistoryArgs
-from app.history.store import EntryPage, History
+from app.history.store import History
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.errors import status_of
 from app.http.parser import load
 from app.operations import operation_names
+from app.paging import CursorPage
 from app.types import Document
 
 FILTERS = ("player", "user", "by", "key", "operation", "item", "reason", "from", "to")
@@ -44,7 +45,7 @@ history = current(History)
 def list_history() -> Response:
     wanted = {name: plain(request.args.get(name, "")) for name in FILTERS}
     error = None
-    found = EntryPage([], None)
+    found = CursorPage([], None)
     try:
         found = access.search(history_args(wanted, request.args.get("after", "")), PAGE_SIZE)
     except QuartermasterError as refusal:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from app.game.actions.store import ActionFilters, ActionPage, Actions
+from app.game.actions.store import ActionFilters, Actions
 from app.history.access import require_users, sees_users
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.naming import Lookup
+from app.paging import CursorPage
 from app.players.store import Players
 from app.types import Document
 from app.users.store import Users
@@ -25,7 +26,7 @@ def visible_action(action_id: str) -> Document:
     return action
 
 
-def search(args: Document, size: int) -> ActionPage:
+def search(args: Document, size: int) -> CursorPage:
     """Return a page of the actions that a query asks for, of those that the caller may see."""
     return actions.list(_filters_of(args), size, cursors.read(args.get("after", "")))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, current_app
+from flask import Response
 
 from app.auth import guard
 from app.auth.roles import Role
@@ -40,6 +40,7 @@ from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import replayed_headers
 from app.http.json import json_response
+from app.http.lists import cursor_response, page_size
 from app.http.masking import masked
 from app.http.path_converters import path_guid
 from app.naming import Lookup
@@ -219,11 +220,9 @@ def list_actions(args: dict[str, Any]) -> Response:
     The newest first, what was asked of users only with the role `users.query`. Kept for as long as
     history is.
     """
-    size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
-    page = access.search(args, size)
+    page = access.search(args, page_size(args))
     now = actions.now()
-    values = [served(action, now) for action in page.values]
-    return json_response({"Values": values, "Next": cursors.write(page.next)})
+    return cursor_response(page._replace(values=[served(action, now) for action in page.values]))
 
 
 @blp.route("/actions/<action_id>")

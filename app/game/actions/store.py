@@ -1,16 +1,16 @@
 """Actions in MongoDB, which the game takes and answers there.
 
 A request stores an action and waits for the answer. It reads again and again, and between the
-reads it holds neither a slot of the bulkhead nor a connection. Few threads of a worker wait at the
+reads it holds neither a place at the database nor a connection. Few threads of a worker wait at the
 same time: whoever finds no place is told at once that the answer is to come.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from pymongo.database import Database
@@ -32,8 +32,10 @@ from app.game.actions.domain import (
     sound,
     state_of,
 )
+from app.limits import Limiter
+from app.paging import CursorPage
+from app.request_scope import wait_deadline, working
 from app.storage.bulk import batches, guarded_update
-from app.storage.bulkhead import wait_deadline
 from app.storage.client import Storage
 from app.storage.committed import confirm, majority_holds
 from app.storage.erasure_records import ErasureRecords
@@ -114,13 +116,6 @@ class ActionFilters(NamedTuple):
     sees_users: bool = True
 
 
-class ActionPage(NamedTuple):
-    """Some actions, and where the next page begins; None on the last one."""
-
-    values: Sequence[Document]
-    next: bytes | None
-
-
 class Actions:
     """The actions of one application."""
 
@@ -131,7 +126,7 @@ class Actions:
         self._games = primary[GAMES.name]
         self._journals = storage.journals
         self._erasures = ErasureRecords(storage.db)
-        self._waiters = threading.BoundedSemaphore(waiters)
+        self._waiters = Limiter("Others wait for the game", waiters)
         self.wait_seconds = wait_seconds
         self.now = storage.clock.now
 
@@ -184,29 +179,26 @@ class Actions:
 
     def wait(self, action: Document) -> Document:
         """Return an action as soon as it is answered, or as it is when the time is over."""
-        has_ended = state_of(action, self.now()) in ENDED
-        if has_ended:
+        if state_of(action, self.now()) in ENDED:
             confirm(self._actions, _as_answered(action))
-        if has_ended or not self._waiters.acquire(blocking=False):
-            return self._counted(action)
+        else:
+            # The action is stored, and may be done: to wait in vain is no failure of it.
+            with suppress(Unavailable), working(self._waiters):
+                action = self._wait(action)
+        metrics.ACTIONS.labels(action["Kind"], state_of(action, self.now())).inc()
+        return action
+
+    def _wait(self, action: Document) -> Document:
         try:
             for pause in _pauses(wait_deadline(self.wait_seconds)):
                 time.sleep(pause)
                 found = self._actions.find_one({"_id": action["_id"]}, list(ANSWER_FIELDS)) or {}
                 answered = {**action, **found}
                 if is_answered(answered) and majority_holds(self._actions, _as_answered(answered)):
-                    action = answered
-                    break
+                    return answered
         except PyMongoError as error:
-            # The action is stored, and may be done: this is no failure of it.
-            if not isinstance(error, Unavailable) and not explain(error):
+            if not explain(error):
                 raise
-        finally:
-            self._waiters.release()
-        return self._counted(action)
-
-    def _counted(self, action: Document) -> Document:
-        metrics.ACTIONS.labels(action["Kind"], state_of(action, self.now())).inc()
         return action
 
     def get(self, action_id: str) -> Document:
@@ -215,15 +207,15 @@ class Actions:
             raise ActionNotFound(action_id)
         return sound(found)
 
-    def list(self, filters: ActionFilters, size: int, after: bytes) -> ActionPage:
+    def list(self, filters: ActionFilters, size: int, after: bytes) -> CursorPage:
         """Return a page of actions, the newest first."""
         where = _query(filters)
         if after:
-            where = {"$and": [where, newest_first.after(filters, after)]}
+            where = {"$and": [where, newest_first.after(newest_first.parse(filters, after))]}
         found = [*map(sound, self._actions.find(where, sort=NEWEST_FIRST).limit(size + 1))]
         is_last = len(found) <= size
         following = None if is_last else newest_first.position(filters, found[size - 1])
-        return ActionPage(found[:size], following)
+        return CursorPage(found[:size], following)
 
     def of_person(self, ids: Sequence[str], user_id: str) -> Iterator[Document]:
         """Yield the actions about some documents, and those that an account has asked for."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, current_app
+from flask import Response
 
 from app.auth import guard
 from app.auth.scopes import Scope
 from app.game.events.schemas import NOW, EventListArgs, EventPageSchema
-from app.game.events.store import EventPage, Events
+from app.game.events.store import Events
 from app.history.access import sees_users
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.cursors import Cursors
-from app.http.json import json_response
+from app.http.lists import cursor_response, page_size
+from app.paging import CursorPage
 
 blp = Blueprint("Events", __name__, url_prefix="/api/v1/events", group="History")
 
@@ -35,10 +36,5 @@ def list_events(args: dict[str, Any]) -> Response:
     """
     after = args.get("after", "")
     if after == NOW:
-        return listed(EventPage([], events.end()))
-    size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
-    return listed(events.list(cursors.read(after), size, sees_users()))
-
-
-def listed(page: EventPage) -> Response:
-    return json_response({"Values": page.values, "Next": cursors.write(page.next)})
+        return cursor_response(CursorPage([], events.end()))
+    return cursor_response(events.list(cursors.read(after), page_size(args), sees_users()))

@@ -4,7 +4,8 @@ from marshmallow import fields
 
 from app.history.schemas import EntrySchema
 from app.http.api import Schema
-from app.http.fields import Integer, List, QueryInteger, Text
+from app.http.fields import Integer, List, Text
+from app.http.lists import CursorListArgs
 from app.openapi.examples import CURSOR_EXAMPLE
 
 # What stands for the end of the list, instead of a cursor.
@@ -35,14 +36,9 @@ class EventPageSchema(Schema):
     Next = Text(example=CURSOR_EXAMPLE, description="What to give as `after` next; never null.")
 
 
-class EventListArgs(Schema):
+class EventListArgs(CursorListArgs):
     """The query of events."""
 
-    pageSize = QueryInteger(
-        1,
-        load_default=50,
-        description="Events of a page. More than the most that is set (100) is served as that.",
-    )
     after = Text(
         metadata={"pattern": rf"^({NOW}|[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$"},
         description="The Next of the answer before; empty: from the oldest on; "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import NamedTuple
 
 import bson
 from pymongo.read_preferences import ReadPreference
@@ -12,6 +11,7 @@ from pymongo.read_preferences import ReadPreference
 from app.errors import InvalidCursor
 from app.history.domain import is_of_user
 from app.history.store import History
+from app.paging import CursorPage
 from app.storage.client import Storage
 from app.storage.committed import majority_holds
 from app.storage.event_log import BEGINNING, EventLog, Place, PlaceLost
@@ -21,13 +21,6 @@ from app.types import Document
 LIST_NAME = b"events "
 # How many entries of the log one request goes through, where the caller may see few of them.
 MOST_READ = 2000
-
-
-class EventPage(NamedTuple):
-    """Some entries, and where to go on, also where there are none."""
-
-    values: Sequence[Document]
-    next: bytes
 
 
 class Events:
@@ -44,7 +37,7 @@ class Events:
         """Return the cursor of a reader who wants only what comes from now on."""
         return _cursor(self._log.end())
 
-    def list(self, cursor: bytes, size: int, sees_users: bool) -> EventPage:
+    def list(self, cursor: bytes, size: int, sees_users: bool) -> CursorPage:
         """Return the entries after a cursor, the oldest first."""
         place = _place(cursor) if cursor else BEGINNING
         wanted: list[str] = []
@@ -59,7 +52,7 @@ class Events:
             raise InvalidCursor(
                 "Is older than what is kept, or from before a backup was restored: begin anew."
             ) from None
-        return EventPage(self._read(wanted), _cursor(place))
+        return CursorPage(self._read(wanted), _cursor(place))
 
     def _read(self, entry_ids: Sequence[str]) -> Sequence[Document]:
         found = self._find(entry_ids)

@@ -22,7 +22,7 @@ from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.errors import QuartermasterError, RateLimited, Unavailable
-from app.storage.bulkhead import wait_deadline
+from app.request_scope import wait_deadline
 from app.storage.client import Storage
 from app.storage.clock import Clock
 from app.storage.schema.plan import CollectionPlan, expiry

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.errors import RateLimited, Unavailable
-from app.storage.bulkhead import wait_deadline
+from app.request_scope import wait_deadline
 from app.storage.client import Storage
 from app.storage.clock import Clock
 from app.storage.schema.plan import CollectionPlan, expiry

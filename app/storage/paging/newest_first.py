@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 from typing import Any
 
 import bson
 
 from app.errors import InvalidCursor
 from app.types import Document
+
+Position = tuple[datetime, str]
 
 DIGEST_BYTES = 8
 NEWEST_FIRST = [("At", -1), ("_id", -1)]
@@ -19,10 +22,15 @@ def position(filters: Any, document: Document) -> bytes:
     return digest(filters) + bson.encode({"At": document["At"], "Id": document["_id"]})
 
 
-def after(filters: Any, cursor: bytes) -> Document:
-    """Return the condition of what comes after a cursor; At bounds the walk of the index."""
+def parse(filters: Any, cursor: bytes) -> Position:
+    """Return the position that a cursor stands for, or raise InvalidCursor."""
     place: Document = bson.decode(within(filters, cursor), bson.CodecOptions(tz_aware=True))
-    at, id_ = place["At"], place["Id"]
+    return place["At"], place["Id"]
+
+
+def after(position: Position) -> Document:
+    """Return the condition of what comes after a position; At bounds the walk of the index."""
+    at, id_ = position
     return {"At": {"$lte": at}, "$or": [{"At": {"$lt": at}}, {"_id": {"$lt": id_}}]}
 
 

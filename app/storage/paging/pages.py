@@ -11,7 +11,6 @@ from pymongo.collection import Collection
 from app.paging import Page, Window
 from app.storage.paging.orders import AS_STORED, Order
 from app.storage.paging.totals import Total
-from app.storage.timing import TimedCollection
 from app.types import Document
 
 Fields = Mapping[str, Any]
@@ -31,7 +30,7 @@ class Pages:
     def __init__(self, collection: Collection[Document], total_seconds: float) -> None:
         self._collection = collection
         self._keys = collection
-        if isinstance(collection, TimedCollection):
+        if isinstance(collection, Collection):  # mongomock has no such options
             self._keys = collection.with_options(codec_options=AS_STORED)
         self._total = Total(collection, total_seconds)
 
@@ -175,8 +174,6 @@ class Pages:
     ) -> list[Document]:
         if not limit:
             return []
-        if isinstance(collection, TimedCollection):
-            return collection.find_all(where, fields, order.sort, skip, limit, index)
         cursor = collection.find(where, fields, sort=list(order.sort)).hint(index)
         return list(cursor.skip(skip).limit(limit))
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from cachetools import TTLCache, cached
 from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.errors import PyMongoError
@@ -22,32 +23,13 @@ TRIES = 3
 PATIENCE_SECONDS = 2.0
 
 
-class CachedNumber:
-    """A number that is read again when it is some seconds old.
-
-    Threads that find it stale at the same time all read, and the read that began last wins. A read
-    that fails raises in its own thread, and the cached value stays.
-    """
-
-    def __init__(
-        self, seconds: float, read: Callable[[], int], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._seconds = seconds
-        self._read = read
-        self._clock = clock
-        self._writing = threading.Lock()
-        # One tuple, so that value and time are replaced atomically.
-        self._cached = (float("-inf"), 0)
-
-    def get(self) -> int:
-        now = self._clock()
-        read_at, value = self._cached
-        if now - read_at < self._seconds:
-            return value
-        value = self._read()
-        with self._writing:
-            self._cached = max(self._cached, (now, value))
-        return value
+def cached_number(
+    seconds: float, read: Callable[[], int], clock: Callable[[], float] = time.monotonic
+) -> Callable[[], int]:
+    """Return a function that reads a number again when it is some seconds old."""
+    cache = cached(TTLCache(1, seconds, clock), lock=threading.Lock())
+    number: Callable[[], int] = cache(read)
+    return number
 
 
 class Measured(NamedTuple):
@@ -78,7 +60,7 @@ class Total:
         self._measured = Measured()
         can_estimate = seconds and isinstance(collection.database.client, MongoClient)
         read = self._estimate if can_estimate else self._count
-        self.get = CachedNumber(seconds, read, clock).get
+        self.get = cached_number(seconds, read, clock)
 
     def _count(self) -> int:
         return self._collection.count_documents({})

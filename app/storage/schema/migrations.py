@@ -18,7 +18,6 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 from app.errors import QuartermasterError
 from app.former_names import carry_names
 from app.naming import NAME_LENGTH, email_key, name_key, name_tails, parse_guid
-from app.storage import password_costs
 from app.storage.bulk import batches
 from app.storage.errors import QUERY_PLAN_KILLED, has_only_duplicate_keys
 from app.storage.schema.plan import CollectionPlan
@@ -89,7 +88,9 @@ def key_addresses_by_idna_2008(db: Database[Document]) -> None:
         addressed = [document for document in batch if isinstance(document.get("Email"), str)]
         stale = [d for d in addressed if d.get("EmailKey") != email_key(d["Email"])]
         _write(db["users"], [_with_email_key(document) for document in stale])
-    password_costs.record_all(db)
+    hashed = db["users"].find({"PasswordHash": {"$type": "string"}}, ["PasswordHash"])
+    for cost in {user["PasswordHash"].rpartition("$")[0].rpartition("$")[0] for user in hashed}:
+        db["password_costs"].replace_one({"_id": cost}, {"_id": cost}, upsert=True)
     # The cache of page starts was stale after every change.
     db.drop_collection("page_starts")
 

@@ -1,0 +1,150 @@
+"""What a request may use of the database: a place among others, and a time limit.
+
+A database that hangs would hold every thread of a worker, and with them the requests that need no
+database. So only some requests use the database at a time. A request that waits for other work,
+such as hashing, gives its place back until that is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from time import monotonic
+from typing import Any
+
+from app.errors import Unavailable
+from app.limits import Limiter
+
+# How long a request waits for a place at the database.
+PATIENCE_SECONDS = 2.0
+
+
+class SchemaMismatch(Unavailable):
+    """The database has another schema version, and nothing was sent. /readyz says which."""
+
+    def __init__(self) -> None:
+        super().__init__("The service does not fit its database at the moment; please try again.")
+
+
+class DatabasePlaces(Limiter):
+    """The requests of one worker that use the database, each within a time limit."""
+
+    def __init__(
+        self,
+        places: int,
+        time_limit: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        super().__init__("The database is slow", places, queue=float("inf"), patience=patience)
+        self.time_limit = time_limit
+        # Set while the database has another schema version than this program.
+        self.is_closed = False
+
+    def enter(self, holder: str = "", since: float | None = None) -> float:
+        if self.is_closed:
+            raise SchemaMismatch
+        return super().enter(holder, since)
+
+
+class RequestScope:
+    """The place and the time limit of one request."""
+
+    def __init__(self, database: DatabasePlaces, arrived_at: float) -> None:
+        self.arrived_at = arrived_at
+        self._database = database
+        self._entered_at: float | None = None
+        self._elsewhere: set[Limiter] = set()
+        self._is_over = False
+        self._timeout: Any = nullcontext()
+
+    def __enter__(self) -> None:
+        self._outer = _current.set(self)
+        self._is_over = False
+        self.renew()
+
+    def __exit__(self, *fault: Any) -> None:
+        self._is_over = True
+        self._leave_database()
+        self._timeout.__exit__(*fault)
+        self._timeout = nullcontext()
+        _current.reset(self._outer)
+
+    def renew(self) -> None:
+        """Start the time limit again, for the next piece of long work."""
+        self._timeout.__exit__(None, None, None)
+        self._timeout = self._database.time_limit()
+        self._timeout.__enter__()
+
+    @contextmanager
+    def at_database(self) -> Iterator[None]:
+        self._enter_database(self.arrived_at)
+        try:
+            yield
+        finally:
+            self._leave_database()
+
+    @contextmanager
+    def working(self, limiter: Limiter, holder: str) -> Iterator[None]:
+        """Hold a place of other work in exchange for that at the database."""
+        if limiter in self._elsewhere:
+            yield
+            return
+        was_at_database = self._leave_database()
+        try:
+            with limiter.place(holder, self.arrived_at):
+                self._elsewhere.add(limiter)
+                self.renew()
+                yield
+        finally:
+            self._elsewhere.discard(limiter)
+            # The body of a response may hold a place for longer than its request lasts.
+            if was_at_database and not self._is_over:
+                self._enter_database(monotonic())
+
+    def _enter_database(self, since: float) -> None:
+        self._entered_at = self._database.enter(since=since)
+        self.renew()
+
+    def _leave_database(self) -> bool:
+        entered_at, self._entered_at = self._entered_at, None
+        if entered_at is not None:
+            self._database.leave(entered_at)
+        return entered_at is not None
+
+
+_current: ContextVar[RequestScope | None] = ContextVar("request_scope", default=None)
+
+
+def at_database() -> AbstractContextManager[None]:
+    """Hold a place at the database until the block ends, or raise Unavailable."""
+    scope = _current.get()
+    return scope.at_database() if scope else nullcontext()
+
+
+def working(limiter: Limiter, holder: str = "") -> AbstractContextManager[None]:
+    """Hold a place of other work until the block ends; commands need none."""
+    scope = _current.get()
+    return scope.working(limiter, holder) if scope else nullcontext()
+
+
+def arrival() -> float | None:
+    """Return the monotonic time at which the current request arrived; None outside a request."""
+    scope = _current.get()
+    return scope.arrived_at if scope else None
+
+
+def wait_deadline(seconds: float) -> float:
+    """Return until when the current request may wait, counted from its arrival.
+
+    Counted from now, the waits of a request that waits for several things would add up.
+    """
+    arrived_at = arrival()
+    return (monotonic() if arrived_at is None else arrived_at) + seconds
+
+
+def renew_time_limit() -> None:
+    """Give the current request its whole time at the database again."""
+    scope = _current.get()
+    if scope is not None:
+        scope.renew()

@@ -1,0 +1,208 @@
+"""A slow database, or other slow work, holds neither all threads nor any request for long."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager
+from functools import partial
+
+import pymongo
+import pytest
+from pymongo.errors import PyMongoError
+
+from app.errors import Unavailable
+from app.limits import LONGEST_RETRY, Limiter, TooManyAtOnce
+from app.request_scope import DatabasePlaces, RequestScope, at_database, renew_time_limit, working
+from app.storage.errors import explain
+
+LONG = 60.0
+
+
+def request(places, age=0.0):
+    return RequestScope(places, time.monotonic() - age)
+
+
+@contextmanager
+def held(limiter, holders=("",)):
+    """Let others hold or wait for places until the block ends."""
+    leave, threads = threading.Event(), []
+
+    def hold(holder):
+        with limiter.place(holder):
+            leave.wait(LONG)
+
+    before = limiter.in_use
+    for holder in holders:
+        threads.append(threading.Thread(target=hold, args=[holder]))
+        threads[-1].start()
+    while limiter.in_use < min(limiter.places, before + len(holders)):
+        time.sleep(0.001)
+    try:
+        yield leave
+    finally:
+        leave.set()
+        for thread in threads:
+            thread.join()
+
+
+def is_refused(limiter, holder=""):
+    try:
+        with limiter.place(holder):
+            return False
+    except TooManyAtOnce:
+        return True
+
+
+def test_a_place_is_free_again_when_the_work_has_ended_or_failed():
+    limiter = Limiter("Others try", 1)
+    for _ in range(3):
+        with limiter.place():
+            assert is_refused(limiter)
+        with pytest.raises(ZeroDivisionError), limiter.place():
+            raise ZeroDivisionError
+    assert limiter.in_use == 0
+
+
+def test_one_holder_leaves_places_for_others():
+    limiter = Limiter("Others try", 3, own=("You try", 2))
+    with held(limiter, ["a", "a"]):
+        with pytest.raises(TooManyAtOnce, match=r"^You try at the moment; please try again\.$"):
+            limiter.enter("a")
+        assert not is_refused(limiter, "b")
+        with held(limiter, ["b"]), pytest.raises(TooManyAtOnce, match=r"^Others try at"):
+            limiter.enter("c")
+
+
+def test_everybody_who_waits_gets_one_of_the_places_that_are_freed_together():
+    limiter, served = Limiter("Others try", 4, queue=16, patience=LONG), []
+
+    def wait():
+        with limiter.place():
+            served.append(1)
+
+    waiting = [threading.Thread(target=wait) for _ in range(16)]
+    with held(limiter, [""] * 4) as leave:
+        for thread in waiting:
+            thread.start()
+        leave.set()
+        for thread in waiting:
+            thread.join(LONG)
+    assert len(served) == 16
+
+
+def test_a_full_queue_refuses_at_once():
+    limiter = Limiter("Others try", 1, queue=2, patience=LONG)
+    with held(limiter, [""] * 3):
+        while limiter._waiting < 2:
+            time.sleep(0.001)
+        assert is_refused(limiter)
+
+
+def test_nobody_waits_for_work_that_hangs():
+    limiter = Limiter("Others try", 1, queue=9, patience=0.2)
+    with held(limiter):
+        time.sleep(0.3)
+        began = time.monotonic()
+        with pytest.raises(TooManyAtOnce):
+            limiter.enter(since=began + LONG)
+        assert time.monotonic() - began < 0.2
+
+
+def test_waiting_counts_from_the_arrival_of_a_request():
+    limiter = Limiter("Others try", 1, queue=9, patience=LONG)
+    with held(limiter), request(DatabasePlaces(1), age=LONG), pytest.raises(TooManyAtOnce):
+        working(limiter).__enter__()
+
+
+def test_a_crowd_that_is_refused_comes_back_one_after_another():
+    """A polite game of 200 log-ins at once is refused about once each, and not every second."""
+    limiter = Limiter("Others try", 2)
+    limiter._seconds, limiter._waiting = 0.05, 32
+    told = [limiter._turn() for _ in range(132)]
+    assert told == sorted(told)
+    # 40 of them are served in a second, after the 32 who wait.
+    assert (told[0], told[-1]) == (1, 5)
+    assert max(Counter(told).values()) <= 42
+
+
+def test_nobody_is_told_to_come_back_late_because_of_others_who_never_did():
+    limiter = Limiter("Others try", 1)
+    limiter._seconds = 1.0
+    told = [limiter._turn() for _ in range(100)]
+    assert max(told) == LONGEST_RETRY
+    assert told.count(1) > 3
+
+
+def test_requests_beyond_the_places_at_the_database_are_refused():
+    places = DatabasePlaces(1, patience=0.0)
+    slow = pytest.raises(Unavailable, match=r"^The database is slow at the moment; ")
+    with held(places), request(places), slow:
+        at_database().__enter__()
+
+
+def test_other_work_takes_no_place_at_the_database():
+    places, work = DatabasePlaces(1), Limiter("Others try", 1)
+    with request(places), at_database():
+        assert places.in_use == 1
+        with working(work), working(work):
+            assert (places.in_use, work.in_use) == (0, 1)
+        assert (places.in_use, work.in_use) == (1, 0)
+    assert places.in_use == 0
+
+
+def test_a_response_that_outlasts_its_request_leaves_no_place_taken():
+    places, work = DatabasePlaces(1), Limiter("Others try", 1)
+    with request(places), at_database():
+        sending = working(work)
+        sending.__enter__()
+    sending.__exit__(None, None, None)
+    assert (places.in_use, work.in_use) == (0, 0)
+
+
+def test_commands_wait_for_nobody():
+    limiter = Limiter("Others try", 1)
+    with held(limiter), working(limiter), at_database():
+        assert limiter.in_use == 1
+
+
+def test_all_operations_of_a_request_share_its_time(real_db):
+    places = DatabasePlaces(1, partial(pymongo.timeout, 0.2))
+    with request(places), at_database():
+        time.sleep(0.3)
+        with pytest.raises(PyMongoError) as late:
+            real_db["players"].find_one({})
+        assert explain(late.value)
+        renew_time_limit()
+        assert real_db["players"].find_one({}) is None
+
+
+def test_the_database_knows_how_much_time_is_left(real_db):
+    """Without a limit, this operation would take for ever."""
+    real_db["players"].insert_one({"_id": "somebody"}, bypass_document_validation=True)
+    places = DatabasePlaces(1, partial(pymongo.timeout, 0.2))
+    with request(places), pytest.raises(PyMongoError, match="time"):
+        real_db["players"].find_one({"$where": "while (true) {}"}, {})
+
+
+def test_requests_get_their_scope_from_the_application(app, client, monkeypatch):
+    seen = []
+
+    def request_scope(arrived_at):
+        seen.append(arrived_at)
+        return RequestScope(DatabasePlaces(1), arrived_at)
+
+    monkeypatch.setattr(app, "request_scope", request_scope)
+    assert client.get("/healthz").status_code == 200
+    assert len(seen) == 1
+
+
+def test_what_needs_no_database_is_served_while_it_hangs(app, client, as_role, monkeypatch):
+    places, headers = DatabasePlaces(1, patience=0.0), as_role()
+    monkeypatch.setattr(app, "request_scope", lambda at: RequestScope(places, at))
+    with held(places):
+        served = {path: client.get(path).status_code for path in ("/healthz", "/metrics", "/api")}
+        assert set(served.values()) <= {200, 302, 404}, served
+        refused = client.get("/api/v1/players", headers=headers)
+        assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
