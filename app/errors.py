@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 
 class QuartermasterError(Exception):
-    """Everything that this program raises on purpose; the text is one sentence for a person."""
+    """Everything that this program raises on purpose; the text is one sentence for a person.
+
+    A class may declare its sentence. The names in braces are the arguments, in this order, and
+    attributes of the error.
+    """
+
+    sentence = "{message}"
+
+    def __init__(self, *values: Any) -> None:
+        names = dict.fromkeys(re.findall(r"{(\w+)}", self.sentence))
+        data = dict(zip(names, values, strict=True))
+        vars(self).update(data)
+        super().__init__(self.sentence.format(**data))
 
 
 class NotFound(QuartermasterError):
@@ -25,50 +40,40 @@ class Conflict(QuartermasterError):
 class KeyReused(Conflict):
     """An Idempotency-Key came back with another request."""
 
-    def __init__(self, key: str) -> None:
-        super().__init__(f"The Idempotency-Key '{key}' was used before with another request.")
-        self.key = key
+    sentence = "The Idempotency-Key '{key}' was used before with another request."
 
 
 class AlreadyUndone(Conflict):
     """The change of an entry was undone before."""
 
-    def __init__(self, entry_id: str, by: str) -> None:
-        super().__init__(f"The change {entry_id} was undone already, by {by}.")
-        self.entry_id, self.by = entry_id, by
+    sentence = "The change {entry_id} was undone already, by {by}."
 
 
 class Damaged(Conflict):
     """The stored document has not the shape that a change needs."""
 
-    def __init__(self, kind: str) -> None:
-        super().__init__(
-            f"What is stored of this {kind} does not allow the change; the operator can ask "
-            "quartermaster db check what is wrong with it."
-        )
+    sentence = (
+        "What is stored of this {kind} does not allow the change; the operator can ask "
+        "quartermaster db check what is wrong with it."
+    )
 
 
 class TooLarge(Conflict):
     """A document would become larger than MongoDB stores."""
 
-    def __init__(self, kind: str) -> None:
-        super().__init__(f"What is stored of this {kind} would become too large: 16 MB at most.")
+    sentence = "What is stored of this {kind} would become too large: 16 MB at most."
 
 
 class NameTaken(Conflict):
     """Another account has this username."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Account already exists with username '{name}'.")
-        self.name = name
+    sentence = "Account already exists with username '{name}'."
 
 
 class EmailTaken(Conflict):
     """Another account has this email address."""
 
-    def __init__(self, email: str) -> None:
-        super().__init__(f"Account already with email '{email}'.")
-        self.email = email
+    sentence = "Account already with email '{email}'."
 
 
 class Invalid(QuartermasterError):
@@ -89,8 +94,7 @@ class InvalidCursor(Invalid):
 class Unauthorized(QuartermasterError):
     """The caller is not authenticated."""
 
-    def __init__(self) -> None:
-        super().__init__("Authorization has been denied for this request.")
+    sentence = "Authorization has been denied for this request."
 
 
 class Forbidden(QuartermasterError):
@@ -100,31 +104,27 @@ class Forbidden(QuartermasterError):
 class RoleMissing(Forbidden):
     """The caller's account lacks a role."""
 
-    def __init__(self, role: str) -> None:
-        super().__init__(f"This request needs the role '{role}'.")
-        self.role = role
+    sentence = "This request needs the role '{role}'."
+    role: str
 
 
 class ScopeMissing(Forbidden):
     """The caller's key lacks a scope."""
 
-    def __init__(self, scope: str) -> None:
-        super().__init__(f"This request needs a key with the scope '{scope}'.")
-        self.scope = scope
+    sentence = "This request needs a key with the scope '{scope}'."
+    scope: str
 
 
 class KeyNotAllowed(Forbidden):
     """A request that is for people, who sign in, and not for keys."""
 
-    def __init__(self) -> None:
-        super().__init__("This request is not for keys: sign in with a password.")
+    sentence = "This request is not for keys: sign in with a password."
 
 
 class InvalidCredentials(Forbidden):
     """The current password, or the code sent instead of it, is wrong."""
 
-    def __init__(self) -> None:
-        super().__init__("Invalid credentials.")
+    sentence = "Invalid credentials."
 
 
 class RateLimited(QuartermasterError):
@@ -139,23 +139,24 @@ class RateLimited(QuartermasterError):
 class Unavailable(QuartermasterError):
     """A dependency, such as the database, is unavailable; a retry later is safe."""
 
-    def __init__(self, message: str, retry_after: int = 2) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
+    retry_after = 2
+
+    def __init__(self, *values: Any, retry_after: int | None = None) -> None:
+        super().__init__(*values)
+        self.retry_after = retry_after or self.retry_after
 
 
 class OutcomeUnknown(Unavailable):
     """A change was sent and not confirmed, and without a key a retry may apply it twice."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "The database did not confirm the change, which may have been made. "
-            "Look before you repeat it; with an Idempotency-Key it could be repeated safely."
-        )
+    sentence = (
+        "The database did not confirm the change, which may have been made. Look before you "
+        "repeat it; with an Idempotency-Key it could be repeated safely."
+    )
 
 
 class Busy(Unavailable):
     """Too many concurrent changes of the same document; nothing was written."""
 
-    def __init__(self, kind: str) -> None:
-        super().__init__(f"Too many changes to this {kind} at once; please try again.", 1)
+    sentence = "Too many changes to this {kind} at once; please try again."
+    retry_after = 1

@@ -20,8 +20,7 @@ LONGEST_RETRY = 15
 class TooManyAtOnce(Unavailable):
     """All places are taken, and nothing was done."""
 
-    def __init__(self, busy: str, retry_after: int = 1) -> None:
-        super().__init__(f"{busy} at the moment; please try again.", retry_after)
+    sentence = "{busy} at the moment; please try again."
 
 
 class Limiter:
@@ -70,7 +69,7 @@ class Limiter:
         """Take a place, and return when; the time to wait for it counts from since."""
         with self._freed:
             if self.own and self._held[holder] >= self.own[1]:
-                raise TooManyAtOnce(self.own[0], self._turn())
+                raise TooManyAtOnce(self.own[0], retry_after=self._turn())
             if self.in_use >= self.places:
                 self._wait((monotonic() if since is None else since) + self.patience)
             self._held[holder] += 1
@@ -90,13 +89,13 @@ class Limiter:
 
     def _wait(self, deadline: float) -> None:
         if self._waiting >= self._queue:
-            raise TooManyAtOnce(self.busy, self._turn())
+            raise TooManyAtOnce(self.busy, retry_after=self._turn())
         self._waiting += 1
         try:
             while self.in_use >= self.places:
                 left = min(deadline, self._freed_at + self.patience) - monotonic()
                 if left <= 0:
-                    raise TooManyAtOnce(self.busy, self._turn())
+                    raise TooManyAtOnce(self.busy, retry_after=self._turn())
                 self._freed.wait(left)
         finally:
             self._waiting -= 1

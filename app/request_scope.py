@@ -23,8 +23,7 @@ PATIENCE_SECONDS = 2.0
 class SchemaMismatch(Unavailable):
     """The database has another schema version, and nothing was sent. /readyz says which."""
 
-    def __init__(self) -> None:
-        super().__init__("The service does not fit its database at the moment; please try again.")
+    sentence = "The service does not fit its database at the moment; please try again."
 
 
 class DatabasePlaces(Limiter):

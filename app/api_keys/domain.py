@@ -22,16 +22,13 @@ MOST_FORMER = 4
 class KeyNameTaken(Conflict):
     """Another key of the account has this name, by which history tells them apart."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"The account has a key with the name '{name}' already.")
-        self.name = name
+    sentence = "The account has a key with the name '{name}' already."
 
 
 class TooManyKeys(Conflict):
     """There is no room for another key."""
 
-    def __init__(self, most: int = MOST_KEYS) -> None:
-        super().__init__(f"The account has {most} keys already: revoke one first.")
+    sentence = f"The account has {MOST_KEYS} keys already: revoke one first."
 
 
 class KeyNotFound(NotFound):

@@ -31,8 +31,7 @@ quotas = current(Quotas)
 class AddressNotAllowed(Forbidden):
     """A key that is used from an address which it is not for."""
 
-    def __init__(self, address: str) -> None:
-        super().__init__(f"This key may not be used from the address {address}.")
+    sentence = "This key may not be used from the address {address}."
 
 
 def required(

@@ -18,9 +18,7 @@ budgets = current(Budgets)
 class OverBudget(Forbidden):
     """A key has not the budget for what it asks; field is the limit that it lacks."""
 
-    def __init__(self, key: str, why: str, field: str) -> None:
-        super().__init__(f"The budget of the key '{key}' does not allow it: {why} ({field}).")
-        self.field = field
+    sentence = "The budget of the key '{key}' does not allow it: {why} ({field})."
 
 
 def spend(

@@ -33,59 +33,49 @@ class BatchNotFound(NotFound):
 class StillPlanning(Conflict):
     """A batch whose plan is not complete."""
 
-    def __init__(self) -> None:
-        super().__init__("The batch is still being planned; nothing can be done with it yet.")
+    sentence = "The batch is still being planned; nothing can be done with it yet."
 
 
 class PlannedTooLong(Unavailable):
     """A plan that was taken for one whose worker has died."""
 
-    def __init__(self) -> None:
-        super().__init__("The batch took too long to be planned; please divide it, or try again.")
+    sentence = "The batch took too long to be planned; please divide it, or try again."
 
 
 class Cancelled(Conflict):
     """A batch that was cancelled."""
 
-    def __init__(self) -> None:
-        super().__init__("The batch was cancelled: what was not done by then is not done.")
+    sentence = "The batch was cancelled: what was not done by then is not done."
 
 
 class Paused(Conflict):
     """A batch of which nothing is carried out until somebody runs it again."""
 
-    def __init__(self) -> None:
-        super().__init__("The batch is paused: nothing of it is done until it is run again.")
+    sentence = "The batch is paused: nothing of it is done until it is run again."
 
 
 class NotRunning(Conflict):
     """A batch that cannot be paused, because it does not run."""
 
-    def __init__(self) -> None:
-        super().__init__("The batch does not run: there is nothing to pause.")
+    sentence = "The batch does not run: there is nothing to pause."
 
 
 class AllDone(Conflict):
     """A batch of which nothing is left to be cancelled."""
 
-    def __init__(self) -> None:
-        super().__init__("All rows of the batch are done or refused: nothing is left to cancel.")
+    sentence = "All rows of the batch are done or refused: nothing is left to cancel."
 
 
 class NotEnded(Conflict):
     """A batch of which rows may still be carried out, and so cannot be undone as a whole."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "The batch has not ended: run it to its end, or cancel it and wait for who is at it."
-        )
+    sentence = "The batch has not ended: run it to its end, or cancel it and wait for who is at it."
 
 
 class NothingToUndo(Conflict):
     """Nothing was done that could be undone."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"There is nothing to undo: {what}.")
+    sentence = "There is nothing to undo: {what}."
 
 
 class TooManyRows(Invalid):
@@ -98,18 +88,16 @@ class TooManyRows(Invalid):
 class Undone(Conflict):
     """An undo in a batch, together with the change that it undoes."""
 
-    def __init__(self, entry_id: str, undoes: str) -> None:
-        super().__init__(
-            f"The change {entry_id} undoes {undoes}, which is part of this batch as well: together "
-            "they change nothing."
-        )
+    sentence = (
+        "The change {entry_id} undoes {undoes}, which is part of this batch as well: "
+        "together they change nothing."
+    )
 
 
 class UndoneTwice(Conflict):
     """An undo of a change that another row of the batch undoes as well."""
 
-    def __init__(self, entry_id: str, row: int) -> None:
-        super().__init__(f"The change {entry_id} is undone by row {row} of this batch already.")
+    sentence = "The change {entry_id} is undone by row {row} of this batch already."
 
 
 class Row(NamedTuple):

@@ -32,9 +32,7 @@ _ID = re.compile(r"(player|user|bag|object):([^:]+):([^:]+)(?::.+)?", re.ASCII)
 class CannotUndo(Conflict):
     """A change that cannot be undone without a guess."""
 
-    def __init__(self, entry_id: str, why: str) -> None:
-        super().__init__(f"The change {entry_id} cannot be undone: {why}.")
-        self.entry_id, self.why = entry_id, why
+    sentence = "The change {entry_id} cannot be undone: {why}."
 
 
 class Filters(NamedTuple):

@@ -29,9 +29,7 @@ class Spent(Conflict):
 class BagIsElsewhere(Conflict):
     """A bag that was taken: whether somebody else has got it since, only the game can tell."""
 
-    def __init__(self, bag: str) -> None:
-        super().__init__(f"The bag {bag} may be with somebody else by now, and is not given back.")
-        self.bag = bag
+    sentence = "The bag {bag} may be with somebody else by now, and is not given back."
 
 
 class Thing(NamedTuple):

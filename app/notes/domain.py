@@ -20,17 +20,13 @@ MOST_NOTES = 100
 class TooManyNotes(Conflict):
     """There is no room for another note."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"There are {most} notes already, and no room for another.")
-        self.most = most
+    sentence = "There are {most} notes already, and no room for another."
 
 
 class NoteGone(Conflict):
     """The note is no longer there."""
 
-    def __init__(self, note: str) -> None:
-        super().__init__(f"The note {note} is no longer there.")
-        self.note = note
+    sentence = "The note {note} is no longer there."
 
 
 def served(notes: Any) -> Sequence[Document]:

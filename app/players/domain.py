@@ -128,59 +128,50 @@ RECORD = dict.fromkeys((*EMBEDDED, *INTERNAL), 0)
 class PlayerNameTaken(Conflict):
     """Another player has this name."""
 
-    def __init__(self) -> None:
-        super().__init__("Another player has this name already.")
+    sentence = "Another player has this name already."
 
 
 class RenamedSince(Conflict):
     """The player has another name than the one that was given."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"The player was renamed since, and is '{name}' now.")
-        self.name = name
+    sentence = "The player was renamed since, and is '{name}' now."
 
 
 class PlayerOnline(Conflict):
     """A game that plays a character would store it again."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"The player '{name}' is online: the game would store it again.")
-        self.name = name
+    sentence = "The player '{name}' is online: the game would store it again."
 
 
 class PlayerIsBack(Conflict):
     """A deleted player that an import or the game has stored again."""
 
-    def __init__(self) -> None:
-        super().__init__("The deleted player is there again: somebody else has brought it back.")
+    sentence = "The deleted player is there again: somebody else has brought it back."
 
 
 class WasDeleted(Conflict):
     """A game that saves a character which was deleted."""
 
-    def __init__(self) -> None:
-        super().__init__("The player was deleted: undoing that in history brings it back.")
+    sentence = "The player was deleted: undoing that in history brings it back."
 
 
 class SavedSince(Conflict):
     """The player is not as the game that saves it has read it."""
 
-    def __init__(self, version: Any) -> None:
-        super().__init__(f"The player was changed since: its Version is {version} now.")
+    sentence = "The player was changed since: its Version is {version} now."
 
 
 class BeingRestored(Unavailable):
     """A deleted player that somebody brings back at this moment."""
 
-    def __init__(self) -> None:
-        super().__init__("The player is just being brought back; please try again.", 1)
+    sentence = "The player is just being brought back; please try again."
+    retry_after = 1
 
 
 class NotKept(Conflict):
     """What a deleted player was is no longer kept."""
 
-    def __init__(self) -> None:
-        super().__init__("What the deleted player was is no longer kept.")
+    sentence = "What the deleted player was is no longer kept."
 
 
 def rename(player: Document, *, name: str) -> Change:

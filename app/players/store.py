@@ -280,7 +280,9 @@ class Players:
         taken = (error.details or {}).get("keyValue")
         if not taken or majority_holds(self._players, dict(taken)):
             return PlayerNameTaken()
-        return Unavailable("Another player was just being changed; please try again.", 1)
+        return Unavailable(
+            "Another player was just being changed; please try again.", retry_after=1
+        )
 
     def save(
         self, player_id: str, fields: Document, version: int | None, intent: Intent

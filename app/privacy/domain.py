@@ -43,19 +43,17 @@ class NotConfirmed(Invalid):
 class OwnAccount(Conflict):
     """Nobody erases the account that is needed to finish the erasure."""
 
-    def __init__(self) -> None:
-        super().__init__("Nobody can erase their own account: ask a colleague.")
+    sentence = "Nobody can erase their own account: ask a colleague."
 
 
 class ErasureUnderWay(Unavailable):
     """There is more to erase than one request does; nothing of it is undone."""
 
-    def __init__(self, retry_after: int = 1) -> None:
-        super().__init__(
-            "The erasure has begun and is not finished: it goes on by itself, and the same "
-            "request tells when it is done.",
-            retry_after,
-        )
+    sentence = (
+        "The erasure has begun and is not finished: it goes on by itself, and the same request "
+        "tells when it is done."
+    )
+    retry_after = 1
 
 
 def close(user: Document, *, now: datetime) -> Change:

@@ -182,7 +182,7 @@ class Erasures:
             if self._carry_out(user_id, deadline, advance):
                 continue
             if (left := self._seconds_to_settle(record)) > 0:
-                raise ErasureUnderWay(int(left) + 1)
+                raise ErasureUnderWay(retry_after=int(left) + 1)
             if self._note_finished(record):
                 return self._record(user_id)
         # Others add faster than this takes away.

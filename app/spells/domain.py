@@ -13,25 +13,19 @@ from app.types import decimal
 class SpellKnown(Conflict):
     """The player knows the spell already."""
 
-    def __init__(self, spell: str) -> None:
-        super().__init__(f"The player already knows the spell {spell}.")
-        self.spell = spell
+    sentence = "The player already knows the spell {spell}."
 
 
 class SpellNotKnown(Conflict):
     """The player does not know the spell."""
 
-    def __init__(self, spell: str) -> None:
-        super().__init__(f"The player does not know the spell {spell}.")
-        self.spell = spell
+    sentence = "The player does not know the spell {spell}."
 
 
 class NoSpellSlot(Conflict):
     """Every spell slot is taken."""
 
-    def __init__(self, size: int) -> None:
-        super().__init__(f"The player has no free spell slot: all {size} are taken.")
-        self.size = size
+    sentence = "The player has no free spell slot: all {size} are taken."
 
 
 def served(spells: Mapping[str, str]) -> list[dict[str, Any]]:

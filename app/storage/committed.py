@@ -27,13 +27,17 @@ def majority_holds(collection: Collection[Document], where: Document) -> bool:
 def confirm(collection: Collection[Document], where: Document) -> None:
     """Raise Unavailable unless a majority holds the document that an answer rests on."""
     if not majority_holds(collection, where):
-        raise Unavailable("What the answer rests on has just changed; please try again.", 1)
+        raise Unavailable(
+            "What the answer rests on has just changed; please try again.", retry_after=1
+        )
 
 
 def confirm_absent(collection: Collection[Document], where: Document) -> None:
     """Raise Unavailable if a majority holds a document that was not found."""
     if majority_holds(collection, where):
-        raise Unavailable("What the answer rests on has just changed; please try again.", 1)
+        raise Unavailable(
+            "What the answer rests on has just changed; please try again.", retry_after=1
+        )
 
 
 def committed(collection: Collection[Document]) -> Collection[Document]:

@@ -164,8 +164,7 @@ class WrongPassword(Invalid):
 class WrongCode(Forbidden):
     """The reset code is wrong, expired or used."""
 
-    def __init__(self) -> None:
-        super().__init__("The code is wrong or no longer valid.")
+    sentence = "The code is wrong or no longer valid."
 
 
 def is_username(name: str) -> bool:

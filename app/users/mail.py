@@ -39,8 +39,8 @@ REFUSED = (
 class MailNotConfigured(MailNotSent):
     """In production without MAIL_SERVER."""
 
-    def __init__(self) -> None:
-        super().__init__(f"{FAILED}: mail is not configured.", retry_after=60)
+    sentence = f"{FAILED}: mail is not configured."
+    retry_after = 60
 
 
 class Smtp(smtplib.SMTP):
@@ -161,7 +161,7 @@ class Mailer:
         except (smtplib.SMTPException, OSError, *REFUSED) as error:
             is_unsure = connection.may_have_delivered and not isinstance(error, REFUSED)
             failure = Unavailable if is_unsure else MailNotSent
-            raise failure(f"{FAILED}: the mail server did not take it.", 30) from error
+            raise failure(f"{FAILED}: the mail server did not take it.", retry_after=30) from error
 
     def _write(self, message: Message, name: str) -> None:
         outbox = Path(self._config["DATA_DIR"]) / "outbox"
@@ -174,7 +174,7 @@ class Mailer:
             path.touch(mode=0o600, exist_ok=False)
             path.write_bytes(message.as_bytes())
         except (OSError, ValueError) as error:
-            raise MailNotSent(f"{FAILED}: the outbox did not take it.", 30) from error
+            raise MailNotSent(f"{FAILED}: the outbox did not take it.", retry_after=30) from error
 
 
 def _sender(text: str) -> str:

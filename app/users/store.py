@@ -194,7 +194,9 @@ class Users:
         """Return why an address was refused; the account that held it may have been rolled back."""
         if majority_holds(self._users, {"EmailKey": email_key(email)}):
             return EmailTaken(email)
-        return Unavailable("Another account was just being changed; please try again.", 1)
+        return Unavailable(
+            "Another account was just being changed; please try again.", retry_after=1
+        )
 
     def change_password(self, key: Lookup, rule: Rule, intent: Intent) -> Applied:
         """Apply a rule that may change the password, and sweep tokens that it made void."""

@@ -10,9 +10,7 @@ from app.types import Document
 class ChangedSince(Conflict):
     """The variable has another value than the one that was set."""
 
-    def __init__(self, variable: str) -> None:
-        super().__init__(f"The variable {variable} was changed since.")
-        self.variable = variable
+    sentence = "The variable {variable} was changed since."
 
 
 def undo(player: Document, *, changes: list[Document]) -> Change:

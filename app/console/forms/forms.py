@@ -347,11 +347,10 @@ def _version(entry_id: str) -> float:
 class ChangedMeanwhile(Conflict):
     """Somebody else has changed what a form is about to set, since its page was shown."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "Somebody has made a change since you opened this page. Look at it, and send the form "
-            "again if you still mean it."
-        )
+    sentence = (
+        "Somebody has made a change since you opened this page. Look at it, and send the "
+        "form again if you still mean it."
+    )
 
 
 def require_unchanged(form: Form, entries: Sequence[Document], caller_id: str) -> None:

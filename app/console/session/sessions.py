@@ -37,10 +37,9 @@ refresh_tokens = current(RefreshTokens)
 class ForeignForm(Forbidden):
     """A form that is not from a page of this session."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "This form is not from a page of your session. Open the page again, and send it there."
-        )
+    sentence = (
+        "This form is not from a page of your session. Open the page again, and send it there."
+    )
 
 
 def identify() -> Caller:

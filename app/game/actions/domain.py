@@ -27,11 +27,8 @@ SERVED = ("Kind", "Subject", "Arguments", "At", "By", "Via", "Reason", "TakenBy"
 class NoGame(Unavailable):
     """No game looks for actions."""
 
-    def __init__(self) -> None:
-        seconds = int(LOOKED_WITHIN.total_seconds())
-        super().__init__(
-            f"No game is running: none has looked for actions for {seconds} seconds.", seconds
-        )
+    retry_after = int(LOOKED_WITHIN.total_seconds())
+    sentence = f"No game is running: none has looked for actions for {retry_after} seconds."
 
 
 class ActionFailed(Conflict):
@@ -41,22 +38,19 @@ class ActionFailed(Conflict):
 class ActionLapsed(Conflict):
     """An action that no game has taken in time."""
 
-    def __init__(self) -> None:
-        super().__init__("No game took the action in time, so nothing was done; ask again.")
+    sentence = "No game took the action in time, so nothing was done; ask again."
 
 
 class AnsweredOtherwise(Conflict):
     """An action that was answered before, and not in the same way."""
 
-    def __init__(self, action_id: str) -> None:
-        super().__init__(f"The action {action_id} was answered before, and otherwise.")
+    sentence = "The action {action_id} was answered before, and otherwise."
 
 
 class NotTaken(Conflict):
     """An action that this game has not taken."""
 
-    def __init__(self, action_id: str, game: str) -> None:
-        super().__init__(f"The action {action_id} was not taken by the game '{game}'.")
+    sentence = "The action {action_id} was not taken by the game '{game}'."
 
 
 class ActionNotFound(NotFound):

@@ -145,7 +145,7 @@ class Actions:
             if earlier is None:
                 # It was rolled back, or has expired in between.
                 message = "The same request was just being made; please try again."
-                raise Unavailable(message, 1) from None
+                raise Unavailable(message, retry_after=1) from None
             return earlier
         except PyMongoError as error:
             if intent.key is None and explain(error):

@@ -35,8 +35,7 @@ players = current(Players)
 class WasErased(Conflict):
     """A character, or an account, of somebody who was erased."""
 
-    def __init__(self) -> None:
-        super().__init__("The player belongs to somebody who was erased.")
+    sentence = "The player belongs to somebody who was erased."
 
 
 class Saved(NamedTuple):

@@ -58,8 +58,7 @@ class NotCounted(Unavailable):
     Neither success nor failure: if only successes were told, silence would tell of a failure.
     """
 
-    def __init__(self) -> None:
-        super().__init__("The attempt could not be counted; please try again.")
+    sentence = "The attempt could not be counted; please try again."
 
 
 class Attempts:
@@ -138,7 +137,9 @@ class Attempts:
             if full:
                 self._refuse_full(kind, full, now)
             if time.monotonic() > deadline:
-                raise Unavailable("Too many attempts are under way; please try again.", 1)
+                raise Unavailable(
+                    "Too many attempts are under way; please try again.", retry_after=1
+                )
             if not (full and self._free_expired(full, now)):
                 time.sleep(PAUSE_SECONDS)
 

@@ -97,7 +97,9 @@ class ResetMails:
                     return False
                 self._refuse_full(found, now)
             if time.monotonic() > deadline:
-                raise Unavailable("A mail to this account is being sent; please try again.", 1)
+                raise Unavailable(
+                    "A mail to this account is being sent; please try again.", retry_after=1
+                )
             time.sleep(PAUSE_SECONDS)
 
     def _try_to_take(self, user_id: str, place: str, now: datetime) -> bool:
