@@ -10,12 +10,12 @@ import click
 
 import config
 from app.auth.secret import signing_keys
+from app.cli.serve_lock import ServeLock
 from app.errors import Conflict
 from app.http import logs
 from app.server import listen_address, startup
 from app.server.program import Server
 from app.storage.client import Storage
-from app.storage.embedded.lease import ServeLock
 from app.storage.schema import preparation
 from config.base import Settings
 

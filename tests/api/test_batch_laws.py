@@ -331,7 +331,6 @@ def test_rows_of_one_player_keep_their_order_whoever_carries_them_out(
     others = [world.add_player() for _ in range(5)]
     batch = plan(app, [*rows, *(row._replace(number=row.number + 70) for row in rows_for(others))])
     runner = service(app, Runner)
-    runner.places = callers
     with ThreadPoolExecutor(callers) as pool:
         for found in pool.map(lambda _: run(app, batch, runner), range(callers)):
             assert found["Counts"]["Done"] == 75

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import signal
@@ -19,7 +18,7 @@ from pymongo import MongoClient
 
 from app.storage.embedded import lease, supervisor
 from app.storage.embedded.lease import Lease, read_state
-from app.storage.embedded.mongod import NoMongod, find_mongod, first_that_runs
+from app.storage.embedded.mongod import NoMongod, find_mongod
 from tests.system.programs import answers, processes_with, serving, wait_until
 
 HOLD = """
@@ -203,19 +202,15 @@ def test_a_forked_process_watches_nothing(steady):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "\n", "x", "-1", "0", "99999", "1e4", "27017 27018", b"\xff\0", None]
+    "content", ["", "\n", "x", "-1", "0", "99999", "1e4", "27017 27018", b"\xff\0"]
 )
 def test_an_absurd_port_file_costs_nothing_but_the_port(tmp_path, content):
     note = tmp_path / "mongodb" / "port"
     note.parent.mkdir()
-    if content is None:
-        note.mkdir()
-    else:
-        note.write_bytes(content if isinstance(content, bytes) else content.encode())
-    port = supervisor._usable_port(note, other=False)
+    note.write_bytes(content if isinstance(content, bytes) else content.encode())
+    port = supervisor.usable_port(note)
     assert 1023 < port < 65536
-    if content is not None:
-        assert supervisor._usable_port(note, other=False) == port
+    assert supervisor.usable_port(note) == port
 
 
 @pytest.mark.everything
@@ -271,56 +266,6 @@ def test_it_may_open_as_many_files_as_the_hard_limit_allows(limited, tmp_path):
         assert read_state(tmp_path / "mongodb")["pid"] == pid
 
 
-def test_a_hard_limit_that_is_too_low_is_told_of(limited, tmp_path):
-    assert limited(256, 300).startswith("mongodb://")
-    sentence = "mongod may open only 300 files, connections included, and may end for want of more"
-    for told in (tmp_path / "stderr.txt", tmp_path / "mongodb" / "supervisor.log"):
-        assert sentence in told.read_text()
-
-
-def test_a_server_that_ends_again_and_again_is_started_later_each_time():
-    now, started_at = 1000.0, []
-    restarts = supervisor.Restarts(lambda: now)
-    restarts.begin()
-    for _ in range(2000):
-        if restarts.are_due():
-            lived = restarts.lived()
-            restarts.begin()
-            started_at.append(now)
-            restarts.succeeded(lived)
-        now += 0.1
-    pauses = [round(b - a) for a, b in itertools.pairwise(started_at)]
-    assert started_at[0] == 1000.0
-    assert pauses == [2, 4, 8, 16, 30, 30, 30, 30, 30]
-
-
-def test_a_server_that_lived_for_long_is_started_soon_again():
-    now = 1000.0
-    restarts = supervisor.Restarts(lambda: now)
-    for _ in range(5):
-        restarts.begin()
-        now += supervisor.STEADY_SECONDS
-        restarts.succeeded(restarts.lived())
-        assert not restarts.are_due()
-        now += supervisor.REVIVE_SECONDS
-        assert restarts.are_due()
-
-
-def test_why_a_server_ended_is_said_once_for_each_start(tmp_path, capsys):
-    """The program stands for a mongod that ends as soon as it is started."""
-    program = tmp_path / "mongod"
-    program.write_text("#!/bin/sh\necho 'accept() returns -1 Too many open files'\nexit 7\n")
-    program.chmod(0o755)
-    server = supervisor.Server(tmp_path, str(program), "1", files=1024)
-    with pytest.raises(SystemExit, match="may open only 1024 files"):
-        server.start()
-    for _ in range(3):
-        server.revive()
-    (said,) = capsys.readouterr().out.splitlines()
-    assert re.search(r"mongod ended with 7 after 0 s, .* may open only 1024 files", said)
-    server._lock.close()
-
-
 def test_a_server_that_cannot_start_says_why(tmp_path):
     data = tmp_path / "mongodb" / "data"
     data.mkdir(parents=True)
@@ -345,9 +290,10 @@ def test_a_program_that_does_not_run_here_says_what_it_lacks(tmp_path):
         find_mongod(str(broken), tmp_path)
 
 
-def test_without_any_program_the_way_out_is_told(tmp_path):
+def test_without_any_program_the_way_out_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("app.storage.embedded.mongod.installed", list)
     with pytest.raises(NoMongod, match=r"no wheel .* this platform.*QM_MONGODB_URI"):
-        first_that_runs([], tmp_path)
+        find_mongod(None, tmp_path)
 
 
 def test_a_file_without_its_run_bit_gets_one(tmp_path):
@@ -376,4 +322,5 @@ def test_a_file_of_somebody_else_is_copied_to_get_one(tmp_path, monkeypatch):
 
 def test_the_lock_of_the_supervisor_has_the_name_that_former_releases_know():
     """By another name, a newer command would stop the MongoDB of an older program."""
-    assert lease.SUPERVISOR_LOCK == supervisor.SUPERVISOR_LOCK == "guardian.lock"
+    assert lease.SUPERVISOR_LOCK == "guardian.lock"
+    assert lease.SUPERVISOR_LOCK in Path(supervisor.__file__).read_text()
