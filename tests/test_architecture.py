@@ -20,6 +20,7 @@ GROUND = {
     "operations",
     "paging",
     "progress",
+    "services",
     "types",
 }
 FEATURES = {

@@ -12,13 +12,15 @@ from pathlib import Path
 
 from app.errors import QuartermasterError
 from config import MIN_SECRET_LENGTH
+from config.base import Settings
 
 log = logging.getLogger("quartermaster")
 
 
-def signing_keys(chosen: str | None, fallbacks: list[str], data_dir: str) -> list[str]:
+def signing_keys(settings: Settings) -> list[str]:
     """Return the signing key, generated if none is set, then former keys still accepted."""
-    return [chosen or _key_from_file(Path(data_dir)), *fallbacks]
+    key = settings.SECRET_KEY or _key_from_file(Path(settings.DATA_DIR))
+    return [key, *settings.SECRET_KEY_FALLBACKS]
 
 
 def _key_from_file(folder: Path) -> str:

@@ -45,7 +45,7 @@ def serve(host: str | None, port: int | None, workers: int | None, demo: bool) -
         preparation.share_readiness(startup.announcer(settings, demo))
         startup.prepare_database(storage, settings, demo)
         # Fails here once and with a sentence, rather than in every worker.
-        signing_keys(settings.SECRET_KEY, [], settings.DATA_DIR)
+        signing_keys(settings)
         # pymongo's client is not fork-safe: each worker makes its own.
         storage.client.close()
         os.environ["QM_MONGODB_URI"] = storage.uri

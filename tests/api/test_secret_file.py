@@ -7,11 +7,16 @@ from threading import Barrier
 
 import pytest
 
+import config
 from app.auth.secret import signing_keys
 from app.errors import QuartermasterError
 
 WORKERS = 8
 ABSURD = [b"", b"\n", b" " * 64, b"short", b"\0" * 64, b"\xff\xfe" * 32, b"k" * 31 + b"\n"]
+
+
+def kept_in(folder):
+    return config.load({"QM_ENV": "testing"}, SECRET_KEY=None, DATA_DIR=str(folder))
 
 
 def kept_by_all(folder):
@@ -20,7 +25,7 @@ def kept_by_all(folder):
 
     def key(_):
         start.wait()
-        return signing_keys(None, [], str(folder))[0]
+        return signing_keys(kept_in(folder))[0]
 
     with ThreadPoolExecutor(WORKERS) as pool:
         return set(pool.map(key, range(WORKERS)))
@@ -36,7 +41,7 @@ def test_what_is_no_key_is_replaced_by_one_that_all_agree_on(tmp_path, content):
             (folder / "secret_key").chmod(0o644)
         (key,) = kept_by_all(folder)
         assert len(key) >= 32
-        assert signing_keys(None, [], str(folder)) == [key]
+        assert signing_keys(kept_in(folder)) == [key]
         (file,) = folder.iterdir()
         assert (file.read_text(), file.stat().st_mode & 0o077) == (key, 0)
 
@@ -44,10 +49,10 @@ def test_what_is_no_key_is_replaced_by_one_that_all_agree_on(tmp_path, content):
 @pytest.mark.parametrize("key", ["k" * 32, "a key of my own, by hand, with spaces\n"])
 def test_a_key_is_kept_as_it_is(tmp_path, key):
     (tmp_path / "secret_key").write_text(key)
-    assert signing_keys(None, [], str(tmp_path)) == [key]
+    assert signing_keys(kept_in(tmp_path)) == [key]
 
 
 def test_what_cannot_be_read_is_named(tmp_path):
     (tmp_path / "secret_key").mkdir()
     with pytest.raises(QuartermasterError, match=r"/secret_key cannot be used: Is a directory\."):
-        signing_keys(None, [], str(tmp_path))
+        signing_keys(kept_in(tmp_path))

@@ -1,0 +1,28 @@
+"""The services of personal data."""
+
+from __future__ import annotations
+
+from app.batches.store import Batches
+from app.game.actions.store import Actions
+from app.history.store import History
+from app.items.store import Bags
+from app.oauth.store import RefreshTokens
+from app.players.deletion.store import Deletions
+from app.privacy.personal_data import PersonalData
+from app.privacy.store import Erasures
+from app.services import Services
+from app.storage.client import Storage
+from app.storage.limits.budgets import Budgets
+from app.users.store import Users
+
+SOURCES = (Users, History, RefreshTokens, Budgets, Bags, Actions, Batches)
+
+
+def add_services(services: Services) -> None:
+    settings, storage = services.settings, services[Storage]
+    # For so long, a worker may take a person who is erased for a caller, and finish a request.
+    settling = settings.AUTH_CACHE_SECONDS + settings.MONGODB_OPERATION_SECONDS
+    services.add(
+        Erasures(storage, services[Deletions], settling),
+        PersonalData(storage, *(services[kind] for kind in SOURCES)),
+    )
