@@ -17,11 +17,11 @@ from app.cli.apidocs import openapi, postman
 from app.cli.batches import batch
 from app.cli.data import export, import_records, seed
 from app.cli.database import db
-from app.cli.game import game
 from app.cli.history import history
 from app.cli.keys import key
 from app.cli.serve import serve
 from app.errors import QuartermasterError
+from app.game_check.command import game
 from app.http.context import SERVICES
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, explain

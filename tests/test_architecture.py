@@ -47,6 +47,8 @@ FEATURES = {
 # From the top floor to the ground. A room within a room may have a floor of its own.
 FLOORS = [
     {"__main__"},
+    # Nothing but the program itself may import it.
+    {"game_check"},
     {"__init__"},
     {"compatibility"},
     {"cli"},
@@ -130,7 +132,7 @@ MONGODB = {"pymongo", "bson", "gridfs", "mongomock"}
 # Rooms that may know Flask, and layers that may in any room.
 KNOW_FLASK = {"http", "auth", "openapi", "cli", "transfer", "compatibility", "console"}
 KNOW_FLASK |= {"__init__", "__main__"}
-FLASK_LAYERS = {"routes", "mail"}
+FLASK_LAYERS = {"routes", "mail", "command"}
 # What routes reach on a floor below or beside, besides stores and pure layers.
 SERVICES = {"access", "accounts", "enforcement", "grants", "hashing", "mail", "sign_ins", "undo"}
 SERVICES |= {"asking", "erasing", "management", "personal_data", "rows", "saving", "spending"}

@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.integrity.game import habits
-from app.integrity.game.actions import action_habits, looks, why_nobody_looks, wrong_fields_of
-from app.integrity.game.findings import Findings, example_of, listed, numbered
-from app.integrity.game.report import left_online, summary, watched
-from app.integrity.game.running import RunningWrites
-from app.integrity.game.service_changes import Write
-from app.integrity.game.stored import (
+from app.game_check import habits
+from app.game_check.actions import action_habits, looks, why_nobody_looks, wrong_fields_of
+from app.game_check.findings import Findings, example_of, listed, numbered
+from app.game_check.report import left_online, summary, watched
+from app.game_check.running import RunningWrites
+from app.game_check.service_changes import Write
+from app.game_check.stored import (
     book_habits,
     fault_habits,
     is_ban_ignored,
     is_stored_again,
     is_written_while_deleted,
 )
-from app.integrity.game.writes import Writes, compare_looks, look_at
+from app.game_check.writes import Writes, compare_looks, look_at
 from app.players.domain import SUBJECT
 from app.storage.schema.explain_validator import Fault
 from app.users import domain as users

@@ -19,8 +19,8 @@ from pymongo.errors import WriteError
 import config
 from app.__main__ import main
 from app.database import COLLECTIONS
-from app.integrity.game import actions
-from app.integrity.game.store import GameDatabase
+from app.game_check import actions
+from app.game_check.store import GameDatabase
 from app.items.domain import Limits, give
 from app.players.domain import SUBJECT
 from app.storage.client import Storage

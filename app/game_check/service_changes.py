@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from app.changes import is_same_value
-from app.integrity.game.stored import MAPS
+from app.game_check.stored import MAPS
 from app.types import Document
 
 # How many entries are remembered, and of how many documents the changes.

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from app.database import SUBJECTS
-from app.integrity.game import habits, report
-from app.integrity.game.actions import (
+from app.game_check import habits, report
+from app.game_check.actions import (
     FAR_AHEAD,
     RECENT,
     action_habits,
@@ -19,19 +19,19 @@ from app.integrity.game.actions import (
     why_nobody_looks,
     wrong_fields_of,
 )
-from app.integrity.game.findings import Findings, example_of
-from app.integrity.game.habits import Habit
-from app.integrity.game.running import RunningWrites
-from app.integrity.game.service_changes import Write
-from app.integrity.game.store import ACTIONS, GAMES, WATCHED, GameDatabase, Sampler
-from app.integrity.game.stored import (
+from app.game_check.findings import Findings, example_of
+from app.game_check.habits import Habit
+from app.game_check.running import RunningWrites
+from app.game_check.service_changes import Write
+from app.game_check.store import ACTIONS, GAMES, WATCHED, GameDatabase, Sampler
+from app.game_check.stored import (
     book_habits,
     fault_habits,
     is_ban_ignored,
     is_stored_again,
     is_written_while_deleted,
 )
-from app.integrity.game.writes import MOST_REMEMBERED, Look, Writes, compare_looks, look_at
+from app.game_check.writes import MOST_REMEMBERED, Look, Writes, compare_looks, look_at
 from app.integrity.journals import history_faults
 from app.integrity.kinds import document_faults
 from app.integrity.rules import Limits

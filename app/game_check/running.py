@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
-from app.integrity.game import habits
-from app.integrity.game.findings import Findings, shown
-from app.integrity.game.stored import OWN_FIELDS, PRESENCE
+from app.game_check import habits
+from app.game_check.findings import Findings, shown
+from app.game_check.stored import OWN_FIELDS, PRESENCE
 from app.types import Document
 
 # The same write may be caught several times, one soon after another.

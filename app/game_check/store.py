@@ -16,8 +16,8 @@ from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.read_preferences import ReadPreference
 
 from app.game.actions import store as actions
-from app.integrity.game.findings import MOST_EXAMPLES
-from app.integrity.game.service_changes import Entry, Write
+from app.game_check.findings import MOST_EXAMPLES
+from app.game_check.service_changes import Entry, Write
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.storage.bulk import batches
 from app.storage.client import APP_NAME, LONG_WORK_SECONDS, Storage

@@ -14,8 +14,8 @@ from app.changes import (
     SubjectKind,
     is_same_value,
 )
-from app.integrity.game import habits
-from app.integrity.game.habits import Habit
+from app.game_check import habits
+from app.game_check.habits import Habit
 from app.moderation.penalties import BAN, MUTE, is_in_force
 from app.storage.schema.explain_validator import MISSING, Fault
 from app.types import Document, whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from app.integrity.game.findings import listed, numbered
+from app.game_check.findings import listed, numbered
 
 NO_FILTER = "What its writes filter on was not caught: watch for longer."
 NOUNS = {"games": "game server"}

@@ -7,9 +7,9 @@ from flask import current_app
 from flask.cli import AppGroup
 
 from app.errors import Conflict
+from app.game_check.check import GameCheck
 from app.http.context import current
 from app.http.json import encode
-from app.integrity.game.check import GameCheck
 from app.progress import progress
 from app.storage.client import Storage
 from app.storage.schema import migrations

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from app.integrity.game import habits
-from app.integrity.game.findings import shown
-from app.integrity.game.habits import Habit
+from app.game_check import habits
+from app.game_check.findings import shown
+from app.game_check.habits import Habit
 from app.types import Document
 
 # Older actions tell of a game that may be another by now.

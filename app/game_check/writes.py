@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from app.integrity.game import habits
-from app.integrity.game.findings import Findings, example_of
-from app.integrity.game.service_changes import ServiceChanges, Write
-from app.integrity.game.stored import MAPS, OWN_FIELDS, PRESENCE, fault_habits
+from app.game_check import habits
+from app.game_check.findings import Findings, example_of
+from app.game_check.service_changes import ServiceChanges, Write
+from app.game_check.stored import MAPS, OWN_FIELDS, PRESENCE, fault_habits
 from app.moderation.penalties import BAN, MUTE
 from app.storage.schema.explain_validator import Fault
 from app.types import Document, whole

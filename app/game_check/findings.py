@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from app.integrity.game.habits import Habit
+from app.game_check.habits import Habit
 from app.naming import printable
 from app.types import Document
 
