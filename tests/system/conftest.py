@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from click.testing import CliRunner
 from pymongo import MongoClient
 
+from app.__main__ import main
 from tests.system.chromium import BROWSER, DRIVER, MISSING, running
 from tests.system.console import Api, Console, session_cookie
 from tests.system.programs import serving
@@ -20,6 +22,18 @@ def database(request, mongodb_uri):
     yield {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": name}
     with MongoClient(mongodb_uri) as client:
         client.drop_database(name)
+
+
+@pytest.fixture
+def quartermaster(mongodb_uri, real_db, monkeypatch):
+    """Run a command in this process, on the empty real database; return what click makes of it."""
+    monkeypatch.setenv("QM_ENV", "testing")
+    monkeypatch.setenv("QM_MONGODB_URI", mongodb_uri)
+
+    def run(*arguments, stdin=None):
+        return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,10 @@
 """Starts the program by a fork of a process that has imported it already.
 
-Importing costs a second of CPU, and the tests start the program more than a hundred times. What is
-forked is a process like the real one: it has its own pid, session, environment, folder, files and
-signals, and ends as the interpreter ends. Only its command line is that of the fork server, so a
-test that looks for processes by their command line starts the real program.
+Importing costs a second of CPU, and the tests start the program, and the scripts of docs/examples,
+more than a hundred times. What is forked is a process like the real one: it has its own pid,
+session, environment, folder, files and signals, and ends as the interpreter ends. Only its command
+line is that of the fork server, so a test that looks for processes by their command line starts the
+real program.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import ctypes
 import json
 import os
 import resource
+import runpy
 import select
 import signal
 import socket
@@ -166,10 +168,21 @@ def begin(request, descriptors):
     sys.argv = request["arguments"]
 
 
+def run_program():
+    """Run the program, or a script that was asked for in its place."""
+    if sys.argv[0].endswith(".py"):
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    else:
+        main()
+
+
 if __name__ == "__main__":
+    # The second is for scripts that ask the service.
+    import requests  # noqa: F401
+
     from app.__main__ import main
 
     # Nobody waits for those who wait for the programs.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     serve_forks(socket.socket(fileno=int(sys.argv[1])))
-    main()
+    run_program()

@@ -15,9 +15,6 @@ from app.cli.intents import system_user
 from tests.factories import make_player, numbered_guid
 from tests.swaps import move_all
 from tests.system.programs import PROGRAM, WITH_CTRL_C, environment, wait_until
-from tests.system.test_commands import quartermaster
-
-__all__ = ["quartermaster"]
 
 ITEM = numbered_guid(1)
 # Of a batch that is interrupted; a part has 200.

@@ -9,9 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
-from click.testing import CliRunner
 
-from app.__main__ import main
 from app.database import COLLECTIONS
 from app.integrity import scan
 from app.integrity.store import replace_fields
@@ -37,15 +35,13 @@ REPAIRED_FIELDS = {
 
 
 @pytest.fixture
-def check(mongodb_uri, real_db, monkeypatch):
+def check(quartermaster, real_db):
     """Run db check in this process; returns its exit code and its lines."""
-    monkeypatch.setenv("QM_ENV", "testing")
-    monkeypatch.setenv("QM_MONGODB_URI", mongodb_uri)
     # Tests that share this database may have dropped a validator.
     init_database(real_db, COLLECTIONS)
 
     def run(*options):
-        result = CliRunner().invoke(main, ["db", "check", *options])
+        result = quartermaster("db", "check", *options)
         assert result.exit_code in (0, 1), result.output
         return result.exit_code, result.stdout.splitlines()
 

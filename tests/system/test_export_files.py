@@ -8,9 +8,7 @@ import subprocess
 import threading
 
 import pytest
-from click.testing import CliRunner
 
-from app.__main__ import main
 from app.transfer.files import open_output
 from tests.factories import make_user
 from tests.system.programs import PROGRAM, environment
@@ -25,14 +23,12 @@ def usual_umask():
 
 
 @pytest.fixture
-def export(mongodb_uri, real_db, monkeypatch):
+def export(quartermaster, real_db):
     """Run export in this process, on a real database with one account."""
-    monkeypatch.setenv("QM_ENV", "testing")
-    monkeypatch.setenv("QM_MONGODB_URI", mongodb_uri)
     real_db.users.insert_one(make_user("$argon2id$secret"))
 
     def run(kind, path):
-        result = CliRunner().invoke(main, ["export", kind, str(path)])
+        result = quartermaster("export", kind, path)
         assert result.exit_code == 0, result.output
 
     return run

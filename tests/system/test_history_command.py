@@ -14,9 +14,7 @@ from app.storage import import_replace as replace
 from app.storage.journal import HAS_ENTRIES
 from tests.factories import NOW, guid, make_entry, make_player, numbered_guid, sha256
 from tests.swaps import journals_of, meant, move_all, swap
-from tests.system.test_commands import lines_of, player, quartermaster, user, write
-
-__all__ = ["quartermaster"]
+from tests.system.test_commands import lines_of, player, user, write
 
 SYSTEM_USER = getpwuid(os.getuid()).pw_name
 ITEM = numbered_guid(1)

@@ -7,9 +7,7 @@ import re
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from click.testing import CliRunner
 
-from app.__main__ import main
 from app.auth.api_keys import digest_of, is_well_formed
 from tests.factories import NOW, guid, make_entry, make_player, make_user, numbered_guid
 
@@ -18,15 +16,14 @@ MAIL = "zweronika@example.com"
 
 
 @pytest.fixture
-def quartermaster(monkeypatch, mongodb_uri, real_db, tmp_path):
-    """Return a way to run a command on an empty database; it returns status and output."""
-    settings = {"MONGODB_URI": mongodb_uri, "ENV": "testing", "SECRET_KEY": "s" * 40}
-    settings |= {"DATA_DIR": str(tmp_path / "data"), "AUTH_CACHE_SECONDS": "0"}
-    for name, value in settings.items():
+def quartermaster(monkeypatch, quartermaster, tmp_path):
+    """Return a way to run a command; it returns status and output."""
+    settings = {"SECRET_KEY": "s" * 40, "DATA_DIR": str(tmp_path / "data")}
+    for name, value in {**settings, "AUTH_CACHE_SECONDS": "0"}.items():
         monkeypatch.setenv(f"QM_{name}", value)
 
     def run(*arguments, stdin=None):
-        done = CliRunner().invoke(main, arguments, input=stdin)
+        done = quartermaster(*arguments, stdin=stdin)
         return done.exit_code, done.output
 
     return run

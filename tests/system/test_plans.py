@@ -185,6 +185,8 @@ def test_a_page_after_a_cursor_costs_the_same_at_any_depth(
 COMMON = "ria"
 
 
+# Among fewer players, MongoDB may choose to look up and sort what it finds.
+@pytest.mark.everything
 @pytest.mark.parametrize(("order", "ascending"), PLAYER_ORDERS)
 def test_a_search_goes_on_at_the_cost_of_its_first_page(profiled, cursor_at, order, ascending):
     query = asked(order, ascending, COMMON)
@@ -213,6 +215,7 @@ def test_a_search_reads_no_document_but_those_of_its_page(profiled, text, direct
         assert "COLLSCAN" not in command["planSummary"]
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("text", ["wyn", "dric", "thal", "ashford"])
 @pytest.mark.parametrize("order", ["level", "lastonline"])
 def test_a_search_for_a_common_text_in_another_order_reads_its_page(profiled, text, order):
@@ -230,7 +233,7 @@ def test_a_search_for_a_rare_text_reads_its_matches_alone(profiled, query):
         assert command["docsExamined"] <= answer["Total"]
 
 
-@pytest.mark.parametrize("key", [player_name(12_345), guid])
+@pytest.mark.parametrize("key", [player_name(1234), guid])
 def test_a_lookup_reads_one_document(profiled, large_app, key):
     if callable(key):
         key = service(large_app, Storage).db.players.find_one({}, ["_id"])["_id"]

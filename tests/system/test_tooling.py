@@ -25,6 +25,7 @@ from pymongo import MongoClient
 from app.batches.store import NEVER
 from app.changes import JOURNAL_LENGTH
 from tests.factories import guid, make_player
+from tests.system import fork_server
 from tests.system.programs import WITH_CTRL_C, run, serving, wait_until
 from tests.system.tcp_proxy import DROP, LOSE, TcpProxy
 
@@ -74,14 +75,12 @@ def crowd(server):
 
 
 def tool(server, *arguments, key=None, example=EXAMPLE, **options):
-    return subprocess.run(
-        [sys.executable, str(example), "--url", server.base, *arguments],
-        env={**os.environ, "QUARTERMASTER_KEY": key or os.environ["QUARTERMASTER_KEY"]},
-        stdin=subprocess.DEVNULL,
-        timeout=60,
-        text=True,
-        **(options or {"capture_output": True}),
-    )
+    command = [str(example), "--url", server.base, *arguments]
+    env = {**os.environ, "QUARTERMASTER_KEY": key or os.environ["QUARTERMASTER_KEY"]}
+    if not options:
+        return fork_server.run(command, env, timeout=600)
+    nothing = subprocess.DEVNULL
+    return subprocess.run([sys.executable, *command], env=env, stdin=nothing, text=True, **options)
 
 
 @pytest.fixture

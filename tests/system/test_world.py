@@ -29,6 +29,7 @@ from tests import mongod
 from tests.factories import guid, make_player
 from tests.game import make_action
 from tests.ports import free_port
+from tests.system import fork_server
 from tests.system.chaos import stored
 from tests.system.chaos.faults import reached_through
 from tests.system.chaos.ledger import Verdict, compare
@@ -148,7 +149,7 @@ def playing(uri, output, *options, **settings):
     """Let a world play until the block ends; yield its process, which can be read."""
     env = {**os.environ, "QM_MONGODB_URI": uri, "QM_MONGODB_DATABASE": DATABASE, **settings}
     with output.open("wb") as log:
-        process = subprocess.Popen(command(*options), env=env, stdout=log, stderr=log)
+        process = fork_server.start([str(PROGRAM), *options], env, log)
     process.said = lambda: output.read_text(errors="replace")
     try:
         yield process
@@ -336,7 +337,7 @@ def test_an_account_without_the_right_to_write_is_told_so(standalone):
     uri = f"mongodb://reader:secret@{standalone.address_of_all}"
     for given, told in ((uri, "not authorized on"), (uri.replace("secret", "x"), "Authentication")):
         options = ("--uri", given, "--database", DATABASE, "--players", "2")
-        done = subprocess.run(command(*options), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command(*options), capture_output=True, text=True, timeout=600)
         assert done.returncode == 1
         assert done.stderr.startswith(
             f"The world has ended: the account of the URI has no right to this, {told}"
@@ -364,7 +365,7 @@ def test_new_accounts_and_characters_are_as_the_service_makes_them(mongodb_uri, 
     assert run(tmp_path, "db", "init", **settings).returncode == 0
     env = {**os.environ, "QM_MONGODB_URI": mongodb_uri}
     options = ("--database", "new_world", "--players", "20", "--seconds", "1", "--pace", "100")
-    done = subprocess.run(command(*options), env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command(*options), env=env, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     checked = run(tmp_path, "db", "check", **settings)
     assert checked.returncode == 0, checked.stdout
@@ -379,7 +380,7 @@ def test_new_accounts_and_characters_are_as_the_service_makes_them(mongodb_uri, 
 
 def test_a_database_that_does_not_answer_is_told_in_a_sentence():
     options = ("--uri", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200")
-    done = subprocess.run(command(*options), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command(*options), capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("The world has ended: 127.0.0.1:1: ")
     assert done.stderr.count("\n") == 1
@@ -388,10 +389,10 @@ def test_a_database_that_does_not_answer_is_told_in_a_sentence():
 def test_without_characters_or_a_database_it_says_what_it_needs(mongodb_uri, tmp_path):
     (tmp_path / "nobody.txt").write_text(guid())
     options = ("--uri", mongodb_uri, "--characters", str(tmp_path / "nobody.txt"))
-    done = subprocess.run(command(*options), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command(*options), capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr[:26]) == (1, "There is nobody to play: t")
     env = {name: value for name, value in os.environ.items() if name != "QM_MONGODB_URI"}
-    done = subprocess.run(command(), env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command(), env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 2
     assert "quartermaster db uri prints it." in done.stderr
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 from bson import json_util
 
+from tests.system import fork_server
 from tests.system.chaos.ledger import Ledger, wiped
 from tests.system.chaos.network import LOOPBACK
 from tests.system.chaos.stored import DATABASE
@@ -60,12 +59,11 @@ class ExampleWorld:
         (self._folder / "players.txt").write_text("\n".join(self._players))
         options = ["--characters", str(self._folder / "players.txt"), "--ledger", str(self.path)]
         options += ["--careless", self._form, "--pace", str(self._pace), "--name", self.name]
-        command = self._node.inside([sys.executable, str(PROGRAM), *options, "--quiet"])
+        command = [str(PROGRAM), *options, "--quiet"]
         env = {**os.environ, "QM_MONGODB_URI": self._uri, "QM_MONGODB_DATABASE": DATABASE}
         with self.output.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            namespace = self._node.namespace
+            self._process = fork_server.start(command, env, log, namespace=namespace)
 
     def stop(self):
         """Ask it to end, as an operator would."""
