@@ -9,8 +9,8 @@ from urllib.parse import quote
 import pymongo
 
 from app.history.domain import filters_of
-from app.history.store import _encoded as position_of
 from app.http.cursors import Cursors
+from app.storage.paging.newest_first import position as position_of
 from benchmarks import entries
 from benchmarks.cells import Cell
 from benchmarks.load import Request
