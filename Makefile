@@ -44,7 +44,7 @@ LINT_OPENAPI := REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true redocl
 	spectral lint --ruleset .ci/spectral.yaml --fail-severity warn --quiet .venv/openapi.json
 
 .DEFAULT_GOAL := help
-.PHONY: help run world test test-all quick lint format types audit check coverage hooks lock locked release \
+.PHONY: help run world test test-all quick lint format types audit check contract coverage hooks lock locked release \
 	dist bench bench-growth bench-console chaos screenshots clean
 
 help: ## List the targets
@@ -70,6 +70,9 @@ quick: .venv/test.stamp ## Run the tests that need neither MongoDB nor a running
 	$(BIN)/python -m pytest -n 2 --dist loadfile --hypothesis-profile few -m 'not mongodb' \
 		tests/domain tests/api tests/test_architecture.py --ignore tests/api/test_doors.py \
 		--ignore tests/api/test_hidden_words.py
+
+contract: .venv/dev.stamp ## Write the tables of docs/contract.rst and the Postman collection anew
+	@$(BIN)/python -m tests.contract_tables && $(BIN)/quartermaster postman
 
 lint: .venv/dev.stamp ## Check format, style, documents, container files and the OpenAPI document
 	$(BIN)/ruff format --check .

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import Any
 
@@ -16,10 +16,10 @@ from app.openapi.postman_values import (
     FIXED_KEYS,
     FOLDERS,
     HEADER_VALUES,
-    ORDER,
     PATH_VALUES,
     READ_DEMO_PLAYER,
     READ_DEMO_USER,
+    RUNS_AFTER,
     WHOLE_BODIES,
 )
 from app.types import Document
@@ -47,14 +47,14 @@ def _variable_type(key: str) -> str:
 
 
 def collection(document: Document) -> Document:
-    """Return the collection of the operations in ORDER."""
+    """Return the collection of all operations."""
     requests = {
         operation["operationId"]: Request(document, path, method, operation)
         for path, item in document["paths"].items()
         for method, operation in item.items()
     }
     folders: dict[str, list[Document]] = {folder: [] for folder in FOLDERS}
-    for name in ORDER:
+    for name in in_order(requests):
         folders[requests[name].folder] += requests[name].items()
     tags = {tag["name"]: tag["description"] for tag in document["tags"]}
     return {
@@ -71,6 +71,20 @@ def collection(document: Document) -> Document:
             for folder, items in folders.items()
         ],
     }
+
+
+def in_order(names: Iterable[str]) -> Iterator[str]:
+    """Yield operations in the order in which a run sends them."""
+    for name in names:
+        if name not in RUNS_AFTER:
+            yield from _with_followers(name)
+
+
+def _with_followers(name: str) -> Iterator[str]:
+    yield name
+    for follower, first in RUNS_AFTER.items():
+        if first == name:
+            yield from _with_followers(follower)
 
 
 def _bearer(value: str) -> Document:

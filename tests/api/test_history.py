@@ -11,9 +11,11 @@ import config
 from app.auth.roles import Role
 from app.database import SUBJECTS
 from app.history.store import History
+from app.operations import all_operations
 from app.storage.client import Storage
 from app.storage.journal import Journals
 from tests.applications import service
+from tests.contract_tables import camel_case
 from tests.endpoint_table import CODE
 from tests.factories import NOW, guid, make_entry, make_player, numbered_guid, sha256
 from tests.openapi_document import OPERATIONS
@@ -186,7 +188,8 @@ def test_the_document_says_which_changes_do():
         for name, (_, _, operation) in OPERATIONS.items()
         if "X-History-Id" in operation["responses"]["200"]["headers"]
     }
-    assert told == set(RECORDED)
+    views = [view for operation in all_operations() for view in operation.routes]
+    assert told == {camel_case(view) for view in views} >= RECORDED.keys()
 
 
 @pytest.mark.parametrize("is_moved", [True, False])
