@@ -93,6 +93,7 @@ def test_a_list_of_players_is_planned_and_cancelled(console):
     assert "cancelled 0 of 6 done" in console.text(".batches tbody tr")
 
 
+@pytest.mark.everything
 @with_scripts
 def test_a_batch_runs_to_its_end_though_its_tab_is_closed(console, api, file):
     plan_file(console, file([player.name for player in PLAYERS for _ in range(SOME)]))

@@ -430,6 +430,7 @@ def test_what_was_typed_is_back_after_a_session_has_ended(console, api, player):
     assert console.all(".restored") == []
 
 
+@pytest.mark.everything
 @with_scripts
 def test_what_was_typed_and_refused_before_is_back_as_a_whole(console, player):
     console.open("/batches/new?kind=changes")
@@ -444,6 +445,7 @@ def test_what_was_typed_and_refused_before_is_back_as_a_whole(console, player):
     assert typed == ["nobody at all", "Ticket 4711.", "Cleaning up"]
 
 
+@pytest.mark.everything
 @with_scripts
 def test_what_was_typed_and_not_sent_is_back_where_it_was_typed(console, user):
     console.open(user.path)
@@ -485,6 +487,7 @@ def test_what_was_typed_is_shown_to_nobody_else_and_not_after_signing_out(
     assert console.value("note-Text") == ""
 
 
+@pytest.mark.everything
 @with_scripts
 def test_a_preview_is_renewed_and_says_when_it_cannot_be(console, api, player):
     api.post(f"players/{player.id}/items/give", itemid=TONIC_ID, quantity=3)

@@ -76,8 +76,28 @@ class Page:
         return status.split()[0], json.loads(body)
 
 
+def assert_asks_nobody_else_and_logs_no_fault(page, demo):
+    assert "Give an item to a player" in page.text("#operations-Players-giveItem")
+    messages = [
+        json.loads(entry["message"])["message"] for entry in page.browser.get_log("performance")
+    ]
+    sent = [
+        message["params"]["request"]["url"]
+        for message in messages
+        if message["method"] == "Network.requestWillBeSent"
+        and message["params"]["documentURL"].startswith(demo.base)
+    ]
+    assert f"{demo.base}/api/openapi.json" in sent
+    assert [url for url in sent if not url.startswith((demo.base, "data:"))] == []
+    faults = [entry for entry in page.browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert faults == []
+
+
 def test_somebody_signs_in_executes_calls_and_signs_out_for_everybody(demo, browser):
     page = Page(browser, demo.base)
+    assert_asks_nobody_else_and_logs_no_fault(page, demo)
+    denied = {"Message": "Authorization has been denied for this request."}
+    assert page.execute("getPlayer") == ("401", denied)
     page.sign_in("demo", "demo")
     page.wait_for_lock("locked")
     status, player = page.execute("getPlayer")
@@ -193,22 +213,3 @@ def test_a_sign_in_or_an_access_token_that_was_revoked_is_said_to_have_ended(dem
     assert page.execute("getPlayer")[0] == "200"
     revoke(demo, "demo", token)
     assert_ended(page)
-
-
-def test_the_page_asks_nobody_but_us_logs_no_fault_and_is_refused_without_a_sign_in(demo, browser):
-    page = Page(browser, demo.base)
-    assert "Give an item to a player" in page.text("#operations-Players-giveItem")
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    sent = [
-        message["params"]["request"]["url"]
-        for message in messages
-        if message["method"] == "Network.requestWillBeSent"
-        and message["params"]["documentURL"].startswith(demo.base)
-    ]
-    assert f"{demo.base}/api/openapi.json" in sent
-    assert [url for url in sent if not url.startswith((demo.base, "data:"))] == []
-    faults = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
-    assert faults == []
-    status, body = page.execute("getPlayer")
-    assert status == "401"
-    assert body == {"Message": "Authorization has been denied for this request."}

@@ -147,6 +147,7 @@ def test_after_a_killed_supervisor_the_next_program_revives_the_server_where_it_
     lease.close()
 
 
+@pytest.mark.everything
 def test_a_killed_supervisor_is_replaced_while_programs_still_use_its_server(holder, tmp_path):
     """Without another command: whoever holds a lease looks after the supervisor."""
     folder = tmp_path / "mongodb"
@@ -250,6 +251,7 @@ def limited(tmp_path):
     wait_until(lambda: not processes_with(str(tmp_path)))
 
 
+@pytest.mark.everything
 def test_it_may_open_as_many_files_as_the_hard_limit_allows(limited, tmp_path):
     """With the usual soft limit, MongoDB would die of some hundred connections or collections."""
     uri = limited(256, 5000)

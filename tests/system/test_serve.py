@@ -91,6 +91,7 @@ def test_the_lines_of_the_banner_work_when_pasted(demo):
     assert json.loads(pasted.stdout)["Total"] == 500
 
 
+@pytest.mark.everything
 def test_a_second_start_keeps_the_data(tmp_path):
     for _ in range(2):
         with serving(tmp_path, "--demo") as server:

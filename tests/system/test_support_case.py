@@ -71,6 +71,7 @@ def case(demo):
     return Case(demo)
 
 
+@pytest.mark.everything
 def test_a_support_case_is_solved(console, case):
     player = case.player
     console.open()

@@ -36,6 +36,7 @@ from tests.system.chaos.ledger import Verdict, compare
 from tests.system.chaos.world import CAREFUL, DOCUMENTS, PROGRAM, ExampleWorld
 from tests.system.programs import run, serving, wait_until
 from tests.system.tcp_proxy import TcpProxy
+from tests.tiers import some
 
 ROOT = Path(__file__).parents[2]
 DATABASE = "example_world"
@@ -60,7 +61,7 @@ def test_a_world_that_is_killed_amid_its_trades_loses_and_makes_nothing(mongodb_
         client.drop_database("killed_world")
 
 
-@pytest.mark.parametrize("form", [CAREFUL, DOCUMENTS])
+@pytest.mark.parametrize("form", some([CAREFUL, DOCUMENTS], 1))
 def test_a_write_whose_answer_was_lost_is_found_again(mongodb_uri, tmp_path, form):
     uri, former = mongodb_uri.replace("/?", "/lost_world?"), [make_player() for _ in range(3)]
     with MongoClient(uri) as client, closing(TcpProxy(urlsplit(uri).port)) as proxy:
@@ -314,6 +315,7 @@ def standalone(tmp_path_factory):
             yield client
 
 
+@pytest.mark.everything
 def test_without_a_replica_set_nobody_trades_and_gifts_are_told(standalone, tmp_path):
     uri, players = (
         f"mongodb://owner:secret@{standalone.address_of_all}",
@@ -333,6 +335,7 @@ def test_without_a_replica_set_nobody_trades_and_gifts_are_told(standalone, tmp_
     assert " trade" not in said.splitlines()[-1]
 
 
+@pytest.mark.everything
 def test_an_account_without_the_right_to_write_is_told_so(standalone):
     uri = f"mongodb://reader:secret@{standalone.address_of_all}"
     for given, told in ((uri, "not authorized on"), (uri.replace("secret", "x"), "Authentication")):
@@ -427,6 +430,7 @@ def make(folder, *arguments, **settings):
     )
 
 
+@pytest.mark.everything
 @pytest.mark.skipif(not (ROOT / ".venv").exists(), reason="make has installed nothing")
 def test_make_world_says_that_nothing_runs(tmp_path):
     done = make(tmp_path, "world")
@@ -437,6 +441,7 @@ def test_make_world_says_that_nothing_runs(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.everything
 @pytest.mark.skipif(not (ROOT / ".venv").exists(), reason="make has installed nothing")
 def test_make_world_plays_in_the_embedded_database(tmp_path):
     with closing(Lease(str(tmp_path), mongod.CHOSEN)) as lease, MongoClient(lease.uri) as client:
