@@ -45,10 +45,10 @@ def session_cookie(base, name="demo", password="demo"):
     """Sign in as a browser without scripts does, and return what its cookie holds."""
     url = f"{base}/console/sign-in"
     with requests.Session() as visitor:
-        form = visitor.get(url, timeout=30).text
+        form = visitor.get(url, timeout=120).text
         token = re.search('name="token" value="(.*?)"', form)[1]
         fields = {"token": token, "username": name, "password": password}
-        answer = visitor.post(url, fields, headers={"Origin": base}, timeout=30)
+        answer = visitor.post(url, fields, headers={"Origin": base}, timeout=120)
         assert answer.ok, answer.text
         return visitor.cookies["quartermaster"]
 
@@ -59,7 +59,7 @@ class Console:
     def __init__(self, browser, server, session=None):
         self.browser, self.base = browser, server.base
         # While one page makes way for another, the driver knows several words for that.
-        self.wait = WebDriverWait(browser, 30, 0.05, [WebDriverException])
+        self.wait = WebDriverWait(browser, 120, 0.05, [WebDriverException])
         self.look()
         if session:
             cookie = {"name": "quartermaster", "value": session, "httpOnly": True}
@@ -204,7 +204,7 @@ class Api:
     def __init__(self, server, name="demo", password="demo"):
         self._base = f"{server.base}/api"
         form = {"grant_type": "password", "username": name, "password": sha256(password)}
-        answer = requests.post(f"{self._base}/oauth/token", form, timeout=30)
+        answer = requests.post(f"{self._base}/oauth/token", form, timeout=120)
         self.status = answer.status_code
         self._headers = {"Authorization": f"Bearer {answer.json().get('access_token')}"}
 
@@ -219,7 +219,7 @@ class Api:
 
     def _answered(self, method, path, headers=None, **options):
         url, headers = f"{self._base}/v1/{path}", {**self._headers, **(headers or {})}
-        answer = requests.request(method, url, headers=headers, timeout=30, **options)
+        answer = requests.request(method, url, headers=headers, timeout=120, **options)
         assert answer.ok, answer.text
         return answer.json() if answer.content else None
 

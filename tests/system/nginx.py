@@ -78,7 +78,7 @@ class Site:
             "ssl_certificate_key ": f"ssl_certificate_key {folder}/server.pem;",
         }
 
-    def connection(self, timeout=30):
+    def connection(self, timeout=120):
         return http.client.HTTPSConnection(
             "127.0.0.1", self.port, context=self.tls, timeout=timeout
         )
@@ -94,7 +94,7 @@ class Site:
 
     def send(self, *parts, plain=False):
         """Send bytes as they are, and return the answer as bytes."""
-        raw = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        raw = socket.create_connection(("127.0.0.1", self.port), timeout=120)
         with raw if plain else self.tls.wrap_socket(raw, server_hostname=NAME) as stream:
             for part in parts:
                 stream.sendall(part)
@@ -137,7 +137,7 @@ def proxying(folder, upstream, **changes):
         yield site
     finally:
         site.process.terminate()
-        site.process.wait(20)
+        site.process.wait(120)
 
 
 def is_open(port):

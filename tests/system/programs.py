@@ -75,13 +75,13 @@ def serving(folder, *arguments, port=None, start=fork_server.start, **settings):
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-            process.wait(60)
+            process.wait(120)
 
 
 class SocketConnection(http.client.HTTPConnection):
     """HTTP over a Unix socket."""
 
-    def __init__(self, path, timeout=10):
+    def __init__(self, path, timeout=120):
         super().__init__("localhost", timeout=timeout)
         self._path = path
 

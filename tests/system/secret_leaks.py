@@ -135,7 +135,7 @@ class WatchedService:
         """Come as somebody who may open a door, and no more than that: managers see codes."""
         name = MANAGER if "users.manage" in door.roles else SELF
         body = {"grant_type": "password", "username": name, "password": self.known.password}
-        answer = self.session.post(f"{self.server.base}/api/oauth/token", json=body, timeout=10)
+        answer = self.session.post(f"{self.server.base}/api/oauth/token", json=body, timeout=120)
         self.known.signed_in(answer.json())
 
     def prepared(self, doors):
@@ -175,7 +175,7 @@ class WatchedService:
 
     def send_raw(self, text):
         address = ("127.0.0.1", self.server.port)
-        with closing(socket.create_connection(address, timeout=10)) as connection:
+        with closing(socket.create_connection(address, timeout=120)) as connection:
             # What is refused at once need not be read to its end.
             with suppress(ConnectionError):
                 connection.sendall(text.encode("latin1"))

@@ -41,7 +41,7 @@ def server(tmp_path_factory, mongodb_uri, db):
 @pytest.fixture
 def kick(server):
     path = f"{server.base}/api/v1/players/Amelia/admin/kick"
-    return lambda: requests.post(path, headers=server.headers, timeout=30)
+    return lambda: requests.post(path, headers=server.headers, timeout=120)
 
 
 def test_who_waits_for_the_game_holds_no_slot_at_the_database(server, db, kick):
@@ -55,7 +55,7 @@ def test_who_waits_for_the_game_holds_no_slot_at_the_database(server, db, kick):
     found = []
     while asking.is_alive():
         path = f"{server.base}/api/v1/players/Amelia"
-        status = requests.get(path, headers=server.headers, timeout=30).status_code
+        status = requests.get(path, headers=server.headers, timeout=120).status_code
         found += [status] if asking.is_alive() else []
     assert set(found) == {200}
     assert len(found) >= 3

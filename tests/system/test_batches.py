@@ -42,7 +42,7 @@ PATH = "/api/v1/batches"
 DATABASE = "streamed_batches"
 MIB = 2**20
 LIMIT = 24 * MIB
-BODY_SECONDS = 6
+BODY_SECONDS = 12
 THREADS = 8
 # More than a worker has threads, those for passwords and mails included.
 CLIENTS = 64
@@ -94,7 +94,7 @@ def plain_server(server, tmp_path):
         yield process
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(120)
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ def test_a_stack_limit_reaches_all_workers(tmp_path, database):
 
         def ask(method, path, body=None):
             # A new connection each time, which either worker may accept.
-            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
             status, _, answer = exchange(connection, method, path, body, headers)
             assert status == 200, answer
             return json.loads(answer)

@@ -383,7 +383,7 @@ def test_suggestions_lie_below_the_field_that_somebody_types_in(console, session
 def suggesting_fields(console, session, path):
     """Return which fields of a page have suggestions, without the cost of a browser."""
     cookies = {"quartermaster": session}
-    page = requests.get(f"{console.base}/console{path}", cookies=cookies, timeout=30).text
+    page = requests.get(f"{console.base}/console{path}", cookies=cookies, timeout=120).text
     inputs = re.findall(r"<input[^>]*\sdata-suggest=[^>]*>", page)
     return {re.search(r'\sid="([\w-]+)"', field)[1] for field in inputs}
 

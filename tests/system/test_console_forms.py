@@ -200,7 +200,7 @@ def is_signed_in(demo, cookie):
         f"{demo.base}/console/sign-ins",
         cookies={"quartermaster": cookie},
         allow_redirects=False,
-        timeout=30,
+        timeout=120,
     )
     return answer.status_code == 200
 
@@ -218,7 +218,7 @@ def test_a_key_is_made_and_seen_once_then_rotated_and_revoked(console, demo, pla
     # Who plays only may not use the API, and neither may a key of such an account.
     headers = {"Authorization": f"Bearer {secret}"}
     url = f"{demo.base}/api/v1/players/{player.id}"
-    assert requests.get(url, headers=headers, timeout=30).status_code == 403
+    assert requests.get(url, headers=headers, timeout=120).status_code == 403
     assert secret not in console.browser.current_url
     console.open(f"{user.path}/keys")
     assert console.text(".keys h3") == "shop"
@@ -227,7 +227,7 @@ def test_a_key_is_made_and_seen_once_then_rotated_and_revoked(console, demo, pla
     form = console.all(".keys form")[0].get_attribute("id").removeprefix("form-rotate-")
     console.send(f"rotate-{form}", OverlapHours="0")
     assert console.text(".secret") != secret
-    assert requests.get(url, headers=headers, timeout=30).status_code == 401
+    assert requests.get(url, headers=headers, timeout=120).status_code == 401
     console.send(f"revoke-{form}", confirm="shop")
     assert console.notice == f"Revoked the key shop of {user.name}."
     assert console.all(".keys") == []

@@ -25,7 +25,7 @@ class Page:
 
     def __init__(self, browser, base):
         self.browser = browser
-        self._wait = WebDriverWait(browser, 30)
+        self._wait = WebDriverWait(browser, 120)
         browser.get(f"{base}/api/docs")
 
     def click(self, selector):
@@ -147,7 +147,7 @@ def is_denied(demo, token):
     headers = {"Authorization": f"Bearer {token}"}
     request = urllib.request.Request(f"{demo.base}/api/v1/players", headers=headers)
     try:
-        urllib.request.urlopen(request, timeout=30).close()
+        urllib.request.urlopen(request, timeout=120).close()
     except urllib.error.HTTPError as error:
         with error:
             return error.code == 401
@@ -158,7 +158,7 @@ def revoke(demo, name, token):
     headers = {"Authorization": f"Bearer {token}"}
     url = f"{demo.base}/api/oauth/token/{name}"
     request = urllib.request.Request(url, headers=headers, method="DELETE")
-    urllib.request.urlopen(request, timeout=30).close()
+    urllib.request.urlopen(request, timeout=120).close()
 
 
 @pytest.mark.everything

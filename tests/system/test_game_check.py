@@ -249,7 +249,7 @@ def give_to(db, player):
 @contextmanager
 def playing(game):
     game.start()
-    assert game.began.wait(60)
+    assert game.began.wait(120)
     try:
         yield game
     finally:

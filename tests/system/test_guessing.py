@@ -42,7 +42,7 @@ def server(tmp_path_factory, mongodb_uri):
 
 
 def post(server, path, address="198.51.100.1", **body):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
     headers = {
         "Content-Type": "application/json",
         "Authorization": f"Bearer {server.token}",
@@ -122,6 +122,6 @@ def token_of(server, name, password):
 
 
 def call(server, token):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
     headers = {"Authorization": f"Bearer {token}"}
     return exchange(connection, "GET", "/api/v1/players", None, headers)[0]

@@ -28,11 +28,11 @@ class Staff:
     def __init__(self, server):
         self._base = f"{server.base}/api"
         form = {"grant_type": "password", "username": "demo", "password": sha256("demo")}
-        token = requests.post(f"{self._base}/oauth/token", data=form, timeout=10).json()
+        token = requests.post(f"{self._base}/oauth/token", data=form, timeout=120).json()
         self._headers = {"Authorization": f"Bearer {token['access_token']}"}
 
     def get(self, path):
-        answer = requests.get(f"{self._base}/v1/{path}", headers=self._headers, timeout=10)
+        answer = requests.get(f"{self._base}/v1/{path}", headers=self._headers, timeout=120)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -41,7 +41,7 @@ class Staff:
             f"{self._base}/v1/players/{player}/items/give",
             json={"itemid": item, "quantity": 1},
             headers=self._headers,
-            timeout=10,
+            timeout=120,
         )
         assert answer.status_code == 200, answer.text
 

@@ -54,7 +54,8 @@ def quartermaster(settings):
 def kill_in_the_middle(folder, settings, arguments, done, players=PLAYERS):
     """Kill a command as soon as it has done some of its work, and see that some is left."""
     process = subprocess.Popen(
-        [PROGRAM, *map(str, arguments)],
+        # On a busy machine, it must not be done before somebody looks.
+        ["nice", "-n", "19", PROGRAM, *map(str, arguments)],
         env=environment(folder, **settings),
         stdout=subprocess.DEVNULL,
     )

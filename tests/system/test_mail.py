@@ -252,7 +252,7 @@ def test_a_server_that_hangs_in_the_middle_costs_seconds(start):
             with connection:
                 connection.sendall(b"220 hello\r\n")
                 connection.recv(100)
-                is_over.wait(60)
+                is_over.wait(120)
 
         greeter = threading.Thread(target=greet)
         greeter.start()

@@ -45,7 +45,7 @@ def fetch(server, path, headers=None, body=None):
     headers = {"Content-Type": "application/json", **(headers or {})}
     request = urllib.request.Request(server.base + path, data, headers)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -107,7 +107,7 @@ def plain_gunicorn(folder, **settings):
         yield process
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(120)
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_two_runs_at_once_count_for_themselves(tmp_path, server, settings, tempo
 
 
 def test_what_gunicorn_refuses_is_counted(server):
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as connection:
         connection.sendall(b"NONSENSE\r\n\r\n")
         connection.shutdown(socket.SHUT_WR)
         assert b" 400 " in connection.recv(100)

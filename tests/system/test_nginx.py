@@ -178,7 +178,7 @@ POST = b"POST /api/oauth/token HTTP/1.1\r\n" + HOST
 def test_plain_http_is_refused_in_json_on_both_ports(site):
     request = b"GET /api/docs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     secure = site.send(request, plain=True)
-    with socket.create_connection(("127.0.0.1", site.plain_port), timeout=5) as stream:
+    with socket.create_connection(("127.0.0.1", site.plain_port), timeout=120) as stream:
         stream.sendall(request)
         plain = nginx.read_all(stream)
     for answer in (secure, plain):
@@ -215,7 +215,7 @@ def test_a_token_is_not_compressed(site):
 
 
 def open_stream(site):
-    raw = socket.create_connection(("127.0.0.1", site.port), timeout=20)
+    raw = socket.create_connection(("127.0.0.1", site.port), timeout=120)
     return site.tls.wrap_socket(raw, server_hostname=nginx.NAME)
 
 
@@ -292,7 +292,7 @@ def test_idle_connections_of_one_address_keep_no_neighbour_waiting(folder, serve
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         for _ in range(2 * 1024 + 100):
             address = {"address": ("127.0.0.1", site.port), "source_address": ("127.0.0.2", 0)}
-            idle.enter_context(socket.create_connection(**address, timeout=20))
+            idle.enter_context(socket.create_connection(**address, timeout=120))
         assert site.ask("GET", "/healthz")[0] == 200
         assert "Too many open files" not in site.error_log.read_text()
 
@@ -326,7 +326,7 @@ def test_behind_a_balancer_a_client_keeps_its_address(folder, server):
     changes = {"listen [::]:443": listen.replace("443", f"127.0.0.1:{port}") + " ".join(trusted)}
     with proxying(folder / "balancer", server.socket, **changes) as site:
         for path, status in (("/healthz", 200), ("/metrics", 404)):
-            raw = socket.create_connection(("127.0.0.1", port), timeout=20)
+            raw = socket.create_connection(("127.0.0.1", port), timeout=120)
             raw.sendall(b"PROXY TCP4 203.0.113.9 127.0.0.1 40000 443\r\n")
             with site.tls.wrap_socket(raw, server_hostname=nginx.NAME) as stream:
                 asked = f"GET {path} HTTP/1.1\r\nX-Request-ID: balanced{path}\r\n".encode()

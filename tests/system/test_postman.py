@@ -111,7 +111,7 @@ def belongings(server, database):
         for part in ("items", "spells", "variables"):
             url = f"{server.base}/api/v1/players/{PLAYER}/{part}"
             request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=120) as answer:
                 found[part] = json.load(answer)
         return found
 

@@ -54,7 +54,7 @@ class Spender(threading.Thread):
         self.rng = random.Random(number)
         self.number, self.players, self.item = number, players, item
         self.headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         self.given, self.faults = 0, []
 
     def run(self):
@@ -115,7 +115,7 @@ def test_a_revoked_key_is_dead_on_all_workers_in_time(server):
     secret, user = add_key(server)
 
     def status():
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
         headers = {"Authorization": f"Bearer {secret}"}
         connection.request("GET", "/api/v1/info", headers=headers)
         answer = connection.getresponse().status

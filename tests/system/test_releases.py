@@ -78,7 +78,7 @@ def switch(folder, version):
 def call(folder, *words, **settings):
     program = [folder / "current" / "venv" / "bin" / "quartermaster", *words]
     env = environment(folder, **settings)
-    return subprocess.run(program, env=env, capture_output=True, text=True, timeout=60)
+    return subprocess.run(program, env=env, capture_output=True, text=True, timeout=120)
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def unit(folder, **settings):
         yield process
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(120)
 
 
 def ask(server, path, **body):
@@ -109,7 +109,7 @@ def ask(server, path, **body):
     headers = {"Content-Type": "application/json"}
     asked = urllib.request.Request(server.base + path, data, headers)
     try:
-        with urllib.request.urlopen(asked, timeout=10) as answer:
+        with urllib.request.urlopen(asked, timeout=120) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

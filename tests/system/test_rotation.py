@@ -24,7 +24,7 @@ def serve(tmp_path, mongodb_uri, real_storage):
 
 
 def tokens(server, **credentials):
-    answer = requests.post(f"{server.base}/api/oauth/token", json=credentials, timeout=10)
+    answer = requests.post(f"{server.base}/api/oauth/token", json=credentials, timeout=120)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -39,7 +39,7 @@ def refresh(server, token):
 
 def status(server, token):
     headers = {"Authorization": f"Bearer {token['access_token']}"}
-    return requests.get(f"{server.base}/api/v1/players", headers=headers, timeout=10).status_code
+    return requests.get(f"{server.base}/api/v1/players", headers=headers, timeout=120).status_code
 
 
 def test_secrets_change_without_signing_anybody_out(serve):

@@ -312,7 +312,7 @@ def test_a_service_that_stays_away_is_given_up_on_in_a_sentence(server, crowd, w
             input=impatient,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
         )
     assert result.returncode == 1
     assert result.stdout == "1 given, 0 given before, 0 refused.\n"
@@ -418,7 +418,7 @@ def test_a_batch_that_is_interrupted_goes_on_and_does_nothing_twice(server, crow
         wait_until(lambda: server.batches.find_one({"_id": batch, "State": {"$ne": "planned"}}))
         running.send_signal(signal.SIGINT)
         try:
-            output, errors = running.communicate(timeout=60)
+            output, errors = running.communicate(timeout=120)
         finally:
             running.kill()
     assert running.returncode == 130, output + errors

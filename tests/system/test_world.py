@@ -137,7 +137,7 @@ def call(server, path, body=None):
     if token := getattr(server, "token", None):
         headers["Authorization"] = f"Bearer {token}"
     request = urllib.request.Request(server.base + path, data, headers)
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         return json.loads(answer.read())
 
 
@@ -156,7 +156,7 @@ def playing(uri, output, *options, **settings):
         yield process
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(120)
 
 
 @pytest.fixture(scope="module")
@@ -329,7 +329,7 @@ def test_without_a_replica_set_nobody_trades_and_gifts_are_told(standalone, tmp_
         players.update_one({"Name": name}, {"$set": gift, "$inc": {"Version": 1}})
         wait_until(lambda: f"{name} got 5 {gift['Bank.7']['ItemId']} as a gift." in world.said())
         world.terminate()
-        assert world.wait(30) == 0
+        assert world.wait(120) == 0
     said = world.said()
     assert said.count("Without a replica set there are no transactions, and so no trades.\n") == 1
     assert " trade" not in said.splitlines()[-1]
@@ -356,7 +356,7 @@ def test_it_ends_cleanly_and_everybody_is_offline(mongodb_uri, tmp_path, number)
         players = client.empty_world.players
         wait_until(lambda: players.count_documents({"Online": True}) == 5, output)
         world.send_signal(number)
-        assert world.wait(30) == 0
+        assert world.wait(120) == 0
         assert players.count_documents({"Online": False, "LastOnline": {"$type": "date"}}) == 5
         assert client.empty_world.games.count_documents({}) == 0
         assert world.said().endswith(" Everybody is logged out.\n")
@@ -414,7 +414,7 @@ def test_a_terminal_gets_a_line_that_changes(mongodb_uri):
             if len(lines) > 1:
                 process.send_signal(signal.SIGINT)
     os.close(terminal)
-    assert process.wait(30) == 0
+    assert process.wait(120) == 0
     assert len(lines) > 1
     assert max(map(len, lines)) == 39
     with MongoClient(mongodb_uri) as client:

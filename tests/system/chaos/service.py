@@ -60,7 +60,7 @@ class Service:
         """End it as an operator would; it may finish what it has begun."""
         if self._process and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-            self._process.wait(60)
+            self._process.wait(120)
 
     def kill(self):
         """Kill the whole of it at once, as a power cut would."""
@@ -103,7 +103,7 @@ class Service:
     def connect(self, timeout):
         return http.client.HTTPConnection(self.node.address, self.port, timeout=timeout)
 
-    def ask(self, method, path, body=None, timeout=20, **headers):
+    def ask(self, method, path, body=None, timeout=120, **headers):
         """Send one request on a connection of its own; return status, headers and body."""
         headers = {name.replace("_", "-"): value for name, value in headers.items()}
         if body is not None:

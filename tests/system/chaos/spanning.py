@@ -134,5 +134,5 @@ class SpanningTrial:
 
     def _ask(self, stack, path, body=None, key=None, method="POST"):
         headers = {"Authorization": f"Bearer {self._token}", "Idempotency_Key": key or guid()}
-        status, _, answer = stack.ask(method, path, body, timeout=60, **headers)
+        status, _, answer = stack.ask(method, path, body, timeout=120, **headers)
         return status, json.loads(answer)

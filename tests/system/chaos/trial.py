@@ -136,7 +136,7 @@ class Trial:
         path = f"/api/v1/players/{self._players[player]['_id']}/items/{operation}"
         headers = {"Authorization": f"Bearer {self._token}", "Idempotency_Key": key or guid()}
         body = {"itemid": self._item, "quantity": quantity}
-        status, headers, answer = stack.ask("POST", path, body, timeout=60, **headers)
+        status, headers, answer = stack.ask("POST", path, body, timeout=120, **headers)
         return Answer(status, json.loads(answer), "Idempotency-Replayed" in headers)
 
     def _until_known(self, stack, player, operation, quantity, key=None):

@@ -81,10 +81,10 @@ class ExampleWorld:
             yield self
         finally:
             self.stop()
-            self._process.wait(60)
+            self._process.wait(120)
 
     def join(self):
-        if self._process.wait(60) != 0:
+        if self._process.wait(120) != 0:
             said = self.output.read_text(errors="replace")[-500:]
             self.complaints.append(f"the {self.name} ended with {self._process.returncode}: {said}")
 
