@@ -77,7 +77,7 @@ contract: .venv/dev.stamp ## Write the tables of docs/contract.rst and the Postm
 lint: .venv/dev.stamp ## Check format, style, documents, container files and the OpenAPI document
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	@for page in *.rst docs/*.rst; do $(BIN)/docutils --report=2 --halt=2 "$$page" /dev/null || exit 1; done
+	@for page in *.rst docs/*.rst tests/*.rst; do $(BIN)/docutils --report=2 --halt=2 "$$page" /dev/null || exit 1; done
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
 	@$(BIN)/quartermaster openapi .venv/openapi.json
