@@ -24,7 +24,7 @@ from app.errors import Invalid
 from app.http.context import current
 from app.http.parser import MAX_FIELDS, ONCE
 from app.limits import Limiter
-from app.request_scope import working
+from app.request_scope import renew_time_limit, working
 
 # The pieces of an answer, and its headers.
 Pieces = tuple[Iterable[bytes], Mapping[str, str]]
@@ -82,9 +82,16 @@ def download(begin: Callable[[], Pieces], reader: str, **options: Any) -> Respon
     with ExitStack() as held:
         held.enter_context(working(download_places, reader))
         pieces, headers = begin()
-        response = Response(pieces, headers=dict(headers), **options)
+        response = Response(_renewed(pieces), headers=dict(headers), **options)
         response.call_on_close(held.pop_all().close)
         return response
+
+
+def _renewed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield pieces, each of which may take as long as a request."""
+    for piece in pieces:
+        yield piece
+        renew_time_limit()
 
 
 class FormUpload:

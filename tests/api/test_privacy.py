@@ -534,7 +534,7 @@ def test_an_account_loads_two_files_at_a_time(client, world, as_role):
     own, others = as_role(*Role), as_role(*Role)
     first, second = client.get(path, headers=own), client.get(path, headers=own)
     refused = client.get(path, headers=own)
-    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
+    assert (refused.status_code, int(refused.headers["Retry-After"]) > 0) == (503, True)
     assert refused.json["Message"] == "You load other files at the moment; please try again."
     with client.get(path, headers=others) as answer:
         assert answer.status_code == 200

@@ -18,7 +18,7 @@ from app.demo.world import World
 from app.storage.schema import migrations
 from app.storage.schema.collections import init_database
 from tests import older_databases
-from tests.factories import NOW
+from tests.factories import NOW, numbered_guid
 from tests.system.programs import PROGRAM, environment
 
 NAME = "interrupted"
@@ -88,30 +88,24 @@ def documents_of(db, without=()):
 
 
 def test_db_init_is_killed_and_the_next_one_finishes(tmp_path, settings, quartermaster, db):
-    older_databases.make(db, "name_parts")
+    older_databases.make(db, "release_0_2_0")
     db.players.delete_many({})
     db.users.delete_many({})
     db.bags.delete_many({})
     users, players, bags = world()
     expected = {"users": users, "players": players, "bags": bags}
     for kind, documents in expected.items():
-        db[kind].insert_many([as_of_old(document) for document in documents])
-    with_tails = partial(count, db, {"NameTails": {"$exists": True}})
-    kill_in_the_middle(tmp_path, settings, ["db", "init"], with_tails)
+        db[kind].insert_many(documents)
+    items = [{"_id": numbered_guid(number), "Name": f"Item {number}"} for number in range(PLAYERS)]
+    db["items"].insert_many(items)
+    moved = partial(db["objects"].count_documents, {})
+    kill_in_the_middle(tmp_path, settings, ["db", "init"], lambda limit: moved(limit=limit))
     assert migrations.version_of(db) < migrations.CURRENT
     quartermaster("db", "init")
+    assert moved() == PLAYERS
     quartermaster("db", "check")
     for kind, documents in documents_of(db).items():
         assert documents == sorted(expected[kind], key=lambda document: document["_id"])
-
-
-def as_of_old(document):
-    """Return a document as it was before there were tails, credentials, and journals of bags."""
-    new = {"NameTails", "PasswordVersion", "Reset"} | (
-        {"Journal"} if "Slots" in document else set()
-    )
-    old = {name: value for name, value in document.items() if name not in new}
-    return {**old, "NameParts": []} if "Name" in document else old
 
 
 @pytest.mark.everything

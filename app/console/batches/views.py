@@ -50,7 +50,6 @@ from app.http.parser import load
 from app.http.path_converters import path_guid
 from app.http.uploads import download
 from app.objects.store import Objects
-from app.request_scope import renew_time_limit
 from app.types import Document
 
 TABS = ("", *VERDICTS, "replanned")
@@ -158,7 +157,6 @@ def result_of(batch: Document, args: Document) -> Iterator[bytes]:
     yield BYTE_ORDER_MARK + csv_lines([RESULT_COLUMNS])
     following: str | None = ""
     while following is not None:
-        renew_time_limit()
         page = access.rows_page(batch, {**args, "after": following}, RESULT_ROWS)
         yield csv_lines([result_line(row) for row in with_words(page["Values"])])
         following = page["Next"]

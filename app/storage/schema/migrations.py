@@ -1,6 +1,6 @@
 """Migrations: ordered steps from the database of any former release to today's.
 
-The SchemaVersion of a database is the number of steps that it has taken. Each step is idempotent
+The SchemaVersion of a database counts the steps that it has taken. Each step is idempotent
 and finds by itself what is left to do: it may be killed and repeated, and several processes may
 take it at the same time.
 """
@@ -8,7 +8,6 @@ take it at the same time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from pymongo import UpdateOne
 from pymongo.collection import Collection
@@ -28,6 +27,8 @@ from app.types import Document
 Step = Callable[[Database[Document]], None]
 
 VERSIONS = "schema"
+# The SchemaVersion of the first release, 0.2.0: a database without one is new.
+FIRST = 6
 SCHEMA_VERSIONS = CollectionPlan(VERSIONS, object_shape({"_id": TEXT, "SchemaVersion": COUNT}))
 ONLY = {"_id": "schema"}
 INDEX_NOT_FOUND = 27
@@ -48,65 +49,10 @@ class DatabaseTooNew(QuartermasterError):
         self.version = version
 
 
-def search_names_by_tails(db: Database[Document]) -> None:
-    """Search by name tails instead of pieces of three letters."""
-    for kind in ("players", "users"):
-        for batch in batches(db[kind].find({"NameTails": {"$exists": False}}, ["Name"])):
-            named = [document for document in batch if isinstance(document.get("Name"), str)]
-            _write(db[kind], [_with_tails(document) for document in named])
-        db[kind].update_many({"NameParts": {"$exists": True}}, {"$unset": {"NameParts": ""}})
-        drop_index(db[kind], "name_parts")
-
-
-def add_journals(db: Database[Document]) -> None:
-    """Add the journal to bags, and to documents of other programs."""
-    for kind in ("players", "users", "bags"):
-        _complete(db[kind], "Journal", [])
-
-
-def count_password_changes(db: Database[Document]) -> None:
-    """Count changes of passwords, and give reservations of attempts an owner."""
-    _complete(db["users"], "Credentials", 0)
-    _complete(db["users"], "Reset", None)
-    _complete(db["refresh_tokens"], "Credentials", 0)
-    _complete(db["attempts"], "Places", [])
-
-
-def key_addresses_by_punycode(db: Database[Document]) -> None:
-    """Key addresses by the punycode of their domain, so that two spellings are one mailbox."""
-    in_another_script = {"EmailKey": {"$regex": "[^\\x00-\\x7f]"}}
-    for batch in batches(db["users"].find(in_another_script, ["Email"])):
-        addressed = [document for document in batch if isinstance(document.get("Email"), str)]
-        _write(db["users"], [_with_email_key(document) for document in addressed])
-
-
-def key_addresses_by_idna_2008(db: Database[Document]) -> None:
-    """Key addresses by IDNA 2008, record argon2 costs, drop the cached starts of pages."""
-    # IDNA 2003 made one domain of straße.de and strasse.de.
-    in_another_script = {"Email": {"$regex": "[^\\x00-\\x7f]"}}
-    for batch in batches(db["users"].find(in_another_script, ["Email", "EmailKey"])):
-        addressed = [document for document in batch if isinstance(document.get("Email"), str)]
-        stale = [d for d in addressed if d.get("EmailKey") != email_key(d["Email"])]
-        _write(db["users"], [_with_email_key(document) for document in stale])
-    hashed = db["users"].find({"PasswordHash": {"$type": "string"}}, ["PasswordHash"])
-    for cost in {user["PasswordHash"].rpartition("$")[0].rpartition("$")[0] for user in hashed}:
-        db["password_costs"].replace_one({"_id": cost}, {"_id": cost}, upsert=True)
-    # The cache of page starts was stale after every change.
-    db.drop_collection("page_starts")
-
-
-def rename_credentials_to_password_version(db: Database[Document]) -> None:
-    """Rename the count of password changes, which was called Credentials."""
-    for kind in ("users", "refresh_tokens"):
-        db[kind].update_many(
-            {"Credentials": {"$exists": True}}, {"$rename": {"Credentials": "PasswordVersion"}}
-        )
-
-
 def begin_history(db: Database[Document]) -> None:
     """Have a journal on every document; the mover brings what older ones hold to history."""
     for kind in ("players", "users", "bags"):
-        _complete(db[kind], "Journal", [])
+        db[kind].update_many({"Journal": {"$exists": False}}, {"$set": {"Journal": []}})
 
 
 def move_items_into_objects(db: Database[Document]) -> None:
@@ -240,12 +186,6 @@ def _as_object(id_: str, item: Document) -> Document:
 
 
 STEPS: list[Step] = [
-    search_names_by_tails,
-    add_journals,
-    count_password_changes,
-    key_addresses_by_punycode,
-    key_addresses_by_idna_2008,
-    rename_credentials_to_password_version,
     begin_history,
     move_items_into_objects,
     keep_notes_and_sessions,
@@ -258,7 +198,7 @@ STEPS: list[Step] = [
 ]
 # A change of a validator or an index is a step as well, even one that does nothing: by the number,
 # an older program knows that the database is no longer for it.
-CURRENT = len(STEPS)
+CURRENT = FIRST + len(STEPS)
 
 
 def version_of(db: Database[Document]) -> int:
@@ -277,8 +217,8 @@ def refuse_newer(db: Database[Document]) -> int:
 
 def migrate(db: Database[Document], steps: Sequence[Step] = STEPS) -> None:
     """Take the steps that a database has not taken yet."""
-    for number in range(refuse_newer(db), CURRENT):
-        _take(steps[number], db)
+    for number in range(max(FIRST, refuse_newer(db)), CURRENT):
+        _take(steps[number - FIRST], db)
         _record_version(db, number + 1)
 
 
@@ -311,17 +251,8 @@ def _write(collection: Collection[Document], updates: list[UpdateOne]) -> None:
             raise
 
 
-def _with_tails(document: Document) -> UpdateOne:
-    tails = name_tails(name_key(document["Name"]))
-    return UpdateOne(document, {"$set": {"NameTails": tails}, "$unset": {"NameParts": ""}})
-
-
 def _with_email_key(document: Document) -> UpdateOne:
     return UpdateOne(document, {"$set": {"EmailKey": email_key(document["Email"])}})
-
-
-def _complete(collection: Collection[Document], field: str, value: Any) -> None:
-    collection.update_many({field: {"$exists": False}}, {"$set": {field: value}})
 
 
 def drop_index(collection: Collection[Document], name: str) -> None:
