@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from flask import Response
@@ -32,8 +33,6 @@ of_players = Blueprint("PlayerModeration", __name__, url_prefix="/api/v1/players
 players = current(Players)
 users = current(Users)
 
-# By the name of a character, a ban needs no role for users: the contract has it so.
-BY_PLAYER = (Scope.USERS_CHANGE,)
 higher = RoleMissing(Role.USERS_MANAGE.value)
 
 WORDS = {BAN: "banned", MUTE: "muted"}
@@ -50,143 +49,23 @@ def get_moderation(key: Lookup) -> Response:
     return json_response(served(users.get(key, *READS), users.now()))
 
 
-@change_route(
-    of_users,
-    IMPOSE[BAN],
-    "/<lookup:key>/admin/ban",
-    MessageSchema,
-    higher,
-    example={"Message": f"{USER} has been banned!"},
-)
-def ban_user(args: dict[str, Any], key: Lookup) -> Response:
-    """Ban a user
-
-    A banned account gets no token, and those that it has end. An account with the role
-    `users.manage` is banned only by a caller who has it too.
-    """
-    return imposed(BAN, user_of(key), args)
-
-
-@change_route(
-    of_users,
-    LIFT[BAN],
-    "/<lookup:key>/admin/unban",
-    MessageSchema,
-    example={"Message": f"{USER} has been unbanned!"},
-)
-def unban_user(key: Lookup) -> Response:
-    """Unban a user
-
-    Before its time is over. Nothing changes where there is no ban.
-    """
-    return lifted(BAN, user_of(key))
-
-
-@change_route(
-    of_users,
-    IMPOSE[MUTE],
-    "/<lookup:key>/admin/mute",
-    MessageSchema,
-    higher,
-    example={"Message": f"{USER} has been muted!"},
-)
-def mute_user(args: dict[str, Any], key: Lookup) -> Response:
-    """Mute a user
-
-    The game keeps a muted account from speaking. An account with the role `users.manage` is muted
-    only by a caller who has it too.
-    """
-    return imposed(MUTE, user_of(key), args)
-
-
-@change_route(
-    of_users,
-    LIFT[MUTE],
-    "/<lookup:key>/admin/unmute",
-    MessageSchema,
-    example={"Message": f"{USER} has been unmuted!"},
-)
-def unmute_user(key: Lookup) -> Response:
-    """Unmute a user
-
-    Before its time is over. Nothing changes where there is no mute.
-    """
-    return lifted(MUTE, user_of(key))
-
-
-@change_route(
-    of_players,
-    IMPOSE[BAN],
-    "/<player:key>/admin/ban",
-    MessageSchema,
-    higher,
-    needs=BY_PLAYER,
-    example={"Message": f"{PLAYER} has been banned!"},
-)
-def ban_player(args: dict[str, Any], key: Lookup) -> Response:
-    """Ban the user of a player
-
-    A banned account gets no token, and those that it has end. An account with the role
-    `users.manage` is banned only by a caller who has it too.
-    """
-    return imposed(BAN, owner_of(key), args)
-
-
-@change_route(
-    of_players,
-    LIFT[BAN],
-    "/<player:key>/admin/unban",
-    MessageSchema,
-    needs=BY_PLAYER,
-    example={"Message": f"{PLAYER} has been unbanned!"},
-)
-def unban_player(key: Lookup) -> Response:
-    """Unban the user of a player
-
-    Before its time is over. Nothing changes where there is no ban.
-    """
-    return lifted(BAN, owner_of(key))
-
-
-@change_route(
-    of_players,
-    IMPOSE[MUTE],
-    "/<player:key>/admin/mute",
-    MessageSchema,
-    higher,
-    needs=BY_PLAYER,
-    example={"Message": f"{PLAYER} has been muted!"},
-)
-def mute_player(args: dict[str, Any], key: Lookup) -> Response:
-    """Mute the user of a player
-
-    The game keeps a muted account from speaking. An account with the role `users.manage` is muted
-    only by a caller who has it too.
-    """
-    return imposed(MUTE, owner_of(key), args)
-
-
-@change_route(
-    of_players,
-    LIFT[MUTE],
-    "/<player:key>/admin/unmute",
-    MessageSchema,
-    needs=BY_PLAYER,
-    example={"Message": f"{PLAYER} has been unmuted!"},
-)
-def unmute_player(key: Lookup) -> Response:
-    """Unmute the user of a player
-
-    Before its time is over. Nothing changes where there is no mute.
-    """
-    return lifted(MUTE, owner_of(key))
-
-
 class Target(NamedTuple):
     """Whose account is meant, and the name that was asked for."""
 
     name: str
     account: Lookup
+
+
+class Kind(NamedTuple):
+    """By whose name an account is meant, and what its views have of that."""
+
+    name: str
+    blueprint: Blueprint
+    path: str
+    whom: str
+    example: str
+    target_of: Callable[[Lookup], Target]
+    needs: tuple[Scope | Role, ...]
 
 
 def user_of(key: Lookup) -> Target:
@@ -201,11 +80,63 @@ def owner_of(player: Lookup) -> Target:
     return Target(found.name, Lookup.parse(found.user_id))
 
 
-def imposed(penalty: Penalty, target: Target, args: dict[str, Any]) -> Response:
-    applied = impose_on(target.account, penalty, args)
-    return change_response(applied, {"Message": f"{target.name} has been {WORDS[penalty]}!"})
+ABOUT = {
+    BAN: "A banned account gets no token, and those that it has end.",
+    MUTE: "The game keeps a muted account from speaking.",
+}
 
 
-def lifted(penalty: Penalty, target: Target) -> Response:
-    applied = lift_from(target.account, penalty)
-    return change_response(applied, {"Message": f"{target.name} has been un{WORDS[penalty]}!"})
+def add_views(penalty: Penalty, kind: Kind) -> None:
+    """Add the views that impose a penalty and lift it, by the name of a user or of a player."""
+    verb, done = IMPOSE[penalty].name, WORDS[penalty]
+
+    def impose(args: dict[str, Any], key: Lookup) -> Response:
+        target = kind.target_of(key)
+        applied = impose_on(target.account, penalty, args)
+        return change_response(applied, {"Message": f"{target.name} has been {done}!"})
+
+    def lift(key: Lookup) -> Response:
+        target = kind.target_of(key)
+        applied = lift_from(target.account, penalty)
+        return change_response(applied, {"Message": f"{target.name} has been un{done}!"})
+
+    impose.__doc__ = f"""{verb.title()} {kind.whom}
+
+    {ABOUT[penalty]} An account with the role
+    `users.manage` is {done} only by a caller who has it too.
+    """
+    lift.__doc__ = f"""Un{verb} {kind.whom}
+
+    Before its time is over. Nothing changes where there is no {verb}.
+    """
+    for view, operation, sign in ((impose, IMPOSE[penalty], ""), (lift, LIFT[penalty], "un")):
+        view.__name__ = f"{operation.name}_{kind.name}"
+        path = f"{kind.path}/admin/{operation.name}"
+        example = {"Message": f"{kind.example} has been {sign}{done}!"}
+        refusals = () if sign else (higher,)
+        options = {"needs": kind.needs, "example": example}
+        change_route(kind.blueprint, operation, path, MessageSchema, *refusals, **options)(view)
+
+
+USER_KIND = Kind(
+    "user",
+    of_users,
+    "/<lookup:key>",
+    "a user",
+    USER,
+    user_of,
+    (Scope.USERS_CHANGE, Role.USERS_QUERY),
+)
+PLAYER_KIND = Kind(
+    "player",
+    of_players,
+    "/<player:key>",
+    "the user of a player",
+    PLAYER,
+    owner_of,
+    # By the name of a character, no role for users is needed: the contract has it so.
+    (Scope.USERS_CHANGE,),
+)
+for kind in (USER_KIND, PLAYER_KIND):
+    for penalty in (BAN, MUTE):
+        add_views(penalty, kind)

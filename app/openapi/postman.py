@@ -1,4 +1,4 @@
-"""Makes the Postman collection and its environment from the OpenAPI document. Pure."""
+"""Makes the Postman collection and its environment from the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
-from app.openapi import postman_scripts as scripts
 from app.openapi.postman_values import (
+    ANSWERED_BY_THE_GAME,
     BODY_VALUES,
     CHANGE_SPARE_PLAYER,
     ENVIRONMENT,
@@ -26,8 +27,16 @@ from app.types import Document
 
 SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
 JSON = "application/json"
+# In JavaScript: what runs before and after the request of an operation, and what checks an answer.
+SCRIPTS = Path(__file__).with_name("postman_scripts")
 # The statuses whose examples depend on the operation; the others are the same for each.
 SAVED_STATUSES = (200, 400, 401, 403, 404, 409)
+
+
+def script(name: str) -> str:
+    """Return a script; empty if there is none."""
+    path = SCRIPTS / f"{name}.js"
+    return path.read_text() if path.is_file() else ""
 
 
 def environment() -> Document:
@@ -64,7 +73,7 @@ def collection(document: Document) -> Document:
             "schema": SCHEMA,
         },
         "auth": {"type": "bearer", "bearer": [_bearer("{{accessToken}}")]},
-        "event": [_event("prerequest", scripts.SIGN_IN)],
+        "event": [_event("prerequest", script("sign_in"))],
         "variable": [{"key": "newUser", "value": "newcomer"}, {"key": "value", "value": "294"}],
         "item": [
             {"name": folder, "description": tags[folder], "item": items}
@@ -116,15 +125,22 @@ class Request:
         return [item, {**refresh_item, "response": []}]
 
     def _item(self, name: str, request: Document) -> Document:
-        events = [_event("test", scripts.tests(self._response_schema(), self._name))]
-        if self._name in scripts.BEFORE:
-            events.insert(0, _event("prerequest", scripts.BEFORE[self._name]))
+        events = [_event("test", self._checks())]
+        if before := script(f"before/{self._name}"):
+            events.insert(0, _event("prerequest", before))
         return {
             "name": name,
             "event": events,
             "request": request,
             "response": list(self._saved_responses(request)),
         }
+
+    def _checks(self) -> str:
+        """Return the script that checks the answer, and sets variables that later requests send."""
+        is_of_game = self._name in ANSWERED_BY_THE_GAME
+        checks = script("game_answers" if is_of_game else "answers")
+        after = "" if is_of_game else script(f"after/{self._name}")
+        return checks.replace("@schema@", json.dumps(self._response_schema())) + after
 
     def _request(self, body: Document | None) -> Document:
         headers = []

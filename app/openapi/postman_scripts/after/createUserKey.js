@@ -1,0 +1,1 @@
+pm.collectionVariables.set("keyId", pm.response.json().Id);

@@ -1,0 +1,1 @@
+pm.collectionVariables.set("value", pm.response.json().value);

@@ -1,0 +1,1 @@
+pm.collectionVariables.set("batchId", pm.response.json().Id);
