@@ -47,19 +47,21 @@ def row_args() -> Any:
         ),
         "Operation": OperationName(batch_operations, required=True, description="What to do."),
     }
+    users: dict[str, list[str]] = {}
     for operation in batch_operations().values():
         for name, field in operation.arguments.fields.items():
             (called,) = operation.history_arguments({name: None})
-            described = known.setdefault(called, _optional(field))
-            described.metadata["description"] += f" {operation.name}"
+            users.setdefault(called, []).append(operation.name)
+            known[called] = _optional(field, f"Of {' and '.join(users[called])}.")
     return Schema.from_dict(known, name="RowArgs")
 
 
-def _optional(field: fields.Field[Any]) -> fields.Field[Any]:
+def _optional(field: fields.Field[Any], whose: str) -> fields.Field[Any]:
     """Return a field as only some rows have it."""
+    about = [whose, field.metadata.get("description", "")]
     found = copy(field)
     found.required, found.load_default, found.data_key = False, missing, None
-    found.metadata = {**field.metadata, "description": "Of the operations:"}
+    found.metadata = {**field.metadata, "description": " ".join(filter(None, about))}
     return found
 
 

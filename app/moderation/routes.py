@@ -114,7 +114,7 @@ def add_views(penalty: Penalty, kind: Kind) -> None:
         path = f"{kind.path}/admin/{operation.name}"
         example = {"Message": f"{kind.example} has been {sign}{done}!"}
         refusals = () if sign else (higher,)
-        options = {"needs": kind.needs, "example": example}
+        options: dict[str, Any] = {"needs": kind.needs, "example": example}
         change_route(kind.blueprint, operation, path, MessageSchema, *refusals, **options)(view)
 
 
