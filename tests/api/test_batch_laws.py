@@ -276,14 +276,26 @@ def test_a_plan_whose_last_answer_is_lost_stays_whole(app, world, db, monkeypatc
     assert set(held(db).values()) == {1}
 
 
-def test_a_plan_that_was_removed_meanwhile_is_not_completed(app, world, db, monkeypatch):
+@pytest.mark.parametrize("when", ["before its rows", "after its rows", "half"])
+def test_a_plan_that_was_removed_meanwhile_is_not_completed(app, world, db, monkeypatch, when):
+    """By others, who take a planner that stands still for dead; its rows go all the same."""
     players = [world.add_player() for _ in range(3)]
     store = service(app, Batches)
     add_rows = store.add_rows
 
+    def remove(batch_id):
+        if when == "half":
+            db.batches.update_one({"_id": batch_id}, {"$set": {"IsRemoved": True}})
+        else:
+            store.remove(batch_id)
+
     def add_and_remove(batch, part, rows):
+        if when == "before its rows":
+            remove(batch["_id"])
         add_rows(batch, part, rows)
-        db.batches.update_one({"_id": batch["_id"]}, {"$set": {"IsRemoved": True}})
+        assert db.batch_parts.count_documents({}) == 1
+        if when != "before its rows":
+            remove(batch["_id"])
 
     monkeypatch.setattr(store, "add_rows", add_and_remove)
     with pytest.raises(PlannedTooLong):
