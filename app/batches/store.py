@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pymongo import ReturnDocument, UpdateOne
 from pymongo.collection import Collection
@@ -208,7 +208,12 @@ class Batches:
         described = self._update(_planned_still(batch["_id"]), {**fields, **until})
         if described is None:
             raise PlannedTooLong
+        self._meet(described["By"], lambda: [described.get(name) for name in TEXTS])
         return described
+
+    def _meet(self, by: Document, texts: Callable[[], Iterable[Any]] | None = None) -> None:
+        """Let erasures go on of who has made or started a batch, and whom its texts name."""
+        self._erasures.meet({by.get("UserId"): by.get("Name")}, texts)
 
     def add_rows(self, batch: Document, part: int, rows: Sequence[Document]) -> None:
         """Store rows of a part with their verdicts; those that are ready are carried out by one."""
@@ -216,6 +221,9 @@ class Batches:
         own = {"Batch": batch["_id"], "Part": part, **expires}
         self._rows.insert_many([{**row, **own} for row in rows], ordered=False)
         self._delete_erased(batch["_id"], rows)
+        unknown = [row for row in rows if row["Subject"] is None]
+        if unknown:
+            self._meet({}, lambda: [row.get(name) for row in unknown for name in ROW_TEXTS])
         if any(row["Verdict"] == "ready" for row in rows):
             # More rows of the same part may have been stored before.
             id_ = {"_id": f"{batch['_id']}:{part:06}"}
@@ -373,6 +381,7 @@ class Batches:
             or self._update({"_id": batch_id, "$or": begun_before}, running)
             or self._get_confirmed(batch_id)
         )
+        self._meet(by)
         refusals = {"planning": StillPlanning, "cancelled": Cancelled, "paused": Paused}
         if batch["State"] in refusals:
             raise refusals[batch["State"]]
@@ -593,10 +602,20 @@ class BatchTraces:
 
     def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
         """Set what a rule makes of the words of people in all batches."""
-        yield from _rewritten(self._batches, self._batches.find({}, TEXTS), rule)
+        for collection, found, _ in self._naming():
+            yield from _rewritten(collection, found, rule)
+
+    def texts(self) -> Iterator[tuple[str, str, Iterator[Any]]]:
+        """Yield the collection, the id and the texts of all batches and rows that have any."""
+        for collection, found, names in self._naming():
+            for document in found:
+                yield collection.name, document["_id"], map(document.get, names)
+
+    def _naming(self) -> Iterator[tuple[Collection[Document], Cursor[Document], list[str]]]:
+        """Yield what may tell of people in the words of others."""
+        yield self._batches, self._batches.find({}, TEXTS), TEXTS
         # All rows may be millions, and an erasure that is cut off begins anew.
-        unknown = self._rows.find(UNKNOWN, ROW_TEXTS).hint("unknown")
-        yield from _rewritten(self._rows, unknown, rule)
+        yield self._rows, self._rows.find(UNKNOWN, ROW_TEXTS).hint("unknown"), ROW_TEXTS
 
 
 def _rewritten(

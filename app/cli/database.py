@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+
 import click
 from flask import current_app
 from flask.cli import AppGroup
@@ -19,7 +22,7 @@ from app.integrity.scan import CHECKS, Scan
 from app.items.store import Catalogue
 from app.privacy.domain import ErasureUnderWay
 from app.privacy.operations import ERASE_USER
-from app.privacy.store import Erasures
+from app.privacy.store import Erasures, Trace
 from app.progress import progress
 from app.storage.client import Storage, database_uri
 from app.storage.schema import migrations
@@ -112,26 +115,26 @@ def _check_unfinished(report: Report, repair: bool) -> None:
         report.add_unfinished(kind.name, id_, is_finished)
 
 
-def _erase_again(user_id: str, meant: Intent) -> None:
-    try:
+def _erase_again(user_id: str, traces: Sequence[Trace], meant: Intent) -> None:
+    with suppress(NotFound):
         erasures.begin(user_id, meant)
-    except NotFound:
-        erasures.reopen(user_id)
+    own = (trace for trace in traces if trace.user_id == user_id)
+    erasures.reopen(user_id, *(name for trace in own for name in trace.names))
     erasures.finish(user_id)
 
 
 def _check_erasures(report: Report, repair: bool, meant: Intent) -> None:
-    """Report who was erased and is back, and with --repair erase them once more."""
-    faults = list(erasures.returned())
+    """Report who was erased and is back or named, and with --repair erase them once more."""
+    traces = list(dict.fromkeys(erasures.returned()))
     failed = set()
-    for owner in {erasures.owner_of(id_) or id_ for _, id_ in faults} if repair else ():
+    for user_id in {trace.user_id for trace in traces} if repair else ():
         try:
-            _erase_again(owner, meant)
+            _erase_again(user_id, traces, meant)
         except ErasureUnderWay:
-            failed.add(owner)
-    for name, id_ in dict.fromkeys(faults):
-        owner = erasures.owner_of(id_) or id_
-        report.add_returned(name, id_, repair and owner not in failed)
+            failed.add(user_id)
+    for trace in traces:
+        is_repaired = repair and trace.user_id not in failed
+        report.add_returned(trace.collection, trace.id, bool(trace.names), is_repaired)
 
 
 def _limits() -> Limits:

@@ -28,9 +28,10 @@ class Report:
         self._repairable += not self._repair
         _print(f"{name}: {fault} ({'left to you' if self._repair else 'can be repaired'})")
 
-    def add_returned(self, name: str, id_: str, is_repaired: bool) -> None:
-        """Report somebody who was erased and is back, or is named again."""
-        self._add_repairable(f"{name} {printable(id_)}: was erased, and is back", is_repaired)
+    def add_returned(self, name: str, id_: str, is_text: bool, is_repaired: bool) -> None:
+        """Report somebody who was erased and is back, or is named in a text."""
+        fault = "names somebody who was erased" if is_text else "was erased, and is back"
+        self._add_repairable(f"{name} {printable(id_)}: {fault}", is_repaired)
 
     def add_unfinished(self, kind: str, id_: str, is_repaired: bool) -> None:
         """Report a change of several documents that is half done."""

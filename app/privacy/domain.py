@@ -12,9 +12,9 @@ from app.auth.api_keys import keys_of
 from app.changes import Change
 from app.errors import Conflict, Invalid, Unavailable
 from app.former_names import former_emails, former_names
-from app.moderation.penalties import BAN, MUTE
 from app.naming import composed, name_key, parse_guid
 from app.operations import all_operations
+from app.storage.mentions import QUOTED
 from app.storage.search_fields import archived
 from app.types import Document, whole
 from app.users.domain import LARGEST_COUNT, NO_POWER
@@ -28,8 +28,6 @@ CLOSED_FIELDS = ("Power", "PasswordHash", "PasswordVersion", "Reset", "Keys", "K
 ERASED_AT = "ErasedAt"
 # The arguments of operations that hold words of this program.
 PROGRAM_WORDS = ("Role", "Scopes")
-# The fields of an account that quote what staff have written.
-QUOTED = (*BAN, *MUTE)
 
 
 class NotConfirmed(Invalid):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from pymongo import UpdateOne
 from pymongo.collection import Collection
@@ -52,11 +52,12 @@ from app.privacy.domain import (
 )
 from app.storage.bulk import batches, guarded_update
 from app.storage.client import Storage
-from app.storage.erasure_records import ERASURES, ErasureRecords
+from app.storage.erasure_records import ERASURES, LATELY, ErasureRecords
 from app.storage.journal import HISTORY
 from app.storage.limits.attempts import ATTEMPTS
 from app.storage.limits.quotas import QUOTAS
 from app.storage.limits.reset_mails import RESET_MAILS
+from app.storage.mentions import named_in
 from app.storage.search_fields import words
 from app.storage.swap import fresh_stamp
 from app.storage.update_from_difference import as_read, value_at
@@ -72,10 +73,21 @@ REQUEST_SECONDS = 4.0
 MOST_PASSES = 10
 CHORE_SECONDS = 5.0
 DAY = timedelta(days=1)
+# What a record holds by which names are found in texts.
+FINDING_NAMES = ("NameShapes", "NameDigests", "NamesUntil")
 # What an account is named by.
 NAMED_BY = ["Name", "FormerNames", "Email", "FormerEmails"]
 # How often notes are read again that others keep changing.
 NOTE_ATTEMPTS = 5
+
+
+class Trace(NamedTuple):
+    """What is left of somebody who was erased: the collection and the id, and the names in it."""
+
+    collection: str
+    id: str
+    user_id: str
+    names: tuple[str, ...] = ()
 
 
 class Erasures:
@@ -159,9 +171,8 @@ class Erasures:
         if is_caller(user):
             # Before the account is closed: whoever goes on after a crash must know it.
             again["SettledAt"] = now + self._settling
-        self._erasures.update_one(
-            {"_id": user_id}, {"$setOnInsert": fresh, "$set": again}, upsert=True
-        )
+        anew = {"$setOnInsert": fresh, "$set": again, "$unset": {"NamesUntil": ""}}
+        self._erasures.update_one({"_id": user_id}, anew, upsert=True)
         applied = self._storage.swapper(users.SUBJECT).swap(
             {"_id": user_id}, (*CLOSED_FIELDS, ERASED_AT), partial(close, now=now), intent
         )
@@ -206,7 +217,9 @@ class Erasures:
         entries = self._history.count_documents({"Subject.Id": {"$in": ids}})
         done = {"FinishedAt": self._clock.now(), "Counts.Entries": entries}
         unchanged = {"_id": record["_id"], "Stamp": as_read(record, "Stamp")}
-        update = {"$set": done, "$unset": {"Texts": ""}}
+        # From the first time on: whoever is named again and again is forgotten all the same.
+        until = {"NamesUntil": self._clock.now() + DAY}
+        update = {"$set": done, "$min": until, "$unset": {"Texts": ""}}
         return bool(self._erasures.update_one(unchanged, update).matched_count)
 
     def finish_left(self, user_id: str) -> None:
@@ -214,32 +227,31 @@ class Erasures:
         self.finish(user_id, monotonic() + CHORE_SECONDS)
 
     def forget_names(self) -> None:
-        """Drop by what an erasure is found by name; until then the same request tells its end."""
-        former = {"NameDigest": {"$exists": True}, "FinishedAt": {"$lt": self._clock.now() - DAY}}
+        """Drop by what an erasure is found by name, and names in texts, a day after its end."""
+        now = self._clock.now()
+        former = {"NameDigest": {"$exists": True}, "FinishedAt": {"$lt": now - DAY}}
         self._erasures.update_many(former, {"$unset": {"NameDigest": "", "SettledAt": ""}})
+        lately = {**LATELY, "NamesUntil": {"$lt": now}}
+        self._erasures.update_many(lately, {"$unset": dict.fromkeys(FINDING_NAMES, "")})
 
     def unfinished(self) -> list[str]:
         """Return the ids of accounts whose erasure is not finished."""
         return [record["_id"] for record in self._erasures.find(UNFINISHED, ["_id"])]
 
-    def returned(self) -> Iterator[tuple[str, str]]:
-        """Yield the collection and the id of everybody who was erased and is back."""
+    def returned(self) -> Iterator[Trace]:
+        """Yield where somebody who was erased is back, or is named again."""
         for record in self._erasures.find({"FinishedAt": {"$ne": None}}, sort=[("_id", 1)]):
             for name, where in self._traces(record):
                 for found in self._db[name].find(where, ["_id"]):
-                    yield name, str(found["_id"])
+                    yield Trace(name, str(found["_id"]), record["_id"])
             for id_ in self._batch_traces.told_of([record["_id"], *record["Players"]]):
-                yield BATCH_ROWS.name, id_
-
-    def owner_of(self, id_: str) -> str | None:
-        """Return whose erasure an id belongs to."""
-        where = {"$or": [{"_id": id_}, {"Players": id_}]}
-        found = self._erasures.find_one(where, ["_id"])
-        if found is None:
-            # A character that the person has got since.
-            player = self._players.find_one({"_id": id_}, ["UserId"])
-            return player.get("UserId") if player else None
-        return str(found["_id"])
+                yield Trace(BATCH_ROWS.name, id_, record["_id"])
+        # Entries of history are looked at before they leave their Journals, with their documents.
+        lately = self._records.lately()
+        for traces in (self._action_traces, self._batch_traces) if lately else ():
+            for name, id_, texts in traces.texts():
+                for user_id, names in named_in(texts, lately).items():
+                    yield Trace(name, id_, user_id, tuple(names))
 
     def _record(self, user_id: str) -> Document:
         record = self._erasures.find_one({"_id": user_id})
@@ -307,8 +319,7 @@ class Erasures:
         # What is erased in this pass, the next ones must still know.
         if user := self._users.find_one({"_id": user_id}, NAMED_BY):
             self._move_entries()
-            named = {"Texts": {"$each": sorted(self._texts_of(user))}}
-            self._erasures.update_one({"_id": user_id}, {"$addToSet": named})
+            self._records.add_names(user_id, self._texts_of(user))
         texts = set(self._record(user_id).get("Texts", ()))
         hide = partial(without_mentions, texts=texts)
         for text in sorted(texts):

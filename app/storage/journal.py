@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
@@ -35,6 +35,7 @@ from app.storage.erasure_records import ErasureRecords
 from app.storage.errors import explain, has_only_duplicate_keys, is_forbidden
 from app.storage.event_log import EventLog
 from app.storage.history_entries import entries_of, is_entry
+from app.storage.mentions import QUOTED, document_texts, entry_texts
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import ARRAY, MOMENT, TEXT, object_shape
 from app.storage.search_fields import archived
@@ -240,7 +241,7 @@ class Journals:
         entries = [entry for holder in holders for entry in holder.entries]
         metrics.HISTORY_MOVED.labels(collection.name).inc(self._archive(entries))
         # Before the entries leave their Journals: who dies in between leaves it to the next mover.
-        self._erasures.meet(_accounts_in(holders))
+        self._erasures.meet(_accounts_in(holders), lambda: _texts_in(collection, holders))
         self._remove(collection, [holder for holder in holders if holder.has_only_entries()])
         for holder in holders:
             if not holder.has_only_entries():
@@ -357,6 +358,16 @@ def _accounts_in(holders: Iterable[Holder]) -> dict[Any, Any]:
         accounts[document.get("UserId", document["_id"])] = document.get("Name")
         accounts |= {entry["By"].get("UserId"): entry["By"].get("Name") for entry in entries}
     return accounts
+
+
+def _texts_in(collection: Collection[Document], holders: Sequence[Holder]) -> Iterator[Any]:
+    """Yield what people have written in entries, and in the documents that these are about."""
+    for holder in holders:
+        for entry in holder.entries:
+            yield from entry_texts(entry)
+    ids = [holder.document["_id"] for holder in holders]
+    for document in committed(collection).find({"_id": {"$in": ids}}, ["Notes", *QUOTED]):
+        yield from document_texts(document)
 
 
 def _insert_missing(history: Collection[Document], entries: list[Document]) -> list[Document]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from pymongo.collection import Collection
@@ -28,6 +29,8 @@ WRITES = ("insert_one", "insert_many", "update_one", "update_many", "replace_one
 WRITES += ("delete_many", "bulk_write", "find_one_and_update")
 READS = ("find_one",)
 ITEM = numbered_guid(1)
+# By what a plan is known to be under way.
+PLANNED = ("At", "PlannedUntil")
 
 pytestmark = pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
 
@@ -86,6 +89,14 @@ def finish(app):
         service(app, UnfinishedWork).finish_all()
 
 
+def give_up_plans(app):
+    """Let the other workers take a plan that stands still for one whose worker has died."""
+    storage = service(app, Storage)
+    past = storage.clock.now() - timedelta(hours=1)
+    storage.db.batches.update_many({"State": "planning"}, {"$set": dict.fromkeys(PLANNED, past)})
+    service(app, UnfinishedWork).finish_all()
+
+
 def save_new(client, staff, user_id):
     body = {"Name": people.DELETED + "x", "UserId": user_id}
     return client.put(f"/api/v1/players/{guid()}", json=body, headers=staff)
@@ -127,9 +138,74 @@ def sign_in(client, staff, user_id):
     return client.post("/api/oauth/token", data=form)
 
 
-@pytest.mark.parametrize(
-    "act", [save_new, save_former, delete_hero, restore, note, ban, kick, sign_in]
-)
+def plan(client, staff, user_id):
+    return plan_as(client, client.own, Name="mine")
+
+
+def start(client, staff, user_id):
+    planned = plan_as(client, staff, Name="theirs")
+    path = f"/api/v1/batches/{planned.json.get('Id')}/run"
+    return client.post(path, headers=client.own)
+
+
+def plan_as(client, headers, *names, **fields):
+    rows = [{"Player": name, "Operation": "give", **people.GIFT} for name in ("Stranger", *names)]
+    return client.post("/api/v1/batches", json={"Rows": rows, **fields}, headers=headers)
+
+
+# What is about somebody else, by somebody else, and tells of the person in its text alone.
+NAMING = f"as {people.HERO.upper()} asked, or ({people.DELETED}); mail {people.MAIL}"
+
+
+def name_in_reason(client, staff, user_id):
+    give = {"itemid": ITEM, "quantity": 1}
+    headers = {**staff, "X-Reason": NAMING}
+    return client.post("/api/v1/players/Stranger/items/give", json=give, headers=headers)
+
+
+def name_in_note(client, staff, user_id):
+    path = "/api/v1/players/Stranger/notes"
+    return client.post(path, json={"Text": NAMING}, headers=staff)
+
+
+def name_in_note_of_restored(client, staff, user_id):
+    name_in_note(client, staff, user_id)
+    delete(client, staff, "Stranger")
+    return undo(client, staff, entries(client, staff, "Stranger")[0])
+
+
+def name_in_ban(client, staff, user_id):
+    body = {"duration": 3, "moderator": people.NAME, "reason": NAMING}
+    return client.post("/api/v1/users/Colleague/admin/ban", json=body, headers=staff)
+
+
+def name_in_chat(client, staff, user_id):
+    service(client.application, Actions).wait_seconds = 0.2
+    with playing(service(client.application, Storage).db):
+        body = {"Message": NAMING, "Target": people.NAME}
+        return client.post("/api/v1/chat/global", json=body, headers=staff)
+
+
+def name_in_answer(client, staff, user_id):
+    service(client.application, Actions).wait_seconds = 0
+    game = {"Game": "Island", "Most": 9}
+    client.post("/api/v1/game/actions", json=game, headers=staff)
+    client.post("/api/v1/chat/global", json={"Message": "Hi."}, headers=staff)
+    (action,) = client.post("/api/v1/game/actions", json=game, headers=staff).json["Values"]
+    answer = {"Game": "Island", "Result": {"Near": [{people.HERO: NAMING}]}}
+    return client.post(f"/api/v1/game/actions/{action['Id']}", json=answer, headers=staff)
+
+
+def name_in_batch(client, staff, user_id):
+    return plan_as(client, staff, people.HERO, people.NAME, Name=people.HERO, Reason=NAMING)
+
+
+ACTS = [save_new, save_former, delete_hero, restore, note, ban, kick, sign_in, plan, start]
+ACTS += [name_in_reason, name_in_note, name_in_note_of_restored, name_in_ban, name_in_chat]
+ACTS += [name_in_answer, name_in_batch]
+
+
+@pytest.mark.parametrize("act", ACTS)
 def test_nobody_comes_back_after_an_erasure_that_was_finished(app, client, db, world, act):
     def begin():
         empty(db)
@@ -145,6 +221,7 @@ def test_nobody_comes_back_after_an_erasure_that_was_finished(app, client, db, w
             path = f"/api/v1/users/{user_id}/erase"
             answer = app.test_client().post(path, json=CONFIRM, headers=staff)
             settle(db)
+            give_up_plans(app)
         assert answer.status_code == 200, answer.json
 
     def check(known, answer, when):
@@ -152,6 +229,9 @@ def test_nobody_comes_back_after_an_erasure_that_was_finished(app, client, db, w
         assert people.found_in(db) == [], (when, answer.status_code)
         assert db.players.count_documents({"UserId": known[0]}) == 0, when
         assert db.erasures.count_documents({"FinishedAt": None}) == 0, when
+        batch_ids = db.batches.distinct("_id")
+        for left in (db.batch_rows, db.batch_parts):
+            assert left.count_documents({"Batch": {"$nin": batch_ids}}) == 0, when
 
     at_every_write(begin, erase, check)
 

@@ -10,6 +10,7 @@ import pytest
 
 from app.auth.api_keys import digest_of, is_well_formed
 from tests.factories import NOW, guid, make_entry, make_player, make_user, numbered_guid
+from tests.game import make_action
 
 NAME = "Zweronika"
 MAIL = "zweronika@example.com"
@@ -160,6 +161,21 @@ def test_a_person_is_erased_and_stays_erased_after_a_restore(
     assert [player["_id"] for player in real_db.players.find()] == [other["_id"]]
     stored = [repr(list(real_db[name].find())) for name in real_db.list_collection_names()]
     assert not [text for text in stored if NAME in text or MAIL in text]
+
+
+def test_texts_that_name_an_erased_person_are_found_for_a_day(quartermaster, person, real_db):
+    """Such as those of a worker that stood still, and was killed before it looked."""
+    assert quartermaster("user", "erase", NAME, "--confirm", NAME)[0] == 0
+    by = {"UserId": person["_id"], "Name": NAME}
+    texts = ({"Reason": f"thank {NAME.upper()}!"}, {"Reason": f"not {NAME}s"}, {"By": by})
+    real_db.actions.insert_many([make_action(**fields) for fields in texts])
+    code, output = quartermaster("db", "check")
+    assert (code, output.count("(can be repaired)")) == (1, 2)
+    assert output.count("names somebody who was erased") == 1
+    assert quartermaster("db", "check", "--repair")[0] == 0
+    assert [a["Reason"] for a in real_db.actions.find()][:2] == ["thank (erased)!", f"not {NAME}s"]
+    assert real_db.actions.count_documents({"By.Name": NAME}) == 0
+    assert quartermaster("db", "check")[0] == 0
 
 
 def test_an_erasure_that_was_killed_is_finished_by_db_check(quartermaster, person, real_db):

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError, PyMongoError
@@ -152,7 +152,8 @@ class Actions:
                 raise OutcomeUnknown from error
             raise
         by = action["By"]
-        self._erasures.meet({by["UserId"]: by["Name"], subject["Id"]: subject["Name"]})
+        named = {by["UserId"]: by["Name"], subject["Id"]: subject["Name"]}
+        self._erasures.meet(named, lambda: texts_of(action))
         return Asked(action)
 
     def _earlier(self, subject: Document, intent: Intent) -> Asked | None:
@@ -238,6 +239,11 @@ class ActionTraces:
         nameless = {"$set": {"By.Name": None, "RequestId": None}, "$unset": hidden}
         yield self._actions.update_many(own, nameless).modified_count
 
+    def texts(self) -> Iterator[tuple[str, str, Iterator[Any]]]:
+        """Yield the collection, the id and the texts of all actions."""
+        for action in self._actions.find({}, TEXTS):
+            yield ACTIONS.name, action["_id"], texts_of(action)
+
     def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
         """Set what a rule makes of the words of people and games in all actions."""
         for batch in batches(self._actions.find({}, TEXTS), BATCH):
@@ -246,6 +252,11 @@ class ActionTraces:
             if updates:
                 self._actions.bulk_write(updates, ordered=False)
             yield len(updates)
+
+
+def texts_of(action: Document) -> Iterator[Any]:
+    """Yield what staff or the game have written in an action."""
+    yield from (action.get(name) for name in TEXTS)
 
 
 def _as_answered(action: Document) -> Document:

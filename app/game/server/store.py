@@ -11,10 +11,11 @@ from pymongo.errors import DuplicateKeyError
 
 from app.errors import Invalid
 from app.game.actions.domain import LOOKED_WITHIN, ActionNotFound, AnsweredOtherwise, NotTaken
-from app.game.actions.store import ACTIONS, GAMES
+from app.game.actions.store import ACTIONS, GAMES, texts_of
 from app.storage.bulk import encode
 from app.storage.client import Storage
 from app.storage.committed import confirm, confirm_absent
+from app.storage.erasure_records import ErasureRecords
 from app.storage.update_from_difference import as_read
 from app.types import Document, is_deep
 
@@ -38,6 +39,7 @@ class TakenActions:
     def __init__(self, storage: Storage) -> None:
         self._actions = storage.db[ACTIONS.name]
         self._games = storage.db[GAMES.name]
+        self._erasures = ErasureRecords(storage.db)
         self.now = storage.clock.now
 
     def look(self, taker: Taker) -> None:
@@ -95,6 +97,7 @@ class TakenActions:
         if action is None:
             confirm_absent(self._actions, {"_id": action_id})
             raise ActionNotFound(action_id)
+        self._erasures.meet({}, lambda: texts_of(action))
         # What was answered, or who has taken it, may be rolled back where it was read.
         read = {name: as_read(action, name) for name in ("TakenBy", "TakerId", "Done", "Error")}
         confirm(self._actions, {"_id": action_id, **read})
