@@ -15,6 +15,7 @@ from app.cli.intents import intent, reason_option
 from app.database import COLLECTIONS, SUBJECTS
 from app.errors import NotFound
 from app.http.context import current
+from app.integrity.deletions import lost_players
 from app.integrity.operations import REPAIR
 from app.integrity.report import Report
 from app.integrity.rules import Limits
@@ -101,6 +102,8 @@ def check_database(ctx: click.Context, repair: bool, reason: str | None) -> None
     if version == migrations.CURRENT:
         _check_unfinished(report, repair)
         _check_erasures(report, repair, intent(ERASE_USER, reason))
+        for last in lost_players(storage):
+            report.add_lost_player(last)
     if repair:
         for kind in SUBJECTS.values():
             storage.journals.move_all(kind, storage.clock.now())

@@ -9,6 +9,7 @@ import click
 
 from app.integrity.scan import Finding
 from app.naming import printable
+from app.types import Document
 
 # The id of a refresh token is its hash: a report shows only as much as tells them apart.
 TOKEN_HASH_DIGITS_SHOWN = 8
@@ -36,6 +37,15 @@ class Report:
     def add_unfinished(self, kind: str, id_: str, is_repaired: bool) -> None:
         """Report a change of several documents that is half done."""
         self._add_repairable(f"{kind} {printable(id_)}: is not finished", is_repaired)
+
+    def add_lost_player(self, last: Document) -> None:
+        """Report a player that is in neither collection, by its last entry of history."""
+        self.unrepaired += 1
+        subject, at = last["Subject"], last["At"].isoformat(timespec="seconds")
+        done = "brought back" if last["Operation"] == "undo" else "deleted"
+        fault = f"was {done} at {at}, and is among neither the players nor the deleted ones"
+        name = f" ({printable(subject['Name'])})" if isinstance(subject.get("Name"), str) else ""
+        _print(f"players {subject['Id']}{name}: {fault}: take it from another dump (left to you)")
 
     def _add_repairable(self, fault: str, is_repaired: bool) -> None:
         outcome = "repaired" if is_repaired else "not repaired: it is under way"

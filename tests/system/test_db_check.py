@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
 from functools import partial
 
 import pytest
@@ -18,7 +19,7 @@ from app.storage.schema.collections import differences, init_database
 from app.storage.schema.migrations import CURRENT, VERSIONS
 from tests import broken_documents
 from tests.collection_plans import NAMES
-from tests.factories import guid, make_player, make_user
+from tests.factories import guid, make_entry, make_player, make_user
 from tests.swaps import meant, swap
 from tests.system.programs import PROGRAM, environment
 
@@ -173,6 +174,60 @@ def test_no_line_holds_a_secret(check, real_db):
     assert "refresh_tokens ffffffff...: Chain is no guid" in output
     assert "secret" not in output
     assert "f" * 9 not in output
+
+
+def deleted(**fields):
+    return {"Operation": "delete-player", "At": ago(days=40), **fields}
+
+
+def brought_back(**fields):
+    change = {"Path": "DeletedAt", "Before": ago(days=41), "After": None}
+    return {"Operation": "undo", "At": ago(days=3), "Changes": [change], **fields}
+
+
+def ago(**time):
+    return datetime.now(timezone.utc).replace(microsecond=0) - timedelta(**time)
+
+
+@pytest.mark.parametrize(
+    ("entries", "fault"),
+    [
+        ([deleted()], "was deleted at"),
+        ([deleted(ExpiresAt=ago(days=-300))], "was deleted at"),
+        ([deleted(), brought_back()], "was brought back at"),
+        ([deleted(), brought_back(), deleted(At=ago(days=1))], "was deleted at"),
+        # Its copy expires now, or has just expired.
+        ([deleted(ExpiresAt=ago(minutes=-1))], None),
+        # The game has changed or deleted it since.
+        ([deleted(), brought_back(), {"At": ago(days=2)}], None),
+        ([deleted(), brought_back(At=ago(days=31))], None),
+        ([deleted(IsErased=True)], None),
+    ],
+)
+def test_a_player_that_a_dump_has_lost_is_named(check, real_db, entries, fault):
+    """It moved between two collections while they were read, and is in neither."""
+    player = make_player(Name="Aladric")
+    made = [make_entry(player, Version=n, **fields) for n, fields in enumerate(entries, 1)]
+    real_db.history.insert_many(made)
+    for options in ([], ["--repair"]):
+        found = [line for line in check(*options)[1] if "neither" in line]
+        assert len(found) == bool(fault), found
+        for line in found:
+            assert line.startswith(f"players {player['_id']} (Aladric): {fault} ")
+            assert line.endswith("take it from another dump (left to you)")
+
+
+def test_a_player_that_is_there_kept_or_erased_is_not_lost(check, real_db):
+    owner = make_user()
+    there, kept, erased = (make_player(UserId=owner["_id"]) for _ in range(3))
+    real_db.history.insert_many([make_entry(one, **deleted()) for one in (there, kept, erased)])
+    real_db.users.insert_one(owner)
+    real_db.players.insert_one(there)
+    copy = {"NameKey": kept["NameKey"], "UserId": owner["_id"], "DeletedAt": ago(days=1)}
+    real_db.deleted_players.insert_one({"_id": kept["_id"], **copy, "Player": kept})
+    record = {"_id": guid(), "BegunAt": ago(days=1), "FinishedAt": ago(days=1), "Bags": []}
+    real_db.erasures.insert_one({**record, "Players": [erased["_id"]]})
+    assert check()[0] == 0
 
 
 @pytest.mark.parametrize("times", [1, 3])
