@@ -405,6 +405,7 @@ def test_what_was_typed_is_back_after_a_session_has_ended(console, api, player):
     console.send("give")
     assert "no longer signed in" in console.text()
     assert "is back in its form after the sign-in" in console.text()
+    assert "in another tab" not in console.text()
     console.press("main a")
     console.sign_in("demo", "demo")
     assert console.path == f"/console{player.path}"

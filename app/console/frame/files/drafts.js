@@ -24,10 +24,11 @@ function keep(signIn) {
   sessionStorage.removeItem(TYPED);
   if (!typed || (typed.isSent && signIn !== "refused")) return;
   sessionStorage.setItem(KEPT, JSON.stringify(typed));
-  const note = document.createElement("p");
-  note.className = "hint";
-  note.textContent = "What you had typed is back in its form after the sign-in.";
-  (document.querySelector("#main h1 + p") ?? document.querySelector("#main h1")).after(note);
+  // A page that refuses a form has a hint for browsers without scripts, which this one replaces.
+  const hint = document.getElementById("hint-typed") ?? document.createElement("p");
+  hint.className = "hint";
+  hint.textContent = "What you had typed is back in its form after the sign-in.";
+  if (!hint.isConnected) (document.querySelector("#main h1 + p") ?? document.querySelector("#main h1")).after(hint);
 }
 
 function rememberOnLeave(account, page) {
