@@ -80,6 +80,17 @@ def test_a_worker_is_ready_when_its_database_is_prepared(make_app, real_storage)
     storage.client.drop_database("fresh")
 
 
+def test_a_worker_begins_to_serve_when_it_is_ready_if_its_database_is(real_storage):
+    storage = SimpleNamespace(
+        db=real_storage.client["prepared"], ping=lambda: None, refuse_requests=lambda _: None
+    )
+    init_database(storage.db, COLLECTIONS)
+    prepared = Preparation(storage, COLLECTIONS)
+    prepared.begin()
+    prepared.check()
+    real_storage.client.drop_database("prepared")
+
+
 def test_a_worker_whose_database_cannot_be_prepared_is_not_ready(make_app, real_storage):
     settings = config.load(
         {"QM_ENV": "testing"}, MONGODB_URI=real_storage.uri, MONGODB_DATABASE="spoilt"

@@ -20,6 +20,8 @@ from app.storage.schema.collections import Plans, ServerTooOld, init_database
 log = logging.getLogger("quartermaster")
 
 PAUSE_SECONDS = 1.0
+# Many times as long as it takes to find that a database is prepared already.
+FIRST_TRY_SECONDS = 2.0
 NOT_PREPARED = "The database could not be prepared; the log says why."
 NEEDS_DB_INIT = (
     "The database is older than this program, whose account may not change that: "
@@ -60,12 +62,18 @@ class Preparation:
         self._plans = plans
         self._pause = pause
         self._fault: str | None = None
+        self._was_tried = threading.Event()
 
     def begin(self) -> None:
-        """Prepare the database in the background; the worker is not ready until that is done."""
+        """Prepare the database in the background; the worker is not ready until that is done.
+
+        Wait a moment for the first try: a worker accepts requests when this returns, and is to be
+        ready by then if its database is. One that is away or has to be migrated is not waited for.
+        """
         self._fault = "The database is not prepared yet."
         metrics.BUILD.labels["schema"] = str(migrations.CURRENT)
         threading.Thread(target=self._retry_until_ready, name="preparation", daemon=True).start()
+        self._was_tried.wait(FIRST_TRY_SECONDS)
 
     def is_ready(self) -> bool:
         return self._fault is None
@@ -79,6 +87,7 @@ class Preparation:
     def _retry_until_ready(self) -> None:
         while self._fault:
             before, self._fault = self._fault, self._try_to_prepare()
+            self._was_tried.set()
             if self._fault:
                 if self._fault != before:
                     log.error("This worker is not ready: %s", self._fault)
