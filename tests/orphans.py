@@ -1,7 +1,8 @@
 """Ends what the tests have started and cannot end themselves, because they were killed.
 
 Programs under test have sessions of their own, so that nothing else reaches them: servers, nginx,
-Chromium. A guard outlives the tests, and ends every process that has inherited their mark.
+Chromium. A guard outlives the tests, and ends every process that has inherited their mark, and
+whatever those have started.
 """
 
 from __future__ import annotations
@@ -37,13 +38,20 @@ def pytest_configure():
 
 
 def marked(text):
-    """Return the processes that have inherited a mark, but for this one."""
-    found = []
-    for file in Path("/proc").glob("[0-9]*/environ"):
+    """Return the processes that have inherited a mark and their descendants, but for this one.
+
+    Those that Chromium starts have none: they write their title over their environment.
+    """
+    parents, found = {}, set()
+    for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if text in file.read_bytes().split(b"\0") and int(file.parent.name) != os.getpid():
-                found.append(int(file.parent.name))
-    return found
+            pid, status = int(folder.name), (folder / "stat").read_text()
+            parents[pid] = int(status.rpartition(")")[2].split()[1])
+            if text in (folder / "environ").read_bytes().split(b"\0"):
+                found.add(pid)
+    while new := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= new
+    return found - {os.getpid()}
 
 
 def wait_for_end(pid):

@@ -42,11 +42,13 @@ def test_anything_else_is_none(tmp_path, test, ci):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-STARTS_A_PROGRAM = """
+# As a process of Chromium, the second program has no environment that it could be recognised by.
+STARTS_PROGRAMS = """
 import subprocess, sys
+SECOND = [sys.executable, "-c", "import time; time.sleep(600)", {name!r}]
 def test_it():
-    program = [sys.executable, "-c", "import time; time.sleep(600)", {name!r}]
-    subprocess.Popen(program, start_new_session=True).wait()
+    first = f"import subprocess; subprocess.run({{SECOND!r}}, env={{{{}}}})"
+    subprocess.Popen([sys.executable, "-c", first], start_new_session=True).wait()
 """
 
 
@@ -54,7 +56,7 @@ def test_it():
 @pytest.mark.parametrize("options", [(), ("-p", "xdist", "-n", "1")], ids=["alone", "parallel"])
 def test_what_killed_tests_have_started_ends_too(tmp_path, options):
     name = f"program-of-{tmp_path}"
-    (tmp_path / "test_it.py").write_text(STARTS_A_PROGRAM.format(name=name))
+    (tmp_path / "test_it.py").write_text(STARTS_PROGRAMS.format(name=name))
     plugins = ["-p", "tests.orphans", *options, "--rootdir", tmp_path]
     env = {key: value for key, value in os.environ.items() if key != MARK}
     tests = subprocess.Popen(
@@ -62,7 +64,7 @@ def test_what_killed_tests_have_started_ends_too(tmp_path, options):
         env={**env, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         stdout=subprocess.DEVNULL,
     )
-    wait_until(lambda: processes_with(name))
+    wait_until(lambda: len(processes_with(name)) == 2)
     tests.send_signal(signal.SIGKILL)
     tests.wait()
     wait_until(lambda: not processes_with(name))
