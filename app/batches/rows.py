@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Protocol, TextIO
 
 import ijson
 
-from app.batches.domain import Row
+from app.batches.domain import MOST_ROWS, Row, TooManyRows
 from app.errors import Invalid
 from app.history.operations import UNDO
 from app.http.masking import masked
@@ -65,6 +65,9 @@ class JsonRows:
 
     def __iter__(self) -> Iterator[Row]:
         _refuse_spreadsheet(self._file)
+        _refuse_too_many(self._values())
+        self.head.clear()
+        self._file.seek(0)
         for number, values in enumerate(self._values(), 1):
             yield parse_row(number, values)
 
@@ -106,6 +109,12 @@ def _refuse_spreadsheet(file: BinaryIO) -> None:
             "The file is a spreadsheet: save it as CSV (UTF-8) there, and send that file."
         )
     file.seek(0)
+
+
+def _refuse_too_many(rows: Iterator[object]) -> None:
+    """Raise before the first row is checked, which takes ten times as long as to count it."""
+    if any(number > MOST_ROWS for number, _ in enumerate(rows, 1)):
+        raise TooManyRows
 
 
 class CheckedJson:
@@ -195,9 +204,17 @@ class CsvRows:
 
     def __iter__(self) -> Iterator[Row]:
         _refuse_spreadsheet(self._file)
+        _refuse_too_many(self._cells())
+        self._file.seek(0)
+        for number, (names, cells) in enumerate(self._cells(), 1):
+            row = parse_row(number, _named(names, cells), is_text=True)
+            has_more = any(map(str.strip, cells[len(names) :]))
+            yield row._replace(fault=TOO_MANY_CELLS) if has_more else row
+
+    def _cells(self) -> Iterator[tuple[list[str], list[str]]]:
         text = io.TextIOWrapper(self._file, "utf-8-sig", newline="")
         try:
-            yield from _csv_rows(CsvLines(text))
+            yield from _csv_cells(CsvLines(text))
         except UnicodeDecodeError:
             raise Invalid("The file is not UTF-8.") from None
         except csv.Error as error:
@@ -234,21 +251,17 @@ class CsvLines:
         return line
 
 
-def _csv_rows(lines: CsvLines) -> Iterator[Row]:
+def _csv_cells(lines: CsvLines) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the names of the columns and the cells of each line that is not empty."""
     first = next(lines, "")
     delimiter = _delimiter(first)
     names = _columns(next(csv.reader([first], delimiter=delimiter, strict=True), []))
-    number = 0
     lines.begin_row()
     for cells in csv.reader(lines, delimiter=delimiter, strict=True):
         lines.begin_row()
         # Spreadsheets leave lines behind the last row in which every cell is empty.
-        if not any(map(str.strip, cells)):
-            continue
-        number += 1
-        row = parse_row(number, _named(names, cells), is_text=True)
-        has_more = any(map(str.strip, cells[len(names) :]))
-        yield row._replace(fault=TOO_MANY_CELLS) if has_more else row
+        if any(map(str.strip, cells)):
+            yield names, cells
 
 
 def _delimiter(line: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from app.auth.roles import Role
 from app.batches.choosing import Choosing
+from app.batches.domain import TooManyRows
 from app.batches.rows import CsvRows, JsonRows
 from app.batches.store import Batches
 from app.errors import Invalid
@@ -317,6 +318,15 @@ def test_a_file_has_100_columns_and_as_many_lines_as_a_spreadsheet_at_most():
     assert list(CsvRows(io.BytesIO(CSV_HEAD + blank))) == []
     with pytest.raises(Invalid, match="more than 1,048,576 lines"):
         list(CsvRows(io.BytesIO(CSV_HEAD + b"\n" * 2**20)))
+
+
+@pytest.mark.parametrize(
+    ("source", "start", "row"), [(CsvRows, CSV_HEAD, b"Ann\n"), (JsonRows, b'{"Rows": [1', b",{}")]
+)
+def test_one_row_too_many_is_refused_before_the_first_is_checked(source, start, row):
+    """They were checked one by one, which took a minute and a half on a busy machine."""
+    with pytest.raises(TooManyRows):
+        next(iter(source(io.BytesIO(start + row * 100_001))))
 
 
 @pytest.mark.parametrize("escape", [b"", b'\\"', b"\\\\", b'\\\\\\"', b"\\ud83d\\ude0e"])
