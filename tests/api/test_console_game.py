@@ -207,6 +207,12 @@ FORMS = [
 FORM_IDS = [path.removeprefix("/") for path, _ in FORMS]
 
 
+def test_without_a_game_the_page_says_so_beside_another_refusal(staff, user):
+    answer = staff.post("/players/Aladric/kick", str(uuid.uuid4()), confirm="somebody else")
+    assert answer.status_code == 400
+    assert page_of(answer).count(NO_GAME) == 1
+
+
 @pytest.mark.parametrize(("path", "fields"), FORMS, ids=FORM_IDS)
 def test_without_a_game_the_page_says_so_and_keeps_what_was_typed(staff, user, db, path, fields):
     key = str(uuid.uuid4())
