@@ -335,6 +335,8 @@ def test_an_error_is_said_beside_its_field_and_keeps_what_was_typed(console, pla
     console.open(player.path)
     console.send("give", itemid=TONIC, quantity="0", reason="A long reason.")
     assert console.text("#give-quantity-about.fault")
+    widths = [console.one(f"#give-{part}").size["width"] for part in ("quantity-about", "itemid")]
+    assert widths[0] == widths[1]
     assert console.one("#give-quantity").get_attribute("aria-invalid") == "true"
     assert [console.value(f"give-{name}") for name in ("itemid", "quantity", "reason")] == [
         TONIC,
