@@ -14,24 +14,23 @@ from app.console.batches import new_batch
 from app.console.batches import views as batches
 from app.console.catalogue import views as catalogue
 from app.console.frame import files, pages
-from app.console.game import action_forms, chat
+from app.console.game import chat
 from app.console.game import views as game
 from app.console.health import views as health
 from app.console.history import views as history
 from app.console.home import views as home
 from app.console.keys import views as keys
-from app.console.players import renaming
 from app.console.players import views as players
 from app.console.session import sign_in
 from app.console.session.sessions import SAFE_METHODS
-from app.console.users import privacy
+from app.console.users import personal_data
 from app.console.users import views as users
 from app.errors import NotFound
 
 # Importing a module registers its pages.
 PAGES = (
-    *(sign_in, home, players, renaming, users, keys, privacy),
-    *(game, chat, action_forms, history, new_batch, batches, catalogue, health),
+    *(sign_in, home, players, users, keys, personal_data),
+    *(game, chat, history, new_batch, batches, catalogue, health),
 )
 
 

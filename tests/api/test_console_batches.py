@@ -174,7 +174,7 @@ def test_the_page_asks_by_verb_name_and_number_before_it_runs(staff, plan, playe
     batch = plan(**typed, players="\n".join(NAMES))
     assert told in page_of(show(staff, batch))
     page = page_of(run(staff, batch))
-    assert "What came of it done" in page
+    assert "Result done" in page
     assert "3 done" in page
 
 
@@ -239,7 +239,7 @@ def test_where_a_reason_is_required_the_form_asks_for_it(app, staff, players, mo
     batch = staff.post("/batches", **GIFT, players="Aladric", reason="Asked for it.")
     id_ = batch.headers["Location"].rpartition("/")[2]
     # It was given for the batch: to run it needs no other.
-    assert "What came of it done" in page_of(run(staff, {"_id": id_}))
+    assert "Result done" in page_of(run(staff, {"_id": id_}))
     assert staff.post(f"/batches/{id_}/undo").status_code == 400
 
 
@@ -447,7 +447,7 @@ def test_many_rows_are_walked_page_by_page(staff, players, plan):
 
 def test_a_batch_is_run_told_and_linked_to_its_entries(staff, gift, world, db):
     page = run(staff, gift)
-    assert "What came of it done" in page_of(page)
+    assert "Result done" in page_of(page)
     assert held(world, "Aladric")["0"] == {"ItemId": ITEM, "Quantity": 5}
     move_all(db)
     (entry, _) = db.history.find(sort=[("_id", 1)])
@@ -572,7 +572,7 @@ def test_a_batch_that_is_being_planned_offers_nothing_yet(staff, db):
     batch = make_batch(State="planning", Counts={})
     db.batches.insert_one(batch)
     page = show(staff, batch)
-    assert "It is being planned" in page_of(page)
+    assert "Planning" in page_of(page)
     assert 'data-follow="running"' in page.text
     assert "form-run" not in page.text
     for verb in ("run", "pause", "cancel", "undo"):

@@ -15,11 +15,11 @@ from app.batches.domain import OPEN, VERDICTS, served
 from app.batches.rows import CSV
 from app.batches.schemas import RowListArgs
 from app.batches.store import Batches
-from app.console.batches.new_batch import BYTE_ORDER_MARK, base, batch_curl
+from app.console.batches.forms import FORMS, GO_ON
+from app.console.batches.new_batch import BYTE_ORDER_MARK
 from app.console.batches.sentences import (
     NAMELESS,
     bar,
-    counted,
     filters_told,
     ids_in_rows,
     is_told,
@@ -27,18 +27,12 @@ from app.console.batches.sentences import (
     named,
     row_told,
 )
-from app.console.forms.curl import api_path, curl
-from app.console.forms.forms import Form, attempt, form_status, plain
-from app.console.frame.pages import (
-    HEADERS,
-    PAGE_SIZE,
-    blp,
-    marked,
-    path_to,
-    render,
-    required,
-    see_other,
-)
+from app.console.forms.curl import curl
+from app.console.forms.declared import Target
+from app.console.forms.object_names import plain
+from app.console.forms.places import Place, register_forms
+from app.console.forms.submissions import Submission, forms_on
+from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, required
 from app.console.history.sentences import ids_in as entry_ids_in
 from app.console.history.sentences import lines, reverse_of
 from app.errors import QuartermasterError
@@ -53,9 +47,6 @@ from app.objects.store import Objects
 from app.types import Document
 
 TABS = ("", *VERDICTS, "replanned")
-VERBS = ("run", "pause", "cancel")
-STARTED, PAUSED, CANCELLED = "batch-runs", "paused", "cancelled"
-ENDED, ALL_REFUSED = "batch-done", "batch-refused"
 RESULT_COLUMNS = ("Row", "Player", "PlayerId", "Operation", "What", "Verdict", "Why", "Entry")
 # A spreadsheet takes a cell that begins so for a formula, whoever has written the name in it; some
 # do so with full-width letters as well.
@@ -78,66 +69,14 @@ def list_batches() -> Response:
         batches=[{**batch, "Bar": bar(batch)} for batch in found],
         nameless=NAMELESS,
         next=cursors.write(page.next),
-        curl=curl(base(), "GET", api_path("batches")),
+        curl=curl(request.host_url.rstrip("/"), "GET", "/api/v1/batches"),
     )
 
 
 @blp.get("/batches/<batch_id>")
 @required()
 def show_batch(batch_id: str) -> Response:
-    return batch_page(path_guid("id", batch_id))
-
-
-@blp.post("/batches/<batch_id>/run")
-@required()
-def run_batch(batch_id: str) -> Response:
-    """Let the service carry out a batch, or go on with one that was paused."""
-    id_ = path_guid("id", batch_id)
-    form = Form.posted("run")
-    batch = attempt(form, lambda: access.start(id_))
-    if batch is None:
-        return batch_page(id_, form)
-    return marked(_notice(batch, STARTED), path_to("batches", id_))
-
-
-@blp.post("/batches/<batch_id>/pause")
-@required()
-def pause_batch(batch_id: str) -> Response:
-    id_ = path_guid("id", batch_id)
-    form = Form.posted("pause")
-    batch = attempt(form, lambda: access.pause(id_))
-    if batch is None:
-        return batch_page(id_, form)
-    return marked(_notice(batch, PAUSED), path_to("batches", id_))
-
-
-def _notice(batch: Document, otherwise: str) -> str:
-    """Return what a page says of a batch that is done, or else."""
-    if batch["State"] != "done":
-        return otherwise
-    return ENDED if access.counted(batch)["Done"] else ALL_REFUSED
-
-
-@blp.post("/batches/<batch_id>/cancel")
-@required()
-def cancel_batch(batch_id: str) -> Response:
-    id_ = path_guid("id", batch_id)
-    form = Form.posted("cancel")
-    access.visible_batch(id_)
-    if attempt(form, lambda: batches.cancel(id_)) is None:
-        return batch_page(id_, form)
-    return marked(CANCELLED, path_to("batches", id_))
-
-
-@blp.post("/batches/<batch_id>/undo")
-@required()
-def undo_batch(batch_id: str) -> Response:
-    id_ = path_guid("id", batch_id)
-    form = Form.posted("undo-batch")
-    made = attempt(form, lambda: access.plan_undo(id_))
-    if made is None:
-        return batch_page(id_, form)
-    return see_other(path_to("batches", made.batch["_id"]))
+    return batch_page("", None, path_guid("id", batch_id))
 
 
 @blp.get("/batches/<batch_id>/result")
@@ -179,9 +118,9 @@ def harmless(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULAS) else cell
 
 
-def batch_page(id_: str, form: Form | None = None) -> Response:
-    batch = access.visible_batch(id_)
-    counts = access.counted(batch)
+def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
+    batch = access.visible_batch(batch_id)
+    shown = served(batch, access.counted(batch))
     wanted = {name: plain(request.args.get(name, "")) for name in ("verdict", "player")}
     rows, error = found_rows(batch, wanted)
     kinds = batch.get("Summary", [])
@@ -189,10 +128,11 @@ def batch_page(id_: str, form: Form | None = None) -> Response:
     ids = [*(kind["Object"] for kind in kinds), chosen.get("Item")]
     names = objects.names_of([id_ for id_ in ids if id_])
     told = [kind_told(kind, names) for kind in kinds]
-    shown = served(batch, counts)
+    target = Target(path_to("batches", batch_id), batch_id, record=shown)
     return render(
         "batches/batch.html",
-        status_of(error) if error else form_status(form),
+        status_of(error) if error else None,
+        sent=sent,
         page="batches",
         batch=shown,
         title=batch["Name"] or (told[0] if told else NAMELESS),
@@ -200,20 +140,12 @@ def batch_page(id_: str, form: Form | None = None) -> Response:
         chosen=filters_told(chosen, names),
         bar=bar(shown),
         is_open=batch["State"] in OPEN,
-        has_begun=batch["State"] != "planned",
-        ready=counted(shown["Ready"], "row"),
         tabs=[(name, tab_count(shown, name)) for name in TABS],
         wanted=wanted,
         rows=with_words(rows["Values"]),
         next=rows["Next"],
         error=error,
-        form=form,
-        curls={
-            "undo": batch_curl(
-                form if form and form.name == "undo-batch" else None, None, id_, "undo"
-            ),
-            **{verb: curl(base(), "POST", api_path("batches", id_, verb)) for verb in VERBS},
-        },
+        forms=forms_on([*FORMS, GO_ON], target, sent),
     )
 
 
@@ -252,3 +184,6 @@ def with_words(rows: list[Document]) -> list[Document]:
 def tab_count(batch: Document, tab: str) -> int:
     count: int = batch[tab.capitalize()] if tab else batch["Rows"]
     return count
+
+
+register_forms(Place("/batches/<batch_id>", ("batches",), {"": FORMS}, batch_page))

@@ -6,20 +6,16 @@ from typing import Any
 
 from flask import Response, request
 
-from app.auth import guard
 from app.changes import Applied
-from app.console.forms.curl import api_path, curl
-from app.console.forms.forms import (
-    Form,
-    attempt,
-    form_status,
-    plain,
-    require_unchanged,
-)
+from app.console.forms.declared import Form, Target
+from app.console.forms.object_names import plain
+from app.console.forms.places import Found, Place, register_forms
+from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.icons import item_icon
-from app.console.frame.pages import PAGE_SIZE, blp, changes_part, done, path_to, render, required
+from app.console.frame.pages import PAGE_SIZE, blp, changes_part, path_to, render, required
+from app.console.history import sentences
+from app.console.players.forms import VALUE
 from app.execution import execute
-from app.history.access import page as history_page
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.path_converters import path_guid
@@ -68,26 +64,7 @@ def show_type(type_name: str) -> Response:
 @blp.get("/catalogue/<type_name>/<object_id>")
 @required()
 def show_object(type_name: str, object_id: str) -> Response:
-    return object_page(parse_type(type_name), path_guid("id", object_id))
-
-
-@blp.post("/catalogue/servervariable/<object_id>/value")
-@required()
-def set_global_variable(object_id: str) -> Response:
-    form = Form.posted("value")
-    id_ = path_guid("id", object_id)
-
-    def act() -> Applied:
-        args = form.load(SetVariableArgs())
-        entries = history_page({}, PAGE_SIZE, ("object",), id_).values
-        require_unchanged(form, entries, guard.caller().id)
-        key = ObjectKey(server_variables.TYPE, id_)
-        return execute(SET_GLOBAL_VARIABLE, objects, key, {"variable_id": id_, **args})
-
-    outcome = attempt(form, act)
-    if isinstance(outcome, Applied):
-        return done(outcome, path_to("catalogue", server_variables.TYPE, id_))
-    return object_page(server_variables.TYPE, id_, form)
+    return object_page("", None, path_guid("id", object_id), parse_type(type_name))
 
 
 def type_page(type_: str) -> Response:
@@ -108,25 +85,55 @@ def type_page(type_: str) -> Response:
     )
 
 
-def object_page(type_: str, id_: str, form: Form | None = None) -> Response:
-    record = {"Name": "", **objects.get(type_, id_)}
-    is_variable = type_ == server_variables.TYPE
-    base = request.host_url.rstrip("/")
-    path = api_path("variables", "global", id_)
+def object_page(
+    _: str, sent: Submission | None, object_id: str, type_: str = server_variables.TYPE
+) -> Response:
+    record = {"Name": "", **objects.get(type_, object_id)}
+    changes = changes_part("object", object_id, LAST_CHANGES, sent)
+    forms = {}
+    if type_ == server_variables.TYPE:
+        path = path_to("catalogue", type_, object_id)
+        values = {"value": sentences.whole_text(server_variables.value_of(record))}
+        history = changes["seen"], changes["newer"]
+        forms = forms_on([SET_VALUE], Target(path, object_id, "", {}, *history, values), sent)
     return render(
         "catalogue/object.html",
-        form_status(form),
+        sent=sent,
         page="catalogue",
         type=type_,
         title=label(type_),
         record=record,
         facts=facts(record),
-        value=server_variables.value_of(record) if is_variable else None,
-        is_variable=is_variable,
-        form=form,
-        **changes_part("object", id_, LAST_CHANGES, form),
-        curl=curl(base, "POST", path, {"value": "VALUE"}, "A-NEW-KEY"),
+        forms=forms,
+        **changes,
     )
+
+
+def set_value(sent: Submission, object_id: str) -> Applied:
+    key = ObjectKey(server_variables.TYPE, object_id)
+    return execute(SET_GLOBAL_VARIABLE, objects, key, {"variable_id": object_id, **sent.args})
+
+
+SET_VALUE = Form(
+    SET_GLOBAL_VARIABLE,
+    "Set the value",
+    "Set",
+    (VALUE,),
+    name="value",
+    act=set_value,
+    schema=SetVariableArgs(),
+    replaces="",
+)
+register_forms(
+    Place(
+        "/catalogue/servervariable/<object_id>",
+        ("catalogue", server_variables.TYPE),
+        {"": [SET_VALUE]},
+        object_page,
+        lambda object_id: Found(object_id),
+        "object",
+    )
+)
 
 
 def shown(record: Document) -> Document:

@@ -12,6 +12,7 @@ from app.http.api import Schema
 from app.http.fields import Guid, Integer, Text
 from app.http.lists import OneOf, OperationName
 from app.operations import batch_operations
+from app.variables.schemas import SetVariableArgs
 
 SHORTEST_PASSWORD = 8
 EVERYBODY, MAP, PLAYER = "everybody", "map", "player"
@@ -36,13 +37,10 @@ class BatchForPlayers(Schema):
     players = Text(required=True)
 
 
-class VariableChoice(Schema):
-    """Which variable."""
+class VariableForm(SetVariableArgs):
+    """Which variable, and its value; the API has the first in the path."""
 
-    class Meta:
-        unknown = EXCLUDE
-
-    variable = Guid(required=True)
+    variable_id = Guid(required=True, data_key="variable", object_type="playervariable")
 
 
 class NewPassword(Schema):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Response, request
 
-from app.console.forms.forms import Form, form_status
+from app.console.forms.submissions import Submission
 from app.console.frame.pages import PAGE_SIZE, changes_part, path_to, render, see_other
 from app.console.session.sessions import SAFE_METHODS
 from app.errors import NotFound
@@ -20,10 +20,10 @@ erasures = current(Erasures)
 players = current(Players)
 
 
-def gone_player_page(key: Lookup, tab: str, form: Form | None, error: NotFound) -> Response:
+def gone_player_page(key: Lookup, tab: str, sent: Submission | None, error: NotFound) -> Response:
     """Return the page of a player who was deleted or erased: its history, which stays."""
     id_ = key.id or players.get_id_ever(key)
-    part = changes_part("player", id_, PAGE_SIZE, form, request.args.get("after", ""))
+    part = changes_part("player", id_, PAGE_SIZE, sent, request.args.get("after", ""))
     if not part["entries"]:
         raise error
     if request.method in SAFE_METHODS and tab != "history":
@@ -34,12 +34,11 @@ def gone_player_page(key: Lookup, tab: str, form: Form | None, error: NotFound) 
     offer_no_undo(part["entries"], but=deletion if name is not None else None)
     return render(
         "players/deleted.html",
-        form_status(form),
+        sent=sent,
         page="players",
         id=id_,
         name=name,
         deletion=deletion,
-        form=form,
         **part,
     )
 
@@ -54,11 +53,11 @@ def paths_of(entry: Document) -> set[str]:
     return {change["Path"] for change in entry["Changes"]}
 
 
-def gone_user_page(id_: str | None, tab: str, form: Form | None, error: NotFound) -> Response:
+def gone_user_page(id_: str | None, tab: str, sent: Submission | None, error: NotFound) -> Response:
     """Return the page of somebody who was erased, or is being erased: what went, what stayed."""
     if id_ is None:
         raise error
-    part = changes_part("user", id_, PAGE_SIZE, form, request.args.get("after", ""))
+    part = changes_part("user", id_, PAGE_SIZE, sent, request.args.get("after", ""))
     offer_no_undo(part["entries"])
     record = erasures.find(id_, None)
     if record is None and not part["entries"]:
@@ -67,10 +66,9 @@ def gone_user_page(id_: str | None, tab: str, form: Form | None, error: NotFound
         return see_other(path_to("users", id_, "history"))
     return render(
         "users/erased.html",
-        form_status(form),
+        sent=sent,
         page="users",
         id=id_,
         erasure=record and served(record),
-        form=form,
         **part,
     )

@@ -12,7 +12,7 @@ from flask import request
 
 from app.auth import guard
 from app.auth.roles import Role
-from app.console.forms.forms import plain
+from app.console.forms.object_names import plain
 from app.console.frame.pages import PAGE_SIZE
 from app.http.context import current
 from app.http.cursors import Cursors

@@ -17,7 +17,9 @@ from werkzeug.exceptions import HTTPException
 from app.auth import guard
 from app.auth.roles import Role
 from app.changes import Applied
-from app.console.forms.forms import Form, newer_than, newest, resent, typed
+from app.console.forms.meanwhile import newer_than, newest
+from app.console.forms.reading import resent, typed
+from app.console.forms.submissions import Submission, page_status
 from app.console.frame import times
 from app.console.frame.files import accepts_gzip, file_path, files
 from app.console.frame.icons import ICONS
@@ -130,6 +132,7 @@ def templates() -> Environment:
         "files_digest": files().digest,
         "duration": sentences.duration,
         "Role": Role,
+        "new_key": lambda: str(uuid.uuid4()),
     }
     return environment
 
@@ -147,14 +150,15 @@ def short_number(value: int) -> str:
     return number(value)
 
 
-def render(template: str, status: int = 200, **context: Any) -> Response:
-    """Return a page for somebody who is signed in."""
+def render(
+    template: str, status: int | None = None, sent: Submission | None = None, **context: Any
+) -> Response:
+    """Return a page for somebody who is signed in, with the form that was sent to it, if any."""
     caller = guard.caller()
     counts = {"players": players.count()}
     sees_users = Role.USERS_QUERY in caller.roles
     if sees_users:
         counts["users"] = users.count()
-    form = context.pop("form", None)
     context.setdefault("page", "")
     shared = {
         "person": caller,
@@ -163,16 +167,13 @@ def render(template: str, status: int = 200, **context: Any) -> Response:
         "manages_users": Role.USERS_MANAGE in caller.roles,
         "counts": counts,
         "form_token": session.form_token(),
-        "form_of": lambda name: form if form and form.name == name else Form(name),
-        "form": form,
+        "sent": sent,
         "notice": notice(),
         "here": here(),
-        "undo_key": str(uuid.uuid4()),
-        "base": request.host_url.rstrip("/"),
         "reason_required": current_app.config["REASON_REQUIRED"],
         "query": request.args.get("q", ""),
     }
-    return page(template, status, **shared, **context)
+    return page(template, page_status(sent) if status is None else status, **shared, **context)
 
 
 def here() -> str:
@@ -294,7 +295,7 @@ def is_undoable(entry: Document) -> bool:
 
 
 def changes_part(
-    kind: str, id_: str, size: int, form: Form | None, after: str = ""
+    kind: str, id_: str, size: int, sent: Submission | None, after: str = ""
 ) -> dict[str, Any]:
     """Return what pages show of the changes of a document: the last ones, or a page of all.
 
@@ -305,7 +306,7 @@ def changes_part(
     return {
         "entries": entries,
         "seen": newest(entries),
-        "newer": newer_than(form.seen, entries) if form and form.error else [],
+        "newer": newer_than(sent.seen, entries) if sent and sent.error else [],
         "next": cursors.write(found.next),
     }
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from urllib.parse import quote
 
 from flask import Response, request
 
-from app.console.forms.forms import Form, attempt, form_status, plain
+from app.console.forms.declared import BY_NAME, Field, Form, Target
+from app.console.forms.object_names import plain
+from app.console.forms.places import Place, register_forms
 from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatTarget
+from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.pages import PAGE_SIZE, asked, blp, path_to, render, required
-from app.console.game.action_cards import action_curl, cards
+from app.console.game.action_cards import cards
+from app.console.game.action_forms import MAP as MAP_FIELD
 from app.game.actions.access import search
 from app.game.actions.asking import EVERYBODY as WORLD
 from app.game.actions.asking import Answer, map_subject, player_subject, say
@@ -34,71 +38,91 @@ def show_chat() -> Response:
     return chat_page()
 
 
-@blp.post("/chat")
-@required()
-def say_something() -> Response:
-    form = Form.posted("chat")
-    answer = attempt(form, lambda: said(form))
-    if answer is None:
-        return chat_page(form)
-    # The next message is for the same ones.
-    to = form.args["to"]
-    chosen = {name: form.value(name) for name in [TARGETS[to]] if name}
-    return asked(answer, path_to("chat", to=to if chosen else None, **chosen))
+def speak(sent: Submission) -> Answer:
+    args = sent.load(ChatArgs())
+    sent.args = sent.load(ChatTarget())
+    if sent.is_checked("coloured"):
+        args["Color"] = colour_of(sent.args["colour"])
+    return say(subject_of(sent), args)
 
 
-def said(form: Form) -> Answer:
-    args = form.load(ChatArgs())
-    target = form.load(ChatTarget())
-    form.args = target
-    if form.is_checked("coloured"):
-        args["Color"] = colour_of(target["colour"])
-    return say(subject_of(form, target), args)
-
-
-def subject_of(form: Form, target: dict[str, Any]) -> Document:
-    if target["to"] == PLAYER:
-        return player_subject(Lookup.parse(plain(target["player"])))
-    if target["to"] == MAP:
-        form.args |= form.load(WarpArgs(), mapid="map")
-        return map_subject(form.args["mapid"])
+def subject_of(sent: Submission) -> Document:
+    if sent.args["to"] == PLAYER:
+        return player_subject(Lookup.parse(plain(sent.args["player"])))
+    if sent.args["to"] == MAP:
+        sent.args |= sent.load(WarpArgs())
+        return map_subject(sent.args["mapid"])
     return WORLD
 
 
-def chat_page(form: Form | None = None) -> Response:
+def after_speaking(answer: Answer, sent: Submission) -> Response:
+    """Lead back to the chat: the next message is for the same ones."""
+    to = sent.args["to"]
+    chosen = {name: sent.value(name) for name in [TARGETS[to]] if name}
+    return asked(answer, path_to("chat", to=to if chosen else None, **chosen))
+
+
+def chat_page(_: str = "", sent: Submission | None = None) -> Response:
     found = search({"kind": "chat", "after": request.args.get("after", "")}, PAGE_SIZE)
-    to = form.value("to") if form else request.args.get("to", "")
+    to = sent.value("to") if sent else request.args.get("to", "")
+    values = {name: plain(request.args.get(name, "")) for name in ("mapid", "player")}
     return render(
         "game/chat.html",
-        form_status(form),
+        sent=sent,
         page="chat",
-        form=form,
         to=to if to in TARGETS else EVERYBODY,
         targets=LABELS,
-        given={name: plain(request.args.get(name, "")) for name in ("mapid", "player")},
         first_colour=COLOUR,
-        longest=LONGEST_MESSAGE,
         actions=cards(found.values),
         next=cursors.write(found.next),
         game_looks=actions.is_game_looking(),
-        curl=chat_curl(form),
+        forms=forms_on([SAY], Target(path_to("chat"), values=values), sent),
     )
 
 
-def chat_curl(form: Form | None) -> str:
-    if form is None:
-        return action_curl(None, {"Message": ""}, "chat", "global")
-    coloured = form.is_checked("coloured") and form.args.get("colour")
-    body: dict[str, Any] = {"Message": form.value("Message")}
-    body |= {"Color": colour_of(form.args["colour"])} if coloured else {}
-    paths = {
-        MAP: ("chat", "proximity", form.args.get("mapid") or "MAP-ID"),
-        PLAYER: ("chat", "direct", form.value("player") or "PLAYER"),
-    }
-    return action_curl(form, body, *paths.get(form.value("to"), ("chat", "global")))
+def chat_api(sent: Submission) -> str:
+    paths = {MAP: "proximity/<mapid>", PLAYER: f"direct/{quote(sent.value('player') or 'PLAYER')}"}
+    return f"POST /api/v1/chat/{paths.get(sent.value('to'), 'global')}"
+
+
+def chat_body(sent: Submission) -> Document:
+    coloured = sent.is_checked("coloured") and sent.args.get("colour")
+    colour = {"Color": colour_of(sent.args["colour"])} if coloured else {}
+    return {"Message": sent.value("Message"), **colour}
 
 
 def colour_of(text: str) -> Document:
     """Return a colour as the API has it."""
     parts = bytes.fromhex(text[1:])
     return {"A": 255, **dict(zip("RGB", parts, strict=True))}
+
+
+LINE = {"maxlength": LONGEST_MESSAGE, "autocomplete": "off"}
+SAY = Form(
+    None,
+    "Say something",
+    "Say",
+    (
+        MAP_FIELD,
+        Field("player", "Player", BY_NAME, suggest="player"),
+        Field(
+            "Message",
+            "Message",
+            "It cannot be taken back.",
+            html=LINE,
+        ),
+    ),
+    name="chat",
+    path="",
+    act=speak,
+    api=chat_api,
+    body=chat_body,
+    # To whom it goes is a choice, and the message stands beside its button.
+    template="game/chat_fields.html",
+    layout="say",
+    line="Message",
+    asks_reason=False,
+    takes_key=True,
+    lead=after_speaking,
+)
+register_forms(Place("/chat", ("chat",), {"": [SAY]}, chat_page))

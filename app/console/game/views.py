@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from flask import Response, request
 
 from app.console.forms.curl import api_path, curl
-from app.console.forms.forms import plain
+from app.console.forms.object_names import plain
 from app.console.frame.pages import blp, render, required, with_names
 from app.console.game.action_cards import cards
 from app.console.health.views import DAY, online_plot

@@ -7,8 +7,10 @@ from typing import Any
 from flask import Response, request
 
 from app.changes import Applied
-from app.console.forms.curl import api_path, curl
-from app.console.forms.forms import Form, attempt, form_status, plain, resolve
+from app.console.forms.declared import Form, Target
+from app.console.forms.object_names import plain, resolve
+from app.console.forms.places import Place, register_forms
+from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.pages import (
     PAGE_SIZE,
     blp,
@@ -22,6 +24,7 @@ from app.console.frame.pages import (
 from app.console.frame.times import as_utc
 from app.errors import NotFound, QuartermasterError
 from app.history import access
+from app.history.operations import UNDO
 from app.history.schemas import HistoryArgs
 from app.history.store import History
 from app.http.context import current
@@ -98,36 +101,37 @@ def object_id(text: str, field: str = "item") -> str:
 @blp.get("/history/<entry_id>")
 @required()
 def show_entry(entry_id: str) -> Response:
-    return entry_page(access.visible_entry(entry_id))
+    return entry_page("", None, entry_id)
 
 
-@blp.post("/history/<entry_id>/undo")
-@required()
-def undo(entry_id: str) -> Response:
-    form = Form.posted("undo")
-    entry = access.entry_to_undo(entry_id)
-    outcome = attempt(form, lambda: access.undo(entry))
-    if isinstance(outcome, Applied):
-        return done(outcome, local(form.value("back"), path_to("history", entry_id)))
-    return entry_page(entry, form)
-
-
-def entry_page(entry: Document, form: Form | None = None) -> Response:
+def entry_page(_: str, sent: Submission | None, entry_id: str) -> Response:
+    entry = access.visible_entry(entry_id)
     (shown,) = with_names(history.serve([entry]))
     preview, refusal = undo_preview(entry) if shown["CanUndo"] else (None, None)
     related = [shown["Undoes"], shown["UndoneBy"]]
-    base = request.host_url.rstrip("/")
+    target = Target(path_to("history", entry_id), entry_id)
     return render(
         "history/entry.html",
-        form_status(form),
+        sent=sent,
         page="history",
         entry=shown,
         preview=preview,
         refusal=refusal,
         related=[found for found in map(neighbour, related) if found],
-        form=form,
-        curl=curl(base, "POST", api_path("history", entry["_id"], "undo"), key="A-NEW-KEY"),
+        forms=forms_on([UNDO_CHANGE], target, sent),
     )
+
+
+def undo(sent: Submission, entry_id: str) -> Applied:
+    return access.undo(access.entry_to_undo(entry_id))
+
+
+def after_undo(applied: Applied, sent: Submission, entry_id: str) -> Response:
+    return done(applied, local(sent.value("back"), path_to("history", entry_id)))
+
+
+UNDO_CHANGE = Form(UNDO, "Undo", "Undo", act=undo, lead=after_undo)
+register_forms(Place("/history/<entry_id>", ("history",), {"": [UNDO_CHANGE]}, entry_page))
 
 
 def undo_preview(entry: Document) -> tuple[Document | None, str | None]:

@@ -8,7 +8,7 @@ from flask import Response, request
 
 from app.auth import guard
 from app.auth.roles import Role
-from app.console.forms.forms import plain, suggestions
+from app.console.forms.object_names import plain, suggestions
 from app.console.frame.cards import player_card, user_card
 from app.console.frame.icons import item_icon
 from app.console.frame.lists import former_cards, with_penalties

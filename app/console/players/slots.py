@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from markupsafe import Markup
+
 from app.console.frame.icons import item_icon
 from app.console.history.sentences import Names, name_of, shown
 from app.items.domain import quantity_of
@@ -89,6 +91,25 @@ class Step(NamedTuple):
     slot: int
     before: int
     after: int
+
+
+def preview_lines(entry: Document) -> list[str]:
+    """Return what the preview of a change says, a line for each slot."""
+    found = steps(entry)
+    lines = [str(entry["Warning"])] if "Warning" in entry else []
+    lines += [_line(step) for step in found]
+    is_kept = all(step.place != "Bank" for step in found)
+    return (
+        [*lines, "Nothing goes to the bank."] if is_kept and entry["Operation"] == "give" else lines
+    )
+
+
+def _line(step: Step) -> str:
+    place = "Bank, slot" if step.place == "Bank" else "Slot"
+    before, after = (f"{count:,}" if count else "empty" for count in (step.before, step.after))
+    return Markup("{} {}: {} \N{RIGHTWARDS ARROW} <b>{}</b>").format(
+        place, step.slot, before, after
+    )
 
 
 def steps(entry: Document) -> list[Step]:

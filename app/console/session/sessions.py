@@ -12,7 +12,7 @@ from app.auth.callers import Caller, Callers
 from app.auth.roles import Role
 from app.auth.scopes import KeyAccess
 from app.auth.tokens import Claims
-from app.console.forms.forms import SENDER, posted
+from app.console.forms.reading import SENDER, posted
 from app.console.session.browsers import browser_name
 from app.console.session.form_tokens import FormTokens
 from app.errors import Forbidden, RoleMissing, Unauthorized

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 from flask import Response, request
 
 from app.auth import guard
-from app.console.forms.curl import curl
-from app.console.forms.forms import Form, attempt, form_status, note_refusal, posted
+from app.console.forms.declared import Form, Target
+from app.console.forms.places import Place, register_forms
+from app.console.forms.reading import posted
+from app.console.forms.submissions import Submission, forms_on, note_refusal
 from app.console.frame.pages import PREFIX, blp, local, page, path_to, render, required, see_other
 from app.console.session import sessions as session
 from app.errors import QuartermasterError, RateLimited, Unavailable
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.errors import status_of
-from app.http.path_converters import path_guid
 from app.naming import Lookup
 from app.oauth.domain import TokenRefused
 from app.oauth.grants import authenticate
@@ -89,27 +91,28 @@ def own_sign_ins() -> Response:
     return own_sign_ins_page()
 
 
-@blp.post("/sign-ins/<sign_in_id>/end")
-@required()
-def end_own_sign_in(sign_in_id: str) -> Response:
-    form = Form.posted("end")
-    caller = guard.caller()
-    chain = path_guid("id", sign_in_id)
-    if attempt(form, lambda: end_sign_in(Lookup.parse(caller.id), chain)) is None:
-        return own_sign_ins_page(form)
-    return see_other(path_to("sign-ins", done="ended"))
-
-
-def own_sign_ins_page(form: Form | None = None) -> Response:
-    own = Lookup.parse(guard.caller().id)
-    found = list_sign_ins(own, PAGE_SIZE, request.args.get("after", ""))
+def own_sign_ins_page(_: str = "", sent: Submission | None = None, **__: Any) -> Response:
+    own = guard.caller().id
+    found = list_sign_ins(Lookup.parse(own), PAGE_SIZE, request.args.get("after", ""))
     present = session.current_session()
     return render(
         "session/sign_ins.html",
-        form_status(form),
-        form=form,
+        sent=sent,
         sign_ins=found.values,
         next=cursors.write(found.next),
         present=present.chain if present else None,
-        curl=curl(request.host_url.rstrip("/"), "DELETE", f"/api/oauth/sign-ins/{own}/SIGN-IN-ID"),
+        forms=forms_on([END_OWN_SIGN_IN], Target(PREFIX, own), sent),
     )
+
+
+END_OWN_SIGN_IN = Form(
+    None,
+    "End",
+    "End",
+    name="end",
+    path="<sign_in_id>/end",
+    act=lambda _, sign_in_id: end_sign_in(Lookup.parse(guard.caller().id), sign_in_id),
+    api="DELETE /api/oauth/sign-ins/<key>/SIGN-IN-ID",
+    lead=lambda *_, **__: see_other(path_to("sign-ins", done="ended")),
+)
+register_forms(Place("/sign-ins", ("sign-ins",), {"": [END_OWN_SIGN_IN]}, own_sign_ins_page))

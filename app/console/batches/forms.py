@@ -1,0 +1,131 @@
+"""The forms on the page of a batch: it is run, paused, cancelled and undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from flask import Response
+
+from app.batches import access
+from app.batches.domain import OPEN
+from app.batches.store import Batches
+from app.console.batches.sentences import counted
+from app.console.forms.declared import Form, Target
+from app.console.forms.submissions import Submission
+from app.console.frame.pages import marked, path_to, see_other
+from app.http.context import current
+from app.types import Document
+
+API = "POST /api/v1/batches/<key>"
+ENDED, ALL_REFUSED = "batch-done", "batch-refused"
+
+batches = current(Batches)
+
+
+def in_state(*states: str) -> Callable[[Target], bool]:
+    return lambda target: target.record["State"] in states
+
+
+def ready(target: Target) -> str:
+    return counted(target.record["Ready"], "row")
+
+
+def about_run(target: Target) -> Iterable[str]:
+    if target.record["State"] != "planned":
+        yield f"{ready(target)} {'is' if target.record['Ready'] == 1 else 'are'} left."
+    yield (
+        "It runs to its end, also when you leave this page. It can be paused at any time, and "
+        "undone when it has ended."
+    )
+
+
+def about_cancel(target: Target) -> Iterable[str]:
+    left = "What is left" if target.record["State"] == "running" else ready(target)
+    yield (
+        f"{left} will not be carried out, and what was done stays. A cancelled batch is not taken "
+        "up again."
+    )
+
+
+def about_undo(target: Target) -> Iterable[str]:
+    done = target.record["Done"]
+    rows = "row that was" if done == 1 else "rows that were"
+    yield (
+        f"Plans a batch that undoes the {done:,} {rows} done, the last first. Nothing changes "
+        "before you run that one."
+    )
+
+
+def cancel(_: Submission, batch_id: str) -> Document:
+    access.visible_batch(batch_id)
+    return batches.cancel(batch_id)
+
+
+def leads_to(mark: str) -> Callable[..., Response]:
+    """Return what leads to the page of a batch, which says what came of it."""
+
+    def lead(batch: Document, _: Submission, batch_id: str) -> Response:
+        said = mark
+        if batch["State"] == "done":
+            said = ENDED if access.counted(batch)["Done"] else ALL_REFUSED
+        return marked(said, path_to("batches", batch_id))
+
+    return lead
+
+
+RUN = Form(
+    None,
+    "Run…",
+    "Run",
+    name="run",
+    act=lambda _, batch_id: access.start(batch_id),
+    api=f"{API}/run",
+    # Asks what is to be done, in as many sentences as there are kinds of rows.
+    template="batches/run_question.html",
+    layout="run",
+    about=about_run,
+    is_offered=in_state("planned"),
+    asks_reason=False,
+    lead=leads_to("batch-runs"),
+)
+GO_ON = replace(RUN, title="Go on", button="Go on", is_offered=in_state("paused"))
+PAUSE = Form(
+    None,
+    "Pause",
+    "Pause",
+    name="pause",
+    act=lambda _, batch_id: access.pause(batch_id),
+    api=f"{API}/pause",
+    about="The service carries it out to its end, also when you leave this page.",
+    is_offered=in_state("running"),
+    asks_reason=False,
+    lead=leads_to("paused"),
+)
+CANCEL = Form(
+    None,
+    "Cancel…",
+    "Cancel the batch",
+    name="cancel",
+    act=cancel,
+    api=f"{API}/cancel",
+    about=about_cancel,
+    is_danger=True,
+    is_offered=in_state(*OPEN),
+    asks_reason=False,
+    lead=leads_to("cancelled"),
+)
+UNDO = Form(
+    None,
+    "Undo…",
+    "Plan the undo",
+    name="undo-batch",
+    path="undo",
+    act=lambda _, batch_id: access.plan_undo(batch_id),
+    api=f"{API}/undo",
+    about=about_undo,
+    is_offered=lambda target: target.record["Done"] and not in_state(*OPEN, "planning")(target),
+    takes_key=True,
+    lead=lambda made, *_, **__: see_other(path_to("batches", made.batch["_id"])),
+)
+FORMS = (RUN, PAUSE, CANCEL, UNDO)

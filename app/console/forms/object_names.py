@@ -1,0 +1,63 @@
+"""Objects of the catalogue that somebody names in a form, by id or by name."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from app.errors import Invalid
+from app.http.context import current
+from app.naming import SEARCH_LENGTH, name_key, parse_guid
+from app.objects.store import Objects
+
+MOST_CHOICES = 12
+
+objects = current(Objects)
+
+
+class Choice(NamedTuple):
+    """An object of the catalogue that may be meant."""
+
+    id: str
+    name: str
+
+
+class Ambiguous(Invalid):
+    """A name that no object or several objects of the catalogue have."""
+
+    def __init__(
+        self, field: str, fault: str, choices: list[Choice], is_shared: bool = False
+    ) -> None:
+        super().__init__(fault, {field: [fault]})
+        self.choices = choices
+        self.is_shared = is_shared
+
+
+def plain(text: str) -> str:
+    """Return a text without control characters and without blanks around it."""
+    return "".join(filter(str.isprintable, text)).strip()
+
+
+def resolve(field: str, type_: str, typed_text: str) -> str:
+    """Return the id of an object by its id or name, or raise Ambiguous with those it may be."""
+    text = plain(typed_text)
+    if guid := parse_guid(text):
+        return guid
+    named = objects.named(type_, text, MOST_CHOICES)
+    if len(named) == 1:
+        return next(iter(named))
+    if named:
+        choices = [Choice(id_, f"{name} ({id_[:8]}…)") for id_, name in named.items()]
+        fault = f"There are several of that name: choose one {type_}."
+        raise Ambiguous(field, fault, choices, is_shared=True)
+    choices = [Choice(*found) for found in suggestions(type_, text).items()]
+    if choices:
+        raise Ambiguous(field, "Nothing has exactly that name: did you mean one of these?", choices)
+    raise Ambiguous(field, "Nothing in the catalogue has that name.", [])
+
+
+def suggestions(type_: str, text: str) -> dict[str, str]:
+    """Return the names of some objects whose name contains a text, by id."""
+    key = name_key(plain(text))
+    if len(key) < SEARCH_LENGTH:
+        return {}
+    return objects.search_names(type_, key, MOST_CHOICES)

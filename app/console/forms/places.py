@@ -1,0 +1,157 @@
+"""The views of declared forms: each is carried out, and leads to a page or is shown again there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from flask import Response
+
+from app.auth import guard
+from app.auth.roles import Role
+from app.changes import Applied
+from app.console.forms.declared import FOLDED, NOT_UNDONE, Form
+from app.console.forms.meanwhile import require_unchanged
+from app.console.forms.submissions import Submission, note_refusal
+from app.console.frame.pages import PAGE_SIZE, asked, blp, done, path_to, required
+from app.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    RateLimited,
+    Unavailable,
+)
+from app.execution import execute, preview
+from app.game.actions.asking import Answer
+from app.history.access import page as history_page
+from app.http.path_converters import path_guid
+from app.naming import name_key
+from app.types import Document
+
+# What is shown beside a form. Everything else is an error of the page.
+REFUSALS = (Invalid, Conflict, NotFound, Forbidden, RateLimited, Unavailable)
+# The variables of paths that are ids.
+GUIDS = ("batch_id", "key_id", "object_id", "sign_in_id")
+
+
+class Found(NamedTuple):
+    """What a form is about: its id, and the name that is typed to confirm."""
+
+    id: str
+    name: str = ""
+
+
+class Place(NamedTuple):
+    """The pages of one kind, such as those of a player, and the forms on them."""
+
+    # The rule of their paths, and the parts of those before the id.
+    rule: str
+    parts: tuple[str, ...]
+    # By tab.
+    forms: Mapping[str, Iterable[Form]]
+    # Shows a tab: gets its name, the form that was sent, and the variables of the path.
+    show: Callable[..., Response]
+    # Finds what a form is about, by the variables of the path.
+    find: Callable[..., Found] = lambda **_: Found("")
+    # The kind of documents in history.
+    kind: str = ""
+    # What makes the changes of operations.
+    store: Any = None
+    roles: tuple[Role, ...] = ()
+
+    def page_path(self, id_: Any, tab: str) -> str:
+        """Return the path of a tab; the first one has that of the page."""
+        return path_to(*self.parts, id_, *([tab] if tab != next(iter(self.forms)) else []))
+
+
+def register_forms(place: Place) -> None:
+    """Add the views of the forms on some pages."""
+    for tab, forms in place.forms.items():
+        for form in forms:
+            path = form.name if form.path is None else form.path
+            blp.add_url_rule(
+                "/".join(filter(None, [place.rule, path])),
+                endpoint=f"{'_'.join(place.parts)}_{form.name}",
+                view_func=required(*place.roles, *form.roles)(_view(place, tab, form)),
+                methods=["POST"],
+            )
+
+
+def _view(place: Place, tab: str, form: Form) -> Callable[..., Response]:
+    def view(**path: Any) -> Response:
+        path = {name: path_guid("id", v) if name in GUIDS else v for name, v in path.items()}
+        sent = Submission.posted(form, path.get(form.row, ""))
+        sent.kind = place.kind
+        sent.show = partial(place.show, tab)
+        outcome = attempt(sent, lambda: _carry_out(place, sent, path))
+        if outcome is None or sent.is_preview:
+            sent.preview = outcome
+            return sent.show(sent, **path)
+        if form.lead:
+            return form.lead(outcome, sent, **path)
+        return _lead(place, form.next_tab or tab, outcome, path)
+
+    view.__name__ = form.name
+    return view
+
+
+def attempt(sent: Submission, act: Callable[[], Any]) -> Any:
+    """Carry out a form; return None and keep the error in it where that is refused."""
+    try:
+        return act()
+    except REFUSALS as error:
+        sent.refuse(error)
+        note_refusal(error)
+        return None
+
+
+def _carry_out(place: Place, sent: Submission, path: dict[str, Any]) -> Any:
+    form = sent.form
+    if form.schema:
+        sent.args = sent.load(form.schema)
+    # What is not there any more, the form itself may have deleted: then it is told so again.
+    with suppress(NotFound):
+        found = place.find(**path)
+        if form.confirm and form.confirm_field == "confirm":
+            _require_name(place, sent, found.name)
+        if form.replaces is not None:
+            changed = form.replaces.format(**sent.args, **path)
+            entries = _changes_of(place, sent, found.id, changed)
+            require_unchanged(sent.seen, entries, guard.caller().id)
+    if form.act:
+        return form.act(sent, **path)
+    make = preview if sent.is_preview else execute
+    operation: Any = form.operation
+    return make(operation, place.store, path["key"], sent.args)
+
+
+def _require_name(place: Place, sent: Submission, name: str) -> None:
+    """Refuse a form unless somebody has typed whom it is about."""
+    if name_key(sent.value("confirm").strip()) != name_key(name.strip()):
+        is_final = sent.form.confirm == NOT_UNDONE
+        verb = f" to {sent.form.title.rstrip(FOLDED).lower()} this {place.kind}"
+        fault = f"Type {name} here{': this cannot be undone' if is_final else verb}."
+        raise Invalid(fault, {"confirm": [fault]})
+
+
+def _changes_of(place: Place, sent: Submission, id_: str, changed: str) -> list[Document]:
+    """Return the last entries that changed a part of what a form is about; "": any part."""
+    fields = sent.form.by_name.values()
+    named = [sent.args.get(one.argument) for one in fields if one.object_type]
+    filters = {"item": named[0]} if named else {}
+    entries = history_page(filters, PAGE_SIZE, (place.kind,), id_).values
+    if not changed:
+        return list(entries)
+    return [entry for entry in entries if any(c["Path"] == changed for c in entry["Changes"])]
+
+
+def _lead(place: Place, tab: str, outcome: Any, path: dict[str, Any]) -> Response:
+    """Lead from a form that was carried out to a page that says what came of it."""
+    if isinstance(outcome, Answer):
+        return asked(outcome, place.page_path(outcome.action["Subject"]["Id"], tab))
+    applied: Applied = outcome
+    id_ = applied.entry["Subject"]["Id"] if applied.entry else next(iter(path.values()))
+    return done(applied, place.page_path(id_, tab))

@@ -1,0 +1,266 @@
+"""A form on a page: as it is first shown, or as it was posted and refused."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from flask import Response, after_this_request, current_app, request
+
+from app.api_keys.domain import KeyNameTaken
+from app.auth import guard
+from app.console.forms.curl import as_number, curl
+from app.console.forms.declared import AS_TYPED, Field, Form, Target
+from app.console.forms.object_names import Ambiguous, Choice, resolve
+from app.console.forms.reading import posted
+from app.console.frame.times import utc_field
+from app.errors import EmailTaken, Invalid, KeyReused, NotFound, QuartermasterError, Unavailable
+from app.http import intents
+from app.http.api import Schema
+from app.http.context import current
+from app.http.errors import headers_of, note, status_of
+from app.http.parser import load, respelled
+from app.items.domain import NoRoom, NotEnoughItems
+from app.naming import parse_guid
+from app.objects.store import Objects
+from app.players.domain import PlayerNameTaken
+from app.spells.domain import NoSpellSlot, SpellKnown
+from app.types import Document
+from app.variables.server.domain import OtherType
+
+# Which field a refusal is about, where it is not the whole form.
+FIELDS: dict[type, str] = {
+    NotEnoughItems: "quantity",
+    NoRoom: "quantity",
+    SpellKnown: "spellid",
+    NoSpellSlot: "spellid",
+    EmailTaken: "new",
+    OtherType: "value",
+    KeyNameTaken: "Name",
+    PlayerNameTaken: "Name",
+    NotFound: "player",
+}
+SENT_BEFORE = (
+    "This form was sent before, with other values, and those were taken. If you mean a further "
+    "change, send it again."
+)
+NO_PREVIEW = "Preview shows which slots would change."
+_FIELD = re.compile(r"[Tt]he field '(\w+)'")
+_GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
+
+objects = current(Objects)
+
+
+class Submission:
+    """A form, with what was typed into it."""
+
+    def __init__(self, form: Form, fields: Mapping[str, str] | None = None, row: str = "") -> None:
+        self.form = form
+        self.name = f"{form.name}-{row}" if row else form.name
+        self.fields = dict(fields or {})
+        self.error: QuartermasterError | None = None
+        # The values of what was typed, as far as they are valid.
+        self.args: dict[str, Any] = {}
+        self.key = str(uuid.uuid4())
+        self.target = Target("")
+        # The kind of documents that its page is about.
+        self.kind = ""
+        # Shows the page that it was sent to: gets this or another form, and variables of the path.
+        self.show: Callable[..., Response]
+        # The entry that a previewed change would have.
+        self.preview: Document | None = None
+
+    @classmethod
+    def posted(cls, form: Form, row: str = "") -> Submission:
+        """Return the posted form, whose key and reason count for the changes of this request."""
+        sent = cls(form, posted(), row)
+        key = parse_guid(sent.fields.get("key", ""))
+        if key is None:
+            raise Invalid("The form is not complete; open the page again.")
+        sent.key = key
+        intents.state(key, sent.fields.get("reason", ""))
+        return sent
+
+    @property
+    def is_preview(self) -> bool:
+        return bool(self.fields.get("preview"))
+
+    @property
+    def seen(self) -> str:
+        """The newest entry of history that its page has shown."""
+        return self.fields.get("seen", "")
+
+    def value(self, field: str, default: Any = "") -> str:
+        return self.fields.get(field, str(default))
+
+    def shown_value(self, field: Field) -> str:
+        """Return what a page puts into a field; a password is typed again."""
+        if field.type == "password":
+            return ""
+        text = self.value(field.name, self.target.values.get(field.name, field.value))
+        return utc_field(text) if field.type == "datetime-local" else text
+
+    def is_checked(self, field: str) -> bool:
+        return bool(self.fields.get(field))
+
+    def fault(self, field: str) -> str:
+        """Return what is wrong with a field; empty if nothing is, and in a preview."""
+        if self.is_preview:
+            return ""
+        if isinstance(self.error, Invalid):
+            return self.error.fields.get(field, [""])[0]
+        return self.text if FIELDS.get(type(self.error)) == field else ""
+
+    @property
+    def refusal(self) -> str:
+        """Why it was refused; a preview says so in its own place."""
+        return "" if self.is_preview else self.text
+
+    @property
+    def text(self) -> str:
+        """Why it was refused, with the names of fields and of objects."""
+        if isinstance(self.error, KeyReused):
+            return SENT_BEFORE
+        text = _FIELD.sub(self._noun, str(self.error or ""))
+        named = objects.names_of(ids) if (ids := _GUID.findall(text)) else {}
+        return _GUID.sub(lambda match: str(named.get(match[0]) or match[0]), text)
+
+    def _noun(self, match: re.Match[str]) -> str:
+        field = self.form.by_name.get(match[1])
+        if field is None:
+            return match[0]
+        return field.noun or f"The {field.label[:1].lower()}{field.label[1:]}"
+
+    @property
+    def choices(self) -> list[Choice]:
+        return self.error.choices if isinstance(self.error, Ambiguous) else []
+
+    @property
+    def about(self) -> list[str]:
+        about = self.form.about
+        return list(about(self.target)) if callable(about) else [about] if about else []
+
+    @property
+    def button(self) -> str:
+        return self.form.button.replace("{name}", self.target.name)
+
+    @property
+    def action(self) -> str:
+        """The path that it is sent to."""
+        path = self.form.name if self.form.path is None else self.form.path
+        return "/".join(filter(None, [self.target.path, _VARIABLE.sub("", path).strip("/")]))
+
+    @property
+    def confirmation(self) -> list[Field]:
+        """The field for the name of the target, if it must be typed."""
+        if not self.form.confirm:
+            return []
+        label = f"Type {self.target.name} to confirm"
+        field = Field(
+            self.form.confirm_field, label, self.form.confirm, is_required=True, html=AS_TYPED
+        )
+        return [field]
+
+    @property
+    def reason(self) -> list[Field]:
+        is_required = current_app.config["REASON_REQUIRED"]
+        field = Field("reason", "Reason", is_required=is_required, html={"maxlength": 500})
+        return [field] if self.form.asks_reason or is_required else []
+
+    @property
+    def preview_lines(self) -> list[str]:
+        """What the preview says: what would be done, or why it would be refused."""
+        if self.preview and self.form.preview:
+            return list(self.form.preview(self.preview))
+        return [self.text if self.is_preview else NO_PREVIEW]
+
+    def load(self, schema: Schema) -> Any:
+        """Return the typed values by a schema of the API; objects may be given by name."""
+        values: dict[str, Any] = {name: text for name, text in self.fields.items() if text}
+        arguments = {one.data_key or name for name, one in schema.fields.items()}
+        for name, field in self.form.by_name.items():
+            if field.object_type and name in values and name in arguments:
+                chosen = self.fields.get("choose") or values[name]
+                values[name] = resolve(name, field.object_type, chosen)
+        return load(schema, respelled(schema, values))
+
+    def refuse(self, error: QuartermasterError) -> None:
+        """Keep why it was refused. Where nobody knows, the next attempt is the same change.
+
+        Otherwise it is another one, with a key of its own.
+        """
+        self.error = error
+        if not isinstance(error, Unavailable) or self.form.is_secret:
+            self.key = str(uuid.uuid4())
+
+    @property
+    def status(self) -> int:
+        """The status of its page; a preview is answered, whatever it says."""
+        return 200 if self.error is None or self.is_preview else status_of(self.error)
+
+    @property
+    def curl(self) -> str:
+        """The command that does the same."""
+        method, _, path = self.form.endpoint(self).partition(" ")
+        key = (self.key if self.fields else "A-NEW-KEY") if self.form.takes_key else None
+        where = _VARIABLE.sub(self._variable, path)
+        body = self.form.body(self) if self.form.body else self.typed_body(path)
+        base = request.host_url.rstrip("/")
+        file = self.form.file
+        return curl(base, method, where, None if file else body, key, self.value("reason"), file)
+
+    def _variable(self, match: re.Match[str]) -> str:
+        for field in self.form.by_name.values():
+            if field.argument == match[1]:
+                return str(self.args.get(field.argument) or field.sample)
+        return self.target.id
+
+    def typed_body(self, path: str = "") -> Document | None:
+        """Return the body of the API as far as it was typed; its path holds the other fields."""
+        in_path = _VARIABLE.findall(path)
+        fields = [one for one in self.form.by_name.values() if one.argument not in in_path]
+        pairs = [(field, self._sent_value(field)) for field in fields]
+        body = {one.name: value for one, value in pairs if one.is_required or value}
+        return body if fields else None
+
+    def _sent_value(self, field: Field) -> Any:
+        if not self.fields:
+            return field.sample if field.is_required else None
+        text = self.value(field.name)
+        if field.type == "check":
+            return bool(text)
+        return self.args.get(field.argument, as_number(text) if field.type == "number" else text)
+
+
+def page_status(sent: Submission | None) -> int:
+    """Return the status of a page with the form that was sent to it, if one was."""
+    return sent.status if sent else 200
+
+
+def note_refusal(error: QuartermasterError) -> None:
+    """Log or count a refusal that a page shows, and let the page say when to try again."""
+    note(error)
+
+    @after_this_request
+    def add_headers(response: Response) -> Response:
+        response.headers.update(headers_of(error))
+        return response
+
+
+def forms_on(
+    forms: Iterable[Form], target: Target, sent: Submission | None, row: str = ""
+) -> dict[str, Submission]:
+    """Return by name the forms that a page offers, and the one that was sent to it."""
+    shown = {}
+    for form in forms:
+        one = Submission(form, row=row)
+        if sent and sent.name == one.name:
+            one = sent
+        one.target = target
+        may = guard.caller().roles.issuperset(form.roles)
+        if may and (one.error or form.is_offered(target)):
+            shown[form.name] = one
+    return shown

@@ -1,0 +1,215 @@
+"""The forms that make, rotate and revoke keys: one's own, and with users.manage anybody's."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+from flask import Response
+
+from app.api_keys.management import Made, create_key, revoke_key, rotate_key, terms_of, told
+from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
+from app.api_keys.schemas import MOST_ITEMS, OVERLAP_HOURS, KeyArgs
+from app.auth import guard
+from app.auth.roles import Role
+from app.auth.scopes import Scope
+from app.changes import Applied
+from app.console.forms.curl import as_number
+from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form
+from app.console.forms.object_names import Ambiguous, resolve
+from app.console.forms.schemas import KEY_DAYS, NewKey, Rotation
+from app.console.forms.submissions import Submission
+from app.console.frame.pages import done, path_to, see_other
+from app.errors import Invalid
+from app.http.context import current
+from app.http.intents import intent
+from app.http.parser import load
+from app.naming import Lookup
+from app.oauth.sign_ins import owner
+from app.types import Document
+from app.users.store import Users
+
+REVOKED = "revoked"
+
+users = current(Users)
+
+
+def own() -> Lookup:
+    return Lookup.parse(guard.caller().id)
+
+
+def make(sent: Submission, key: Lookup | None = None) -> Made:
+    account = owner(key or own())
+    args = load(KeyArgs(), wanted_key(sent, sent.args))
+    days = sent.args["Days"]
+    # The end is counted from now: what tells the same form again is the number of days.
+    meant = intent(CREATE_KEY, **args, Days=days)
+    now = users.now()
+    args["ExpiresAt"] = now + timedelta(days=days)
+    terms = terms_of(args, now)
+    return create_key(account["_id"], terms, meant._replace(arguments=told(terms)))
+
+
+def rotate(sent: Submission, key_id: str, key: Lookup | None = None) -> Made:
+    hours, days = sent.args["OverlapHours"], sent.args["Days"]
+    meant = intent(ROTATE_KEY, Id=key_id, OverlapHours=hours, Days=days)
+    meant = meant._replace(arguments={"Id": key_id, "OverlapHours": hours})
+    ends = users.now() + timedelta(days=days)
+    return rotate_key(owner(key or own()), key_id, timedelta(hours=hours), ends, meant)
+
+
+def revoke(_: Submission, key_id: str, key: Lookup | None = None) -> Applied:
+    return revoke_key(owner(key or own()), key_id, intent(REVOKE_KEY, Id=key_id))
+
+
+def show_made(made: Made, sent: Submission, **path: Any) -> Response:
+    """Show a new key. Its text is in the answer to the form, and nowhere else: not in a path."""
+    return sent.show(None, made=made, **path)
+
+
+def after_revoking(
+    applied: Applied, _: Submission, key: Lookup | None = None, **__: Any
+) -> Response:
+    page = ("keys",) if key is None else ("users", key, "keys")
+    if Role.USERS_QUERY in guard.caller().roles:
+        return done(applied, path_to(*page))
+    # Whoever may not see accounts sees no entry of one, not even of their own.
+    return see_other(path_to(*page, done=REVOKED))
+
+
+def wanted_key(sent: Submission, typed: Document) -> Document:
+    """Return what was typed as the body by which the API makes a key."""
+    limits = {name: typed[name] for name in ("LargestQuantity", "ItemsPerDay")}
+    budget = {**limits, "Items": item_ids(typed["Items"])}
+    has_budget = any(limit is not None for limit in budget.values())
+    return {
+        "Name": typed["Name"],
+        "Scopes": checked_scopes(sent),
+        "Addresses": addresses_in(typed["Addresses"]) or None,
+        "Budget": budget if has_budget else None,
+    }
+
+
+def checked_scopes(sent: Submission) -> list[str]:
+    return [scope.value for scope in Scope if sent.is_checked(scope.value)]
+
+
+def addresses_in(text: str) -> list[str]:
+    return text.replace(",", " ").split()
+
+
+def item_ids(text: str) -> list[str] | None:
+    """Return the ids of the items that a text names, one on each line; None if it names none."""
+    lines = lines_of(text)
+    if len(lines) > MOST_ITEMS:
+        fault = f"Must be {MOST_ITEMS} items or fewer."
+        raise Invalid(f"The field 'Items' {fault[:1].lower()}{fault[1:]}", {"Items": [fault]})
+    return list(dict.fromkeys(map(item_id, lines))) or None
+
+
+def item_id(text: str) -> str:
+    try:
+        return resolve("Items", "item", text)
+    except Ambiguous as error:
+        what = f"several have the name {text}" if error.is_shared else f"nothing is called {text}"
+        fault = f"In the catalogue, {what}: write the id of the item."
+        raise Invalid(fault, {"Items": [fault]}) from None
+
+
+def lines_of(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def key_body(sent: Submission) -> Document:
+    """Return the body that makes a key, as far as it was typed."""
+    limits = {name: sent.value(name) for name in ("LargestQuantity", "ItemsPerDay")}
+    budget: Document = {name: as_number(text) for name, text in limits.items() if text}
+    if items := lines_of(sent.value("Items")):
+        budget["Items"] = items
+    body: Document = {"Name": sent.value("Name"), "Scopes": checked_scopes(sent)}
+    if addresses := addresses_in(sent.value("Addresses")):
+        body["Addresses"] = addresses
+    return {**body, "Budget": budget} if budget else body
+
+
+def endpoint(sent: Submission) -> str:
+    """Return the endpoint for keys; those of others are named by their user."""
+    operation: Any = sent.form.operation
+    method, path = operation.route
+    owner_id = sent.target.record["Owner"]
+    of_user = "" if owner_id == guard.caller().id else f"?user={quote(owner_id)}"
+    return f"{method} {path}{of_user}"
+
+
+DAYS = Field(
+    "Days", "Days until it ends", value=KEY_DAYS, noun="The number of days", is_required=True
+)
+HOURS = Field(
+    "OverlapHours",
+    "Hours for which the former text still works",
+    value=OVERLAP_HOURS,
+    noun="The number of hours",
+    is_required=True,
+)
+WHAT_FOR = "What it is for: history tells by it what the key has done."
+NETWORKS = "Networks such as 203.0.113.0/24, from which alone it works."
+ITEMS = {"rows": 2, "maxlength": 40000}
+CREATE = Form(
+    CREATE_KEY,
+    "Make a key",
+    "Make the key",
+    (
+        Field("Name", "Name", WHAT_FOR, html={"maxlength": 60, "autocomplete": "off"}),
+        DAYS,
+        Field("Addresses", "Addresses", NETWORKS, noun="The list of addresses", html=AS_TYPED),
+        Field("LargestQuantity", "Largest quantity at once"),
+        Field("ItemsPerDay", "Items a day", "All items together, from midnight to midnight, UTC."),
+        Field(
+            "Items",
+            "These items alone",
+            "Names or ids, one on each line.",
+            type="area",
+            noun="The list of items",
+            html=ITEMS,
+        ),
+    ),
+    path="",
+    act=make,
+    api=endpoint,
+    schema=NewKey(),
+    # The scopes are a list of boxes, and the budget is a group of its own.
+    template="keys/new_key.html",
+    body=key_body,
+    lead=show_made,
+)
+ROTATE = Form(
+    ROTATE_KEY,
+    "Rotate…",
+    "Rotate",
+    (HOURS, DAYS),
+    name="rotate",
+    path="<key_id>/rotate",
+    row="key_id",
+    act=rotate,
+    api=endpoint,
+    about="It gets another text, which is shown once. Name, scopes, addresses and budget stay.",
+    schema=Rotation(),
+    body=lambda sent: {"OverlapHours": as_number(sent.value("OverlapHours", "HOURS"))},
+    replaces="Keys.{key_id}",
+    lead=show_made,
+)
+REVOKE = Form(
+    REVOKE_KEY,
+    "Revoke…",
+    "Revoke",
+    name="revoke",
+    path="<key_id>/revoke",
+    row="key_id",
+    act=revoke,
+    api=endpoint,
+    about="Whatever uses it is refused within seconds.",
+    confirm=NOT_UNDONE,
+    lead=after_revoking,
+)
+FORMS = {"keys": (CREATE, ROTATE, REVOKE)}

@@ -1,0 +1,228 @@
+"""The forms on the pages of a user."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from flask import Response, current_app, request
+from markupsafe import Markup
+
+from app.auth import guard
+from app.auth.roles import Role
+from app.changes import Applied
+from app.console.forms.declared import NOT_UNDONE, Field, Form, Target
+from app.console.forms.schemas import NewPassword
+from app.console.forms.submissions import Submission
+from app.console.frame.pages import path_to, see_other
+from app.console.game.action_forms import KICK, KILL, WARP
+from app.console.players.forms import note_form
+from app.http import tracing
+from app.http.context import current
+from app.http.intents import intent
+from app.http.masking import MASK
+from app.moderation.enforcement import impose_on, lift_from
+from app.moderation.operations import IMPOSE, LIFT
+from app.moderation.penalties import BAN, MUTE, Penalty
+from app.naming import Lookup
+from app.notes.operations import NOTE_ON_USER
+from app.oauth.operations import REVOKE_TOKENS
+from app.oauth.sign_ins import end_all, end_sign_in
+from app.privacy.domain import ErasureUnderWay
+from app.privacy.erasing import erase
+from app.privacy.operations import ERASE_USER
+from app.privacy.store import Erasures
+from app.types import Document
+from app.users import accounts
+from app.users.domain import require_email
+from app.users.operations import CHANGE_EMAIL, CHANGE_PASSWORD, MAIL_RESET_CODE
+from app.users.store import Users
+
+erasures = current(Erasures)
+users = current(Users)
+
+MANAGE = (Role.USERS_MANAGE,)
+NEW_PASSWORD = {"autocomplete": "new-password", "minlength": 8}
+
+
+def penalty_body(sent: Submission) -> Document:
+    """Return the body of a ban or a mute: the API takes the reason there too."""
+    return {**(sent.typed_body() or {}), "reason": sent.value("reason")}
+
+
+def has(flag: str) -> Callable[[Target], bool]:
+    return lambda target: bool(target.record[flag])
+
+
+def lacks(flag: str) -> Callable[[Target], bool]:
+    return lambda target: target.record["may_punish"] and not target.record[flag]
+
+
+def penalty_forms(penalty: Penalty, verb: str, flag: str) -> tuple[Form, Form]:
+    """Return the forms that lift and that impose a penalty."""
+    lift = Form(
+        LIFT[penalty],
+        f"Un{verb}",
+        f"Un{verb}",
+        act=lambda _, key: lift_from(key, penalty),
+        view=f"un{verb}_user",
+        is_quiet=True,
+        is_offered=has(flag),
+        replaces="",
+    )
+    impose = Form(
+        IMPOSE[penalty],
+        f"{verb.capitalize()}…",
+        f"{verb.capitalize()} {{name}}",
+        (Field("duration", "Days", value=7, noun="The number of days"),),
+        act=lambda sent, key: impose_on(key, penalty, sent.args),
+        view=f"{verb}_user",
+        is_offered=lacks(flag),
+        body=penalty_body,
+        replaces="",
+    )
+    return lift, impose
+
+
+def about_mail(target: Target) -> Iterable[str]:
+    yield Markup(
+        "<bdi>{}</bdi> gets a code at <bdi>{}</bdi> that works once. A mail cannot be taken back."
+    ).format(target.name, target.record["Email"])
+
+
+def change_email(sent: Submission, key: Lookup) -> Applied:
+    require_email(sent.args["new"], "new")
+    return users.change_email(key, sent.args["new"], intent(CHANGE_EMAIL))
+
+
+def change_password(sent: Submission, key: Lookup) -> Applied:
+    # Clients send the SHA-256 of a password; it is stored as an argon2 hash of that.
+    sha256 = hashlib.sha256(sent.args["new"].encode()).hexdigest()
+    return accounts.set_password(key, sha256, intent(CHANGE_PASSWORD))
+
+
+def mail_code(_: Submission, key: Lookup) -> Applied:
+    seconds = current_app.config["RESET_CODE_SECONDS"]
+    return accounts.mail_reset_code(key, seconds, intent(MAIL_RESET_CODE))
+
+
+def about_erasure(target: Target) -> Iterable[str]:
+    yield Markup(
+        "<b>What goes:</b> the account, its characters ({}) with all that they own, bags, notes, "
+        "sign-ins and keys."
+    ).format(len(target.record["characters"]))
+    yield Markup(
+        "<b>What stays:</b> history, with ids and without names, because what was done with items "
+        "must stay known; and the ids, so that a restored backup does not bring the person back."
+    )
+
+
+def erase_user(sent: Submission, key: Lookup) -> Document:
+    # This line of the log is written when the person has been erased.
+    tracing.note(path=request.path.replace(key.text, MASK))
+    try:
+        return erase(key, sent.args["Confirm"].strip(), intent(ERASE_USER))
+    except ErasureUnderWay:
+        record = erasures.find(key.id, key.text)
+        if record is None:
+            raise
+        return record
+
+
+def after_erasure(record: Document, *_: object, **__: object) -> Response:
+    return see_other(path_to("users", record["_id"], "history"))
+
+
+UNBAN, BAN_USER = penalty_forms(BAN, "ban", "IsBanned")
+ADDRESSES = Field("ip", "also the addresses of this person")
+BAN_USER = replace(
+    BAN_USER,
+    about="All sign-ins of this account end at once.",
+    fields=(*BAN_USER.fields, ADDRESSES),
+)
+PASSWORD = Form(
+    CHANGE_PASSWORD,
+    "Set a new password…",
+    "Set the password",
+    (
+        Field("new", "New password", "8 characters or more.", type="password", html=NEW_PASSWORD),
+        Field("again", "The same again", type="password", html=NEW_PASSWORD),
+    ),
+    name="password",
+    roles=MANAGE,
+    act=change_password,
+    view="manage_password",
+    body=lambda _: {"new": "SHA-256-OF-THE-PASSWORD"},
+    schema=NewPassword(),
+    # A password manager must not keep it under the name of whoever is signed in.
+    template="users/password_fields.html",
+    confirm=NOT_UNDONE,
+    replaces="",
+    is_secret=True,
+)
+EMAIL = Form(
+    CHANGE_EMAIL,
+    "Change the address…",
+    "Change the address",
+    (Field("new", "New address", type="email", html={"autocomplete": "off"}),),
+    name="email",
+    roles=MANAGE,
+    act=change_email,
+    view="manage_email",
+    confirm=NOT_UNDONE,
+    replaces="",
+    is_secret=True,
+)
+ERASE = Form(
+    ERASE_USER,
+    "Erase this person…",
+    "Erase {name}",
+    roles=MANAGE,
+    act=erase_user,
+    body=lambda sent: {"Confirm": sent.value("Confirm", "USERNAME")},
+    about=about_erasure,
+    schema=ERASE_USER.arguments,
+    is_offered=lambda target: target.id != guard.caller().id,
+    confirm="For good: this cannot be undone.",
+    # The API asks for the name as well, and checks it.
+    confirm_field="Confirm",
+    lead=after_erasure,
+)
+MAIL_CODE = Form(
+    MAIL_RESET_CODE,
+    "Mail a reset code…",
+    "Mail {name} a code",
+    name="mail-code",
+    act=mail_code,
+    about=about_mail,
+)
+SIGN_OUT = Form(
+    REVOKE_TOKENS,
+    "Sign out everywhere",
+    "Sign {name} out",
+    name="sign-out",
+    roles=MANAGE,
+    act=lambda _, key: end_all(key)[1],
+    about="All tokens and sessions of this account end at once.",
+    confirm=NOT_UNDONE,
+)
+END_SIGN_IN = Form(
+    None,
+    "End",
+    "End",
+    name="end",
+    path="sign-ins/<sign_in_id>/end",
+    roles=MANAGE,
+    act=lambda _, key, sign_in_id: end_sign_in(key, sign_in_id),
+    api="DELETE /api/oauth/sign-ins/<key>/SIGN-IN-ID",
+    lead=lambda user, *_, **__: see_other(path_to("users", user["_id"], "sign-ins", done="ended")),
+)
+FORMS = {
+    "account": (
+        *(UNBAN, BAN_USER, *penalty_forms(MUTE, "mute", "IsMuted")),
+        *(MAIL_CODE, PASSWORD, EMAIL, ERASE, WARP, KICK, KILL),
+    ),
+    "notes": (note_form(NOTE_ON_USER),),
+    "sign-ins": (SIGN_OUT, END_SIGN_IN),
+}
