@@ -175,7 +175,7 @@ CHOICES = {
     "LOG_LEVEL": ("DEBUG", "INFO", "WARNING", "ERROR"),
     "OPENAPI_VERSION": ("3.0.2", "3.0.3"),
 }
-# Equal to the limit in app.storage.password_costs, which config cannot import.
+# Equal to MOST_WORK in app/users/passwords.py, which config cannot import.
 MAX_ARGON2_WORK = 4_000_000
 MAY_BE_0 = (
     "AUTH_CACHE_SECONDS",

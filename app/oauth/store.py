@@ -15,16 +15,15 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-import bson
 from pymongo.errors import PyMongoError
 
-from app.errors import InvalidCursor
 from app.oauth.domain import SignIn, SignInNotFound, TokenNotFound, bad_refresh_token
 from app.paging import CursorPage
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.committed import confirm, confirm_absent
 from app.storage.erasure_records import ErasureRecords
+from app.storage.paging import newest_first
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import COUNT, FLAG, GUID, MOMENT, TEXT, object_shape
 from app.types import Document
@@ -59,7 +58,6 @@ REFRESH_TOKENS = CollectionPlan(
 # How many surplus tokens one sign-in deletes at most.
 TRIMMED = 100
 MOST_SIGN_INS = 100
-CURSOR = b"sign-ins "
 LAST_TO_END_FIRST = [("ExpiresAt", -1), ("_id", 1)]
 
 
@@ -124,16 +122,17 @@ class RefreshTokens:
     def list_sign_ins(self, user: Document, size: int, after: bytes = b"") -> CursorPage:
         """Return a page of an account's sign-ins; those that end last come first."""
         where = self._in_use(user)
+        list_name = f"sign-ins {user['_id']}"
         if after:
-            last = _position(user["_id"], after)
-            where["ExpiresAt"]["$lte"] = last["At"]
-            where["$or"] = [{"ExpiresAt": {"$lt": last["At"]}}, {"_id": {"$gt": last["Id"]}}]
+            at, id_ = newest_first.parse(list_name, after)
+            where["ExpiresAt"]["$lte"] = at
+            where["$or"] = [{"ExpiresAt": {"$lt": at}}, {"_id": {"$gt": id_}}]
         found = list(self._tokens.find(where).sort(LAST_TO_END_FIRST).limit(size + 1))
         shown = found[:size]
         if len(found) <= size:
             return CursorPage(self._sign_ins(shown), None)
-        last = {"At": shown[-1]["ExpiresAt"], "Id": shown[-1]["_id"], "Of": user["_id"]}
-        return CursorPage(self._sign_ins(shown), CURSOR + bson.encode(last))
+        last = {**shown[-1], "At": shown[-1]["ExpiresAt"]}
+        return CursorPage(self._sign_ins(shown), newest_first.position(list_name, last))
 
     def walk(self, user: Document) -> Iterator[SignIn]:
         """Yield all sign-ins of an account that are in use, page by page."""
@@ -259,15 +258,6 @@ class RefreshTokens:
         if found is None:
             raise TokenNotFound(user["Name"])
         self.revoke_chain(found["Chain"])
-
-
-def _position(user_id: str, cursor: bytes) -> Document:
-    """Return where a page of sign-ins ended, or refuse the cursor of another list."""
-    if cursor.startswith(CURSOR):
-        last: Document = bson.decode(cursor[len(CURSOR) :], bson.CodecOptions(tz_aware=True))
-        if last["Of"] == user_id:
-            return last
-    raise InvalidCursor("Belongs to another list.")
 
 
 def _hash(token: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -18,7 +19,7 @@ from app.naming import Lookup
 from app.request_scope import DatabasePlaces, RequestScope
 from app.storage.bulk_swap import BulkSwapper
 from app.storage.clock import Clock, DatabaseClock, LocalClock
-from app.storage.embedded.lease import Lease, running_uri
+from app.storage.embedded.lease import SUPERVISOR_LOCK, Lease, is_locked, read_state
 from app.storage.journal import Journals
 from app.storage.monitoring import CommandMetrics
 from app.types import Document
@@ -114,7 +115,7 @@ def by_key(key: Lookup) -> Document:
 
 def database_uri(settings: StorageSettings) -> str:
     """Return the URI of the database in use, with its name, and without connecting."""
-    uri = urlsplit(settings.MONGODB_URI or running_uri(settings.DATA_DIR))
+    uri = urlsplit(settings.MONGODB_URI or _embedded_uri(settings.DATA_DIR))
     if uri.path not in ("", "/"):
         return uri.geturl()
     query = uri.query
@@ -123,6 +124,18 @@ def database_uri(settings: StorageSettings) -> str:
         # Accounts are looked for in the database of the URI, and in admin where it names none.
         query = f"{query}&authSource=admin".lstrip("&")
     return uri._replace(path=f"/{quote(settings.MONGODB_DATABASE)}", query=query).geturl()
+
+
+def _embedded_uri(data_dir: str) -> str:
+    """Return the URI of the embedded server, which somebody else has started."""
+    folder = Path(data_dir).resolve() / "mongodb"
+    state = read_state(folder)
+    # A supervisor that was killed has left its state behind.
+    if state is None or not is_locked(folder / SUPERVISOR_LOCK):
+        raise QuartermasterError(
+            f"No embedded MongoDB runs in {folder}: start one with make run or quartermaster serve."
+        )
+    return str(state["uri"])
 
 
 class UnusableUri(QuartermasterError):

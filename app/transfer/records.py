@@ -37,6 +37,13 @@ from app.variables.server import domain as server_variables
 LARGEST_OBJECT = 256 * 1024
 
 
+class SizelessRecord(Schema):
+    """A record for which it does not matter how many slots a player has."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        super().__init__()
+
+
 class OpenRecord(Schema):
     """A record whose unknown fields, which games may add, are kept."""
 
@@ -151,7 +158,7 @@ class BagRecord(Schema):
         }
 
 
-class UserRecord(Schema):
+class UserRecord(SizelessRecord):
     """An account. Password is the SHA-256 of the password; export writes PasswordHash instead."""
 
     Id = Guid(required=True)
@@ -178,9 +185,6 @@ class UserRecord(Schema):
     # Accepted and ignored: a code expires within minutes, long before the file is imported.
     PasswordResetCode = Text(allow_none=True)
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        super().__init__()
-
     @validates("Name")
     def has_a_usable_name(self, value: str, data_key: str) -> None:
         _check_name(value)
@@ -202,7 +206,7 @@ class UserRecord(Schema):
         return _ordered(self, _with_note_list(record))
 
 
-class ObjectRecord(OpenRecord):
+class ObjectRecord(SizelessRecord, OpenRecord):
     """An object of the catalogue."""
 
     internal = objects.INTERNAL
@@ -211,9 +215,6 @@ class ObjectRecord(OpenRecord):
     Id = Guid(required=True)
     Type = OneOf(*objects.TYPES, objects.TIME, required=True)
     Name = Text(required=True)
-
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        super().__init__()
 
     @validates("Name")
     def has_a_printable_name(self, value: str, data_key: str) -> None:
@@ -249,7 +250,7 @@ def _variable_value(value: Any) -> Document:
     return {"Value": value}
 
 
-class ErasureRecord(Schema):
+class ErasureRecord(SizelessRecord):
     """Who was erased: ids, by which db check finds who came back with a restored backup."""
 
     Id = Guid(required=True)
@@ -258,9 +259,6 @@ class ErasureRecord(Schema):
     By = Guid(allow_none=True, load_default=None)
     Players = List(Guid(), load_default=list)
     Bags = List(Guid(), load_default=list)
-
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        super().__init__()
 
     def document(self, record: Document, now: datetime, version: int) -> Document:
         fields = dict(record)

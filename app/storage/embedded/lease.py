@@ -115,18 +115,6 @@ def read_state(folder: Path) -> dict[str, Any] | None:
     return state if isinstance(state, dict) and "uri" in state else None
 
 
-def running_uri(data_dir: str) -> str:
-    """Return the URI of the embedded server, which somebody else has started."""
-    folder = Path(data_dir).resolve() / "mongodb"
-    state = read_state(folder)
-    # A supervisor that was killed has left its state behind.
-    if state is None or not is_locked(folder / SUPERVISOR_LOCK):
-        raise EmbeddedError(
-            f"No embedded MongoDB runs in {folder}: start one with make run or quartermaster serve."
-        )
-    return str(state["uri"])
-
-
 def is_locked(path: Path) -> bool:
     """Tell whether a file is locked exclusively."""
     with path.open("a") as file:
