@@ -3,10 +3,8 @@
 Written by hand, as tests/endpoint_table.py is. [one] is a guid that belongs to nothing.
 """
 
-from __future__ import annotations
-
-from app.openapi.examples import BATCH
-from tests.endpoint_table import ACTION, ENTRY, GLOBAL, ITEM, MAP, PLAYER, USER, Door
+from tests.endpoint_table import ITEM, MAP, PLAYER, SPELL, USER, Door
+from tests.endpoint_table import VALUES as API_VALUES
 
 TABLE = """
 GET   /console                                  api
@@ -92,14 +90,12 @@ GET   /console/[one]
 POST  /console/[one]
 """
 ONE = "99999999-0000-4000-8000-000000000000"
-# A batch that is done, and one that runs.
-ENDED, RUNNING = (f"8e2a6c5d-41f7-4b39-9d08-7c3b5a1f2e6{digit}" for digit in "56")
 # What a form needs to be carried out.
 FIELDS = {
     "give": {"itemid": ITEM, "quantity": "1"},
     "take": {"itemid": ITEM, "quantity": "1"},
     "teach": {"spellid": ITEM},
-    "forget": {"spellid": "22222222-0000-4000-8000-000000000000"},
+    "forget": {"spellid": SPELL},
     "variables": {"variable": ITEM, "value": "1"},
     "notes": {"Text": "A note."},
     "rename": {"Name": "Aldric"},
@@ -113,8 +109,8 @@ FIELDS = {
     "batches": {"players": PLAYER, "itemid": ITEM, "quantity": "1"},
     "keys": {"Name": "shop", "players.read": "true"},
     "erase": {"Confirm": USER},
-    "ban": {"duration": "1"},
-    "mute": {"duration": "1"},
+    "/ban": {"duration": "1"},
+    "/mute": {"duration": "1"},
     "email": {"new": "moved@example.com", "confirm": USER},
     "password": {"new": "long enough", "again": "long enough", "confirm": USER},
     "[user]/sign-out": {"confirm": USER},
@@ -123,9 +119,8 @@ FIELDS = {
 # The rule of one view may have several rows, as its converter any() has words.
 WORDS = {"tab": ("spells", "variables", "history", "notes"), "verb": ("ban", "mute")}
 VALUES = {
-    **{"player": PLAYER, "user": USER, "type": "item", "item": ITEM, "entry": ENTRY},
-    **{"global": GLOBAL, "one": ONE, "file": "console.css", "action": ACTION},
-    **{"batch": BATCH, "ended": ENDED, "running": RUNNING},
+    **{**API_VALUES, "one": ONE, "file": "console.css"},
+    **{"ended": API_VALUES["ended_batch"], "running": API_VALUES["running_batch"]},
 }
 
 CONSOLE_DOORS = [

@@ -13,6 +13,8 @@ from app.auth.api_keys import digest_of, new_secret
 from app.auth.roles import FLAGS, Role
 from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
+from app.batches.domain import row_id
+from app.batches.store import NEVER
 from app.oauth.store import RefreshTokens
 from app.objects import domain as objects
 from app.players import domain as players
@@ -101,42 +103,39 @@ def make_entry(subject, kind="player", **overrides):
 
 def make_batch(**overrides):
     """Return a batch of one row as it is stored."""
-    state = overrides.get("State", "planned")
-    count = {"Ready": 0, "Done": 0, "Refused": 0, "Replanned": 0}
-    count["Done" if state == "done" else "Ready"] = 1
+    is_done = overrides.get("State") == "done"
     return {
-        "_id": guid(),
-        "Name": "Gifts",
-        "Reason": None,
-        "At": NOW,
-        "By": {"UserId": None, "Name": "tester"},
-        "Via": "api",
-        "State": state,
-        "Rows": 1,
-        "Counts": count,
-        "Needs": [],
-        "Summary": [],
+        **{"_id": guid(), "Name": "Gifts", "Reason": None, "At": NOW},
+        **{"By": {"UserId": guid(), "Name": "clerk"}, "Via": "api", "State": "planned", "Rows": 1},
+        "Counts": {"Ready": int(not is_done), "Done": int(is_done), "Refused": 0, "Replanned": 0},
+        **{"Needs": [], "Summary": []},
         **overrides,
     }
 
 
 def make_batch_row(player, batch_id, number=1, **overrides):
     """Return a row of a batch as it is stored: a gift for a player."""
-    arguments = {"itemid": overrides.pop("ItemId", guid()), "quantity": 1, "bankoverflow": False}
+    item = overrides.pop("ItemId", "11111111-0000-4000-8000-000000000000")
     return {
-        "_id": f"{batch_id}:{number:06}",
-        "Batch": batch_id,
-        "Part": 0,
-        "Player": player["Name"],
+        **{"_id": row_id(batch_id, number), "Batch": batch_id, "Part": 0, "Player": player["Name"]},
         "Subject": {"Kind": "player", "Id": player["_id"], "Name": player["Name"]},
         "Operation": "give",
-        "Arguments": arguments,
-        "Verdict": "ready",
-        "Why": None,
-        "Version": 1,
-        "Replanned": False,
+        "Arguments": {"itemid": item, "quantity": 1, "bankoverflow": False},
+        **{"Verdict": "ready", "Why": None, "Version": 0, "Replanned": False},
         **overrides,
     }
+
+
+def add_batch(db, batch_id, player, **fields):
+    """Store a batch of one row, which is ready, or done if the batch is."""
+    batch = make_batch(_id=batch_id, **fields)
+    is_done = batch["State"] == "done"
+    db.batches.insert_one(batch)
+    row = make_batch_row(player, batch_id, Verdict="done" if is_done else "ready")
+    db.batch_rows.insert_one(row)
+    if not is_done:
+        part = {"_id": f"{batch_id}:000000", "Batch": batch_id, "Part": 0, "LeasedUntil": NEVER}
+        db.batch_parts.insert_one(part)
 
 
 class World:

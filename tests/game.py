@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 from tests.factories import NOW, guid
 
-PACE_SECONDS = 0.01
+PACE_SECONDS = 0.03
 
 
 def look(db, name="world-1", ago=0.0):

@@ -68,11 +68,6 @@ def test_the_log_of_a_user_has_its_sign_ins_once_each(get, world, alice, app):
     assert {line["PlayerId"] for line in answer["Values"]} == {None}
 
 
-def test_nobody_is_a_404_and_a_bad_page_a_400(get):
-    assert get("/user/nobody/activity").json == {"Message": "No user with name 'nobody'."}
-    assert get("/player/nobody/activity").json == {"Message": "No player with name 'nobody'."}
-
-
 def line(number, name):
     return Happening(NOW + timedelta(seconds=number), f"{name}{number}", "", "", {})
 

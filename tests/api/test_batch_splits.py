@@ -22,8 +22,7 @@ from app.batches.store import NEVER, Batches
 from app.changes import Origin
 from app.errors import KeyReused
 from tests.applications import service
-from tests.batches import add_batch, make_batch
-from tests.factories import NOW, guid
+from tests.factories import NOW, add_batch, guid, make_batch
 
 SOMEBODY = Origin(None, "tester", "batch")
 STARTER = {"UserId": None, "Name": "tester"}

@@ -21,7 +21,7 @@ from app.storage.client import Storage
 from app.storage.unfinished import UnfinishedWork
 from tests.applications import service
 from tests.console_visitor import WatchedBody
-from tests.factories import guid, make_entry, numbered_guid
+from tests.factories import make_entry, numbered_guid
 from tests.swaps import move_all
 
 BATCHES, PLAYERS, HISTORY = "/api/v1/batches", "/api/v1/players", "/api/v1/history"
@@ -255,15 +255,6 @@ def test_a_body_that_is_no_batch_is_refused_and_leaves_nothing(world, send, sent
     answer = send("POST", BATCHES, status=400, data=sent, content_type="application/json")
     assert answer["Message"].startswith(sentence)
     assert not any(world.db[name].find_one({}) for name in ("batches", "batch_rows", "batch_parts"))
-
-
-@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", ";;;", None])
-def test_other_media_types_are_refused(send, kind):
-    body = {"data": b'{"Rows": [{}]}', "content_type": kind}
-    assert "text/csv" in send("POST", BATCHES, status=415, **body)["Message"]
-    # Where nothing is sent, nothing has to be called JSON.
-    body["data"] = b""
-    assert "not valid JSON" in send("POST", BATCHES, status=400, **body)["Message"]
 
 
 CSV_HEAD = b"Player,Operation\n"
@@ -505,22 +496,6 @@ def test_many_undos_of_undos_are_found_by_a_few_questions(world, send, app, monk
     assert sum(row.fault is not None for row in rows) == 19
 
 
-def test_a_cursor_of_another_list_is_refused(world, plan, send):
-    for name in ("Ann", "Bob", "Eve"):
-        world.add_player(Name=name)
-    rows = [give(name) for name in ("Ann", "Bob", "Eve")]
-    batch, other = plan(rows), plan(rows)
-    send("POST", f"{BATCHES}/{batch['Id']}/advance")
-    move_all(world.db)
-    own = f"{BATCHES}/{batch['Id']}/rows"
-    size = {"pageSize": 1}
-    for path in (BATCHES, HISTORY, f"{BATCHES}/{other['Id']}/rows"):
-        following = send("GET", path, query_string=size)["Next"]
-        assert following
-        answer = send("GET", own, status=400, query_string={**size, "after": following})
-        assert answer["Message"] == "The field 'after' belongs to another list, order or search."
-
-
 def test_what_a_dead_caller_has_made_of_a_cancelled_batch_is_found_and_undone(
     world, plan, run, send, app
 ):
@@ -567,11 +542,3 @@ def test_an_undo_that_one_may_not_make_spoils_no_other_row(world, plan, client, 
     assert rows[1]["Why"] == "This request needs the role 'users.query'."
     assert rows[1]["Subject"] is None
     assert client.post(f"{BATCHES}/{batch['Id']}/advance", headers=headers).json["Done"] == 1
-
-
-def test_nobody_sees_a_batch_that_does_not_exist(send):
-    for method, path in (("GET", ""), ("GET", "/rows"), ("POST", "/advance"), ("POST", "/cancel")):
-        id_ = guid()
-        answer = send(method, f"{BATCHES}/{id_}{path}", status=404)
-        assert answer["Message"] == f"No batch with id '{id_}'."
-    send("GET", f"{BATCHES}/nonsense", status=400)

@@ -187,50 +187,6 @@ def test_what_is_taken_and_forgotten_is_asked_for_too(staff, plan, players):
     assert "Let 1 player forget Fireball?" in page_of(show(staff, forgotten))
 
 
-@pytest.mark.parametrize(
-    ("typed", "fault"),
-    [
-        ({**GIFT, "players": " \n"}, "A batch has at least one row."),
-        ({**GIFT}, "Is required"),
-        ({**GIFT, "players": "Aladric", "itemid": "Zeppelin"}, "Nothing in the catalogue has"),
-        ({**GIFT, "players": "Aladric", "quantity": "0"}, "quantity must be"),
-        ({**GIFT, "players": "Aladric", "operation": "burn"}, "What is done must be one of"),
-        ({**GIFT, "players": "Aladric", "Name": "n" * 101}, "The name must be at most 100"),
-        ({**GIFT, "players": "Aladric", "reason": "r" * 501}, "at most 500 characters"),
-        ({"operation": "set-variable", "players": "Aladric", "value": "7"}, "variable is required"),
-    ],
-    ids=["no name", "no list", "no item", "nothing", "no verb", "name", "reason", "no variable"],
-)
-def test_a_form_at_fault_keeps_what_was_typed_and_plans_nothing(staff, players, db, typed, fault):
-    answer = staff.post("/batches", **typed)
-    assert answer.status_code == 400
-    assert fault in page_of(answer)
-    assert 'role="alert"' in answer.text
-    for name in ("itemid", "quantity", "Name", "reason"):
-        if typed.get(name):
-            assert re.search(f'name="{name}"[^>]* value="{typed[name]}"', answer.text), name
-    assert db.batches.count_documents({}) == 0
-
-
-def test_of_several_items_with_a_name_one_is_chosen(staff, players, world, db):
-    world.add_object(Id=TWIN, Type="item", Name="Twin Blade")
-    fields = {**GIFT, "itemid": "twin blade", "players": "Aladric"}
-    answer = staff.post("/batches", **fields)
-    assert answer.text.count('name="choose"') == 2
-    assert staff.post("/batches", **fields, choose=TWIN).status_code == 303
-    assert db.batch_rows.find_one()["Arguments"]["itemid"] == TWIN
-
-
-def test_a_form_that_is_sent_twice_is_one_batch(staff, players, db):
-    key = str(uuid.uuid4())
-    answers = [staff.post("/batches", key, **GIFT, players="Aladric") for _ in range(3)]
-    assert len({answer.headers["Location"] for answer in answers}) == 1
-    other = staff.post("/batches", key, **GIFT, players="Elowen")
-    assert other.status_code == 409
-    assert "This form was sent before, with other values" in page_of(other)
-    assert db.batches.count_documents({}) == 1
-
-
 def test_where_a_reason_is_required_the_form_asks_for_it(app, staff, players, monkeypatch):
     monkeypatch.setitem(app.config, "REASON_REQUIRED", True)
     answer = staff.post("/batches", **GIFT, players="Aladric")
@@ -393,24 +349,6 @@ def test_where_a_batch_would_undo_more_than_is_listed_no_link_leads_to_it(staff,
     listed = staff.get(f"/history{query}")
     assert "Health Potion" in page_of(listed)
     assert "Undo all of these" not in page_of(listed)
-
-
-@pytest.mark.parametrize(
-    ("typed", "status", "fault"),
-    [
-        ({}, 400, "Say which changes"),
-        ({"By": "nobody at all"}, 409, "There is nothing to undo: no change matches."),
-        ({"Item": "Zeppelin"}, 400, "Nothing in the catalogue has that name."),
-        ({"From": "yesterday"}, 400, "The time must be"),
-        ({"Operation": "burn"}, 400, "What was done must be one of"),
-    ],
-    ids=["nothing", "nobody", "no item", "no time", "no operation"],
-)
-def test_changes_that_there_are_not_are_refused(staff, db, typed, status, fault):
-    answer = staff.post("/batches?kind=changes", **typed)
-    assert answer.status_code == status
-    assert fault in page_of(answer)
-    assert db.batches.count_documents({}) == 0
 
 
 # The page of a batch.

@@ -1,10 +1,9 @@
 """Every page and form of the console, as every kind of caller: exactly the documented ones open."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import uuid
+from functools import partial
 from urllib.parse import urlencode
 
 import pytest
@@ -14,38 +13,24 @@ from app.auth.roles import FLAGS, Role
 from app.console.session.sessions import COOKIE
 from app.http.parser import FORM
 from app.oauth.store import RefreshTokens
-from app.openapi.examples import BATCH
 from app.users.passwords import Passwords
+from tests import tiers
 from tests.applications import service
-from tests.console_table import CONSOLE_DOORS, ENDED, ONE, RUNNING, VALUES, fields_of
-from tests.console_visitor import PASSWORD, Visitor, WatchedBody, database_away
-from tests.endpoint_table import (
-    ACTION,
-    ENTRY,
-    ITEM,
-    PLAYER,
-    SPELL,
-    USER,
-    VARIABLE,
-    catalogue,
-    shape_of,
-)
-from tests.factories import (
-    make_batch,
-    make_batch_row,
-    make_entry,
-    make_player,
-    make_user,
-    sha256,
-)
-from tests.game import make_action, playing
+from tests.console_table import CONSOLE_DOORS, ONE, VALUES, fields_of
+from tests.console_visitor import PASSWORD, Visitor, WatchedBody, database_away, page_of
+from tests.endpoint_table import shape_of
+from tests.factories import sha256
+from tests.game import playing
+from tests.scene import contents, set_scene
 
 ROLES = list(Role)
 CALLERS = [(), *(tuple(ROLES[: count + 1]) for count in range(3)), (Role.USERS_MANAGE,)]
-COLLECTIONS = (
-    *("users", "players", "objects", "history", "actions"),
-    *("batches", "batch_rows", "batch_parts"),
-)
+
+
+def doors_for(held):
+    """Return all doors, or in short those that roles just open, and those just too high."""
+    near = (len(held), len(held) + 1)
+    return [door for door in CONSOLE_DOORS if tiers.is_everything or len(door.roles) in near]
 
 
 @pytest.fixture
@@ -56,37 +41,10 @@ def settings(data_dir):
 
 @pytest.fixture
 def scene(app, world):
-    """Return a way to set the scene anew, which returns the path of what a door leads to."""
+    """Return a way to set the scene anew, in which the caller and its session stay."""
     stored = service(app, Passwords).hash(sha256(PASSWORD))
-
-    def begin():
-        for name in COLLECTIONS:
-            world.db[name].delete_many({"Name": {"$ne": "caller"}})
-        user = make_user(stored, Name=USER)
-        held = {"0": {"ItemId": ITEM, "Quantity": 5}}
-        player = make_player(
-            **{"Id": ENTRY.split(":")[1], "Name": PLAYER, "UserId": user["_id"]},
-            **{"Inventory": held, "Spells": {"0": SPELL}, "Variables": {VARIABLE: 7}},
-        )
-        world.db.users.insert_one(user)
-        world.db.players.insert_one(player)
-        world.db.objects.insert_many(catalogue())
-        world.db.actions.insert_one(make_action(_id=ACTION))
-        given = {"Path": "Inventory.0", "Before": None, "After": held["0"]}
-        keyed = {"IdempotencyKey": f"batch {ENDED}:000001"}
-        world.db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given], **keyed))
-        for batch_id, state in ((BATCH, "planned"), (RUNNING, "running"), (ENDED, "done")):
-            world.db.batches.insert_one(make_batch(_id=batch_id, State=state))
-            verdict = "done" if state == "done" else "ready"
-            row = make_batch_row(player, batch_id, ItemId=ITEM, Verdict=verdict)
-            world.db.batch_rows.insert_one(row)
-
     with playing(world.db):
-        yield begin
-
-
-def contents(db):
-    return {name: list(db[name].find(sort=[("_id", 1)])) for name in COLLECTIONS}
+        yield lambda: set_scene(world.db, stored, kept="caller")
 
 
 def test_every_route_of_the_console_has_its_row(app):
@@ -115,7 +73,7 @@ def test_exactly_the_documented_pages_open(app, world, scene, db, roles):
         {"_id": caller["_id"]}, {"$set": {"Power": {**caller["Power"], "Api": False, **power}}}
     )
     held = {role.value for role in roles} if Role.API in roles else set()
-    for door in CONSOLE_DOORS:
+    for door in doors_for(held):
         if door.route == "/console/sign-out" and held:
             continue  # It ends the session; see test_console_session.
         scene()
@@ -134,6 +92,68 @@ def test_exactly_the_documented_pages_open(app, world, scene, db, roles):
             assert contents(db) == before, door
 
 
+def forms_of(browser, token, scene, **more):
+    """Yield each form that changes something, and a way to send it, with the scene set anew."""
+    for door in CONSOLE_DOORS:
+        is_change = door.method == "POST" and ONE not in door.path_with(VALUES)
+        if is_change and not door.route.endswith(("/sign-in", "/sign-out")):
+            scene()
+            # By the id: the player may have another name afterwards.
+            by_id = door.path_with({**VALUES, "player": VALUES["player_id"]})
+            path = by_id.removeprefix("/console")
+            hidden = {"token": token, "key": str(uuid.uuid4())}
+            yield door, partial(browser.send, path, {**hidden, **fields_of(door), **more})
+
+
+@pytest.fixture
+def caller(app, world):
+    """Somebody who is signed in and may do everything."""
+    world.add_user(PASSWORD, roles=ROLES, Name="caller")
+    browser = Visitor(app)
+    browser.sign_in("caller")
+    return browser
+
+
+def test_a_form_that_is_sent_twice_is_one_change(caller, scene, db):
+    for door, send in forms_of(caller, caller.token(), scene):
+        first = send()
+        before = contents(db)
+        again = send()
+        assert again.headers.get("Location") == first.headers.get("Location"), door
+        assert contents(db) == before, door
+
+
+def test_a_form_of_another_site_changes_nothing(caller, scene, db):
+    for door, send in forms_of(caller, caller.token(), scene):
+        before = contents(db)
+        assert send({"Sec-Fetch-Site": "cross-site"}).status_code == 403, door
+        assert contents(db) == before, door
+    for door, send in forms_of(caller, "", scene):
+        assert send().status_code == 403, door
+
+
+SECRETS = ("new", "again")
+
+
+def test_a_form_that_is_refused_keeps_what_was_typed_and_changes_nothing(caller, scene, db):
+    """No header could hold such a reason, whatever else is right."""
+    for reason in ("x" * 501, "two\nlines"):
+        for door, send in forms_of(caller, caller.token(), scene, reason=reason):
+            if door.route.endswith(("/run", "/pause", "/cancel")):
+                continue  # A batch has its reason already.
+            before = contents(db)
+            answer = send()
+            assert answer.status_code == 400, (door, answer.text)
+            assert re.search("(at most|to) 500 characters", page_of(answer)), door
+            assert contents(db) == before, door
+            for name, value in fields_of(door).items():
+                is_shown = re.search(
+                    f'name="{name}"[^>]*( value="{value}"|>{value}</)', answer.text
+                )
+                assert is_shown or (door.route.endswith("/password") and name in SECRETS), door
+                assert name not in SECRETS or "password" not in door.route or not is_shown, door
+
+
 def expected(door):
     if ONE in door.path_with(VALUES) and not door.route.endswith("/end"):
         return (404,)
@@ -146,7 +166,8 @@ def expected(door):
     return (200,) if is_shown else (303,)
 
 
-def test_a_stranger_is_led_to_the_sign_in_everywhere(app, scene, db):
+def test_a_stranger_is_led_to_the_sign_in_everywhere(app, world, scene, db):
+    world.add_user(PASSWORD, Name="caller")
     scene()
     before = contents(db)
     browser = Visitor(app)
@@ -169,11 +190,9 @@ NUMBERS += ("Days", "OverlapHours", "page", "after", "done")
 VAST = ("9" * 5000, "-" + "9" * 5000, "\N{ARABIC-INDIC DIGIT THREE}" * 5000)
 
 
-@pytest.mark.parametrize("number", VAST, ids=["vast", "negative", "Arabic"])
-def test_no_number_that_is_typed_is_too_long(app, world, scene, number):
-    world.add_user(PASSWORD, roles=ROLES, Name="caller")
-    browser = Visitor(app)
-    browser.sign_in("caller")
+@pytest.mark.parametrize("number", tiers.some(VAST, 1), ids=lambda number: number[:2])
+def test_no_number_that_is_typed_is_too_long(caller, scene, number):
+    browser = caller
     scene()
     token = browser.token()
     query = urlencode(dict.fromkeys(NUMBERS, number[:2000]))
@@ -191,7 +210,7 @@ def test_no_number_that_is_typed_is_too_long(app, world, scene, number):
 FORM_TYPES = (FORM, "multipart/form-data; boundary=b", "text/plain")
 
 
-@pytest.mark.parametrize("content_type", FORM_TYPES)
+@pytest.mark.parametrize("content_type", tiers.some(FORM_TYPES, 1))
 @pytest.mark.parametrize(
     ("secret", "status"), [("", 401), ("x", 401), ("away", 503), ("without role", 403)]
 )
@@ -221,8 +240,8 @@ def test_no_body_is_read_before_the_caller_is_known(
 
 @pytest.mark.parametrize("roles", CALLERS[1:4], ids=lambda roles: roles[-1].value)
 def test_a_page_shows_no_link_and_no_form_that_the_caller_may_not_use(app, world, scene, roles):
-    scene()
     world.add_user(PASSWORD, roles=roles, Name="caller")
+    scene()
     browser = Visitor(app)
     browser.sign_in("caller")
     held = {role.value for role in roles}

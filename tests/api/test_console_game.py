@@ -14,6 +14,7 @@ from tests.applications import service
 from tests.console_visitor import body_of, commands_of, page_of, visitor
 from tests.factories import guid, make_entry, numbered_guid
 from tests.game import look, make_action, playing
+from tests.tiers import some
 
 NO_GAME = "No game is running: none has looked for actions for 10 seconds."
 MAP, OTHER_MAP, TWIN = (numbered_guid(number) for number in (1, 2, 3))
@@ -104,35 +105,6 @@ def test_a_player_is_warped(staff, player, db, typed, arguments, told):
     assert [asked["Arguments"] for asked in game.taken] == [arguments]
 
 
-@pytest.mark.parametrize(
-    ("typed", "fault"),
-    [
-        ({}, "Is required"),
-        ({"mapid": "Zeppelin"}, "Nothing in the catalogue has that name."),
-        ({"mapid": "Raven"}, "did you mean one of these?"),
-        ({"mapid": MAP, "x": "3"}, "Is required"),
-        ({"mapid": MAP, "x": "3", "y": "far"}, "Must be a whole number."),
-    ],
-    ids=["no map", "no such map", "a part of a name", "half a place", "no number"],
-)
-def test_a_warp_to_nowhere_is_refused_beside_its_field(staff, player, game, typed, fault):
-    answer = staff.post("/players/Aladric/warp", **typed, confirm="Aladric")
-    assert answer.status_code == 400
-    assert fault in page_of(answer)
-    assert 'aria-invalid="true"' in answer.text
-    assert game.taken == []
-
-
-def test_of_several_maps_with_a_name_one_is_chosen(staff, player, world, game):
-    world.add_object(Id=TWIN, Type="map", Name="Twin Peaks")
-    fields = {"mapid": "twin peaks", "confirm": "Aladric"}
-    answer = staff.post("/players/Aladric/warp", **fields)
-    assert answer.status_code == 400
-    assert answer.text.count('name="choose"') == 2
-    assert staff.post("/players/Aladric/warp", **fields, choose=TWIN).status_code == 303
-    assert [asked["Arguments"]["MapId"] for asked in game.taken] == [TWIN]
-
-
 def test_a_message_reaches_one_player(staff, player, game):
     answer = staff.post("/players/Aladric/message", Message="Come to the hall.")
     assert "Said “Come to the hall.” to Aladric." in page_of(led_to(staff, answer))
@@ -165,24 +137,6 @@ def test_what_was_asked_of_users_is_not_shown_without_the_role(app, world, user,
     assert "thalia" in staff.get("/game").text
 
 
-@pytest.mark.parametrize(
-    ("path", "fields"),
-    [
-        ("/players/Aladric/kick", {"confirm": "Aladric"}),
-        ("/players/Aladric/message", {"Message": "Hello."}),
-        ("/users/thalia/warp", {"mapid": MAP, "confirm": "thalia"}),
-        ("/chat", {"Message": "Hello."}),
-        ("/chat", {"to": "map", "mapid": MAP, "Message": "Hello."}),
-    ],
-    ids=["kick", "message", "warp", "chat", "on a map"],
-)
-def test_a_form_that_is_sent_twice_is_one_action(staff, user, game, path, fields):
-    key = str(uuid.uuid4())
-    answers = [staff.post(path, key, **fields) for _ in range(3)]
-    assert len({answer.headers["Location"] for answer in answers}) == 1
-    assert len(game.taken) == 1
-
-
 def test_a_form_with_other_values_is_another_action_only_when_it_is_sent_again(staff, player, game):
     key = str(uuid.uuid4())
     staff.post("/chat", key, Message="Hello.")
@@ -204,7 +158,6 @@ FORMS = [
     ("/users/thalia/warp", {"mapid": "Ravenrock", "confirm": "thalia"}),
     ("/chat", {"Message": "Hello."}),
 ]
-FORM_IDS = [path.removeprefix("/") for path, _ in FORMS]
 
 
 def test_without_a_game_the_page_says_so_beside_another_refusal(staff, user):
@@ -213,7 +166,7 @@ def test_without_a_game_the_page_says_so_beside_another_refusal(staff, user):
     assert page_of(answer).count(NO_GAME) == 1
 
 
-@pytest.mark.parametrize(("path", "fields"), FORMS, ids=FORM_IDS)
+@pytest.mark.parametrize(("path", "fields"), some(FORMS))
 def test_without_a_game_the_page_says_so_and_keeps_what_was_typed(staff, user, db, path, fields):
     key = str(uuid.uuid4())
     page = path.rpartition("/")[0] or path
@@ -232,7 +185,7 @@ def test_without_a_game_the_page_says_so_and_keeps_what_was_typed(staff, user, d
     assert len(game.taken) == 1
 
 
-@pytest.mark.parametrize(("path", "fields"), FORMS, ids=FORM_IDS)
+@pytest.mark.parametrize(("path", "fields"), some(FORMS))
 def test_the_game_says_in_its_own_words_why_it_did_not(staff, user, db, path, fields):
     why = {"Done": None, "Error": "Aladric is <b>not</b> playing."}
     with playing(db, lambda _: why):
@@ -351,45 +304,10 @@ def test_something_is_said(staff, player, game, fields, subject, colour, told, b
     assert "done" in page_of(page)
 
 
-@pytest.mark.parametrize(
-    ("fields", "status", "fault"),
-    [
-        ({"Message": ""}, 400, "Is required"),
-        ({"Message": "\u200b"}, 400, "characters that can be seen"),
-        ({"Message": "x" * 1001}, 400, "Must be 1 to 1000 characters"),
-        ({"to": "player"}, 400, "Is required"),
-        ({"to": "player", "player": "Nobody"}, 404, "No player with name 'Nobody'."),
-        ({"to": "map"}, 400, "Is required"),
-        ({"to": "map", "mapid": "Zeppelin"}, 400, "Nothing in the catalogue has that name."),
-        ({"to": "the moon"}, 400, "must be one of"),
-        ({"coloured": "true", "colour": "red"}, 400, "must be a colour"),
-    ],
-    ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
-)
-def test_what_cannot_be_said_is_refused_and_kept(staff, player, game, fields, status, fault):
-    typed = {"Message": "Hello.", **fields}
-    answer = staff.post("/chat", **typed)
-    assert answer.status_code == status
-    assert fault in page_of(answer)
-    assert f'value="{typed["Message"]}"' in answer.text
-    assert game.taken == []
-
-
 def test_a_secret_in_a_message_is_said_to_nobody(staff, game):
     answer = staff.post("/chat", Message=f"My key is qm_{'x' * 30}")
     assert "qm_" not in game.taken[0]["Arguments"]["Message"]
     assert "qm_xxx" not in led_to(staff, answer).text
-
-
-def test_a_reason_is_asked_for_where_it_is_required(app, staff, player, game):
-    app.config["REASON_REQUIRED"] = True
-    fields = {"/chat": "chat", "/players/Aladric": "message"}
-    for page, name in fields.items():
-        assert f'id="{name}-reason"' in staff.get(page).text
-    answer = staff.post("/chat", Message="Hello.")
-    assert answer.status_code == 400
-    assert "Say why this is changed." in answer.text
-    assert game.taken == []
 
 
 def test_the_page_of_the_game_tells_who_looks_and_who_is_away(staff, player, db):

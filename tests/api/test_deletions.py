@@ -219,14 +219,6 @@ class TestRename:
         # The same once more changes nothing.
         assert imported("Casimir") == last
 
-    def test_a_repetition_changes_nothing(self, client, headers, player):
-        once = {"Idempotency-Key": "rename-1"}
-        first = rename(client, headers, player["_id"], "Berengar", **once)
-        rename(client, headers, player["_id"], "Casimir")
-        again = rename(client, headers, player["_id"], "Berengar", **once)
-        assert (again.status_code, again.json) == (200, first.json)
-        assert client.get("/api/v1/players/Casimir", headers=headers).status_code == 200
-
 
 class TestDelete:
     def test_it_is_gone_and_its_history_stays(self, client, headers, player, db):
@@ -239,11 +231,6 @@ class TestDelete:
             (entry,) = entries(client, headers, key)
             assert entry["Operation"] == "delete-player"
         assert delete(client, headers).status_code == 404
-
-    def test_its_name_is_free(self, client, headers, player, world):
-        delete(client, headers)
-        world.add_player(Name="Aladric")
-        assert client.get("/api/v1/players/Aladric", headers=headers).status_code == 200
 
     def test_undo_brings_it_back_as_it_was(self, client, headers, player, db):
         before = db.players.find_one()
@@ -315,14 +302,6 @@ class TestDelete:
         assert told["Id"] is None
         assert told["Changes"][0]["Path"] == "DeletedAt"
         assert db.players.count_documents({}) == 0
-
-    def test_a_repetition_of_the_deletion_gets_its_answer(self, client, headers, player):
-        once = {"Idempotency-Key": "delete-1"}
-        first = delete(client, headers, **once)
-        for key in ("Aladric", player["_id"]):
-            again = delete(client, headers, key, **once)
-            assert (again.status_code, again.json) == (200, first.json)
-            assert again.headers["Idempotency-Replayed"] == "true"
 
     def test_who_is_online_is_not_deleted(self, client, headers, world, db):
         now = datetime.now(timezone.utc)
@@ -398,17 +377,6 @@ class TestDelete:
         service(app, UnfinishedWork).finish_all()
         assert db.players.count_documents({}) == 0
 
-    def test_deleting_it_twice_at_once_is_one_deletion(self, client, headers, player, app):
-        store = service(app, Deletions)
-        moved, store.finish_deletion = store.finish_deletion, lambda _: None
-        try:
-            for key in ("a", "b"):
-                delete(client, headers, **{"Idempotency-Key": key})
-        finally:
-            store.finish_deletion = moved
-        delete(client, headers)
-        assert len(entries(client, headers, "Aladric")) == 1
-
     def test_what_a_game_writes_while_it_is_moved_is_not_lost(
         self, client, headers, player, app, db
     ):
@@ -459,13 +427,6 @@ class TestDelete:
         undone = undo(client, headers, entries(client, headers, "Aladric")[0])
         assert undone.status_code == 200, undone.json
         assert without_bookkeeping(db.players.find_one()) == without_bookkeeping(odd)
-
-    def test_it_is_not_for_a_key_with_a_budget(self, client, world, player, db):
-        headers = world.key_headers(Budget={"ItemsPerDay": 5})
-        refused = delete(client, headers)
-        assert refused.status_code == 403
-        assert "budget" in refused.json["Message"]
-        assert db.players.count_documents({}) == 1
 
     def test_a_change_that_is_repeated_after_the_deletion_gets_its_answer(
         self, client, headers, player, db

@@ -77,13 +77,6 @@ def test_an_unknown_path_is_a_404_in_json(client):
     assert_error(client.get("/api/v1/nothing/../here"), 404)
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"])
-def test_a_wrong_method_is_a_405_that_names_the_right_ones(client, method):
-    response = client.open("/healthz", method=method)
-    assert_error(response, 405, f"The method {method} is not allowed here.")
-    assert set(response.headers["Allow"].split(", ")) == {"GET", "HEAD"}
-
-
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -157,12 +150,6 @@ def test_a_good_body_is_taken_whatever_its_json_type_is_called(client):
         assert response.json == {"itemid": GUID, "quantity": 1}
 
 
-@pytest.mark.parametrize("content_type", [None, "text/plain", "application/xml", "a=1", "json"])
-def test_a_body_that_is_not_json_is_a_415(client, content_type):
-    response = client.post("/things/take", data="a=1", content_type=content_type)
-    assert_error(response, 415)
-
-
 def test_a_body_over_the_limit_is_a_413(client):
     body = json.dumps({"note": "x" * 3_000_000})
     response = client.post("/things/take", data=body, content_type="application/json")
@@ -197,20 +184,9 @@ def test_a_bug_is_a_bland_500_with_its_details_in_the_log(client, caplog, kind):
     assert record.exc_info[1] is FAILURES[kind]
 
 
-def test_a_missing_token_is_a_401_that_clients_recognise(client):
-    response = client.get("/api/v1/players")
-    assert_error(response, 401, "Authorization has been denied for this request.")
-    assert response.headers["WWW-Authenticate"] == "Bearer"
-
-
 def test_trailing_slashes_and_stray_headers_are_tolerated(client):
     assert client.get("/healthz/").status_code == 200
     assert client.get("/healthz", content_type="application/json").status_code == 200
-
-
-def test_query_strings_ignore_unknown_names(client, as_role):
-    response = client.get("/api/v1/players?colour=red&page=0", headers=as_role())
-    assert response.status_code == 200
 
 
 def test_a_body_of_very_many_fields_is_refused_without_a_look_at_each(client):

@@ -113,24 +113,6 @@ def test_those_of_users_are_for_those_who_may_read_users(client, world, headers,
         assert client.get(f"/api/v1/events?after={page['Next']}", headers=others).json == page
 
 
-@pytest.mark.parametrize("after", ["x.y", "never", "$ne", "NOW"])
-def test_a_cursor_that_is_none_is_refused(events, after):
-    assert events(after=after).status_code == 400
-
-
-def test_the_cursor_of_another_list_is_refused(client, headers, world, events, give, move):
-    player = world.add_player()
-    give(player)
-    give(player)
-    move()
-    other = client.get("/api/v1/history?pageSize=1", headers=headers).json["Next"]
-    answer = events(after=other)
-    assert (answer.status_code, answer.json["Message"]) == (
-        400,
-        "The field 'after' belongs to another list.",
-    )
-
-
 def test_who_was_away_too_long_or_before_a_restored_backup_is_told(db, world, events, give, move):
     player = world.add_player()
     places = []

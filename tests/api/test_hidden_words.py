@@ -17,6 +17,7 @@ from tests.console_visitor import visitor
 from tests.endpoint_table import DOORS, VALUES, catalogue
 from tests.game import playing
 from tests.swaps import move_all
+from tests.tiers import some
 
 NAME, MAIL = "Zqaccount", "zqmail@example.com"
 # What was said about the account: the reason of a ban and of its entry, a note, the reason of a
@@ -129,8 +130,8 @@ ROLES = list(Role)
 @pytest.mark.parametrize("door", ["console", "api"])
 @pytest.mark.parametrize(
     ("roles", "may_see"),
-    [(ROLES[:1], False), (ROLES[:2], True), (ROLES, True)],
-    ids=["api", "users.query", "users.manage"],
+    some([(ROLES[:1], False), (ROLES, True), (ROLES[:2], True)], 2),
+    ids=lambda value: value[-1].value if isinstance(value, list) else None,
 )
 def test_what_is_said_about_accounts_is_for_those_who_may_see_them(
     app, client, world, scene, db, roles, may_see, door

@@ -7,17 +7,15 @@ from functools import partial
 
 import pytest
 
-import config
 from app.auth.roles import Role
 from app.database import SUBJECTS
-from app.history.store import History
 from app.operations import all_operations
 from app.storage.client import Storage
 from app.storage.journal import Journals
 from tests.applications import service
 from tests.contract_tables import camel_case
 from tests.endpoint_table import CODE
-from tests.factories import NOW, guid, make_entry, make_player, numbered_guid, sha256
+from tests.factories import NOW, guid, make_entry, numbered_guid, sha256
 from tests.openapi_document import OPERATIONS
 from tests.swaps import move_all
 
@@ -192,17 +190,6 @@ def test_the_document_says_which_changes_do():
     assert told == {camel_case(view) for view in views} >= RECORDED.keys()
 
 
-@pytest.mark.parametrize("is_moved", [True, False])
-def test_a_repetition_names_the_entry_of_the_first(send, player, db, is_moved):
-    path, gift = f"{PLAYERS}/Aladric/items/give", {"itemid": ITEM, "quantity": 1}
-    first = send("POST", path, gift, Idempotency_Key="order-1")
-    send("POST", path, gift)
-    if is_moved:
-        move_all(db)
-    again = send("POST", path, gift, Idempotency_Key="order-1")
-    assert again.headers["X-History-Id"] == first.headers["X-History-Id"]
-
-
 def test_what_changes_nothing_names_no_entry(send, player):
     for body in ({"value": 7}, {"value": 7}):
         answer = send("POST", f"{PLAYERS}/Aladric/variables/{VARIABLE}", body)
@@ -242,16 +229,6 @@ def test_of_a_user_it_tells_that_secrets_changed_and_no_secret(
     assert [secret for secret in secrets if secret and secret in kept] == []
 
 
-def test_a_registration_and_revoked_tokens_have_their_entries(send, entries, client, as_role):
-    body = {"username": "Nova", "email": "nova@example.com", "password": OLD}
-    send("POST", f"{USERS}/register", body, X_Reason="welcome")
-    send("DELETE", "/api/oauth/token/Nova")
-    revoked, registered = entries(f"{USERS}/Nova")
-    assert (revoked["Operation"], registered["Operation"]) == ("revoke-tokens", "register")
-    assert registered["Reason"] == "welcome"
-    assert registered["Id"].endswith(":1")
-
-
 def test_a_wrong_code_leaves_none(send, entries, alice):
     send("POST", f"{USERS}/Alice/password/reset", {"new": NEW, "code": "WRONGONE"}, 403)
     assert entries(f"{USERS}/Alice") == []
@@ -288,25 +265,6 @@ def test_a_token_in_a_reason_is_masked(send, entries, player):
     gift = {"itemid": ITEM, "quantity": 1}
     send("POST", f"{PLAYERS}/Aladric/items/give", gift, X_Reason=f"password {OLD}")
     assert entries(f"{PLAYERS}/Aladric")[0]["Reason"] == "password ***"
-
-
-def test_a_reason_can_be_required_of_every_change(app, send, player, alice):
-    app.config["REASON_REQUIRED"] = True
-    changes = [
-        *((f"{PLAYERS}/Aladric/{path}", body) for path, body, *_ in CHANGES),
-        *((f"{USERS}/Alice/{path}", body) for path, body, *_ in USER_CHANGES),
-    ]
-    for path, body in changes:
-        for reason in ({}, {"X_Reason": ""}, {"X_Reason": "%20"}, {"X_Reason": "%E2%80%8B"}):
-            answer = send("POST", path, body, 400, **reason)
-            assert "X-Reason is required" in answer.json["Message"]
-    send("DELETE", "/api/oauth/token/Alice", status=400)
-    send("GET", f"{PLAYERS}/Aladric")
-    send("POST", *changes[0], X_Reason="because")
-    # A dry run changes nothing.
-    undo = f"{HISTORY}/player:{player['_id']}:1/undo"
-    send("POST", undo, {"DryRun": True})
-    send("POST", undo, status=400)
 
 
 @pytest.fixture
@@ -409,35 +367,6 @@ def test_entries_of_the_same_moment_are_walked_once_each(send, db, player):
     assert len(walked) == len(set(walked)) == 25
 
 
-def test_the_cursor_of_another_list_is_refused(send, evening):
-    following = send("GET", f"{HISTORY}?pageSize=2").json["Next"]
-    for query in (f"?by=ann&after={following}", f"?after={following}x", "?after=nonsense"):
-        assert "after" in send("GET", HISTORY + query, status=400).json["Errors"]
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "pageSize=0",
-        "pageSize=x",
-        "from=yesterday",
-        "item=42",
-        "operation=nope",
-        "from=0001-01-01T00:00:00%2B14:00",
-    ],
-)
-def test_a_malformed_query_is_refused(send, query):
-    assert send("GET", f"{HISTORY}?{query}", status=400).json["Errors"]
-
-
-def test_a_name_that_nobody_has_is_not_found(send):
-    assert "nobody" in send("GET", f"{HISTORY}?player=nobody", status=404).json["Message"]
-    send("GET", f"{PLAYERS}/nobody/history", status=404)
-    send("GET", f"{USERS}/nobody/history", status=404)
-    # The history of a character outlives it.
-    assert send("GET", f"{HISTORY}?player={guid()}").json == {"Values": [], "Next": None}
-
-
 def test_a_role_that_may_not_see_users_does_not_see_their_history(
     client, as_role, evening, alice, db
 ):
@@ -513,17 +442,3 @@ def test_entries_expire_unless_they_are_kept_for_ever(db, player, send):
         assert (
             entry["ExpiresAt"] - entry["At"] if expected else entry.get("ExpiresAt")
         ) == expected
-
-
-def test_the_settings_of_history_have_their_defaults():
-    settings = config.load({"QM_ENV": "testing"})
-    assert (settings.HISTORY_DAYS, settings.REASON_REQUIRED) == (400, False)
-
-
-def test_the_changes_of_a_time_are_counted_by_operation(app, db):
-    player = make_player()
-    for number, operation in enumerate(["give", "note", "give", "take"]):
-        at = NOW + timedelta(minutes=number)
-        db.history.insert_one(make_entry(player, Version=number, At=at, Operation=operation))
-    counts = service(app, History).count_changes(NOW, NOW + timedelta(minutes=3))
-    assert counts == {"give": 2, "note": 1}

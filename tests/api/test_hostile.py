@@ -16,9 +16,9 @@ from app.openapi import examples
 from app.storage.client import Storage
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
+from tests import tiers
 from tests.applications import service
-from tests.batches import add_batch
-from tests.factories import World, make_entry, make_key, make_user, with_keys
+from tests.factories import World, add_batch, make_entry, make_key, make_user, with_keys
 from tests.game import make_action, playing
 from tests.hostile import FORGED, ROWS, count
 
@@ -103,6 +103,12 @@ def send(app, caller, row):
     return app.test_client().open(row.path, method=row.method, headers=headers, **options)
 
 
+def names_field(refusal, field):
+    """Tell whether a refusal names a field, or a part of it, in its sentence and in its errors."""
+    named = [name for name in refusal.get("Errors", ()) if name.split(".")[0] == field]
+    return bool(named) and any(f"'{name}'" in refusal["Message"] for name in refusal["Errors"])
+
+
 def faults(app, caller, row):
     """Send a hostile request, and return what is wrong with its answer."""
     answer = send(app, caller, row)
@@ -113,6 +119,8 @@ def faults(app, caller, row):
         "believes a forged name": FORGED in answer.text + str(answer.headers),
         "no sentence": is_refused and not answer.json["Message"].endswith((".", "?")),
         "a long answer": is_refused and len(answer.data) >= 10_000,
+        "does not name its field": row.field is not None
+        and not names_field(answer.json, row.field),
         "finds another number": row.count is not None and len(answer.json["Values"]) != row.count,
     }
     return [f"{row.name}: {fault}: {answer.text[:500]}" for fault, is_so in wrong.items() if is_so]
@@ -123,6 +131,21 @@ def may_change(row):
 
 
 OPERATIONS = sorted({row.operation for row in ROWS})
+STEP = 6
+
+
+def chosen(operation):
+    """Return the rows of an operation, or in short a sixth of them.
+
+    Each operation begins elsewhere, so that every field still meets some values, and every value
+    some fields. What only one operation takes is tried whole.
+    """
+    rows = [row for row in ROWS if row.operation == operation]
+    if tiers.is_everything:
+        return rows
+    begin = OPERATIONS.index(operation) % STEP
+    own = [row for row in rows if row.name.split()[1] in ("form", "file", "doubled,")]
+    return [*own, *(row for row in rows[begin::STEP] if row not in own)]
 
 
 @pytest.mark.parametrize("app", ["strict"], indirect=True)
@@ -130,7 +153,7 @@ OPERATIONS = sorted({row.operation for row in ROWS})
 def test_hostile_requests_are_refused_in_a_sentence_or_taken_as_harmless(
     app, caller, watch, operation
 ):
-    rows = [row for row in ROWS if row.operation == operation]
+    rows = chosen(operation)
     harmless = [row for row in rows if not may_change(row)]
     watch.sees_no_change()  # what was taken before does not matter
     found = [fault for row in harmless for fault in faults(app, caller, row)]
@@ -144,7 +167,7 @@ def test_hostile_requests_are_refused_in_a_sentence_or_taken_as_harmless(
 @pytest.mark.parametrize("app", ["lenient"], indirect=True)
 def test_no_hostile_body_breaks_a_lenient_service(app, caller):
     """What is taken differs there; that it does no harm does not."""
-    hostile = [row for row in ROWS if row.type]
+    hostile = tiers.some([row for row in ROWS if row.type], 500)
     with playing(service(app, Storage).db):
         broken = [row.name for row in hostile if send(app, caller, row).status_code >= 500]
     assert broken == []

@@ -124,14 +124,6 @@ def test_ones_own_keys_or_with_users_manage_anybodys(client, headers, world, per
     assert client.get(f"{KEYS}?user=nobody", headers=mine).status_code == 404
 
 
-def test_a_key_cannot_manage_keys(client, headers):
-    secret = made(client, headers, Scopes=[scope.value for scope in Scope])["Key"]
-    for method in (client.get, client.post):
-        answer = method(KEYS, headers=bearer(secret))
-        assert answer.status_code == 403
-        assert "not for keys" in answer.json["Message"]
-
-
 def test_a_revoked_key_is_unknown_at_once_in_the_same_worker(client, headers):
     key = made(client, headers)
     assert client.get("/api/v1/players", headers=bearer(key["Key"])).status_code == 200

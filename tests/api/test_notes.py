@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
-
 import pytest
 
 from app.auth.roles import Role
-from app.history.store import History
-from app.http.context import SERVICES
 from app.notes.domain import MOST_NOTES
 from app.notes.schemas import NotePageSchema, NoteSchema
-from tests.applications import service
 from tests.factories import NOW, guid, numbered_guid, sha256
 from tests.swaps import move_all
 
@@ -109,16 +103,6 @@ def test_a_note_is_answered_and_listed(post, get, staff):
     assert NotePageSchema().validate(page) == {}
 
 
-def test_whoever_nothing_was_written_about_has_no_notes(get):
-    assert get().json == {"Values": [], "Next": None}
-
-
-def test_the_newest_note_comes_first(post, texts):
-    for text in ("first", "second", "third"):
-        post(text)
-    assert texts() == ["third", "second", "first"]
-
-
 def test_a_walk_meets_each_note_once_whatever_is_written_meanwhile(post, get, store):
     # Many of the same time, one of the first year, and one that is hidden.
     notes = {numbered_guid(number): stored_note(f"note {number}") for number in range(9)}
@@ -135,44 +119,6 @@ def test_a_walk_meets_each_note_once_whatever_is_written_meanwhile(post, get, st
         numbered_guid(9),
     ]
     assert seen[-1]["Text"] == "oldest"
-
-
-def test_the_cursor_of_another_list_is_refused(client, world, headers, get, store, kind):
-    store({numbered_guid(number): stored_note() for number in range(3)})
-    after = get(pageSize=1).json["Next"]
-    assert len(get(after=after).json["Values"]) == 2
-    other = world.add_player(Name="Bob") if kind == "players" else world.add_user(Name="Bob")
-    name, of_history = other["Name"], get("history", after=after)
-    of_others = client.get(
-        f"/api/v1/{kind}/{name}/notes", headers=headers, query_string={"after": after}
-    )
-    for answer in (of_others, of_history):
-        assert answer.status_code == 400
-        assert "belongs to another list" in answer.json["Message"]
-    for name in ("Carol", "Dave"):
-        world.add_player(Name=name)
-    players = client.get("/api/v1/players?after=&pageSize=1", headers=headers).json["Next"]
-    for foreign in (players, "made.up"):
-        assert get(after=foreign).status_code == 400
-
-
-def test_a_page_is_never_larger_than_the_most_that_is_set(get, store, app):
-    app.config["PAGE_SIZE_MAX"] = 2
-    store({numbered_guid(number): stored_note() for number in range(3)})
-    assert len(get(pageSize=99).json["Values"]) == 2
-
-
-def test_a_request_that_is_repeated_with_its_key_writes_one_note(post, get):
-    first = post(key="k")
-    again = post(key="k")
-    assert again.json == first.json
-    assert again.headers["Idempotency-Replayed"] == "true"
-    assert "Idempotency-Replayed" not in first.headers
-    assert len(get().json["Values"]) == 1
-    other = post("another text", key="k")
-    assert other.status_code == 409
-    assert "another request" in other.json["Message"]
-    assert len(get().json["Values"]) == 1
 
 
 def test_a_repeated_request_for_a_note_that_is_gone_says_so(post, store):
@@ -242,35 +188,6 @@ def test_an_undo_hides_a_note_and_the_undo_of_it_shows_it_again(
     assert "comes and goes" not in repr(list(db.history.find()))
 
 
-def test_a_dry_run_of_an_undo_hides_nothing(post, texts, undo):
-    post("stays")
-    preview = undo(DryRun=True)
-    assert (preview["Id"], preview["Operation"]) == (None, "undo")
-    assert texts() == ["stays"]
-
-
-def test_the_entry_of_a_note_is_undone_once(post, newest, undo):
-    post()
-    entry = newest()
-    undo(entry)
-    assert "undone already" in undo(entry, status=409)["Message"]
-
-
-def test_a_note_that_is_gone_cannot_be_hidden(post, store, undo):
-    post()
-    store({})
-    assert "no longer there" in undo(status=409)["Message"]
-
-
-def test_the_history_of_a_user_is_undone_by_users_query_alone(client, world, headers, as_role):
-    world.add_user(Name="Alice")
-    client.post("/api/v1/users/Alice/notes", json={"Text": TEXT}, headers=headers)
-    entry = client.get("/api/v1/users/Alice/history", headers=headers).json["Values"][0]
-    refused = client.post(f"{HISTORY}/{entry['Id']}/undo", json={}, headers=as_role())
-    assert refused.status_code == 403
-    assert len(client.get("/api/v1/users/Alice/notes", headers=headers).json["Values"]) == 1
-
-
 def test_a_note_is_no_part_of_any_record(client, headers, world):
     player, user = world.add_player(Name="Aladric"), world.add_user(Name="Alice")
     for path in PATHS.values():
@@ -285,16 +202,6 @@ def test_a_note_is_no_part_of_any_record(client, headers, world):
         assert '"Notes"' not in answer.text, path
 
 
-def test_nobody_is_a_404(client, headers, kind):
-    path = f"/api/v1/{kind}/Nobody/notes"
-    for answer in (
-        client.get(path, headers=headers),
-        client.post(path, json={"Text": TEXT}, headers=headers),
-    ):
-        assert answer.status_code == 404
-        assert answer.json["Message"] == f"No {kind[:-1]} with name 'Nobody'."
-
-
 @pytest.mark.parametrize("odd", ["x", 5, [1]])
 def test_what_is_no_map_of_notes_is_listed_as_none_and_not_overwritten(
     post, get, db, kind, subject, odd
@@ -307,45 +214,3 @@ def test_what_is_no_map_of_notes_is_listed_as_none_and_not_overwritten(
     assert answer.status_code == 409
     assert "db check" in answer.json["Message"]
     assert db[kind].find_one({"_id": subject["_id"]})["Notes"] == odd
-
-
-def test_with_reasons_required_a_note_needs_one(post, app):
-    app.config["REASON_REQUIRED"] = True
-    assert post().status_code == 400
-    assert post(**{"X-Reason": "a%20reason"}).status_code == 200
-
-
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
-def test_of_many_writers_at_once_none_loses_a_note(app, headers, kind, subject, get):
-    def write(number):
-        body = {"Text": f"note {number}"}
-        return app.test_client().post(f"{PATHS[kind]}notes", json=body, headers=headers).status_code
-
-    with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(write, range(40))) == {200}
-    notes = get(pageSize=100).json["Values"]
-    assert {note["Text"] for note in notes} == {f"note {number}" for number in range(40)}
-
-
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
-def test_of_many_writers_with_one_key_one_writes(app, headers, kind, subject, get):
-    keyed = {**headers, "Idempotency-Key": "k"}
-
-    def write(_):
-        answer = app.test_client().post(f"{PATHS[kind]}notes", json={"Text": TEXT}, headers=keyed)
-        return answer.json["Id"]
-
-    with ThreadPoolExecutor(8) as pool:
-        written = set(pool.map(write, range(16)))
-    assert [note["Id"] for note in get().json["Values"]] == list(written)
-
-
-def test_a_note_that_was_rolled_back_is_not_hidden(post, newest, undo, app, db, kind, subject):
-    """A primary that is cut off shows a change that the others never had."""
-    post()
-    entry, history = newest(), service(app, History)
-    shown = db[kind].find_one({"_id": subject["_id"]})["Journal"][0]
-    db[kind].replace_one({"_id": subject["_id"]}, subject)
-    cut_off = SimpleNamespace(get=lambda _: shown, serve=history.serve)
-    app.extensions[SERVICES][History] = cut_off
-    assert "No entry of history" in undo(entry, status=404)["Message"]

@@ -6,13 +6,11 @@ from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 
 import pytest
-from argon2 import PasswordHasher
 
 from app.auth.roles import Role, revoked
 from app.naming import Lookup
 from app.oauth.domain import TokenRefused
 from app.oauth.store import RefreshTokens
-from app.users.passwords import Passwords
 from app.users.store import Users
 from tests.applications import service
 from tests.factories import sha256
@@ -84,29 +82,11 @@ def test_a_refusal_has_its_code_from_the_rfc(client, alice, body, error):
     assert response.json["error_description"] == response.json["Message"]
 
 
-def test_a_form_that_repeats_a_field_is_refused(client, alice):
-    response = client.post(TOKEN, data={"grant_type": ["password", "password"]})
-    assert response.json["error"] == "invalid_request"
-
-
 def test_an_unknown_user_and_a_wrong_password_look_the_same(client, alice, world):
     world.add_user(None, roles=(Role.API,), Name="NoPassword")
     answers = [sign_in(client, *who) for who in (("Alice", "x"), ("Bob", "x"), ("NoPassword", "x"))]
     assert {answer.status_code for answer in answers} == {400}
     assert len({answer.data for answer in answers}) == 1
-
-
-@pytest.mark.parametrize("name", ["Alice", "Nobody"])
-def test_a_name_that_exists_and_one_that_does_not_cost_one_hash_each(
-    client, alice, monkeypatch, name
-):
-    """Hashing is what a sign-in's time is spent on; so time tells nothing of the name."""
-    real, hashed = PasswordHasher.verify, []
-    monkeypatch.setattr(
-        PasswordHasher, "verify", lambda self, *a: hashed.append(a) or real(self, *a)
-    )
-    assert sign_in(client, name, "wrong").status_code == 400
-    assert len(hashed) == 1
 
 
 def test_a_right_password_without_api_access_is_a_403(client, world):
@@ -175,29 +155,6 @@ def test_two_refreshes_at_once_end_the_chain(client, alice, app):
     with pytest.raises(TokenRefused):
         tokens.rotate(other)
     assert refresh(client, issued.token).json["error"] == "invalid_grant"
-
-
-def test_a_token_id_that_is_no_guid_is_a_400_in_the_common_shape(client, alice, as_role):
-    response = client.delete("/api/oauth/token/Alice/x", headers=as_role(user=alice))
-    assert response.status_code == 400
-    assert response.json.keys() == {"Message", "Errors"}
-
-
-def test_tokens_from_before_a_change_of_password_are_worth_nothing(client, alice, db):
-    tokens = sign_in(client).json
-    db.users.update_one({"_id": alice["_id"]}, {"$inc": {"PasswordVersion": 1}})
-    assert call(client, tokens["access_token"]).status_code == 401
-    assert refresh(client, tokens["refresh_token"]).json["error"] == "invalid_grant"
-    assert call(client, sign_in(client).json["access_token"]).status_code == 200
-
-
-def test_a_password_at_an_old_cost_is_stored_anew(client, alice, db, app):
-    before = Passwords(2, 64, 1).hash(sha256("secret"))
-    db.users.update_one({"_id": alice["_id"]}, {"$set": {"PasswordHash": before}})
-    assert sign_in(client).status_code == 200
-    after = db.users.find_one({"_id": alice["_id"]})["PasswordHash"]
-    assert not service(app, Passwords).is_outdated(after)
-    assert sign_in(client).status_code == 200
 
 
 @pytest.mark.parametrize("plural", ["token", "tokens"])

@@ -82,15 +82,6 @@ def test_a_walk_meets_each_object_once_by_name(get, potions, size):
     assert walk(get, pageSize=size, search="nothing") == []
 
 
-def test_the_cursor_of_another_type_or_search_is_refused(get, potions):
-    following = get("/item", pageSize=1).json["Next"]
-    assert get("/item", pageSize=1, after=following).status_code == 200
-    for path, query in (("/spell", {}), ("/item", {"search": "potion"})):
-        answer = get(path, after=following, **query)
-        assert answer.status_code == 400
-        assert "another list" in answer.json["Message"]
-
-
 def test_the_names_of_all_objects_of_a_type_are_one_answer(get, potions):
     assert get("/item/names").json == {potion["_id"]: potion["Name"] for potion in potions}
     assert get("/quest/names").json == {}

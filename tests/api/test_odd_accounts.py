@@ -6,6 +6,7 @@ import pytest
 
 from app.auth.roles import Role
 from tests.factories import guid, make_user, sha256
+from tests.tiers import some
 
 ABSENT = object()
 PASSWORD = sha256("secret")
@@ -46,7 +47,7 @@ def requests(user_id):
 @pytest.mark.parametrize(
     "field", ["Name", "Email", "Power", "Reset", "PasswordHash", "PasswordVersion", "MuteReason"]
 )
-@pytest.mark.parametrize("number", range(len(ODD)))
+@pytest.mark.parametrize("number", some(range(len(ODD))))
 def test_no_account_is_a_500(client, db, staff, field, number):
     user_id = stored(db, field, ODD[number])
     for method, path, body in requests(user_id):

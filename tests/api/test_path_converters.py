@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from bson.datetime_ms import DatetimeMS
 
-from tests.factories import NOW, numbered_guid
+from tests.factories import NOW
 
 PROMISED = {
     *("Id", "Name", "UserId", "ClassId", "ClassName", "Gender", "Level", "Exp"),
@@ -60,15 +60,6 @@ def test_a_player_is_found_by_id_in_any_case(get, world):
     assert get(player["_id"].upper()).json["Id"] == player["_id"]
 
 
-@pytest.mark.parametrize(
-    "key", ["nobody", numbered_guid(1), "00000000-0000-0000-0000-000000000000", "\x00"]
-)
-def test_an_unknown_key_is_a_404_that_names_it(get, key):
-    response = get(key)
-    assert response.status_code == 404
-    assert key in response.json["Message"]
-
-
 def test_all_promised_fields_are_served_and_what_the_game_adds(get, world):
     world.add_player(Name="Bob", Guild={"Name": "Owls", "Rank": 3})
     record = get("Bob").json
@@ -77,12 +68,6 @@ def test_all_promised_fields_are_served_and_what_the_game_adds(get, world):
     assert record["CreationDate"] == NOW.isoformat().replace("+00:00", "Z")
     internal = {"_id", "NameKey", "NameTails", "Version", "Journal"}
     assert not record.keys() & (internal | {"Inventory", "Bank", "Spells", "Variables"})
-
-
-def test_a_key_from_a_path_is_never_an_operator(get, world):
-    world.add_player(Name="Bob")
-    for key in ('{"$ne": null}', "$ne", "[$regex]=.*", "{$gt: ''}"):
-        assert get(key).status_code == 404
 
 
 def test_a_stray_date_or_id_does_not_keep_a_player_from_being_served(get, world, db, settings):

@@ -266,13 +266,6 @@ def test_a_rename_of_somebody_else_is_undone_to_the_name_it_had(client, world, d
     assert db.players.find_one({"_id": other["_id"]})["Name"] == "Zweronika"
 
 
-def test_it_is_not_for_a_key_with_a_budget(client, person, db, world):
-    headers = world.key_headers(Budget={"ItemsPerDay": 1})
-    refused = client.post(ERASE, json=CONFIRM, headers=headers)
-    assert refused.status_code == 403
-    assert db.erasures.count_documents({}) == 0
-
-
 def test_a_character_that_is_somebody_elses_by_now_stays(client, person, db, world, app):
     user_id, staff, _ = person
     erase(client, staff, db)
@@ -399,13 +392,6 @@ def test_an_account_that_a_game_has_made_is_erased_too(client, person, db):
     answer = client.post("/api/v1/users/oddkin/erase", json={"Confirm": "oddkin"}, headers=staff)
     assert answer.status_code == 200, answer.json
     assert db.users.count_documents({"NameKey": "oddkin"}) == 0
-
-
-def test_the_personal_data_of_nobody_are_a_404(client, person):
-    _, staff, _ = person
-    assert client.get("/api/v1/users/nobody/personal-data", headers=staff).status_code == 404
-    erase = client.post("/api/v1/users/nobody/erase", json={"Confirm": "x"}, headers=staff)
-    assert erase.status_code == 404
 
 
 def test_who_came_back_is_found(client, person, db, app):

@@ -85,15 +85,6 @@ def test_an_item_is_no_variable(send, world):
     assert send("GET", f"{GLOBAL}/42", None, 400)["Errors"] == {"id": ["Must be a guid."]}
 
 
-def test_a_retry_changes_nothing(send, rate, client, as_role):
-    path, key = f"{GLOBAL}/{rate['_id']}", {"Idempotency-Key": "k1"}
-    first = send("POST", path, {"value": 200}, **key)
-    send("POST", path, {"value": 300})
-    assert send("POST", path, {"value": 200}, **key) == first
-    assert send("GET", f"{path}/value") == {"value": 300}
-    send("POST", path, {"value": 1}, 409, **key)
-
-
 def test_a_change_is_in_history_and_can_be_undone(send, rate, db):
     path = f"{GLOBAL}/{rate['_id']}"
     send("POST", path, {"value": 200}, **{"X-Reason": "Double%20weekend"})

@@ -171,26 +171,6 @@ def test_a_walk_meets_each_sign_in_once_and_the_last_to_end_first(tokens, listed
     assert {sign_in["Id"] for sign_in in seen[-3:]} == set(chains[:3])
 
 
-def test_the_cursor_of_another_list_is_refused(client, tokens, listed, alice, world, manager):
-    bob = world.add_user(Name="Bob")
-    for user in (alice, bob):
-        for _ in range(2):
-            tokens.issue(user["_id"], 0)
-    after = listed(pageSize=1)["Next"]
-    users = client.get("/api/v1/users?after=&pageSize=1", headers=manager).json["Next"]
-    for name, cursor in (("Bob", after), ("Alice", users), ("Alice", "made.up")):
-        assert list(listed(name, status=400, after=cursor)["Errors"]) == ["after"]
-    foreign = client.get("/api/v1/users", query_string={"after": after}, headers=manager)
-    assert foreign.status_code == 400
-
-
-def test_a_page_is_never_larger_than_the_most_that_is_set(app, tokens, listed, alice):
-    app.config["PAGE_SIZE_MAX"] = 2
-    for _ in range(3):
-        tokens.issue(alice["_id"], 0)
-    assert len(listed(pageSize=99)["Values"]) == 2
-
-
 def test_what_has_expired_or_is_void_is_not_listed_and_cannot_be_ended(
     tokens, listed, end, alice, db
 ):

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import hmac
 import json
-import time
 
 import pytest
 from hypothesis import given
@@ -86,22 +85,6 @@ def test_a_token_counts_in_its_header_and_scheme_alone(client, tokens):
     assert client.post("/api/v1/players", json={"access_token": token}).status_code == 401
 
 
-def test_every_altered_letter_is_noticed(client, tokens):
-    token = tokens["access_token"]
-    assert call(client, token).status_code == 200
-    for place in range(len(token)):
-        letter = "A" if token[place] != "A" else "B"
-        altered = token[:place] + letter + token[place + 1 :]
-        assert call(client, altered).status_code == 401, place
-        assert call(client, token[:place]).status_code == 401, place
-
-
-@pytest.mark.parametrize("more", ["=", "==", "!", "é", "\xa0", "\x85", "\t", ".", " x", "\x7f"])
-def test_a_token_with_something_added_is_another(client, tokens, more):
-    for altered in (tokens["access_token"] + more, more + tokens["access_token"]):
-        assert call(client, altered).status_code == 401
-
-
 @given(st.data())
 def test_no_edit_of_a_token_is_a_token(data):
     ours = AccessTokens([KEY, OTHER_KEY], 300)
@@ -177,13 +160,6 @@ def test_an_expired_token_is_denied_though_it_was_known():
         tokens.check(token)
 
 
-def test_an_expired_token_is_denied_by_the_service(app, client, tokens, alice, db):
-    chain = db.refresh_tokens.find_one({"UserId": alice["_id"]})["Chain"]
-    ours, now = service(app, AccessTokens), int(time.time())
-    assert call(client, ours.issue(alice["_id"], chain, now)).status_code == 200
-    assert call(client, ours.issue(alice["_id"], chain, now - 300)).status_code == 401
-
-
 def test_a_token_of_another_secret_is_denied(client, alice, db, tokens):
     chain = db.refresh_tokens.find_one({"UserId": alice["_id"]})["Chain"]
     forged = AccessTokens([OTHER_KEY], 300).issue(alice["_id"], chain, FAR)
@@ -202,12 +178,6 @@ def test_a_secret_that_is_to_come_opens_before_it_signs():
     old, between = AccessTokens([KEY], 300), AccessTokens([KEY, OTHER_KEY], 300)
     assert between.check(AccessTokens([OTHER_KEY, KEY], 300).issue("u", "c", FAR)).user_id == "u"
     assert old.check(between.issue("u", "c", FAR)).user_id == "u"
-
-
-def test_a_secret_that_was_removed_opens_nothing():
-    token = AccessTokens([KEY], 300).issue("u", "c", FAR)
-    with pytest.raises(Unauthorized):
-        AccessTokens([OTHER_KEY], 300).check(token)
 
 
 def test_a_token_of_a_chain_that_was_never_begun_is_denied(client, alice, app):
@@ -265,18 +235,6 @@ def test_a_refresh_token_is_no_access_token_nor_the_reverse(client, tokens):
         assert (answer.status_code, answer.json["error"]) == (400, "invalid_grant")
     # Nor did the attempts cost the chain anything.
     assert refresh(client, tokens["refresh_token"]).status_code == 200
-
-
-def test_every_altered_digit_of_a_refresh_token_is_noticed(make_app, settings, client, tokens):
-    token = tokens["refresh_token"]
-    settings.ADDRESS_FAILURES = 10_000
-    patient = make_app(settings).test_client()
-    for place in range(len(token)):
-        digit = "0" if token[place] != "0" else "1"
-        altered = token[:place] + digit + token[place + 1 :]
-        assert refresh(patient, altered).json["error"] == "invalid_grant", place
-        assert refresh(patient, token[:place]).json["error"] == "invalid_grant", place
-    assert refresh(client, token).status_code == 200
 
 
 def test_a_refresh_token_is_its_owners_whoever_shows_it(client, tokens, alice, world):

@@ -143,20 +143,6 @@ def test_a_variable_that_was_set_since_is_refused(send, newest, undo, player):
     assert "changed since" in undo(first, status=409)["Message"]
 
 
-def test_an_undo_with_a_key_is_repeated_safely(send, newest, undo, db, player, client, as_role):
-    send(f"{PLAYERS}/Aladric/items/give", {"itemid": ITEM, "quantity": 3})
-    gift = newest()
-    first = undo(gift, Idempotency_Key="undo-1")
-    move_all(db)
-    undo(first)
-    assert undo(gift, Idempotency_Key="undo-1") == first
-    headers = {**as_role(), "Idempotency-Key": "undo-1"}
-    answer = client.post(f"{HISTORY}/{gift['Id']}/undo", headers=headers)
-    assert answer.headers["Idempotency-Replayed"] == "true"
-    send(f"{PLAYERS}/Aladric/items/give", {"itemid": ITEM, "quantity": 1})
-    assert "used before" in undo(newest(), status=409, Idempotency_Key="undo-1")["Message"]
-
-
 @pytest.mark.parametrize(
     ("operation", "why"), [("register", "never"), ("import", "former record"), ("give", "recorded")]
 )
@@ -173,14 +159,6 @@ def test_what_is_not_there_is_not_found(send, undo, db, player):
     gone = make_entry({"_id": guid()}, Operation="set-variable", Changes=[change])
     db.history.insert_one(gone)
     assert "player" in send(f"{HISTORY}/{gone['_id']}/undo", {}, 404)["Message"]
-
-
-@pytest.mark.parametrize("body", [{"DryRun": 1}, {"DryRun": None}, {"Dry": True}, []])
-def test_a_malformed_body_is_refused(send, newest, db, player, body):
-    send(f"{PLAYERS}/Aladric/items/give", {"itemid": ITEM, "quantity": 3})
-    stored = db.players.find_one({"_id": player["_id"]})
-    send(f"{HISTORY}/{newest()['Id']}/undo", body, 400)
-    assert db.players.find_one({"_id": player["_id"]}) == stored
 
 
 def test_a_change_that_was_rolled_back_is_not_undone(send, newest, undo, db, player, app):

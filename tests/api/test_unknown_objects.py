@@ -167,16 +167,6 @@ class TestConsole:
         assert re.search(rf"Gave 1 .* to Bob\. {re.escape(SENTENCE)}", page)
         assert SENTENCE in page_of(staff.get(f"/history/{newest()['Id']}"))
 
-    def test_what_is_known_is_given_without_it(self, staff):
-        preview = staff.post("/players/Bob/give", preview="1", itemid=KNOWN, quantity="1")
-        assert "Slot 0: empty" in page_of(preview)
-        assert "catalogue holds no" not in page_of(preview)
-
-    def test_teaching_says_it(self, staff):
-        done = staff.post("/players/Bob/teach", spellid=UNKNOWN)
-        page = page_of(staff.get(done.headers["Location"].removeprefix("/console")))
-        assert f"The catalogue holds no spell with the id '{UNKNOWN}'." in page
-
     def test_a_plan_says_it(self, staff, planned):
         batch, _ = planned
         assert SENTENCE in page_of(staff.get(f"/batches/{batch}"))

@@ -21,7 +21,7 @@ from pymongo import MongoClient
 from app.openapi.examples import BATCH, PLAYER
 from app.openapi.guide import ROLES
 from tests import mongod
-from tests.batches import add_batch
+from tests.factories import add_batch
 from tests.game import playing
 from tests.ports import free_port
 from tests.system.programs import run, serving

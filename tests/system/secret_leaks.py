@@ -15,7 +15,6 @@ from app.auth.roles import Role
 from app.database import COLLECTIONS
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
-from tests.batches import add_batch
 from tests.collection_plans import NAMES
 from tests.endpoint_table import (
     ACTION,
@@ -33,7 +32,15 @@ from tests.endpoint_table import (
     VARIABLE,
     catalogue,
 )
-from tests.factories import make_bag, make_entry, make_key, make_player, make_user, with_keys
+from tests.factories import (
+    add_batch,
+    make_bag,
+    make_entry,
+    make_key,
+    make_player,
+    make_user,
+    with_keys,
+)
 from tests.game import make_action, playing
 from tests.system.leaks import Ask, Known, right_ask
 from tests.system.programs import serving
