@@ -145,16 +145,6 @@ def test_where_a_reason_is_required_every_form_asks_for_it(app, staff, player, w
             assert 'name="reason"' in form, (path, form)
 
 
-def test_spells_are_taught_and_forgotten(staff, player, db):
-    assert staff.post("/players/Aladric/teach", spellid="fire ball").status_code == 303
-    assert stored(db, player)["Spells"] == {"0": SPELL}
-    again = staff.post("/players/Aladric/teach", spellid="fire ball")
-    assert again.status_code == 409
-    assert "already knows the spell" in again.text
-    assert staff.post("/players/Aladric/forget", spellid=SPELL).status_code == 303
-    assert stored(db, player)["Spells"] == {}
-
-
 @pytest.mark.parametrize(
     ("typed", "value"), [("4", 4), ("-1", -1), ("true", True), ("False", False)]
 )
@@ -271,22 +261,6 @@ def marks_of(answer):
     return re.findall('<span class="mark bad">([^<]*)</span>', answer.text)
 
 
-def test_what_somebody_else_has_set_meanwhile_is_not_replaced_unseen(staff, world, client, db):
-    user = world.add_user(Name="thalia")
-    body = {"duration": 30, "reason": "Selling items"}
-    manager = world.headers(*ALL)
-    seen = re.search('name="seen" value="([^"]*)"', staff.get("/users/thalia").text)[1]
-    client.post("/api/v1/users/thalia/admin/ban", json=body, headers=manager)
-    answer = staff.post("/users/thalia/ban", duration="1", seen=seen)
-    assert answer.status_code == 409
-    assert "Somebody has made a change" in answer.text
-    assert "Banned for 30 days" in page_of(answer)
-    kept = db.users.find_one({"_id": user["_id"]})
-    assert kept["BanReason"] == "Selling items"
-    seen = re.search('name="seen" value="([^"]*)"', answer.text)[1]
-    assert staff.post("/users/thalia/unban", seen=seen).status_code == 303
-
-
 @pytest.mark.parametrize("penalty", ["ban", "mute"])
 @pytest.mark.parametrize("verb", ["", "un"])
 def test_a_form_that_a_colleague_was_faster_with_can_be_sent_again(
@@ -308,16 +282,6 @@ def test_a_form_that_a_colleague_was_faster_with_can_be_sent_again(
     assert verb or 'value="3"' in form
     fields = dict(re.findall('name="([^"]*)"[^>]*? value="([^"]*)"', form))
     assert staff.send(path, fields).status_code == 303
-
-
-def test_a_variable_that_somebody_else_has_set_is_not_replaced_unseen(staff, player, world, client):
-    seen = re.search('name="seen" value="([^"]*)"', staff.get("/players/Aladric").text)[1]
-    path = f"/api/v1/players/Aladric/variables/{VARIABLE}"
-    client.post(path, json={"value": 7}, headers=world.headers())
-    fields = {"variable": "quest stage", "value": "1", "seen": seen}
-    assert staff.post("/players/Aladric/variables", **fields).status_code == 409
-    other = {**fields, "variable": numbered_guid(77)}
-    assert staff.post("/players/Aladric/variables", **other).status_code == 303
 
 
 def test_a_colleagues_ban_is_noticed_after_any_number_of_other_changes(staff, world, client):

@@ -253,14 +253,6 @@ class TestDelete:
             assert db.players.count_documents({}) == (number + 1) % 2
             entry = undone.json
 
-    def test_it_is_undone_once(self, client, headers, player):
-        delete(client, headers)
-        entry = entries(client, headers, "Aladric")[0]
-        assert undo(client, headers, entry).status_code == 200
-        refused = undo(client, headers, entry)
-        assert refused.status_code == 409
-        assert "already" in refused.json["Message"]
-
     def test_a_repetition_of_the_undo_gets_its_answer(self, client, headers, player, db):
         delete(client, headers)
         entry = entries(client, headers, "Aladric")[0]
@@ -293,15 +285,6 @@ class TestDelete:
         refused = undo(client, headers, entry)
         assert refused.status_code == 409
         assert "there again" in refused.json["Message"]
-
-    def test_a_dry_run_tells_and_changes_nothing(self, client, headers, player, db):
-        delete(client, headers)
-        entry = entries(client, headers, "Aladric")[0]
-        path = f"/api/v1/history/{entry['Id']}/undo"
-        told = client.post(path, json={"DryRun": True}, headers=headers).json
-        assert told["Id"] is None
-        assert told["Changes"][0]["Path"] == "DeletedAt"
-        assert db.players.count_documents({}) == 0
 
     def test_who_is_online_is_not_deleted(self, client, headers, world, db):
         now = datetime.now(timezone.utc)

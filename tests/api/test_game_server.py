@@ -228,13 +228,6 @@ def test_keys_that_mongodb_does_not_store_are_refused(world, put, own):
     assert put(player["_id"], {"Own": own}).status_code == 400
 
 
-def test_a_null_for_the_mark_of_a_deletion_is_none(db, world, put):
-    player = world.add_player()
-    null = {"$set": {"DeletedAt": None}}
-    db.players.update_one({"_id": player["_id"]}, null, bypass_document_validation=True)
-    assert put(player["_id"], {"Level": 3}).status_code == 200
-
-
 def test_what_is_nested_too_deep_is_refused(world, put):
     deep: dict = {}
     for _ in range(200):

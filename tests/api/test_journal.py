@@ -16,7 +16,7 @@ from app.changes import JOURNAL_LENGTH
 from app.database import SUBJECTS
 from app.errors import Busy
 from app.storage import journal
-from app.storage.journal import HAS_ENTRIES, Journals
+from app.storage.journal import Journals
 from app.storage.mover import Mover
 from app.variables.domain import assign
 from tests.factories import NOW, make_player, numbered_guid
@@ -185,16 +185,6 @@ def test_what_is_no_entry_is_dropped_and_stops_nobody(db, player, odd):
     assert versions(db, player) == ([1], [])
 
 
-def test_all_that_others_left_behind_is_found_by_the_index(db, world):
-    players = [world.add_player() for _ in range(5)]
-    for player in players[1:]:
-        change(db, player, 1)
-    oldest = journals_of(db).oldest(PLAYER)
-    assert oldest == db.players.find_one({"_id": players[1]["_id"]})["Journal"][0]["At"]
-    journals_of(db).move_all(PLAYER, oldest - timedelta(hours=1))
-    assert db.players.count_documents(HAS_ENTRIES) == 4
-
-
 def test_the_mover_moves_what_others_left_behind(real_db):
     player = make_player()
     real_db.players.insert_one(player)
@@ -281,23 +271,6 @@ def test_an_account_that_may_not_bypass_validation_moves_entries_all_the_same(mo
         journals.move(PLAYER, [player["_id"]])
     assert [versions(client.db, player) for player in players] == [([1], [])] * 2
     assert len(refused) == 1
-
-
-def test_what_threads_note_while_the_mover_runs_is_moved_next_time(monkeypatch):
-    journals = Journals(mongomock.MongoClient().db, 400)
-    moved = []
-    monkeypatch.setattr(journals, "move", lambda _, ids: moved.extend(ids))
-    # Together less than a process remembers: the others are left to the index.
-    noting, each = 4, 2000
-    with ThreadPoolExecutor(noting) as pool:
-        threads = [
-            pool.submit(lambda me: [journals.note(PLAYER, (me, n)) for n in range(each)], me)
-            for me in range(noting)
-        ]
-        while not all(thread.done() for thread in threads):
-            journals.move_noted()
-    journals.move_noted()
-    assert sorted(moved) == [(me, n) for me in range(noting) for n in range(each)]
 
 
 def test_a_hot_player_loses_no_entry_while_movers_race(real_db):

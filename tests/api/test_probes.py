@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,6 @@ import config
 from app.database import COLLECTIONS
 from app.errors import Unavailable
 from app.storage.client import Storage
-from app.storage.schema.collections import init_database
 from app.storage.schema.preparation import Preparation
 from tests.applications import service
 from tests.factories import make_user
@@ -146,12 +144,3 @@ def is_ready(prepared):
     except Unavailable:
         return False
     return True
-
-
-def test_four_preparations_at_once_do_not_get_in_each_others_way(real_storage):
-    db = real_storage.client["together"]
-    for _ in range(3):
-        with ThreadPoolExecutor(4) as pool:
-            for future in [pool.submit(init_database, db, COLLECTIONS) for _ in range(4)]:
-                future.result()
-        real_storage.client.drop_database("together")

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from app.game_check import habits
 from app.game_check.actions import action_habits, looks, why_nobody_looks, wrong_fields_of
-from app.game_check.findings import Findings, example_of, listed, numbered
-from app.game_check.report import left_online, summary, watched
+from app.game_check.findings import Findings, example_of
 from app.game_check.running import RunningWrites
 from app.game_check.service_changes import Write
 from app.game_check.stored import (
@@ -505,62 +504,6 @@ class TestSentences:
                 (finding,) = findings
                 assert finding.sentence().endswith(".")
                 assert "{" not in finding.text()
-
-    def test_numbers_and_lists(self):
-        assert numbered(1, "player") == "1 player"
-        assert numbered(2000, "write to players") == "2,000 writes to players"
-        assert numbered(0, "game server") == "0 game servers"
-        assert listed(["a", "b", "c"]) == "a, b and c"
-        assert listed([]) == ""
-
-    @pytest.mark.parametrize(
-        ("given", "told"),
-        [
-            ((0, None, 0, 0), "Nobody watched it write."),
-            ((10, None, 0, 0), "In 10 seconds, no write of a game took effect."),
-            (
-                (10, None, 0, 0, 3, 0),
-                "In 10 seconds, no write of a game took effect, and 3 writes of whomever changed "
-                "nothing: MongoDB refused them, or they matched nothing.",
-            ),
-            (
-                (1, None, 2, 3, 0, 2),
-                "In 1 second, 2 writes of a game and 3 of who is online were seen. The filter of 2 "
-                "writes was caught.",
-            ),
-            (
-                (1, None, 2, 3, 7, None),
-                "In 1 second, 2 writes of a game and 3 of who is online were seen. What its "
-                "writes filter on cannot be seen, for want of the right inprog.",
-            ),
-            (
-                (5, 7, 0, 0),
-                "In 5 seconds, no game was seen to change 7 players that were looked at twice.",
-            ),
-            (
-                (5, 7, 2, 0, 0, 0),
-                "In 5 seconds, a game changed 2 of 7 players that were looked at twice. What its "
-                "writes filter on was not caught: watch for longer.",
-            ),
-        ],
-    )
-    def test_what_was_watched(self, given, told):
-        assert watched(*given) == told
-
-    def test_who_is_online_without_a_game_is_told_with_the_setting(self):
-        assert left_online(1, 300) == (
-            "1 player is Online, and no game was seen that says so: by the 300 seconds of "
-            "QM_ONLINE_TTL_SECONDS, they would count as offline."
-        )
-
-    def test_the_summary_tells_what_was_looked_at(self):
-        told = summary("The database 'x'", {"players": 3, "games": 1}, "Seen.", 0)
-        assert told == (
-            "The database 'x': looked at 3 players and 1 game server. Seen. "
-            "No bad habit of a game was found."
-        )
-        assert "2 habits to change" in summary("x", {}, "Seen.", 2)
-        assert "looked at nothing" in summary("x", {}, "Seen.", 2)
 
 
 def test_a_time_before_all_times_is_no_exception():
