@@ -1,7 +1,5 @@
 """Applications for tests: one of a test's own, or one that tests with the same settings share."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from types import SimpleNamespace
 

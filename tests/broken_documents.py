@@ -1,7 +1,5 @@
 """Documents with one fault each, and the line that db check prints for it."""
 
-from __future__ import annotations
-
 from tests.factories import NOW, guid, make_bag, make_player, make_user, numbered_guid
 
 NIL = "00000000-0000-0000-0000-000000000000"

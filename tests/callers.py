@@ -1,7 +1,5 @@
 """Somebody with a token, who sends requests to the application of a test."""
 
-from __future__ import annotations
-
 import json
 
 

@@ -1,7 +1,5 @@
 """In CI, a skipped test is a missing program, and a missing program is a failure."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

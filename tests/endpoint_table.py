@@ -6,8 +6,6 @@ contract-player-endpoints, contract-user-endpoints and contract-roles; a plus ma
 of the 31 numbered endpoints.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

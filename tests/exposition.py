@@ -1,7 +1,5 @@
 """Reads what /metrics shows."""
 
-from __future__ import annotations
-
 from prometheus_client.parser import text_string_to_metric_families
 
 

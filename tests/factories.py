@@ -1,7 +1,5 @@
 """Records as tests need them: complete, and different only where the test says so."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 import uuid

@@ -1,7 +1,5 @@
 """A game that does whatever it is asked to, for tests of what asks it."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone

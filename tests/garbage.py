@@ -1,7 +1,5 @@
 """Keeps the garbage collector away from what lives as long as the tests do."""
 
-from __future__ import annotations
-
 import gc
 
 # Imports and thousands of collected tests are no garbage, and to look through them again and again

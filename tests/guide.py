@@ -1,7 +1,5 @@
 """Reads docs/deploy.rst: its chapters, and the lines that are typed in each."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from pathlib import Path

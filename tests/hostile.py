@@ -5,8 +5,6 @@ query parameter that there is, so a new one is covered as soon as it is document
 refused must leave the database as it was. What cannot be said in HTTP is in hostile_bytes.py.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from typing import NamedTuple

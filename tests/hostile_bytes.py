@@ -4,8 +4,6 @@ Each is sent to gunicorn and to nginx in front of it. Many hide a second request
 two might look for one: ``SMUGGLED`` must never arrive at the application.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 HOST = b"Host: x\r\n"

@@ -3,8 +3,6 @@
 ``QM_TEST_MONGOD=/path/to/mongod`` names another server than the one in the wheel.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -6,8 +6,6 @@ writes name_keys.json and case_folding.txt anew. The Python that writes them dec
 they are of; letters that a later one has added are in neither.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import unicodedata

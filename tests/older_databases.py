@@ -1,7 +1,5 @@
 """Databases as former versions of the program made them; see tests/older/README.rst."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bson import json_util

@@ -1,7 +1,5 @@
 """The OpenAPI document of the service, for tests that are made from it."""
 
-from __future__ import annotations
-
 import config
 from app import create_app
 from app.openapi.docs_page import SPECIFICATION

@@ -5,8 +5,6 @@ Chromium. A guard outlives the tests, and ends every process that has inherited 
 whatever those have started.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

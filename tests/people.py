@@ -1,7 +1,5 @@
 """A person whose name and addresses are known strings, to be searched for after an erasure."""
 
-from __future__ import annotations
-
 from app.auth.roles import Role
 from tests.factories import guid, make_bag, numbered_guid
 from tests.game import playing

@@ -1,7 +1,5 @@
 """Free ports for the programs that tests start."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

@@ -4,8 +4,6 @@ Each session is that of one kind of client, as docs/compatibility.rst describes 
 QM_COMPATIBILITY=intersect, a step is answered with its strict status instead of a 200.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 # Whatever is there, if it is not null.

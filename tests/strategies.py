@@ -1,7 +1,5 @@
 """Hypothesis strategies for users, players and bags with everything that can be stored on them."""
 
-from __future__ import annotations
-
 import math
 import uuid
 from datetime import datetime, timezone

@@ -1,7 +1,5 @@
 """Compare-and-swaps without an application, for tests of the storage."""
 
-from __future__ import annotations
-
 from app.changes import Intent, Origin
 from app.database import SUBJECTS
 from app.storage.clock import LocalClock

@@ -1,7 +1,5 @@
 """What continuous integration, and whoever kills the tests, relies on in them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

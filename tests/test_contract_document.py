@@ -1,7 +1,5 @@
 """docs/contract.rst describes exactly the operations of the OpenAPI document."""
 
-from __future__ import annotations
-
 import re
 import typing
 from pathlib import Path

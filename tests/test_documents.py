@@ -1,7 +1,5 @@
 """The documents name files, targets and settings that exist, and draw the floors that are."""
 
-from __future__ import annotations
-
 import re
 import typing
 from pathlib import Path

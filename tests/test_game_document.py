@@ -1,7 +1,5 @@
 """docs/game.rst says of collections, fields, indexes and code what is so."""
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap

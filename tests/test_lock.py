@@ -1,7 +1,5 @@
 """The lock files: whatever Python and processor, they hold one version of each requirement."""
 
-from __future__ import annotations
-
 import configparser
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """make release, make dist and make run, in folders of their own."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

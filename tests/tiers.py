@@ -3,8 +3,6 @@
 Both run the same tests. tests/README.rst lists what only the second one notices.
 """
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 

@@ -3,8 +3,6 @@
 It depends on the path alone, and to compile those of all routes is most of making an application.
 """
 
-from __future__ import annotations
-
 from werkzeug.routing import Rule
 
 _compile = Rule._compile_builder

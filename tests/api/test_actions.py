@@ -1,7 +1,5 @@
 """Kick, kill, warp and chat: what the game is asked, and what its answer becomes."""
 
-from __future__ import annotations
-
 import threading
 import time
 from datetime import datetime, timedelta, timezone

@@ -1,7 +1,5 @@
 """The log of a user or a player, from history and sign-ins."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Walks through lists by cursor: GET ...?after=, and then the Next of each answer."""
 
-from __future__ import annotations
-
 import random
 from datetime import datetime, timedelta, timezone
 

@@ -1,7 +1,5 @@
 """Every yes and no about a batch rests on what a majority of the servers holds."""
 
-from __future__ import annotations
-
 import pytest
 from pymongo.errors import WTimeoutError
 

@@ -1,7 +1,5 @@
 """Batches: plans with a verdict for each row, carried out once, cancelled and undone."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """QM_COMPATIBILITY=intersect, and the sessions of public clients with and without it."""
 
-from __future__ import annotations
-
 import pytest
 
 import config

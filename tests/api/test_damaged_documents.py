@@ -1,7 +1,5 @@
 """Documents older than their validators, or damaged by somebody, can still be changed."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.factories import guid, make_player

@@ -1,7 +1,5 @@
 """Deleting and renaming players, with history and undo."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 
 import bson

@@ -1,7 +1,5 @@
 """Every way a request can go wrong, in one shape."""
 
-from __future__ import annotations
-
 import json
 import logging
 

@@ -1,7 +1,5 @@
 """Events: all changes in the order in which they became history, each of them once."""
 
-from __future__ import annotations
-
 import threading
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """Our words on what does not fit a validator agree with MongoDB's verdict."""
 
-from __future__ import annotations
-
 import pytest
 from bson import ObjectId
 from hypothesis import given, settings

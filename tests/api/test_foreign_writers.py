@@ -1,7 +1,5 @@
 """Whoever writes beside us, careful, careless or on the other side of a split network."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import bson

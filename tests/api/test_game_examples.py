@@ -1,7 +1,5 @@
 """docs/examples/game.py, beside the service: what the game writes is what the service serves."""
 
-from __future__ import annotations
-
 import importlib.util
 from datetime import datetime, timedelta, timezone
 from itertools import islice

@@ -1,7 +1,5 @@
 """What clients ask before anything else."""
 
-from __future__ import annotations
-
 import pytest
 
 import config

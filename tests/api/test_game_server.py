@@ -1,7 +1,5 @@
 """A game without a driver for MongoDB saves characters, says who plays, and takes actions."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from itertools import chain

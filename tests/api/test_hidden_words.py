@@ -1,7 +1,5 @@
 """What is said about accounts is shown to those alone who may see accounts, by every door."""
 
-from __future__ import annotations
-
 import itertools
 import uuid
 

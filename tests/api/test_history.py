@@ -1,7 +1,5 @@
 """History: every change has its entry, and who may find it by what."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The table of hostile requests, on a real MongoDB, whose operators many of them are about."""
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 
 import pytest

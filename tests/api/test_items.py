@@ -1,7 +1,5 @@
 """Endpoints 10 to 15: slots, giving, taking (contract-slots, contract-give, contract-take)."""
 
-from __future__ import annotations
-
 import pytest
 from bson import Decimal128, Int64
 

@@ -1,7 +1,5 @@
 """The way of entries from journals to history, whoever dies or writes on it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Keys: made, used, rotated and revoked; scopes, addresses and budgets."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 
 import pytest

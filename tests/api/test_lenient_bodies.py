@@ -1,7 +1,5 @@
 """LENIENT_BODIES: what it takes, what it still refuses, and that off means off."""
 
-from __future__ import annotations
-
 from functools import partial
 from urllib.parse import urlencode
 

@@ -1,7 +1,5 @@
 """Databases of former versions are brought up to date, and none of a newer one is touched."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Banning and muting: whom it hits, what it ends, and when it is over."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Endpoints ai to al: notes of staff on players and users (contract-notes)."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.auth.roles import Role

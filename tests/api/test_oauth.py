@@ -1,7 +1,5 @@
 """Tokens: issued, used, refreshed, stolen, revoked."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 

@@ -1,7 +1,5 @@
 """The catalogue, through HTTP."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.objects.domain import TYPES

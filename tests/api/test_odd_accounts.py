@@ -1,7 +1,5 @@
 """Accounts that a game has stored in its own way can be read, changed and erased."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.auth.roles import Role

@@ -1,7 +1,5 @@
 """The OpenAPI document: whole, valid, and true."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import datetime, timezone

@@ -1,7 +1,5 @@
 """Pages and totals."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 

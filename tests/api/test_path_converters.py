@@ -1,7 +1,5 @@
 """Players by name or id, in any script."""
 
-from __future__ import annotations
-
 from urllib.parse import quote
 
 import pytest

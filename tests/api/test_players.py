@@ -1,7 +1,5 @@
 """Endpoints 1 to 5 and 19: lists, rank, who is online (contract-lists, contract-online)."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 
 import pytest

@@ -1,7 +1,5 @@
 """People's own data: all of it in one document, and its erasure, killed at every step."""
 
-from __future__ import annotations
-
 import io
 import logging
 from datetime import datetime, timedelta, timezone

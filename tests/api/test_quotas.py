@@ -1,7 +1,5 @@
 """A limit on all requests of a caller, where an operator sets one."""
 
-from __future__ import annotations
-
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone

@@ -1,7 +1,5 @@
 """Endpoints 26 and a: sending and redeeming reset codes (contract-reset)."""
 
-from __future__ import annotations
-
 import email
 import email.policy
 import os

@@ -1,7 +1,5 @@
 """The guard at the door. Whom it lets in where is tried in test_doors."""
 
-from __future__ import annotations
-
 import pytest
 from flask import Flask
 

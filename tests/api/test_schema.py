@@ -1,7 +1,5 @@
 """What db init makes of a database, on the real server."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime, timezone
 

@@ -1,7 +1,5 @@
 """The key that development makes for itself: never an empty one, and the same for all workers."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 

@@ -1,7 +1,5 @@
 """Global variables, with their history and undo."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.factories import guid

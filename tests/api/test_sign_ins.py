@@ -1,7 +1,5 @@
 """Sign-ins: listed, ended one by one, and sessions among them (contract-sign-ins)."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 
 import pytest

@@ -1,7 +1,5 @@
 """Endpoints 6 to 9 and 16 to 18 (contract-variables, contract-spells)."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.spells.schemas import KnownSpellSchema

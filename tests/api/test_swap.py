@@ -1,7 +1,5 @@
 """The compare-and-swap helper: nothing lost, nothing twice."""
 
-from __future__ import annotations
-
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor

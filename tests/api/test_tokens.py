@@ -1,7 +1,5 @@
 """Tokens in the hands of an enemy: altered, forged, borrowed, outlived."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """Undo through the API: what comes of it, what is refused, and who wins a race."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 

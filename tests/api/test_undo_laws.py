@@ -1,7 +1,5 @@
 """Random changes and undos on the real server, with movers and a game beside them."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

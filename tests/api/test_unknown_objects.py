@@ -1,7 +1,5 @@
 """Items and spells that the catalogue does not hold: a warning, or a refusal (contract-unknown)."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The rules of actions: how far one is, whatever a game has written, and what is told of it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """What a plan does, in numbers and in words."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

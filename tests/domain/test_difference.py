@@ -1,7 +1,5 @@
 """The smallest update that makes one document the other, and what it is based on."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 

@@ -1,7 +1,5 @@
 """The rules of game check: what documents and writes tell of a game."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 
 import pytest

@@ -1,7 +1,5 @@
 """Invalid documents are found, and a repair is idempotent and changes nothing else."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from datetime import datetime, timezone
 

@@ -1,7 +1,5 @@
 """The laws of giving and taking."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import pytest

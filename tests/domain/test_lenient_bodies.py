@@ -1,7 +1,5 @@
 """Laws of lenient bodies: strict ones mean what they meant, and lenient ones mean the same."""
 
-from __future__ import annotations
-
 from urllib.parse import parse_qsl, urlencode
 
 import pytest

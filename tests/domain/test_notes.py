@@ -1,7 +1,5 @@
 """Notes: what is served of them, what writing adds, and that an undo hides and shows."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

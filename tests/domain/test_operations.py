@@ -1,7 +1,5 @@
 """Declarations of operations: complete, and the only place that lists them."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import fields
 from pathlib import Path

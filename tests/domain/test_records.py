@@ -1,7 +1,5 @@
 """An export followed by an import yields the same document."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The inverses of changes: what they restore, what they leave alone, and what they refuse."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from datetime import datetime, timezone
 
 from app.demo.names import GIVEN_NAMES, STRIDE, player_name, user_name
