@@ -9,6 +9,7 @@ import config
 from app.database import COLLECTIONS
 from app.errors import Unavailable
 from app.storage.client import Storage
+from app.storage.schema.collections import init_database
 from app.storage.schema.preparation import Preparation
 from tests.applications import service
 from tests.factories import make_user
