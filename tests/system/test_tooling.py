@@ -139,13 +139,6 @@ def test_gifts_are_given_once_however_often_the_tool_runs(server, crowd, write):
     assert_each_has(server, crowd[2:], item, 3)
 
 
-def test_a_player_by_name_and_by_id_is_one_player(server, crowd, write):
-    item, player = guid(), crowd[0]
-    file = write((player["Name"], item, 1), (player["_id"].upper(), item, 1))
-    assert tool(server, "give", file).stdout == "2 given, 0 given before, 0 refused.\n"
-    assert tool(server, "give", file).stdout == "0 given, 2 given before, 0 refused.\n"
-
-
 def test_a_long_file_is_given_once_however_often_others_change_the_same_player(
     server, crowd, write
 ):
@@ -241,16 +234,6 @@ def test_a_401_ends_the_tool_and_the_next_key_goes_on(server, crowd, write):
     assert_each_has(server, crowd[:3], item, 1)
 
 
-def test_a_key_that_is_rotated_works_on_for_the_overlap_and_a_revoked_one_does_not(server):
-    first = server.key("create", "demo", "turning", *SCOPES)
-    second = server.key("rotate", "demo", "turning", "--overlap", "1")
-    assert tool(server, "list", key=first).returncode == 0
-    assert tool(server, "list", key=second).returncode == 0
-    server.key("revoke", "demo", "turning")
-    for key in (first, second):
-        assert tool(server, "list", key=key).stderr == f"{DENIED}{AGAIN}"
-
-
 def test_what_a_key_may_not_is_told_in_a_sentence(server, crowd, write):
     reader = server.key("create", "demo", "reader", "players.read")
     file = write((crowd[0]["_id"], guid(), 1))
@@ -260,25 +243,6 @@ def test_what_a_key_may_not_is_told_in_a_sentence(server, crowd, write):
     elsewhere = server.key("create", "demo", "elsewhere", *SCOPES, "--address", "203.0.113.0/24")
     result = tool(server, "list", key=elsewhere)
     assert result.stderr == f"This key may not be used from the address 127.0.0.1.\n{AGAIN}"
-
-
-def test_beyond_its_budget_a_key_gives_nothing_and_what_is_left_can_be_given_later(
-    server, crowd, write
-):
-    item = guid()
-    file = write(*((player["_id"], item, 2) for player in crowd[:4]))
-    limits = ("--largest-quantity", "2", "--items-per-day", "5", "--item", item)
-    small = server.key("create", "demo", "small", *SCOPES, *limits)
-    for given, before in ((2, 0), (0, 2)):
-        result = tool(server, "give", file, key=small)
-        assert f"\n{given} given, {before} given before, 2 refused.\n" in result.stdout
-        assert result.stdout.count("fewer than 2 of its 5 items are left for today") == 2
-    # As on the next day, when the same key may give again.
-    assert tool(server, "give", file).stdout == "2 given, 2 given before, 0 refused.\n"
-    assert_each_has(server, crowd[:4], item, 2)
-    for row, limit in (((item, 3), "LargestQuantity"), ((guid(), 1), "Items")):
-        result = tool(server, "give", write((crowd[0]["_id"], *row), name="more.csv"), key=small)
-        assert f"({limit}).\n0 given" in result.stdout
 
 
 def faults(seed):
