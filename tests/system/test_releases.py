@@ -25,7 +25,7 @@ from tests.system.programs import environment, wait_until, workers_of
 ROOT = Path(__file__).parents[2]
 NAME = "releases"
 OLD, NEW = "1.0", "2.0"
-ONE_MORE_STEP = "\n\nSTEPS.append(lambda db: None)\nCURRENT = len(STEPS)\n"
+ONE_MORE_STEP = "\n\nSTEPS.append(lambda db: None)\nCURRENT += 1\n"
 TOO_NEW = f"is at SchemaVersion {CURRENT + 1}, and this program knows none above {CURRENT}"
 
 
