@@ -105,6 +105,11 @@ def start(arguments, env, log, **limits):
         return fork_server().start(arguments, env, standard, **limits)
 
 
+def start_on(arguments, env, stdin, stdout, stderr):
+    """Start the program with these file descriptors, of which some may be a terminal."""
+    return fork_server().start(arguments, env, [stdin, stdout, stderr])
+
+
 def run(arguments, env, stdin="", timeout=None):
     """Run the program to its end, as subprocess.run does with captured output."""
     with ExitStack() as stack:

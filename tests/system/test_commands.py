@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import subprocess
 from pathlib import Path
 from pwd import getpwuid
 
@@ -21,6 +20,7 @@ from app.storage import bulk
 from app.storage.schema.migrations import CURRENT
 from tests.collection_plans import PLANS
 from tests.factories import guid, make_player, sha256
+from tests.system import fork_server
 from tests.system.programs import PROGRAM, environment
 
 HASH = "$argon2id$v=19$m=64,t=1,p=1$c29tZXNhbHQ$c29tZWhhc2g"
@@ -529,10 +529,10 @@ def on_terminal(uri, typed, *words):
     """Run a command with a terminal as standard input; returns its exit code."""
     master, slave = pty.openpty()
     os.write(master, typed.encode())
-    with os.fdopen(master, "rb"), os.fdopen(slave, "rb") as stdin:
-        env = environment("/nowhere", ENV="testing", MONGODB_URI=uri)
-        command = [PROGRAM, *words]
-        return subprocess.run(command, env=env, stdin=stdin, capture_output=True).returncode
+    env = environment("/nowhere", ENV="testing", MONGODB_URI=uri)
+    with os.fdopen(master, "rb"), os.fdopen(slave, "rb"), Path(os.devnull).open("wb") as nothing:
+        output = nothing.fileno()
+        return fork_server.start_on([PROGRAM, *words], env, slave, output, output).wait(120)
 
 
 def test_an_import_without_a_password_leaves_the_one_that_is_there(
@@ -671,10 +671,12 @@ def test_a_token_needs_the_role_and_then_works(quartermaster, make_app):
 def test_progress_is_shown_on_a_terminal_and_nowhere_else(tmp_path, mongodb_uri, real_db):
     command = [PROGRAM, "seed", "--players", "300"]
     env = environment(tmp_path, ENV="testing", MONGODB_URI=mongodb_uri)
-    piped = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    piped = fork_server.run(command, env, timeout=120)
     assert (piped.stdout, piped.stderr) == ("Seeded 300 players and 100 users.\n", "")
     master, slave = pty.openpty()
-    subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=slave, check=True)
+    with Path(os.devnull).open("r+b") as nothing:
+        place = nothing.fileno()
+        assert fork_server.start_on(command, env, place, place, slave).wait(120) == 0
     os.close(slave)
     shown = os.read(master, 65536).decode()
     os.close(master)

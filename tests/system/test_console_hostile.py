@@ -210,7 +210,7 @@ def shown(console, selector):
 
 
 def test_whatever_a_game_or_a_person_can_set_is_text_on_every_page(console, world):
-    for path in some(world.pages, 16):
+    for path in some(world.pages, 8):
         console.open(path)
         assert_harmless(console, world, path)
     assert shown(console, ".env") == f"{world.text} \N{MIDDLE DOT} {world.text}"
@@ -236,6 +236,7 @@ def test_what_somebody_types_is_text_where_it_is_refused(console, world):
         assert console.value(f"{form}-{field}") == text
 
 
+@pytest.mark.everything
 def test_what_somebody_types_is_text_where_no_page_takes_it(console, world):
     text = quote(world.text, safe="")
     for path in (f"/players/{text}x", f"/users/{text}x", f"/catalogue/{text}", f"/history/{text}"):
@@ -250,6 +251,7 @@ def test_what_somebody_types_is_text_where_no_page_takes_it(console, world):
     assert_harmless(console, world, "a form without a session")
 
 
+@pytest.mark.everything
 def test_a_browser_is_named_by_words_of_ours(console, world):
     console.command("Network.clearBrowserCookies")
     console.command("Network.setUserAgentOverride", userAgent=world.text)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import pty
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +21,7 @@ from tests import broken_documents
 from tests.collection_plans import NAMES
 from tests.factories import guid, make_entry, make_player, make_user
 from tests.swaps import meant, swap
+from tests.system import fork_server
 from tests.system.programs import PROGRAM, environment
 
 LIMITS = Limits(35, 100, 1_000_000)
@@ -309,7 +310,9 @@ def test_a_bar_shows_how_far_it_is_on_a_terminal(tmp_path, mongodb_uri, real_db)
     env = environment(tmp_path, ENV="testing", MONGODB_URI=mongodb_uri)
     master, slave = pty.openpty()
     command = [PROGRAM, "db", "check"]
-    subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=slave)
+    with Path(os.devnull).open("r+b") as nothing:
+        place = nothing.fileno()
+        fork_server.start_on(command, env, place, place, slave).wait(120)
     os.close(slave)
     shown = os.read(master, 65536).decode()
     os.close(master)

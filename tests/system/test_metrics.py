@@ -176,6 +176,7 @@ def test_a_reload_under_load_loses_no_count_and_never_counts_down(server):
     assert exposition(server).sum("worker_starts_total") == 2 * WORKERS
 
 
+@pytest.mark.everything
 def test_files_do_not_pile_up_while_workers_come_and_go(server, temporary):
     for round_ in range(1, 11):
         send(server, 10)
@@ -186,6 +187,7 @@ def test_files_do_not_pile_up_while_workers_come_and_go(server, temporary):
     assert len(files_in(temporary)) <= len(kinds) * WORKERS
 
 
+@pytest.mark.everything
 def test_the_next_run_starts_at_nothing_and_removes_what_a_killed_one_left(
     tmp_path, temporary, settings
 ):
@@ -203,6 +205,7 @@ def test_the_next_run_starts_at_nothing_and_removes_what_a_killed_one_left(
         assert folder != left
 
 
+@pytest.mark.everything
 def test_two_runs_at_once_count_for_themselves(tmp_path, server, settings, temporary):
     (tmp_path / "other").mkdir()
     send(server, 5)
