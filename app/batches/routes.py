@@ -35,6 +35,7 @@ from app.batches.schemas import (
 )
 from app.batches.store import Batches
 from app.errors import NotFound
+from app.history.access import sees_users
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.cursors import Cursors
@@ -105,10 +106,11 @@ def _source(file: Any, args: Document) -> JsonRows | CsvRows:
 def list_batches(args: dict[str, Any]) -> Response:
     """List batches
 
-    The newest first. Kept for as long as history is. Of one that runs, the numbers are some seconds
-    old.
+    The newest first; those about accounts only for callers who may see accounts. Kept for as long
+    as history is. Of one that runs, the numbers are some seconds old.
     """
-    page = batches.list(page_size(args), cursors.read(args.get("after", "")))
+    after = cursors.read(args.get("after", ""))
+    page = batches.list(page_size(args), after, with_users=sees_users())
     values = [served(batch, batch["Counts"]) for batch in page.values]
     return cursor_response(page._replace(values=values))
 
@@ -122,7 +124,7 @@ def get_batch(batch_id: str) -> Response:
 
     How far it is, counted now.
     """
-    return json_response(_shown(batches.get(path_guid("id", batch_id))))
+    return json_response(_shown(access.visible_batch(path_guid("id", batch_id))))
 
 
 @blp.route("/<batch_id>/rows")

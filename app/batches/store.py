@@ -18,6 +18,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
 from pymongo import ReturnDocument, UpdateOne
@@ -45,7 +46,7 @@ from app.batches.domain import (
 from app.errors import Busy, KeyReused
 from app.paging import CursorPage
 from app.storage.bulk import batches as in_chunks
-from app.storage.bulk import guarded_update
+from app.storage.bulk import rewrite, set_texts
 from app.storage.client import Storage
 from app.storage.committed import NO_CHANGE, majority_holds
 from app.storage.erasure_records import ErasureRecords
@@ -322,9 +323,10 @@ class Batches:
             where, {"$set": fields}, return_document=ReturnDocument.AFTER
         )
 
-    def list(self, size: int, after: bytes) -> CursorPage:
-        """Return a page of batches, the newest first."""
+    def list(self, size: int, after: bytes, with_users: bool) -> CursorPage:
+        """Return a page of batches, the newest first; those about accounts only with_users."""
         where = newest_first.after(newest_first.parse("batches", after)) if after else {}
+        where |= {} if with_users else {"Needs": {"$ne": "users"}}
         found = list(self._batches.find(where, sort=NEWEST_FIRST).limit(size + 1))
         is_last = len(found) <= size
         following = None if is_last else newest_first.position("batches", found[size - 1])
@@ -583,11 +585,7 @@ class BatchTraces:
         self._erasures = ErasureRecords(db)
 
     def erase(self, ids: Sequence[str], user_id: str) -> Iterator[int]:
-        """Delete the rows about a person, and leave of who has made batches the id.
-
-        A plan that is under way counts as something that was changed: it may store more.
-        """
-        yield self._batches.count_documents({"State": "planning"})
+        """Delete the rows about a person, and leave of who has made batches the id."""
         yield self._rows.delete_many({"Subject.Id": {"$in": ids}}).deleted_count
         for author, more in (("By", ("RequestKey", "Fingerprint")), ("StartedBy", ())):
             own = {f"{author}.UserId": user_id, f"{author}.Name": {"$ne": None}}
@@ -603,7 +601,7 @@ class BatchTraces:
     def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
         """Set what a rule makes of the words of people in all batches."""
         for collection, found, _ in self._naming():
-            yield from _rewritten(collection, found, rule)
+            yield from rewrite(collection, found, partial(set_texts, rule))
 
     def texts(self) -> Iterator[tuple[str, str, Iterator[Any]]]:
         """Yield the collection, the id and the texts of all batches and rows that have any."""
@@ -616,19 +614,6 @@ class BatchTraces:
         yield self._batches, self._batches.find({}, TEXTS), TEXTS
         # All rows may be millions, and an erasure that is cut off begins anew.
         yield self._rows, self._rows.find(UNKNOWN, ROW_TEXTS).hint("unknown"), ROW_TEXTS
-
-
-def _rewritten(
-    collection: Collection[Document],
-    found: Cursor[Document],
-    rule: Callable[[Document], Document],
-) -> Iterator[int]:
-    for chunk in in_chunks(found.batch_size(CHUNK), CHUNK):
-        told = [(document, rule(document)) for document in chunk]
-        updates = [guarded_update(document, texts) for document, texts in told if texts]
-        if updates:
-            collection.bulk_write(updates, ordered=False)
-        yield len(updates)
 
 
 def _refusal(settled: Settled) -> UpdateOne:

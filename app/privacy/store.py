@@ -50,7 +50,7 @@ from app.privacy.domain import (
     without_author,
     without_mentions,
 )
-from app.storage.bulk import batches, guarded_update
+from app.storage.bulk import guarded_update, rewrite
 from app.storage.client import Storage
 from app.storage.erasure_records import ERASURES, LATELY, ErasureRecords
 from app.storage.journal import HISTORY
@@ -130,7 +130,6 @@ class Erasures:
         self._steps = (
             self._erase_sign_ins,
             self._note_belongings,
-            self._hide_mentions,
             self._erase_actions,
             self._erase_batches,
             self._erase_bags,
@@ -189,37 +188,41 @@ class Erasures:
             record = self._record(user_id)
             if record.get("FinishedAt"):
                 return record
+            self._take(self._hide_mentions(user_id), deadline, advance)
             # What others have added during one pass, the next one finds.
-            if self._carry_out(user_id, deadline, advance):
+            if sum(self._take(step(user_id), deadline, advance) for step in self._steps):
                 continue
             if (left := self._seconds_to_settle(record)) > 0:
                 raise ErasureUnderWay(retry_after=int(left) + 1)
             if self._note_finished(record):
                 return self._record(user_id)
+            now = self._record(user_id)
+            if now.get("Stamp") == record.get("Stamp"):
+                # Others keep writing the name. What they store is hidden as soon as it is stored.
+                return {**now, "FinishedAt": self._clock.now()}
         # Others add faster than this takes away.
         raise ErasureUnderWay
 
-    def _carry_out(
-        self, user_id: str, deadline: float | None, advance: Callable[[int], None]
-    ) -> bool:
-        """Take all steps once; tell whether there was anything to do."""
+    @staticmethod
+    def _take(step: Iterator[int], deadline: float | None, advance: Callable[[int], None]) -> int:
+        """Take a step, and return how much it has changed."""
         changed = 0
-        for step in self._steps:
-            for count in step(user_id):
-                changed += count
-                advance(count)
-                _require_time(deadline)
-        return bool(changed)
+        for count in step:
+            changed += count
+            advance(count)
+            _require_time(deadline)
+        return changed
 
     def _note_finished(self, record: Document) -> bool:
         """Note that an erasure is finished, unless somebody has let it be carried out once more."""
+        # From the first time on: whoever is named again and again is forgotten all the same.
+        until = {"$min": {"NamesUntil": self._clock.now() + DAY}}
+        self._erasures.update_one({"_id": record["_id"]}, until)
         ids = [record["_id"], *record["Players"], *record["Bags"]]
         entries = self._history.count_documents({"Subject.Id": {"$in": ids}})
         done = {"FinishedAt": self._clock.now(), "Counts.Entries": entries}
-        unchanged = {"_id": record["_id"], "Stamp": as_read(record, "Stamp")}
-        # From the first time on: whoever is named again and again is forgotten all the same.
-        until = {"NamesUntil": self._clock.now() + DAY}
-        update = {"$set": done, "$min": until, "$unset": {"Texts": ""}}
+        unchanged = {name: as_read(record, name) for name in ("_id", "Stamp", "Mentioned")}
+        update = {"$set": done, "$unset": {"Texts": ""}}
         return bool(self._erasures.update_one(unchanged, update).matched_count)
 
     def finish_left(self, user_id: str) -> None:
@@ -302,6 +305,8 @@ class Erasures:
         if ids or bags:
             more = {"Players": {"$each": sorted(ids)}, "Bags": {"$each": sorted(bags)}}
             self._erasures.update_one({"_id": user_id}, {"$addToSet": more})
+            # Rows of batches and reasons may name a character by its id.
+            self._records.add_names(user_id, ids)
             yield len(ids) + len(bags)
 
     def _belongings(self, user_id: str) -> list[Document]:
@@ -315,7 +320,10 @@ class Erasures:
         return [bag["_id"] for bag in carried]
 
     def _hide_mentions(self, user_id: str) -> Iterator[int]:
-        """Hide the names and the address of a person where others have written them."""
+        """Hide the names and the address of a person where others have written them.
+
+        Once is enough: whoever stores such a text later looks at the record after that.
+        """
         # What is erased in this pass, the next ones must still know.
         if user := self._users.find_one({"_id": user_id}, NAMED_BY):
             self._move_entries()
@@ -339,6 +347,8 @@ class Erasures:
             found = found if collection is self._deleted else found.hint("noted")
             for noted in found:
                 yield self._hide_in_notes(collection, path, noted, user_id, texts)
+        yield from self._action_traces.rewrite(partial(action_without, texts=texts))
+        yield from self._batch_traces.rewrite(partial(batch_without, texts=texts))
 
     def _texts_of(self, user: Document) -> set[str]:
         """Return what names a person: the account, its address, and its characters ever since."""
@@ -392,13 +402,9 @@ class Erasures:
 
     def _erase_actions(self, user_id: str) -> Iterator[int]:
         yield from self._action_traces.erase(self._ids(user_id), user_id)
-        if texts := set(self._record(user_id).get("Texts", ())):
-            yield from self._action_traces.rewrite(partial(action_without, texts=texts))
 
     def _erase_batches(self, user_id: str) -> Iterator[int]:
         yield from self._batch_traces.erase(self._ids(user_id), user_id)
-        if texts := set(self._record(user_id).get("Texts", ())):
-            yield from self._batch_traces.rewrite(partial(batch_without, texts=texts))
 
     def _erase_bags(self, user_id: str) -> Iterator[int]:
         # The inner ones first: who goes on after a crash finds them by the outer ones.
@@ -465,12 +471,8 @@ class Erasures:
         self, where: Document, rule: Callable[[Document], Document], hint: str
     ) -> Iterator[int]:
         """Replace entries by what a rule makes of them; yields how many were changed."""
-        for batch in batches(self._history.find(where).hint(hint), BATCH):
-            changed = [(entry, rule(entry)) for entry in batch]
-            updates = [_replacement(entry, new) for entry, new in changed if new != entry]
-            if updates:
-                self._history.bulk_write(updates, ordered=False)
-            yield len(updates)
+        entries = self._history.find(where).hint(hint)
+        yield from rewrite(self._history, entries, lambda entry: _replacement(entry, rule(entry)))
 
     def _move_entries(self) -> None:
         """Move all entries that are still in Journals to history, where names are taken out."""
@@ -484,7 +486,9 @@ class Erasures:
             self._erasures.update_one({"_id": user_id}, {"$inc": more})
 
 
-def _replacement(entry: Document, new: Document) -> UpdateOne:
+def _replacement(entry: Document, new: Document) -> UpdateOne | None:
+    if new == entry:
+        return None
     changed = {name: value for name, value in new.items() if entry.get(name) != value}
     return guarded_update(entry, changed, [name for name in entry if name not in new])
 

@@ -19,7 +19,7 @@ from pymongo import UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, PyMongoError
 
-from app.errors import Conflict, Invalid
+from app.errors import Busy, Conflict, Invalid
 from app.storage.client import LONG_WORK_SECONDS
 from app.storage.update_from_difference import is_comparable, value_at
 from app.types import Document
@@ -28,6 +28,7 @@ log = logging.getLogger("quartermaster")
 
 BATCH = 1000
 BATCH_BYTES = 16 * 1024 * 1024
+REWRITE_BATCH, REWRITE_ATTEMPTS = 200, 10
 # How long a sweep may take. The TTL index or the next sweep deletes the rest.
 SWEEP_SECONDS = 0.5
 LARGEST = 16 * 1024 * 1024 - 16 * 1024
@@ -180,6 +181,35 @@ def batches(items: Iterable[Any], size: int = BATCH) -> Iterator[list[Any]]:
     iterator = iter(items)
     while batch := list(islice(iterator, size)):
         yield batch
+
+
+def rewrite(
+    collection: Collection[Document],
+    found: Iterable[Document],
+    update_of: Callable[[Document], UpdateOne | None],
+) -> Iterator[int]:
+    """Make guarded updates of documents, and yield how many were changed.
+
+    Documents that somebody else changes in between are read again.
+    """
+    for chunk in batches(found, REWRITE_BATCH):
+        for _ in range(REWRITE_ATTEMPTS):
+            updates = [update for document in chunk if (update := update_of(document))]
+            if not updates:
+                break
+            changed = collection.bulk_write(updates, ordered=False).matched_count
+            yield changed
+            if changed == len(updates):
+                break
+            chunk = list(collection.find({"_id": {"$in": [document["_id"] for document in chunk]}}))
+        else:
+            raise Busy(collection.name)
+
+
+def set_texts(rule: Callable[[Document], Document], document: Document) -> UpdateOne | None:
+    """Return the guarded update that sets what a rule changes in a document."""
+    changed = rule(document)
+    return guarded_update(document, changed) if changed else None
 
 
 def guarded_update(document: Document, values: Document, gone: Iterable[str] = ()) -> UpdateOne:

@@ -83,7 +83,9 @@ class ErasureRecords:
             self.reopen(owner, named[id_])
         lately = [record for record in records if "NameShapes" in record]
         for user_id, names in named_in(texts(), lately).items() if texts and lately else ():
-            self.reopen(user_id, *names)
+            # Not the Stamp: an erasure need not wait for those who keep writing the name.
+            again = {"$set": {"FinishedAt": None, "Mentioned": ObjectId()}, **_naming(names)}
+            self._erasures.update_one({"_id": user_id}, again)
         return bool(owners)
 
     def lately(self) -> list[Document]:

@@ -189,6 +189,10 @@ class Swapper:
             if is_checked or not is_forbidden(error):
                 raise
             self._collection.insert_one(with_entry)
+        except PyMongoError as error:
+            if intent.key is None and explain(error):
+                raise OutcomeUnknown from error
+            raise
         self._count_entry(intent.operation, document["_id"])
         entry: Document = with_entry["Journal"][-1]
         return entry

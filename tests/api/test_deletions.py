@@ -1,10 +1,13 @@
 """Deleting and renaming players, with history and undo."""
 
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
+from itertools import count
 
 import bson
 import pytest
 from bson.raw_bson import RawBSONDocument
+from pymongo.errors import AutoReconnect
 
 from app.changes import Intent, Origin
 from app.former_names import former_names
@@ -49,6 +52,23 @@ def entries(client, headers, key):
 
 def undo(client, headers, entry, **more):
     return client.post(f"/api/v1/history/{entry['Id']}/undo", headers={**headers, **more})
+
+
+@contextmanager
+def fails(store, method, after=0):
+    """Let the database be away in a method, after some calls of it."""
+    plain, calls = getattr(store, method), count()
+
+    def away(*args):
+        if next(calls) >= after:
+            raise AutoReconnect("away")
+        return plain(*args)
+
+    setattr(store, method, away)
+    try:
+        yield
+    finally:
+        setattr(store, method, plain)
 
 
 def without_bookkeeping(document):
@@ -357,6 +377,27 @@ class TestDelete:
             store._keep = keep
         service(app, UnfinishedWork).finish_all()
         assert db.players.count_documents({}) == 0
+
+    def test_a_database_that_fails_after_the_mark_makes_no_refusal_of_it(
+        self, client, headers, player, app, db
+    ):
+        store = service(app, Deletions)
+        with fails(store, "_keep"):
+            assert delete(client, headers).status_code == 200
+        service(app, UnfinishedWork).finish_all()
+        assert db.players.count_documents({}) == 0
+
+    def test_an_undo_that_fails_half_way_says_that_it_may_have_been_made(
+        self, client, headers, player, app, db
+    ):
+        delete(client, headers)
+        entry = entries(client, headers, "Aladric")[0]
+        with fails(service(app, Deletions), "finish_restoration", after=1):
+            answer = undo(client, headers, entry)
+        assert answer.status_code == 503
+        assert "may have been made" in answer.json["Message"]
+        service(app, UnfinishedWork).finish_all()
+        assert db.players.count_documents({}) == 1
 
     def test_what_a_game_writes_while_it_is_moved_is_not_lost(
         self, client, headers, player, app, db

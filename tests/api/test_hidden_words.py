@@ -18,11 +18,11 @@ from tests.swaps import move_all
 from tests.tiers import some
 
 NAME, MAIL = "Zqaccount", "zqmail@example.com"
-# What was said about the account: the reason of a ban and of its entry, a note, the reason of a
-# kick; and what an entry tells by itself, as pages and the API spell it.
-BAN, WHY, NOTE, KICK, DAYS = "zqban", "zqwhy", "zqnote", "zqkick", 777
+# What was said about the account: the reason of a ban and of its entry, a note, the reasons of a
+# kick and of a batch; and what an entry tells by itself, as pages and the API spell it.
+BAN, WHY, NOTE, KICK, BATCH, DAYS = "zqban", "zqwhy", "zqnote", "zqkick", "zqbatch", 777
 SPELLED = {"console": f"for {DAYS} days", "api": f'"Duration":{DAYS}'}
-WORDS = {NAME, MAIL, BAN, WHY, NOTE, KICK}
+WORDS = {NAME, MAIL, BAN, WHY, NOTE, KICK, BATCH}
 READ_PLAYERS = (Scope.PLAYERS_READ, Scope.PLAYERS_CHANGE, Scope.HISTORY_READ, Scope.HISTORY_UNDO)
 
 
@@ -56,7 +56,7 @@ def scene(client, world, db):
     entries = [entry["_id"] for entry in db.history.find()]
     rows = [{"Operation": "undo", "Id": id_} for id_ in entries]
     batches = [
-        post("batches", {"Name": "Of who may", "Rows": rows[1:]}),
+        post("batches", {"Name": BATCH, "Reason": BATCH, "Rows": rows[1:]}),
         post("batches", {"Name": "Of who may not", "Rows": rows}, clerk),
         post("batches", {"Name": "Run", "Rows": rows[2:3]}),
     ]

@@ -20,6 +20,7 @@ from app.transfer.store import export_documents
 from tests import people
 from tests.applications import service
 from tests.factories import NOW, guid, make_entry
+from tests.swaps import move_all
 
 ERASE = f"/api/v1/users/{people.NAME}/erase"
 CONFIRM = {"Confirm": people.NAME}
@@ -440,9 +441,9 @@ def test_an_erasure_and_a_plan_meet_each_other(client, person, db, app, monkeypa
             settle(db)
 
     batch_id = plan_amid(client, staff, monkeypatch, method, erased)
-    # The rows that are stored then may name the person: it is not finished before.
-    assert statuses == [503, 503]
-    assert client.post(ERASE, json=CONFIRM, headers=staff).status_code == 200
+    # The erasure need not wait for the plan: what is stored after it lets it go on.
+    assert statuses == [503, 200]
+    service(app, UnfinishedWork).finish_all()
     assert people.found_in(db) == []
     named = [row["Player"] for row in db.batch_rows.find({"Batch": batch_id}, sort=[("_id", 1)])]
     assert named == ["(erased)", "Stranger"]
@@ -473,6 +474,41 @@ def test_rows_about_a_character_that_is_somebody_elses_by_now_are_kept(client, p
     rows = [{"Player": "Heir", "Operation": "give", **people.GIFT}]
     planned = client.post("/api/v1/batches", json={"Rows": rows}, headers=staff).json
     assert planned["Ready"] == 1
+
+
+def test_rows_that_name_a_character_by_its_id_are_not_kept(client, person, db, app, monkeypatch):
+    _, staff, _ = person
+    hero = db.players.find_one({"Name": people.HERO})["_id"]
+    body = {"Rows": [{"Player": hero, "Operation": "give", **people.GIFT}]}
+    assert erase(client, staff, db).status_code == 200
+    # Of a player who is not there, a row has what was sent alone.
+    planned = client.post("/api/v1/batches", json=body, headers=staff)
+    assert planned.json["Refused"] == 1
+    service(app, UnfinishedWork).finish_all()
+    (row,) = db.batch_rows.find({"Batch": planned.json["Id"]})
+    assert hero not in str(row)
+
+
+def test_it_does_not_wait_for_those_who_keep_writing_the_name(client, person, db, app):
+    _, staff, _ = person
+    erasures = service(app, Erasures)
+    plain, reason = erasures._note_finished, {**staff, "X-Reason": f"{people.NAME} asked for it"}
+
+    def named_before(record):
+        path = "/api/v1/players/Stranger/items/give"
+        given = client.post(path, json={"itemid": people.ITEM, "quantity": 1}, headers=reason)
+        assert given.status_code == 200
+        move_all(db)
+        return plain(record)
+
+    erasures._note_finished = named_before
+    try:
+        assert erase(client, staff, db).status_code == 200
+    finally:
+        erasures._note_finished = plain
+    service(app, UnfinishedWork).finish_all()
+    assert people.found_in(db) == []
+    assert db.erasures.count_documents({"FinishedAt": None}) == 0
 
 
 def test_rows_that_came_back_are_found(client, person, db, app):

@@ -36,7 +36,7 @@ from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, re
 from app.console.history.sentences import ids_in as entry_ids_in
 from app.console.history.sentences import lines, reverse_of
 from app.errors import QuartermasterError
-from app.history.access import visible_entries
+from app.history.access import sees_users, visible_entries
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.errors import status_of
@@ -61,7 +61,8 @@ objects = current(Objects)
 @blp.get("/batches")
 @required()
 def list_batches() -> Response:
-    page = batches.list(PAGE_SIZE, cursors.read(request.args.get("after", "")))
+    after = cursors.read(request.args.get("after", ""))
+    page = batches.list(PAGE_SIZE, after, with_users=sees_users())
     found = [served(batch, batch["Counts"]) for batch in page.values]
     return render(
         "batches/list.html",

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from pymongo.database import Database
@@ -35,7 +36,7 @@ from app.game.actions.domain import (
 from app.limits import Limiter
 from app.paging import CursorPage
 from app.request_scope import wait_deadline, working
-from app.storage.bulk import batches, guarded_update
+from app.storage.bulk import rewrite, set_texts
 from app.storage.client import Storage
 from app.storage.committed import confirm, majority_holds
 from app.storage.erasure_records import ErasureRecords
@@ -96,7 +97,6 @@ GAMES = CollectionPlan(
 )
 WAIT_SECONDS = 2.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.1
-BATCH = 200
 # What staff or the game have written in their own words.
 TEXTS = ["Arguments", "Reason", "Error", "Result"]
 
@@ -246,12 +246,7 @@ class ActionTraces:
 
     def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
         """Set what a rule makes of the words of people and games in all actions."""
-        for batch in batches(self._actions.find({}, TEXTS), BATCH):
-            found = [(action, rule(action)) for action in batch]
-            updates = [guarded_update(action, told) for action, told in found if told]
-            if updates:
-                self._actions.bulk_write(updates, ordered=False)
-            yield len(updates)
+        yield from rewrite(self._actions, self._actions.find({}, TEXTS), partial(set_texts, rule))
 
 
 def texts_of(action: Document) -> Iterator[Any]:

@@ -22,10 +22,10 @@ from functools import partial
 from typing import TypeGuard
 
 from pymongo import ReturnDocument
-from pymongo.errors import DuplicateKeyError
+from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.changes import PENDING, Applied, Intent
-from app.errors import AlreadyUndone, Busy, NotFound
+from app.errors import AlreadyUndone, Busy, NotFound, OutcomeUnknown
 from app.naming import Lookup
 from app.players.domain import (
     DELETED_AT,
@@ -40,6 +40,7 @@ from app.players.domain import (
 from app.players.store import DELETED_PLAYERS, PLAYERS, Players, asked_for
 from app.storage.client import Storage, by_key
 from app.storage.committed import confirm_absent, majority_holds
+from app.storage.errors import explain
 from app.storage.history_entries import entries_of
 from app.storage.swap import fresh_stamp
 from app.storage.unfinished import Unfinished
@@ -102,8 +103,8 @@ class Deletions:
         """Move a marked player now, or leave it to others: it is deleted by its mark already."""
         try:
             self.finish_deletion(player_id)
-        except Busy:
-            log.warning("The deleted player %s is moved later: others change it.", player_id)
+        except (Busy, PyMongoError) as error:
+            log.warning("The deleted player %s is moved later: %s", player_id, error)
 
     def finish_deletion(self, player_id: str) -> None:
         """Move a marked player to the deleted ones, after its entries have moved to history."""
@@ -212,16 +213,21 @@ class Deletions:
         if not _is_copy(kept):
             confirm_absent(self._deleted, {"_id": player_id, "Player": {"$type": "object"}})
             raise NotKept
-        entry = self._insert(kept["Player"], kept["Stamp"], intent)
-        if entry is None:
-            return None
+        try:
+            entry = self._insert(kept["Player"], kept["Stamp"], intent)
+            return Applied(None, entry=entry) if entry and self._stands(player_id, entry) else None
+        except PyMongoError as error:
+            if intent.key is None and explain(error):
+                raise OutcomeUnknown from error
+            raise
+
+    def _stands(self, player_id: str, entry: Document) -> bool:
+        """Finish a restoration, and tell whether the player that it inserted stands."""
         self.finish_restoration(player_id)
         # Of a player that was removed again, the entry is in neither place.
         written = {"_id": player_id, "Journal.Stamp": entry["Stamp"], PENDING: {"$exists": False}}
-        stands = majority_holds(self._players, written) or self._journals.has_moved(
-            player_id, entry["Stamp"]
-        )
-        return Applied(None, entry=entry) if stands else None
+        has_moved = self._journals.has_moved
+        return majority_holds(self._players, written) or has_moved(player_id, entry["Stamp"])
 
     def _made_before(self, player_id: str, intent: Intent) -> Applied | None:
         return self._swapper.find_moved(player_id, intent) if intent.key else None
