@@ -30,7 +30,7 @@ from app.console.batches.sentences import (
 from app.console.forms.curl import curl
 from app.console.forms.declared import Target
 from app.console.forms.object_names import plain
-from app.console.forms.places import Place, register_forms
+from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, required
 from app.console.history.sentences import ids_in as entry_ids_in
@@ -72,12 +72,6 @@ def list_batches() -> Response:
         next=cursors.write(page.next),
         curl=curl(request.host_url.rstrip("/"), "GET", "/api/v1/batches"),
     )
-
-
-@blp.get("/batches/<batch_id>")
-@required()
-def show_batch(batch_id: str) -> Response:
-    return batch_page("", None, path_guid("id", batch_id))
 
 
 @blp.get("/batches/<batch_id>/result")
@@ -187,4 +181,4 @@ def tab_count(batch: Document, tab: str) -> int:
     return count
 
 
-register_forms(Place("/batches/<batch_id>", ("batches",), {"": FORMS}, batch_page))
+register(Place("/batches/<batch_id>", ("batches",), {"": FORMS}, batch_page))

@@ -9,7 +9,7 @@ from flask import Response, request
 from app.changes import Applied
 from app.console.forms.declared import Form, Target
 from app.console.forms.object_names import plain
-from app.console.forms.places import Found, Place, register_forms
+from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.icons import item_icon
 from app.console.frame.pages import PAGE_SIZE, blp, changes_part, path_to, render, required
@@ -124,7 +124,7 @@ SET_VALUE = Form(
     schema=SetVariableArgs(),
     replaces="",
 )
-register_forms(
+register(
     Place(
         "/catalogue/servervariable/<object_id>",
         ("catalogue", server_variables.TYPE),
@@ -132,6 +132,7 @@ register_forms(
         object_page,
         lambda object_id: Found(object_id),
         "object",
+        is_shown_elsewhere=True,
     )
 )
 

@@ -50,8 +50,8 @@ class Place(NamedTuple):
     # The rule of their paths, and the parts of those before the id.
     rule: str
     parts: tuple[str, ...]
-    # By tab.
-    forms: Mapping[str, Iterable[Form]]
+    # The forms on each tab. The first tab has the path of the page.
+    tabs: Mapping[str, Iterable[Form]]
     # Shows a tab: gets its name, the form that was sent, and the variables of the path.
     show: Callable[..., Response]
     # Finds what a form is about, by the variables of the path.
@@ -61,28 +61,51 @@ class Place(NamedTuple):
     # What makes the changes of operations.
     store: Any = None
     roles: tuple[Role, ...] = ()
+    # The tabs for which somebody needs this role as well.
+    higher_tabs: tuple[str, ...] = ()
+    higher_role: Role = Role.USERS_MANAGE
+    # Whether another view shows the pages.
+    is_shown_elsewhere: bool = False
+
+    def roles_of(self, tab: str) -> tuple[Role, ...]:
+        return (*self.roles, self.higher_role) if tab in self.higher_tabs else self.roles
+
+    def rule_of(self, tab: str) -> str:
+        return self.rule if tab == next(iter(self.tabs)) else f"{self.rule}/{tab}"
 
     def page_path(self, id_: Any, tab: str) -> str:
-        """Return the path of a tab; the first one has that of the page."""
-        return path_to(*self.parts, id_, *([tab] if tab != next(iter(self.forms)) else []))
+        return path_to(*self.parts, id_, *([tab] if tab != next(iter(self.tabs)) else []))
 
 
-def register_forms(place: Place) -> None:
-    """Add the views of the forms on some pages."""
-    for tab, forms in place.forms.items():
+def register(place: Place) -> None:
+    """Add the views of some pages, and of the forms on them."""
+    name = "_".join(place.parts)
+    for tab, forms in place.tabs.items():
+        needs = place.roles_of(tab)
+        if not place.is_shown_elsewhere:
+            show = required(*needs)(_page(place, tab))
+            blp.add_url_rule(place.rule_of(tab), f"{name}_{tab}", show)
         for form in forms:
             path = form.name if form.path is None else form.path
-            blp.add_url_rule(
-                "/".join(filter(None, [place.rule, path])),
-                endpoint=f"{'_'.join(place.parts)}_{form.name}",
-                view_func=required(*place.roles, *form.roles)(_view(place, tab, form)),
-                methods=["POST"],
-            )
+            rule = "/".join(filter(None, [place.rule, path]))
+            view = required(*needs, *form.roles)(_view(place, tab, form))
+            blp.add_url_rule(rule, f"{name}_{form.name}", view, methods=["POST"])
+
+
+def _page(place: Place, tab: str) -> Callable[..., Response]:
+    def page(**path: Any) -> Response:
+        return place.show(tab, None, **_checked(path))
+
+    return page
+
+
+def _checked(path: dict[str, Any]) -> dict[str, Any]:
+    return {name: path_guid("id", v) if name in GUIDS else v for name, v in path.items()}
 
 
 def _view(place: Place, tab: str, form: Form) -> Callable[..., Response]:
     def view(**path: Any) -> Response:
-        path = {name: path_guid("id", v) if name in GUIDS else v for name, v in path.items()}
+        path = _checked(path)
         sent = Submission.posted(form, path.get(form.row, ""))
         sent.kind = place.kind
         sent.show = partial(place.show, tab)
@@ -94,7 +117,6 @@ def _view(place: Place, tab: str, form: Form) -> Callable[..., Response]:
             return form.lead(outcome, sent, **path)
         return _lead(place, form.next_tab or tab, outcome, path)
 
-    view.__name__ = form.name
     return view
 
 

@@ -8,10 +8,10 @@ from flask import Response, request
 
 from app.console.forms.declared import BY_NAME, Field, Form, Target
 from app.console.forms.object_names import plain
-from app.console.forms.places import Place, register_forms
+from app.console.forms.places import Place, register
 from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatTarget
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.pages import PAGE_SIZE, asked, blp, path_to, render, required
+from app.console.frame.pages import PAGE_SIZE, asked, path_to, render
 from app.console.game.action_cards import cards
 from app.console.game.action_forms import MAP as MAP_FIELD
 from app.game.actions.access import search
@@ -30,12 +30,6 @@ LABELS = {EVERYBODY: "Everybody", MAP: "All on a map", PLAYER: "One player"}
 
 actions = current(Actions)
 cursors = current(Cursors)
-
-
-@blp.get("/chat")
-@required()
-def show_chat() -> Response:
-    return chat_page()
 
 
 def speak(sent: Submission) -> Answer:
@@ -62,7 +56,7 @@ def after_speaking(answer: Answer, sent: Submission) -> Response:
     return asked(answer, path_to("chat", to=to if chosen else None, **chosen))
 
 
-def chat_page(_: str = "", sent: Submission | None = None) -> Response:
+def chat_page(_: str, sent: Submission | None) -> Response:
     found = search({"kind": "chat", "after": request.args.get("after", "")}, PAGE_SIZE)
     to = sent.value("to") if sent else request.args.get("to", "")
     values = {name: plain(request.args.get(name, "")) for name in ("mapid", "player")}
@@ -125,4 +119,4 @@ SAY = Form(
     takes_key=True,
     lead=after_speaking,
 )
-register_forms(Place("/chat", ("chat",), {"": [SAY]}, chat_page))
+register(Place("/chat", ("chat",), {"": [SAY]}, chat_page))

@@ -9,7 +9,7 @@ from flask import Response, request
 from app.changes import Applied
 from app.console.forms.declared import Form, Target
 from app.console.forms.object_names import plain, resolve
-from app.console.forms.places import Place, register_forms
+from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.pages import (
     PAGE_SIZE,
@@ -98,12 +98,6 @@ def object_id(text: str, field: str = "item") -> str:
     raise fault
 
 
-@blp.get("/history/<entry_id>")
-@required()
-def show_entry(entry_id: str) -> Response:
-    return entry_page("", None, entry_id)
-
-
 def entry_page(_: str, sent: Submission | None, entry_id: str) -> Response:
     entry = access.visible_entry(entry_id)
     (shown,) = with_names(history.serve([entry]))
@@ -131,7 +125,7 @@ def after_undo(applied: Applied, sent: Submission, entry_id: str) -> Response:
 
 
 UNDO_CHANGE = Form(UNDO, "Undo", "Undo", act=undo, lead=after_undo)
-register_forms(Place("/history/<entry_id>", ("history",), {"": [UNDO_CHANGE]}, entry_page))
+register(Place("/history/<entry_id>", ("history",), {"": [UNDO_CHANGE]}, entry_page))
 
 
 def undo_preview(entry: Document) -> tuple[Document | None, str | None]:

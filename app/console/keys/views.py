@@ -12,10 +12,10 @@ from app.auth.roles import Role
 from app.auth.scopes import ABOUT, Scope
 from app.console.forms.declared import Target
 from app.console.forms.meanwhile import newer_than, newest
-from app.console.forms.places import Found, Place, register_forms
+from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.cards import key_card
-from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required, with_names
+from app.console.frame.pages import PAGE_SIZE, path_to, render, with_names
 from app.console.keys.forms import CREATE, FORMS, REVOKE, ROTATE, own
 from app.console.users.views import user_page
 from app.errors import NotFound
@@ -29,18 +29,6 @@ from app.users.store import Users
 
 objects = current(Objects)
 users = current(Users)
-
-
-@blp.get("/keys")
-@required()
-def show_own_keys() -> Response:
-    return own_keys_page()
-
-
-@blp.get("/users/<lookup:key>/keys")
-@required(Role.USERS_QUERY, Role.USERS_MANAGE)
-def show_user_keys(key: Lookup) -> Response:
-    return user_keys_page("keys", None, key)
 
 
 def own_keys_page(
@@ -109,8 +97,8 @@ def find_key(key: Lookup | None = None, key_id: str = "") -> Found:
     return Found(account["_id"], names[key_id])
 
 
-register_forms(Place("/keys", ("keys",), FORMS, own_keys_page, find_key, "user"))
-register_forms(
+register(Place("/keys", ("keys",), FORMS, own_keys_page, find_key, "user"))
+register(
     Place(
         "/users/<lookup:key>/keys",
         ("users", "keys"),

@@ -111,5 +111,6 @@ FORMS = {
             replaces="Variables.{variable_id}",
         ),
     ),
+    "history": (),
     "notes": (note_form(NOTE_ON_PLAYER),),
 }

@@ -10,7 +10,7 @@ from flask import Response, current_app, request
 from app.auth import guard
 from app.auth.roles import Role
 from app.console.forms.declared import Target
-from app.console.forms.places import Found, Place, register_forms
+from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.cards import player_card, user_card
 from app.console.frame.deleted_pages import gone_player_page
@@ -42,7 +42,6 @@ SORTS = {
     "level": ("level", False),
     "seen": ("lastonline", False),
 }
-TABS = ("items", "spells", "variables", "history", "notes")
 LAST_CHANGES = 6
 # Of a bag; a page with thousands of slots is of no use.
 MOST_SLOTS = 200
@@ -86,18 +85,6 @@ def list_online_players() -> Response:
     )
 
 
-@blp.get("/players/<player:key>")
-@required()
-def show_player(key: Lookup) -> Response:
-    return player_page("items", None, key)
-
-
-@blp.get("/players/<player:key>/<any(spells, variables, history, notes):tab>")
-@required()
-def show_player_tab(key: Lookup, tab: str) -> Response:
-    return player_page(tab, None, key)
-
-
 def player_page(tab: str, sent: Submission | None, key: Lookup) -> Response:
     try:
         (player,) = with_penalties([player_card(players.get(key))], "UserId")
@@ -117,10 +104,10 @@ def player_page(tab: str, sent: Submission | None, key: Lookup) -> Response:
         sent=sent,
         page="players",
         tab=tab,
-        tabs=TABS,
+        tabs=FORMS,
         player=player,
         owner=owner_of(player),
-        forms=forms_on(FORMS.get(tab, ()), target, sent),
+        forms=forms_on(FORMS[tab], target, sent),
         **changes,
         **content,
     )
@@ -205,7 +192,7 @@ CONTENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "notes": notes_content,
 }
 
-register_forms(
+register(
     Place(
         "/players/<player:key>",
         ("players",),

@@ -9,7 +9,7 @@ from flask import Response, request
 
 from app.auth import guard
 from app.console.forms.declared import Form, Target
-from app.console.forms.places import Place, register_forms
+from app.console.forms.places import Place, register
 from app.console.forms.reading import posted
 from app.console.forms.submissions import Submission, forms_on, note_refusal
 from app.console.frame.pages import PREFIX, blp, local, page, path_to, render, required, see_other
@@ -85,13 +85,7 @@ def sign_out() -> Response:
     return response
 
 
-@blp.get("/sign-ins")
-@required()
-def own_sign_ins() -> Response:
-    return own_sign_ins_page()
-
-
-def own_sign_ins_page(_: str = "", sent: Submission | None = None, **__: Any) -> Response:
+def own_sign_ins_page(_: str, sent: Submission | None, **__: Any) -> Response:
     own = guard.caller().id
     found = list_sign_ins(Lookup.parse(own), PAGE_SIZE, request.args.get("after", ""))
     present = session.current_session()
@@ -115,4 +109,4 @@ END_OWN_SIGN_IN = Form(
     api="DELETE /api/oauth/sign-ins/<key>/SIGN-IN-ID",
     lead=lambda *_, **__: see_other(path_to("sign-ins", done="ended")),
 )
-register_forms(Place("/sign-ins", ("sign-ins",), {"": [END_OWN_SIGN_IN]}, own_sign_ins_page))
+register(Place("/sign-ins", ("sign-ins",), {"": [END_OWN_SIGN_IN]}, own_sign_ins_page))

@@ -202,7 +202,6 @@ SIGN_OUT = Form(
     "Sign out everywhere",
     "Sign {name} out",
     name="sign-out",
-    roles=MANAGE,
     act=lambda _, key: end_all(key)[1],
     about="All tokens and sessions of this account end at once.",
     confirm=NOT_UNDONE,
@@ -213,7 +212,6 @@ END_SIGN_IN = Form(
     "End",
     name="end",
     path="sign-ins/<sign_in_id>/end",
-    roles=MANAGE,
     act=lambda _, key, sign_in_id: end_sign_in(key, sign_in_id),
     api="DELETE /api/oauth/sign-ins/<key>/SIGN-IN-ID",
     lead=lambda user, *_, **__: see_other(path_to("users", user["_id"], "sign-ins", done="ended")),
@@ -223,6 +221,7 @@ FORMS = {
         *(UNBAN, BAN_USER, *penalty_forms(MUTE, "mute", "IsMuted")),
         *(MAIL_CODE, PASSWORD, EMAIL, ERASE, WARP, KICK, KILL),
     ),
+    "history": (),
     "notes": (note_form(NOTE_ON_USER),),
     "sign-ins": (SIGN_OUT, END_SIGN_IN),
 }

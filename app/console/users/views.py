@@ -11,7 +11,7 @@ from flask import Response, request
 from app.auth import guard
 from app.auth.roles import Role, roles_of
 from app.console.forms.declared import Target
-from app.console.forms.places import Found, Place, register_forms
+from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.cards import player_card, user_card
 from app.console.frame.deleted_pages import gone_user_page
@@ -46,12 +46,9 @@ users = current(Users)
 # What a tab shows of an account, of which the changes are known, besides what all of them do.
 Content = Callable[[Document, Document], dict[str, Any]]
 
-query = required(Role.USERS_QUERY)
-manage = required(Role.USERS_QUERY, Role.USERS_MANAGE)
-
 
 @blp.get("/users")
-@query
+@required(Role.USERS_QUERY)
 def list_users() -> Response:
     search, sort, window = list_window(SORTS)
     found = users.list(window, search, *SORTS[sort])
@@ -68,24 +65,6 @@ def list_users() -> Response:
         sort=sort,
         next=cursors.write(found.next),
     )
-
-
-@blp.get("/users/<lookup:key>")
-@query
-def show_user(key: Lookup) -> Response:
-    return user_page("account", None, key)
-
-
-@blp.get("/users/<lookup:key>/<any(history, notes):tab>")
-@query
-def show_user_tab(key: Lookup, tab: str) -> Response:
-    return user_page(tab, None, key)
-
-
-@blp.get("/users/<lookup:key>/sign-ins")
-@manage
-def show_user_sign_ins(key: Lookup) -> Response:
-    return user_page("sign-ins", None, key)
 
 
 def user_page(
@@ -172,7 +151,7 @@ def find_user(key: Lookup, **_: Any) -> Found:
     return Found(card["_id"], card["Name"])
 
 
-register_forms(
+register(
     Place(
         "/users/<lookup:key>",
         ("users",),
@@ -182,5 +161,6 @@ register_forms(
         "user",
         users,
         roles=(Role.USERS_QUERY,),
+        higher_tabs=("sign-ins",),
     )
 )
