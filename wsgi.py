@@ -1,10 +1,16 @@
-from app import create_app
+"""The application for any WSGI server; each of its processes imports this after the fork."""
+
+import config
+from app import create_app, metrics
 from app.batches.background import BatchWorker
 from app.http.context import SERVICES
 from app.samples.sampler import Sampler
+from app.server import memory
 from app.storage.mover import Mover
 from app.storage.schema.preparation import Preparation
 
+memory.return_large_blocks()
+metrics.share(config.load().METRICS_DIR)
 app = create_app()
 for background in (Preparation, Mover, Sampler, BatchWorker):
     app.extensions[SERVICES][background].begin()

@@ -24,19 +24,16 @@ from prometheus_client import (
     values,
 )
 from prometheus_client.core import InfoMetricFamily
-from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
+
+from app.metrics_files import FOLDER_VARIABLE, LivingWorkers, take_number
 
 log = logging.getLogger("quartermaster")
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 PROBES = ("/healthz", "/readyz", "/metrics")
-NONE, OTHER, REFUSED = "(none)", "(other)", "(refused)"
-FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
-FILE_KINDS = ("counter", "histogram", "gauge_livesum", "gauge_livemostrecent")
-# Several times what all label sets need: growing a memory-mapped file on a full disk is a SIGBUS.
-FILE_SIZE = 1 << 20
+NONE, OTHER = "(none)", "(other)"
 
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 MONGODB_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
@@ -224,31 +221,33 @@ def exposition() -> bytes:
     return generate_latest(_exposed)
 
 
-def share(folder: str, worker_number: int) -> None:
-    """Keep the metrics of this worker in files, so that any worker can expose those of all.
+def share(folder: str | None) -> None:
+    """Keep the metrics of this worker in a folder, so that any worker can show those of all.
 
-    A worker takes over the number, and so the files, of one that ended: counters never go back, and
-    the number of files is bounded by the number of concurrent workers.
+    Without a folder, each shows its own.
     """
     global _exposed
     os.environ.pop(FOLDER_VARIABLE, None)
     _clear()
+    if folder and (number := _number_in(Path(folder))) is not None:
+        os.environ[FOLDER_VARIABLE] = folder
+        values.ValueClass = values.MultiProcessValue(lambda: number)
+        _exposed = CollectorRegistry()
+        _exposed.register(BUILD)
+        LivingWorkers(_exposed, Path(folder))
+        Gauge(
+            "quartermaster_workers", "Living workers.", registry=None, multiprocess_mode="livesum"
+        ).set(1)
+        Counter("quartermaster_worker_starts", "Workers that were started.", registry=None).inc()
+    _initialize_to_zero()
+
+
+def _number_in(folder: Path) -> int | None:
     try:
-        _make_files(Path(folder), worker_number)
+        return take_number(folder)
     except OSError as error:  # serve without shared metrics if the disk is full
         log.warning("This worker shows its own metrics alone: %s", error)
-        _initialize_to_zero()
-        return
-    os.environ[FOLDER_VARIABLE] = folder
-    values.ValueClass = values.MultiProcessValue(lambda: worker_number)
-    _exposed = CollectorRegistry()
-    _exposed.register(BUILD)
-    MultiProcessCollector(_exposed, folder)
-    Gauge(
-        "quartermaster_workers", "Living workers.", registry=None, multiprocess_mode="livesum"
-    ).set(1)
-    Counter("quartermaster_worker_starts", "Workers that were started.", registry=None).inc()
-    _initialize_to_zero()
+        return None
 
 
 def _clear() -> None:
@@ -257,20 +256,6 @@ def _clear() -> None:
         metric.clear()
     _request_meters.clear()
     _operation_observers.clear()
-
-
-def _make_files(folder: Path, worker_number: int) -> None:
-    """Create the files at full size and rename them into place.
-
-    prometheus_client opens a file before it sets its size: another worker that reads it in between
-    fails on an empty file.
-    """
-    for kind in FILE_KINDS:
-        file = folder / f"{kind}_{worker_number}.db"
-        if not file.exists():
-            temporary = file.with_suffix(".new")
-            temporary.write_bytes(bytes(FILE_SIZE))
-            temporary.rename(file)
 
 
 def _initialize_to_zero() -> None:

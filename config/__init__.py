@@ -104,11 +104,7 @@ def _check(settings: Settings) -> None:
     _check_secrets(settings)
     if settings.MAIL_USE_TLS and settings.MAIL_USE_SSL:
         raise SettingsError(f"{PREFIX}MAIL_USE_TLS and {PREFIX}MAIL_USE_SSL exclude each other.")
-    if settings.SOCKET and not settings.TRUSTED_PROXIES:
-        raise SettingsError(
-            f"{PREFIX}SOCKET needs {PREFIX}TRUSTED_PROXIES=1 or more: behind a Unix socket, only "
-            "the proxy knows the addresses of clients."
-        )
+    _check_address(settings)
     if settings.OPERATOR and not _is_name(settings.OPERATOR):
         raise SettingsError(f"{PREFIX}OPERATOR must be at most 255 printable characters.")
     for name, choices in CHOICES.items():
@@ -121,6 +117,21 @@ def _check(settings: Settings) -> None:
     _check_argon2(settings)
     if settings.MAIL_CA_FILE and not Path(settings.MAIL_CA_FILE).is_file():
         raise SettingsError(f"{PREFIX}MAIL_CA_FILE names no file: {settings.MAIL_CA_FILE}.")
+
+
+def _check_address(settings: Settings) -> None:
+    if settings.SOCKET and not settings.TRUSTED_PROXIES:
+        raise SettingsError(
+            f"{PREFIX}SOCKET needs {PREFIX}TRUSTED_PROXIES=1 or more: behind a Unix socket, only "
+            "the proxy knows the addresses of clients."
+        )
+    is_loopback = settings.HOST in ("127.0.0.1", "::1", "localhost")
+    if settings.ENV == "production" and not (is_loopback or settings.TRUSTED_PROXIES):
+        raise SettingsError(
+            f"{PREFIX}HOST is {settings.HOST}: production listens on 127.0.0.1, ::1 or "
+            f"{PREFIX}SOCKET, with a proxy in front. For a proxy on another machine, set "
+            f"{PREFIX}TRUSTED_PROXIES=1."
+        )
 
 
 def _is_name(text: str) -> bool:
@@ -189,7 +200,6 @@ MAY_BE_0 = (
     "REQUESTS_PER_MINUTE",
     "RESET_MAILS_PER_HOUR",
     "RESET_MAILS_PER_DAY",
-    "DRAIN_SECONDS",
     "MAX_REQUESTS",
     "MAX_REQUESTS_JITTER",
     "HISTORY_DAYS",

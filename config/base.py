@@ -32,7 +32,7 @@ class Settings:
     # The folder of the embedded server's data, development's secret and its outgoing mail.
     DATA_DIR: str = "var"
 
-    # The address to listen on.
+    # The address to listen on. Production takes another than loopback behind a proxy alone.
     HOST: str = "127.0.0.1"
     # The port to listen on.
     PORT: int = 8000
@@ -40,24 +40,18 @@ class Settings:
     SOCKET: str | None = None
     # The number of worker processes.
     WORKERS: int = 2
+    # The folder in which workers add up their metrics, under a server that serve does not start.
+    METRICS_DIR: str | None = None
     # The number of requests of a worker that use the database concurrently.
     THREADS: int = 8
     # A worker that does not respond for this long is killed and replaced.
     WORKER_TIMEOUT_SECONDS: int = 30
     # How long a stopping worker may take to finish running requests.
     GRACEFUL_TIMEOUT_SECONDS: int = 20
-    # The maximum of open connections of a worker; beyond, the longest idle one is closed.
+    # The maximum of open connections of a worker; further ones wait until one is closed.
     CONNECTIONS: int = 1000
-    # The timeout for reading request line and headers, from the first byte on.
-    HEAD_SECONDS: float = 10.0
-    # The timeout for reading the body of a request, from the end of the headers on.
-    BODY_SECONDS: float = 30.0
-    # The timeout for sending a response that does not fit into the socket's buffer.
-    SEND_SECONDS: float = 30.0
     # The keep-alive timeout: how long a connection may be idle between two requests.
     KEEPALIVE_SECONDS: int = 65
-    # How long a stopping worker keeps idle connections; longer than the proxy's keep-alive timeout.
-    DRAIN_SECONDS: float = 3.0
     # The number of requests after which a worker is replaced, against memory leaks; 0: never.
     MAX_REQUESTS: int = 100_000
     # The maximum of requests added to that at random, so that workers are not replaced all at once.

@@ -13,7 +13,7 @@ umask = 0o007
 # lose the connections in its own queue.
 reuse_port = False
 workers = settings.WORKERS
-worker_class = "app.server.worker.Worker"
+worker_class = "gthread"
 # Two more than have a place at the database, so that a request without database access never waits
 # for one; and one for each request that hashes a password, sends a mail, or waits for either.
 threads = settings.THREADS + 2
@@ -21,12 +21,13 @@ threads += settings.HASH_PLACES + settings.HASH_LINE + settings.MAIL_PLACES + se
 worker_connections = settings.CONNECTIONS
 timeout = settings.WORKER_TIMEOUT_SECONDS
 graceful_timeout = settings.GRACEFUL_TIMEOUT_SECONDS
-# app/server/worker.py counts requests itself, and drains before it ends.
 max_requests = settings.MAX_REQUESTS
 max_requests_jitter = settings.MAX_REQUESTS_JITTER
 keepalive = settings.KEEPALIVE_SECONDS
 # Long enough for a path with two long percent-encoded names.
 limit_request_line = 8190
+# What is over the limit gets a page of gunicorn's own. The size of all headers is limited by nginx.
+limit_request_fields = 1000
 # No client may set SCRIPT_NAME or PATH_INFO by a header.
 forwarder_headers = ""
 # app/http/address.py reads X-Forwarded-Proto. gunicorn would refuse requests in which it and the
@@ -35,11 +36,10 @@ secure_scheme_headers: dict[str, str] = {}
 # The application writes the access log itself, with the request id.
 accesslog = None
 logger_class = "app.server.logger.GunicornLogger"
-# These set up the metrics files that /metrics adds up over all workers.
-on_starting = "app.server.metrics_folder.on_starting"
-pre_fork = "app.server.metrics_folder.pre_fork"
-child_exit = "app.server.metrics_folder.child_exit"
-on_exit = "app.server.metrics_folder.on_exit"
+on_starting = "app.server.gunicorn_server.on_starting"
+on_reload = "app.server.gunicorn_server.limit_connections"
+pre_fork = "app.server.gunicorn_server.pre_fork"
+on_exit = "app.server.gunicorn_server.on_exit"
 # Signals do the same as the control socket, which is a file in the home directory.
 control_socket_disable = True
 logconfig_dict = {

@@ -13,8 +13,8 @@ from app.auth.secret import signing_keys
 from app.cli.serve_lock import ServeLock
 from app.errors import Conflict
 from app.http import logs
-from app.server import listen_address, startup
-from app.server.program import Server
+from app.server import granian_server, listen_address, startup
+from app.server.gunicorn_server import GunicornServer
 from app.storage.client import Storage
 from app.storage.schema import preparation
 from config.base import Settings
@@ -27,9 +27,10 @@ ORPHANED_WORKERS_SECONDS = 10
 @click.option("--host", help="The address to listen on (QM_HOST, 127.0.0.1).")
 @click.option("--port", type=click.IntRange(1, 65535), help="The port (QM_PORT, 8000).")
 @click.option("--workers", type=click.IntRange(1), help="Worker processes (QM_WORKERS, 2).")
+@click.option("--server", type=click.Choice(["gunicorn", "granian"]), default="gunicorn")
 @click.option("--demo", is_flag=True, help="Fill an empty database with a world to try things on.")
-def serve(host: str | None, port: int | None, workers: int | None, demo: bool) -> None:
-    """Serve the API with gunicorn.
+def serve(host: str | None, port: int | None, workers: int | None, server: str, demo: bool) -> None:
+    """Serve the API with gunicorn, or with Granian where it is installed.
 
     Without QM_MONGODB_URI, development runs a MongoDB of its own, with its data in QM_DATA_DIR.
     """
@@ -49,8 +50,11 @@ def serve(host: str | None, port: int | None, workers: int | None, demo: bool) -
         # pymongo's client is not fork-safe: each worker makes its own.
         storage.client.close()
         os.environ["QM_MONGODB_URI"] = storage.uri
-        # A worker inherits the stack by the fork, and must not release the master's resources.
-        Server(on_fork=stack.pop_all).run()
+        if server == "granian":
+            granian_server.run(settings)
+        else:
+            # A worker inherits the stack, and must not release the master's resources.
+            GunicornServer(on_fork=stack.pop_all).run()
 
 
 def _settings(demo: bool, **options: Any) -> Settings:

@@ -36,7 +36,6 @@ STATUSES: dict[type[QuartermasterError], int] = {
 }
 SENTENCES = {
     404: "There is nothing at this path.",
-    408: "The request did not arrive in time.",
     411: "The request must say by Content-Length how long its body is.",
     413: "The request body is too large.",
     415: "The request body must be JSON, with the header Content-Type: application/json.",

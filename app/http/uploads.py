@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
-from flask import Response, current_app, request
-from werkzeug.exceptions import RequestEntityTooLarge, RequestTimeout
+from flask import Response, current_app, request, stream_with_context
+from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.sansio.multipart import (
     NEED_DATA,
     Data,
@@ -29,7 +29,7 @@ from app.request_scope import renew_time_limit, working
 # The pieces of an answer, and its headers.
 Pieces = tuple[Iterable[bytes], Mapping[str, str]]
 
-# The server hands these requests to a thread before their bodies have arrived.
+# The paths whose bodies are read as streams.
 STREAMED_PATHS = ("/api/v1/batches", "/console/batches")
 PIECE_BYTES = 64 * 1024
 MULTIPART = "multipart/form-data"
@@ -82,7 +82,8 @@ def download(begin: Callable[[], Pieces], reader: str, **options: Any) -> Respon
     with ExitStack() as held:
         held.enter_context(working(download_places, reader))
         pieces, headers = begin()
-        response = Response(_renewed(pieces), headers=dict(headers), **options)
+        body = stream_with_context(_renewed(pieces))
+        response = Response(body, headers=dict(headers), **options)
         response.call_on_close(held.pop_all().close)
         return response
 
@@ -174,7 +175,7 @@ def _kept(pieces: Iterator[bytes]) -> Iterator[Upload]:
 
 
 def _pieces(sender: str) -> Generator[bytes]:
-    """Yield the body of this request, or raise if it is too large, too late or broken off."""
+    """Yield the body of this request, or raise if it is too large or broken off."""
     limit: int = current_app.config["BATCH_CONTENT_LENGTH"]
     declared = request.content_length
     if declared is not None and declared > limit:
@@ -195,8 +196,6 @@ def _read(left: int) -> Iterator[bytes]:
     while left > 0:
         try:
             piece: bytes = stream.read(min(PIECE_BYTES, left))
-        except TimeoutError:
-            raise RequestTimeout from None
         except Exception as error:  # Each server raises its own for a malformed or broken-off body.
             raise Invalid("The request body could not be read.") from error
         if not piece:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Any
 
 import gunicorn.glogging
@@ -15,7 +14,8 @@ _REFUSED = re.compile(r"(Invalid request from ip=\S*: [^:]*).*", re.DOTALL)
 class GunicornLogger(gunicorn.glogging.Logger):
     """gunicorn's logger without an access log: the application logs requests itself."""
 
-    access_log_enabled = False
+    def access(self, *_: Any) -> None:
+        """Log nothing."""
 
     def warning(self, msg: str, *args: Any, **kwargs: Any) -> None:
         """Log an invalid request without its content, which may be a password."""
@@ -23,7 +23,4 @@ class GunicornLogger(gunicorn.glogging.Logger):
 
     def exception(self, msg: str, *args: Any, **kwargs: Any) -> None:
         """Log a failed request by its path, without the query string."""
-        if isinstance(sys.exc_info()[1], BlockingIOError):
-            self.info("A client stopped amid a request, and its connection was closed.")
-        else:
-            super().exception(msg, *(str(arg).partition("?")[0] for arg in args), **kwargs)
+        super().exception(msg, *(str(arg).partition("?")[0] for arg in args), **kwargs)

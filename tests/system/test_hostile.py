@@ -56,13 +56,15 @@ def doors(server, tmp_path_factory):
         yield {"gunicorn": Gunicorn(server.socket), "nginx": site}
 
 
-def answered(answer):
+def answered(answer, door):
     """Return the status of an answer, as the table has it, having looked at its shape."""
     if not answer.startswith(b"HTTP/1.1 "):
         return 9 if answer else 0
     # A second answer would be that to a request that nobody should have seen.
     assert answer.count(b"HTTP/1.1 ") == 1
     status, headers, body = parsed(answer)
+    if headers["content-type"] == "text/html" and door == "gunicorn":
+        return status  # gunicorn's own page; nginx lets none of these requests through
     assert headers["content-type"] == "application/json; charset=utf-8"
     assert headers["x-request-id"]
     if status >= 400:
@@ -74,7 +76,7 @@ def answered(answer):
 def test_hostile_bytes_are_answered_once_and_the_next_client_is_served(doors, server, door):
     wrong = {}
     for row in ROWS:
-        seen = answered(doors[door].send(row.sent)), answered(doors[door].send(HEALTH))
+        seen = answered(doors[door].send(row.sent), door), answered(doors[door].send(HEALTH), door)
         if seen != (getattr(row, door), 200):
             wrong[row.name] = seen
     assert wrong == {}
