@@ -30,9 +30,10 @@ from app.history.activity.store import Activity
 from app.history.store import History
 from app.http import address, errors, logs, path_converters, probes
 from app.http.api import Api
-from app.http.application import Application
 from app.http.context import SERVICES
 from app.http.json import OrjsonProvider
+from app.http.sessions import NoSessions
+from app.http.tracing import RequestTracing, name_by_route
 from app.integrity.operations import REPAIR
 from app.items import routes as items
 from app.items import services as item_services
@@ -103,13 +104,17 @@ def create_app(settings: Settings | None = None) -> Flask:
     """Return the application. Call it after the fork: pymongo's client is not fork-safe."""
     settings = settings or config.load()
     logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT, config.unknown_variables())
-    app = Application(__name__, static_folder=None, template_folder="users/templates")
+    app = Flask(__name__, static_folder=None, template_folder="users/templates")
     app.config.from_object(settings)
     app.json = OrjsonProvider(app)
+    app.session_interface = NoSessions()
+    app.logger.addFilter(name_by_route)
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     storage = Storage(settings)
-    app.request_scope = storage.request_scope
+    app.wsgi_app = RequestTracing(  # type: ignore[method-assign] # as Flask documents it
+        app.wsgi_app, storage.request_scope
+    )
     add_services(app, settings, storage)
     address.register(app, settings.TRUSTED_PROXIES)
     errors.register(app, {DatabaseError: explain})

@@ -1,5 +1,7 @@
 """How gunicorn runs the service: ``gunicorn -c python:config.gunicorn wsgi:app``."""
 
+from typing import Any
+
 # Names of gunicorn's own settings, such as config, must not be imported here.
 from config import load as load_settings
 
@@ -42,7 +44,7 @@ pre_fork = "app.server.gunicorn_server.pre_fork"
 on_exit = "app.server.gunicorn_server.on_exit"
 # Signals do the same as the control socket, which is a file in the home directory.
 control_socket_disable = True
-logconfig_dict = {
+logconfig_dict: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {

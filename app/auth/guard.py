@@ -89,7 +89,7 @@ def without_database(view: View) -> View:
 
 def identify() -> Caller:
     """Return the caller of this request, or raise Unauthorized."""
-    environ = current_environ.get()
+    environ = current_environ()
     scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "bearer":
         raise Unauthorized
@@ -108,7 +108,7 @@ def _by_key(secret: str) -> Caller:
 
 def caller() -> Caller:
     """Return the caller that the decorator admitted to this view."""
-    known: Caller = current_environ.get()[CALLER]
+    known: Caller = current_environ()[CALLER]
     return known
 
 

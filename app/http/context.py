@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
-from flask import current_app
+from flask import current_app, has_request_context, request
 
-# The key of the services in app.extensions and in the environment of each request.
+# The key of the services in app.extensions.
 SERVICES = "quartermaster"
 Service = TypeVar("Service")
 
-# The WSGI environment of the current request, empty outside of a request. Flask's own proxies would
-# cost several times as much.
-current_environ: ContextVar[dict[str, Any]] = ContextVar(
-    "current_environ",
-    default=MappingProxyType({}),  # type: ignore[arg-type] # read-only, because it is shared
-)
+_NONE = cast(dict[str, Any], MappingProxyType({}))  # read-only, because it is shared
+
+
+def current_environ() -> dict[str, Any]:
+    """Return the WSGI environment of the current request, empty outside of a request."""
+    return request.environ if has_request_context() else _NONE
 
 
 class Proxy:
@@ -27,9 +26,7 @@ class Proxy:
         self._kind = kind
 
     def __getattr__(self, name: str) -> Any:
-        environ = current_environ.get()
-        services = environ[SERVICES] if environ else current_app.extensions[SERVICES]
-        return getattr(services[self._kind], name)
+        return getattr(current_app.extensions[SERVICES][self._kind], name)
 
 
 def current(kind: type[Service]) -> Service:

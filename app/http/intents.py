@@ -58,7 +58,7 @@ class Statement(NamedTuple):
 
 def state(key: str, reason: str) -> None:
     """Let a form, instead of headers, give the Idempotency-Key and the reason of this request."""
-    current_environ.get()[_STATEMENT] = Statement(key, reason)
+    current_environ()[_STATEMENT] = Statement(key, reason)
 
 
 def intent(operation: Operation, **arguments: Any) -> Intent:
@@ -111,7 +111,7 @@ def _with_key(meant: Intent, arguments: dict[str, Any]) -> Intent:
 def sent_key() -> str | None:
     """Return the Idempotency-Key of this request, if it has one."""
     statement = _statement()
-    key = statement.key if statement else current_environ.get().get("HTTP_IDEMPOTENCY_KEY")
+    key = statement.key if statement else current_environ().get("HTTP_IDEMPOTENCY_KEY")
     return None if key is None else _checked_key(key)
 
 
@@ -125,7 +125,7 @@ def previewed_intent(
 
 def origin(is_change: bool = True, otherwise: str | None = None) -> Origin:
     """Return who sent this request, through which door, and why."""
-    caller = current_environ.get()[CALLER]
+    caller = current_environ()[CALLER]
     via = "console" if _statement() else "api"
     why = reason(is_change, otherwise)
     key = caller.key.name if caller.key else None
@@ -149,7 +149,7 @@ def reason(is_change: bool = True, otherwise: str | None = None) -> str | None:
 
 def _sent_reason() -> str:
     """Return the reason in the header of this request, percent-decoded."""
-    sent = current_environ.get().get("HTTP_X_REASON", "")
+    sent = current_environ().get("HTTP_X_REASON", "")
     if not _REASON.fullmatch(sent):
         raise Invalid(
             f"The header {REASON_HEADER} must be percent-encoded UTF-8 without control characters, "
@@ -174,7 +174,7 @@ def _checked_key(key: str) -> str:
 
 
 def _statement() -> Statement | None:
-    return current_environ.get().get(_STATEMENT)
+    return current_environ().get(_STATEMENT)
 
 
 def answer(applied: Applied) -> Response:

@@ -6,13 +6,22 @@ import logging
 import random
 import re
 import time
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
-from flask import Request, Response
+from flask import has_request_context, request
+from werkzeug.wsgi import get_path_info
 
 from app import metrics
 from app.http.context import current_environ
 from app.http.masking import MASK, masked
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication
+
+# Makes what limits a request that arrived at a monotonic time.
+Scope = Callable[[float], AbstractContextManager[Any]]
 
 log = logging.getLogger("quartermaster.access")
 
@@ -21,7 +30,6 @@ HEADER = "X-Request-ID"
 CALLER = "quartermaster.caller"
 _ID = "quartermaster.request_id"
 _DETAILS = "quartermaster.details"
-_STARTED = "quartermaster.started"
 _VALID_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}", re.ASCII)
 # The paths that revoke a token contain it, and so may misspelled ones.
 _CREDENTIALS_PATH = re.compile(r"/+api/+oauth/", re.IGNORECASE)
@@ -29,24 +37,14 @@ _GUID_LIKE = re.compile(r"[0-9a-f-]{32,}", re.IGNORECASE)
 MAX_NAME_LENGTH = 40
 
 
-_TEMPLATE = vars(logging.LogRecord(log.name, logging.INFO, __file__, 0, "request", (), None, "end"))
-
-
-class AccessRecord(logging.LogRecord):
-    """A log record copied from a template, which is cheaper than to make one."""
-
-    def __init__(self, details: dict[str, Any]) -> None:
-        self.__dict__ = {**_TEMPLATE, "created": time.time(), "details": details}
-
-
 def request_id() -> str:
     """Return the id of the current request, or a dash outside of a request."""
-    return current_environ.get().get(_ID, "-")
+    return current_environ().get(_ID, "-")
 
 
 def note(**details: str) -> None:
     """Add details to the log line of the current request; a client's words only by ``shown``."""
-    if environ := current_environ.get():
+    if environ := current_environ():
         environ.setdefault(_DETAILS, {}).update(details)
 
 
@@ -56,35 +54,84 @@ def shown(name: str) -> str:
     return plain if len(plain) <= MAX_NAME_LENGTH else plain[:MAX_NAME_LENGTH] + "..."
 
 
-def begin(environ: dict[str, Any]) -> None:
-    """Set the request id and the start time."""
-    given: str | None = environ.get("HTTP_X_REQUEST_ID")
+class RequestTracing:
+    """WSGI middleware around Flask: what it logs and counts is what the client gets.
+
+    Every request, and every piece of an answer that is made while it is sent, runs in a scope with
+    a time limit.
+    """
+
+    def __init__(self, wsgi_app: WSGIApplication, scope: Scope) -> None:
+        self._wsgi_app = wsgi_app
+        self._scope = scope
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        environ[_ID] = _valid_id(environ.get("HTTP_X_REQUEST_ID"))
+        started = time.perf_counter()
+
+        def begin_answer(status: str, headers: list[tuple[str, str]], *error: Any) -> Any:
+            _note_answer(environ, int(status[:3]), time.perf_counter() - started)
+            return start_response(status, [*headers, (HEADER, environ[_ID])], *error)
+
+        with self._scope(time.monotonic()):
+            body = self._wsgi_app(environ, begin_answer)
+        return ScopedBody(body, self._scope)
+
+
+class ScopedBody:
+    """The body of an answer, of which each piece has the time limit of a request."""
+
+    def __init__(self, body: Iterable[bytes], scope: Scope) -> None:
+        self._body = body
+        self._pieces = iter(body)
+        self._scope = scope
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        with self._scope(time.monotonic()):
+            return next(self._pieces)
+
+    def close(self) -> None:
+        with self._scope(time.monotonic()):
+            if hasattr(self._body, "close"):
+                self._body.close()
+
+
+def _valid_id(given: str | None) -> str:
+    """Return the id that a client gave, if it is sane, and else a random one."""
     if given is None or not _VALID_ID.fullmatch(given) or masked(given) != given:
-        given = f"{random.getrandbits(128):032x}"  # nosec B311 # It is no secret.
-    environ[_ID] = given
-    environ[_STARTED] = time.perf_counter()
+        return f"{random.getrandbits(128):032x}"  # nosec B311 # It is no secret.
+    return given
 
 
-def end(request: Request, response: Response) -> None:
-    """Set the request id on a response, and count and log the request."""
-    environ = request.environ
-    if _ID not in environ:
-        return  # Dispatched by hand in a test_request_context, without begin.
-    response.headers[HEADER] = environ[_ID]
-    seconds = time.perf_counter() - environ[_STARTED]
-    method, rule, status = request.method, request.url_rule, response.status_code
+def _note_answer(environ: dict[str, Any], status: int, seconds: float) -> None:
+    """Count and log a request. Flask begins its answers within the context of their requests."""
+    rule = request.url_rule if has_request_context() else None
+    method: str = environ["REQUEST_METHOD"]
     metrics.request_ended(rule.rule if rule else None, method, status, seconds)
     if log.isEnabledFor(logging.INFO):
         details = {
             "method": method,
-            "path": _masked(request.path),
+            "path": _masked(get_path_info(environ)),
             "status": status,
             "ms": round(seconds * 1000, 1),
-            "address": request.remote_addr,
+            "address": environ.get("REMOTE_ADDR"),
             "caller": _logged(environ.get(CALLER)),
             **environ.get(_DETAILS, {}),
         }
-        log.handle(AccessRecord(details))
+        log.info("request", extra={"details": details})
+
+
+def name_by_route(record: logging.LogRecord) -> bool:
+    """Log an unexpected error, as a filter of Flask's logger, by its route.
+
+    Flask names the path, which may hold a token.
+    """
+    if record.exc_info and has_request_context():
+        record.msg, record.args = "%s %s failed", (request.method, request.url_rule)
+    return True
 
 
 def _logged(caller: Any) -> str | None:

@@ -10,9 +10,11 @@ from functools import partial
 
 import pymongo
 import pytest
+from flask import Flask
 from pymongo.errors import PyMongoError
 
 from app.errors import Unavailable
+from app.http.tracing import RequestTracing
 from app.limits import LONGEST_RETRY, Limiter, TooManyAtOnce
 from app.request_scope import DatabasePlaces, RequestScope, at_database, renew_time_limit, working
 from app.storage.errors import explain
@@ -186,21 +188,10 @@ def test_the_database_knows_how_much_time_is_left(real_db):
         real_db["players"].find_one({"$where": "while (true) {}"}, {})
 
 
-def test_requests_get_their_scope_from_the_application(app, client, monkeypatch):
-    seen = []
-
-    def request_scope(arrived_at):
-        seen.append(arrived_at)
-        return RequestScope(DatabasePlaces(1), arrived_at)
-
-    monkeypatch.setattr(app, "request_scope", request_scope)
-    assert client.get("/healthz").status_code == 200
-    assert len(seen) == 1
-
-
 def test_what_needs_no_database_is_served_while_it_hangs(app, client, as_role, monkeypatch):
     places, headers = DatabasePlaces(1, patience=0.0), as_role()
-    monkeypatch.setattr(app, "request_scope", lambda at: RequestScope(places, at))
+    traced = RequestTracing(partial(Flask.wsgi_app, app), lambda at: RequestScope(places, at))
+    monkeypatch.setattr(app, "wsgi_app", traced)
     with held(places):
         served = {path: client.get(path).status_code for path in ("/healthz", "/metrics", "/api")}
         assert set(served.values()) <= {200, 302, 404}, served

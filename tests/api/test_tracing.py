@@ -82,7 +82,7 @@ def test_what_fails_while_a_request_is_traced_leaves_nothing_of_it_behind(client
     monkeypatch.setattr("app.metrics.request_ended", fail)
     with pytest.raises(OSError, match="No space"):
         client.get("/healthz")
-    assert current_environ.get() == {}
+    assert current_environ() == {}
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def posted() -> dict[str, str]:
 
     A view calls it when it knows the caller; only the sign-in calls it before. No error page does.
     """
-    environ = current_environ.get()
+    environ = current_environ()
     if _POSTED not in environ:
         upload = posted_upload()
         if upload is None and request.mimetype != FORM:
@@ -42,7 +42,7 @@ def posted() -> dict[str, str]:
 def posted_upload() -> FormUpload | None:
     """Return the form in this request, if it has a file and its path takes one."""
     is_upload = request.mimetype == MULTIPART and request.path.rstrip("/") in STREAMED_PATHS
-    environ = current_environ.get()
+    environ = current_environ()
     if is_upload and _UPLOAD not in environ:
         upload = environ[_UPLOAD] = FormUpload(environ[SENDER])
 
@@ -67,7 +67,7 @@ def resent() -> dict[str, str]:
 
     Empty where the form has no key, or holds a password or a file: no page repeats those.
     """
-    fields = {} if _UPLOAD in current_environ.get() else _read_fields()
+    fields = {} if _UPLOAD in current_environ() else _read_fields()
     if not parse_guid(fields.get("key", "")) or set(fields) & set(SECRET):
         return {}
     return {name: value for name, value in fields.items() if name != "token"}
@@ -75,5 +75,5 @@ def resent() -> dict[str, str]:
 
 def _read_fields() -> dict[str, str]:
     """Return the fields of the form, if this request has read it; the body is not touched."""
-    fields: dict[str, str] = current_environ.get().get(_POSTED, {})
+    fields: dict[str, str] = current_environ().get(_POSTED, {})
     return fields

@@ -55,7 +55,7 @@ def identify() -> Caller:
         # For good: the role may be given back to the account, but not to this session.
         _revoke(session)
         raise RoleMissing(Role.API.value)
-    environ = current_environ.get()
+    environ = current_environ()
     environ[SENDER] = caller.id
     if request.method not in SAFE_METHODS:
         require_own_form(secret)
@@ -69,7 +69,7 @@ required = partial(guard.required, KeyAccess.NONE, identified_by=identify)
 
 def current_session() -> Session | None:
     """Return the session of this request, if somebody is signed in."""
-    return current_environ.get().get(_SESSION)
+    return current_environ().get(_SESSION)
 
 
 def begin(response: Response, user: Document) -> None:
