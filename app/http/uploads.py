@@ -6,9 +6,10 @@ import hashlib
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
-from flask import Response, current_app, request, stream_with_context
+from flask import Response, copy_current_request_context, current_app, request
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.sansio.multipart import (
     NEED_DATA,
@@ -82,13 +83,19 @@ def download(begin: Callable[[], Pieces], reader: str, **options: Any) -> Respon
     with ExitStack() as held:
         held.enter_context(working(download_places, reader))
         pieces, headers = begin()
-        body = stream_with_context(_renewed(pieces))
-        response = Response(body, headers=dict(headers), **options)
+        body = _renewed(pieces)
+        held.callback(body.close)
+        response = Response(_in_context(body), headers=dict(headers), **options)
         response.call_on_close(held.pop_all().close)
         return response
 
 
-def _renewed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _in_context(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Return pieces, each of which is made in the context of the current request."""
+    return iter(copy_current_request_context(partial(next, pieces, None)), None)
+
+
+def _renewed(pieces: Iterable[bytes]) -> Generator[bytes]:
     """Yield pieces, each of which may take as long as a request."""
     for piece in pieces:
         yield piece
