@@ -62,12 +62,6 @@ def test_a_client_that_asks_first_is_told_to_send_its_body(server):
         assert connection.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-def test_a_client_that_asks_first_is_not_told_to_send_what_is_too_large(server):
-    request = POST + b"Expect: 100-continue\r\nContent-Length: 9999999\r\n\r\n"
-    status, headers, _ = send(server, request)
-    assert (status, headers["connection"]) == (413, "close")
-
-
 @pytest.mark.parametrize(("version", "connection"), [("1.0", "close"), ("1.1", "keep-alive")])
 def test_both_versions_of_http_end_as_they_should(server, version, connection):
     request = f"GET /healthz HTTP/{version}\r\nHost: x\r\n\r\n".encode()
