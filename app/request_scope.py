@@ -87,7 +87,11 @@ class RequestScope:
     def working(self, limiter: Limiter, holder: str) -> Iterator[None]:
         """Hold a place of other work in exchange for that at the database."""
         if limiter in self._elsewhere:
-            yield
+            try:
+                yield
+            finally:
+                # The time of the work itself does not count.
+                self.renew()
             return
         was_at_database = self._leave_database()
         try:

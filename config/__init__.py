@@ -107,6 +107,13 @@ def _check(settings: Settings) -> None:
     _check_address(settings)
     if settings.OPERATOR and not _is_name(settings.OPERATOR):
         raise SettingsError(f"{PREFIX}OPERATOR must be at most 255 printable characters.")
+    if settings.MAIL_CA_FILE and not Path(settings.MAIL_CA_FILE).is_file():
+        raise SettingsError(f"{PREFIX}MAIL_CA_FILE names no file: {settings.MAIL_CA_FILE}.")
+    _check_values(settings)
+    _check_argon2(settings)
+
+
+def _check_values(settings: Settings) -> None:
     for name, choices in CHOICES.items():
         if getattr(settings, name) not in choices:
             words = ", ".join(filter(None, choices))
@@ -114,9 +121,6 @@ def _check(settings: Settings) -> None:
     for name, hint in typing.get_type_hints(type(settings)).items():
         if hint in (int, float):
             _check_number(name, getattr(settings, name), hint)
-    _check_argon2(settings)
-    if settings.MAIL_CA_FILE and not Path(settings.MAIL_CA_FILE).is_file():
-        raise SettingsError(f"{PREFIX}MAIL_CA_FILE names no file: {settings.MAIL_CA_FILE}.")
 
 
 def _check_address(settings: Settings) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from app.game_check import habits
-from app.game_check.findings import shown
+from app.game_check.findings import terminal_text
 from app.game_check.habits import Habit
 from app.types import Document
 
@@ -83,4 +83,4 @@ def why_nobody_looks(games: list[Document]) -> str:
         return "none has ever said so in the collection games"
     last = max(dated, key=lambda game: game["LookedAt"])
     at = last["LookedAt"].strftime("%Y-%m-%d %H:%M:%S")
-    return f"the last, {shown(str(last['_id']))}, did so at {at} UTC"
+    return f"the last, {terminal_text(str(last['_id']))}, did so at {at} UTC"

@@ -41,7 +41,7 @@ class Finding:
 
     def _many(self) -> str:
         """Return how many there are, and some of them as an apposition."""
-        many = numbered(self.count, self.noun)
+        many = counted_noun(self.count, self.noun)
         if not self._examples:
             return many
         such = "such as " if self.count > len(self._examples) else ""
@@ -53,7 +53,7 @@ class Finding:
     def _named(self) -> str:
         names = [name for name, _ in self._fields.most_common()]
         shown, more = names[:FIELDS_NAMED], len(names) - FIELDS_NAMED
-        return listed([*shown, f"{more} more"] if more > 0 else shown)
+        return enumeration([*shown, f"{more} more"] if more > 0 else shown)
 
     def as_record(self) -> Document:
         return {
@@ -90,22 +90,22 @@ class Findings:
         """Note that documents show a habit; the noun is what one of them is."""
         if count:
             found = self._found.setdefault((habit.name, noun), Finding(habit, noun))
-            found.add(example, map(shown, fields), count)
+            found.add(example, map(terminal_text, fields), count)
 
 
 def example_of(document: Document) -> str:
     """Return the name and the id of a document, as far as it has them."""
-    id_, name = shown(str(document.get("_id"))), document.get("Name")
-    return f"{shown(name)} ({id_})" if isinstance(name, str) else id_
+    id_, name = terminal_text(str(document.get("_id"))), document.get("Name")
+    return f"{terminal_text(name)} ({id_})" if isinstance(name, str) else id_
 
 
-def shown(text: str) -> str:
+def terminal_text(text: str) -> str:
     """Return a text of a database as a terminal may show it."""
     text = printable(text)
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."
 
 
-def numbered(count: int, noun: str) -> str:
+def counted_noun(count: int, noun: str) -> str:
     if count == 1:
         return f"1 {noun}"
     # The plural of "write to players" is in its middle.
@@ -113,7 +113,7 @@ def numbered(count: int, noun: str) -> str:
     return f"{count:,} {head}s{to}{rest}"
 
 
-def listed(names: list[str]) -> str:
+def enumeration(names: list[str]) -> str:
     """Return names as a sentence lists them."""
     *most, last = names or [""]
     return f"{', '.join(most)} and {last}" if most else last

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from app.game_check import habits
-from app.game_check.findings import Findings, shown
+from app.game_check.findings import Findings, terminal_text
 from app.game_check.stored import OWN_FIELDS, PRESENCE
 from app.types import Document
 
@@ -45,7 +45,7 @@ class RunningWrites:
 
     def _judge(self, operation: Document, where: Document, update: Any, fields: set[str]) -> None:
         noun = f"write to {str(operation.get('ns')).rpartition('.')[2]}"
-        example = shown(str(where.get("_id")))
+        example = terminal_text(str(where.get("_id")))
         if any(names <= fields for names in _OF_WHOLE_DOCUMENTS):
             self._findings.add(habits.WHOLE_DOCUMENTS, noun, example)
         elif fields <= OWN_FIELDS:

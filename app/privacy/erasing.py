@@ -14,7 +14,7 @@ from app.players.domain import PlayerOnline
 from app.players.store import Players
 from app.privacy.domain import NotConfirmed, OwnAccount, digest_of
 from app.privacy.store import Erasures
-from app.request_scope import arrival
+from app.request_scope import arrival, renew_time_limit
 from app.types import Document
 from app.users.store import Users
 
@@ -55,4 +55,5 @@ def erase(
 
 def _deadline() -> float | None:
     """Return until when this request works at it; a command has all the time it needs."""
+    renew_time_limit()
     return None if arrival() is None else monotonic() + erasures.request_seconds

@@ -58,7 +58,8 @@ from app.types import Document, whole
 
 log = logging.getLogger("quartermaster")
 
-PATIENCE_SECONDS = 5.0
+# Shorter than a request may use the database, so that the last try is not cut short.
+PATIENCE_SECONDS = 4.0
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.1
 # What identifies a write: Version counts the changes, and Stamp is unique. A counter alone would

@@ -21,7 +21,7 @@ from app import metrics
 from app.errors import Unavailable
 from app.limits import Limiter
 from app.naming import email_as_sent
-from app.request_scope import working
+from app.request_scope import renew_time_limit, working
 from app.storage.limits.reset_mails import MailNotSent
 
 FAILED = "Password reset email could not be sent"
@@ -162,6 +162,9 @@ class Mailer:
             is_unsure = connection.may_have_delivered and not isinstance(error, REFUSED)
             failure = Unavailable if is_unsure else MailNotSent
             raise failure(f"{FAILED}: the mail server did not take it.", retry_after=30) from error
+        finally:
+            # What came of it is stored now, and the time with the mail server does not count.
+            renew_time_limit()
 
     def _write(self, message: Message, name: str) -> None:
         outbox = Path(self._config["DATA_DIR"]) / "outbox"

@@ -18,6 +18,8 @@ from app.http.tracing import RequestTracing
 from app.limits import LONGEST_RETRY, Limiter, TooManyAtOnce
 from app.request_scope import DatabasePlaces, RequestScope, at_database, renew_time_limit, working
 from app.storage.errors import explain
+from app.users import mail
+from tests.applications import service
 
 LONG = 60.0
 
@@ -177,6 +179,38 @@ def test_all_operations_of_a_request_share_its_time(real_db):
             real_db["players"].find_one({})
         assert explain(late.value)
         renew_time_limit()
+        assert real_db["players"].find_one({}) is None
+
+
+def test_the_time_of_other_work_does_not_count(real_db):
+    """Within the place, so that the outcome of a password that took long to hash is stored."""
+    work = Limiter("Others try", 1)
+    with request(DatabasePlaces(1, partial(pymongo.timeout, 0.2))), working(work):
+        with working(work):
+            time.sleep(0.3)
+        assert real_db["players"].find_one({}) is None
+
+
+class SlowMailServer:
+    """Takes a mail after longer than a request may use the database."""
+
+    def __init__(self, *_):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def send(self, _):
+        time.sleep(0.3)
+
+
+def test_the_time_at_a_mail_server_does_not_count(app, real_db, monkeypatch):
+    monkeypatch.setattr(mail, "TimedConnection", SlowMailServer)
+    with request(DatabasePlaces(1, partial(pymongo.timeout, 0.2))), at_database():
+        service(app, mail.Mailer)._send("a mail")
         assert real_db["players"].find_one({}) is None
 
 

@@ -44,7 +44,11 @@ def main(folder: Path, mongod: str, cache_gb: str) -> None:
     if not lock(server_lock, STOP_SECONDS) and former:
         os.kill(former, signal.SIGKILL)  # only Linux has told it to end with its supervisor
         lock(server_lock, STOP_SECONDS)
-    command = [mongod, "--wiredTigerCacheSizeGB", cache_gb]
+    supervise(folder, [mongod, "--wiredTigerCacheSizeGB", cache_gb], server_lock, users_lock)
+
+
+def supervise(folder: Path, command: list[str], server_lock: IO[str], users_lock: IO[str]) -> None:
+    """Keep mongod running until the last lease has ended."""
     process = run(folder, command, server_lock)
     try:
         if not publishes(folder, process):
