@@ -69,7 +69,7 @@ test-all: .venv/dev.stamp ## Run the tests with every value of every table, and 
 quick: .venv/test.stamp ## Run the tests that need neither MongoDB nor a running service
 	$(BIN)/python -m pytest -n 2 --dist loadfile --hypothesis-profile few -m 'not mongodb' \
 		tests/domain tests/api tests/test_architecture.py --ignore tests/api/test_doors.py \
-		--ignore tests/api/test_hidden_words.py
+		--ignore tests/api/test_hidden_words.py --ignore tests/api/test_console_doors.py
 
 contract: .venv/dev.stamp ## Write the tables of docs/contract.rst and the Postman collection anew
 	@$(BIN)/python -m tests.contract_tables && $(BIN)/quartermaster postman

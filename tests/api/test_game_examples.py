@@ -15,6 +15,7 @@ from app.__main__ import main
 from app.auth.roles import Role
 from app.items.domain import Limits, give
 from tests.factories import guid, sha256
+from tests.game import make_action
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 ITEM, OTHER = guid(), guid()
@@ -285,23 +286,11 @@ def test_a_penalty_counts_until_it_is_lifted_or_over(player, service, games_db, 
 def ask(games_db):
     """Ask for an action as the service does."""
 
-    def insert(seconds=30, **overrides):
+    def insert(seconds=30):
         now = datetime.now(timezone.utc)
-        action = {
-            "_id": guid(),
-            "Kind": "kick",
-            "Subject": {"Kind": "player", "Id": guid(), "Name": "Zoëlle"},
-            "Arguments": {},
-            "At": now,
-            "TakeBefore": now + timedelta(seconds=seconds),
-            "By": {"UserId": guid(), "Name": "staff"},
-            "Via": "api",
-            "RequestId": None,
-            "Reason": None,
-            **dict.fromkeys(("Taken", "TakenBy", "Done", "Error", "Result")),
-            "ExpiresAt": now + timedelta(days=1),
-        }
-        games_db.actions.insert_one({**action, **overrides})
+        times = {"At": now, "TakeBefore": now + timedelta(seconds=seconds)}
+        action = make_action(**times, ExpiresAt=now + timedelta(days=1))
+        games_db.actions.insert_one(action)
         return action["_id"]
 
     return insert
