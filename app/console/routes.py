@@ -13,7 +13,7 @@ from app.auth import guard
 from app.console.batches import new_batch
 from app.console.batches import views as batches
 from app.console.catalogue import views as catalogue
-from app.console.frame import files, pages
+from app.console.frame import error_pages, files, pages
 from app.console.game import chat
 from app.console.game import views as game
 from app.console.health import views as health
@@ -49,4 +49,4 @@ def nowhere(rest: str) -> Response:
 
 
 files.register(pages.blp)
-pages.register_errors()
+error_pages.register_errors()

@@ -37,7 +37,7 @@ def test_history_tells_of_it_and_finds_it(client, world, as_role):
 
 def typed_blocks():
     """Return what the guide lets one type to add an endpoint, by the first word of each block."""
-    section = GUIDE.split("Add an endpoint\n")[1].split("Add a migration\n")[0]
+    section = GUIDE.split("Add an endpoint\n")[1].split("Add a form to the console\n")[0]
     blocks = re.findall(r"::\n\n((?:(?: {7,}.*)?\n)+)", section)
     return [textwrap.dedent(block).strip() + "\n" for block in blocks]
 

@@ -12,8 +12,9 @@ from app.console.forms.object_names import plain
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.icons import item_icon
-from app.console.frame.pages import PAGE_SIZE, blp, changes_part, path_to, render, required
+from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
 from app.console.history import sentences
+from app.console.history.tables import changes_part
 from app.console.players.forms import VALUE
 from app.execution import execute
 from app.http.context import current

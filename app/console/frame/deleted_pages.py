@@ -5,7 +5,8 @@ from __future__ import annotations
 from flask import Response, request
 
 from app.console.forms.submissions import Submission
-from app.console.frame.pages import PAGE_SIZE, changes_part, path_to, render, see_other
+from app.console.frame.pages import PAGE_SIZE, path_to, render, see_other
+from app.console.history.tables import changes_part
 from app.console.session.sessions import SAFE_METHODS
 from app.errors import NotFound
 from app.http.context import current
@@ -20,7 +21,9 @@ erasures = current(Erasures)
 players = current(Players)
 
 
-def gone_player_page(key: Lookup, tab: str, sent: Submission | None, error: NotFound) -> Response:
+def deleted_player_page(
+    key: Lookup, tab: str, sent: Submission | None, error: NotFound
+) -> Response:
     """Return the page of a player who was deleted or erased: its history, which stays."""
     id_ = key.id or players.get_id_ever(key)
     part = changes_part("player", id_, PAGE_SIZE, sent, request.args.get("after", ""))
@@ -53,7 +56,9 @@ def paths_of(entry: Document) -> set[str]:
     return {change["Path"] for change in entry["Changes"]}
 
 
-def gone_user_page(id_: str | None, tab: str, sent: Submission | None, error: NotFound) -> Response:
+def erased_user_page(
+    id_: str | None, tab: str, sent: Submission | None, error: NotFound
+) -> Response:
     """Return the page of somebody who was erased, or is being erased: what went, what stayed."""
     if id_ is None:
         raise error

@@ -6,40 +6,29 @@ import functools
 import gzip
 import logging
 import uuid
-from datetime import timedelta
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from flask import Blueprint, Response, current_app, redirect, request
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from werkzeug.exceptions import HTTPException
 
 from app.auth import guard
 from app.auth.roles import Role
 from app.changes import Applied
-from app.console.forms.meanwhile import newer_than, newest
-from app.console.forms.reading import resent, typed
 from app.console.forms.submissions import Submission, page_status
 from app.console.frame import times
 from app.console.frame.files import accepts_gzip, file_path, files
 from app.console.frame.icons import ICONS
-from app.console.game.action_cards import MARK, find_marked
+from app.console.frame.notices import current_notice
+from app.console.game.action_cards import MARK
 from app.console.history import sentences
 from app.console.session import sessions as session
-from app.errors import QuartermasterError, Unauthorized
 from app.game.actions.asking import Answer
-from app.history.access import page as history_page
-from app.history.access import visible_entry
-from app.history.domain import CannotUndo, inverse_of
 from app.history.store import History
 from app.http.context import current
 from app.http.cursors import Cursors
-from app.http.errors import BUG, SENTENCES, headers_of, note, status_of
-from app.http.tracing import request_id
 from app.objects.store import Objects
 from app.players.store import Players
-from app.storage.errors import DatabaseError, explain
-from app.types import Document
 from app.users.store import Users
 
 log = logging.getLogger("quartermaster")
@@ -66,22 +55,6 @@ HEADERS = {
 NOWHERE = "console.nowhere"
 # The pages of forms whose own path is that of another page.
 FORM_PAGES = {f"{PREFIX}/batches": f"{PREFIX}/batches/new"}
-# For how long a page tells what a form has done.
-NEWS = timedelta(minutes=10)
-NOTHING = "Nothing had to be changed."
-NEWS_WITHOUT_ENTRY = {
-    "nothing": NOTHING,
-    "ended": "The sign-in has ended.",
-    "revoked": "The key was revoked.",
-    "cancelled": "The batch was cancelled.",
-    "batch-runs": "The batch runs.",
-    "paused": "The batch is paused.",
-    "batch-done": "The batch is done.",
-    "batch-refused": "All rows were refused: nothing was done.",
-}
-# Of what changes then, history tells nothing.
-UNTOLD = ("revoke-tokens",)
-UNTOLD_VALUE = "not kept"
 DEFAULT_COLOURS = {"production": "red"}
 
 blp = Blueprint("console", __name__, url_prefix=PREFIX)
@@ -168,7 +141,7 @@ def render(
         "counts": counts,
         "form_token": session.form_token(),
         "sent": sent,
-        "notice": notice(),
+        "notice": current_notice(),
         "here": here(),
         "reason_required": current_app.config["REASON_REQUIRED"],
         "query": request.args.get("q", ""),
@@ -241,161 +214,3 @@ def see_other(path: str) -> Response:
     response.headers.update(HEADERS)
     checked: Response = response
     return checked
-
-
-def notice() -> Document | None:
-    """Return what the form before this page has done, as its path says."""
-    mark = request.args.get("done", "")
-    if not mark:
-        return None
-    if mark in NEWS_WITHOUT_ENTRY:
-        return told(NEWS_WITHOUT_ENTRY[mark])
-    return action_notice(mark) if mark.startswith(MARK) else entry_notice(mark)
-
-
-def told(text: str, undo: str | None = None, action: str | None = None) -> Document:
-    """Return a notice; an action is one that the game has not answered yet."""
-    return {"Text": text, "Undo": undo, "Action": action}
-
-
-def action_notice(mark: str) -> Document | None:
-    action = find_marked(mark)
-    if action is None or not is_news(action):
-        return None
-    return told(action["News"], action=action["Id"] if action["IsPending"] else None)
-
-
-def entry_notice(entry_id: str) -> Document | None:
-    try:
-        entry = visible_entry(entry_id)
-    except QuartermasterError:
-        return None
-    if not is_news(entry):
-        return None
-    if not entry["Changes"] and entry["Operation"] not in UNTOLD:
-        return told(NOTHING)
-    text = sentences.notice(entry, objects.names_of(sentences.ids_in([entry])))
-    (shown,) = history.serve([entry])
-    return told(text, undo=entry_id if is_undoable(shown) else None)
-
-
-def is_news(record: Document) -> bool:
-    """Tell whether the caller has just done something: the address may be kept, or another's."""
-    is_own = record["By"].get("UserId") == guard.caller().id
-    return is_own and users.now() - record["At"] <= NEWS
-
-
-def is_undoable(entry: Document) -> bool:
-    """Tell whether it makes sense to offer an undo of a served entry."""
-    try:
-        inverse_of({**entry, "_id": entry["Id"]})
-    except CannotUndo:
-        return False
-    return entry["UndoneBy"] is None
-
-
-def changes_part(
-    kind: str, id_: str, size: int, sent: Submission | None, after: str = ""
-) -> dict[str, Any]:
-    """Return what pages show of the changes of a document: the last ones, or a page of all.
-
-    With them comes what a form remembers of them, and what has come since a refused one was shown.
-    """
-    found = history_page({"after": after}, size, (kind,), id_)
-    entries = with_names(found.values)
-    return {
-        "entries": entries,
-        "seen": newest(entries),
-        "newer": newer_than(sent.seen, entries) if sent and sent.error else [],
-        "next": cursors.write(found.next),
-    }
-
-
-def with_names(entries: Any) -> list[Document]:
-    """Return served entries with what a table shows of them."""
-    shown = list(entries)
-    names = objects.names_of(sentences.ids_in(shown)) if shown else {}
-    return [
-        {
-            **entry,
-            "Lines": sentences.lines(entry, names),
-            "CanUndo": is_undoable(entry),
-            "Changes": [_with_texts(change, names) for change in entry["Changes"]],
-        }
-        for entry in shown
-    ]
-
-
-def _with_texts(change: Document, names: sentences.Names) -> Document:
-    if change["Before"] is None and change["After"] is None:
-        # History keeps neither value of a secret, of a note and of a key.
-        return {"Path": change["Path"], "Before": UNTOLD_VALUE, "After": UNTOLD_VALUE}
-    texts = {name: sentences.held(change[name], names) for name in ("Before", "After")}
-    return {"Path": change["Path"], **texts}
-
-
-def register_errors() -> None:
-    """Answer the errors of pages by pages."""
-    blp.register_error_handler(QuartermasterError, error_page)
-    blp.register_error_handler(DatabaseError, database_error_page)
-    blp.register_error_handler(HTTPException, http_error_page)
-
-
-def error_page(error: QuartermasterError) -> Response:
-    """Return the page of an error; who is not signed in is asked to do so."""
-    if isinstance(error, Unauthorized):
-        return sign_in_page()
-    note(error)
-    page = problem_page(status_of(error), str(error))
-    page.headers.update(headers_of(error))
-    return page
-
-
-def sign_in_page() -> Response:
-    if request.method in session.SAFE_METHODS:
-        back = request.full_path.rstrip("?")
-        return see_other(path_to("sign-in", back=None if back == PREFIX else back))
-    return problem_page(401, "You are no longer signed in. Nothing was changed.", sign_in=True)
-
-
-def database_error_page(error: Exception) -> Response:
-    known = explain(error)  # type: ignore[arg-type] # registered for DatabaseError alone
-    if known is None:
-        raise error
-    known.__cause__ = error
-    return error_page(known)
-
-
-def http_error_page(error: HTTPException) -> Response:
-    status = error.code or 500
-    if getattr(error, "original_exception", None) is not None:
-        text = BUG
-    elif status == 415:
-        text = "The console takes forms alone."
-    else:
-        text = SENTENCES.get(status) or error.description or error.name
-    return problem_page(status, text)
-
-
-def problem_page(status: int, text: str, sign_in: bool = False) -> Response:
-    """Return a page about an error, with what was typed, so that it is not lost.
-
-    As far as it was read, and nothing is before the caller is known. Only a form that is known to
-    be from a page of this session is offered again: the page adds a token that makes it so.
-    """
-    is_read = request.method in session.SAFE_METHODS
-    again = resent() if status == 503 and session.current_session() else {}
-    return page(
-        "frame/problem.html",
-        status,
-        code=status,
-        text=text,
-        kept=typed(),
-        again=again,
-        is_form=not is_read,
-        action=request.path,
-        sign_in_path=path_to("sign-in", back=None if is_read else here()),
-        form_token=session.form_token() if again else "",
-        sign_in=sign_in or not session.cookie(session.COOKIE),
-        request_id=request_id(),
-    )

@@ -10,9 +10,10 @@ from flask import Response, request
 
 from app.console.forms.curl import api_path, curl
 from app.console.forms.object_names import plain
-from app.console.frame.pages import blp, render, required, with_names
+from app.console.frame.pages import blp, render, required
 from app.console.game.action_cards import cards
 from app.console.health.views import DAY, online_plot
+from app.console.history.tables import with_names
 from app.errors import QuartermasterError
 from app.game.actions import access
 from app.game.actions.domain import KINDS, LOOKED_WITHIN, TAKEN_WITHIN, is_looking

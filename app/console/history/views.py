@@ -11,17 +11,9 @@ from app.console.forms.declared import Form, Target
 from app.console.forms.object_names import plain, resolve
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.pages import (
-    PAGE_SIZE,
-    blp,
-    done,
-    local,
-    path_to,
-    render,
-    required,
-    with_names,
-)
+from app.console.frame.pages import PAGE_SIZE, blp, done, local, path_to, render, required
 from app.console.frame.times import as_utc
+from app.console.history.tables import with_names
 from app.errors import NotFound, QuartermasterError
 from app.history import access
 from app.history.operations import UNDO

@@ -12,8 +12,9 @@ from app.console.forms.object_names import plain, suggestions
 from app.console.frame.cards import player_card, user_card
 from app.console.frame.icons import item_icon
 from app.console.frame.lists import former_cards, with_penalties
-from app.console.frame.pages import blp, page, render, required, with_names
+from app.console.frame.pages import blp, page, render, required
 from app.console.health.views import day_plots
+from app.console.history.tables import with_names
 from app.console.home.recently_viewed import recent
 from app.errors import NotFound
 from app.history.access import search as search_history

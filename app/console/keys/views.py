@@ -15,7 +15,8 @@ from app.console.forms.meanwhile import newer_than, newest
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.cards import key_card
-from app.console.frame.pages import PAGE_SIZE, path_to, render, with_names
+from app.console.frame.pages import PAGE_SIZE, path_to, render
+from app.console.history.tables import with_names
 from app.console.keys.forms import CREATE, FORMS, REVOKE, ROTATE, own
 from app.console.users.views import user_page
 from app.errors import NotFound

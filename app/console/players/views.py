@@ -13,11 +13,12 @@ from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.cards import player_card, user_card
-from app.console.frame.deleted_pages import gone_player_page
+from app.console.frame.deleted_pages import deleted_player_page
 from app.console.frame.lists import former_cards, list_window, page_number, with_penalties
-from app.console.frame.pages import PAGE_SIZE, blp, changes_part, path_to, render, required
+from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
 from app.console.game.action_cards import actions_part
 from app.console.history import sentences
+from app.console.history.tables import changes_part
 from app.console.home.recently_viewed import remember
 from app.console.players import slots
 from app.console.players.forms import FORMS
@@ -89,7 +90,7 @@ def player_page(tab: str, sent: Submission | None, key: Lookup) -> Response:
     try:
         (player,) = with_penalties([player_card(players.get(key))], "UserId")
     except NotFound as error:
-        return gone_player_page(key, tab, sent, error)
+        return deleted_player_page(key, tab, sent, error)
     id_ = player["Id"]
     size, after = LAST_CHANGES, ""
     if tab == "history":

@@ -14,10 +14,11 @@ from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.cards import player_card, user_card
-from app.console.frame.deleted_pages import gone_user_page
+from app.console.frame.deleted_pages import erased_user_page
 from app.console.frame.lists import former_cards, list_window, with_penalties
-from app.console.frame.pages import PAGE_SIZE, blp, changes_part, path_to, render, required
+from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
 from app.console.game.action_cards import actions_part
+from app.console.history.tables import changes_part
 from app.console.home.recently_viewed import remember
 from app.console.users.forms import FORMS
 from app.errors import NotFound
@@ -74,10 +75,10 @@ def user_page(
     try:
         user = user_card(users.get(key, *READS))
     except NotFound as error:
-        return gone_user_page(key.id, tab, sent, error)
+        return erased_user_page(key.id, tab, sent, error)
     id_ = user["_id"]
     if isinstance(user.get(ERASED_AT), datetime):
-        return gone_user_page(id_, tab, sent, NotFound("user", key))
+        return erased_user_page(id_, tab, sent, NotFound("user", key))
     size, after = LAST_CHANGES, ""
     if tab == "history":
         size, after = PAGE_SIZE, request.args.get("after", "")

@@ -1,0 +1,81 @@
+"""The errors of pages, answered by pages."""
+
+from __future__ import annotations
+
+from flask import Response, request
+from werkzeug.exceptions import HTTPException
+
+from app.console.forms.reading import resent, typed
+from app.console.frame.pages import PREFIX, blp, here, page, path_to, see_other
+from app.console.session import sessions as session
+from app.errors import QuartermasterError, Unauthorized
+from app.http.errors import BUG, SENTENCES, headers_of, note, status_of
+from app.http.tracing import request_id
+from app.storage.errors import DatabaseError, explain
+
+
+def register_errors() -> None:
+    """Answer the errors of pages by pages."""
+    blp.register_error_handler(QuartermasterError, error_page)
+    blp.register_error_handler(DatabaseError, database_error_page)
+    blp.register_error_handler(HTTPException, http_error_page)
+
+
+def error_page(error: QuartermasterError) -> Response:
+    """Return the page of an error; who is not signed in is asked to do so."""
+    if isinstance(error, Unauthorized):
+        return sign_in_page()
+    note(error)
+    page = problem_page(status_of(error), str(error))
+    page.headers.update(headers_of(error))
+    return page
+
+
+def sign_in_page() -> Response:
+    if request.method in session.SAFE_METHODS:
+        back = request.full_path.rstrip("?")
+        return see_other(path_to("sign-in", back=None if back == PREFIX else back))
+    return problem_page(401, "You are no longer signed in. Nothing was changed.", sign_in=True)
+
+
+def database_error_page(error: Exception) -> Response:
+    known = explain(error)  # type: ignore[arg-type] # registered for DatabaseError alone
+    if known is None:
+        raise error
+    known.__cause__ = error
+    return error_page(known)
+
+
+def http_error_page(error: HTTPException) -> Response:
+    status = error.code or 500
+    if getattr(error, "original_exception", None) is not None:
+        text = BUG
+    elif status == 415:
+        text = "The console takes forms alone."
+    else:
+        text = SENTENCES.get(status) or error.description or error.name
+    return problem_page(status, text)
+
+
+def problem_page(status: int, text: str, sign_in: bool = False) -> Response:
+    """Return a page about an error, with what was typed, so that it is not lost.
+
+    As far as it was read, and nothing is before the caller is known. Only a form that is known to
+    be from a page of this session is offered again: the page adds a token that makes it so.
+    """
+    is_read = request.method in session.SAFE_METHODS
+    again = resent() if status == 503 and session.current_session() else {}
+    return page(
+        "frame/problem.html",
+        status,
+        code=status,
+        text=text,
+        kept=typed(),
+        again=again,
+        is_form=not is_read,
+        action=request.path,
+        sign_in_path=path_to("sign-in", back=None if is_read else here()),
+        form_token=session.form_token() if again else "",
+        sign_in=sign_in or not session.cookie(session.COOKIE),
+        request_id=request_id(),
+    )

@@ -1,0 +1,81 @@
+"""The notice on a page that says what the form before it has done."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from flask import request
+
+from app.auth import guard
+from app.console.game.action_cards import MARK, find_marked
+from app.console.history import sentences
+from app.console.history.tables import is_undoable
+from app.errors import QuartermasterError
+from app.history.access import visible_entry
+from app.history.store import History
+from app.http.context import current
+from app.objects.store import Objects
+from app.types import Document
+from app.users.store import Users
+
+# For how long a page tells what a form has done.
+NEWS = timedelta(minutes=10)
+NOTHING = "Nothing had to be changed."
+NEWS_WITHOUT_ENTRY = {
+    "nothing": NOTHING,
+    "ended": "The sign-in has ended.",
+    "revoked": "The key was revoked.",
+    "cancelled": "The batch was cancelled.",
+    "batch-runs": "The batch runs.",
+    "paused": "The batch is paused.",
+    "batch-done": "The batch is done.",
+    "batch-refused": "All rows were refused: nothing was done.",
+}
+# Of what these change, history keeps nothing.
+UNTOLD = ("revoke-tokens",)
+
+history = current(History)
+objects = current(Objects)
+users = current(Users)
+
+
+def current_notice() -> Document | None:
+    """Return what the form before this page has done, as its path says."""
+    mark = request.args.get("done", "")
+    if not mark:
+        return None
+    if mark in NEWS_WITHOUT_ENTRY:
+        return notice(NEWS_WITHOUT_ENTRY[mark])
+    return action_notice(mark) if mark.startswith(MARK) else entry_notice(mark)
+
+
+def notice(text: str, undo: str | None = None, action: str | None = None) -> Document:
+    """Return a notice; an action is one that the game has not answered yet."""
+    return {"Text": text, "Undo": undo, "Action": action}
+
+
+def action_notice(mark: str) -> Document | None:
+    action = find_marked(mark)
+    if action is None or not is_news(action):
+        return None
+    return notice(action["News"], action=action["Id"] if action["IsPending"] else None)
+
+
+def entry_notice(entry_id: str) -> Document | None:
+    try:
+        entry = visible_entry(entry_id)
+    except QuartermasterError:
+        return None
+    if not is_news(entry):
+        return None
+    if not entry["Changes"] and entry["Operation"] not in UNTOLD:
+        return notice(NOTHING)
+    text = sentences.notice(entry, objects.names_of(sentences.ids_in([entry])))
+    (shown,) = history.serve([entry])
+    return notice(text, undo=entry_id if is_undoable(shown) else None)
+
+
+def is_news(record: Document) -> bool:
+    """Tell whether the caller has just done something: the address may be kept, or another's."""
+    is_own = record["By"].get("UserId") == guard.caller().id
+    return is_own and users.now() - record["At"] <= NEWS
