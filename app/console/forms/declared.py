@@ -158,9 +158,8 @@ class Form:
     replaces: str | None = None
     # Whether a page offers it.
     is_offered: Callable[[Target], bool] = lambda _: True
-    # What the entry of a previewed change says, and which parts of the page show it too.
+    # What the entry of a previewed change says; the slots of the page show it too.
     preview: Callable[[Document], Iterable[str]] | None = None
-    previewed_parts: str = ""
     # The body in the API, if not the fields.
     body: Callable[[Submission], Document | None] | None = None
     # The media type and the name of the file that curl sends instead of a body.

@@ -61,14 +61,13 @@ class Place(NamedTuple):
     # What makes the changes of operations.
     store: Any = None
     roles: tuple[Role, ...] = ()
-    # The tabs for which somebody needs this role as well.
+    # The tabs for those alone who manage users.
     higher_tabs: tuple[str, ...] = ()
-    higher_role: Role = Role.USERS_MANAGE
     # Whether another view shows the pages.
     is_shown_elsewhere: bool = False
 
     def roles_of(self, tab: str) -> tuple[Role, ...]:
-        return (*self.roles, self.higher_role) if tab in self.higher_tabs else self.roles
+        return (*self.roles, Role.USERS_MANAGE) if tab in self.higher_tabs else self.roles
 
     def rule_of(self, tab: str) -> str:
         return self.rule if tab == next(iter(self.tabs)) else f"{self.rule}/{tab}"

@@ -6,6 +6,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from flask import Response, after_this_request, current_app, request
 
@@ -216,7 +217,7 @@ class Submission:
         for field in self.form.by_name.values():
             if field.argument == match[1]:
                 return str(self.args.get(field.argument) or field.sample)
-        return self.target.id
+        return quote(self.target.id, safe=":")
 
     def typed_body(self, path: str = "") -> Document | None:
         """Return the body of the API as far as it was typed; its path holds the other fields."""

@@ -126,10 +126,10 @@ def requests_plot(taken: Sequence[Document], now: datetime) -> Plot:
 
 
 def latency_plot(taken: Sequence[Document], now: datetime) -> Plot:
-    series: dict[str, list[tuple[datetime, float]]] = {"median": [], "95 of 100": []}
+    series: dict[str, list[tuple[datetime, float]]] = {"median": [], "p95": []}
     for sample in taken:
         traffic = traffic_of([sample])
-        for name, share in (("median", 0.5), ("95 of 100", 0.95)):
+        for name, share in (("median", 0.5), ("p95", 0.95)):
             bound = quantile(traffic, share)
             if bound is not None:
                 series[name].append((sample["_id"], bound * 1000))

@@ -45,14 +45,7 @@ def about_deletion(target: Target) -> Iterable[str]:
 
 
 def item_form(operation: Operation, verb: str, *fields: Field | Group) -> Form:
-    return Form(
-        operation,
-        f"{verb} an item",
-        verb,
-        fields,
-        preview=preview_lines,
-        previewed_parts="inventory bank",
-    )
+    return Form(operation, f"{verb} an item", verb, fields, preview=preview_lines)
 
 
 def note_form(operation: Operation) -> Form:
