@@ -1,7 +1,5 @@
 """What the tests of running services share."""
 
-from __future__ import annotations
-
 import pytest
 from click.testing import CliRunner
 from pymongo import MongoClient

@@ -1,7 +1,5 @@
 """The console in a real browser, as somebody uses it."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -7,8 +7,6 @@ line is that of the fork server, so a test that looks for processes by their com
 real program.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import json

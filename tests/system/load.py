@@ -1,7 +1,5 @@
 """Clients that read and give without a pause, and tell of every request that failed."""
 
-from __future__ import annotations
-
 import json
 import threading
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Runs real nginx with config/nginx.conf, in which only the lines marked CHANGE are others."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

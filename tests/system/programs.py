@@ -1,7 +1,5 @@
 """Runs the real program as a user would, and looks after what it leaves behind."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import signal

@@ -1,7 +1,5 @@
 """make screenshots: pictures of the console for docs/console, from a demo world of their own."""
 
-from __future__ import annotations
-
 import base64
 import io
 import math

@@ -1,7 +1,5 @@
 """The service with a secret in every setting that may hold one, and all that comes out of it."""
 
-from __future__ import annotations
-
 import re
 import socket
 from contextlib import ExitStack, closing, contextmanager, suppress

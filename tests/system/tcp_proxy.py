@@ -5,8 +5,6 @@ a status is answered in the server's place, DROP closes the connection before th
 on, and LOSE after the server has answered it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import socket

@@ -1,7 +1,5 @@
 """Requests that wait for the game, through real gunicorn: they hold up nobody else."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

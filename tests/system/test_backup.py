@@ -4,8 +4,6 @@ Debian has no package of MongoDB's own tools, so not every machine has them. Whe
 the PATH, the scripts of deploy/ are tried with it; export and import are tried everywhere.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

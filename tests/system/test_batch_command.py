@@ -1,7 +1,5 @@
 """quartermaster batch, on the real MongoDB: plan, run, show and undo; interrupted, it goes on."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 Bodies are received by gunicorn, and through nginx as we configure it.
 """
 
-from __future__ import annotations
-
 import http.client
 import itertools
 import json

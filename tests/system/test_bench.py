@@ -1,7 +1,5 @@
 """The benches run, and end loudly where an answer is wrong. How fast anything is, is not tested."""
 
-from __future__ import annotations
-
 import shutil
 from contextlib import ExitStack
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The catalogue of a running service: a change of it reaches every worker."""
 
-from __future__ import annotations
-
 import http.client
 import itertools
 import json

@@ -4,8 +4,6 @@
 them once. ``make chaos`` repeats them for hours, and writes docs/measurements.rst.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

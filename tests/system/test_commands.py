@@ -1,7 +1,5 @@
 """quartermaster's commands, on the real MongoDB."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """The pages of the console in a real browser: sound, open to everybody, and quick to use."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo

@@ -1,7 +1,5 @@
 """Batches in a real browser: planned, looked at, run and undone, with scripts and without."""
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 
 import pytest

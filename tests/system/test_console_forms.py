@@ -4,8 +4,6 @@ All that scripts do to each form is to send it once. Where they do nothing else,
 suggestions and no preview, the form is tried without them alone.
 """
 
-from __future__ import annotations
-
 import email
 import email.policy
 import itertools

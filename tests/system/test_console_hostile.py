@@ -1,7 +1,5 @@
 """Hostile names in a real browser: whatever a game or a person can set is text, on every page."""
 
-from __future__ import annotations
-
 from urllib.parse import quote
 
 import pytest

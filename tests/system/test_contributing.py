@@ -1,7 +1,5 @@
 """The example of CONTRIBUTING.rst, typed as it stands into a copy of the program."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

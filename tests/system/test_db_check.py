@@ -1,7 +1,5 @@
 """quartermaster db check, on the real MongoDB."""
 
-from __future__ import annotations
-
 import os
 import pty
 from concurrent.futures import ThreadPoolExecutor

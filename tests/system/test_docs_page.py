@@ -1,7 +1,5 @@
 """The documentation page in a real browser: somebody signs in on it and tries a call."""
 
-from __future__ import annotations
-
 import json
 import urllib.error
 import urllib.request

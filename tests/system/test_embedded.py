@@ -1,7 +1,5 @@
 """The embedded MongoDB, through starts, deaths and obstacles."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """The files that export writes: their mode, atomic replacement, and symlinks."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

@@ -1,7 +1,5 @@
 """schemathesis, with every check on, against real gunicorn and real MongoDB."""
 
-from __future__ import annotations
-
 import pytest
 from pymongo import MongoClient
 

@@ -3,8 +3,6 @@
 What each habit looks like, tests/domain/test_game_habits.py knows; here are those who watch.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import threading

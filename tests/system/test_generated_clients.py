@@ -1,7 +1,5 @@
 """Clients that generators make of the OpenAPI document: they compile, sign in, and give an item."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Registering and guessing at once, at several real gunicorn workers."""
 
-from __future__ import annotations
-
 import http.client
 import json
 from collections import Counter

@@ -4,8 +4,6 @@ What a machine under test cannot have stands aside: packages, certificates and s
 scripts here, paths begin with a folder of the test, and MongoDB has another port.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Many sign-ins at once leave the service to others, at real gunicorn."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import threading

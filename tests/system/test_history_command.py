@@ -1,7 +1,5 @@
 """What commands leave in history, and quartermaster history, on the real MongoDB."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
 from pwd import getpwuid

@@ -1,7 +1,5 @@
 """What a page of history costs on 100,000 entries: asked of the server's own profiler."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 
 import pymongo

@@ -1,7 +1,5 @@
 """History of the running service: entries come to the list of all, whoever dies on the way."""
 
-from __future__ import annotations
-
 import os
 import signal
 

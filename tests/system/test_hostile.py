@@ -1,7 +1,5 @@
 """The table of hostile bytes, at real gunicorn and at real nginx with the configuration we ship."""
 
-from __future__ import annotations
-
 import json
 import socket
 

@@ -1,7 +1,5 @@
 """Commands that change a whole database, killed in the middle by kill -9 and run again."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """The books that are kept in a storm: every lost or doubled write or entry is noticed."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime, timezone
 

@@ -1,7 +1,5 @@
 """Mail through a real SMTP server, and through ones that fail in every way."""
 
-from __future__ import annotations
-
 import contextlib
 import email
 import email.policy

@@ -1,7 +1,5 @@
 """What a worker has used for a moment, it gives back."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 import sys

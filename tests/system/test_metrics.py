@@ -1,7 +1,5 @@
 """What /metrics shows of a whole run: several real workers, which die and are replaced."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

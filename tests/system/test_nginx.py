@@ -1,7 +1,5 @@
 """Real nginx, with the configuration that we ship, in front of real gunicorn."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import resource

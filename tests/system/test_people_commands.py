@@ -1,7 +1,5 @@
 """The commands for keys, sign-ins, personal data and erasure."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import datetime, timedelta, timezone

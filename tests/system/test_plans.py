@@ -1,7 +1,5 @@
 """What requests cost on 50,000 players: asked of the server's own profiler, not guessed."""
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 
 import pytest

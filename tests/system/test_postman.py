@@ -1,7 +1,5 @@
 """The Postman collection: kept up to date, and run by the real runner."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

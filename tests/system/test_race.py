@@ -3,8 +3,6 @@
 What changes of the same players add up to, the storms of test_chaos.py know.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import random

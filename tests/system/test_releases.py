@@ -1,7 +1,5 @@
 """A release replaces another as docs/deploy.rst has it: a folder each, and a link to one."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Workers and whole programs are replaced under load, and no request fails: behind real nginx."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

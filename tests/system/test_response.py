@@ -1,7 +1,5 @@
 """Bodies and lines of any length at real gunicorn; what is no proper request: test_hostile.py."""
 
-from __future__ import annotations
-
 import json
 import socket
 

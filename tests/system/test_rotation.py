@@ -1,7 +1,5 @@
 """A new secret on a running service: nobody is signed out who has not to be."""
 
-from __future__ import annotations
-
 import pytest
 import requests
 

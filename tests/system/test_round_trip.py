@@ -1,7 +1,5 @@
 """Export from one database and import into another yield the same documents, on real MongoDB."""
 
-from __future__ import annotations
-
 import bson
 import pytest
 from click.testing import CliRunner

@@ -1,7 +1,5 @@
 """No answer, log line, metric or mail holds a password, a hash, a code or a token."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The real program, served by real gunicorn on the embedded MongoDB."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -4,8 +4,6 @@ Somebody writes that a tonic was lost. A colleague has given the wrong thing alr
 has forgotten the password as well.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """The worked example of docs/tooling.rst, run as its reader would, at a real server."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import io

@@ -1,7 +1,5 @@
 """The Total of lists, through a crash of MongoDB: a real mongod, killed and started again."""
 
-from __future__ import annotations
-
 import pytest
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError

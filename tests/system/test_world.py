@@ -1,7 +1,5 @@
 """The example world of docs/examples, run as its reader would, beside a real service."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """Servers that lie, each in its own way, to see whether the bench notices."""
 
-from __future__ import annotations
-
 import orjson
 
 from benchmarks.peers import limit

@@ -1,7 +1,5 @@
 """make chaos: the long form of tests/system/test_chaos.py. Ends with 1 where a law was broken."""
 
-from __future__ import annotations
-
 import os
 import platform
 import sys

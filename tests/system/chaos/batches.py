@@ -1,7 +1,5 @@
 """Batches are planned, carried out by two at once, and undone, while things break."""
 
-from __future__ import annotations
-
 import json
 
 from tests.factories import guid

@@ -1,7 +1,5 @@
 """Somebody who works with the forms of the console while things break."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

@@ -1,7 +1,5 @@
 """Clients as good tools are: a key for every change, and patience until it is answered for sure."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import random

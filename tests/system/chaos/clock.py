@@ -1,7 +1,5 @@
 """A clock of the service that can be set, as a time server would set the machine's."""
 
-from __future__ import annotations
-
 import shutil
 import struct
 import subprocess

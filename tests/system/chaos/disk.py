@@ -1,7 +1,5 @@
 """A small disk that can be filled to the last byte."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 Each takes a folder for its files and how often everything is to break, and returns what was seen.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

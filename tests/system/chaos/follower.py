@@ -1,7 +1,5 @@
 """A tool that follows the events while things break: it must see every entry, and none twice."""
 
-from __future__ import annotations
-
 from collections import Counter
 from urllib.parse import quote
 

@@ -6,8 +6,6 @@ quantity as a double. Each of their writes is atomic, and so they know to the it
 None leaves an entry in history, which tells of changes by the service alone.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 import time

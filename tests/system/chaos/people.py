@@ -4,8 +4,6 @@ Whoever was told that a person is erased finds nothing of that person anywhere b
 told is erased in the end all the same. A player who is deleted and brought back has what it had.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from urllib.parse import quote

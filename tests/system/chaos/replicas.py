@@ -1,7 +1,5 @@
 """A replica set of three real MongoDB servers, and what can befall its primary."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """What the storms have shown, for a terminal and for docs/measurements.rst."""
 
-from __future__ import annotations
-
 import textwrap
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """The service as it is deployed, which can be started, reloaded, killed and looked into."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -4,8 +4,6 @@ What one of them was not told about may be mistaken for what another one was, so
 the sum. Each tells for sure in the end what was done, as it repeats what it does not know.
 """
 
-from __future__ import annotations
-
 import json
 import time
 

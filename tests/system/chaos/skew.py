@@ -1,7 +1,5 @@
 """Two stacks of the service whose clocks disagree by more than failures are counted for."""
 
-from __future__ import annotations
-
 import http.client
 from collections import Counter
 from contextlib import ExitStack, contextmanager

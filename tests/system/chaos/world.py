@@ -7,8 +7,6 @@ answered it is known from the player that the world remembered, so where the dat
 careless have players of their own.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from contextlib import contextmanager
