@@ -16,6 +16,7 @@ from aiosmtpd.smtp import AuthResult, LoginPassword
 import config
 from app.auth.roles import Role
 from tests.factories import World, sha256
+from tests.ports import free_port
 
 RESET = "/api/v1/users/Alice/password/reset"
 NEW = sha256("new password")
@@ -57,12 +58,6 @@ def smtp_server(mailbox, **options):
         yield controller.port
     finally:
         controller.stop()
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture
@@ -211,53 +206,40 @@ def test_an_absent_server_is_a_503(start):
     assert_refused(*start(free_port()))
 
 
-def test_a_hanging_server_costs_seconds(start):
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        assert_refused(*start(listener.getsockname()[1]))
+def hang(connection, is_over):
+    is_over.wait(120)
 
 
-def test_a_server_that_drips_costs_seconds(start):
+def hang_in_the_middle(connection, is_over):
+    connection.sendall(b"220 hello\r\n")
+    connection.recv(100)
+    is_over.wait(120)
+
+
+def drip(connection, is_over):
     """Each byte comes in time; only a limit on the whole ends it."""
+    while not is_over.wait(0.3):
+        connection.sendall(b"2")
+
+
+@pytest.mark.parametrize("behave", [hang, hang_in_the_middle, drip])
+def test_a_server_that_does_not_get_on_costs_seconds(start, behave):
+    """It goes on until the request is answered, so that only a limit of time can answer it."""
     is_over = threading.Event()
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
 
-        def drip():
+        def serve():
             connection, _ = listener.accept()
             with connection, contextlib.suppress(OSError):
-                while not is_over.wait(0.3):
-                    connection.sendall(b"2")
+                behave(connection, is_over)
 
-        dripper = threading.Thread(target=drip)
-        dripper.start()
+        server = threading.Thread(target=serve)
+        server.start()
         assert_refused(*start(listener.getsockname()[1]))
         is_over.set()
-        dripper.join()
-
-
-def test_a_server_that_hangs_in_the_middle_costs_seconds(start):
-    """It hangs until the request is answered, so that only a limit of time can answer it."""
-    is_over = threading.Event()
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-
-        def greet():
-            connection, _ = listener.accept()
-            with connection:
-                connection.sendall(b"220 hello\r\n")
-                connection.recv(100)
-                is_over.wait(120)
-
-        greeter = threading.Thread(target=greet)
-        greeter.start()
-        assert_refused(*start(listener.getsockname()[1]))
-        assert greeter.is_alive()
-        is_over.set()
-        greeter.join()
+        server.join()
 
 
 class Silent(Mailbox):
