@@ -1,7 +1,5 @@
 """The application needs no server of its own: plain gunicorn and Granian run it alike."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import signal

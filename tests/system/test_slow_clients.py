@@ -1,7 +1,5 @@
 """Clients that are slow, or mean to be, behind real nginx; and a low limit of open files."""
 
-from __future__ import annotations
-
 import resource
 import socket
 import threading
