@@ -307,6 +307,7 @@ def test_a_hot_player_loses_no_entry_while_movers_race(real_db):
     assert numbers == set(range(1, made + 1))
 
 
+@pytest.mark.everything
 def test_a_hot_player_is_never_said_to_be_damaged(real_db):
     """Writers who miss because the Journal is full, while others empty it and write."""
     player = make_player()
