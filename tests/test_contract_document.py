@@ -21,19 +21,6 @@ def test_the_tables_are_those_of_the_openapi_document():
     assert sorted(row[0] for row in ROWS) == sorted(OPERATIONS)
 
 
-def test_both_pages_say_how_many_operations_were_given_and_added():
-    given = sum(bool(row[1]) for row in ROWS)
-    added = len(ROWS) - given
-    readme = " ".join((ROOT / "README.rst").read_text().split())
-    for words in (
-        f"all {len(ROWS)} operations",
-        f"{given} are the endpoints",
-        f"{added} were added",
-    ):
-        assert words in readme
-    assert f"{added} operations have been" in TEXT
-
-
 def test_the_contract_has_the_roles_and_scopes_that_the_tests_try():
     for _, number, method, path, role, scopes, _ in ROWS:
         door = next(door for door in DOORS if door.shape == (method, shape_of(path.strip("`"))))

@@ -9,60 +9,117 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "CONTRIBUTING.rst").read_text()
+FUTURE = "from __future__ import annotations\n"
+# What the guide lets one import, by file.
 IMPORTS = {
-    "app/players/domain.py": "from app.changes import Change",
-    "app/players/routes.py": """
-from functools import partial
-from app.http.intents import answer, keyed_intent
-from app.players.domain import set_level
-from app.players.schemas import LevelSchema, SetLevelArgs
+    "domain": "from app.changes import Change",
+    "schemas": "",
+    "operations": """
+from app.operations import BatchRow
+from app.players.domain import set_level, undo_level
+from app.players.schemas import SetLevelArgs
+""",
+    "routes": """
+from app.players.operations import SET_LEVEL
+from app.players.schemas import LevelSchema
 """,
 }
-# What a reader of history finds of the change.
-READ = """
+# What else there is of an operation that was declared: history, undo, batches and a form.
+OTHERS = """
 
-def test_history_tells_of_it_and_finds_it(client, world, as_role):
-    player = world.add_player(Name="Bob", Level=3)
+import pytest
+
+from tests.console_visitor import page_of, visitor
+
+LEVEL = "/api/v1/players/Bob/level"
+
+
+@pytest.fixture
+def send(client, world, as_role):
+    world.add_player(Name="Bob", Level=3, Exp=70)
     headers = as_role()
-    client.post("/api/v1/players/Bob/level", json={"level": 4}, headers=headers)
-    entry = client.get("/api/v1/players/Bob/history", headers=headers).json["Values"][0]
+
+    def send(method, path, body=None):
+        answer = client.open(path, method=method, json=body, headers=headers)
+        assert answer.status_code == 200, answer.json
+        return answer.json
+
+    return send
+
+
+def test_history_tells_of_it_and_finds_it(send):
+    send("POST", LEVEL, {"level": 4})
+    entry = send("GET", "/api/v1/players/Bob/history")["Values"][0]
     assert (entry["Operation"], entry["Arguments"]) == ("set-level", {"Level": 4})
-    for path in ("/api/v1/history", "/api/v1/players/Bob/history"):
-        found = client.get(f"{path}?operation=set-level", headers=headers)
-        assert found.status_code == 200, found.json
+    assert send("GET", "/api/v1/players/Bob/history?operation=set-level")["Values"] == [entry]
+    assert send("GET", "/api/v1/history?operation=set-level") is not None
+
+
+def test_it_is_undone_and_made_again(send):
+    send("POST", LEVEL, {"level": 4})
+    for level in (3, 4):
+        entry = send("GET", "/api/v1/players/Bob/history")["Values"][0]
+        send("POST", f"/api/v1/history/{entry['Id']}/undo")
+        assert send("GET", "/api/v1/players/Bob")["Level"] == level
+
+
+def test_a_batch_does_it(send):
+    row = {"Player": "Bob", "Operation": "set-level", "Level": 9}
+    batch = send("POST", "/api/v1/batches", {"Rows": [row]})
+    assert send("POST", f"/api/v1/batches/{batch['Id']}/advance")["Done"] == 1
+    assert send("GET", "/api/v1/players/Bob")["Level"] == 9
+
+
+def test_a_form_does_it(app, world):
+    world.add_player(Name="Bob", Level=3)
+    staff = visitor(app, world)
+    assert "Set the level" in page_of(staff.get("/players/Bob"))
+    done = staff.post("/players/Bob/set-level", level="5")
+    assert done.status_code == 303
+    page = page_of(staff.get(done.location.partition("/console")[2]))
+    assert "Bob has the level 5 now." in page
 """
 
 
 def typed_blocks():
-    """Return what the guide lets one type to add an endpoint, by the first word of each block."""
+    """Return what the guide lets one type to add an endpoint, in its order."""
     section = GUIDE.split("Add an endpoint\n")[1].split("Add a form to the console\n")[0]
     blocks = re.findall(r"::\n\n((?:(?: {7,}.*)?\n)+)", section)
     return [textwrap.dedent(block).strip() + "\n" for block in blocks]
 
 
-def add(path, text):
-    head, rest = path.read_text().split("from __future__ import annotations\n", 1)
-    imports = IMPORTS.get(str(path.relative_to(path.parents[2])), "")
-    future = "from __future__ import annotations\n"
-    path.write_text(f"{head}{future}{imports}\n{rest}\n\n{text}")
+def type_into(path, after, text):
+    head, found, rest = path.read_text().partition(after)
+    assert found
+    path.write_text(f"{head}{found}{text}{rest}")
 
 
 def test_an_endpoint_that_is_added_by_the_guide_works(tmp_path):
-    rule, schemas, view, operation, *_, test = typed_blocks()
-    for name in ("app", "config", "tests"):
+    *layers, form, table, test, _ = typed_blocks()
+    for name in ("app", "config", "docs", "tests"):
         ignored = shutil.ignore_patterns("__pycache__", "system")
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
     shutil.copy(ROOT / "setup.cfg", tmp_path)
-    for name, block in (("domain", rule), ("schemas", schemas), ("routes", view)):
-        add(tmp_path / "app" / "players" / f"{name}.py", block)
-    changes = tmp_path / "app" / "changes.py"
-    changes.write_text(
-        changes.read_text().replace("OPERATIONS = (\n", f"OPERATIONS = (\n{operation}")
-    )
-    (tmp_path / "tests" / "api" / "test_levels.py").write_text(test + READ)
-    options = ["-q", "-p", "no:cacheprovider", "-m", "not mongodb", "tests/api/test_levels.py"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options], cwd=tmp_path, capture_output=True, text=True
-    )
+    room = tmp_path / "app" / "players"
+    for (name, imports), block in zip(IMPORTS.items(), layers, strict=True):
+        type_into(room / f"{name}.py", FUTURE, imports)
+        path = room / f"{name}.py"
+        path.write_text(f"{path.read_text()}\n\n{block}")
+    forms = tmp_path / "app" / "console" / "players" / "forms.py"
+    type_into(forms, FUTURE, "from app.players.operations import SET_LEVEL\n")
+    type_into(forms, 'FORMS = {\n    "items": (\n', form)
+    row, body = table.strip().split("\n\n")
+    type_into(tmp_path / "tests" / "endpoint_table.py", 'TABLE = """\n', f"{row}\n")
+    type_into(tmp_path / "tests" / "endpoint_table.py", "BODIES = {\n", body.strip())
+    (tmp_path / "tests" / "api" / "test_levels.py").write_text(f"{FUTURE}\n{test}{OTHERS}")
+    done = python(tmp_path, "tests.contract_tables")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in done.stdout
+    options = ["-q", "-p", "no:cacheprovider", "-m", "not mongodb", "tests/api/test_levels.py"]
+    others = ["tests/api/test_openapi.py", "tests/test_contract_document.py"]
+    done = python(tmp_path, "pytest", *options, *others, "tests/domain/test_operations.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def python(folder, *arguments):
+    command = [sys.executable, "-m", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
