@@ -1,9 +1,12 @@
 """Every page and form of the console, and the roles that it needs.
 
-Written by hand, as tests/endpoint_table.py is. [one] is a guid that belongs to nothing.
+Written by hand, as tests/endpoint_table.py is, but for forms of operations, which follow from that
+table. [one] is a guid that belongs to nothing.
 """
 
-from tests.endpoint_table import ITEM, MAP, PLAYER, SPELL, USER, Door
+from app.console.players.forms import FORMS as PLAYER_FORMS
+from app.console.users.forms import FORMS as USER_FORMS
+from tests.endpoint_table import DOORS, ITEM, MAP, PLAYER, USER, Door, shape_of
 from tests.endpoint_table import VALUES as API_VALUES
 
 TABLE = """
@@ -19,13 +22,7 @@ GET   /console/players/[player]/spells          api
 GET   /console/players/[player]/variables       api
 GET   /console/players/[player]/history         api
 GET   /console/players/[player]/notes           api
-POST  /console/players/[player]/give            api
-POST  /console/players/[player]/take            api
-POST  /console/players/[player]/teach           api
-POST  /console/players/[player]/forget          api
 POST  /console/players/[player]/variables       api
-POST  /console/players/[player]/notes           api
-POST  /console/players/[player]/rename          api
 POST  /console/players/[player]/delete          api
 POST  /console/players/[player]/message         api
 POST  /console/players/[player]/warp            api
@@ -38,12 +35,7 @@ GET   /console/users/[user]/notes               api users.query
 GET   /console/users/[user]/sign-ins            api users.query users.manage
 GET   /console/users/[user]/keys                api users.query users.manage
 GET   /console/users/[user]/personal-data       api users.query users.manage
-POST  /console/users/[user]/ban                 api users.query
-POST  /console/users/[user]/unban               api users.query
-POST  /console/users/[user]/mute                api users.query
-POST  /console/users/[user]/unmute              api users.query
 POST  /console/users/[user]/mail-code           api users.query
-POST  /console/users/[user]/notes               api users.query
 POST  /console/users/[user]/warp                api users.query
 POST  /console/users/[user]/kick                api users.query
 POST  /console/users/[user]/kill                api users.query
@@ -92,13 +84,7 @@ POST  /console/[one]
 ONE = "99999999-0000-4000-8000-000000000000"
 # What a form needs to be carried out.
 FIELDS = {
-    "give": {"itemid": ITEM, "quantity": "1"},
-    "take": {"itemid": ITEM, "quantity": "1"},
-    "teach": {"spellid": ITEM},
-    "forget": {"spellid": SPELL},
     "variables": {"variable": ITEM, "value": "1"},
-    "notes": {"Text": "A note."},
-    "rename": {"Name": "Aldric"},
     "delete": {"confirm": PLAYER},
     "message": {"Message": "Hello."},
     "chat": {"Message": "Hello."},
@@ -123,11 +109,35 @@ VALUES = {
     **{"ended": API_VALUES["ended_batch"], "running": API_VALUES["running_batch"]},
 }
 
-CONSOLE_DOORS = [
+WRITTEN = [
     Door("+", method, route, tuple(roles), ())
     for method, route, *roles in (line.split() for line in TABLE.strip().splitlines())
 ]
 
 
+def form_doors():
+    """Yield the forms that the table leaves out, each with the endpoint of its operation.
+
+    Whoever may call the endpoint may send the form, and it takes the same.
+    """
+    known = {door.route for door in WRITTEN if door.method == "POST"}
+    endpoints = {door.shape: door for door in DOORS}
+    for whose, tabs in (("player", PLAYER_FORMS), ("user", USER_FORMS)):
+        for form in (form for forms in tabs.values() for form in forms if form.operation):
+            path = form.name if form.path is None else form.path
+            route = f"/console/{whose}s/[{whose}]/{path}"
+            if route not in known:
+                routes = form.operation.routes
+                method, path = routes[form.view or next(iter(routes))]
+                endpoint = endpoints[method, shape_of(path)]
+                yield Door("+", "POST", route, endpoint.roles, ()), endpoint
+
+
+OF_FORMS = {door.route: endpoint for door, endpoint in form_doors()}
+CONSOLE_DOORS = [*WRITTEN, *(door for door, _ in form_doors())]
+
+
 def fields_of(door):
+    if door.route in OF_FORMS:
+        return {name: str(value) for name, value in OF_FORMS[door.route].body.items()}
     return next((fields for end, fields in FIELDS.items() if door.route.endswith(end)), {})
