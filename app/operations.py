@@ -79,6 +79,8 @@ class BatchRow(NamedTuple):
     orders: str
     # Where many at once are made in another way than a single one.
     prepare: Prepare | None = None
+    # What the console's form for a list of players calls it; empty: that form does not offer it.
+    label: str = ""
 
 
 class Route(NamedTuple):

@@ -58,6 +58,7 @@ GIVE = Operation(
         order="Give {Quantity} × {ItemId}{BankOverflow:, the rest to the bank}",
         orders="Give {count} × {object}{in_all} to {whom}",
         prepare=prepare_batch_give,
+        label="Give an item",
     ),
     sentence=BY_CHANGES,
     notice="Gave {Quantity} {ItemId} to {whom}.",
@@ -73,6 +74,7 @@ TAKE = Operation(
     batch=BatchRow(
         order="Take {Quantity} × {ItemId}",
         orders="Take {count} × {object}{in_all} from {whom}",
+        label="Take an item",
     ),
     sentence=BY_CHANGES,
     notice="Took {Quantity} {ItemId} from {whom}.",

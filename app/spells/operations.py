@@ -38,7 +38,7 @@ TEACH = Operation(
     inverse=UNDO_SPELLS,
     moves=None,
     needs_object="spellid",
-    batch=BatchRow(order="Teach {SpellId}", orders="Teach {object} to {whom}"),
+    batch=BatchRow("Teach {SpellId}", "Teach {object} to {whom}", label="Teach a spell"),
     sentence=BY_CHANGES,
     notice="Taught {whom} {SpellId}.",
 )
@@ -50,7 +50,7 @@ FORGET = Operation(
     prepare=prepare_forget,
     inverse=UNDO_SPELLS,
     moves=None,
-    batch=BatchRow(order="Forget {SpellId}", orders="Let {whom} forget {object}"),
+    batch=BatchRow("Forget {SpellId}", "Let {whom} forget {object}", label="Forget a spell"),
     sentence=BY_CHANGES,
     notice="{whom} has forgotten {SpellId}.",
 )

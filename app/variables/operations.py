@@ -39,7 +39,11 @@ SET_VARIABLE = Operation(
     prepare=prepare_set,
     inverse=Inverse(fields=("Variables",), prepare=prepare_undo),
     moves=None,
-    batch=BatchRow(order="Set {VariableId} to {Value}", orders="Set {object}{to_value} for {whom}"),
+    batch=BatchRow(
+        order="Set {VariableId} to {Value}",
+        orders="Set {object}{to_value} for {whom}",
+        label="Set a variable",
+    ),
     sentence=BY_CHANGES,
 )
 SET_GLOBAL_VARIABLE = Operation(

@@ -17,7 +17,7 @@ from app.console.forms.declared import BY_NAME, Field, Form, Target
 from app.console.forms.object_names import plain
 from app.console.forms.places import attempt
 from app.console.forms.reading import posted_upload
-from app.console.forms.schemas import BatchForPlayers
+from app.console.forms.schemas import BatchForPlayers, list_operations
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.pages import blp, path_to, render, required, see_other
 from app.console.frame.times import as_utc
@@ -35,13 +35,6 @@ from app.types import Document
 # What a batch can be planned from, and how the tabs of the page call it.
 KINDS = {"players": "Players", "file": "A file", "changes": "Undo changes"}
 FILTERS = ("By", "Key", "Operation", "Item", "From", "To")
-OPERATION_LABELS = {
-    "give": "Give an item",
-    "take": "Take an item",
-    "teach": "Teach a spell",
-    "forget": "Forget a spell",
-    "set-variable": "Set a variable",
-}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 players = current(Players)
@@ -162,7 +155,7 @@ def new_batch_page(sent: Submission | None = None) -> Response:
         kind=kind,
         kinds=KINDS,
         operation=sent.value("operation", "give") if sent else "give",
-        operations=OPERATION_LABELS,
+        operations=list_operations(),
         changes=operation_names(),
         most_bytes=current_app.config["BATCH_CONTENT_LENGTH"],
         forms=forms_on([FORMS[kind]], target, sent),

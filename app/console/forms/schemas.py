@@ -22,9 +22,10 @@ KEY_DAYS = 90
 LONGEST_KEY_DAYS = 3650
 
 
-def list_operations() -> list[str]:
-    """Return what one form can do to all players of a list."""
-    return [name for name, found in batch_operations().items() if found.subject == "player"]
+def list_operations() -> dict[str, str]:
+    """Return what one form can do to all players of a list, and what it calls that."""
+    rows = {name: found.batch for name, found in batch_operations().items()}
+    return {name: row.label for name, row in rows.items() if row and row.label}
 
 
 class BatchForPlayers(Schema):
