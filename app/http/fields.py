@@ -19,10 +19,10 @@ STATS = "Attack, ability power, defense, magic resist, speed."
 MESSAGES = {"required": "Is required.", "null": "Must not be null."}
 
 
-# What is known of a field beside its shape: for the OpenAPI document, what to enter there, its name
-# in history where that is not its own with a capital letter, the type of the object of the
-# catalogue that it names, how pages call it, and whether history does not tell it.
-FACTS = ("description", "example", "history_name", "object_type", "label", "untold")
+# What is known of a field beside its shape: a description and an example for the OpenAPI document,
+# its name in history where that is not its own with a capital letter, the type of the catalogue's
+# objects that it names, and whether history must not tell it.
+FACTS = ("description", "example", "history_name", "object_type", "untold")
 
 
 class Described:

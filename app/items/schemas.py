@@ -54,9 +54,8 @@ class TakeItemArgs(Schema):
         example=ITEM,
         history_name="ItemId",
         object_type="item",
-        label="The item",
     )
-    quantity = Integer(1, QUANTITY_MAX, required=True, example=5, label="The quantity")
+    quantity = Integer(1, QUANTITY_MAX, required=True, example=5)
 
 
 class GiveItemArgs(TakeItemArgs):

@@ -45,7 +45,6 @@ class NoteArgs(Schema):
         example="Asked twice for the same sword; see ticket 4711.",
         metadata={"minLength": 1, "maxLength": LONGEST_NOTE, "pattern": f"^{LINES.pattern}$"},
         description="Some text, on one line or several.",
-        label="The note",
         untold=True,
     )
 

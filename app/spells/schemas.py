@@ -20,7 +20,6 @@ class SpellArgs(Schema):
         example=SPELL,
         history_name="SpellId",
         object_type="spell",
-        label="The spell",
     )
 
 

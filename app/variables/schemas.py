@@ -33,5 +33,4 @@ class VariableArgs(SetVariableArgs):
         example=VARIABLE,
         history_name="VariableId",
         object_type="playervariable",
-        label="The variable",
     )
