@@ -166,6 +166,10 @@ def _with_former(document: Document, path: str, had: list[Document]) -> UpdateOn
     return UpdateOne(same, {"$set": {f"{path}FormerNames": former}})
 
 
+def find_mentions(db: Database[Document]) -> None:
+    """Change nothing: records of erasures have an index, by which late texts are compared."""
+
+
 def _rename(db: Database[Document], name: str, new: str) -> None:
     """Rename a collection, if it is there, and no other has the new name."""
     if name in db.list_collection_names():
@@ -195,6 +199,7 @@ STEPS: list[Step] = [
     restore_by_stamps,
     keep_former_names,
     compose_folded_names,
+    find_mentions,
 ]
 # A change of a validator or an index is a step as well, even one that does nothing: by the number,
 # an older program knows that the database is no longer for it.
