@@ -27,7 +27,6 @@ NAMES = {
     FLOOR: "LIMIT",
     "fastapi": "FastAPI",
     "eve": "Eve",
-    "limit-our-worker": "LIMIT, our worker",
     "limit-whole-give": "LIMIT, whole give",
 }
 GOALS = {"a": 1.1, "b": 0.9, "c": 1.1}

@@ -96,12 +96,10 @@ NOTES = """[profile.md](profile.md) tells where the time of a request goes.
 - **with-a-key**: quartermaster again, asked with a key instead of an access token.
 - **console**: quartermaster again, asked for a page of its console with the cookie of a session.
 - **limit**: the floor of this stack, a bare WSGI callable under the same gunicorn with the same
-  settings and gunicorn's own threaded worker: the same token check, a projection and orjson by
+  settings: the same token check, a projection and orjson by
   hand, a give by one `find_one_and_update`, and no log. It asks MongoDB for the total of a list at
   every request. Its give guesses that the first slot holds the stack that grows, and the players of
   the bench are made so that the guess is right.
-- **limit-our-worker**: the same under Quartermaster's worker, which keeps a thread with a busy
-  connection. What it saves beside limit is what Quartermaster saves there.
 - **limit-whole-give**: the same as limit, but with the whole rule of a give in its one
   `find_one_and_update`, so that it needs no luck.
 - **flask-smorest**: as its documentation shows it: method views, PyJWT, whole documents read,

@@ -55,14 +55,9 @@ class Server(NamedTuple):
     ready: str = "/api/v1/players"
 
 
-def under_gunicorn(app: str, *options: str) -> Callable[[int, int], list[str]]:
+def under_gunicorn(app: str) -> Callable[[int, int], list[str]]:
     """Serve by the gunicorn and the settings that Quartermaster is served by."""
-    return lambda _port, _workers: [*GUNICORN, *options, app]
-
-
-def as_gunicorn_is(app: str) -> Callable[[int, int], list[str]]:
-    """Serve by gunicorn's own threaded worker: what ours does better is part of Quartermaster."""
-    return under_gunicorn(app, "--worker-class", "gthread")
+    return lambda _port, _workers: [*GUNICORN, app]
 
 
 def under_uvicorn(app: str) -> Callable[[int, int], list[str]]:
@@ -100,15 +95,14 @@ SERVERS = (
     Server("console", OURS, "n", credential="session", answer=as_pages_are_read, ready="/readyz"),
     Server("without-history", under_gunicorn("benchmarks.peers.without_history:app"), "dg"),
     Server("with-a-key", OURS, "abcd", credential="key", has_history=True),
-    Server("limit", as_gunicorn_is("benchmarks.peers.limit:app"), "abcd"),
-    Server("limit-our-worker", under_gunicorn("benchmarks.peers.limit:app"), "abcd"),
-    Server("limit-whole-give", as_gunicorn_is("benchmarks.peers.limit:whole"), "d"),
+    Server("limit", under_gunicorn("benchmarks.peers.limit:app"), "abcd"),
+    Server("limit-whole-give", under_gunicorn("benchmarks.peers.limit:whole"), "d"),
     Server(
-        "flask-smorest", as_gunicorn_is("benchmarks.peers.smorest:app"), "abcd", credential="jwt"
+        "flask-smorest", under_gunicorn("benchmarks.peers.smorest:app"), "abcd", credential="jwt"
     ),
     Server(
         "eve",
-        as_gunicorn_is("benchmarks.peers.eve_app:app"),
+        under_gunicorn("benchmarks.peers.eve_app:app"),
         "ac",
         credential="jwt",
         request=as_eve_is_asked,

@@ -48,7 +48,7 @@ from tests.system.test_mail import Mailbox, code_in, smtp_server
 DATABASE = "secrets"
 MANAGER = "Manager"
 SETTINGS = {
-    **{"ENV": "production", "WORKERS": "1", "THREADS": "40", "DRAIN_SECONDS": "0"},
+    **{"ENV": "production", "WORKERS": "1", "THREADS": "40"},
     **{"AUTH_CACHE_SECONDS": "60", "MONGODB_OPERATION_SECONDS": "2"},
     **{"ARGON2_TIME_COST": "1", "ARGON2_MEMORY_KIB": "64"},
     **{"ACCOUNT_FAILURES": "1000000", "ADDRESS_FAILURES": "1000000"},

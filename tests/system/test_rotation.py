@@ -13,7 +13,7 @@ OLD, NEW = "the former secret of 32 and more", "the coming secret of 32 and more
 def serve(tmp_path, mongodb_uri, real_storage):
     """Return a way to run the service with given secrets on the same data."""
     shared = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": "rotation"}
-    shared |= {"WORKERS": "1", "DRAIN_SECONDS": "0"}
+    shared |= {"WORKERS": "1"}
     account = ("Zoe", "--email", "z@example.com", "--password-stdin")
     run(tmp_path, "user", "create", *account, stdin="secret", **shared)
     run(tmp_path, "api", "grant", "Zoe", "api", **shared)
