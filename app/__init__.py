@@ -117,8 +117,9 @@ def create_app(settings: Settings | None = None) -> Flask:
     )
     add_services(app, settings, storage)
     address.register(app, settings.TRUSTED_PROXIES)
-    errors.register(app, {DatabaseError: explain})
     add_routes(app)
+    # After flask-smorest's handlers, which ours replace: they serve every path, not only the API.
+    errors.register(app, {DatabaseError: explain})
     guard.check_every_view(app)
     if settings.COMPATIBILITY == compatibility.INTERSECT:
         compatibility.apply(app)

@@ -13,8 +13,6 @@ FILES = [*sorted((ROOT / "app").rglob("*.py")), *sorted((ROOT / "config").glob("
 ALLOWED = {
     # The HOWTO of Python's logging advises it.
     "app/http/logs.py": {"_srcfile"},
-    # flask-smorest's notes on a view: tests/api/test_openapi.py.
-    "app/http/api.py": {"_apidoc"},
     # pymongo's method that fetches a batch, which is timed: tests/api/test_timing.py.
     "app/storage/timing.py": {"_refresh"},
     # smtplib's name of the server, whose certificate is checked: tests/system/test_mail.py.

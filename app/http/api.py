@@ -55,9 +55,6 @@ class Api(flask_smorest.Api):
         while self._undocumented:
             self._undocumented.pop(0)()
 
-    def _register_error_handlers(self) -> None:
-        """Register none: the handlers of app.http.errors serve every path, not only the API."""
-
 
 class UnguardedView(Exception):
     """A view that says neither which roles it needs nor that it is open to all."""
@@ -104,40 +101,18 @@ class Blueprint(flask_smorest.Blueprint):
         """Leave it for when the document is asked for: it is most of what a start would cost."""
         api.document_later(partial(super().register_views_in_doc, api, *args, **kwargs))
 
-    def documents_response(self, *args: Any, **kwargs: Any) -> Callable[[View], View]:
-        """Document a response. Views return ready responses, so nothing is serialised here."""
-        return self._documents(self.response(*args, **kwargs))
-
-    def documents_alternative(self, *args: Any, **kwargs: Any) -> Callable[[View], View]:
-        """Document another response than the usual one."""
-        return self._documents(self.alt_response(*args, **kwargs))
-
-    @staticmethod
-    def _documents(documented: Callable[[Any], Any]) -> Callable[[View], View]:
-        def decorator(view: View) -> View:
-            view._apidoc = documented(view)._apidoc  # type: ignore[attr-defined]
-            return view
-
-        return decorator
-
-    def arguments(self, schema: Schema, **kwargs: Any) -> Callable[[View], View]:
-        """Document arguments, parse them, and pass them to the view."""
-        location = kwargs.get("location", "json")
-        documented = super().arguments(schema, **kwargs)
-
-        def decorator(view: View) -> View:
-            parsed = self.ARGUMENTS_PARSER.use_args(schema, location=location)(view)
-            parsed._apidoc = documented(view)._apidoc  # type: ignore[attr-defined]
-            return cast(View, parsed)
-
-        return decorator
+    # Views return ready responses: flask-smorest then serialises nothing, and only documents.
+    documents_response = flask_smorest.Blueprint.response
+    documents_alternative = flask_smorest.Blueprint.alt_response
 
     def documents_body(self, schema: Schema) -> Callable[[View], View]:
         """Document a body that the view reads by itself.
 
         As JSON alone: generators of clients refuse, or make a second body of, another media type.
         """
-        return self._documents(super().arguments(schema))
+        content = {"application/json": {"schema": schema}}
+        body = {"required": True, "content": content}
+        return cast(Callable[[View], View], self.doc(requestBody=body))
 
     @staticmethod
     def refuses(*errors: QuartermasterError) -> Callable[[View], View]:
