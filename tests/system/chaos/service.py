@@ -33,6 +33,8 @@ class Service:
             "MAX_REQUESTS": "0",
             "LOG_LEVEL": "WARNING",
             "HOST": node.address,
+            # Production listens beyond the loopback only for a proxy on another machine.
+            "TRUSTED_PROXIES": "1",
             **settings,
         }
         self._preload = preload or {}
