@@ -44,7 +44,7 @@ def targets(run: Run) -> list[Target]:
 
 
 def _cpu(run: Run) -> Iterator[Target]:
-    for cell, bound in zip("abc", (1.6, 1.2, 1.6), strict=True):
+    for cell, bound in zip("abc", (1.25, 0.9, 1.25), strict=True):
         if ratio := run.ratio(OURS, FLOOR, cell, "worker_ms"):
             yield Target(f"({cell}) worker CPU to LIMIT", ratio, bound)
     if ratio := run.ratio(OURS, WHOLE_GIVE, "d", "all_ms"):
