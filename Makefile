@@ -38,6 +38,10 @@ EXPLAIN := if grep -qE 'NewConnectionError|ProxyError|setuptools.*from versions:
 # of the collection, the long ones first; by itself, pytest-xdist would sort them by numbers of tests.
 # What runs on mongomock also runs on MongoDB; make quick is for the former.
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder -m 'not mongomock' tests
+# Without the walks through all doors, and with few examples of each law; make test has all.
+QUICK := -n 2 --dist loadfile --hypothesis-profile few -m 'not mongodb' tests/domain tests/api \
+	tests/test_architecture.py --ignore tests/api/test_doors.py --ignore tests/api/test_hidden_words.py \
+	--ignore tests/api/test_console_doors.py
 
 LINT_OPENAPI := REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true redocly lint --config .ci/redocly.yaml \
 	--format stylish .venv/openapi.json && \
@@ -61,15 +65,11 @@ world: .venv/run.stamp ## Let a small world play beside make run (WORLD="--playe
 test: .venv/test.stamp ## Run the tests, each law once (T=tests/domain for a part)
 	$(BIN)/python -m pytest $(or $(T),$(PARALLEL))
 
-# Coverage is measured in the same run; a part of the tests would be below the floor in setup.cfg.
-test-all: .venv/dev.stamp ## Run the tests with every value of every table, and measure coverage
-	$(BIN)/python -m pytest --all $(or $(T),$(PARALLEL) --cov --cov-report=term:skip-covered)
+test-all: .venv/test.stamp ## Run the tests with every value of every table
+	$(BIN)/python -m pytest --all $(or $(T),$(PARALLEL))
 
-# Without the walks through all doors, and with few examples of each law; make test has all.
 quick: .venv/test.stamp ## Run the tests that need neither MongoDB nor a running service
-	$(BIN)/python -m pytest -n 2 --dist loadfile --hypothesis-profile few -m 'not mongodb' \
-		tests/domain tests/api tests/test_architecture.py --ignore tests/api/test_doors.py \
-		--ignore tests/api/test_hidden_words.py --ignore tests/api/test_console_doors.py
+	$(BIN)/python -m pytest $(QUICK)
 
 contract: .venv/dev.stamp ## Write the tables of docs/contract.rst and the Postman collection anew
 	@$(BIN)/python -m tests.contract_tables && $(BIN)/quartermaster postman
@@ -103,8 +103,9 @@ audit: .venv/dev.stamp ## Look for weak spots in the code, and for known vulnera
 
 check: lint types audit test ## Lint, types, audit and tests
 
-coverage: .venv/dev.stamp ## Show the lines that the last make test-all has not run
-	$(BIN)/coverage report --skip-covered --show-missing
+# Before Python 3.12, measuring doubles the CPU time, and the slower tests add little: they start programs.
+coverage: .venv/dev.stamp ## Run the quick tests and measure coverage; fails below the floor in setup.cfg
+	$(BIN)/python -m pytest --quiet --cov --cov-report=term:skip-covered $(QUICK)
 
 lock: .venv/dev.stamp ## Renew the lock files from the ranges in setup.cfg
 	UV_CUSTOM_COMPILE_COMMAND='make lock' $(COMPILE) --extra build --output-file requirements.lock setup.cfg
