@@ -71,8 +71,8 @@ class InverseByFields:
 class BatchRow(NamedTuple):
     """How a batch makes an operation, and tells it: one row, and all rows of a kind.
 
-    Arguments have the names of history in a row. For all rows there are {object}, {whom}, {count},
-    {in_all} and {to_value}.
+    Arguments have the names of history in a row. For all rows there are {object}, {whom}, and of an
+    argument that is called quantity or value, {count}, {in_all} and {to_value}.
     """
 
     order: str
@@ -80,6 +80,7 @@ class BatchRow(NamedTuple):
     # Where many at once are made in another way than a single one.
     prepare: Prepare | None = None
     # What the console's form for a list of players calls it; empty: that form does not offer it.
+    # The fields of that form stand in app/console/batches: new_batch.py and player_fields.html.
     label: str = ""
 
 
@@ -131,11 +132,8 @@ class Operation:
             raise IncompleteOperation(
                 f"The operation '{self.name}' does not say its {', '.join(missing)}."
             )
-        is_prepared = callable(self.prepare) or self.is_undo
-        if self.batch and not (self.arguments and is_prepared):
-            raise IncompleteOperation(
-                f"The operation '{self.name}' is for batches, which need its arguments and rule."
-            )
+        if self.batch:
+            self._check_row()
         if (self.name, self.subject) in _DECLARED:
             raise IncompleteOperation(
                 f"The operation '{self.name}' of the subject '{self.subject}' is declared twice."
@@ -148,6 +146,21 @@ class Operation:
             _IN_BATCHES.clear()
             _IN_BATCHES.update(sorted({**others, self.name: self}.items()))
         _OBJECT_ARGUMENTS.update(self.history_arguments(self.object_types))
+
+    def _check_row(self) -> None:
+        """Raise unless a batch can make it: rows have the names of history, read in any case."""
+        if not (self.arguments and (callable(self.prepare) or self.is_undo)):
+            raise IncompleteOperation(
+                f"The operation '{self.name}' is for batches, which need its arguments and rule."
+            )
+        for name, argument in self.arguments.fields.items():
+            called = next(iter(self.history_arguments({name: None})), "")
+            taken = argument.data_key or name
+            if called.lower() != taken.lower():
+                raise IncompleteOperation(
+                    f"The operation '{self.name}' is for batches, whose rows call the argument "
+                    f"'{taken}' as history does: '{called}'. These may differ by case alone."
+                )
 
     def prepared(self, args: Document, in_batch: bool = False) -> Prepared:
         """Return the change that these arguments mean."""

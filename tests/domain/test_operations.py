@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import app
+from app.http.api import Schema
+from app.http.fields import Guid
 from app.operations import (
     BY_CHANGES,
     IncompleteOperation,
@@ -46,6 +48,17 @@ def test_an_operation_of_batches_has_arguments_and_a_rule():
     batch = find_operation("give", "player").batch
     with pytest.raises(IncompleteOperation, match="batches"):
         Operation(name="dance", **{**FACTS, "batch": batch})
+
+
+@pytest.mark.parametrize("facts", [{"history_name": "ClassId"}, {}, {"untold": True}])
+def test_an_operation_of_batches_has_the_names_of_bodies_in_history(facts):
+    """A row has the names of history, in any case, and is checked as a body."""
+    arguments = Schema.from_dict({"class_id": Guid(data_key="class", **facts)})()
+    give = find_operation("give", "player")
+    told = {**FACTS, "arguments": arguments, "prepare": give.prepare, "batch": give.batch}
+    with pytest.raises(IncompleteOperation, match="'class' as history does"):
+        Operation(name="dance", **told)
+    assert "dance" not in operation_names()
 
 
 def test_an_operation_with_a_scope_has_a_route_and_others_have_none():
