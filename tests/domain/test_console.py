@@ -16,7 +16,7 @@ from app.console.frame.icons import ICONS, WORDS, item_icon
 from app.console.frame.pages import local, short_number
 from app.console.frame.times import as_utc, utc_field, with_times
 from app.console.health.plots import COLOURS, HEIGHT, WIDTH, bar_plot, line_plot, top_of
-from app.console.history.sentences import duration, held, lines, notice, reverse_of, shown
+from app.console.history.sentences import duration, held, ids_in, lines, notice, reverse_of, shown
 from app.console.players.slots import changes_of, grid, steps
 from app.console.session.browsers import browser_name
 from app.items.domain import served
@@ -50,6 +50,7 @@ def slot(quantity, item="potion"):
         (entry("teach", [("Spells.0", None, "fire")]), "+1 Fire Ball"),
         (entry("set-variable", [("Variables.stage", 3, True)]), "Quest Stage: 3 → true"),
         (entry("set-variable", [("Value", None, 1000)]), "Value: nothing → 1,000"),
+        (entry("save", [("MapId", "stage", "x")]), "MapId: Quest Stage → x"),
         (entry("ban", Duration=7), "Banned for 7 days"),
         (entry("mute", Duration=1), "Muted for a day"),
         (entry("grant-role", Role="api"), "Role api granted"),
@@ -75,6 +76,11 @@ def slot(quantity, item="potion"):
 def test_an_entry_is_told_in_words(told, expected):
     (line,) = lines(told, NAMES)
     assert f"{line.sign} {line.text}".strip() == expected
+
+
+def test_ids_are_found_in_arguments_and_in_fields_that_hold_one():
+    changes = [("MapId", "a", "b"), ("Spells.0", None, "c"), ("GuildId", {}, 1), ("Face", "x", "y")]
+    assert ids_in([entry("give", changes, ItemId="d")]) == {"a", "b", "c", "d"}
 
 
 def test_what_was_just_done_is_a_sentence():

@@ -49,7 +49,8 @@ def ids_in(entries: Iterable[Document]) -> set[str]:
             values = (change["Before"], change["After"])
             found |= {value["ItemId"] for value in values if _is_slot(value)}
             found |= {place} if root == "Variables" else set()
-            found |= set(values) if root == "Spells" else set()
+            if root == "Spells" or root.endswith("Id"):
+                found |= {value for value in values if isinstance(value, str)}
     return {id_ for id_ in found if isinstance(id_, str)}
 
 
@@ -131,7 +132,8 @@ def _told(changes: Iterable[Document], names: Names) -> list[Line]:
             names_told = f": {shown(before)} {ARROW} {shown(after)}" if is_told else ""
             others.append(Line(f"Renamed{names_told}"))
         else:
-            others.append(Line(f"{change['Path']}: {shown(before)} {ARROW} {shown(after)}"))
+            told = f"{held(before, names)} {ARROW} {held(after, names)}"
+            others.append(Line(f"{change['Path']}: {told}"))
     return [Line(name_of(id_, names), count) for id_, count in items.items()] + others
 
 
@@ -165,9 +167,9 @@ def _as_text(value: Any) -> str:
 
 
 def held(value: Any, names: Names) -> str:
-    """Return a value of a change; the content of a slot by the name of its item."""
+    """Return a value of a change; objects, and what is in slots, by their names."""
     if not _is_slot(value):
-        return shown(value)
+        return names.get(value) or shown(value) if isinstance(value, str) else shown(value)
     rest = {k: v for k, v in value.items() if k not in ("ItemId", "Quantity")}
     text = f"{shown(value.get('Quantity'))} {name_of(value['ItemId'], names)}"
     return f"{text} {shown(rest)}" if rest else text
