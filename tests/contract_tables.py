@@ -1,8 +1,8 @@
 """The tables of docs/contract.rst, made from the OpenAPI document by ``make contract``.
 
 The numbers of the 31 given endpoints, the order of rows and the column "answers" stay as they are
-written, and so does "takes" where it names the right fields. An operation that no table has goes to
-the end of the section with most of its kind.
+written, and so do "takes" and "arguments" where they name the right fields. An operation that no
+table has goes to the end of the section with most of its kind.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ import re
 import textwrap
 from pathlib import Path
 
-from app.operations import all_operations, operation_names
+from app.operations import all_operations, batch_operations, operation_names
 from tests.openapi_document import OPERATIONS, SPEC
 
 PAGE = Path(__file__).parents[1] / "docs" / "contract.rst"
 TABLE = re.compile(
-    r"^=+(?:  =+)+\noperation +(no|takes|made by).*\n=+(?:  =+)+\n(?:.+\n)+?=+(?:  =+)+\n", re.M
+    r"^=+(?:  =+)+\n(?:operation|``Operation``) +(no|takes|made by|arguments).*\n"
+    r"=+(?:  =+)+\n(?:.+\n)+?=+(?:  =+)+\n",
+    re.M,
 )
 ROUTES = ("operation", "no", "method", "path", "role", "scopes", "refuses")
 BODIES = ("operation", "takes", "answers")
 ENTRIES = ("operation", "made by")
+BATCH_ROWS = ("``Operation``", "arguments", "is judged and done as")
 # Every guarded operation may answer these; an open one needs no credentials.
 COMMON = {"401", "403", "429", "500", "503"}
 OPEN_COMMON = {"403", "429", "500", "503"}
@@ -124,6 +127,24 @@ def makers_of(name, others):
     return ", ".join([f"``{view}``" for view in views] + rows + others)
 
 
+def batch_rows(rows):
+    """Return what the rows of batches may do: in the order of the page, and new ones at the end."""
+    written = {row[0].strip("`"): row[1] for row in rows}
+    names = dict.fromkeys([*written, *batch_operations()])
+    return [
+        row_cells(batch_operations()[name], written.get(name, ""))
+        for name in names
+        if name in batch_operations()
+    ]
+
+
+def row_cells(operation, written):
+    fields = operation.history_arguments(operation.arguments.fields)
+    is_right = set(re.findall(r"``(\w+)``", written)) == set(fields)
+    views = listed(map(camel_case, operation.routes))
+    return [f"``{operation.name}``", written if is_right else listed(fields), views]
+
+
 def camel_case(view):
     first, *others = view.split("_")
     return first + "".join(word.title() for word in others)
@@ -143,6 +164,8 @@ def made(text):
             others = {row[0].strip("`"): re.findall("``quartermaster .*", row[1]) for row in rows}
             names = operation_names()
             return drawn(ENTRIES, [[f"``{n}``", makers_of(n, others.get(n, []))] for n in names])
+        if match[1] == "arguments":
+            return drawn(BATCH_ROWS, batch_rows(rows))
         names = [row[0] for row in rows if row[0] in OPERATIONS]
         names += [name for name in missing if homes[name] & set(names)]
         if match[1] == "no":
