@@ -184,8 +184,13 @@ class WatchedService:
             # What is refused at once need not be read to its end.
             with suppress(ConnectionError):
                 connection.sendall(text.encode("latin1"))
+            answer = b""
             while data := received(connection):
-                self.answers.add(data.decode())
+                answer += data
+        # What gunicorn cannot parse it repeats to its sender, and to nobody else. Behind nginx,
+        # such a request does not reach it.
+        if b"<title>Bad Request</title>" not in answer:
+            self.answers.add(answer.decode())
 
     def learn(self):
         """Learn what the service itself made and stored."""
