@@ -43,6 +43,8 @@ class Limiter:
         self.places, self.busy, self.own = places, busy, own
         self.patience = patience
         self._queue = queue
+        # How many places are taken at this moment: in all, and where own is given by each holder.
+        self.in_use = 0
         self._held: Counter[str] = Counter()
         self._waiting = 0
         self._freed = threading.Condition(threading.Lock())
@@ -50,11 +52,6 @@ class Limiter:
         self._seconds = FIRST_SECONDS
         # Until when those who were refused before will be at work.
         self._booked_until = 0.0
-
-    @property
-    def in_use(self) -> int:
-        """How many places are taken at this moment."""
-        return self._held.total()
 
     @contextmanager
     def place(self, holder: str = "", since: float | None = None) -> Iterator[None]:
@@ -72,16 +69,18 @@ class Limiter:
                 raise TooManyAtOnce(self.own[0], retry_after=self._turn())
             if self.in_use >= self.places:
                 self._wait((monotonic() if since is None else since) + self.patience)
-            self._held[holder] += 1
+            self.in_use += 1
+            if self.own:
+                self._held[holder] += 1
             self._freed_at = now = monotonic()
             return now
 
     def leave(self, began: float, holder: str = "") -> None:
         """Give back a place that was taken at this time."""
         with self._freed:
-            self._held[holder] -= 1
-            if not self._held[holder]:
-                del self._held[holder]
+            self.in_use -= 1
+            if self.own:
+                self._held -= Counter([holder])
             self._freed_at = monotonic()
             self._seconds += WEIGHT * (self._freed_at - began - self._seconds)
             if self._waiting:

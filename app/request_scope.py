@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from app.errors import Unavailable
 from app.limits import Limiter
 
 # How long a request waits for a place at the database.
 PATIENCE_SECONDS = 2.0
+
+Result = TypeVar("Result")
 
 
 class SchemaMismatch(Unavailable):
@@ -55,33 +57,39 @@ class RequestScope:
         self._entered_at: float | None = None
         self._elsewhere: set[Limiter] = set()
         self._is_over = False
-        self._timeout: Any = nullcontext()
+        self._timeout: AbstractContextManager[Any] | None = None
 
     def __enter__(self) -> None:
         self._outer = _current.set(self)
         self._is_over = False
-        self.renew()
 
     def __exit__(self, *fault: Any) -> None:
         self._is_over = True
-        self._leave_database()
-        self._timeout.__exit__(*fault)
-        self._timeout = nullcontext()
+        self.leave_database()
+        self._end_timeout()
         _current.reset(self._outer)
 
     def renew(self) -> None:
-        """Start the time limit again, for the next piece of long work."""
-        self._timeout.__exit__(None, None, None)
+        """Start the time limit, or start it again for the next piece of long work."""
+        self._end_timeout()
         self._timeout = self._database.time_limit()
         self._timeout.__enter__()
 
-    @contextmanager
-    def at_database(self) -> Iterator[None]:
-        self._enter_database(self.arrived_at)
-        try:
-            yield
-        finally:
-            self._leave_database()
+    def _end_timeout(self) -> None:
+        timeout, self._timeout = self._timeout, None
+        if timeout is not None:
+            timeout.__exit__(None, None, None)
+
+    def enter_database(self, since: float) -> None:
+        self._entered_at = self._database.enter(since=since)
+        self.renew()
+
+    def leave_database(self) -> bool:
+        """Give the place at the database back, and tell whether there was one."""
+        entered_at, self._entered_at = self._entered_at, None
+        if entered_at is not None:
+            self._database.leave(entered_at)
+        return entered_at is not None
 
     @contextmanager
     def working(self, limiter: Limiter, holder: str) -> Iterator[None]:
@@ -93,7 +101,7 @@ class RequestScope:
                 # The time of the work itself does not count.
                 self.renew()
             return
-        was_at_database = self._leave_database()
+        was_at_database = self.leave_database()
         try:
             with limiter.place(holder, self.arrived_at):
                 self._elsewhere.add(limiter)
@@ -103,32 +111,45 @@ class RequestScope:
             self._elsewhere.discard(limiter)
             # The body of a response may hold a place for longer than its request lasts.
             if was_at_database and not self._is_over:
-                self._enter_database(monotonic())
-
-    def _enter_database(self, since: float) -> None:
-        self._entered_at = self._database.enter(since=since)
-        self.renew()
-
-    def _leave_database(self) -> bool:
-        entered_at, self._entered_at = self._entered_at, None
-        if entered_at is not None:
-            self._database.leave(entered_at)
-        return entered_at is not None
+                self.enter_database(monotonic())
 
 
 _current: ContextVar[RequestScope | None] = ContextVar("request_scope", default=None)
 
 
-def at_database() -> AbstractContextManager[None]:
+@contextmanager
+def at_database() -> Iterator[None]:
     """Hold a place at the database until the block ends, or raise Unavailable."""
     scope = _current.get()
-    return scope.at_database() if scope else nullcontext()
+    if scope is None:
+        yield
+        return
+    scope.enter_database(scope.arrived_at)
+    try:
+        yield
+    finally:
+        scope.leave_database()
 
 
 def working(limiter: Limiter, holder: str = "") -> AbstractContextManager[None]:
     """Hold a place of other work until the block ends; commands need none."""
     scope = _current.get()
     return scope.working(limiter, holder) if scope else nullcontext()
+
+
+def resumable(step: Callable[[], Result]) -> Callable[[], Result]:
+    """Return a function that continues the current request later, with a new time limit."""
+    scope = _current.get()
+    if scope is None:
+        return step
+
+    def resume() -> Result:
+        with scope:
+            scope.arrived_at = monotonic()
+            scope.renew()
+            return step()
+
+    return resume
 
 
 def arrival() -> float | None:

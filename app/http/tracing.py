@@ -6,7 +6,7 @@ import logging
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +57,7 @@ def shown(name: str) -> str:
 class RequestTracing:
     """WSGI middleware around Flask: what it logs and counts is what the client gets.
 
-    Every request, and every piece of an answer that is made while it is sent, runs in a scope with
-    a time limit.
+    Every request runs in a scope, which limits what it may use of the database.
     """
 
     def __init__(self, wsgi_app: WSGIApplication, scope: Scope) -> None:
@@ -74,29 +73,7 @@ class RequestTracing:
             return start_response(status, [*headers, (HEADER, environ[_ID])], *error)
 
         with self._scope(time.monotonic()):
-            body = self._wsgi_app(environ, begin_answer)
-        return ScopedBody(body, self._scope)
-
-
-class ScopedBody:
-    """The body of an answer, of which each piece has the time limit of a request."""
-
-    def __init__(self, body: Iterable[bytes], scope: Scope) -> None:
-        self._body = body
-        self._pieces = iter(body)
-        self._scope = scope
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        with self._scope(time.monotonic()):
-            return next(self._pieces)
-
-    def close(self) -> None:
-        with self._scope(time.monotonic()):
-            if hasattr(self._body, "close"):
-                self._body.close()
+            return self._wsgi_app(environ, begin_answer)
 
 
 def _valid_id(given: str | None) -> str:

@@ -25,7 +25,7 @@ from app.errors import Invalid
 from app.http.context import current
 from app.http.parser import MAX_FIELDS, ONCE
 from app.limits import Limiter
-from app.request_scope import renew_time_limit, working
+from app.request_scope import resumable, working
 
 # The pieces of an answer, and its headers.
 Pieces = tuple[Iterable[bytes], Mapping[str, str]]
@@ -78,28 +78,18 @@ def upload(sender: str) -> Iterator[Upload]:
 def download(begin: Callable[[], Pieces], reader: str, **options: Any) -> Response:
     """Return an answer that is made while it is sent; it holds a place until then, or raises.
 
-    Begin returns its pieces and headers, and is called when there is a place.
+    Begin returns its pieces and headers, and is called when there is a place. Each piece is made in
+    the context of the current request, and may take as long as a request.
     """
     with ExitStack() as held:
         held.enter_context(working(download_places, reader))
         pieces, headers = begin()
-        body = _renewed(pieces)
-        held.callback(body.close)
-        response = Response(_in_context(body), headers=dict(headers), **options)
+        body = (piece for piece in pieces)
+        held.callback(resumable(body.close))
+        step = resumable(copy_current_request_context(partial(next, body, None)))
+        response = Response(iter(step, None), headers=dict(headers), **options)
         response.call_on_close(held.pop_all().close)
         return response
-
-
-def _in_context(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Return pieces, each of which is made in the context of the current request."""
-    return iter(copy_current_request_context(partial(next, pieces, None)), None)
-
-
-def _renewed(pieces: Iterable[bytes]) -> Generator[bytes]:
-    """Yield pieces, each of which may take as long as a request."""
-    for piece in pieces:
-        yield piece
-        renew_time_limit()
 
 
 class FormUpload:

@@ -16,6 +16,7 @@ from app.errors import NotFound
 from app.http.api import AsyncView, Blueprint
 from app.http.context import current
 from app.http.tracing import request_id
+from app.http.uploads import download
 from app.players.store import Players
 from app.request_scope import arrival
 from app.storage.client import Storage
@@ -151,13 +152,14 @@ def test_a_streamed_body_has_the_id_of_its_request(app, client):
     assert request_id() == "-"
 
 
-def test_a_request_and_each_piece_of_its_answer_have_a_time_limit(app, client):
+def test_a_request_and_each_piece_of_a_download_have_a_time_limit(app, client):
     seen = []
 
     @app.get("/pieces")
+    @guard.public
     def pieces():
         seen.append(arrival())
-        return app.response_class(str(seen.append(arrival())) for _ in range(2))
+        return download(lambda: ((str(seen.append(arrival())) for _ in range(2)), {}), "somebody")
 
     assert client.get("/pieces").text == 2 * "None"
     assert len(seen) == 3
