@@ -10,7 +10,8 @@ import logging
 import os
 import platform
 from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, version
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +44,12 @@ values.ValueClass = values.MutexValue
 disable_created_metrics()
 
 
-def _version() -> str:
-    try:
-        return version("quartermaster")
-    except PackageNotFoundError:  # run from a checkout that is not installed
-        return "unknown"
-
-
 class Build(Collector):
     """The build info, which is equal in all workers and so in none of their files."""
 
     def __init__(self) -> None:
         # Read at import: the files on disk may be those of a newer release later.
-        self.labels = {"version": _version(), "python": platform.python_version()}
+        self.labels = {"version": version("quartermaster"), "python": platform.python_version()}
 
     def collect(self) -> Iterator[InfoMetricFamily]:
         yield InfoMetricFamily("quartermaster_build", "What runs.", value=self.labels)
@@ -64,105 +58,82 @@ class Build(Collector):
 BUILD = Build()
 REGISTRY = CollectorRegistry()
 REGISTRY.register(BUILD)
-REQUESTS = Counter(
-    "quartermaster_http_requests", "Answers.", ["route", "method", "status"], registry=REGISTRY
-)
-REQUEST_SECONDS = Histogram(
-    "quartermaster_http_request_duration_seconds",
+_LABELLED: list[Any] = []
+
+
+def _metric(kind: Any, name: str, help_: str, *labels: str, **options: Any) -> Any:
+    metric = kind(f"quartermaster_{name}", help_, labels, registry=REGISTRY, **options)
+    _LABELLED.append(metric)
+    return metric
+
+
+_counter = partial(_metric, Counter)
+_gauge = partial(_metric, Gauge, multiprocess_mode="livemostrecent")
+
+REQUESTS: Counter = _counter("http_requests", "Answers.", "route", "method", "status")
+REQUEST_SECONDS: Histogram = _metric(
+    Histogram,
+    "http_request_duration_seconds",
     "From a request to its answer.",
-    ["route", "method"],
+    *("route", "method"),
     buckets=REQUEST_BUCKETS,
-    registry=REGISTRY,
 )
-MONGODB_SECONDS = Histogram(
-    "quartermaster_mongodb_operation_duration_seconds",
+MONGODB_SECONDS: Histogram = _metric(
+    Histogram,
+    "mongodb_operation_duration_seconds",
     "MongoDB operations, failed ones included.",
-    ["operation", "collection"],
+    *("operation", "collection"),
     buckets=MONGODB_BUCKETS,
-    registry=REGISTRY,
 )
-MONGODB_FAILURES = Counter(
-    "quartermaster_mongodb_operation_failures",
-    "MongoDB operations that failed.",
-    ["operation", "collection"],
-    registry=REGISTRY,
+MONGODB_FAILURES: Counter = _counter(
+    "mongodb_operation_failures", "MongoDB operations that failed.", "operation", "collection"
 )
-SWAP_RETRIES = Counter(
-    "quartermaster_swap_retries",
-    "Compare-and-swaps that another was faster than.",
-    ["collection"],
-    registry=REGISTRY,
+SWAP_RETRIES: Counter = _counter(
+    "swap_retries", "Compare-and-swaps that another was faster than.", "collection"
 )
-SWAP_REPLAYS = Counter(
-    "quartermaster_swap_replays",
-    "Repeated requests that got their first answer again.",
-    ["collection"],
-    registry=REGISTRY,
+SWAP_REPLAYS: Counter = _counter(
+    "swap_replays", "Repeated requests that got their first answer again.", "collection"
 )
-HISTORY_ENTRIES = Counter(
-    "quartermaster_history_entries",
-    "Changes that left an entry of history.",
-    ["operation"],
-    registry=REGISTRY,
+HISTORY_ENTRIES: Counter = _counter(
+    "history_entries", "Changes that left an entry of history.", "operation"
 )
-HISTORY_MOVED = Counter(
-    "quartermaster_history_moved",
-    "Entries that moved from a document to the collection history.",
-    ["collection"],
-    registry=REGISTRY,
+HISTORY_MOVED: Counter = _counter(
+    "history_moved", "Entries that moved from a document to the collection history.", "collection"
 )
-HISTORY_LAG = Gauge(
-    "quartermaster_history_lag_seconds",
+HISTORY_LAG: Gauge = _gauge(
+    "history_lag_seconds",
     "The age of the oldest entry that has not moved to the collection history.",
-    ["collection"],
-    registry=REGISTRY,
-    multiprocess_mode="livemostrecent",
+    "collection",
 )
-UNFINISHED = Gauge(
-    "quartermaster_unfinished",
+UNFINISHED: Gauge = _gauge(
+    "unfinished",
     "Changes of several documents, such as deletions and erasures, that are not finished.",
-    ["kind"],
-    registry=REGISTRY,
-    multiprocess_mode="livemostrecent",
+    "kind",
 )
-ACTIONS = Counter(
-    "quartermaster_actions",
-    "What the game was asked to do, by how far it was when the request was answered.",
-    ["kind", "state"],
-    registry=REGISTRY,
+ACTIONS: Counter = _counter(
+    "actions",
+    "What the game was asked to do, by its progress when the request was answered.",
+    *("kind", "state"),
 )
-BATCH_ROWS = Counter(
-    "quartermaster_batch_rows",
-    "Rows of batches that were carried out, by what came of them.",
-    ["verdict"],
-    registry=REGISTRY,
+BATCH_ROWS: Counter = _counter("batch_rows", "Rows of batches, by outcome.", "verdict")
+BUDGET_REFUSALS: Counter = _counter(
+    "budget_refusals", "Requests that the budget of a key did not allow.", "limit"
 )
-BUDGET_REFUSALS = Counter(
-    "quartermaster_budget_refusals",
-    "Requests that the budget of a key did not allow.",
-    ["limit"],
-    registry=REGISTRY,
-)
-MAILS = Counter("quartermaster_mails", "Mails, sent or failed.", ["outcome"], registry=REGISTRY)
-RATE_LIMITED = Counter(
-    "quartermaster_rate_limited", "Requests refused by a limit.", ["limit"], registry=REGISTRY
-)
-LABELLED = (
-    REQUESTS,
-    REQUEST_SECONDS,
-    MONGODB_SECONDS,
-    MONGODB_FAILURES,
-    SWAP_RETRIES,
-    SWAP_REPLAYS,
-    HISTORY_ENTRIES,
-    HISTORY_MOVED,
-    HISTORY_LAG,
-    UNFINISHED,
-    ACTIONS,
-    BATCH_ROWS,
-    BUDGET_REFUSALS,
-    MAILS,
-    RATE_LIMITED,
+MAILS: Counter = _counter("mails", "Mails, sent or failed.", "outcome")
+RATE_LIMITED: Counter = _counter("rate_limited", "Requests refused by a limit.", "limit")
+
+# Rare ones are exposed as 0 from the start: rate() misses the first increment of a new series.
+INITIAL_LABELS: tuple[tuple[tuple[Any, ...], tuple[str, ...]], ...] = (
+    ((SWAP_RETRIES, SWAP_REPLAYS, HISTORY_MOVED, HISTORY_LAG), ("players", "users")),
+    ((MAILS,), ("sent", "failed")),
+    ((RATE_LIMITED,), ("account", "address", "caller")),
+    ((BUDGET_REFUSALS,), ("LargestQuantity", "ItemsPerDay", "Items", "Budget")),
+    ((ACTIONS,), ("kick/done", "kill/done", "warp/done", "chat/done")),
+    ((BATCH_ROWS,), ("done", "refused")),
+    (
+        (UNFINISHED,),
+        ("deletion", "restoration", "erasure", "plan of a batch", "cancelled batch"),
+    ),
 )
 
 _exposed = REGISTRY
@@ -228,7 +199,11 @@ def share(folder: str | None) -> None:
     """
     global _exposed
     os.environ.pop(FOLDER_VARIABLE, None)
-    _clear()
+    # Drop the values that were inherited from the master by the fork.
+    for metric in _LABELLED:
+        metric.clear()
+    _request_meters.clear()
+    _operation_observers.clear()
     if folder and (number := _number_in(Path(folder))) is not None:
         os.environ[FOLDER_VARIABLE] = folder
         values.ValueClass = values.MultiProcessValue(lambda: number)
@@ -239,7 +214,7 @@ def share(folder: str | None) -> None:
             "quartermaster_workers", "Living workers.", registry=None, multiprocess_mode="livesum"
         ).set(1)
         Counter("quartermaster_worker_starts", "Workers that were started.", registry=None).inc()
-    _initialize_to_zero()
+    _expose_zeros()
 
 
 def _number_in(folder: Path) -> int | None:
@@ -250,33 +225,11 @@ def _number_in(folder: Path) -> int | None:
         return None
 
 
-def _clear() -> None:
-    """Drop the values that were inherited from the master by the fork."""
-    for metric in LABELLED:
-        metric.clear()
-    _request_meters.clear()
-    _operation_observers.clear()
+def _expose_zeros() -> None:
+    for metrics, labels in INITIAL_LABELS:
+        for metric in metrics:
+            for label in labels:
+                metric.labels(*label.split("/"))
 
 
-def _initialize_to_zero() -> None:
-    """Expose rare counters as 0: rate() misses the first increment of a new series."""
-    for collection in ("players", "users"):
-        SWAP_RETRIES.labels(collection)
-        SWAP_REPLAYS.labels(collection)
-        HISTORY_MOVED.labels(collection)
-        HISTORY_LAG.labels(collection)
-    for outcome in ("sent", "failed"):
-        MAILS.labels(outcome)
-    for limit in ("account", "address", "caller"):
-        RATE_LIMITED.labels(limit)
-    for limit in ("LargestQuantity", "ItemsPerDay", "Items", "Budget"):
-        BUDGET_REFUSALS.labels(limit)
-    for kind in ("kick", "kill", "warp", "chat"):
-        ACTIONS.labels(kind, "done")
-    for verdict in ("done", "refused"):
-        BATCH_ROWS.labels(verdict)
-    for kind in ("deletion", "restoration", "erasure", "plan of a batch", "cancelled batch"):
-        UNFINISHED.labels(kind)
-
-
-_initialize_to_zero()
+_expose_zeros()
