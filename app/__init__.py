@@ -28,10 +28,10 @@ from app.history import routes as history
 from app.history.activity import routes as activity
 from app.history.activity.store import Activity
 from app.history.store import History
-from app.http import address, errors, logs, path_converters, probes
-from app.http.api import Api
+from app.http import address, errors, logs, probes
 from app.http.context import SERVICES
 from app.http.json import OrjsonProvider
+from app.http.path_converters import CONVERTERS
 from app.http.sessions import NoSessions
 from app.http.tracing import RequestTracing, name_by_route
 from app.integrity.operations import REPAIR
@@ -43,7 +43,6 @@ from app.oauth import routes as oauth
 from app.oauth.store import RefreshTokens
 from app.objects import routes as objects
 from app.openapi import docs_page
-from app.openapi.guide import ABOUT
 from app.players import routes as players
 from app.players import services as player_services
 from app.players.deletion.store import Deletions
@@ -118,7 +117,6 @@ def create_app(settings: Settings | None = None) -> Flask:
     add_services(app, settings, storage)
     address.register(app, settings.TRUSTED_PROXIES)
     add_routes(app)
-    # After flask-smorest's handlers, which ours replace: they serve every path, not only the API.
     errors.register(app, {DatabaseError: explain})
     guard.check_every_view(app)
     if settings.COMPATIBILITY == compatibility.INTERSECT:
@@ -179,11 +177,10 @@ def add_background(services: Services) -> None:
 
 
 def add_routes(app: Flask) -> None:
-    api = Api(app, spec_kwargs=ABOUT)
-    path_converters.register(app, api)
+    app.url_map.converters |= CONVERTERS
     for blueprint in BLUEPRINTS:
-        api.register_blueprint(blueprint)
+        app.register_blueprint(blueprint)
     if app.config["CONSOLE"]:
         console.register(app)
-    docs_page.register(app, api, guard.without_database)
+    docs_page.register(app, BLUEPRINTS, guard.without_database)
     probes.register(app, guard.without_database, app.extensions[SERVICES][Preparation].check)

@@ -84,11 +84,18 @@ class Invalid(QuartermasterError):
         self.fields = fields or {}
 
 
-class InvalidCursor(Invalid):
-    """A cursor that this list cannot continue from; why is a predicate."""
+class InvalidField(Invalid):
+    """A request with one field at fault; the fault is a sentence without its subject."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(f"The field 'after' {why[:1].lower()}{why[1:]}", {"after": [why]})
+    def __init__(self, name: str, fault: str) -> None:
+        super().__init__(f"The field '{name}' {fault[:1].lower()}{fault[1:]}", {name: [fault]})
+
+
+class InvalidCursor(InvalidField):
+    """A cursor that this list cannot continue from."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__("after", fault)
 
 
 class Unauthorized(QuartermasterError):

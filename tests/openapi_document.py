@@ -15,7 +15,7 @@ def make_app():
 
 
 APP = make_app()
-SPEC = APP.extensions[SPECIFICATION].get()
+SPEC = APP.extensions[SPECIFICATION]()
 # By operation id: the path, the method, and the operation.
 OPERATIONS = {
     operation["operationId"]: (path, method, operation)

@@ -22,7 +22,7 @@ ENVIRONMENT = "quartermaster.postman_environment.json"
 @with_appcontext
 def openapi(file: TextIO) -> None:
     """Write the OpenAPI document, to the terminal unless FILE is given."""
-    file.write(_text(current_app.extensions[SPECIFICATION].get()))
+    file.write(_text(current_app.extensions[SPECIFICATION]()))
 
 
 @click.command()
@@ -31,7 +31,7 @@ def openapi(file: TextIO) -> None:
 def postman(folder: Path) -> None:
     """Write the Postman collection and its environment into FOLDER (postman)."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / COLLECTION).write_text(_text(collection(current_app.extensions[SPECIFICATION].get())))
+    (folder / COLLECTION).write_text(_text(collection(current_app.extensions[SPECIFICATION]())))
     (folder / ENVIRONMENT).write_text(_text(environment()))
     click.echo(f"Wrote {folder / COLLECTION} and {folder / ENVIRONMENT}.")
 

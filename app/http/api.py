@@ -1,10 +1,9 @@
-"""flask-smorest's classes, subclassed once."""
+"""The bases of schemas and blueprints: marshmallow's and flask-smorest's, subclassed once."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar, cast
 
 import flask
@@ -36,32 +35,22 @@ class FailureSchema(Schema):
     )
 
 
-class Api(flask_smorest.Api):
-    """The API with our error shape; app.http.errors makes the answers."""
-
-    # Not called ErrorSchema: generated JavaScript clients would get a class Error.
-    ERROR_SCHEMA = FailureSchema
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # What adds the views of each blueprint to the OpenAPI document.
-        self._undocumented: list[Callable[[], None]] = []
-        super().__init__(*args, **kwargs)
-
-    def document_later(self, add: Callable[[], None]) -> None:
-        self._undocumented.append(add)
-
-    def document_views(self) -> None:
-        """Add all views to the document that are not there yet."""
-        while self._undocumented:
-            self._undocumented.pop(0)()
-
-
 class UnguardedView(Exception):
     """A view that says neither which roles it needs nor that it is open to all."""
 
 
 class AsyncView(Exception):
     """A coroutine function as a view: the decorators for roles and arguments would not await it."""
+
+
+def _mark(name: str, value: Any = True) -> Callable[[View], View]:
+    """Return a decorator that tells the OpenAPI document something about a view."""
+
+    def decorator(view: View) -> View:
+        setattr(view, name, value)
+        return view
+
+    return decorator
 
 
 class Blueprint(flask_smorest.Blueprint):
@@ -97,13 +86,15 @@ class Blueprint(flask_smorest.Blueprint):
             alias = f"{view_func.__name__}_alias"
             flask.Blueprint.add_url_rule(self, rule, alias, view_func, methods=options["methods"])
 
-    def register_views_in_doc(self, api: Api, *args: Any, **kwargs: Any) -> None:
-        """Leave it for when the document is asked for: it is most of what a start would cost."""
-        api.document_later(partial(super().register_views_in_doc, api, *args, **kwargs))
-
     # Views return ready responses: flask-smorest then serialises nothing, and only documents.
     documents_response = flask_smorest.Blueprint.response
     documents_alternative = flask_smorest.Blueprint.alt_response
+    # A view that leaves an entry in history, and takes a reason for it.
+    recorded = staticmethod(_mark("is_recorded"))
+    # A view that takes what a change does, and leaves no entry by itself.
+    leaves_no_entry = staticmethod(_mark("leaves_no_entry"))
+    # A view that may tell, by a header, that what it has done is odd.
+    warns = staticmethod(_mark("warns"))
 
     def documents_body(self, schema: Schema) -> Callable[[View], View]:
         """Document a body that the view reads by itself.
@@ -117,33 +108,10 @@ class Blueprint(flask_smorest.Blueprint):
     @staticmethod
     def refuses(*errors: QuartermasterError) -> Callable[[View], View]:
         """Document errors of a view, beyond those that its arguments and its role imply."""
-
-        def decorator(view: View) -> View:
-            view.refusals = (*errors, *getattr(view, "refusals", ()))  # type: ignore[attr-defined]
-            return view
-
-        return decorator
-
-    @staticmethod
-    def warns(view: View) -> View:
-        """Document that a view may tell, by a header, that what it has done is odd."""
-        view.warns = True  # type: ignore[attr-defined]
-        return view
-
-    @staticmethod
-    def recorded(view: View) -> View:
-        """Document that a view leaves an entry in history, and takes a reason for it."""
-        view.is_recorded = True  # type: ignore[attr-defined]
-        return view
-
-    @staticmethod
-    def leaves_no_entry(view: View) -> View:
-        """Document that a view takes what a change does, and leaves no entry by itself."""
-        view.leaves_no_entry = True  # type: ignore[attr-defined]
-        return view
+        return lambda view: _mark("refusals", (*errors, *getattr(view, "refusals", ())))(view)
 
     @classmethod
     def idempotent(cls, view: View) -> View:
         """Document that a view leaves an entry in history, and takes an Idempotency-Key."""
-        view.is_idempotent = True  # type: ignore[attr-defined]
-        return cls.refuses(KeyReused("order-4711"))(cls.recorded(view))
+        view = _mark("is_idempotent")(cls.recorded(view))
+        return cls.refuses(KeyReused("order-4711"))(view)

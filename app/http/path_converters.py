@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Flask
 from werkzeug.routing import BaseConverter
 
 from app.errors import Invalid
-from app.http.api import Api
 from app.naming import NIL, Lookup, parse_guid
 
 
@@ -48,12 +46,8 @@ def path_guid(name: str, text: str, *, nil: bool = True) -> str:
     return guid
 
 
-def register(app: Flask, api: Api) -> None:
-    converters = {
-        "lookup": LookupConverter,
-        "player": PlayerConverter,
-        "object_type": ObjectTypeConverter,
-    }
-    app.url_map.converters |= converters
-    for converter in converters.values():
-        api.register_converter(converter, lambda _: {"type": "string"})
+CONVERTERS = {
+    "lookup": LookupConverter,
+    "player": PlayerConverter,
+    "object_type": ObjectTypeConverter,
+}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 from pathlib import Path
 
 from flask import (
@@ -18,12 +19,12 @@ from swagger_ui_bundle import swagger_ui_path
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response as BaseResponse
 
-from app.http.api import Api
+from app.http.api import Blueprint
 from app.http.errors import SENTENCES
 from app.http.json import json_response
-from app.openapi.spec import Specification
+from app.openapi.spec import specification
 
-# The key of the OpenAPI document in app.extensions.
+# The key in app.extensions of the function that returns the OpenAPI document.
 SPECIFICATION = "openapi"
 OPENAPI = "/api/openapi.json"
 DOCS = "/api/docs"
@@ -40,22 +41,13 @@ CONTENT_SECURITY_POLICY = (
 )
 
 
-def register(app: Flask, api: Api, public: Callable[..., object]) -> None:
+def register(app: Flask, blueprints: Iterable[Blueprint], public: Callable[..., object]) -> None:
     """Add the public routes of the document and of Swagger UI, and redirect browsers there."""
-    specification = app.extensions[SPECIFICATION] = Specification(app, api)
-    template = Path(__file__).with_name("docs_page.html").read_text()
+    # Made when it is first asked for.
+    document = app.extensions[SPECIFICATION] = cache(partial(specification, app.config, blueprints))
 
     def openapi_json() -> Response:
-        return json_response(specification.get())
-
-    def docs_page() -> Response:
-        title = app.config["API_TITLE"]
-        page = render_template_string(template, title=title, files=FILES, specification=OPENAPI)
-        headers = {
-            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-            "X-Content-Type-Options": "nosniff",
-        }
-        return Response(page, headers=headers, mimetype="text/html")
+        return json_response(document())
 
     for path, view in (
         ("/", root),
@@ -66,6 +58,17 @@ def register(app: Flask, api: Api, public: Callable[..., object]) -> None:
     ):
         public(view)
         app.add_url_rule(path, view_func=view)
+
+
+def docs_page() -> Response:
+    template = Path(__file__).with_name("docs_page.html").read_text()
+    title = current_app.config["API_TITLE"]
+    page = render_template_string(template, title=title, files=FILES, specification=OPENAPI)
+    headers = {
+        "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+        "X-Content-Type-Options": "nosniff",
+    }
+    return Response(page, headers=headers, mimetype="text/html")
 
 
 def docs_file(name: str) -> Response:

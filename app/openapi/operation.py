@@ -11,6 +11,7 @@ from werkzeug.routing import Rule
 
 from app.errors import (
     Invalid,
+    InvalidField,
     KeyNotAllowed,
     QuartermasterError,
     RateLimited,
@@ -56,7 +57,7 @@ class Operation:
         view: Any = app.view_functions[rule.endpoint]
         self._view = view
         self._schemas = schemas
-        self._path_parameters = parameters_of(rule, operation)
+        self._path_parameters = parameters_of(rule, operation).values()
         self._roles = [role.value for role in view.access]
         self._scopes: tuple[str, ...] | None = view.scopes
 
@@ -67,16 +68,19 @@ class Operation:
         operation["description"] = "\n\n".join(filter(None, paragraphs))
         operation["security"] = [{"password": self._roles}, {"bearer": []}] if self._roles else []
         operation["parameters"] = [
-            *self._documented_path_parameters(),
+            *(parameter.documented() for parameter in self._path_parameters),
             *operation.get("parameters", []),
+            *([IDEMPOTENCY_KEY] if self._is("is_idempotent") else []),
+            *([REASON] if self._is("is_recorded") else []),
         ]
-        if hasattr(self._view, "is_idempotent"):
-            operation["parameters"].append(IDEMPOTENCY_KEY)
-        if hasattr(self._view, "is_recorded"):
-            operation["parameters"].append(REASON)
-        self._complete_body()
-        self._complete_success()
+        for media in operation.get("requestBody", {}).get("content", {}).values():
+            media.setdefault("example", self._example(media["schema"]))
+        self._complete_successes()
         self._add_failures()
+
+    def _is(self, mark: str) -> bool:
+        """Tell whether a decorator of the blueprint has marked the view so."""
+        return hasattr(self._view, mark)
 
     def _access(self) -> str:
         if not self._roles:
@@ -87,37 +91,20 @@ class Operation:
         scopes = ", ".join(f"`{scope}`" for scope in self._scopes) or "any"
         return f"Roles: {roles}. Scopes of a key: {scopes}."
 
-    def _documented_path_parameters(self) -> list[Document]:
-        return [
-            {
-                "in": "path",
-                "name": parameter.name,
-                "required": True,
-                "description": parameter.description,
-                "example": parameter.example,
-                "schema": {"type": "string", **({"format": "uuid"} if parameter.is_guid else {})},
-            }
-            for parameter in self._path_parameters.values()
-        ]
-
-    def _complete_body(self) -> None:
-        for media in self._operation.get("requestBody", {}).get("content", {}).values():
-            media.setdefault("example", self._example(media["schema"]))
-
-    def _complete_success(self) -> None:
+    def _complete_successes(self) -> None:
         responses = self._operation["responses"]
-        for success in (answer for status, answer in responses.items() if status.startswith("20")):
-            media = success["content"][JSON]
-            media.setdefault("example", self._example(media["schema"]))
-            self._require_all(media["schema"])
-        success = responses["200"]
-        success["description"] = "Done."
+        for status in responses:
+            if status.startswith("20"):
+                media = responses[status]["content"][JSON]
+                media.setdefault("example", self._example(media["schema"]))
+                self._require_all(media["schema"])
+        responses["200"]["description"] = "Done."
         names = ["X-Request-ID"]
-        if hasattr(self._view, "is_idempotent"):
+        if self._is("is_idempotent"):
             names.append("Idempotency-Replayed")
-        if hasattr(self._view, "is_recorded") and not hasattr(self._view, "leaves_no_entry"):
+        if self._is("is_recorded") and not self._is("leaves_no_entry"):
             names.append("X-History-Id")
-        if hasattr(self._view, "warns"):
+        if self._is("warns"):
             names.append("Warning")
         if self._operation.get("deprecated"):
             names += ["Deprecation", "Link"]
@@ -159,7 +146,7 @@ class Operation:
         for answer in documented.values():
             answer.setdefault("headers", _headers(["X-Request-ID"]))
         failures: dict[int, list[tuple[Document, dict[str, str]]]] = {}
-        for error in self._failures():
+        for error in (*self._bad_requests(), *self._refusals()):
             answer = (body_of(error), headers_of(error))
             failures.setdefault(status_of(error), []).append(answer)
         for status in (413, 415) if "requestBody" in self._operation else ():
@@ -168,45 +155,41 @@ class Operation:
         described = {str(status): _failure(status, failures[status]) for status in sorted(failures)}
         self._operation["responses"] = dict(sorted({**described, **documented}.items()))
 
-    def _failures(self) -> Iterator[QuartermasterError]:
-        """Yield the errors that arguments, path and roles imply, then those that a view adds."""
-        operation = self._operation
-        for parameter in operation["parameters"]:
-            if parameter["schema"].get("format") == "uuid":
-                name = parameter["name"]
+    def _bad_requests(self) -> Iterator[Invalid]:
+        """Yield the errors that the arguments imply."""
+        for parameter in self._operation["parameters"]:
+            name, schema = parameter["name"], parameter["schema"]
+            if schema.get("format") == "uuid":
                 sent = f"{name} '42'" if parameter["in"] == "path" else f"field '{name}'"
                 yield Invalid(f"The {sent} must be a guid.", {name: ["Must be a guid."]})
-            elif parameter["schema"].get("type") == "integer":
-                fault = {parameter["name"]: ["Must be a whole number."]}
-                yield Invalid(f"The field '{parameter['name']}' must be a whole number.", fault)
-        if hasattr(self._view, "is_recorded"):
+            elif schema.get("type") == "integer":
+                yield InvalidField(name, "Must be a whole number.")
+        if self._is("is_recorded"):
             yield Invalid("The header X-Reason is required: say why this is changed.")
-        if "requestBody" in operation:
+        if "requestBody" in self._operation:
             yield self._bad_body()
-        if self._roles:
-            yield Unauthorized()
-        for role in self._roles:
-            yield RoleMissing(role)
-        if self._scopes is None:
-            yield KeyNotAllowed()
-        for scope in self._scopes or ():
-            yield ScopeMissing(scope)
-        for path_parameter in self._path_parameters.values():
-            if path_parameter.missing:
-                yield path_parameter.missing
-        yield from getattr(self._view, "refusals", ())
-        yield RateLimited("caller", 17, "requests")
-        yield Unavailable("The database is not available at the moment; please try again.")
 
     def _bad_body(self) -> Invalid:
         media = next(iter(self._operation["requestBody"]["content"].values()))
         schema = self._resolved(media["schema"])
-        name, fault = next(iter(schema["properties"])), "must be a whole number."
-        if schema["properties"][name].get("type") == "boolean":
-            fault = "must be true or false."
         if "required" in schema:
-            name, fault = schema["required"][0], "is required."
-        return Invalid(f"The field '{name}' {fault}", {name: [fault.capitalize()]})
+            return InvalidField(schema["required"][0], "Is required.")
+        name, field = next(iter(schema["properties"].items()))
+        is_flag = field.get("type") == "boolean"
+        return InvalidField(name, f"Must be {'true or false' if is_flag else 'a whole number'}.")
+
+    def _refusals(self) -> Iterator[QuartermasterError]:
+        """Yield the errors that roles and path imply, then those that the view adds."""
+        if self._roles:
+            yield Unauthorized()
+        yield from map(RoleMissing, self._roles)
+        if self._scopes is None:
+            yield KeyNotAllowed()
+        yield from map(ScopeMissing, self._scopes or ())
+        yield from (found.missing for found in self._path_parameters if found.missing)
+        yield from getattr(self._view, "refusals", ())
+        yield RateLimited("caller", 17, "requests")
+        yield Unavailable("The database is not available at the moment; please try again.")
 
 
 def _camel_case(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import NamedTuple
 
 from werkzeug.routing import Rule
@@ -25,66 +26,50 @@ class PathParameter(NamedTuple):
     missing: NotFound | None = None
     is_guid: bool = False
 
+    def documented(self) -> Document:
+        return {
+            "in": "path",
+            "name": self.name,
+            "required": True,
+            "description": self.description,
+            "example": self.example,
+            "schema": {"type": "string", **({"format": "uuid"} if self.is_guid else {})},
+        }
 
-NOBODY = Lookup.parse("nobody")
+
+_guid = partial(PathParameter, is_guid=True)
+NO_PLAYER = NotFound("player", Lookup.parse("nobody"))
+NO_USER = NotFound("user", Lookup.parse("nobody"))
+NO_ENTRY = NotFound("entry of history", "nobody")
+PLAYER = PathParameter("lookupKey", "A character's name or id.", examples.PLAYER, NO_PLAYER)
+USER = PathParameter("lookupKey", "A username or user id.", examples.USER, NO_USER)
+PLACE = "A character's id, or its name, or its place in the user's list, from 0."
+OBJECT_TYPE = "A type of objects, such as item, spell or map."
+
+# By the group of an operation, and the name in its rule.
 PATH_PARAMETERS = {
-    ("Players", "key"): PathParameter(
-        "lookupKey", "A character's name or id.", examples.PLAYER, NotFound("player", NOBODY)
+    ("Players", "key"): PLAYER,
+    ("Players", "player_id"): _guid("lookupKey", "A character's id.", examples.PLAYER_ID),
+    ("Players", "bag_id"): _guid("bagId", "The id of a bag.", examples.BAG),
+    ("Players", "variable_id"): _guid("variableId", "The id of a variable.", examples.VARIABLE),
+    ("Users", "key"): USER,
+    ("Users", "character"): PathParameter("lookupKey2", PLACE, examples.PLAYER, NO_PLAYER),
+    ("History", "entry_id"): PathParameter("id", "The id of an entry.", examples.ENTRY, NO_ENTRY),
+    ("Batches", "batch_id"): _guid("id", "The id of a batch.", examples.BATCH),
+    ("Game", "map_id"): _guid("mapId", "The id of a map.", examples.MAP),
+    ("Game", "key"): PLAYER,
+    ("Game", "action_id"): _guid("id", "The id of an action.", examples.ACTION),
+    ("Catalogue", "type_name"): PathParameter("type", OBJECT_TYPE, "item"),
+    ("Catalogue", "object_id"): _guid("id", "The id of an object.", examples.ITEM),
+    ("Global variables", "variable_id"): _guid(
+        "id", "The id of a global variable.", examples.GLOBAL_VARIABLE
     ),
-    ("Players", "player_id"): PathParameter(
-        "lookupKey", "A character's id.", examples.PLAYER_ID, is_guid=True
-    ),
-    ("Players", "bag_id"): PathParameter("bagId", "The id of a bag.", examples.BAG, is_guid=True),
-    ("Players", "variable_id"): PathParameter(
-        "variableId", "The id of a variable.", examples.VARIABLE, is_guid=True
-    ),
-    ("Users", "key"): PathParameter(
-        "lookupKey", "A username or user id.", examples.USER, NotFound("user", NOBODY)
-    ),
-    ("Users", "character"): PathParameter(
-        "lookupKey2",
-        "A character's id, or its name, or its place in the user's list, from 0.",
-        examples.PLAYER,
-        NotFound("player", NOBODY),
-    ),
-    ("History", "entry_id"): PathParameter(
-        "id", "The id of an entry.", examples.ENTRY, NotFound("entry of history", "nobody")
-    ),
-    ("Batches", "batch_id"): PathParameter(
-        "id", "The id of a batch.", examples.BATCH, is_guid=True
-    ),
-    ("Game", "map_id"): PathParameter("mapId", "The id of a map.", examples.MAP, is_guid=True),
-    ("Game", "key"): PathParameter(
-        "lookupKey", "A character's name or id.", examples.PLAYER, NotFound("player", NOBODY)
-    ),
-    ("Game", "action_id"): PathParameter(
-        "id", "The id of an action.", examples.ACTION, is_guid=True
-    ),
-    ("Catalogue", "type_name"): PathParameter(
-        "type", "A type of objects, such as item, spell or map.", "item"
-    ),
-    ("Catalogue", "object_id"): PathParameter(
-        "id", "The id of an object.", examples.ITEM, is_guid=True
-    ),
-    ("Global variables", "variable_id"): PathParameter(
-        "id", "The id of a global variable.", examples.GLOBAL_VARIABLE, is_guid=True
-    ),
-    ("Logs", "user_key"): PathParameter(
-        "id", "A username or user id.", examples.USER, NotFound("user", NOBODY)
-    ),
-    ("Logs", "player_key"): PathParameter(
-        "id", "A character's name or id.", examples.PLAYER, NotFound("player", NOBODY)
-    ),
-    ("Keys", "key_id"): PathParameter("id", "The id of a key.", examples.KEY_ID, is_guid=True),
-    ("Credentials", "key"): PathParameter(
-        "username", "A username or user id.", "demo", NotFound("user", NOBODY)
-    ),
-    ("Credentials", "token_id"): PathParameter(
-        "tokenId", "The refresh token.", examples.TOKEN, is_guid=True
-    ),
-    ("Credentials", "sign_in_id"): PathParameter(
-        "id", "The id of a sign-in.", examples.SIGN_IN, is_guid=True
-    ),
+    ("Logs", "user_key"): USER._replace(name="id"),
+    ("Logs", "player_key"): PLAYER._replace(name="id"),
+    ("Keys", "key_id"): _guid("id", "The id of a key.", examples.KEY_ID),
+    ("Credentials", "key"): USER._replace(name="username", example="demo"),
+    ("Credentials", "token_id"): _guid("tokenId", "The refresh token.", examples.TOKEN),
+    ("Credentials", "sign_in_id"): _guid("id", "The id of a sign-in.", examples.SIGN_IN),
 }
 
 

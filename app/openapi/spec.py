@@ -2,65 +2,75 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
+import flask_smorest
 from flask import Flask
 from werkzeug.routing import Rule
 
-from app.http.api import Api
-from app.openapi.guide import HEADERS, SECURITY
+from app.http.api import Blueprint, FailureSchema
+from app.http.path_converters import CONVERTERS
+from app.openapi.guide import ABOUT, HEADERS, SECURITY
 from app.openapi.operation import Operation
 from app.openapi.path_parameters import documented_path, openapi_path
 from app.types import Document
 
 
-class Specification:
-    """The OpenAPI document, made when it is first asked for."""
+class Api(flask_smorest.Api):
+    """flask-smorest's document with our error shape."""
 
-    def __init__(self, app: Flask, api: Api) -> None:
-        self._app, self._api = app, api
-        self._making = threading.Lock()
-        self._document: Document | None = None
-
-    def get(self) -> Document:
-        with self._making:
-            if self._document is None:
-                self._document = specification(self._app, self._api)
-        return self._document
+    # Not called ErrorSchema: generated JavaScript clients would get a class Error.
+    ERROR_SCHEMA = FailureSchema
 
 
-def specification(app: Flask, api: Api) -> Document:
-    api.document_views()
+def specification(settings: Mapping[str, Any], blueprints: Iterable[Blueprint]) -> Document:
+    """Return the document of some blueprints.
+
+    An application of its own registers them: to document all views is most of what the start of
+    the application that serves them would cost.
+    """
+    app = Flask("documentation", static_folder=None)
+    app.config.update(settings)
+    app.url_map.converters |= CONVERTERS
+    api = Api(app, spec_kwargs=ABOUT)
+    for converter in CONVERTERS.values():
+        api.register_converter(converter, lambda _: {"type": "string"})
+    for blueprint in blueprints:
+        api.register_blueprint(blueprint)
     document: Document = api.spec.to_dict()
-    document["components"]["securitySchemes"] = SECURITY
-    document["components"]["headers"] = HEADERS
-    document["components"].pop("responses")
-    document["components"].pop("parameters", None)
-    # flask-smorest adds it for its X-Pagination header, which no response here has.
-    document["components"]["schemas"].pop("PaginationMetadata")
-    _let_any_value_be_null(document["components"]["schemas"])
-    paths: Document = {}
-    for rule in app.url_map.iter_rules():
-        if item := document["paths"].get(openapi_path(rule.rule)):
-            for method, operation in _operations(rule, item):
-                Operation(operation, rule, app, document["components"]["schemas"]).complete()
-                paths.setdefault(documented_path(rule, operation), {})[method] = operation
-    document["paths"] = paths
-    tags = {operation["tags"][0] for item in paths.values() for operation in item.values()}
+    _complete_components(document["components"])
+    document["paths"] = _paths(app, document)
+    tags = {of["tags"][0] for item in document["paths"].values() for of in item.values()}
     document["tags"] = [tag for tag in document["tags"] if tag["name"] in tags]
     return document
 
 
-def _let_any_value_be_null(schemas: Document) -> None:
-    """Remove "nullable" where there is no type: OpenAPI 3.0 allows null there, and not the word."""
-    for schema in schemas.values():
+def _complete_components(components: Document) -> None:
+    components["securitySchemes"] = SECURITY
+    components["headers"] = HEADERS
+    components.pop("responses")
+    components.pop("parameters", None)
+    # flask-smorest adds it for its X-Pagination header, which no response here has.
+    components["schemas"].pop("PaginationMetadata")
+    for schema in components["schemas"].values():
         for field in schema.get("properties", {}).values():
+            # Where there is no type, OpenAPI 3.0 allows null, and not the word nullable.
             if not field.keys() & {"type", "allOf", "$ref"}:
                 field.pop("nullable", None)
 
 
-def _operations(rule: Rule, item: Document) -> Iterator[tuple[str, Document]]:
+def _paths(app: Flask, document: Document) -> Document:
+    paths: Document = {}
+    for rule in app.url_map.iter_rules():
+        for method, operation in _operations(rule, document["paths"]):
+            Operation(operation, rule, app, document["components"]["schemas"]).complete()
+            paths.setdefault(documented_path(rule, operation), {})[method] = operation
+    return paths
+
+
+def _operations(rule: Rule, paths: Document) -> Iterator[tuple[str, Document]]:
+    item = paths.get(openapi_path(rule.rule), {})
     for method in sorted(rule.methods or ()):
         if method.lower() in item:
             yield method.lower(), item[method.lower()]

@@ -196,7 +196,7 @@ def test_a_key_may_never_more_than_its_account(flags, app, client, scene):
 
 
 def test_the_openapi_document_names_the_same_scopes(app):
-    document = app.extensions[SPECIFICATION].get()["paths"]
+    document = app.extensions[SPECIFICATION]()["paths"]
     for path, item in document.items():
         for method, operation in item.items():
             doors = [d for d in DOORS if d.shape == (method.upper(), shape_of(path))]
@@ -235,7 +235,7 @@ def test_no_other_method_opens_a_door(caller, client, scene):
 
 def test_the_openapi_document_names_the_same_roles(app):
     """Of a door to one's own things and to others', it asks for what the first needs."""
-    document = app.extensions[SPECIFICATION].get()["paths"]
+    document = app.extensions[SPECIFICATION]()["paths"]
     operations = {
         (method.upper(), shape_of(path)): operation
         for path, item in document.items()
