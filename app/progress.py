@@ -1,19 +1,39 @@
-"""A progress bar for long commands, shown on a terminal only."""
+"""The progress of long commands: a bar on a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import click
 
+LINE_SECONDS = 5.0
+
 
 @contextmanager
 def progress(label: str, length: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function that advances the bar by a number of steps."""
-    hidden = not sys.stderr.isatty()
+    """Yield a function that advances the progress by a number of steps."""
+    if not sys.stderr.isatty():
+        yield _lines(label, length)
+        return
     with click.progressbar(
-        length=length, label=label, file=sys.stderr, hidden=hidden, update_min_steps=100
+        length=length, label=label, file=sys.stderr, update_min_steps=100
     ) as bar:
         yield bar.update
+
+
+def _lines(label: str, length: int) -> Callable[[int], None]:
+    """Return a function that writes how far the work is, but no line for what ends at once."""
+    done, next_line = 0, time.monotonic() + LINE_SECONDS
+
+    def advance(steps: int) -> None:
+        nonlocal done, next_line
+        done += steps
+        if time.monotonic() >= next_line:
+            next_line = time.monotonic() + LINE_SECONDS
+            of = f" of {length:,} ({done / length:.0%})" if length else ""
+            click.echo(f"{label}: {done:,}{of}", err=True)
+
+    return advance

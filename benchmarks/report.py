@@ -91,6 +91,7 @@ NOTES = """[profile.md](profile.md) tells where the time of a request goes.
 ## What is compared
 
 - **quartermaster**: as deployed, `QM_ENV=production`, its log line for every request included.
+- **quartermaster-granian**: the same under Granian (`quartermaster serve --server granian`).
 - **without-history**: the same, but a change leaves no entry, and nothing moves to history. The
   ratio to it is what history costs: the CPU of a write is counted until its entries have moved.
 - **with-a-key**: quartermaster again, asked with a key instead of an access token.
@@ -100,6 +101,7 @@ NOTES = """[profile.md](profile.md) tells where the time of a request goes.
   hand, a give by one `find_one_and_update`, and no log. It asks MongoDB for the total of a list at
   every request. Its give guesses that the first slot holds the stack that grows, and the players of
   the bench are made so that the guess is right.
+- **limit-granian**: limit under Granian, with 32 threads for each worker.
 - **limit-whole-give**: the same as limit, but with the whole rule of a give in its one
   `find_one_and_update`, so that it needs no luck.
 - **flask-smorest**: as its documentation shows it: method views, PyJWT, whole documents read,
@@ -107,6 +109,7 @@ NOTES = """[profile.md](profile.md) tells where the time of a request goes.
 - **eve**: its own look-up of items with a projection, links and entity tags switched off.
 - **fastapi**: pymongo's asynchronous client, uvicorn with uvloop and httptools, PyJWT, the same
   projections, encoder and give as limit, and no validation of what it answers.
+- **fastapi-granian**: the same application under Granian.
 
 All write with majority concern. Before each cell answers are compared with the right ones, field
 by field; after it no request may have failed, and what was given or set must be in the database,

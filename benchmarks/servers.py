@@ -32,6 +32,9 @@ STOP_SECONDS = 30
 PORTS = itertools.count(random.Random(os.getpid()).randrange(10_240, 30_000))  # noqa: S311
 GUNICORN = ["-m", "gunicorn", "-c", "python:config.gunicorn"]
 UVICORN = ["-m", "uvicorn", "--host", "127.0.0.1", "--no-access-log", "--log-level", "warning"]
+GRANIAN = ["-m", "granian", "--http", "1", "--no-ws", "--log-level", "warning", "--interface"]
+# Threads of LIMIT under Granian: as many as it has connections to MongoDB.
+THREADS = 32
 INVENTORY = "/items/inventory"
 
 Answer = tuple[int, Any]
@@ -64,6 +67,14 @@ def under_uvicorn(app: str) -> Callable[[int, int], list[str]]:
     return lambda port, workers: [*UVICORN, "--port", str(port), "--workers", str(workers), app]
 
 
+def under_granian(interface: str, app: str, threads: int) -> Callable[[int, int], list[str]]:
+    """Serve by Granian: a WSGI application with the threads that gunicorn would have."""
+    return lambda port, workers: [
+        *(*GRANIAN, interface, "--blocking-threads", str(threads)),
+        *("--port", str(port), "--workers", str(workers), app),
+    ]
+
+
 def as_eve_is_asked(request: Request) -> Request:
     """Ask for an inventory where Eve has it: a resource has one path."""
     path = request.path
@@ -92,10 +103,18 @@ OURS = under_gunicorn("wsgi:app")
 QUARTERMASTER = Server("quartermaster", OURS, "abcdefghilm", has_history=True, ready="/readyz")
 SERVERS = (
     QUARTERMASTER,
+    Server(
+        "quartermaster-granian",
+        lambda _port, _workers: ["-m", "app", "serve", "--server", "granian"],
+        "abcd",
+        has_history=True,
+        ready="/readyz",
+    ),
     Server("console", OURS, "n", credential="session", answer=as_pages_are_read, ready="/readyz"),
     Server("without-history", under_gunicorn("benchmarks.peers.without_history:app"), "dg"),
     Server("with-a-key", OURS, "abcd", credential="key", has_history=True),
     Server("limit", under_gunicorn("benchmarks.peers.limit:app"), "abcd"),
+    Server("limit-granian", under_granian("wsgi", "benchmarks.peers.limit:app", THREADS), "abc"),
     Server("limit-whole-give", under_gunicorn("benchmarks.peers.limit:whole"), "d"),
     Server(
         "flask-smorest", under_gunicorn("benchmarks.peers.smorest:app"), "abcd", credential="jwt"
@@ -109,6 +128,13 @@ SERVERS = (
         answer=as_eve_answers,
     ),
     Server("fastapi", under_uvicorn("benchmarks.peers.fast:app"), "abcd", credential="jwt"),
+    # An asynchronous application runs in an event loop, so Granian needs one thread.
+    Server(
+        "fastapi-granian",
+        under_granian("asgi", "benchmarks.peers.fast:app", 1),
+        "abcd",
+        credential="jwt",
+    ),
 )
 
 
