@@ -1,4 +1,4 @@
-"""The documents name files, targets and settings that exist, and draw the floors that are."""
+"""The documents name files, targets and settings that exist."""
 
 import re
 import typing
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from config.base import Settings
-from tests.test_architecture import FLOORS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.rst"), *(ROOT / "docs").glob("*.rst")])
@@ -54,9 +53,3 @@ def test_every_setting_that_is_named_exists(page):
     named = set(re.findall(r"``QM_([A-Z0-9_]+)", page.read_text()))
     known = {*typing.get_type_hints(Settings), "ENV", "TEST_MONGOD"}
     assert {n for n in named if not n.endswith("_")} <= known
-
-
-def test_the_floors_that_are_drawn_are_those_of_the_architecture_test():
-    picture = (ROOT / "docs" / "architecture.rst").read_text().split("::\n\n")[1].split("\n\n")[0]
-    floors = [set(re.findall(r"\bapp/([\w/]+)", line)) for line in picture.splitlines()]
-    assert floors == FLOORS
