@@ -505,6 +505,7 @@ def test_a_request_at_the_database_is_seen(app, world, db):
         assert storage.requests_at_work() == 0
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_runs_of_one_worker_do_not_rest_for_each_other(app, world, db, client, monkeypatch):
     batch = plan(app, rows_for([world.add_player()]))
     change_many, seen = Players.change_many, []
@@ -516,4 +517,5 @@ def test_runs_of_one_worker_do_not_rest_for_each_other(app, world, db, client, m
     monkeypatch.setattr(Players, "change_many", counted)
     with service(app, Storage).request_scope(monotonic()), at_database():
         run(app, batch)
-    assert seen == [0]
+    # A run that is held up may carry its row out again.
+    assert set(seen) == {0}
