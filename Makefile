@@ -6,6 +6,8 @@
 PYTHON ?= python3
 PORT ?= 8000
 T ?=
+# make test COVERAGE=1: measure coverage in the same run; it fails below the floor in setup.cfg.
+COVERAGE ?=
 # make world: options of docs/examples/game_server.py.
 WORLD ?=
 # make bench: seconds for each cell, rounds, players, and a part of the servers and cells.
@@ -38,6 +40,8 @@ EXPLAIN := if grep -qE 'NewConnectionError|ProxyError|setuptools.*from versions:
 # of the collection, the long ones first; by itself, pytest-xdist would sort them by numbers of tests.
 # What runs on mongomock also runs on MongoDB; make quick is for the former.
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder -m 'not mongomock' tests
+STAMP := $(if $(COVERAGE),.venv/dev.stamp,.venv/test.stamp)
+PYTEST := $(BIN)/python -m pytest $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 # Without the walks through all doors, and with few examples of each law; make test has all.
 QUICK := -n 2 --dist loadfile --hypothesis-profile few -m 'not mongodb' tests/domain tests/api \
 	tests/test_architecture.py --ignore tests/api/test_doors.py --ignore tests/api/test_hidden_words.py \
@@ -62,11 +66,11 @@ run: .venv/run.stamp ## Serve a demo world at 127.0.0.1:8000 (PORT=8001 for anot
 world: .venv/run.stamp ## Let a small world play beside make run (WORLD="--players 20 --quiet" for options)
 	@uri=$$($(BIN)/quartermaster db uri) && QM_MONGODB_URI=$$uri exec $(BIN)/python docs/examples/game_server.py $(WORLD)
 
-test: .venv/test.stamp ## Run the tests, each law once (T=tests/domain for a part)
-	$(BIN)/python -m pytest $(or $(T),$(PARALLEL))
+test: $(STAMP) ## Run the tests, each law once (T=tests/domain for a part)
+	$(PYTEST) $(or $(T),$(PARALLEL))
 
-test-all: .venv/test.stamp ## Run the tests with every value of every table
-	$(BIN)/python -m pytest --all $(or $(T),$(PARALLEL))
+test-all: $(STAMP) ## Run the tests with every value of every table (COVERAGE=1 to measure coverage)
+	$(PYTEST) --all $(or $(T),$(PARALLEL))
 
 quick: .venv/test.stamp ## Run the tests that need neither MongoDB nor a running service
 	$(BIN)/python -m pytest $(QUICK)
@@ -103,9 +107,8 @@ audit: .venv/dev.stamp ## Look for weak spots in the code, and for known vulnera
 
 check: lint types audit test ## Lint, types, audit and tests
 
-# Before Python 3.12, measuring doubles the CPU time, and the slower tests add little: they start programs.
-coverage: .venv/dev.stamp ## Run the quick tests and measure coverage; fails below the floor in setup.cfg
-	$(BIN)/python -m pytest --quiet --cov --cov-report=term:skip-covered $(QUICK)
+coverage: ## Run the tests and measure coverage; fails below the floor in setup.cfg
+	$(MAKE) test COVERAGE=1
 
 lock: .venv/dev.stamp ## Renew the lock files from the ranges in setup.cfg
 	UV_CUSTOM_COMPILE_COMMAND='make lock' $(COMPILE) --extra build --output-file requirements.lock setup.cfg

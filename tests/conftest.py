@@ -44,6 +44,7 @@ def pytest_collection_modifyitems(config, items):
     Run in parallel, the long files would otherwise be what everybody waits for at the end.
     """
     tiers.select(config, items)
+    tiers.pause_coverage(config, items)
     for item in items:
         backend = item.callspec.params.get("backend_uri") if hasattr(item, "callspec") else None
         if backend == "mongodb" or "mongodb_uri" in item.fixturenames:
