@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.batches.store import BATCH_PARTS, BATCH_ROWS, BATCHES
+from app.batches.collections import BATCH_PARTS, BATCH_ROWS, BATCHES
 from app.game.actions.store import ACTIONS, GAMES
 from app.items.domain import BAG_SUBJECT
 from app.items.store import BAGS

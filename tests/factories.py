@@ -12,7 +12,7 @@ from app.auth.roles import FLAGS, Role
 from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
 from app.batches.domain import row_id
-from app.batches.store import NEVER
+from app.batches.parts.store import NEVER
 from app.oauth.store import RefreshTokens
 from app.objects import domain as objects
 from app.players import domain as players

@@ -13,12 +13,13 @@ from app.auth.scopes import Scope
 from app.auth.spending import refuse_budgets
 from app.batches.changes import row_arguments
 from app.batches.choosing import Choosing
-from app.batches.domain import Row, row_key, served_row, undo_of
+from app.batches.domain import Row, public_batch, public_row, row_key, undo_of
+from app.batches.parts.store import RowFilters
 from app.batches.planning import NewBatch, Planner
 from app.batches.rows import RowSource
 from app.batches.running import Runner
 from app.batches.schemas import BatchHeadArgs
-from app.batches.store import Batches, RowFilters
+from app.batches.store import Batches
 from app.changes import Origin
 from app.errors import Invalid
 from app.history.access import require_users, visible_kinds
@@ -54,26 +55,42 @@ class Made(NamedTuple):
 def plan(source: RowSource, digest: str, name: str = "") -> Made:
     """Plan a batch from the rows of a body, or from the changes of history that it names.
 
-    A name that is given beside the body counts more than the one in it.
+    A name that is given beside the body overrides the one in it.
     """
     refuse_budgets("a batch")
     head: Document = {}
 
     def rows() -> Iterator[Row]:
         yield from source
-        given = {field: value for field, value in source.head.items() if field != "Rows"}
-        given |= {"Name": name} if name else {}
-        head.update(load(HEAD, given))
-        if "Undo" in head and "Rows" in source.head:
-            raise Invalid("A batch has Rows or Undo, not both.", {"Undo": ["Excludes Rows."]})
+        head.update(read_head(source, {"Name": name} if name else {}))
         if "Undo" in head:
-            yield from choosing.changes(head["Undo"], _undoable_kinds())
+            caller = guard.caller()
+            caller.require_scope(Scope.HISTORY_READ)
+            caller.require_scope(Scope.HISTORY_UNDO)
+            yield from choosing.changes(head["Undo"], visible_kinds())
 
     def describe() -> Document:
-        described = {"Name": masked(head["Name"]), **_author(head["Reason"])}
-        return {**described, "Undo": told(head["Undo"])} if "Undo" in head else described
+        undo = {"Undo": filters_as_json(head["Undo"])} if "Undo" in head else {}
+        return {"Name": masked(head["Name"]), **_author(head["Reason"]), **undo}
 
-    return _made(rows(), describe, digest)
+    return _make(rows(), describe, digest)
+
+
+def read_head(source: RowSource, given: Document) -> Document:
+    """Return what a body, whose rows were read, says of the batch; what is given overrides it."""
+    fields = {name: value for name, value in source.head.items() if name != "Rows"}
+    head: Document = load(HEAD, {**fields, **given})
+    if "Undo" in head and "Rows" in source.head:
+        raise Invalid("A batch has Rows or Undo, not both.", {"Undo": ["Excludes Rows."]})
+    return head
+
+
+def filters_as_json(chosen: Document) -> Document:
+    """Return the filters of changes as JSON holds them."""
+    return {
+        name: value if isinstance(value, str) else value.isoformat().replace("+00:00", "Z")
+        for name, value in chosen.items()
+    }
 
 
 def plan_undo(batch_id: str) -> Made:
@@ -82,53 +99,30 @@ def plan_undo(batch_id: str) -> Made:
     guard.caller().require_scope(Scope.HISTORY_UNDO)
     visible_batch(batch_id)
     batch = batches.require_ended(batch_id)
-
-    def describe() -> Document:
-        return {**undo_of(batch), **_author(None)}
-
-    return _made(choosing.done_rows(batch_id), describe, batch_id)
+    rows = choosing.done_rows(batch_id)
+    return _make(rows, lambda: {**undo_of(batch), **_author(None)}, batch_id)
 
 
-def _made(rows: Iterable[Row], describe: Callable[[], Document], digest: str) -> Made:
-    key = sent_key()
-    request_key = _request_key(key) if key else None
-    if request_key and (earlier := batches.find_earlier(request_key, digest, str(key))):
-        return Made(earlier, replayed=True)
+def _make(rows: Iterable[Row], describe: Callable[[], Document], digest: str) -> Made:
+    """Plan a batch, or return the one that the same request has made before."""
+    key, request_key = sent_key(), None
+    if key:
+        request_key = hashlib.sha256(f"{guard.caller().id} {key}".encode()).hexdigest()
+        if earlier := batches.find_earlier(request_key, digest, key):
+            return Made(earlier, replayed=True)
+    author = _author_of(origin(is_change=False))
     sent = (request_key, digest, key or "")
-    author = _told_author(origin(is_change=False))
     return Made(planner.plan(rows, author, lambda: NewBatch(describe(), *sent), require_undo))
-
-
-def _request_key(key: str) -> str:
-    return hashlib.sha256(f"{guard.caller().id} {key}".encode()).hexdigest()
 
 
 def _author(reason: str | None) -> Document:
     by = origin(otherwise=reason)
-    return {"Reason": by.reason, **_told_author(by)}
+    return {"Reason": by.reason, **_author_of(by)}
 
 
-def _told_author(by: Origin) -> Document:
-    author: Document = {"UserId": by.user_id, "Name": by.name}
-    if by.key is not None:
-        author["Key"] = by.key
-    return {"By": author, "Via": by.via}
-
-
-def told(chosen: Document) -> Document:
-    """Return the filters of changes as JSON tells them."""
-    return {
-        name: value if isinstance(value, str) else value.isoformat().replace("+00:00", "Z")
-        for name, value in chosen.items()
-    }
-
-
-def _undoable_kinds() -> tuple[str, ...]:
-    """Return whose changes a caller may undo all at once: of those that it may see."""
-    caller = guard.caller()
-    caller.require_scope(Scope.HISTORY_READ)
-    caller.require_scope(Scope.HISTORY_UNDO)
-    return visible_kinds()
+def _author_of(by: Origin) -> Document:
+    key = {} if by.key is None else {"Key": by.key}
+    return {"By": {"UserId": by.user_id, "Name": by.name, **key}, "Via": by.via}
 
 
 def require_undo(entry_id: str) -> None:
@@ -160,8 +154,14 @@ def require_run(caller: Caller, batch: Document) -> None:
         refuse_budgets("a batch", caller.key)
 
 
-def counted(batch: Document) -> Document:
-    """Return how many rows of a batch have each verdict now, as far as that may have changed."""
+def current_record(batch: Document) -> Document:
+    """Return the record of a batch that callers see, with the present counts of its rows."""
+    return public_batch(batch, current_counts(batch))
+
+
+def current_counts(batch: Document) -> Document:
+    """Return how many rows of a batch have each verdict now."""
+    # The stored counts of other states may be seconds old.
     is_still = batch["State"] in ("planned", "done")
     counts: Document = batch["Counts"] if is_still else batches.count(batch["_id"])
     return counts
@@ -174,7 +174,7 @@ def rows_page(batch: Document, args: Document, size: int) -> Document:
     page = batches.list_rows(filters, size, cursors.read(args.get("after", "")))
     entries = history.ids_by_key([row_key(row["_id"]) for row in page.values])
     values = [
-        served_row(row, row_arguments(row), entries.get(row_key(row["_id"]))) for row in page.values
+        public_row(row, row_arguments(row), entries.get(row_key(row["_id"]))) for row in page.values
     ]
     return {"Values": values, "Next": cursors.write(page.next)}
 
@@ -182,24 +182,28 @@ def rows_page(batch: Document, args: Document, size: int) -> Document:
 def advance(batch_id: str) -> Document:
     """Carry out rows of a batch as the caller, and let the service go on with it."""
     starter = _starter_of(batch_id)
-    by = origin(is_change=False)
-    return runner.advance(batch_id, by._replace(via="batch"), starter)
+    return runner.advance(batch_id, origin(is_change=False)._replace(via="batch"), starter)
 
 
 def start(batch_id: str) -> Document:
-    """Let the service carry out a batch as the caller, and return how far it is."""
+    """Let the service carry out a batch as the caller, and return it with its progress."""
     batch = batches.start(batch_id, _starter_of(batch_id))
-    return {**batch, "Counts": counted(batch)}
+    return {**batch, "Counts": current_counts(batch)}
 
 
 def pause(batch_id: str) -> Document:
-    """Let the service carry out nothing more of a batch for now, and return how far it is."""
+    """Let the service carry out nothing more of a batch for now, and return it."""
     return batches.pause(visible_batch(batch_id)["_id"])
 
 
+def cancel(batch_id: str) -> Document:
+    """Let nothing more of a batch be carried out, ever, and return it."""
+    return batches.cancel(visible_batch(batch_id)["_id"])
+
+
 def _starter_of(batch_id: str) -> Document:
-    """Return what is kept of the caller, as whom the service goes on, if it may run a batch."""
+    """Return what is stored of the caller, as whom the service goes on, if it may run a batch."""
     caller = guard.caller()
     require_run(caller, batches.get(batch_id))
-    starter: Document = {"UserId": caller.id, "Name": caller.name}
-    return {**starter, "Key": caller.key.name, "KeyId": caller.key.id} if caller.key else starter
+    key = {"Key": caller.key.name, "KeyId": caller.key.id} if caller.key else {}
+    return {"UserId": caller.id, "Name": caller.name, **key}

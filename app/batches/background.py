@@ -1,4 +1,4 @@
-"""The thread of a worker that carries out batches which were started, whoever has gone since.
+"""The thread of a worker that carries out started batches, also when their callers are gone.
 
 It goes on as who started the batch, for as long as that account or key could still start it. The
 threads of all workers share the parts of a batch as callers do, and what a worker that was killed
@@ -29,6 +29,13 @@ log = logging.getLogger("quartermaster")
 LOOK_SECONDS = 1.0
 # How long a worker that ends waits for the rows that it is at.
 LAST_SECONDS = 2.0
+# Why a batch is paused; it names nobody.
+REASONS: dict[type[QuartermasterError], str] = {
+    RoleMissing: "Whoever started it no longer has the role '{0.role}'.",
+    ScopeMissing: "The key that it was started with no longer has the scope '{0.scope}'.",
+    OverBudget: "The key that it was started with has a budget now.",
+    CallerGone: "Whoever started it could not go on: {0}.",
+}
 
 
 class BatchWorker:
@@ -64,15 +71,14 @@ class BatchWorker:
     def _run(self) -> None:
         pause = LOOK_SECONDS
         while not self._ended.wait(pause):
+            pause = LOOK_SECONDS
             try:
-                is_at_work = self._is_ready() and self.work()
-                pause = 0 if is_at_work else LOOK_SECONDS
+                if self._is_ready() and self.work():
+                    pause = 0
             except (DatabaseError, Unavailable) as error:
                 log.warning("Batches do not go on yet: %s", error)
-                pause = LOOK_SECONDS
             except Exception:  # the thread must survive: the next try may succeed
                 log.exception("Batches do not go on yet.")
-                pause = LOOK_SECONDS
 
     def work(self) -> bool:
         """Carry out some seconds' worth of each batch, and tell whether there was anything."""
@@ -83,8 +89,9 @@ class BatchWorker:
     def _go_on(self, batch: Document) -> bool:
         try:
             origin = self._origin_of(batch)
-        except (CallerGone, RoleMissing, ScopeMissing, OverBudget) as gone:
-            why = _reason(gone)
+        except tuple(REASONS) as gone:
+            sentence = next(text for kind, text in REASONS.items() if isinstance(gone, kind))
+            why = f"{sentence.format(gone)} Somebody else can go on."
             log.warning("The batch %s is paused. %s", batch["_id"], why)
             # Somebody else may have paused or cancelled it.
             with suppress(Conflict):
@@ -101,16 +108,3 @@ class BatchWorker:
         caller = self._callers.find(by["UserId"], by.get("KeyId"))
         require_run(caller, batch)
         return Origin(caller.id, caller.name, "batch", key=caller.key.name if caller.key else None)
-
-
-def _reason(gone: QuartermasterError) -> str:
-    """Return why a batch does not go on by itself; it names nobody."""
-    if isinstance(gone, RoleMissing):
-        why = f"Whoever started it no longer has the role '{gone.role}'."
-    elif isinstance(gone, ScopeMissing):
-        why = f"The key that it was started with no longer has the scope '{gone.scope}'."
-    elif isinstance(gone, OverBudget):
-        why = "The key that it was started with has a budget now."
-    else:
-        why = f"Whoever started it could not go on: {gone}."
-    return f"{why} Somebody else can go on."

@@ -2,55 +2,72 @@
 
 from __future__ import annotations
 
-from app.batches.domain import row_intent
+from collections.abc import Callable, Iterator, Sequence
+
+from app.batches.domain import row_key
 from app.changes import Intent, Origin
-from app.errors import NotFound
+from app.errors import NotFound, QuartermasterError
 from app.history.domain import inverse_of
 from app.history.operations import UNDO
+from app.history.store import History
 from app.http.context import current
 from app.objects.store import KnownObjects
 from app.operations import Inverse, batch_operations
 from app.storage.bulk_swap import Wanted
 from app.types import Document
 
+# The change of a player that can be made together with others; None if it was made alone.
+Outcome = Wanted | QuartermasterError | None
+
+history = current(History)
 known_objects = current(KnownObjects)
 
 
-def change_of(row: Document, entry: Document | None, origin: Origin) -> Wanted:
-    """Return the change of a row that is about a player; an undo has an entry."""
-    meant = intent_of(row, entry, origin)
-    id_, arguments = row["Subject"]["Id"], row["Arguments"]
-    inverse = inverse_of(entry) if entry else None
-    if entry and isinstance(inverse, Inverse):
-        return Wanted(id_, *inverse.prepare(entry["Changes"]), meant)
-    operation = batch_operations()[row["Operation"]]
-    prepared = operation.prepared(arguments, in_batch=True)
-    return Wanted(id_, *known_objects.checked(operation, arguments, prepared, meant))
-
-
 def row_arguments(row: Document) -> Document:
-    """Return the arguments of a row as history tells them; one without shape has none."""
+    """Return the arguments of a row under the names of history; a row without shape has none."""
     operation = batch_operations().get(row["Operation"])
     return operation.history_arguments(row["Arguments"]) if operation else {}
 
 
-def intent_of(row: Document, entry: Document | None, origin: Origin) -> Intent:
-    """Return what a row intends, as history tells it."""
-    return row_intent(row, origin, row_arguments(row), entry)
+def changes_of(
+    rows: Sequence[Document], origin: Origin, make_alone: Callable[[Document, Intent], object]
+) -> Iterator[tuple[Document, Outcome]]:
+    """Yield each row with the change of its player, or with why it is refused.
+
+    What a batch cannot make together with others is left to make_alone: undos of accounts, of
+    deletions and the like.
+    """
+    undone = [row["Arguments"]["id"] for row in rows if row["Operation"] == UNDO.name]
+    entries = history.get_many(undone) if undone else {}
+    for row in rows:
+        outcome: Outcome
+        try:
+            outcome = _change_of(row, entries, origin, make_alone)
+        except QuartermasterError as refusal:
+            outcome = refusal
+        yield row, outcome
 
 
-def entry_of(row: Document, entries: dict[str, Document]) -> Document | None:
-    """Return the entry that a row undoes, None if it undoes none; raise if it is gone."""
+def _change_of(
+    row: Document,
+    entries: dict[str, Document],
+    origin: Origin,
+    make_alone: Callable[[Document, Intent], object],
+) -> Wanted | None:
+    arguments = row["Arguments"]
+    meant = Intent(row["Operation"], origin, row_arguments(row), row_key(row["_id"]), "")
     if row["Operation"] != UNDO.name:
-        return None
-    entry_id = row["Arguments"]["id"]
-    if entry_id not in entries:
-        raise NotFound("entry of history", entry_id)
-    return entries[entry_id]
-
-
-def is_in_bulk(entry: Document | None) -> bool:
-    """Tell whether a change can be made together with others; raise if it cannot be undone."""
+        operation = batch_operations()[row["Operation"]]
+        prepared = operation.prepared(arguments, in_batch=True)
+        checked = known_objects.checked(operation, arguments, prepared, meant)
+        return Wanted(row["Subject"]["Id"], *checked)
+    entry = entries.get(arguments["id"])
     if entry is None:
-        return True
-    return inverse_of(entry).in_bulk and entry["Subject"]["Kind"] == "player"
+        raise NotFound("entry of history", arguments["id"])
+    row["Subject"] = entry["Subject"]
+    meant = meant._replace(undoes=entry)
+    inverse = inverse_of(entry)
+    if isinstance(inverse, Inverse) and inverse.in_bulk and entry["Subject"]["Kind"] == "player":
+        return Wanted(entry["Subject"]["Id"], *inverse.prepare(entry["Changes"]), meant)
+    make_alone(entry, meant)
+    return None

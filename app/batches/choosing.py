@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from app.batches.domain import NothingToUndo, Row, Undone, number_of, row_key, undoes_nothing
 from app.batches.store import Batches
-from app.history.domain import Filters, filters_of, matches
+from app.history.domain import filters_of, matches
 from app.history.operations import UNDO
 from app.history.store import History
 from app.request_scope import renew_time_limit
@@ -14,7 +14,7 @@ from app.storage.bulk import batches as in_chunks
 from app.storage.search_fields import archived
 from app.types import Document
 
-# So many entries are looked at together.
+# How many entries are looked at together.
 CHUNK = 500
 # The names of the filters in the query of history.
 QUERY = {
@@ -36,8 +36,7 @@ class Choosing:
 
     def changes(self, chosen: Document, kinds: tuple[str, ...]) -> Iterator[Row]:
         """Yield a row for each change about these kinds of documents, the newest first."""
-        args = {QUERY[name]: value for name, value in chosen.items()}
-        filters = filters_of(args, kinds)
+        filters = filters_of({QUERY[name]: value for name, value in chosen.items()}, kinds)
         self._history.move_all()
         number = 0
         for entries in in_chunks(self._history.walk(filters), CHUNK):
@@ -45,7 +44,13 @@ class Choosing:
             undone = self._undone_by(entries)
             for entry in entries:
                 number += 1
-                yield _row(number, entry, undone, filters)
+                row = Row(number, None, UNDO.name, {"id": entry["_id"]})
+                if "Undoes" in entry and undoes_nothing(
+                    entry, undone.get, lambda other: matches(other, filters, archived(other, None))
+                ):
+                    fault = str(Undone(entry["_id"], entry["Undoes"]))
+                    row = row._replace(fault=fault, subject=entry["Subject"])
+                yield row
         if not number:
             # A primary that is cut off lacks what others have changed since.
             self._batches.require_majority()
@@ -54,17 +59,17 @@ class Choosing:
     def _undone_by(self, entries: Sequence[Document]) -> dict[str, Document]:
         """Return by id what some entries undo, and what that undoes, and so on."""
         found: dict[str, Document] = {}
-        asked: set[str] = set()
-        wanted = _undone_ids(entries)
+        looked_up: set[str] = set()
+        wanted = {entry["Undoes"] for entry in entries if "Undoes" in entry}
         while wanted:
             more = self._history.get_many(list(wanted))
             found |= more
-            asked |= wanted
-            wanted = _undone_ids(more.values()) - asked
+            looked_up |= wanted
+            wanted = {e["Undoes"] for e in more.values() if "Undoes" in e} - looked_up
         return found
 
     def find_made(self, batch_id: str) -> None:
-        """Note what callers who died have carried out of a batch, by the keys in history."""
+        """Mark rows as done that were carried out by callers who died before they noted it."""
         self._history.move_all()
         made: list[str] = []
         for ids in self._batches.abandoned_rows(batch_id):
@@ -86,26 +91,6 @@ class Choosing:
                     fault = f"The change of row {number_of(row)} is not in history."
                     yield Row(number, None, UNDO.name, {}, fault)
                 else:
-                    yield undo_row(number, entry_id)
+                    yield Row(number, None, UNDO.name, {"id": entry_id})
         if not number:
             raise NothingToUndo("the batch has changed nothing")
-
-
-def _undone_ids(entries: Iterable[Document]) -> set[str]:
-    return {entry["Undoes"] for entry in entries if "Undoes" in entry}
-
-
-def _row(number: int, entry: Document, undone: dict[str, Document], filters: Filters) -> Row:
-    row = undo_row(number, entry["_id"])
-
-    def is_chosen(other: Document) -> bool:
-        return matches(other, filters, archived(other, None))
-
-    if "Undoes" in entry and undoes_nothing(entry, undone.get, is_chosen):
-        fault = str(Undone(entry["_id"], entry["Undoes"]))
-        return row._replace(fault=fault, subject=entry["Subject"])
-    return row
-
-
-def undo_row(number: int, entry_id: str) -> Row:
-    return Row(number, None, UNDO.name, {"id": entry_id})

@@ -21,7 +21,7 @@ from app.batches.domain import (
     Paused,
     StillPlanning,
     progress_of,
-    served,
+    public_batch,
 )
 from app.batches.rows import CSV, CsvRows, JsonRows
 from app.batches.schemas import (
@@ -84,7 +84,7 @@ def plan_batch(args: dict[str, Any]) -> Response:
     with upload(guard.caller().id) as body:
         source = _source(body.file, args)
         made = access.plan(source, f"{body.digest} {args.get('name', '')}")
-    return json_response(_shown(made.batch), headers=replayed_headers(made.replayed))
+    return _made(made)
 
 
 def _source(file: Any, args: Document) -> JsonRows | CsvRows:
@@ -111,7 +111,7 @@ def list_batches(args: dict[str, Any]) -> Response:
     """
     after = cursors.read(args.get("after", ""))
     page = batches.list(page_size(args), after, with_users=sees_users())
-    values = [served(batch, batch["Counts"]) for batch in page.values]
+    values = [public_batch(batch, batch["Counts"]) for batch in page.values]
     return cursor_response(page._replace(values=values))
 
 
@@ -124,7 +124,7 @@ def get_batch(batch_id: str) -> Response:
 
     How far it is, counted now.
     """
-    return json_response(_shown(access.visible_batch(path_guid("id", batch_id))))
+    return json_response(access.current_record(access.visible_batch(path_guid("id", batch_id))))
 
 
 @blp.route("/<batch_id>/rows")
@@ -194,8 +194,7 @@ def cancel_batch(batch_id: str) -> Response:
     What was done stays, and the rest is not done; whoever carries out rows at this moment finishes
     the few hundred that were taken.
     """
-    batch = access.visible_batch(path_guid("id", batch_id))
-    return _progress(batches.cancel(batch["_id"]))
+    return _progress(access.cancel(path_guid("id", batch_id)))
 
 
 @blp.route("/<batch_id>/undo", methods=["POST"])
@@ -213,11 +212,12 @@ def undo_batch(batch_id: str) -> Response:
     run.
     """
     made = access.plan_undo(path_guid("id", batch_id))
-    return json_response(_shown(made.batch), headers=replayed_headers(made.replayed))
+    return _made(made)
 
 
-def _shown(batch: Document) -> Document:
-    return served(batch, access.counted(batch))
+def _made(made: access.Made) -> Response:
+    headers = replayed_headers(made.replayed)
+    return json_response(access.current_record(made.batch), headers=headers)
 
 
 def _progress(batch: Document) -> Response:

@@ -24,16 +24,16 @@ CSV = "text/csv"
 MOST_EVENTS = 200
 HEAD_FIELDS = ("Name", "Reason", "Rows", "Undo")
 DELIMITERS = (";", "\t")
-# Of a string or a number in JSON; the parser takes minutes for one of megabytes.
+# A string or a number in JSON: the parser takes minutes for one of megabytes.
 LONGEST_TOKEN = 128 * 1024
-# Of a line of CSV with all its cells, which is more than the longest row needs, and of a file: as
-# many lines as a spreadsheet has.
+# A line of CSV with all its cells: more than the longest row needs.
 LONGEST_LINE = 128 * 1024
+# As many lines as a spreadsheet has.
 MOST_LINES = 2**20
 # How the files of spreadsheets begin: .xlsx and .ods, and .xls.
 SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 TOO_MANY_CELLS = "The line has more cells than the first line names columns."
-# An escape in a JSON string: of a character, or of a pair of surrogates. Else it is a fault.
+# An escape in a JSON string: of a character or of a pair of surrogates. Others are faults.
 _ESCAPE = re.compile(
     rb"""\\ (?P<whole>
         [^u]
@@ -43,12 +43,12 @@ _ESCAPE = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _NUMBER = re.compile(rb"[0-9.eE+-]+")
-# A pair of surrogates has so many bytes.
+# The bytes of a pair of surrogates.
 _LONGEST_ESCAPE = 12
 
 
 class RowSource(Protocol):
-    """Rows, and once all of them were read, what else is said of the batch."""
+    """Rows, and once all of them were read, the other fields of the batch."""
 
     head: Document
 
@@ -56,7 +56,7 @@ class RowSource(Protocol):
 
 
 class JsonRows:
-    """The rows in a JSON document. What else it holds is in head after the last row."""
+    """The rows in a JSON document. Its other fields are in head after the last row."""
 
     def __init__(self, file: BinaryIO, called: str = "The request body") -> None:
         self._file = file
@@ -64,8 +64,7 @@ class JsonRows:
         self.head: Document = {}
 
     def __iter__(self) -> Iterator[Row]:
-        _refuse_spreadsheet(self._file)
-        _refuse_too_many(self._values())
+        _refuse_early(self._file, self._values())
         self.head.clear()
         self._file.seek(0)
         for number, values in enumerate(self._values(), 1):
@@ -73,46 +72,42 @@ class JsonRows:
 
     def _values(self) -> Iterator[Any]:
         try:
-            # Events without the paths that lead to them: of a body of brackets alone, these would
-            # take seconds.
-            yield from self._built(ijson.basic_parse(CheckedJson(self._file), use_float=True))
+            # Events without their paths: for a body of brackets alone, paths would take seconds.
+            yield from self._build(ijson.basic_parse(CheckedJson(self._file), use_float=True))
         except UnicodeDecodeError:
             raise Invalid(f"{self._called} is not valid JSON: it is not UTF-8.") from None
         except (ijson.JSONError, OverflowError) as error:
-            raise Invalid(f"{self._called} is not valid JSON: {_sentence(error)}.") from None
+            said = error.args[0] if error.args else ""
+            text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+            fault = masked(text.partition("\n")[0].rstrip(". "))
+            raise Invalid(f"{self._called} is not valid JSON: {fault}.") from None
 
-    def _built(self, events: Iterator[tuple[str, Any]]) -> Iterator[Any]:
-        """Build the values that the events of the parser tell of: rows are yielded, others kept."""
+    def _build(self, events: Iterator[tuple[str, Any]]) -> Iterator[Any]:
+        """Build values from the events of the parser: yield rows, and keep others in head."""
         if next(events, ("", None))[0] != "start_map":
             raise Invalid(f"{self._called} must be a JSON object.")
         for event, name in events:
             if event != "map_key":
                 continue
-            self._begin(name)
+            if name not in HEAD_FIELDS:
+                fault = f"Is unknown; a batch has {', '.join(HEAD_FIELDS)}."
+                raise _at_fault(masked(name[:NAME_LENGTH]), fault)
+            if name in self.head:
+                raise _at_fault(name, ONCE)
+            self.head[name] = None
             if name == "Rows":
                 yield from _items(events)
             else:
                 self.head[name] = _value(*next(events), events)
 
-    def _begin(self, name: str) -> None:
-        if name not in HEAD_FIELDS:
-            fault = f"Is unknown; a batch has {', '.join(HEAD_FIELDS)}."
-            raise _at_fault(masked(name[:NAME_LENGTH]), fault)
-        if name in self.head:
-            raise _at_fault(name, ONCE)
-        self.head[name] = None
 
-
-def _refuse_spreadsheet(file: BinaryIO) -> None:
+def _refuse_early(file: BinaryIO, rows: Iterator[object]) -> None:
+    """Refuse spreadsheets, and too many rows: to count them is ten times faster than to check."""
     if file.read(4) in SPREADSHEETS:
         raise Invalid(
             "The file is a spreadsheet: save it as CSV (UTF-8) there, and send that file."
         )
     file.seek(0)
-
-
-def _refuse_too_many(rows: Iterator[object]) -> None:
-    """Raise before the first row is checked, which takes ten times as long as to count it."""
     if any(number > MOST_ROWS for number, _ in enumerate(rows, 1)):
         raise TooManyRows
 
@@ -120,14 +115,14 @@ def _refuse_too_many(rows: Iterator[object]) -> None:
 class CheckedJson:
     """A file with JSON in which half a pair of surrogates, or a very long token, is an error.
 
-    Of half a pair, the parser makes another character, and so another name.
+    The parser would replace half a pair by another character, and so make another name.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         # The start of an escape whose end has not been read yet.
         self._begun = b""
-        # How long the string or the number is, at least, that what was read ends in.
+        # The least length of the token at the end of what was read.
         self._token_bytes = 0
         self._is_string = False
 
@@ -139,7 +134,7 @@ class CheckedJson:
         return data
 
     def _measure(self, text: bytes, size: int) -> None:
-        """Count how long a token is that fills all of what was read."""
+        """Count the bytes of a token that fills all of what was read."""
         unescaped = text.replace(b"\\\\", b"")
         quotes = unescaped.count(b'"') - unescaped.count(b'\\"')
         is_filled = not quotes and (self._is_string or _NUMBER.fullmatch(text))
@@ -157,13 +152,6 @@ class CheckedJson:
             if is_last or len(self._begun) >= _LONGEST_ESCAPE:
                 raise ijson.JSONError("half a pair of surrogates in a string")
             return
-
-
-def _sentence(error: Exception) -> str:
-    """Return the first line of what the parser says, which it tells as bytes."""
-    said = error.args[0] if error.args else ""
-    text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
-    return masked(text.partition("\n")[0].rstrip(". "))
 
 
 def _at_fault(name: str, fault: str) -> Invalid:
@@ -203,11 +191,12 @@ class CsvRows:
         self.head: Document = {"Rows": None}
 
     def __iter__(self) -> Iterator[Row]:
-        _refuse_spreadsheet(self._file)
-        _refuse_too_many(self._cells())
+        _refuse_early(self._file, self._cells())
         self._file.seek(0)
         for number, (names, cells) in enumerate(self._cells(), 1):
-            row = parse_row(number, _named(names, cells), is_text=True)
+            values = {name: cell.strip() for name, cell in zip(names, cells, strict=False)}
+            given = {name: cell for name, cell in values.items() if cell}
+            row = parse_row(number, given, is_text=True)
             has_more = any(map(str.strip, cells[len(names) :]))
             yield row._replace(fault=TOO_MANY_CELLS) if has_more else row
 
@@ -224,7 +213,7 @@ class CsvRows:
 
 
 class CsvLines:
-    """The lines of a file; one that is too long, or one too many, is refused before it is read."""
+    """The lines of a file; a line too long, or one too many, is refused before it is read."""
 
     def __init__(self, text: TextIO) -> None:
         self._text = text
@@ -232,7 +221,7 @@ class CsvLines:
         self.begin_row()
 
     def begin_row(self) -> None:
-        """Count anew: a row has several lines if cells of it have."""
+        """Count anew: a row has several lines if its cells have."""
         self._characters_left = LONGEST_LINE
 
     def __iter__(self) -> Iterator[str]:
@@ -254,8 +243,15 @@ class CsvLines:
 def _csv_cells(lines: CsvLines) -> Iterator[tuple[list[str], list[str]]]:
     """Yield the names of the columns and the cells of each line that is not empty."""
     first = next(lines, "")
-    delimiter = _delimiter(first)
-    names = _columns(next(csv.reader([first], delimiter=delimiter, strict=True), []))
+    # In many languages, spreadsheets put a semicolon between columns.
+    delimiter = next((mark for mark in DELIMITERS if mark in first and "," not in first), ",")
+    columns = next(csv.reader([first], delimiter=delimiter, strict=True), [])
+    if len(columns) > MAX_FIELDS:
+        raise Invalid(f"The first line of the file names more than {MAX_FIELDS} columns.")
+    names = [cell.strip() for cell in columns]
+    given = [name.lower() for name in names if name]
+    if len(set(given)) < len(given):
+        raise Invalid("The first line of the file names a column twice.")
     lines.begin_row()
     for cells in csv.reader(lines, delimiter=delimiter, strict=True):
         lines.begin_row()
@@ -264,48 +260,25 @@ def _csv_cells(lines: CsvLines) -> Iterator[tuple[list[str], list[str]]]:
             yield names, cells
 
 
-def _delimiter(line: str) -> str:
-    """Return what stands between the columns; in many languages, spreadsheets use a semicolon."""
-    return next((mark for mark in DELIMITERS if mark in line and "," not in line), ",")
-
-
-def _columns(cells: list[str]) -> list[str]:
-    if len(cells) > MAX_FIELDS:
-        raise Invalid(f"The first line of the file names more than {MAX_FIELDS} columns.")
-    names = [cell.strip() for cell in cells]
-    told = [name.lower() for name in names if name]
-    if len(set(told)) < len(told):
-        raise Invalid("The first line of the file names a column twice.")
-    return names
-
-
-def _named(names: list[str], cells: list[str]) -> Document:
-    """Return the cells of a line by the names of their columns, without the empty ones."""
-    values = {name: cell.strip() for name, cell in zip(names, cells, strict=False)}
-    return {name: cell for name, cell in values.items() if cell}
-
-
 def parse_row(number: int, values: Any, is_text: bool = False) -> Row:
-    """Return a row; with a fault if it has not the shape that its operation needs.
+    """Return a row, with a fault if it has not the shape that its operation needs.
 
-    The names of fields are taken in any case. In text, as in CSV, numbers are spelled.
+    Field names are taken in any case. In text, as in CSV, numbers are strings.
     """
     if not isinstance(values, dict):
         return Row(number, None, None, {}, "A row must be an object with named values.")
     named = {str(name).lower(): value for name, value in values.items()}
     player, operation = named.pop("player", None), named.pop("operation", None)
     known = operation.lower() if isinstance(operation, str) else None
-    row = Row(number, _told(player), known if known in batch_operations() else None, {})
+    is_short = isinstance(player, str) and len(player) <= NAME_LENGTH
+    name = masked(player) if is_short else None
+    row = Row(number, name, known if known in batch_operations() else None, {})
     try:
         if len({str(name).lower() for name in values}) < len(values):
             raise Invalid("A field of the row is given twice, in another case.")
         return row._replace(arguments=_arguments(row, player, named, is_text))
     except Invalid as error:
         return row._replace(fault=masked(str(error)))
-
-
-def _told(player: Any) -> str | None:
-    return masked(player) if isinstance(player, str) and len(player) <= NAME_LENGTH else None
 
 
 def _arguments(row: Row, player: Any, named: Document, is_text: bool) -> Document:

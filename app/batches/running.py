@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from app.batches.changes import change_of, entry_of, intent_of, is_in_bulk
+from app.batches.changes import changes_of
 from app.batches.domain import in_waves
-from app.batches.store import Batches, Lease, Settled
+from app.batches.parts.store import Lease, Settled
+from app.batches.store import Batches
 from app.changes import Applied, Origin
 from app.errors import QuartermasterError, Unavailable
 from app.history.access import undo_as
-from app.history.operations import UNDO
-from app.history.store import History
 from app.http.masking import masked
 from app.limits import Limiter
 from app.naming import Lookup
@@ -25,8 +24,8 @@ from app.types import Document
 ADVANCE_SECONDS = 2.0
 # How long to wait for a part that others may give back.
 PAUSE_SECONDS = 0.05
-# Beside other requests, so many rows are carried out at once, and then it rests as long as they
-# took: the others wait for the interpreter and for MongoDB no longer than that.
+# While other requests are served, only this many rows are carried out at once, followed by a rest
+# of the same duration: so the others wait no longer for the interpreter and for MongoDB.
 FEW_ROWS = 40
 LONGEST_REST_SECONDS = 0.5
 # How often rows are tried together, before each is tried alone.
@@ -34,7 +33,7 @@ BULK_ATTEMPTS = 3
 
 
 class Run(NamedTuple):
-    """As whom rows are carried out, for how long, and beside whom."""
+    """As whom rows are carried out, until when, and whether other requests are served."""
 
     origin: Origin
     is_over: Callable[[], bool]
@@ -45,24 +44,17 @@ class Runner:
     """Carries out batches."""
 
     def __init__(
-        self,
-        batches: Batches,
-        players: Players,
-        history: History,
-        places: int,
-        requests_at_work: Callable[[], int],
-        seconds: float = ADVANCE_SECONDS,
+        self, batches: Batches, players: Players, places: int, requests_at_work: Callable[[], int]
     ) -> None:
         self._batches = batches
         self._players = players
-        self._history = history
         # A worker has a few threads for batches; the others are for everybody else.
         self.limiter = Limiter("Others carry out batches", places)
         self.requests_at_work = requests_at_work
-        self._seconds = seconds
+        self._seconds = ADVANCE_SECONDS
 
     def advance(self, batch_id: str, origin: Origin, starter: Document) -> Document:
-        """Carry out as many rows as fit into some seconds, and return how far the batch is."""
+        """Carry out rows for some seconds, and return the batch with its progress."""
         with working(self.limiter):
             batch = self._batches.start(batch_id, starter, resumes=False)
             if batch["State"] == "done":
@@ -75,9 +67,7 @@ class Runner:
                     time.sleep(PAUSE_SECONDS)
         return self._batches.note_progress(batch_id)
 
-    def go_on(
-        self, batch: Document, origin: Origin, is_ended: Callable[[], bool] = lambda: False
-    ) -> bool:
+    def go_on(self, batch: Document, origin: Origin, is_ended: Callable[[], bool]) -> bool:
         """Carry out rows of a batch without a caller, and tell whether there were any to take.
 
         That takes no place of a caller, and gives way to all requests, also to those that run it.
@@ -154,50 +144,38 @@ class Runner:
 
     def _settle(self, rows: Sequence[Document], origin: Origin) -> list[Settled]:
         """Carry out rows of different documents; those that could not be tried stay as they are."""
-        undone = [row["Arguments"]["id"] for row in rows if row["Operation"] == UNDO.name]
-        entries = self._history.get_many(undone) if undone else {}
         settled: list[Settled] = []
-        in_bulk: dict[str, tuple[Document, Wanted]] = {}
-        for row in rows:
-            try:
-                entry = entry_of(row, entries)
-                if is_in_bulk(entry):
-                    in_bulk[row["_id"]] = (row, change_of(row, entry, origin))
-                elif entry:
-                    undo_as(entry, intent_of(row, entry, origin))
-                    settled.append(Settled(row["_id"], None, False))
-            except Unavailable:
-                continue
-            except QuartermasterError as refusal:
-                settled.append(Settled(row["_id"], masked(str(refusal)), True))
-        return settled + self._change_players(in_bulk)
-
-    def _change_players(self, left: dict[str, tuple[Document, Wanted]]) -> list[Settled]:
-        settled = []
-        for _ in range(BULK_ATTEMPTS):
+        left: dict[str, tuple[Document, Wanted]] = {}
+        for row, outcome in changes_of(rows, origin, undo_as):
+            if isinstance(outcome, Wanted):
+                left[row["_id"]] = (row, outcome)
+            elif isinstance(outcome, QuartermasterError):
+                if not isinstance(outcome, Unavailable):
+                    settled.append(Settled(row["_id"], masked(str(outcome)), True))
+            else:
+                settled.append(Settled(row["_id"], None, False))
+        for attempt in range(BULK_ATTEMPTS + 1):
             pending = list(left.values())
-            swapped = self._players.change_many([wanted for _, wanted in pending])
-            for (row, _), one in zip(pending, swapped, strict=True):
+            wanted = [one for _, one in pending]
+            is_last = attempt == BULK_ATTEMPTS
+            change = self._change_each if is_last else self._players.change_many
+            for (row, _), one in zip(pending, change(wanted) if wanted else (), strict=True):
                 if one.outcome is not None:
                     settled.append(_settled(row, one))
                     del left[row["_id"]]
-            if not left:
-                return settled
-        for row, wanted in left.values():
-            if (one := self._change_alone(wanted)).outcome is not None:
-                settled.append(_settled(row, one))
         return settled
 
-    def _change_alone(self, wanted: Wanted) -> Swapped:
-        """Change one player as a single call would, which mends and waits where it is needed."""
-        key = Lookup.parse(wanted.id)
-        try:
-            applied = self._players.change(key, wanted.reads, wanted.rule, wanted.intent)
-        except Unavailable:
-            return Swapped()
-        except QuartermasterError as refusal:
-            return Swapped(refusal)
-        return Swapped(applied, _judged_on(applied))
+    def _change_each(self, wanted: Sequence[Wanted]) -> Iterator[Swapped]:
+        """Change players as single calls would, which mend and wait where it is needed."""
+        for one in wanted:
+            try:
+                key = Lookup.parse(one.id)
+                applied = self._players.change(key, one.reads, one.rule, one.intent)
+                yield Swapped(applied, _judged_on(applied))
+            except Unavailable:
+                yield Swapped()
+            except QuartermasterError as refusal:
+                yield Swapped(refusal)
 
 
 def _portions(rows: Sequence[Document], run: Run) -> Iterator[Sequence[Document]]:

@@ -13,14 +13,7 @@ from app.http.fields import Flag, Guid, Integer, List, Moment, Text
 from app.http.intents import LONGEST_REASON
 from app.http.lists import NO_CONTROLS, CursorListArgs, CursorPageSchema, OneOf, OperationName
 from app.naming import NAME_LENGTH, is_visible
-from app.openapi.examples import (
-    BATCH,
-    ITEM,
-    PLAYER,
-    PLAYER_ID,
-    USER,
-    USER_ID,
-)
+from app.openapi.examples import BATCH, ITEM, PLAYER, PLAYER_ID, USER, USER_ID
 from app.operations import batch_operations, operation_names
 from app.types import Document
 
@@ -37,8 +30,13 @@ def check_name(value: str) -> None:
         raise ValidationError(f"Must be at most {LONGEST_NAME} characters on one line.")
 
 
+def or_null(field: type[fields.Field[Any]], about: str) -> Any:
+    """Return a field that is null in the example."""
+    return field(allow_none=True, metadata={"example": None, "description": about})
+
+
 def row_args() -> Any:
-    """Return the shape of a row: whom it is about, what to do, and the arguments of that."""
+    """Return the shape of a row: the player, the operation, and the operation's arguments."""
     known: dict[str, Any] = {
         "Player": Text(
             metadata={"maxLength": NAME_LENGTH},
@@ -52,17 +50,11 @@ def row_args() -> Any:
         for name, field in operation.arguments.fields.items():
             (called,) = operation.history_arguments({name: None})
             users.setdefault(called, []).append(operation.name)
-            known[called] = _optional(field, f"Of {' and '.join(users[called])}.")
+            about = f"Of {' and '.join(users[called])}. {field.metadata.get('description', '')}"
+            known[called] = optional = copy(field)
+            optional.required, optional.load_default, optional.data_key = False, missing, None
+            optional.metadata = {**field.metadata, "description": about.strip()}
     return Schema.from_dict(known, name="RowArgs")
-
-
-def _optional(field: fields.Field[Any], whose: str) -> fields.Field[Any]:
-    """Return a field as only some rows have it."""
-    about = [whose, field.metadata.get("description", "")]
-    found = copy(field)
-    found.required, found.load_default, found.data_key = False, missing, None
-    found.metadata = {**field.metadata, "description": " ".join(filter(None, about))}
-    return found
 
 
 class ChosenChangesArgs(Schema):
@@ -142,7 +134,7 @@ class BatchQueryArgs(Schema):
 
 
 class ProgressSchema(Schema):
-    """How far a batch is."""
+    """The progress of a batch."""
 
     State = Text(example="running", metadata={"enum": list(STATES)})
     Ready = Integer(0, example=850, description="Rows that are still to be carried out.")
@@ -154,7 +146,7 @@ class ProgressSchema(Schema):
 
 
 class BatchSchema(ProgressSchema):
-    """A batch: who made it, why, and how far it is."""
+    """A batch: who made it, why, and its progress."""
 
     Id = Guid(example=BATCH)
     Name = Text(example="Gifts for January")
@@ -162,16 +154,8 @@ class BatchSchema(ProgressSchema):
     At = Moment(example=AT)
     By = fields.Nested(AuthorSchema)
     Via = Text(example="api", metadata={"enum": ["api", "console", "cli"]})
-    Undoes = Guid(
-        allow_none=True, metadata={"example": None}, description="The batch that this one undoes."
-    )
-    Undo = fields.Dict(
-        allow_none=True,
-        metadata={
-            "example": None,
-            "description": "Which changes this one undoes, if it was made from history.",
-        },
-    )
+    Undoes = or_null(Guid, "The batch that this one undoes.")
+    Undo = or_null(fields.Dict, "Which changes this one undoes, if it was made from history.")
     Rows = Integer(0, example=1000)
     BegunAt = Moment(allow_none=True, example=BEGUN_AT, description="When it was first run.")
     StartedBy = fields.Nested(
@@ -182,16 +166,8 @@ class BatchSchema(ProgressSchema):
             "description": "Who ran it last, and as whom the service goes on.",
         },
     )
-    PausedWhy = Text(
-        allow_none=True,
-        metadata={"example": None},
-        description="Why the service itself has paused it; null where somebody did.",
-    )
-    EndedAt = Moment(
-        allow_none=True,
-        metadata={"example": None},
-        description="When it was found to be done, or was cancelled.",
-    )
+    PausedWhy = or_null(Text, "Why the service itself has paused it; null if somebody did.")
+    EndedAt = or_null(Moment, "When it was found to be done, or was cancelled.")
 
 
 class RowSchema(Schema):
@@ -210,27 +186,15 @@ class RowSchema(Schema):
     Operation = OperationName(batch_operations, allow_none=True, example="give")
     Arguments = fields.Dict(metadata={"example": {"ItemId": ITEM, "Quantity": 5}})
     Verdict = Text(example="ready", metadata={"enum": list(VERDICTS)})
-    Why = Text(
-        allow_none=True,
-        metadata={"example": None},
-        description="Why it is refused, in the words of the single call.",
-    )
-    Warning = Text(
-        allow_none=True,
-        metadata={"example": None},
-        description="What is odd about it, although it can be carried out.",
-    )
+    Why = or_null(Text, "Why it is refused, in the words of the single call.")
+    Warning = or_null(Text, "What is odd about it, although it can be carried out.")
     Version = Integer(
         0, allow_none=True, example=41, description="Of the player that it was judged on."
     )
     Replanned = Flag(
         example=False, description="Whether the player had changed since, and was judged anew."
     )
-    Entry = Text(
-        allow_none=True,
-        metadata={"example": None},
-        description="The entry of history, a second after it was done.",
-    )
+    Entry = or_null(Text, "The entry of history, a second after it was done.")
 
 
 class RowListArgs(CursorListArgs):

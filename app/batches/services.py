@@ -17,15 +17,15 @@ from app.storage.schema.preparation import Preparation
 
 def add_services(services: Services) -> None:
     settings, storage = services.settings, services[Storage]
-    players, history = services[Players], services[History]
+    players = services[Players]
     batches = Batches(storage)
-    # A quarter of the threads, at most, carries out batches.
+    # At most a quarter of the threads carries out batches.
     places = max(1, settings.THREADS // 4)
-    runner = Runner(batches, players, history, places, storage.requests_at_work)
+    runner = Runner(batches, players, places, storage.requests_at_work)
     services.add(
         batches,
-        Choosing(batches, history),
-        Planner(batches, players, history),
+        Choosing(batches, services[History]),
+        Planner(batches, players),
         runner,
         BatchWorker(
             batches,

@@ -12,15 +12,16 @@ from typing import Any, BinaryIO
 import click
 from flask.cli import AppGroup
 
-from app.batches.access import told as told_filters
+from app.batches.access import filters_as_json
 from app.batches.changes import row_arguments
 from app.batches.choosing import Choosing
 from app.batches.domain import NotRunning, number_of, progress_of, undo_of
+from app.batches.parts.store import RowFilters
 from app.batches.planning import NewBatch, Planner
 from app.batches.rows import CsvRows, JsonRows
 from app.batches.running import Runner
 from app.batches.schemas import BatchHeadArgs
-from app.batches.store import Batches, RowFilters
+from app.batches.store import Batches
 from app.changes import Origin
 from app.cli.history import TIME_FORMAT, Guid, Time
 from app.cli.intents import move_entries, operator, reason_option
@@ -147,7 +148,7 @@ def undo(which: str, reason: str | None) -> None:
 
 
 def _planned(chosen: Document, name: str, reason: str | None) -> Document:
-    fields = {"Name": name, **_author(reason), "Undo": told_filters(chosen)}
+    fields = {"Name": name, **_author(reason), "Undo": filters_as_json(chosen)}
     rows = choosing.changes(chosen, KINDS)
     return planner.plan(rows, _author(None), lambda: NewBatch(fields, None, ""), _may_undo)
 

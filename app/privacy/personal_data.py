@@ -9,8 +9,7 @@ from typing import Any
 from app.api_keys.domain import served as served_keys
 from app.auth.api_keys import keys_of
 from app.batches.changes import row_arguments
-from app.batches.domain import served as served_batch
-from app.batches.domain import served_row
+from app.batches.domain import public_batch, public_row
 from app.batches.store import Batches
 from app.changes import Applied, Intent
 from app.game.actions.domain import served as served_action
@@ -94,10 +93,10 @@ class PersonalData:
         rows = self._batches.rows_about(ids)
         yield from _list(
             "BatchRows",
-            ({"Id": row["_id"], **served_row(row, row_arguments(row), None)} for row in rows),
+            ({"Id": row["_id"], **public_row(row, row_arguments(row), None)} for row in rows),
         )
         made = self._batches.made_by(user_id)
-        yield from _list("Batches", (served_batch(one, one["Counts"]) for one in made))
+        yield from _list("Batches", (public_batch(one, one["Counts"]) for one in made))
         about = (entry for id_ in ids for entry in self._entries(subject_id=id_))
         yield from _list("HistoryAbout", about)
         yield from _list("HistoryBy", self._entries(author=user_id))

@@ -21,7 +21,8 @@ from pymongo.errors import DuplicateKeyError
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 
-from app.batches.store import BATCH_ROWS, BATCHES, BatchTraces
+from app.batches.collections import BATCH_ROWS, BATCHES
+from app.batches.store import BatchTraces
 from app.changes import Intent, SubjectKind
 from app.errors import Busy, NotFound
 from app.game.actions.store import ACTIONS, ActionTraces
@@ -247,7 +248,7 @@ class Erasures:
             for name, where in self._traces(record):
                 for found in self._db[name].find(where, ["_id"]):
                     yield Trace(name, str(found["_id"]), record["_id"])
-            for id_ in self._batch_traces.told_of([record["_id"], *record["Players"]]):
+            for id_ in self._batch_traces.erased_among([record["_id"], *record["Players"]]):
                 yield Trace(BATCH_ROWS.name, id_, record["_id"])
         # Entries of history are looked at before they leave their Journals, with their documents.
         lately = self._records.lately()

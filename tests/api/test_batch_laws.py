@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from pymongo.errors import AutoReconnect
 
 from app.batches import domain, planning
-from app.batches import store as batch_store
 from app.batches.domain import (
     NotEnded,
     PlannedTooLong,
@@ -23,9 +22,11 @@ from app.batches.domain import (
     row_key,
     undoes_nothing,
 )
+from app.batches.parts import store as parts_store
+from app.batches.parts.store import NEVER
 from app.batches.planning import NewBatch, Planner
 from app.batches.running import FEW_ROWS, Run, Runner
-from app.batches.store import NEVER, Batches, BatchTraces
+from app.batches.store import Batches, BatchTraces
 from app.changes import Origin
 from app.errors import Unavailable
 from app.players.store import Players
@@ -338,7 +339,7 @@ def test_rows_of_one_player_keep_their_order_whoever_carries_them_out(
     if callers > 1 and service(app, Storage).is_mock:
         callers = 1  # the imitation is not made for threads
     monkeypatch.setattr(domain, "PORTION_ROWS", 20)
-    monkeypatch.setattr(batch_store, "PORTION_ROWS", 20)
+    monkeypatch.setattr(parts_store, "PORTION_ROWS", 20)
     rows = variable_rows(world.add_player(), 70)
     others = [world.add_player() for _ in range(5)]
     batch = plan(app, [*rows, *(row._replace(number=row.number + 70) for row in rows_for(others))])
@@ -384,7 +385,7 @@ def test_a_row_that_could_not_be_tried_holds_up_those_of_its_player_alone(
 def test_a_long_part_is_taken_over_in_the_middle_and_its_lease_is_renewed(
     app, world, db, monkeypatch
 ):
-    monkeypatch.setattr(batch_store, "PORTION_ROWS", 10)
+    monkeypatch.setattr(parts_store, "PORTION_ROWS", 10)
     batch = plan(app, variable_rows(world.add_player(), 35))
     batches, runner = service(app, Batches), service(app, Runner)
     settle, leases = batches.settle, []
@@ -407,7 +408,7 @@ def test_a_long_part_is_taken_over_in_the_middle_and_its_lease_is_renewed(
 
 
 def test_whoever_lost_a_long_part_to_another_leaves_it(app, world, db, monkeypatch):
-    monkeypatch.setattr(batch_store, "PORTION_ROWS", 10)
+    monkeypatch.setattr(parts_store, "PORTION_ROWS", 10)
     batch = plan(app, variable_rows(world.add_player(), 35))
     batches, runner = service(app, Batches), service(app, Runner)
     renew = batches.renew
@@ -474,8 +475,8 @@ def test_a_chain_of_undos_is_undone_as_if_its_chosen_end_alone_had_been_made(cho
 @pytest.fixture
 def long_leases(monkeypatch):
     """Let nobody take rows over from a run that a busy machine holds up."""
-    monkeypatch.setattr(batch_store, "LEASE", timedelta(hours=2))
-    monkeypatch.setattr(batch_store, "SURE_SECONDS", 3600.0)
+    monkeypatch.setattr(parts_store, "LEASE", timedelta(hours=2))
+    monkeypatch.setattr(parts_store, "SURE_SECONDS", 3600.0)
 
 
 @pytest.mark.usefixtures("long_leases")

@@ -15,8 +15,9 @@ from app.batches.domain import (
     PlannedTooLong,
     StillPlanning,
 )
+from app.batches.parts.store import NEVER
 from app.batches.running import Runner
-from app.batches.store import NEVER, Batches
+from app.batches.store import Batches
 from app.changes import Origin
 from app.errors import KeyReused
 from tests.applications import service

@@ -22,7 +22,7 @@ def summary(*rows):
     summary = Summary()
     for one in rows:
         summary.add(one)
-    return summary.told()
+    return summary.records()
 
 
 def told(*rows):

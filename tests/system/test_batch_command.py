@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from app.batches.store import NEVER
+from app.batches.parts.store import NEVER
 from app.cli.intents import system_user
 from tests.factories import make_player, numbered_guid
 from tests.swaps import move_all

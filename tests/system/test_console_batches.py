@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from app.batches.store import NEVER
+from app.batches.parts.store import NEVER
 from app.demo.names import guid
 from tests.system.conftest import with_scripts
 from tests.system.console import Demo

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
-from app.batches.store import NEVER
+from app.batches.parts.store import NEVER
 from app.changes import JOURNAL_LENGTH
 from tests.factories import guid, make_player
 from tests.system import fork_server

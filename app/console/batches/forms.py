@@ -9,18 +9,14 @@ from flask import Response
 
 from app.batches import access
 from app.batches.domain import OPEN
-from app.batches.store import Batches
 from app.console.batches.sentences import counted
 from app.console.forms.declared import Form, Target
 from app.console.forms.submissions import Submission
 from app.console.frame.pages import marked, path_to, see_other
-from app.http.context import current
 from app.types import Document
 
 API = "POST /api/v1/batches/<key>"
 ENDED, ALL_REFUSED = "batch-done", "batch-refused"
-
-batches = current(Batches)
 
 
 def in_state(*states: str) -> Callable[[Target], bool]:
@@ -57,18 +53,13 @@ def about_undo(target: Target) -> Iterable[str]:
     )
 
 
-def cancel(_: Submission, batch_id: str) -> Document:
-    access.visible_batch(batch_id)
-    return batches.cancel(batch_id)
-
-
 def leads_to(mark: str) -> Callable[..., Response]:
     """Return what leads to the page of a batch, which says what came of it."""
 
     def lead(batch: Document, _: Submission, batch_id: str) -> Response:
         said = mark
         if batch["State"] == "done":
-            said = ENDED if access.counted(batch)["Done"] else ALL_REFUSED
+            said = ENDED if access.current_counts(batch)["Done"] else ALL_REFUSED
         return marked(said, path_to("batches", batch_id))
 
     return lead
@@ -107,7 +98,7 @@ CANCEL = Form(
     "Cancel…",
     "Cancel the batch",
     name="cancel",
-    act=cancel,
+    act=lambda _, batch_id: access.cancel(batch_id),
     api=f"{API}/cancel",
     about=about_cancel,
     is_danger=True,

@@ -11,7 +11,7 @@ from flask import Response, request
 
 from app.auth import guard
 from app.batches import access
-from app.batches.domain import OPEN, VERDICTS, served
+from app.batches.domain import OPEN, VERDICTS, public_batch
 from app.batches.rows import CSV
 from app.batches.schemas import RowListArgs
 from app.batches.store import Batches
@@ -63,7 +63,7 @@ objects = current(Objects)
 def list_batches() -> Response:
     after = cursors.read(request.args.get("after", ""))
     page = batches.list(PAGE_SIZE, after, with_users=sees_users())
-    found = [served(batch, batch["Counts"]) for batch in page.values]
+    found = [public_batch(batch, batch["Counts"]) for batch in page.values]
     return render(
         "batches/list.html",
         page="batches",
@@ -115,7 +115,7 @@ def harmless(cell: Any) -> Any:
 
 def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
     batch = access.visible_batch(batch_id)
-    shown = served(batch, access.counted(batch))
+    shown = access.current_record(batch)
     wanted = {name: plain(request.args.get(name, "")) for name in ("verdict", "player")}
     rows, error = found_rows(batch, wanted)
     kinds = batch.get("Summary", [])

@@ -1,0 +1,77 @@
+"""The collections of batches: their shapes and indexes."""
+
+from __future__ import annotations
+
+from app.storage.schema.plan import CollectionPlan, expiry, index
+from app.storage.schema.shapes import COUNT, GUID, MOMENT, TEXT, TEXT_OR_NULL, object_shape
+from app.types import Document
+
+OBJECT: Document = {"bsonType": "object"}
+BATCHES = CollectionPlan(
+    "batches",
+    object_shape(
+        {
+            "_id": GUID,
+            "Name": TEXT,
+            "Reason": TEXT_OR_NULL,
+            "At": MOMENT,
+            "By": OBJECT,
+            "Via": TEXT,
+            "State": TEXT,
+            "Rows": COUNT,
+            "Counts": OBJECT,
+        },
+        {
+            "StartedBy": OBJECT,
+            "PausedWhy": TEXT_OR_NULL,
+            "RequestKey": TEXT,
+            "Fingerprint": TEXT,
+            "ExpiresAt": MOMENT,
+        },
+    ),
+    (
+        index("time", "At", "_id"),
+        index("author", "By.UserId"),
+        index("starter", "StartedBy.UserId", sparse=True),
+        index("planning", "At", partialFilterExpression={"State": "planning"}),
+        index("running", "BegunAt", partialFilterExpression={"State": "running"}),
+        index("abandoned", "IsAbandoned", partialFilterExpression={"IsAbandoned": True}),
+        index("request_key", "RequestKey", unique=True, sparse=True),
+        expiry(),
+    ),
+)
+# Rows about nobody who is known. Only these hold a name that is not their own player's.
+UNKNOWN: Document = {"Subject": None}
+BATCH_ROWS = CollectionPlan(
+    "batch_rows",
+    object_shape(
+        {
+            "_id": TEXT,
+            "Batch": GUID,
+            "Part": COUNT,
+            "Player": TEXT_OR_NULL,
+            "Subject": {"bsonType": ["object", "null"]},
+            "Operation": TEXT_OR_NULL,
+            "Arguments": OBJECT,
+            "Verdict": TEXT,
+            "Why": TEXT_OR_NULL,
+            "Replanned": {"bsonType": "bool"},
+        },
+    ),
+    (
+        index("verdict", "Batch", "Verdict", "_id"),
+        index("part", "Batch", "Part", "_id", partialFilterExpression={"Verdict": "ready"}),
+        index("replanned", "Batch", "_id", partialFilterExpression={"Replanned": True}),
+        index("unknown", "Batch", "_id", partialFilterExpression=UNKNOWN),
+        index("subject", "Subject.Id", "_id"),
+        expiry(),
+    ),
+)
+BATCH_PARTS = CollectionPlan(
+    "batch_parts",
+    object_shape({"_id": TEXT, "Batch": GUID, "Part": COUNT, "LeasedUntil": MOMENT}),
+    (index("free", "Batch", "LeasedUntil"), expiry()),
+)
+# The fields that may name people.
+TEXTS = ["Name", "Reason", "Undo"]
+ROW_TEXTS = ["Player", "Why", "Arguments"]

@@ -1,0 +1,197 @@
+"""The rows of batches, and their parts: some rows that one caller carries out at a time.
+
+Whoever takes a part has it for some seconds, by a lease: after a crash, the next one takes it over.
+The lease only saves work. That no row is carried out twice follows from its key, which is looked
+for in the Journal and in history before each try (app/storage/bulk_swap.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from pymongo import ReturnDocument, UpdateOne
+from pymongo.read_preferences import ReadPreference
+
+from app import metrics
+from app.batches.collections import BATCH_PARTS, BATCH_ROWS
+from app.batches.domain import PORTION_ROWS, number_of, row_id
+from app.paging import CursorPage
+from app.storage.bulk import batches as in_chunks
+from app.storage.client import Storage
+from app.storage.committed import NO_CHANGE
+from app.storage.paging import newest_first
+from app.types import Document
+
+LEASE = timedelta(seconds=10)
+# What came of rows is noted only while nobody else can have taken them over.
+SURE_SECONDS = LEASE.total_seconds() / 2
+NEVER = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+CHUNK = 500
+
+
+class Lease(NamedTuple):
+    """A part that one caller carries out, and until when nobody else does."""
+
+    id: str
+    batch_id: str
+    part: int
+    until: datetime
+    taken_at: float
+
+
+class RowFilters(NamedTuple):
+    """Which rows a list shows; None: all."""
+
+    batch_id: str
+    verdict: str | None = None
+    subject_id: str | None = None
+
+
+class Settled(NamedTuple):
+    """What came of a row: done, or refused with a sentence; and whether it was judged anew."""
+
+    id: str
+    why: str | None
+    replanned: bool
+
+
+class Parts:
+    """The rows and parts of the batches of one application."""
+
+    def __init__(self, storage: Storage) -> None:
+        # What another worker has just written, a secondary may not have yet.
+        primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
+        self._rows = primary[BATCH_ROWS.name]
+        self._parts = primary[BATCH_PARTS.name]
+        self.now = storage.clock.now
+
+    def count(self, batch_id: str) -> Document:
+        """Return how many rows of a batch have each verdict, and how many were judged anew.
+
+        Rows that get their verdict meanwhile change their place in the index of verdicts, so those
+        that are ready are counted as what is left.
+        """
+        decided = {"Batch": batch_id, "Verdict": {"$in": ["done", "refused"]}}
+        by_verdict = self._count_by(decided, "$Verdict", "verdict")
+        total = self._count_by(ids_within(batch_id), None, "_id_").get(None, 0)
+        done, refused = by_verdict.get("done", 0), by_verdict.get("refused", 0)
+        replanned = self._rows.count_documents({"Batch": batch_id, "Replanned": True})
+        counts = {"Ready": total - done - refused, "Done": done, "Refused": refused}
+        return {**counts, "Replanned": replanned}
+
+    def _count_by(self, where: Document, by: str | None, hint: str) -> dict[str | None, int]:
+        group = {"$group": {"_id": by, "Count": {"$sum": 1}}}
+        found = self._rows.aggregate([{"$match": where}, group], hint=hint)
+        return {one["_id"]: one["Count"] for one in found}
+
+    def list_rows(self, filters: RowFilters, size: int, after: bytes) -> CursorPage:
+        """Return a page of rows in their order."""
+        batch_id, verdict, subject_id = filters
+        where: Document = {"Batch": batch_id, **ids_within(batch_id)}
+        if after:
+            last = int(newest_first.within(filters, after))
+            where["_id"] = {**where["_id"], "$gt": row_id(batch_id, last)}
+        if verdict:
+            is_replanned = verdict == "replanned"
+            where |= {"Replanned": True} if is_replanned else {"Verdict": verdict}
+        if subject_id:
+            where["Subject.Id"] = subject_id
+        found = list(self._rows.find(where, sort=[("_id", 1)]).limit(size + 1))
+        if len(found) <= size:
+            return CursorPage(found, None)
+        position = newest_first.digest(filters) + str(number_of(found[size - 1])).encode()
+        return CursorPage(found[:size], position)
+
+    def rows_about(self, ids: Sequence[str]) -> Iterator[Document]:
+        """Yield the rows about some documents, of all batches."""
+        yield from self._rows.find({"Subject.Id": {"$in": ids}}, sort=[("_id", 1)])
+
+    def walk_done(self, batch_id: str) -> Iterator[Sequence[Document]]:
+        """Yield the rows that were carried out, the last first, some at once."""
+        done = {"Batch": batch_id, "Verdict": "done"}
+        yield from in_chunks(self._rows.find(done, sort=[("_id", -1)]).batch_size(CHUNK), CHUNK)
+
+    def abandoned_rows(self, batch_id: str) -> Iterator[Sequence[str]]:
+        """Yield the ids of rows that a caller who died may have carried out without noting it."""
+        abandoned = {"Batch": batch_id, "LeasedUntil": {"$gt": NEVER, "$lt": self.now()}}
+        parts = [part["Part"] for part in self._parts.find(abandoned, ["Part"])]
+        left = {"Batch": batch_id, "Part": {"$in": parts}, "Verdict": "ready"}
+        found = self._rows.find(left, ["_id"]).hint("part")
+        for some in in_chunks(found if parts else (), CHUNK):
+            yield [row["_id"] for row in some]
+
+    def has_parts(self, batch_id: str) -> bool:
+        """Tell whether somebody carries out rows of a batch, or could."""
+        return self._parts.find_one({"Batch": batch_id}, ["_id"]) is not None
+
+    def lease(self, batch_id: str) -> Lease | None:
+        """Take a part that nobody else carries out; None if there is none."""
+        now, taken_at = self.now(), time.monotonic()
+        part = self._parts.find_one_and_update(
+            {"Batch": batch_id, "LeasedUntil": {"$lt": now}},
+            {"$set": {"LeasedUntil": now + LEASE}},
+            sort=[("LeasedUntil", 1)],
+            return_document=ReturnDocument.AFTER,
+        )
+        if part is None:
+            return None
+        return Lease(part["_id"], batch_id, part["Part"], part["LeasedUntil"], taken_at)
+
+    def renew(self, lease: Lease) -> Lease | None:
+        """Have a part for some more seconds; None if another has it by now."""
+        until, taken_at = self.now() + LEASE, time.monotonic()
+        own = {"_id": lease.id, "LeasedUntil": lease.until}
+        if not self._parts.update_one(own, {"$set": {"LeasedUntil": until}}).matched_count:
+            return None
+        return lease._replace(until=until, taken_at=taken_at)
+
+    def release(self, lease: Lease) -> None:
+        """Give a part back, for whoever comes next; it goes with its last row."""
+        own = {"_id": lease.id, "LeasedUntil": lease.until}
+        if self._rows.find_one_and_update(_ready(lease), NO_CHANGE, ["_id"], hint="part"):
+            self._parts.update_one(own, {"$set": {"LeasedUntil": NEVER}})
+        else:
+            self._parts.delete_one({"_id": lease.id})
+
+    def ready_rows(self, lease: Lease, after: str = "") -> Sequence[Document]:
+        """Return the next rows of a part that are still to be carried out, in their order."""
+        left = {**_ready(lease), "_id": {"$gt": after}}
+        # By itself, MongoDB may take the index of verdicts, and read all rows that are ready.
+        found = self._rows.find(left, sort=[("_id", 1)]).hint("part")
+        return list(found.limit(PORTION_ROWS))
+
+    def settle(self, lease: Lease, settled: Sequence[Settled]) -> bool:
+        """Note what came of rows; False if another may carry them out, who will note it then."""
+        if time.monotonic() >= lease.taken_at + SURE_SECONDS:
+            return False
+        for replanned in (False, True):
+            done = [one.id for one in settled if not one.why and one.replanned is replanned]
+            noted = {"Verdict": "done", "Why": None, **({"Replanned": True} if replanned else {})}
+            if done:
+                self._rows.update_many({"_id": {"$in": done}}, {"$set": noted})
+        refused = [
+            # Whoever has carried it out meanwhile is right.
+            UpdateOne(
+                {"_id": one.id, "Verdict": "ready"},
+                {"$set": {"Verdict": "refused", "Why": one.why, "Replanned": one.replanned}},
+            )
+            for one in settled
+            if one.why
+        ]
+        if refused:
+            self._rows.bulk_write(refused, ordered=False)
+        metrics.BATCH_ROWS.labels("done").inc(len(settled) - len(refused))
+        metrics.BATCH_ROWS.labels("refused").inc(len(refused))
+        return True
+
+
+def ids_within(batch_id: str) -> Document:
+    """Return the filter of the rows of a batch, or of its parts, by their ids."""
+    return {"_id": {"$gte": f"{batch_id}:", "$lt": f"{batch_id};"}}
+
+
+def _ready(lease: Lease) -> Document:
+    return {"Batch": lease.batch_id, "Part": lease.part, "Verdict": "ready"}
