@@ -63,7 +63,6 @@ from app.transfer.operations import IMPORT
 from app.users import routes as users
 from app.users import services as user_services
 from app.variables import routes as variables
-from app.variables.server import routes as server_variables
 from config.base import Settings
 
 # Operations of rooms that have no routes, and so would not be imported.
@@ -71,7 +70,7 @@ COMMANDS = (IMPORT, REPAIR)
 # In the order of the documentation.
 BLUEPRINTS = (
     players.blp,
-    variables.blp,
+    variables.of_players,
     items.blp,
     spells.blp,
     moderation.of_players,
@@ -91,7 +90,7 @@ BLUEPRINTS = (
     actions.blp,
     game_server.blp,
     objects.blp,
-    server_variables.blp,
+    variables.of_game,
     game.blp,
     activity.blp,
     oauth.blp,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from app.auth import guard
@@ -12,10 +13,10 @@ from app.changes import Applied, Intent, Rule
 from app.errors import QuartermasterError
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import keyed_intent, previewed_intent
+from app.http.intents import answer, keyed_intent, previewed_intent
 from app.objects.domain import NotInCatalogue
 from app.objects.store import KnownObjects
-from app.operations import IncompleteOperation, Operation, Quantities, Route
+from app.operations import Endpoint, IncompleteOperation, Operation, Quantities, Route
 from app.types import Document
 
 OVER_BUDGET = OverBudget("shop", "it may move 3 of an item at once, not 5", "LargestQuantity")
@@ -104,6 +105,23 @@ def change_route(
         return route(guard.required(*needs)(view))
 
     return decorator
+
+
+def change_routes(blueprint: Blueprint, store: Store, operations: ModuleType) -> None:
+    """Add the routes of a module's operations that declare an endpoint, and so need no view."""
+    for operation in vars(operations).values():
+        if isinstance(operation, Operation) and operation.endpoint:
+            _add_route(blueprint, store, operation, operation.endpoint)
+
+
+def _add_route(
+    blueprint: Blueprint, store: Store, operation: Operation, endpoint: Endpoint
+) -> None:
+    def view(args: Document, key: Key) -> Any:
+        return answer(execute(operation, store, key, args))
+
+    view.__name__, view.__doc__ = endpoint.view, endpoint.about
+    change_route(blueprint, operation, endpoint.path, endpoint.answers, *endpoint.refusals)(view)
 
 
 def _own_refusals(operation: Operation) -> list[QuartermasterError]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from app.auth.scopes import KeyAccess, Scope
 from app.changes import Applied, Intent, Rule
+from app.errors import QuartermasterError
 from app.types import Document
 
 # The subject of an operation that changes documents of every kind.
@@ -91,6 +92,21 @@ class Route(NamedTuple):
     path: str
 
 
+class Endpoint(NamedTuple):
+    """Where the API takes an operation that needs no view of its own, and what it answers."""
+
+    # The name of its view, from which the id in the OpenAPI document follows.
+    view: str
+    # Behind the prefix of the blueprint.
+    path: str
+    # The schema of the answer.
+    answers: Any
+    # The summary in one line, an empty line, and the description.
+    about: str
+    # Examples of errors that the rule may raise.
+    refusals: tuple[QuartermasterError, ...] = ()
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Operation:
     """One thing that can be done, and all facts about it. Only the last ones have a default."""
@@ -113,6 +129,8 @@ class Operation:
     batch: BatchRow | None = _MISSING
     # What lists of history say: {changes}, the arguments in their names of history, or plain text.
     sentence: str = _MISSING
+    # None: a view of its own takes it, or the command line alone.
+    endpoint: Endpoint | None = None
     # What an account needs beside the role api.
     roles: tuple[Any, ...] = ()
     # What a page says to whoever has just made it; {whom} and {lines} are known as well.

@@ -24,7 +24,7 @@ from app.paging import CursorPage
 from app.players.store import Players
 from app.types import Document
 from app.users.store import Users
-from app.variables.server.domain import TYPE
+from app.variables.domain import GLOBAL
 
 # Whose history a caller sees with the role api alone.
 WITHOUT_USERS = ("player", "bag", "object")
@@ -117,7 +117,7 @@ def _subject_of(entry: Document) -> tuple[Store, Lookup | ObjectKey]:
     """Return the document that an entry is about: what changes it, and its key."""
     kind, id_ = entry["Subject"]["Kind"], entry["Subject"]["Id"]
     if kind == "object":
-        return objects, ObjectKey(TYPE, id_)
+        return objects, ObjectKey(GLOBAL, id_)
     return users if kind == "user" else players, Lookup.parse(id_)
 
 

@@ -34,7 +34,7 @@ from app.naming import Lookup
 from app.openapi.examples import ENTRY, ITEM
 from app.players.store import Players
 from app.users.store import Users
-from app.variables.undo import ChangedSince
+from app.variables.domain import ChangedSince
 
 ABOUT = "Who changed what, when and why, and undo."
 

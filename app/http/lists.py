@@ -225,6 +225,24 @@ def paged_envelope(window: Window, page: Page) -> dict[str, Any]:
     }
 
 
+def paged_list(args: dict[str, Any], read: Callable[[Window], Page]) -> dict[str, Any]:
+    """Return the body of a paged list, whose records a store reads."""
+    window = paged_window(args, current_app.config["PAGE_SIZE_MAX"])
+    return paged_envelope(window, read(window))
+
+
+def legacy_list(args: dict[str, Any], read: Callable[[Window], Page]) -> dict[str, Any]:
+    """Return the body of a list in the former envelope."""
+    window = legacy_window(args, current_app.config["PAGE_SIZE_MAX"])
+    return legacy_envelope(window, read(window))
+
+
+def cursor_list(args: dict[str, Any], read: Callable[[int, bytes], CursorPage]) -> dict[str, Any]:
+    """Return the body of a list that is walked by cursors, of which a size and a place are read."""
+    page = read(page_size(args), cursors.read(args.get("after", "")))
+    return {"Values": page.values, "Next": cursors.write(page.next)}
+
+
 def page_size(args: dict[str, Any]) -> int:
     """Return the size of a page: the requested one, capped by the largest that is set."""
     return min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])

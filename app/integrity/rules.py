@@ -19,7 +19,7 @@ from app.storage.history_entries import is_entry, is_former_entry, key_of
 from app.storage.schema.explain_validator import Fault
 from app.types import Document
 from app.users import domain as users
-from app.variables.server import domain as server_variables
+from app.variables.domain import GLOBAL, is_global_value
 
 ARGON2_PREFIX = "$argon2id$"
 
@@ -115,7 +115,7 @@ def object_fields(found: Document, _: Limits) -> Iterator[Fault]:
     if found["Type"] == "item" and not objects.is_stack_limit(found.get("StackLimit")):
         yield Fault("StackLimit", "is not a number from 1 on")
     value = found.get("Value", 0)
-    if found["Type"] == server_variables.TYPE and not server_variables.is_value(value):
+    if found["Type"] == GLOBAL and not is_global_value(value):
         yield Fault("Value", "is neither a whole number nor true or false")
 
 

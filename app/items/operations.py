@@ -6,11 +6,12 @@ from functools import partial
 
 from app.auth.scopes import Scope
 from app.http.context import current
-from app.items.domain import give, give_uncounted, take
-from app.items.schemas import GiveItemArgs, TakeItemArgs
+from app.items.domain import BagNotEmpty, NoRoom, NotEnoughItems, give, give_uncounted, take
+from app.items.schemas import GiveItemArgs, GivenSchema, TakeItemArgs, TakenSchema
 from app.items.store import Bags, Catalogue
 from app.items.undo import CONTAINERS, quantities, undo
-from app.operations import BY_CHANGES, BatchRow, Inverse, Operation, Prepared
+from app.openapi.examples import BAG, BAG_ITEM, ITEM
+from app.operations import BY_CHANGES, BatchRow, Endpoint, Inverse, Operation, Prepared
 from app.types import Document
 
 bags = current(Bags)
@@ -22,13 +23,12 @@ def moved(args: Document) -> dict[str, int]:
 
 
 def prepare_give(args: Document) -> Prepared:
-    rule = partial(give, **args, limits=catalogue.limits(args["itemid"]))
-    return Prepared(("Inventory", "Bank"), rule)
+    return Prepared(CONTAINERS, partial(give, **args, limits=catalogue.limits(args["itemid"])))
 
 
 def prepare_batch_give(args: Document) -> Prepared:
     """Read the bank, which is as large as the inventory, only for what overflows to it."""
-    reads = ("Inventory", "Bank") if args["bankoverflow"] else ("Inventory",)
+    reads = CONTAINERS if args["bankoverflow"] else ("Inventory",)
     return Prepared(reads, partial(give_uncounted, **args, limits=catalogue.limits(args["itemid"])))
 
 
@@ -62,6 +62,19 @@ GIVE = Operation(
     ),
     sentence=BY_CHANGES,
     notice="Gave {Quantity} {ItemId} to {whom}.",
+    endpoint=Endpoint(
+        "give_item",
+        "/<player:key>/items/give",
+        GivenSchema,
+        """Give an item to a player
+
+        Fills stacks of the item first, then empty slots, both in slot order; with bankoverflow what
+        does not fit goes to the bank. All or nothing. Gear with StatBuffs and bags never merge. The
+        answer counts what the player has of the item then. Where the catalogue holds items, and not
+        this one, the answer has a `Warning`, or it is refused (`QM_STRICT_CATALOGUE`).
+        """,
+        (NoRoom(ITEM, 5, 2, bank=False), NoRoom(ITEM, 5, 2, bank=True)),
+    ),
 )
 TAKE = Operation(
     name="take",
@@ -78,4 +91,14 @@ TAKE = Operation(
     ),
     sentence=BY_CHANGES,
     notice="Took {Quantity} {ItemId} from {whom}.",
+    endpoint=Endpoint(
+        "take_item",
+        "/<player:key>/items/take",
+        TakenSchema,
+        """Take an item from a player's inventory
+
+        From the inventory alone, in slot order, all or nothing. A bag that holds something stays.
+        """,
+        (NotEnoughItems(ITEM, 5, 3), BagNotEmpty(BAG_ITEM, BAG)),
+    ),
 )

@@ -8,10 +8,17 @@ from app.auth.scopes import Scope
 from app.changes import Applied, Intent
 from app.http.context import current, setting
 from app.naming import Lookup
-from app.operations import BY_CHANGES, Inverse, Operation, OwnInverse, Prepared
+from app.operations import BY_CHANGES, Endpoint, Inverse, Operation, OwnInverse, Prepared
 from app.players.deletion.store import Deletions
-from app.players.domain import DELETED_AT, NAME_FIELDS, rename, require_name, undo_rename
-from app.players.schemas import RenameArgs
+from app.players.domain import (
+    DELETED_AT,
+    NAME_FIELDS,
+    PlayerNameTaken,
+    rename,
+    require_name,
+    undo_rename,
+)
+from app.players.schemas import NamedPlayerSchema, RenameArgs
 from app.types import Document
 
 deletions = current(Deletions)
@@ -58,6 +65,17 @@ RENAME = Operation(
     batch=None,
     sentence=BY_CHANGES,
     notice="{whom} is called {Name} now.",
+    endpoint=Endpoint(
+        "rename_player",
+        "/<player:key>/name",
+        NamedPlayerSchema,
+        """Give a player another name
+
+        Names are unique without case. Undoing its entry in history gives the former name back,
+        unless the player was renamed since.
+        """,
+        (PlayerNameTaken(),),
+    ),
 )
 DELETE = Operation(
     name="delete-player",

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from app.changes import Change
 from app.errors import Conflict
-from app.types import decimal
+from app.types import Document, decimal
 
 
 class SpellKnown(Conflict):
@@ -28,7 +27,7 @@ class NoSpellSlot(Conflict):
     sentence = "The player has no free spell slot: all {size} are taken."
 
 
-def served(spells: Mapping[str, str]) -> list[dict[str, Any]]:
+def served(spells: Mapping[str, str]) -> list[Document]:
     """Return the known spells in slot order, without entries that are no spells."""
     known = (
         (number, spell)
@@ -38,7 +37,7 @@ def served(spells: Mapping[str, str]) -> list[dict[str, Any]]:
     return [{"Slot": slot, "SpellId": spell} for slot, spell in sorted(known)]
 
 
-def teach(player: dict[str, Any], *, spellid: str, size: int) -> Change:
+def teach(player: Document, *, spellid: str, size: int) -> Change:
     """Put a spell into the lowest free slot."""
     spells = player["Spells"]
     if spellid in spells.values():
@@ -49,10 +48,34 @@ def teach(player: dict[str, Any], *, spellid: str, size: int) -> Change:
     return Change({"Spells": {**spells, slot: spellid}}, {"SpellId": spellid})
 
 
-def forget(player: dict[str, Any], *, spellid: str) -> Change:
+def forget(player: Document, *, spellid: str) -> Change:
     """Empty the slot of a spell."""
     spells = player["Spells"]
     if spellid not in spells.values():
         raise SpellNotKnown(spellid)
     left = {slot: known for slot, known in spells.items() if known != spellid}
     return Change({"Spells": left}, {"SpellId": spellid})
+
+
+def undo(player: Document, *, changes: list[Document], size: int) -> Change:
+    """Forget what was taught, and teach what was forgotten, in its former slot if that is free."""
+    spells = dict(player["Spells"])
+    for change in changes:
+        if taught := change["After"]:
+            slot = next((slot for slot, known in spells.items() if known == taught), None)
+            if slot is None:
+                raise SpellNotKnown(taught)
+            del spells[slot]
+    for change in changes:
+        if forgotten := change["Before"]:
+            if forgotten in spells.values():
+                raise SpellKnown(forgotten)
+            spells[_free_slot(spells, change["Path"].partition(".")[2], size)] = forgotten
+    return Change({"Spells": spells}, None)
+
+
+def _free_slot(spells: Document, former: str, size: int) -> str:
+    for slot in (former, *map(str, range(size))):
+        if slot not in spells:
+            return slot
+    raise NoSpellSlot(size)

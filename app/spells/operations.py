@@ -6,10 +6,10 @@ from functools import partial
 
 from app.auth.scopes import Scope
 from app.http.context import setting
-from app.operations import BY_CHANGES, BatchRow, Inverse, Operation, Prepared
-from app.spells.domain import forget, teach
-from app.spells.schemas import SpellArgs
-from app.spells.undo import undo
+from app.openapi.examples import SPELL
+from app.operations import BY_CHANGES, BatchRow, Endpoint, Inverse, Operation, Prepared
+from app.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, forget, teach, undo
+from app.spells.schemas import SpellArgs, SpellSchema
 from app.types import Document
 
 READS = ("Spells",)
@@ -41,6 +41,17 @@ TEACH = Operation(
     batch=BatchRow("Teach {SpellId}", "Teach {object} to {whom}", label="Teach a spell"),
     sentence=BY_CHANGES,
     notice="Taught {whom} {SpellId}.",
+    endpoint=Endpoint(
+        "teach_spell",
+        "/<player:key>/spells/teach",
+        SpellSchema,
+        """Teach a player a spell
+
+        It takes the lowest free slot. Where the catalogue holds spells, and not this one, the
+        answer has a `Warning`, or it is refused (`QM_STRICT_CATALOGUE`).
+        """,
+        (SpellKnown(SPELL), NoSpellSlot(35)),
+    ),
 )
 FORGET = Operation(
     name="forget",
@@ -53,4 +64,14 @@ FORGET = Operation(
     batch=BatchRow("Forget {SpellId}", "Let {whom} forget {object}", label="Forget a spell"),
     sentence=BY_CHANGES,
     notice="{whom} has forgotten {SpellId}.",
+    endpoint=Endpoint(
+        "forget_spell",
+        "/<player:key>/spells/forget",
+        SpellSchema,
+        """Make a player forget a spell
+
+        Its slot is free again; the other spells stay in theirs.
+        """,
+        (SpellNotKnown(SPELL),),
+    ),
 )

@@ -31,7 +31,6 @@ from app.transfer.fields import (
 from app.types import Document, whole
 from app.users import domain as users
 from app.variables import domain as variables
-from app.variables.server import domain as server_variables
 
 # A page of a hundred of them is still an answer that a client can take.
 LARGEST_OBJECT = 256 * 1024
@@ -227,7 +226,7 @@ class ObjectRecord(SizelessRecord, OpenRecord):
         loaded = super().loads_unknown_fields(data)
         if loaded["Type"] == "item" and not objects.is_stack_limit(loaded.get("StackLimit")):
             raise ValidationError("Must be a number from 1 on, or null.", "StackLimit")
-        if loaded["Type"] == server_variables.TYPE:
+        if loaded["Type"] == variables.GLOBAL:
             loaded |= _variable_value(loaded.pop("Value", None))
         return loaded
 

@@ -1,33 +1,120 @@
-"""Player variables: a map from id to an integer or a boolean. Pure."""
+"""Variables, which are integers or booleans: those of a player, and those of the whole game. Pure.
+
+A player has a map from id to value. A global variable is an object of the type servervariable.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from app.changes import Change
-from app.errors import NotFound
+from app.changes import Change, is_same_value
+from app.errors import Conflict, NotFound
+from app.types import Document, whole
+
+# The type of the objects that are global variables, and what is read of one for a change.
+GLOBAL = "servervariable"
+GLOBAL_READS = ("TextId", "Folder", "TimeCreated", "Value")
+BOOLEAN, INTEGER = 1, 2
+WORDS = {BOOLEAN: "true or false", INTEGER: "a whole number"}
 
 Value = int | bool
 
 
-def served(variables: Mapping[str, Value]) -> list[dict[str, Any]]:
-    """Return all variables, by id."""
+class ChangedSince(Conflict):
+    """The variable has another value than the one that was set."""
+
+    sentence = "The variable {variable} was changed since."
+
+
+class OtherType(Conflict):
+    """A value of another type than the variable has."""
+
+    def __init__(self, variable: str, wanted: int) -> None:
+        super().__init__(f"The variable {variable} must be {WORDS[wanted]}.")
+        self.variable, self.wanted = variable, wanted
+
+
+def served(variables: Mapping[str, Value]) -> list[Document]:
+    """Return all variables of a player, by id."""
     return [served_one(id_, variables[id_]) for id_ in sorted(variables)]
 
 
-def served_one(variable_id: str, value: Value) -> dict[str, Any]:
+def served_one(variable_id: str, value: Value) -> Document:
     return {"VariableId": variable_id, "Value": value}
 
 
 def value_of(variables: Mapping[str, Value], variable_id: str) -> Value:
-    """Return the value of a variable that is set."""
+    """Return the value of a player's variable, or raise NotFound if it is not set."""
     if variable_id not in variables:
         raise NotFound("variable", variable_id)
     return variables[variable_id]
 
 
-def assign(player: dict[str, Any], *, variable_id: str, value: Value) -> Change:
-    """Set a variable, whether it was there before or not."""
+def assign(player: Document, *, variable_id: str, value: Value) -> Change:
+    """Set a variable of a player, whether it was set before or not."""
     variables = {**player["Variables"], variable_id: value}
     return Change({"Variables": variables}, served_one(variable_id, value))
+
+
+def undo(player: Document, *, changes: list[Document]) -> Change:
+    """Give a variable its former value, if it still has the one that was set."""
+    variables = dict(player["Variables"])
+    for change in changes:
+        variable = change["Path"].partition(".")[2]
+        if not is_same_value(variables.get(variable), change["After"]):
+            raise ChangedSince(variable)
+        # A variable is never null: null stands for one that was not set.
+        variables.pop(variable, None)
+        if change["Before"] is not None:
+            variables[variable] = change["Before"]
+    return Change({"Variables": variables}, None)
+
+
+def is_global_value(value: Any) -> bool:
+    """Tell whether a global variable may have this value; null is one that was never set."""
+    return value is None or isinstance(value, bool) or whole(value) is not None
+
+
+def global_value(variable: Document) -> Value:
+    """Return the value; 0 for one that the game has never set, or that is no value."""
+    stored = variable.get("Value")
+    return stored if isinstance(stored, bool) else whole(stored) or 0
+
+
+def type_of(value: Value) -> int:
+    return BOOLEAN if isinstance(value, bool) else INTEGER
+
+
+def served_global(variable: Document) -> Document:
+    """Return the record of a global variable, from that of its object."""
+    texts = {name: variable.get(name) for name in ("Name", "TextId", "Folder")}
+    texts = {name: text if isinstance(text, str) else "" for name, text in texts.items()}
+    value = global_value(variable)
+    return {
+        "Id": variable["Id"],
+        "Name": texts["Name"],
+        "TextId": texts["TextId"],
+        "Type": type_of(value),
+        "Folder": texts["Folder"],
+        "Value": value,
+        "TimeCreated": whole(variable.get("TimeCreated")) or 0,
+    }
+
+
+def assign_global(variable: Document, *, value: Value) -> Change:
+    """Set a global variable to a value of the type that it has."""
+    wanted = type_of(global_value(variable))
+    if variable.get("Value") is not None and type_of(value) != wanted:
+        raise OtherType(variable["_id"], wanted)
+    record = served_global({**variable, "Id": variable["_id"], "Value": value})
+    return Change({"Value": value}, record)
+
+
+def undo_global(variable: Document, *, changes: list[Document]) -> Change:
+    """Give a global variable its former value, if it still has the one that was set."""
+    (change,) = changes
+    if not is_same_value(variable.get("Value"), change["After"]):
+        raise ChangedSince(variable["_id"])
+    # Null is a variable that was never set, and takes a value of either type.
+    return Change({"Value": change["Before"]}, None)

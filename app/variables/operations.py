@@ -7,11 +7,8 @@ from functools import partial
 from app.auth.scopes import Scope
 from app.operations import BY_CHANGES, BatchRow, Inverse, Operation, Prepared
 from app.types import Document
-from app.variables.domain import assign
+from app.variables.domain import GLOBAL_READS, assign, assign_global, undo, undo_global
 from app.variables.schemas import VariableArgs
-from app.variables.server import domain as server
-from app.variables.server.undo import undo as undo_global
-from app.variables.undo import undo
 
 
 def prepare_set(args: Document) -> Prepared:
@@ -24,7 +21,7 @@ def prepare_undo(changes: list[Document]) -> Prepared:
 
 
 def prepare_set_global(args: Document) -> Prepared:
-    return Prepared(server.READS, partial(server.assign, value=args["value"]))
+    return Prepared(GLOBAL_READS, partial(assign_global, value=args["value"]))
 
 
 def prepare_undo_global(changes: list[Document]) -> Prepared:

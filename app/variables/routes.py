@@ -1,78 +1,106 @@
-"""The variables of players."""
+"""The variables of players, and those of the whole game."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Response
 
-from app.auth import guard
-from app.auth.scopes import Scope
+from app.auth.scopes import KeyAccess, Scope
+from app.auth.views import read_route
 from app.errors import NotFound
 from app.execution import change_route, execute
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import answer
-from app.http.json import json_response
+from app.http.lists import LegacyListArgs, legacy_list
 from app.http.path_converters import path_guid
 from app.naming import Lookup
-from app.openapi.examples import VARIABLE
+from app.objects.store import ObjectKey, Objects
+from app.openapi.examples import GLOBAL_VARIABLE, TOKEN, VARIABLE
+from app.paging import Page, Window
 from app.players.store import Players
-from app.variables.domain import served, served_one, value_of
-from app.variables.operations import SET_VARIABLE
-from app.variables.schemas import SetVariableArgs, ValueSchema, VariableSchema
+from app.types import Document
+from app.variables.domain import (
+    GLOBAL,
+    INTEGER,
+    OtherType,
+    Value,
+    global_value,
+    served,
+    served_global,
+    served_one,
+    value_of,
+)
+from app.variables.operations import SET_GLOBAL_VARIABLE, SET_VARIABLE
+from app.variables.schemas import (
+    GlobalVariableSchema,
+    LegacyGlobalVariablePageSchema,
+    SetVariableArgs,
+    ValueSchema,
+    VariableSchema,
+)
 
-blp = Blueprint("Variables", __name__, url_prefix="/api/v1/players", group="Players")
+ABOUT = "The variables of the whole game, which are objects of its catalogue with a value."
 
+of_players = Blueprint("Variables", __name__, url_prefix="/api/v1/players", group="Players")
+of_game = Blueprint(
+    "Global variables", __name__, url_prefix="/api/v1/variables/global", description=ABOUT
+)
+
+objects = current(Objects)
 players = current(Players)
 
-unset = blp.refuses(NotFound("variable", VARIABLE))
+unset = NotFound("variable", VARIABLE)
+unknown = NotFound(GLOBAL, TOKEN)
 
 
-@blp.route("/<player:key>/variables")
-@guard.required(Scope.PLAYERS_READ)
-@blp.documents_response(200, VariableSchema(many=True))
-def list_variables(key: Lookup) -> Response:
+@read_route(of_players, "/<player:key>/variables", VariableSchema(many=True), Scope.PLAYERS_READ)
+def list_variables(key: Lookup) -> list[Document]:
     """List the variables of a player
 
     Those that are set, by their ids.
     """
-    return json_response(served(players.read(key, "Variables")["Variables"]))
+    return served(players.read(key, "Variables")["Variables"])
 
 
-@blp.route("/<player:key>/variables/<variable_id>")
-@guard.required(Scope.PLAYERS_READ)
-@blp.documents_response(200, VariableSchema)
-@unset
-def get_variable(key: Lookup, variable_id: str) -> Response:
+@read_route(
+    of_players,
+    "/<player:key>/variables/<variable_id>",
+    VariableSchema,
+    Scope.PLAYERS_READ,
+    refuses=(unset,),
+)
+def get_variable(key: Lookup, variable_id: str) -> Document:
     """Get a variable of a player
 
     A variable is an integer or a boolean, and stays what it was set as.
     """
     variable = path_guid("variableId", variable_id)
-    return json_response(served_one(variable, read_value(key, variable)))
+    return served_one(variable, read_value(key, variable))
 
 
-@blp.route("/<player:key>/variables/<variable_id>/value")
-@guard.required(Scope.PLAYERS_READ)
-@blp.documents_response(200, ValueSchema)
-@unset
-def get_variable_value(key: Lookup, variable_id: str) -> Response:
+@read_route(
+    of_players,
+    "/<player:key>/variables/<variable_id>/value",
+    ValueSchema,
+    Scope.PLAYERS_READ,
+    refuses=(unset,),
+)
+def get_variable_value(key: Lookup, variable_id: str) -> Document:
     """Get the bare value of a variable
 
     As `{"value": ...}`, for tools that need no more.
     """
-    return json_response({"value": read_value(key, path_guid("variableId", variable_id))})
+    return {"value": read_value(key, path_guid("variableId", variable_id))}
 
 
 @change_route(
-    blp,
+    of_players,
     SET_VARIABLE,
     "/<player:key>/variables/<variable_id>",
     VariableSchema,
     body=SetVariableArgs(),
 )
-def set_variable(args: dict[str, Any], key: Lookup, variable_id: str) -> Response:
+def set_variable(args: Document, key: Lookup, variable_id: str) -> Response:
     """Set a variable of a player
 
     Whether it was set before or not, and to what.
@@ -81,6 +109,68 @@ def set_variable(args: dict[str, Any], key: Lookup, variable_id: str) -> Respons
     return answer(execute(SET_VARIABLE, players, key, {"variable_id": variable, **args}))
 
 
-def read_value(key: Lookup, variable: str) -> int | bool:
+@read_route(
+    of_game,
+    "",
+    LegacyGlobalVariablePageSchema,
+    KeyAccess.ANY,
+    args=LegacyListArgs(),
+    method="POST",
+)
+def list_global_variables(args: Document) -> Document:
+    """List the global variables
+
+    By name, in the former envelope.
+    """
+    return legacy_list(args, read_page)
+
+
+@read_route(of_game, "/<variable_id>", GlobalVariableSchema, KeyAccess.ANY, refuses=(unknown,))
+def get_global_variable(variable_id: str) -> Document:
+    """Get a global variable
+
+    With its name, its type and its value.
+    """
+    return served_global(read_global(variable_id))
+
+
+@read_route(of_game, "/<variable_id>/value", ValueSchema, KeyAccess.ANY, refuses=(unknown,))
+def get_global_variable_value(variable_id: str) -> Document:
+    """Get the bare value of a global variable
+
+    As `{"value": ...}`, for tools that need no more.
+    """
+    return {"value": global_value(read_global(variable_id))}
+
+
+@change_route(
+    of_game,
+    SET_GLOBAL_VARIABLE,
+    "/<variable_id>",
+    GlobalVariableSchema,
+    unknown,
+    OtherType(GLOBAL_VARIABLE, INTEGER),
+    body=SetVariableArgs(),
+)
+def set_global_variable(args: Document, variable_id: str) -> Response:
+    """Set a global variable
+
+    To a value of the type that it has.
+    """
+    id_ = path_guid("id", variable_id)
+    meant = {"variable_id": id_, **args}
+    return answer(execute(SET_GLOBAL_VARIABLE, objects, ObjectKey(GLOBAL, id_), meant))
+
+
+def read_value(key: Lookup, variable: str) -> Value:
     """Read one variable, and nothing else of the player."""
     return value_of(players.read(key, f"Variables.{variable}")["Variables"], variable)
+
+
+def read_global(variable_id: str) -> Document:
+    return objects.get(GLOBAL, path_guid("id", variable_id))
+
+
+def read_page(window: Window) -> Page:
+    page = objects.list(GLOBAL, window)
+    return page._replace(values=[served_global(variable) for variable in page.values])

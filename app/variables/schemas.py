@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from marshmallow import fields
+
 from app.http.api import Schema
-from app.http.fields import Guid, VariableValue
-from app.openapi.examples import VARIABLE
+from app.http.fields import Guid, Integer, List, Text, VariableValue
+from app.http.lists import LegacyPageSchema
+from app.openapi.examples import GLOBAL_VARIABLE, VARIABLE
 
 
 class VariableSchema(Schema):
@@ -34,3 +37,21 @@ class VariableArgs(SetVariableArgs):
         history_name="VariableId",
         object_type="playervariable",
     )
+
+
+class GlobalVariableSchema(Schema):
+    """A variable of the whole game."""
+
+    Id = Guid(example=GLOBAL_VARIABLE)
+    Name = Text(example="Experience Rate")
+    TextId = Text(example="experience_rate", description="What the game's events call it.")
+    Type = Integer(1, 2, example=2, description="1: true or false, 2: a whole number.")
+    Folder = Text(example="Rates")
+    Value = VariableValue()
+    TimeCreated = Integer(example=1704067200000, description="As the game has it.")
+
+
+class LegacyGlobalVariablePageSchema(LegacyPageSchema):
+    """A page of global variables in the former envelope."""
+
+    entries = List(fields.Nested(GlobalVariableSchema))

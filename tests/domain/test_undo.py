@@ -11,9 +11,9 @@ from app.errors import Conflict
 from app.history.domain import CannotUndo, inverse_of
 from app.items import undo as items
 from app.items.domain import Limits, give, quantity_of, take
-from app.spells import undo as spells
+from app.spells import domain as spells
 from app.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, forget, teach
-from app.variables import undo as variables
+from app.variables import domain as variables
 from app.variables.domain import assign
 from tests.factories import numbered_guid
 

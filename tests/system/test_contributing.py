@@ -17,11 +17,7 @@ IMPORTS = {
     "operations": """
 from app.operations import BatchRow
 from app.players.domain import set_level, undo_level
-from app.players.schemas import SetLevelArgs
-""",
-    "routes": """
-from app.players.operations import SET_LEVEL
-from app.players.schemas import LevelSchema
+from app.players.schemas import LevelSchema, SetLevelArgs
 """,
 }
 # What else there is of an operation that was declared: history, undo, batches and a form.

@@ -25,9 +25,9 @@ from app.objects.domain import TYPES, parse_type
 from app.objects.store import ObjectKey, Objects
 from app.paging import Window
 from app.types import Document
+from app.variables.domain import GLOBAL, global_value
 from app.variables.operations import SET_GLOBAL_VARIABLE
 from app.variables.schemas import SetVariableArgs
-from app.variables.server import domain as server_variables
 
 # The types that people look for most come first.
 ORDER = ("item", "spell", "class", "map", "npc", "quest", "playervariable", "servervariable")
@@ -86,15 +86,13 @@ def type_page(type_: str) -> Response:
     )
 
 
-def object_page(
-    _: str, sent: Submission | None, object_id: str, type_: str = server_variables.TYPE
-) -> Response:
+def object_page(_: str, sent: Submission | None, object_id: str, type_: str = GLOBAL) -> Response:
     record = {"Name": "", **objects.get(type_, object_id)}
     changes = changes_part("object", object_id, LAST_CHANGES, sent)
     forms = {}
-    if type_ == server_variables.TYPE:
+    if type_ == GLOBAL:
         path = path_to("catalogue", type_, object_id)
-        values = {"value": sentences.whole_text(server_variables.value_of(record))}
+        values = {"value": sentences.whole_text(global_value(record))}
         history = changes["seen"], changes["newer"]
         forms = forms_on([SET_VALUE], Target(path, object_id, "", {}, *history, values), sent)
     return render(
@@ -111,7 +109,7 @@ def object_page(
 
 
 def set_value(sent: Submission, object_id: str) -> Applied:
-    key = ObjectKey(server_variables.TYPE, object_id)
+    key = ObjectKey(GLOBAL, object_id)
     return execute(SET_GLOBAL_VARIABLE, objects, key, {"variable_id": object_id, **sent.args})
 
 
@@ -128,7 +126,7 @@ SET_VALUE = Form(
 register(
     Place(
         "/catalogue/servervariable/<object_id>",
-        ("catalogue", server_variables.TYPE),
+        ("catalogue", GLOBAL),
         {"": [SET_VALUE]},
         object_page,
         lambda object_id: Found(object_id),

@@ -29,7 +29,7 @@ from app.objects.store import Objects
 from app.players.domain import PlayerNameTaken
 from app.spells.domain import NoSpellSlot, SpellKnown
 from app.types import Document
-from app.variables.server.domain import OtherType
+from app.variables.domain import OtherType
 
 # Which field a refusal is about, where it is not the whole form.
 FIELDS: dict[type, str] = {

@@ -1,0 +1,55 @@
+"""Declares views that read: path, who may call it, arguments, response and refusals in one line."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from flask import Response
+
+from app.auth import guard
+from app.auth.roles import Role
+from app.auth.scopes import KeyAccess, Scope
+from app.errors import QuartermasterError
+from app.http.api import Blueprint
+from app.http.json import json_response
+from app.http.lists import deprecated_headers
+
+View = Callable[..., Any]
+
+
+def read_route(
+    blueprint: Blueprint,
+    path: str,
+    schema: Any,
+    *needs: Scope | KeyAccess | Role,
+    args: Any = None,
+    method: str = "GET",
+    refuses: tuple[QuartermasterError, ...] = (),
+    successor: str | None = None,
+    **options: Any,
+) -> Callable[[View], View]:
+    """Declare a view that changes nothing. What it returns is the body, or a complete response.
+
+    Arguments come from the query, or from the body of another method than GET. A view with a
+    successor is deprecated. Options describe the answer, and say whether the body is required.
+    """
+    is_required = options.pop("is_body_required", False)
+    headers = deprecated_headers(successor) if successor else None
+    place = {"location": "query"} if method == "GET" else {"required": is_required}
+
+    def decorator(view: View) -> View:
+        @functools.wraps(view)
+        def respond(*given: Any, **path: Any) -> Response:
+            body = view(*given, **path)
+            return body if isinstance(body, Response) else json_response(body, headers=headers)
+
+        found = blueprint.refuses(*refuses)(respond)
+        found = blueprint.doc(deprecated=True)(found) if successor else found
+        found = blueprint.documents_response(200, schema, **options)(found)
+        found = blueprint.arguments(args, **place)(found) if args else found
+        declared: View = blueprint.route(path, methods=[method])(guard.required(*needs)(found))
+        return declared
+
+    return decorator
