@@ -25,8 +25,7 @@ from app.game.events.store import Events
 from app.game.server import routes as game_server
 from app.game.server.store import TakenActions
 from app.history import routes as history
-from app.history.activity import routes as activity
-from app.history.activity.store import Activity
+from app.history.activity import Activity
 from app.history.store import History
 from app.http import address, errors, logs, probes
 from app.http.context import SERVICES
@@ -92,7 +91,7 @@ BLUEPRINTS = (
     objects.blp,
     variables.of_game,
     game.blp,
-    activity.blp,
+    history.logs,
     oauth.blp,
     api_keys.blp,
 )

@@ -1,20 +1,20 @@
-"""History: who changed what, when and why, and undo."""
+"""History: who changed what, when and why, and undo; and the logs of a user or a player."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Response
 
-from app.auth import guard
 from app.auth.roles import Role
 from app.auth.scopes import Scope
+from app.auth.views import read_route
 from app.errors import AlreadyUndone, NotFound
 from app.execution import change_route
 from app.history.access import entry_to_undo, page, preview_undo, search, undo, visible_entry
+from app.history.activity import Activity
 from app.history.domain import CannotUndo, served
 from app.history.operations import UNDO
 from app.history.schemas import (
+    ActivityPageSchema,
     EntryPageSchema,
     EntrySchema,
     HistoryArgs,
@@ -25,35 +25,41 @@ from app.history.schemas import (
 from app.history.store import History
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.cursors import Cursors
 from app.http.intents import answer
 from app.http.json import json_response
-from app.http.lists import cursor_response, page_size
+from app.http.lists import PageNumberArgs, cursor_response, page_size, paged_list
 from app.items.undo import Spent
 from app.naming import Lookup
 from app.openapi.examples import ENTRY, ITEM
 from app.players.store import Players
+from app.types import Document
 from app.users.store import Users
 from app.variables.domain import ChangedSince
 
 ABOUT = "Who changed what, when and why, and undo."
+ABOUT_LOGS = "What has happened to a user or a player; history tells more of it."
+OF_USERS = (Scope.HISTORY_READ, Scope.USERS_READ, Role.USERS_QUERY)
 
 blp = Blueprint("History", __name__, url_prefix="/api/v1/history", description=ABOUT)
 of_players = Blueprint("PlayerHistory", __name__, url_prefix="/api/v1/players", group="Players")
 of_users = Blueprint("UserHistory", __name__, url_prefix="/api/v1/users", group="Users")
+logs = Blueprint("Logs", __name__, url_prefix="/api/v1/logs", description=ABOUT_LOGS)
 
-cursors = current(Cursors)
+activity = current(Activity)
 history = current(History)
 players = current(Players)
 users = current(Users)
 
 
-@blp.route("")
-@guard.required(Scope.HISTORY_READ)
-@blp.arguments(HistoryArgs(), location="query")
-@blp.documents_response(200, EntryPageSchema)
-@blp.refuses(NotFound("player", Lookup.parse("nobody")))
-def list_history(args: dict[str, Any]) -> Response:
+@read_route(
+    blp,
+    "",
+    EntryPageSchema,
+    Scope.HISTORY_READ,
+    args=HistoryArgs(),
+    refuses=(NotFound("player", Lookup.parse("nobody")),),
+)
+def list_history(args: Document) -> Response:
     """List changes of players, users and the catalogue
 
     The newest first, those of users only with the role `users.query`. A change appears within two
@@ -62,15 +68,13 @@ def list_history(args: dict[str, Any]) -> Response:
     return cursor_response(search(args, page_size(args)))
 
 
-@blp.route("/<entry_id>")
-@guard.required(Scope.HISTORY_READ)
-@blp.documents_response(200, EntrySchema)
-def get_history_entry(entry_id: str) -> Response:
+@read_route(blp, "/<entry_id>", EntrySchema, Scope.HISTORY_READ)
+def get_history_entry(entry_id: str) -> Document:
     """Get one change
 
     By the id of its entry. For a change of a user, the role `users.query` is needed too.
     """
-    return json_response(history.serve([visible_entry(entry_id)])[0])
+    return history.serve([visible_entry(entry_id)])[0]
 
 
 @change_route(
@@ -85,7 +89,7 @@ def get_history_entry(entry_id: str) -> Response:
     body=UndoArgs(),
     is_body_required=False,
 )
-def undo_change(args: dict[str, Any], entry_id: str) -> Response:
+def undo_change(args: Document, entry_id: str) -> Response:
     """Undo a change
 
     What was given is taken from where it lies now, what was taken is given back, a variable gets
@@ -101,11 +105,14 @@ def undo_change(args: dict[str, Any], entry_id: str) -> Response:
     return answer(applied._replace(answer=served(applied.entry or entry, None)))
 
 
-@of_players.route("/<player:key>/history")
-@guard.required(Scope.HISTORY_READ)
-@of_players.arguments(SubjectHistoryArgs(), location="query")
-@of_players.documents_response(200, EntryPageSchema)
-def list_player_history(args: dict[str, Any], key: Lookup) -> Response:
+@read_route(
+    of_players,
+    "/<player:key>/history",
+    EntryPageSchema,
+    Scope.HISTORY_READ,
+    args=SubjectHistoryArgs(),
+)
+def list_player_history(args: Document, key: Lookup) -> Response:
     """List the changes of a player
 
     The newest first; a change appears at once.
@@ -113,13 +120,44 @@ def list_player_history(args: dict[str, Any], key: Lookup) -> Response:
     return cursor_response(page(args, page_size(args), ("player",), players.get_id_ever(key)))
 
 
-@of_users.route("/<lookup:key>/history")
-@guard.required(Scope.HISTORY_READ, Scope.USERS_READ, Role.USERS_QUERY)
-@of_users.arguments(SubjectHistoryArgs(), location="query")
-@of_users.documents_response(200, EntryPageSchema)
-def list_user_history(args: dict[str, Any], key: Lookup) -> Response:
+@read_route(
+    of_users, "/<lookup:key>/history", EntryPageSchema, *OF_USERS, args=SubjectHistoryArgs()
+)
+def list_user_history(args: Document, key: Lookup) -> Response:
     """List the changes of a user
 
     The newest first; a change appears at once.
     """
     return cursor_response(page(args, page_size(args), ("user",), users.get(key, "_id")["_id"]))
+
+
+@read_route(
+    logs,
+    "/user/<lookup:user_key>/activity",
+    ActivityPageSchema,
+    *OF_USERS,
+    args=PageNumberArgs(),
+)
+def list_user_activity(args: Document, user_key: Lookup) -> Document:
+    """List what has happened to a user
+
+    Changes of the account, and sign-ins whose tokens are in use. The newest first.
+    """
+    user_id = users.get(user_key, "_id")["_id"]
+    return paged_list(args, lambda window: activity.of_user(user_id, window))
+
+
+@read_route(
+    logs,
+    "/player/<lookup:player_key>/activity",
+    ActivityPageSchema,
+    Scope.HISTORY_READ,
+    args=PageNumberArgs(),
+)
+def list_player_activity(args: Document, player_key: Lookup) -> Document:
+    """List what has happened to a player
+
+    The changes that this service has made. The newest first.
+    """
+    player = players.identity(player_key)
+    return paged_list(args, lambda window: activity.of_player(player.id, player.user_id, window))

@@ -67,6 +67,18 @@ def write(
     return Change({"Notes": {**notes, note_id: note}}, note_id)
 
 
+def undo(subject: Document, *, changes: list[Document]) -> Change:
+    """Hide the notes that were written, or show those again that were hidden."""
+    notes = dict(changeable(subject))
+    for change in changes:
+        id_ = change["Path"].partition(".")[2]
+        if not is_note(notes.get(id_)):
+            raise NoteGone(id_)
+        is_hidden = bool(notes[id_].get("IsHidden"))
+        notes[id_] = {**notes[id_], "IsHidden": not is_hidden}
+    return Change({"Notes": notes}, None)
+
+
 def changeable(subject: Document) -> Document:
     """Return the notes for a change, which must not overwrite what is no map."""
     if not isinstance(subject.get("Notes"), dict | None):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import uuid
 from functools import partial
-from typing import Any
 
 from app.auth import guard
 from app.auth.roles import Role
 from app.auth.scopes import Scope
 from app.http.context import current
 from app.http.masking import masked
-from app.notes.domain import write
+from app.notes.domain import undo, write
 from app.notes.schemas import NoteArgs
-from app.notes.undo import undo
 from app.operations import Inverse, Operation, Prepared
 from app.types import Document
 from app.users.store import Users
@@ -43,10 +41,11 @@ HIDE_NOTES = Inverse(fields=("Notes",), prepare=prepare_undo)
 
 
 def _operation(subject: str, scope: Scope, *roles: Role) -> Operation:
-    facts: dict[str, Any] = {"subject": subject, "scope": scope, "roles": roles}
     return Operation(
         name="note",
-        **facts,
+        subject=subject,
+        scope=scope,
+        roles=roles,
         arguments=NoteArgs(),
         prepare=prepare_note,
         inverse=HIDE_NOTES,

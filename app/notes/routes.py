@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from flask import Response
 
-from app.auth import guard
 from app.auth.roles import Role
 from app.auth.scopes import Scope
+from app.auth.views import read_route
 from app.changes import Applied
 from app.errors import InvalidCursor
 from app.execution import change_route, execute
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.cursors import Cursors
 from app.http.intents import answer
-from app.http.lists import CursorListArgs, cursor_response, page_size
+from app.http.lists import CursorListArgs, cursor_list
 from app.naming import Lookup
 from app.notes.domain import (
     MOST_NOTES,
@@ -37,68 +36,63 @@ from app.users.store import Users
 of_players = Blueprint("PlayerNotes", __name__, url_prefix="/api/v1/players", group="Players")
 of_users = Blueprint("UserNotes", __name__, url_prefix="/api/v1/users", group="Users")
 
-cursors = current(Cursors)
 players = current(Players)
 users = current(Users)
 
+full = TooManyNotes(MOST_NOTES)
+args = CursorListArgs()
 
-@of_players.route("/<player:key>/notes")
-@guard.required(Scope.PLAYERS_READ)
-@of_players.arguments(CursorListArgs(), location="query")
-@of_players.documents_response(200, NotePageSchema)
-def list_player_notes(args: dict[str, Any], key: Lookup) -> Response:
+
+@read_route(of_players, "/<player:key>/notes", NotePageSchema, Scope.PLAYERS_READ, args=args)
+def list_player_notes(args: Document, key: Lookup) -> Document:
     """List the notes on a player
 
     The newest first.
     """
-    return listed(args, players.read(key, "Notes"))
+    return cursor_list(args, partial(page_of_notes, players.read(key, "Notes")))
 
 
-@change_route(
-    of_players, NOTE_ON_PLAYER, "/<player:key>/notes", NoteSchema, TooManyNotes(MOST_NOTES)
-)
-def write_player_note(args: dict[str, Any], key: Lookup) -> Response:
+@change_route(of_players, NOTE_ON_PLAYER, "/<player:key>/notes", NoteSchema, full)
+def write_player_note(args: Document, key: Lookup) -> Response:
     """Write a note on a player
 
     For colleagues: players do not see it. Undoing its entry in history hides it.
     """
     applied = execute(NOTE_ON_PLAYER, players, key, args)
-    return written(applied, players.read(key, "Notes"))
+    return note_response(applied, players.read(key, "Notes"))
 
 
-@of_users.route("/<lookup:key>/notes")
-@guard.required(Scope.USERS_READ, Role.USERS_QUERY)
-@of_users.arguments(CursorListArgs(), location="query")
-@of_users.documents_response(200, NotePageSchema)
-def list_user_notes(args: dict[str, Any], key: Lookup) -> Response:
+@read_route(
+    of_users, "/<lookup:key>/notes", NotePageSchema, Scope.USERS_READ, Role.USERS_QUERY, args=args
+)
+def list_user_notes(args: Document, key: Lookup) -> Document:
     """List the notes on a user
 
     The newest first.
     """
-    return listed(args, users.get(key, "Notes"))
+    return cursor_list(args, partial(page_of_notes, users.get(key, "Notes")))
 
 
-@change_route(of_users, NOTE_ON_USER, "/<lookup:key>/notes", NoteSchema, TooManyNotes(MOST_NOTES))
-def write_user_note(args: dict[str, Any], key: Lookup) -> Response:
+@change_route(of_users, NOTE_ON_USER, "/<lookup:key>/notes", NoteSchema, full)
+def write_user_note(args: Document, key: Lookup) -> Response:
     """Write a note on a user
 
     For colleagues: users do not see it. Undoing its entry in history hides it.
     """
     applied = execute(NOTE_ON_USER, users, key, args)
-    return written(applied, users.get(key, "Notes"))
+    return note_response(applied, users.get(key, "Notes"))
 
 
-def listed(args: dict[str, Any], subject: Document) -> Response:
-    """Answer a page of notes; a cursor is the place of the last one before it."""
-    size = page_size(args)
+def page_of_notes(subject: Document, size: int, after: bytes) -> CursorPage:
+    """Return a page of notes; a cursor is the place of the last one before it."""
     notes = served(subject.get("Notes"))
     list_name = f"notes {subject['_id']} ".encode()
-    if after := cursors.read(args.get("after", "")):
+    if after:
         if not after.startswith(list_name):
             raise InvalidCursor("Belongs to another list.")
         notes = [note for note in notes if list_name + place(note) < after]
     following = list_name + place(notes[size - 1]) if len(notes) > size else None
-    return cursor_response(CursorPage(notes[:size], following))
+    return CursorPage(notes[:size], following)
 
 
 def place(note: Document) -> bytes:
@@ -106,7 +100,7 @@ def place(note: Document) -> bytes:
     return f"{note['At'].isoformat(timespec='microseconds')} {note['Id']}".encode()
 
 
-def written(applied: Applied, subject: Document) -> Response:
+def note_response(applied: Applied, subject: Document) -> Response:
     """Answer the note that was written, now or by the same request before."""
     note = as_map(subject.get("Notes")).get(applied.answer)
     if not is_note(note):

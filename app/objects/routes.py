@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
-from flask import Response, current_app
-
-from app.auth import guard
 from app.auth.scopes import KeyAccess
+from app.auth.views import read_route
 from app.errors import NotFound
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.cursors import Cursors
-from app.http.json import json_response
-from app.http.lists import (
-    LegacyListArgs,
-    cursor_response,
-    legacy_envelope,
-    legacy_window,
-    page_size,
-)
+from app.http.lists import LegacyListArgs, cursor_list, legacy_list
 from app.http.path_converters import path_guid
 from app.objects.domain import NoTime, UnknownType, entry, parse_type
 from app.objects.schemas import (
@@ -32,81 +22,88 @@ from app.objects.schemas import (
 )
 from app.objects.store import Objects
 from app.openapi.examples import TOKEN
-from app.paging import CursorPage, Window
+from app.paging import CursorPage, Page, Window
+from app.types import Document
 
 ABOUT = "The catalogue of the game: its items, spells, classes, maps and so on."
+OF_TYPE = "/<object_type:type_name>"
 
 blp = Blueprint("Catalogue", __name__, url_prefix="/api/v1/gameobjects", description=ABOUT)
 
-cursors = current(Cursors)
 objects = current(Objects)
 
-of_a_type = blp.refuses(UnknownType("nothing"))
+read = partial(read_route, blp)
+unknown_type = UnknownType("nothing")
 
 
-@blp.route("/<object_type:type_name>")
-@guard.required(KeyAccess.ANY)
-@blp.arguments(GameObjectListArgs(), location="query")
-@blp.documents_response(200, GameObjectPageSchema)
-@of_a_type
-def list_objects(args: dict[str, Any], type_name: str) -> Response:
+@read(
+    OF_TYPE,
+    GameObjectPageSchema,
+    KeyAccess.ANY,
+    args=GameObjectListArgs(),
+    refuses=(unknown_type,),
+)
+def list_objects(args: Document, type_name: str) -> Document:
     """List the objects of a type
 
     By name. To read all of them, go on with the Next of each answer.
     """
-    size = page_size(args)
-    window = Window(0, size, size, cursors.read(args.get("after", "")))
-    page = objects.walk(parse_type(type_name), window, args.get("search"))
-    return cursor_response(CursorPage(page.values, page.next))
+
+    def walk(size: int, after: bytes) -> CursorPage:
+        page = objects.walk(parse_type(type_name), Window(0, size, size, after), args.get("search"))
+        return CursorPage(page.values, page.next)
+
+    return cursor_list(args, walk)
 
 
-@blp.route("/<object_type:type_name>", methods=["POST"])
-@guard.required(KeyAccess.ANY)
-@blp.arguments(LegacyListArgs(), required=False)
-@blp.documents_response(200, LegacyGameObjectPageSchema)
-@of_a_type
-def list_objects_by_body(args: dict[str, Any], type_name: str) -> Response:
+@read(
+    OF_TYPE,
+    LegacyGameObjectPageSchema,
+    KeyAccess.ANY,
+    args=LegacyListArgs(),
+    method="POST",
+    refuses=(unknown_type,),
+)
+def list_objects_by_body(args: Document, type_name: str) -> Document:
     """List the objects of a type by page numbers
 
     By name, each under its id, in the former envelope.
     """
-    window = legacy_window(args, current_app.config["PAGE_SIZE_MAX"])
-    page = objects.list(parse_type(type_name), window)
-    entries = page._replace(values=[entry(record) for record in page.values])
-    return json_response(legacy_envelope(window, entries))
+
+    def list_entries(window: Window) -> Page:
+        page = objects.list(parse_type(type_name), window)
+        return page._replace(values=[entry(record) for record in page.values])
+
+    return legacy_list(args, list_entries)
 
 
-@blp.route("/<object_type:type_name>/names")
-@guard.required(KeyAccess.ANY)
-@blp.documents_response(200, NAMES)
-@of_a_type
-def list_object_names(type_name: str) -> Response:
+@read(f"{OF_TYPE}/names", NAMES, KeyAccess.ANY, refuses=(unknown_type,))
+def list_object_names(type_name: str) -> Document:
     """Get the names of all objects of a type
 
     By id, in the order of names.
     """
-    return json_response(objects.names(parse_type(type_name)))
+    return objects.names(parse_type(type_name))
 
 
-@blp.route("/<object_type:type_name>/<object_id>")
-@guard.required(KeyAccess.ANY)
-@blp.documents_response(200, GameObjectSchema)
-@blp.refuses(UnknownType("nothing"), NotFound("item", TOKEN))
-def get_object(type_name: str, object_id: str) -> Response:
+@read(
+    f"{OF_TYPE}/<object_id>",
+    GameObjectSchema,
+    KeyAccess.ANY,
+    refuses=(unknown_type, NotFound("item", TOKEN)),
+)
+def get_object(type_name: str, object_id: str) -> Document:
     """Get one object
 
     With all fields that the game has stored on it.
     """
-    return json_response(objects.get(parse_type(type_name), path_guid("id", object_id)))
+    return objects.get(parse_type(type_name), path_guid("id", object_id))
 
 
-@blp.route("/time")
-@guard.required(KeyAccess.ANY)
-@blp.documents_response(200, GameTimeSchema)
-@blp.refuses(NoTime())
-def get_time() -> Response:
+@read("/time", GameTimeSchema, KeyAccess.ANY, refuses=(NoTime(),))
+def get_time() -> Document:
     """Get the game's clock
 
     The object of the type `time`, where the catalogue holds one.
     """
-    return json_response(objects.get_time())
+    return objects.get_time()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.auth.roles import Role
-from app.history.activity.domain import Happening, first_needed, merged
+from app.history.activity import Happening, first_needed, merged
 from app.oauth.store import RefreshTokens
 from tests.applications import service
 from tests.factories import NOW, make_entry, numbered_guid

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from app.changes import SubjectKind, field_changes
 from app.errors import Damaged
-from app.notes.domain import MOST_NOTES, NoteGone, TooManyNotes, served, write
-from app.notes.undo import undo
+from app.notes.domain import MOST_NOTES, NoteGone, TooManyNotes, served, undo, write
 from tests.factories import NOW, numbered_guid
 
 FIRST, SECOND, STAFF = map(numbered_guid, range(3))

@@ -1,0 +1,103 @@
+"""The log of a user or a player: its entries of history, and the sign-ins of a user."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from app.history.store import History
+from app.oauth.store import RefreshTokens
+from app.paging import Page, Window
+from app.types import Document
+
+SIGN_IN = "sign-in"
+
+
+class Happening(NamedTuple):
+    """A line of a log; lines are ordered by time, and by id where two have the same."""
+
+    at: datetime
+    id: str
+    action: str
+    peer: str
+    meta: Document
+
+
+class Activity:
+    """The logs of one application."""
+
+    def __init__(self, history: History, tokens: RefreshTokens) -> None:
+        self._history = history
+        self._tokens = tokens
+
+    def of_user(self, user_id: str, window: Window) -> Page:
+        """Return a page of the log of a user, the newest line first."""
+        sign_ins = [
+            _of_sign_in(sign_in.chain, sign_in.at, "console" if sign_in.is_session else "api")
+            for sign_in in self._tokens.sign_ins(user_id)
+        ]
+        total, lines = self._page("user", user_id, sign_ins, window)
+        return Page(total, [_served(line, user_id, None) for line in lines])
+
+    def of_player(self, player_id: str, user_id: str | None, window: Window) -> Page:
+        """Return a page of the log of a player, the newest line first."""
+        total, lines = self._page("player", player_id, [], window)
+        return Page(total, [_served(line, user_id, player_id) for line in lines])
+
+    def _page(
+        self, kind: str, id_: str, sign_ins: list[Happening], window: Window
+    ) -> tuple[int, Sequence[Happening]]:
+        unmoved = [_of_entry(entry) for entry in self._history.unmoved(kind, id_)]
+        others = [*sign_ins, *unmoved]
+        first = first_needed(window.start, len(others))
+        # The page may begin with any of the others: read as many more.
+        limit = window.start - first + window.limit
+        moved = self._history.moved(kind, id_, first, limit)
+        page = merged([_of_entry(entry) for entry in moved], others, window.start, window.limit)
+        return self._history.count_moved(kind, id_) + len(others), page
+
+
+def first_needed(start: int, others: int) -> int:
+    """Return how many lines of the long list a page of both lists certainly skips.
+
+    Of the newest lines of both lists, at most all of the others are not of the long one.
+    """
+    return max(0, start - others)
+
+
+def merged(
+    long: Sequence[Happening], others: Sequence[Happening], start: int, size: int
+) -> Sequence[Happening]:
+    """Return a page of two lists; the long one is given from first_needed on."""
+    skipped = start - first_needed(start, len(others))
+    # By id: what has moved from one list to the other while they were read is in both.
+    lines = {line.id: line for line in (*others, *long)}.values()
+    return sorted(lines, reverse=True, key=lambda line: line[:2])[skipped : skipped + size]
+
+
+def _of_entry(entry: Document) -> Happening:
+    meta = {name: entry.get(name) for name in ("By", "Reason", "Arguments")}
+    return Happening(entry["At"], entry["_id"], entry["Operation"], entry["Via"], meta)
+
+
+def _of_sign_in(chain: str, at: datetime, via: str) -> Happening:
+    # Not the chain itself, which the tokens of the sign-in name.
+    digest = hashlib.sha256(chain.encode()).hexdigest()[:32]
+    return Happening(at, f"{SIGN_IN}:{digest}", SIGN_IN, via, {})
+
+
+def _served(line: Happening, user_id: str | None, player_id: str | None) -> Document:
+    return {
+        "Id": line.id,
+        "TimeStamp": line.at,
+        "UserId": user_id,
+        "PlayerId": player_id,
+        "Action": line.action,
+        "Peer": line.peer,
+        # Addresses of clients are not kept.
+        "Ip": None,
+        "Meta": json.dumps(line.meta, default=str, ensure_ascii=False),
+    }
