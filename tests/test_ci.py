@@ -28,16 +28,22 @@ def run(folder, test, ci, *options):
     )
 
 
-@pytest.mark.parametrize("options", [(), ("-p", "xdist", "-n", "1")], ids=["alone", "parallel"])
-def test_what_is_skipped_in_ci_is_a_failure(tmp_path, options):
-    done = run(tmp_path, SKIPPED, "true", *options)
-    assert done.returncode == 1, done.stdout + done.stderr
+XDIST = ("-p", "xdist", "-n", "1")
 
 
-@pytest.mark.parametrize(("test", "ci"), [(SKIPPED, ""), (PASSED, "true")], ids=["skip", "pass"])
-def test_anything_else_is_none(tmp_path, test, ci):
-    done = run(tmp_path, test, ci)
-    assert done.returncode == 0, done.stdout + done.stderr
+@pytest.mark.parametrize(
+    ("test", "ci", "options", "status"),
+    [
+        (SKIPPED, "true", (), 1),
+        (SKIPPED, "true", XDIST, 1),
+        (SKIPPED, "", (), 0),
+        (PASSED, "true", (), 0),
+    ],
+    ids=["skipped", "skipped in parallel", "skipped elsewhere", "passed"],
+)
+def test_what_is_skipped_in_ci_and_nothing_else_is_a_failure(tmp_path, test, ci, options, status):
+    done = run(tmp_path, test, ci, *options)
+    assert done.returncode == status, done.stdout + done.stderr
 
 
 # As a process of Chromium, the second program has no environment that it could be recognised by.
@@ -51,7 +57,7 @@ def test_it():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
-@pytest.mark.parametrize("options", [(), ("-p", "xdist", "-n", "1")], ids=["alone", "parallel"])
+@pytest.mark.parametrize("options", [(), XDIST], ids=["alone", "parallel"])
 def test_what_killed_tests_have_started_ends_too(tmp_path, options):
     name = f"program-of-{tmp_path}"
     (tmp_path / "test_it.py").write_text(STARTS_PROGRAMS.format(name=name))

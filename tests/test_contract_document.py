@@ -1,11 +1,9 @@
 """docs/contract.rst describes exactly the operations of the OpenAPI document."""
 
 import re
-import typing
 from pathlib import Path
 
 from app.auth.scopes import Scope
-from config.base import Settings
 from tests.contract_tables import TABLE, made, rows_of
 from tests.endpoint_table import DOORS, shape_of
 from tests.openapi_document import OPERATIONS, SPEC
@@ -39,10 +37,6 @@ def test_the_contract_names_every_field_that_is_served():
     named = set(re.findall(r"[.\w]+", literals))
     for schema in SPEC["components"]["schemas"].values():
         assert set(schema["properties"]) <= named
-
-
-def test_the_contract_names_settings_that_exist():
-    assert set(re.findall(r"\bQM_(\w+)", TEXT)) <= set(typing.get_type_hints(Settings))
 
 
 def test_tests_refer_to_sections_that_exist():

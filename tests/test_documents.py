@@ -1,4 +1,4 @@
-"""The documents name files, targets and settings that exist."""
+"""Documents and deployment files name files, targets and settings that exist."""
 
 import re
 import typing
@@ -9,29 +9,31 @@ import pytest
 from config.base import Settings
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.rst"), *(ROOT / "docs").glob("*.rst")])
-GUIDES = [ROOT / "CONTRIBUTING.rst", ROOT / "docs" / "architecture.rst"]
+PAGES = sorted([*ROOT.glob("*.rst"), *(ROOT / "docs").glob("*.rst"), ROOT / "tests/README.rst"])
+# The changelog names what is gone as well.
+TODAY = [page for page in PAGES if page.stem != "CHANGELOG"]
+FILES = [path for path in (ROOT / "deploy").iterdir() if path.is_file()]
+FILES += [ROOT / name for name in ("config/nginx.conf", "Dockerfile", "compose.yaml")]
+# Pages whose paths are those of this repository; others tell of a machine or a game.
+GUIDES = [ROOT / name for name in ("CONTRIBUTING.rst", "SECURITY.rst", "docs/architecture.rst")]
+GUIDES.append(ROOT / "docs/deploy.rst")
 FOLDERS = r"(?:app|config|tests|docs|deploy|benchmarks|postman|\.ci)"
-PATH = re.compile(rf"(?<![\w/.]){FOLDERS}(?:/[\w.-]*\w)+")
+PATH = re.compile(rf"(?<![\w/.-]){FOLDERS}(?:/[\w.-]*\w)+")
 TOP_LEVEL = re.compile(r"``([\w.-]+\.(?:rst|cfg|lock|yaml)|Dockerfile|Makefile)``")
+SETTINGS = {*typing.get_type_hints(Settings), "ENV", "TEST_MONGOD"}
 
 
 def name(path):
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", GUIDES, ids=name)
+@pytest.mark.parametrize("page", [*GUIDES, *FILES], ids=name)
 def test_every_path_that_is_named_exists(page):
     text = page.read_text()
     named = {*PATH.findall(text), *TOP_LEVEL.findall(text)}
-    assert len(named) > 10
-    missing = {path for path in named if not is_there(path)}
-    assert missing == set()
-
-
-def is_there(path):
-    """Tell whether there is such a file or folder; a module may go without its suffix."""
-    return (ROOT / path).exists() or (ROOT / f"{path}.py").exists()
+    assert page not in GUIDES or len(named) > 4
+    # A module may go without its suffix, and a file with one for each case.
+    assert {path for path in named if not [*ROOT.glob(path), *ROOT.glob(f"{path}*")]} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -47,9 +49,7 @@ def test_every_target_of_make_that_is_named_exists(page):
     assert named <= targets
 
 
-# The changelog names what is gone as well.
-@pytest.mark.parametrize("page", [p for p in PAGES if p.stem != "CHANGELOG"], ids=name)
+@pytest.mark.parametrize("page", [*TODAY, *FILES], ids=name)
 def test_every_setting_that_is_named_exists(page):
-    named = set(re.findall(r"``QM_([A-Z0-9_]+)", page.read_text()))
-    known = {*typing.get_type_hints(Settings), "ENV", "TEST_MONGOD"}
-    assert {n for n in named if not n.endswith("_")} <= known
+    named = set(re.findall(r"\bQM_([A-Z0-9_]+)", page.read_text()))
+    assert {name for name in named if not name.endswith("_")} <= SETTINGS
