@@ -5,7 +5,6 @@ them once. ``make chaos`` repeats them for hours, and writes docs/measurements.r
 """
 
 import json
-import shutil
 import subprocess
 import sys
 from functools import partial
@@ -17,97 +16,39 @@ from pymongo import MongoClient
 pytest.importorskip("psutil", reason="the bench extra is not installed")
 
 from tests.factories import guid, make_player
-from tests.system.chaos import clock, disk, faults, games, network, people, skew, soak, splits
-from tests.system.chaos.replicas import SETTINGS, replica_set
-from tests.system.chaos.service import Service, service
-from tests.system.chaos.spanning import SpanningTrial
-from tests.system.chaos.trial import Trial
+from tests.system.chaos import network, splits
+from tests.system.chaos.machine import NO_DISK, small_disk
+from tests.system.chaos.replicas import SETTINGS
+from tests.system.chaos.service import service
+from tests.system.chaos.stage import STORMS, Scale, Stage
+from tests.system.chaos.trials import SingleTrial, SpanningTrial
 from tests.system.programs import wait_until
 from tests.tiers import some
 
-needs_network = pytest.mark.skipif(not network.IS_ALLOWED, reason=network.MISSING)
-needs_disk = pytest.mark.skipif(not disk.IS_ALLOWED, reason=disk.MISSING)
-needs_compiler = pytest.mark.skipif(not clock.COMPILER, reason=clock.MISSING)
-needs_wrk = pytest.mark.skipif(not shutil.which("wrk"), reason="wrk is not installed")
-
-
-@pytest.fixture(scope="module")
-def split_world(tmp_path_factory):
-    """Three servers and some stacks of the service, on machines between which packets are lost."""
-    with splits.world(tmp_path_factory.mktemp("world")) as world:
-        yield world
-
-
-@pytest.fixture(scope="module")
-def replicas(tmp_path_factory):
-    """Three servers, which the service waits for."""
-    with replica_set(tmp_path_factory.mktemp("replicas")) as replicas:
-        yield replicas
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory, replicas):
-    """The service, which comes up before its database does."""
-    served = Service(tmp_path_factory.mktemp("service"), MONGODB_URI=replicas.uri)
-    faults.database_away_at_start(served, come=replicas.start)
-    served.add_account()
-    yield served
-    served.stop()
-    assert served.tracebacks() == 0
-
-
-@pytest.fixture
-def own_uri(mongodb_uri):
-    """A database that no other test has."""
-    yield mongodb_uri.replace("/?", "/chaos?")
-    with MongoClient(mongodb_uri) as client:
-        client.drop_database("chaos")
-
-
-def split(get, _):
-    """The primary is killed, made to step down, and cut off with a part of the service."""
-    world = get("split_world")
-    more = {
-        "primary killed": world.replicas.kill_primary,
-        "primary stepped down": world.replicas.step_down,
-    }
-    return splits.storm(world, 1, kinds=[(splits.TWO_WAY, True)], more=more)
-
-
-STORMS = {
-    "split": (split, needs_network),
-    "mute": (
-        lambda get, _: splits.storm(get("split_world"), 1, kinds=[(splits.MUTE, False)]),
-        needs_network,
-    ),
-    "primary": (lambda get, _: faults.primary(get("replicas"), get("served"), 1), ()),
-    "workers": (lambda get, _: faults.workers(get("replicas"), get("served"), 1), ()),
-    "people": (lambda get, _: people.storm(get("replicas"), get("served"), 1), ()),
-    "clock": (
-        lambda get, folder: get("served") and faults.clock(get("replicas"), folder, 1),
-        needs_compiler,
-    ),
-    "embedded server": (lambda _, folder: faults.embedded(folder, 1), ()),
-    "full disk": (lambda _, folder: faults.full_disk(folder, 1), needs_disk),
-    "slow database": (lambda get, folder: faults.slow_database(get("own_uri"), folder, 1), ()),
-    "soak": (lambda get, folder: soak.soak(get("own_uri"), folder, writes=1000), needs_wrk),
-    "skewed clocks": (
-        lambda get, folder: skew.storm(get("own_uri"), folder, 1, skews=[skew.HOUR]),
-        needs_compiler,
-    ),
-    "games": (lambda get, folder: games.storm(get("own_uri"), folder, 1, seconds=3), ()),
-}
 # In these, the service must have been without its database for a while.
 WITHOUT_DATABASE = {"primary", "full disk", "slow database"}
-if not network.IS_ALLOWED:
-    STORMS = {"primary": STORMS.pop("primary"), **STORMS}
+SCALE = Scale(kinds=tuple(some([(splits.TWO_WAY, True), (splits.MUTE, False)], 1)))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=STORMS[name][1]) for name in some(STORMS, 1)]
-)
-def test_a_storm_loses_and_invents_nothing(request, tmp_path, name):
-    seen = STORMS[name][0](request.getfixturevalue, tmp_path).check()
+def names(table):
+    """Return some names of a table as parameters; skipped is what cannot be tried here."""
+    # What can be tried comes first: where no network can be split, a primary is killed.
+    ordered = sorted(table.items(), key=lambda row: bool(row[1][1]))
+    return [
+        pytest.param(name, marks=pytest.mark.skipif(bool(why), reason=str(why)))
+        for name, (_, why) in some(ordered, 1)
+    ]
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory, mongodb_uri):
+    with Stage(tmp_path_factory.mktemp("stage"), mongodb_uri) as stage:
+        yield stage
+
+
+@pytest.mark.parametrize("name", names(STORMS))
+def test_a_storm_loses_and_invents_nothing(stage, name):
+    seen = STORMS[name][0](stage, SCALE).check()
     assert seen.answers[200] > 0
     assert seen.answers[503] > 0 or name not in WITHOUT_DATABASE
 
@@ -120,16 +61,15 @@ CHANGES = [
 ]
 
 
-def primary_alone(get, folder):
+def primary_alone(stage):
     """A change is not confirmed by a primary whose followers are dead."""
-    get("served")
-    replicas, player = get("replicas"), make_player()
+    replicas, player = stage.replicated.replicas, make_player()
     with MongoClient(replicas.uri, w="majority") as client:
         client.quartermaster.players.insert_one(player)
     # Without followers, it stays the primary for as long as it is asked here.
     replicas.elect_after(30_000)
     impatient = {"MONGODB_URI": replicas.uri, "MONGODB_OPERATION_SECONDS": "1"}
-    with service(folder, workers=1, account=False, **impatient) as served:
+    with service(stage.folder("alone"), workers=1, account=False, **impatient) as served:
         ask = partial(change, served, served.sign_in(), player["_id"])
         primary, followers = replicas.primary(), replicas.others(replicas.primary())
         for follower in followers:
@@ -157,11 +97,12 @@ def change(served, token, player, path, body, headers):
     return status, headers.get("Idempotency-Replayed")
 
 
-def full_temporary_disk(get, folder):
+def full_temporary_disk(stage):
     """Metrics are counted in files there, and writing beyond a full disk's end kills a process."""
-    with disk.small_disk(folder / "tmp", "16m") as temporary:
+    uri, folder = stage.database("temporary")
+    with small_disk(folder / "tmp", "16m") as temporary:
         place = {"TMPDIR": str(temporary.folder)}
-        with service(folder, workers=2, preload=place, MONGODB_URI=get("own_uri")) as served:
+        with service(folder, workers=2, preload=place, MONGODB_URI=uri) as served:
             token = {"Authorization": f"Bearer {served.sign_in()}"}
             temporary.fill()
             workers = served.workers()
@@ -184,26 +125,24 @@ def documented(served):
 
 TRIALS = {
     "an isolated primary": (
-        lambda get, _: Trial(get("split_world")).run().broken_laws(),
-        needs_network,
+        lambda stage: SingleTrial(stage.split_world).broken_laws(),
+        network.MISSING,
     ),
     "what spans documents": (
-        lambda get, _: SpanningTrial(get("split_world")).broken_laws(),
-        needs_network,
+        lambda stage: SpanningTrial(stage.split_world).broken_laws(),
+        network.MISSING,
     ),
-    "a primary alone": (primary_alone, ()),
-    "a full disk for temporary files": (full_temporary_disk, needs_disk),
+    "a primary alone": (primary_alone, None),
+    "a full disk for temporary files": (full_temporary_disk, NO_DISK),
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=TRIALS[name][1]) for name in some(TRIALS, 1)]
-)
-def test_a_fault_step_by_step_breaks_no_law(request, tmp_path, name):
-    assert TRIALS[name][0](request.getfixturevalue, tmp_path) == []
+@pytest.mark.parametrize("name", names(TRIALS))
+def test_a_fault_step_by_step_breaks_no_law(stage, name):
+    assert TRIALS[name][0](stage) == []
 
 
-@needs_network
+@pytest.mark.skipif(bool(network.MISSING), reason=str(network.MISSING))
 def test_what_a_dead_run_left_of_its_network_is_swept():
     # Without a cleanup, and at once, as after a SIGKILL.
     code = "import contextlib, os; from tests.system.chaos.network import Network; "

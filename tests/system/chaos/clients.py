@@ -6,9 +6,11 @@ import random
 import threading
 import time
 from collections import Counter
+from urllib.parse import quote
 
 from tests.factories import guid
 from tests.system.chaos.ledger import Ledger
+from tests.system.programs import wait_until
 
 # What a request may take at most: five seconds for the database, and as much again because the
 # machine that runs servers, service and clients together is busy.
@@ -16,7 +18,10 @@ LATEST_SECONDS = 10.0
 # For how long a client repeats one request before it calls the service dead.
 PATIENCE_SECONDS = 90.0
 AGAIN = (401, 429, 503)
+JSON = {"Content-Type": "application/json"}
 BROKEN = "broken connection"
+# How often the events are polled.
+FOLLOWING_SECONDS, PAGE_SIZE = 0.2, 100
 
 
 class Client(threading.Thread):
@@ -88,7 +93,7 @@ class Client(threading.Thread):
 
     def _request_of(self, player, item, operation, quantity, key):
         body = json.dumps({"itemid": item, "quantity": quantity})
-        headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
+        headers = {"Idempotency-Key": key, **JSON}
         return "POST", f"/api/v1/players/{player}/items/{operation}", body, headers
 
     def _until_answered(self, *request):
@@ -168,11 +173,11 @@ class KeylessClient(Client):
     def _act(self, player):
         quantity, status = self._rng.randint(1, 9), 401
         body = json.dumps({"itemid": self.item, "quantity": quantity})
-        path, headers = f"/api/v1/players/{player}/items/give", {"Content-Type": "application/json"}
+        path = f"/api/v1/players/{player}/items/give"
         # What came without a good token, or too often, was not even looked at.
         while status in (401, 429) and not self._ending.is_set():
             began = time.monotonic()
-            status, answered, answer = self._attempt("POST", path, body, headers)
+            status, answered, answer = self._attempt("POST", path, body, JSON)
             self._judge(status, answered, answer)
             if status != 200:
                 self._pause(status, answered)
@@ -183,3 +188,46 @@ class KeylessClient(Client):
             self.ledger.doubt(player, self.item, quantity)
         elif status not in (401, 429):
             self._complain(f"POST {path} was answered with {status}: {answer}")
+
+
+class Follower(Client):
+    """A tool that follows the events: it must see every entry, and none twice."""
+
+    def __init__(self, service, token=None):
+        super().__init__("that follows", service, (None,), FOLLOWING_SECONDS, token)
+        self._after = ""
+        self.seen, self.notes = Counter(), []
+
+    def _act(self, _):
+        # Where much is written, it would fall behind with a page at a time.
+        while self._poll() == PAGE_SIZE and not self._ending.is_set():
+            pass
+
+    def _poll(self):
+        """Read the next page; return how many events it has."""
+        path = f"/api/v1/events?pageSize={PAGE_SIZE}&after={quote(self._after)}"
+        page = self._until_answered("GET", path, None, {})
+        if page:
+            self.seen.update(event["Id"] for event in page["Values"])
+            self._after = page["Next"]
+        return len(page["Values"]) if page else 0
+
+    def settle(self, players, entries):
+        """Poll until all entries have come that have moved by now, and see that each came once."""
+        # What the filters of history look for is not in an entry before it has moved.
+        moved = {entry["_id"] for entry in entries if "Authors" in entry}
+        moved = {id_ for id_ in moved if id_.startswith("player:")}
+        self._connection = self._service.connect(self.latest_seconds)
+
+        def has_all():
+            self._poll()
+            return moved <= self.seen.keys()
+
+        try:
+            wait_until(has_all, seconds=60)
+        except AssertionError:
+            self.complaints.append(f"{len(moved - self.seen.keys())} events never came")
+        self._connection.close()
+        doubled = [id_ for id_, times in self.seen.items() if times > 1]
+        self.complaints += [f"the event {id_} came twice" for id_ in doubled]
+        self.notes.append(f"a tool followed {self.seen.total():,} events, each of them once")

@@ -1,39 +1,45 @@
-"""The storms: what is broken while clients are at work. The quick and the long form share them.
+"""The storms: what breaks while clients are at work.
 
-Each takes a folder for its files and how often everything is to break, and returns what was seen.
+Each takes how often everything is to break, and returns what was seen.
 """
 
 import json
 import os
 import signal
 import time
-from contextlib import closing
+from collections import Counter
+from contextlib import ExitStack, closing
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.storage.embedded.lease import read_state
-from tests.system.chaos.clock import Clock
-from tests.system.chaos.disk import small_disk
+from config.base import Settings
+from tests.factories import guid, sha256
+from tests.system.chaos.machine import Clock, small_disk
 from tests.system.chaos.service import service
-from tests.system.chaos.storm import Storm
+from tests.system.chaos.storm import SharedStorm, Storm
 from tests.system.chaos.world import DOCUMENTS, GUARDED, SLOTS, join_in
 from tests.system.programs import wait_until
 from tests.system.tcp_proxy import TcpProxy
 
 EMBEDDED = {"ENV": "development", "EMBEDDED_CACHE_GB": "0.25"}
-DAY = 24 * 3600
+HOUR, DAY = 3600, 24 * 3600
 JUMPS = (DAY, -DAY, 30 * DAY, 0)
+# By how much one of two clocks is wrong; each is more than the window over which failures count.
+SKEWS = (HOUR, -HOUR, DAY)
+GUESSES = Settings.ACCOUNT_FAILURES
 # MongoDB makes its journal in files of 100 MB, of which it keeps three in stock.
 DISK = "800m"
 HANG_SECONDS = 30.0
 # What a probe may wait on a busy machine, while the database hangs for far longer.
 PROBE_SECONDS = 10.0
-# One for each thread, the mover, the sampler and the batches, and two by which the driver watches
-# the server.
-CONNECTIONS_OF_A_WORKER = 8 + 5
+# The most that are in use at a time: one for each thread of gunicorn, which are two more than those
+# that may work at the database, the mover, the sampler and the batches, and two by which the driver
+# watches the server. A connection that is not in use stays open for the next one who needs it.
+CONNECTIONS_OF_A_WORKER = Settings.THREADS + 2 + 3 + 2
 # After a timeout the driver replaces those of the threads; the new ones may be there first.
-REPLACED_CONNECTIONS = 8
+REPLACED_CONNECTIONS = Settings.THREADS + 2 + 3
 
 
 def database_away_at_start(served, come):
@@ -69,16 +75,11 @@ def primary(replicas, served, rounds):
 def _without_majority(storm, replicas):
     """Pause two of three servers until every client has been refused."""
     followers = replicas.others(replicas.primary())
-    refused = [client.answers[503] for client in storm.clients]
+    refused = {client: client.answers[503] for client in storm.clients}
     for follower in followers:
         follower.signal(signal.SIGSTOP)
     try:
-        wait_until(
-            lambda: all(
-                client.answers[503] > before
-                for client, before in zip(storm.clients, refused, strict=True)
-            )
-        )
+        wait_until(lambda: all(one.answers[503] > before for one, before in refused.items()))
     finally:
         for follower in followers:
             follower.signal(signal.SIGCONT)
@@ -119,6 +120,35 @@ def _see_the_jump(storm, served, jump):
     shown = parsedate_to_datetime(headers["Date"]).timestamp()
     if abs(shown - time.time() - jump) > DAY / 2:
         storm.outcome.complaints.append(f"the clock of the service did not jump by {jump} seconds")
+
+
+def skewed_clocks(uri, folder, rounds, skews=SKEWS):
+    """One of two stacks has a wrong clock, and the same name is guessed at through both."""
+    clock, served = Clock(folder), []
+    with ExitStack() as ending:
+        for name, preload in (("true", {}), ("wrong", clock.environment)):
+            (folder / name).mkdir()
+            options = {"workers": 2, "account": not served, "preload": preload, "MONGODB_URI": uri}
+            served.append(ending.enter_context(service(folder / name, **options)))
+        storm = SharedStorm("skewed clocks", served, uri, served * 4, players=4, pace=0.2)
+        join_in(storm, SLOTS)
+        with storm.raging():
+            for skew in skews * rounds:
+                storm.inject("clocks apart", clock.set, skew)
+                _guess(storm, served)
+    return storm.outcome
+
+
+def _guess(storm, served):
+    """Guess through all stacks in turn: 400 is a guess that was examined, which few are."""
+    name, answers = f"victim{guid()[:8]}", Counter()
+    body = {"grant_type": "password", "username": name, "password": sha256("wrong")}
+    while answers.total() - answers[503] < 4 * GUESSES:
+        status = served[answers.total() % len(served)].ask("POST", "/api/oauth/token", body)[0]
+        answers[status] += 1
+    if answers[400] > GUESSES:
+        storm.outcome.complaints.append(f"{answers[400]} guesses were examined, not {GUESSES}")
+    storm.outcome.answers.update(answers)
 
 
 def embedded(folder, rounds):

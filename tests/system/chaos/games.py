@@ -16,8 +16,8 @@ from pymongo import MongoClient
 from tests.factories import guid, make_object
 from tests.system.chaos.ledger import Ledger
 from tests.system.chaos.service import service
-from tests.system.chaos.shared import SharedStorm
 from tests.system.chaos.stored import DATABASE
+from tests.system.chaos.storm import SharedStorm
 from tests.system.chaos.world import FORMS, ExampleWorld
 
 CLIENTS, PACE_SECONDS, PLAYERS = 8, 0.01, 10

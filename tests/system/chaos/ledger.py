@@ -52,9 +52,9 @@ class Ledger:
         self.marks = Counter()
         self.doubts = Counter()
 
-    def promise(self, player, item, quantity, began=0.0, ended=0.0, key=None):
+    def promise(self, player, item, quantity, began=0.0, ended=0.0, key=None, operation=None):
         """Note a write that the service acknowledged; what was taken is less than nothing."""
-        self.marks[_mark(player, item, quantity, key)] += 1
+        self.marks[_mark(player, item, quantity, key, operation)] += 1
         self.writes[player] += 1
         self.note(player, item, quantity, began, ended)
 
@@ -169,8 +169,8 @@ def _books(ledgers, done):
         yield Counter({(mark.player, mark.item): mark.quantity * times})
 
 
-def _mark(player, item, quantity, key):
-    return Mark(player, item, quantity, "give" if quantity > 0 else "take", key)
+def _mark(player, item, quantity, key, operation=None):
+    return Mark(player, item, quantity, operation or ("give" if quantity > 0 else "take"), key)
 
 
 def _mark_of(entry: dict) -> Mark:

@@ -13,7 +13,7 @@ from pymongo.errors import PyMongoError
 
 from app.auth.roles import Role
 from tests.factories import guid, make_bag, make_entry, make_player, make_user
-from tests.system.chaos.clients import PATIENCE_SECONDS, Client
+from tests.system.chaos.clients import JSON, PATIENCE_SECONDS, Client
 from tests.system.chaos.service import NAME
 from tests.system.chaos.stored import DATABASE
 from tests.system.chaos.storm import Storm
@@ -24,7 +24,6 @@ from tests.system.programs import run, wait_until
 SHARE = 3
 # Begins every text that tells of a person, so that all of them are found by one search.
 MARK = "Zwq"
-JSON = {"Content-Type": "application/json"}
 ENTRIES = 5
 # Whoever waits for a worker that stands still is answered in time all the same.
 STOPPED_SECONDS = 8

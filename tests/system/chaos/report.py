@@ -1,7 +1,10 @@
 """What the storms have shown, for a terminal and for docs/measurements.rst."""
 
+import os
+import platform
 import textwrap
 from collections import Counter
+from datetime import date
 
 from benchmarks.tables import aligned
 from tests import hostile
@@ -15,6 +18,24 @@ HEAD = (
 STATUSES = (200, 401, 409, 503, 500)
 FAULTS_HEAD = ("fault", "times")
 SIZES_HEAD = ("worker", "MB before", "MB after", "files", "files after", "links", "links after")
+
+
+def line(outcome):
+    """Return what came of a storm in a line."""
+    verdict = outcome.verdict
+    return (
+        f"{outcome.name}: {outcome.faults.total()} faults, {outcome.requests:,} requests, "
+        f"{verdict.acknowledged:,} writes acknowledged, {len(outcome.broken_laws())} broken laws"
+    )
+
+
+def machine(seconds, is_full):
+    """Return when and where all storms raged."""
+    return (
+        f"{'' if is_full else '**A short look, not a full run.** '}"
+        f"{date.today():%d %B %Y}, in {seconds / 60:.0f} minutes, on {os.cpu_count()} cores "
+        f"({platform.machine()}), Python {platform.python_version()}."
+    )
 
 
 def terminal(outcomes):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tests.system.chaos.network import dropped, network
 from tests.system.chaos.replicas import SETTINGS, ReplicaSet, replica_set
 from tests.system.chaos.service import Service
-from tests.system.chaos.shared import SharedStorm
+from tests.system.chaos.storm import SharedStorm
 from tests.system.chaos.world import PATIENCE_MS, ExampleWorld
 from tests.system.programs import wait_until
 
@@ -96,10 +96,10 @@ def _start(stack):
     stack.wait_until_ready()
 
 
-def storm(world, rounds, kinds=tuple(KINDS), more=None):
-    """Split the network in each way, until the far side has acknowledged changes to everybody.
+def storm(world, rounds, kinds=tuple(KINDS)):
+    """The primary is killed, steps down, and is cut off in each way.
 
-    Before that, the set suffers what else there is, by name.
+    Each split lasts until the far side has acknowledged changes to everybody.
     """
     clients = [world.near] * NEAR_CLIENTS + [world.far] * FAR_CLIENTS
     storm = SharedStorm("split network", [world.near, world.far], world.replicas.uri, clients)
@@ -114,9 +114,10 @@ def storm(world, rounds, kinds=tuple(KINDS), more=None):
     world.replicas.elect_after(SETTINGS["electionTimeoutMillis"])
     with storm.raging():
         for _ in range(rounds):
-            for name, fault in (more or {}).items():
-                storm.inject(name, fault)
-                world.replicas.wait()
+            storm.inject("primary killed", world.replicas.kill_primary)
+            world.replicas.wait()
+            storm.inject("primary stepped down", world.replicas.step_down)
+            world.replicas.wait()
             for way, with_stack in kinds:
                 name = way if with_stack else f"{way}, stacks see all"
                 storm.inject(name, _split, storm, world, way, with_stack)
