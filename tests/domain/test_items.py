@@ -1,4 +1,4 @@
-"""The laws of giving and taking."""
+"""The laws of giving and taking, and how slots are stored and served."""
 
 from copy import deepcopy
 
@@ -12,9 +12,11 @@ from app.items.domain import (
     NoRoom,
     NotEnoughItems,
     count,
+    filled,
     give,
     is_readable,
     served,
+    stored,
     take,
 )
 from app.naming import NIL
@@ -43,7 +45,7 @@ def slots(size):
 players = st.fixed_dictionaries({place: slots(size) for place, size in SIZES.items()})
 
 
-def filled(bag):
+def is_filled(bag):
     return bag == "b"
 
 
@@ -62,7 +64,7 @@ def given_to(player, item, quantity, overflow):
 def taken_from(player, item, quantity):
     before = deepcopy(player)
     try:
-        change = take(player, itemid=item, quantity=quantity, is_filled=filled)
+        change = take(player, itemid=item, quantity=quantity, is_filled=is_filled)
     except (NotEnoughItems, BagNotEmpty):
         return None
     finally:
@@ -222,7 +224,7 @@ def test_slots_are_ordered_by_number_and_not_by_text():
     player = {"Inventory": {"10": stack, "2": stack}, "Bank": {}}
     given = give(player, itemid=POTION, quantity=1, limits=LIMITS).fields["Inventory"]
     assert (given["2"]["Quantity"], given["10"]["Quantity"]) == (6, 5)
-    taken = take(player, itemid=POTION, quantity=1, is_filled=filled).fields["Inventory"]
+    taken = take(player, itemid=POTION, quantity=1, is_filled=is_filled).fields["Inventory"]
     assert (taken["2"]["Quantity"], taken["10"]["Quantity"]) == (4, 5)
 
 
@@ -245,12 +247,12 @@ def test_what_has_no_room_is_told_in_numbers():
 def test_a_bag_that_holds_something_is_not_taken_and_an_empty_one_is():
     bag = {"ItemId": BAG, "Quantity": 1}
     player = {"Inventory": {"0": {**bag, "BagId": "b"}, "1": {**bag, "BagId": "a"}}}
-    after = take(player, itemid=BAG, quantity=1, is_filled=filled).fields["Inventory"]
+    after = take(player, itemid=BAG, quantity=1, is_filled=is_filled).fields["Inventory"]
     assert list(after) == ["0"]
     with pytest.raises(BagNotEmpty, match=r"bag b .* still holds something"):
-        take(player, itemid=BAG, quantity=2, is_filled=filled)
+        take(player, itemid=BAG, quantity=2, is_filled=is_filled)
     with pytest.raises(NotEnoughItems, match="holds 2 of the item bag, not 3"):
-        take(player, itemid=BAG, quantity=3, is_filled=filled)
+        take(player, itemid=BAG, quantity=3, is_filled=is_filled)
 
 
 @pytest.mark.parametrize("written", [{"StatBuffs": [0] * 5}, {"BagId": NIL}, {"BagId": None}])
@@ -267,3 +269,36 @@ def test_a_stack_over_a_lowered_limit_is_left_as_it_is():
     player = {"Inventory": {"0": {"ItemId": SWORD, "Quantity": 50}}, "Bank": {}}
     after = give(player, itemid=SWORD, quantity=1, limits=LIMITS).fields["Inventory"]
     assert after == {"0": {"ItemId": SWORD, "Quantity": 50}, "1": {"ItemId": SWORD, "Quantity": 1}}
+
+
+# How slots are stored and served
+
+guids = st.uuids().map(str).filter(lambda guid: guid != NIL)
+stored_slots = st.fixed_dictionaries(
+    {"ItemId": guids, "Quantity": st.integers(1, 1_000_000)},
+    optional={
+        "BagId": guids,
+        "StatBuffs": st.lists(st.integers(-9, 9), min_size=5, max_size=5).filter(any),
+    },
+)
+inventories = st.dictionaries(st.integers(0, 34).map(str), stored_slots)
+
+
+@given(inventories)
+def test_what_is_stored_comes_back_from_what_is_served(slots):
+    assert stored(served(slots, 35)) == slots
+    assert stored(filled(slots)) == slots
+
+
+@given(inventories)
+def test_all_slots_are_served_in_order_with_the_empty_ones(slots):
+    records = served(slots, 35)
+    assert [record["Slot"] for record in records] == list(range(35))
+    empty = [r["Slot"] for r in records if r["ItemId"] == NIL and r["Quantity"] == 0]
+    assert len(empty) == 35 - len(slots)
+    assert all(len(record["StatBuffs"]) == 5 for record in records)
+
+
+def test_a_slot_beyond_a_lowered_size_is_not_hidden():
+    slots = served({"4000": {"ItemId": "x", "Quantity": 1}}, 35)
+    assert [slot["Slot"] for slot in slots] == [*range(35), 4000]
