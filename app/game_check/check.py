@@ -5,33 +5,29 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any
 
 from app.database import SUBJECTS
-from app.game_check import habits, report
-from app.game_check.actions import (
-    FAR_AHEAD,
-    RECENT,
-    action_habits,
-    looks,
-    why_nobody_looks,
-    wrong_fields_of,
-)
-from app.game_check.findings import Findings, example_of
+from app.game_check import report
 from app.game_check.habits import Habit
-from app.game_check.running import RunningWrites
+from app.game_check.report import Findings, example_of
 from app.game_check.service_changes import Write
 from app.game_check.store import ACTIONS, GAMES, WATCHED, GameDatabase, Sampler
 from app.game_check.stored import (
+    FAR_AHEAD,
+    RECENT,
+    action_habits,
     book_habits,
     fault_habits,
     is_ban_ignored,
     is_stored_again,
     is_written_while_deleted,
+    looks,
+    why_nobody_looks,
+    wrong_fields_of,
 )
-from app.game_check.writes import MOST_REMEMBERED, Look, Writes, compare_looks, look_at
+from app.game_check.writes import MOST_REMEMBERED, RunningWrites, Writes, compare_looks, look_at
 from app.integrity.journals import history_faults
 from app.integrity.kinds import document_faults
 from app.integrity.rules import Limits
@@ -52,30 +48,30 @@ PAUSE_SECONDS = 0.1
 class GameCheck:
     """One look at a database, in bounded memory; what it finds is in findings."""
 
+    # Lets operations take as long as a large collection needs.
+    patiently = staticmethod(GameDatabase.patiently)
+
     def __init__(self, storage: Storage, online_ttl: int) -> None:
         self._storage = storage
         self._database = GameDatabase(storage)
         self._ttl = timedelta(seconds=online_ttl)
+        self._now = storage.clock.now
         self.findings = Findings()
         self.looked_at: Counter[str] = Counter()
         self.writes = Writes(self.findings, _faults)
         self._running = RunningWrites(self.findings)
         # Whether the filters of writes can be seen.
         self._sees_filters = True
-        # Whose loss of entries is told already.
+        # The documents whose lost entries were reported.
         self._with_lost: set[tuple[str, str]] = set()
         # How many writes changed nothing while the game was watched.
         self._idle = 0
-        # How many are Online and were not seen lately, where no game was seen either.
+        # How many are Online and were not seen lately, if no game was seen either.
         self._left_online = 0
-        # How many players were looked at twice; None where writes were seen as they happened.
+        # How many players were looked at twice; None if writes were seen as they happened.
         self._compared: int | None = None
-        # Why nobody looks for actions, where no game was seen either.
+        # Why nobody looks for actions, if no game was seen either.
         self._without_game: str | None = None
-
-    def patiently(self) -> AbstractContextManager[None]:
-        """Return what lets operations take as long as a large collection needs."""
-        return self._database.patiently()
 
     def stages(self, seconds: int) -> Iterator[tuple[str, int, Iterator[int]]]:
         """Yield each stage of the check: its label, its length, and the steps as they are taken."""
@@ -90,15 +86,13 @@ class GameCheck:
     def summary(self, database: str, seconds: int) -> str:
         """Return what was looked at, and what came of it."""
         filters = self._running.count if self._sees_filters else None
-        writes = self.writes.game.total()
-        told = report.watched(
-            seconds, self._compared, writes, self.writes.presence, self._idle, filters
-        )
+        writes, presence = self.writes.game.total(), self.writes.presence
+        seen = report.watched(seconds, self._compared, writes, presence, self._idle, filters)
         if self._without_game:
-            told += f" No game server looks for actions: {self._without_game}."
+            seen += f" No game server looks for actions: {self._without_game}."
         if self._left_online:
-            told += f" {report.left_online(self._left_online, int(self._ttl.total_seconds()))}"
-        return report.summary(database, self.looked_at, told, len(self.findings))
+            seen += f" {report.left_online(self._left_online, int(self._ttl.total_seconds()))}"
+        return report.summary(database, self.looked_at, seen, len(self.findings))
 
     def _documents(self, name: str) -> Iterator[int]:
         """Look at all documents of a collection; yields how many after each batch."""
@@ -113,63 +107,50 @@ class GameCheck:
                 is_valid = document["_id"] not in invalid
                 found = fault_habits(_faults(name, document, is_valid))
                 if any(fault.where == "JournalCount" for fault in gaps.get(key, ())):
-                    found.setdefault(habits.LOST_ENTRIES, [])
+                    found.setdefault(Habit.LOST_ENTRIES, [])
                 if name in WATCHED:
-                    self._add_books(found, name, document, newest.get(key))
-                if habits.LOST_ENTRIES in found and len(self._with_lost) < MOST_REMEMBERED:
+                    entries = [*entries_of(SUBJECTS[name], document)]
+                    entries += [newest[key]] if key in newest else []
+                    books = book_habits(SUBJECTS[name], document, entries, self._now())
+                    for habit, fields in books:
+                        found.setdefault(habit, []).extend(fields)
+                if Habit.LOST_ENTRIES in found and len(self._with_lost) < MOST_REMEMBERED:
                     self._with_lost.add((name, key))
                 self._add(found.items(), name, document)
             self.looked_at[name] += len(documents)
             yield len(documents)
 
-    def _add_books(
-        self,
-        found: dict[Habit, list[str]],
-        name: str,
-        document: Document,
-        newest: Document | None,
-    ) -> None:
-        """Add what Version and the entries of a document tell."""
-        kind = SUBJECTS[name]
-        entries = [*entries_of(kind, document), *([newest] if newest else [])]
-        for habit, fields in book_habits(kind, document, entries, self._now()):
-            found.setdefault(habit, []).extend(fields)
-
     def _players(self) -> Iterator[int]:
         """Look at who is banned or was deleted."""
         for player, account in self._database.online_with_banned(self._since()):
             if is_ban_ignored(player, account, self._now()):
-                self._add([(habits.BANS_IGNORED, [])], "players", player)
+                self._add([(Habit.BANS_IGNORED, [])], "players", player)
         for player in self._database.being_deleted():
             if is_written_while_deleted(player):
-                self._add([(habits.DELETED_WRITTEN, [])], "players", player)
+                self._add([(Habit.DELETED_WRITTEN, [])], "players", player)
         for player, kept in self._database.stored_with_deleted():
             if is_stored_again(player, kept):
-                self._add([(habits.DELETED_WRITTEN, [])], "players", player)
+                self._add([(Habit.DELETED_WRITTEN, [])], "players", player)
         yield 1
 
     def _presence(self, is_game_seen: bool) -> None:
-        """Look at who is online; who was put into a database says nothing of a game."""
+        """Look at who is online; players who were put into a database say nothing of a game."""
         since = self._since()
         if since is None:
             return  # The flag alone counts, and LastSeen means nothing.
         setting = report.online_setting(int(self._ttl.total_seconds()))
-        for habit, seen in (
-            (habits.STALE_ONLINE, {"$lt": since}),
-            (habits.NEVER_SEEN, {"$not": {"$type": "date"}}),
+        for habit, seen, fields in (
+            (Habit.STALE_ONLINE, {"$lt": since}, [setting]),
+            (Habit.NEVER_SEEN, {"$not": {"$type": "date"}}, [setting]),
+            (Habit.SEEN_IN_FUTURE, {"$gt": self._now() + FAR_AHEAD}, []),
         ):
             count, some = self._database.online(seen)
-            if is_game_seen:
-                self._add_players(habit, count, some, setting)
-            else:
+            if fields and not is_game_seen:
                 self._left_online += count
-        ahead = {"$gt": self._now() + FAR_AHEAD}
-        self._add_players(habits.SEEN_IN_FUTURE, *self._database.online(ahead))
-
-    def _add_players(self, habit: Habit, count: int, some: list[Document], *fields: str) -> None:
-        for player in some:
-            self.findings.add(habit, "player", example_of(player), fields)
-        self.findings.add(habit, "player", None, count=max(0, count - len(some)))
+                continue
+            for player in some:
+                self.findings.add(habit, "player", example_of(player), fields)
+            self.findings.add(habit, "player", None, count=max(0, count - len(some)))
 
     def _actions(self) -> Iterator[int]:
         """Look at the actions of the last day; yields how many after each."""
@@ -186,16 +167,16 @@ class GameCheck:
         for game in games:
             self.looked_at[GAMES] += 1
             if wrong := wrong_fields_of(game, now):
-                self.findings.add(habits.WRONG_GAMES, "game server", str(game["_id"]), wrong)
-        self._presence(bool(games or self.writes.game or self.writes.presence))
+                self.findings.add(Habit.WRONG_GAMES, "game server", str(game["_id"]), wrong)
+        writes, changed = self.writes.game or self.writes.presence, self.writes.players
+        self._presence(bool(games or writes))
         online = self._database.count_online(self._since())
-        changed = self.writes.players
         if changed and not online and not self.writes.presence:
-            self.findings.add(habits.NOBODY_ONLINE, "player", min(changed), count=len(changed))
+            self.findings.add(Habit.NOBODY_ONLINE, "player", min(changed), count=len(changed))
         if not any(looks(game, now) for game in games):
             why = why_nobody_looks(games)
-            if online or self.writes.game or self.writes.presence:
-                self.findings.add(habits.NOBODY_LOOKS, "game server", None, [why])
+            if online or writes:
+                self.findings.add(Habit.NOBODY_LOOKS, "game server", None, [why])
             else:
                 self._without_game = why
         yield 1
@@ -214,15 +195,12 @@ class GameCheck:
                 yield int((now - began) * 1000)
                 began = now
         self._sees_filters = sampler.is_allowed
-        self._look_for_entries()
-
-    def _look_for_entries(self) -> None:
-        """Look whether all entries are still there that the service made meanwhile."""
+        # Look whether all entries are still there that the service made meanwhile.
         for entry in self._database.lost(self.writes.changes.entries):
             if entry.holder() not in self._with_lost:
                 self._with_lost.add(entry.holder())
                 noun = entry.collection.removesuffix("s")
-                self.findings.add(habits.LOST_ENTRIES, noun, str(entry.subject_id))
+                self.findings.add(Habit.LOST_ENTRIES, noun, str(entry.subject_id))
 
     def _writes(self, stream: Any, seconds: float) -> Iterator[Write | None]:
         """Yield the writes of some seconds, and count those that changed nothing."""
@@ -236,8 +214,7 @@ class GameCheck:
 
     def _look_twice(self, seconds: float) -> Iterator[None]:
         """Compare some players with what they are some seconds later."""
-        before: dict[str, Look] = {}
-        ids = []
+        before, ids = {}, []
         for player in self._database.players_to_compare():
             if repr(player["_id"]) not in before:
                 before[repr(player["_id"])] = look_at(player)
@@ -255,9 +232,6 @@ class GameCheck:
     def _add(self, found: Iterable[tuple[Habit, list[str]]], name: str, document: Document) -> None:
         for habit, fields in found:
             self.findings.add(habit, name.removesuffix("s"), example_of(document), fields)
-
-    def _now(self) -> datetime:
-        return self._storage.clock.now()
 
     def _since(self) -> datetime | None:
         return self._now() - self._ttl if self._ttl else None

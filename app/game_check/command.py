@@ -45,7 +45,7 @@ def check_game(ctx: click.Context, seconds: int, as_json: bool) -> None:
             with progress(label, length) as advance:
                 for step in steps:
                     advance(step)
-    for finding in check.findings:
+    for finding in check.findings.values():
         click.echo(encode(finding.as_record()) if as_json else finding.text())
     if not as_json:
         click.echo(check.summary(f"The database '{storage.db.name}'", seconds))

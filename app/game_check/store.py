@@ -16,7 +16,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.read_preferences import ReadPreference
 
 from app.game.actions import store as actions
-from app.game_check.findings import MOST_EXAMPLES
+from app.game_check.report import MOST_EXAMPLES
 from app.game_check.service_changes import Entry, Write
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.storage.bulk import batches
@@ -46,12 +46,12 @@ _EVENTS: list[Document] = [
         }
     },
     {
-        "$project": dict.fromkeys(
-            ("operationType", "ns", "documentKey", "clusterTime", "updateDescription"), 1
-        )
+        "$project": {
+            **{"operationType": 1, "ns": 1, "documentKey": 1, "clusterTime": 1},
+            **{"updateDescription": 1, "fullDocument": 1},
+        }
     },
 ]
-_EVENTS[1]["$project"]["fullDocument"] = 1
 
 
 class GameDatabase:

@@ -1,4 +1,4 @@
-"""What a stored document tells of the game that wrote it. Pure."""
+"""What documents and actions that are stored tell of the game that wrote them. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from app.changes import (
     SubjectKind,
     is_same_value,
 )
-from app.game_check import habits
 from app.game_check.habits import Habit
+from app.game_check.report import terminal_text
 from app.moderation.penalties import BAN, MUTE, is_in_force
 from app.storage.schema.explain_validator import MISSING, Fault
 from app.types import Document, whole
@@ -28,6 +28,17 @@ OWN_FIELDS = frozenset(
     {*SWAP_FIELDS, "Notes", "Keys", "KeyDigests", "DeletedAt", "RestoredFrom", "ErasedAt"}
     | {"FormerNames", "FormerEmails"}
 ) - {"Version"}
+# Older actions tell of a game that may be another by now.
+RECENT = timedelta(days=1)
+LOOKS_WITHIN = timedelta(seconds=10)
+ANSWERS_WITHIN = timedelta(minutes=1)
+TAKES_WITHIN = timedelta(seconds=5)
+# The game compares with a clock of its own before the database writes the time.
+CLOCK_ERROR = timedelta(seconds=5)
+# A clock that is further ahead makes it seem that somebody looks, or plays, who does not.
+FAR_AHEAD = timedelta(minutes=1)
+LONGEST_ID = 64
+TYPES = {"Taken": datetime, "TakenBy": str, "Done": datetime, "Error": str, "Result": dict}
 # How long after a ban a game may take to end a session.
 BAN_GRACE = timedelta(minutes=1)
 # The texts of penalties, which an erasure rewrites in accounts and in history.
@@ -49,24 +60,24 @@ def fault_habits(faults: Iterable[Fault]) -> dict[Habit, list[str]]:
 def _habit_of(fault: Fault) -> Habit:
     field = fault.where.partition(".")[0]
     if field == "Version":
-        return habits.NO_VERSION
+        return Habit.NO_VERSION
     if fault.what == MISSING:
-        return habits.MISSING_FIELDS
+        return Habit.MISSING_FIELDS
     if field in OWN_FIELDS:
-        return habits.OWN_FIELDS
+        return Habit.OWN_FIELDS
     begins = {
-        "is an empty slot": habits.EMPTY_SLOTS,
-        "is null, not": habits.NULLS,
-        "is not what the": habits.WRONG_KEYS,
-        "is no guid": habits.WRONG_TYPES,
-        "is unknown": habits.UNKNOWN_FIELDS,
-        "is a name that no field": habits.UNKNOWN_FIELDS,
+        "is an empty slot": Habit.EMPTY_SLOTS,
+        "is null, not": Habit.NULLS,
+        "is not what the": Habit.WRONG_KEYS,
+        "is no guid": Habit.WRONG_TYPES,
+        "is unknown": Habit.UNKNOWN_FIELDS,
+        "is a name that no field": Habit.UNKNOWN_FIELDS,
     }
     for begin, habit in begins.items():
         if fault.what.startswith(begin):
             return habit
     is_type = fault.what.startswith("is ") and ", not " in fault.what
-    return habits.WRONG_TYPES if is_type else habits.WRONG_VALUES
+    return Habit.WRONG_TYPES if is_type else Habit.WRONG_VALUES
 
 
 def book_habits(
@@ -76,14 +87,14 @@ def book_habits(
     version = whole(document.get("Version"))
     former = [whole(document.get("LastVersion")), *(whole(e.get("Version")) for e in entries)]
     if version is not None and version < max((v for v in former if v is not None), default=0):
-        yield habits.VERSION_SET_BACK, []
+        yield Habit.VERSION_SET_BACK, []
     counted = whole(document.get("JournalCount")) or 0
     if counted < max((whole(e.get("Number")) or 0 for e in entries), default=0):
-        yield habits.LOST_ENTRIES, []
+        yield Habit.LOST_ENTRIES, []
     if odd := list(_odd_books(document, now)):
-        yield habits.OWN_FIELDS, odd
+        yield Habit.OWN_FIELDS, odd
     if changed := _changed_since(kind, document, entries):
-        yield habits.CHANGED_UNCOUNTED, changed
+        yield Habit.CHANGED_UNCOUNTED, changed
 
 
 def _odd_books(document: Document, now: datetime) -> Iterator[str]:
@@ -151,3 +162,65 @@ def is_stored_again(player: Document, kept: Document) -> bool:
     """Tell whether a deleted player is back, and not by the service, which counts on from it."""
     former, last = whole(kept.get("LastVersion")), whole(player.get("LastVersion")) or 0
     return "DeletedAt" not in player and former is not None and last <= former
+
+
+def action_habits(
+    action: Document, now: datetime, somebody_looks: bool
+) -> Iterator[tuple[Habit, list[str]]]:
+    """Yield what an action tells of the game that was to take it."""
+    asked, before = action.get("At"), action.get("TakeBefore")
+    taken, done, error = (action.get(name) for name in ("Taken", "Done", "Error"))
+    if not isinstance(asked, datetime) or now - asked > RECENT:
+        return
+    if wrong := list(_wrong_values(action)):
+        yield Habit.WRONG_ANSWERS, wrong
+    if done is not None and error is not None:
+        yield Habit.DONE_AND_ERROR, []
+    is_answered = done is not None or error is not None
+    if is_answered and taken is None:
+        yield Habit.ANSWERED_UNTAKEN, []
+    if isinstance(taken, datetime):
+        if isinstance(before, datetime) and taken - before > CLOCK_ERROR:
+            yield Habit.TAKEN_LATE, []
+        if not is_answered and now - taken > ANSWERS_WITHIN:
+            yield Habit.NEVER_ANSWERED, []
+    is_waiting = taken is None and not is_answered and now - asked > TAKES_WITHIN
+    if is_waiting and somebody_looks:
+        yield Habit.LEFT_WAITING, []
+
+
+def _wrong_values(action: Document) -> Iterator[str]:
+    for name, kind in TYPES.items():
+        value = action.get(name)
+        is_blank = isinstance(value, str) and not value.strip()
+        if value is not None and (not isinstance(value, kind) or is_blank):
+            yield name
+    if action.get("Taken") is not None and action.get("TakenBy") is None:
+        yield "TakenBy"
+
+
+def wrong_fields_of(game: Document, now: datetime) -> list[str]:
+    """Return the fields of a document in games that are not usable."""
+    id_, looked = game.get("_id"), game.get("LookedAt")
+    wrong = []
+    if not isinstance(id_, str) or not 1 <= len(id_) <= LONGEST_ID:
+        wrong.append("_id")
+    if not isinstance(looked, datetime) or looked - now > FAR_AHEAD:
+        wrong.append("LookedAt")
+    return wrong
+
+
+def looks(game: Document, now: datetime) -> bool:
+    """Tell whether a game server looks for actions now."""
+    looked = game.get("LookedAt")
+    return isinstance(looked, datetime) and now - looked <= LOOKS_WITHIN
+
+
+def why_nobody_looks(games: list[Document]) -> str:
+    """Return since when no game server has looked."""
+    dated: list[Any] = [game for game in games if isinstance(game.get("LookedAt"), datetime)]
+    if not dated:
+        return "none has ever said so in the collection games"
+    last = max(dated, key=lambda game: game["LookedAt"])
+    at = last["LookedAt"].strftime("%Y-%m-%d %H:%M:%S")
+    return f"the last, {terminal_text(str(last['_id']))}, did so at {at} UTC"

@@ -1,32 +1,36 @@
-"""What a game does while somebody watches: its writes, told from those of the service. Pure."""
+"""What a game does while it is watched: its writes, told apart from those of the service. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from app.game_check import habits
-from app.game_check.findings import Findings, example_of
+from app.game_check.habits import Habit
+from app.game_check.report import Findings, example_of, terminal_text
 from app.game_check.service_changes import ServiceChanges, Write
 from app.game_check.stored import MAPS, OWN_FIELDS, PRESENCE, fault_habits
 from app.moderation.penalties import BAN, MUTE
 from app.storage.schema.explain_validator import Fault
 from app.types import Document, whole
 
-# Of how many documents the last Version is remembered, and how many stamps.
+# How many documents, stamps and players are remembered.
 MOST_REMEMBERED = 100_000
+# The same write may be caught several times, one soon after another.
+MOST_CAUGHT = 10_000
 # Who changes all of these, and adds no entry, has set all that was read.
 _SET_WITH_DOCUMENTS = {"Stamp", "LastVersion", "JournalCount"}
 _KEY_USED = re.compile(r"Keys\.[^.]+\.LastUsedAt")
-# What stands for somebody whom an erasure has taken out of a text.
+# What an erasure puts in place of a name.
 _ERASED = "(erased)"
 _PENALTY_TEXTS = {name for penalty in (BAN, MUTE) for name in (penalty.reason, penalty.by)}
 # Fields that the service writes alone and without a stamp: it moves entries, hides the erased in
 # notes, moves the deleted, hashes a password anew, and adds a map that a game has removed.
 _WRITTEN_ALONE = {"Journal", "Notes", "RestoredFrom", "RestorePending", "PasswordHash"}
+# Who sets all of these sets all that it has read.
+_OF_WHOLE_DOCUMENTS = ({"Journal", "NameKey"}, {"Journal", "SlotCount"}, {"_id"})
 
 
 class Writes:
@@ -46,7 +50,7 @@ class Writes:
         # The writes of the game by collection, without those of who is online.
         self.game: Counter[str] = Counter()
         self.presence = 0
-        # Whom of the players it has changed.
+        # The players that it has changed.
         self.players: set[str] = set()
 
     def see(self, write: Write) -> None:
@@ -54,14 +58,15 @@ class Writes:
         key = f"{write.collection} {write.id!r}"
         self.all[write.collection] += 1
         if self._is_by_service(key, write):
-            self._remember_stamp(write)
+            stamp = {**write.document, **write.updated}.get("Stamp")
+            if stamp is not None and len(self._stamps) < MOST_REMEMBERED:
+                self._stamps.add(repr(stamp))
             self.changes.add(key, write)
         elif write.kind == "insert":
             self._see_insert(write)
         elif write.kind == "replace":
-            self.game[write.collection] += 1
-            self._note_player(write)
-            self._add(habits.WHOLE_DOCUMENTS, f"write to {write.collection}", write)
+            self._count(write)
+            self._add(Habit.WHOLE_DOCUMENTS, write)
         elif write.kind == "update":
             self._see_update(key, write)
         self._remember(key, write)
@@ -96,30 +101,30 @@ class Writes:
         if fields <= PRESENCE:
             self.presence += 1
             return
-        self.game[write.collection] += 1
-        self._note_player(write)
-        noun = f"write to {write.collection}"
+        self._count(write)
         taken_back = self.changes.taken_back_by(key, write)
         if fields >= _SET_WITH_DOCUMENTS:
-            self._add(habits.WHOLE_DOCUMENTS, noun, write)
+            self._add(Habit.WHOLE_DOCUMENTS, write)
             return
         if taken_back:
-            self._add(habits.CHANGES_TAKEN_BACK, noun, write, taken_back)
+            self._add(Habit.CHANGES_TAKEN_BACK, write, taken_back)
         if whole_maps := {name for name in MAPS if isinstance(write.updated.get(name), dict)}:
-            self._add(habits.WHOLE_MAPS, noun, write, whole_maps)
+            self._add(Habit.WHOLE_MAPS, write, whole_maps)
         if fields - PRESENCE == {"Version"} and fields & PRESENCE:
-            self._add(habits.PRESENCE_COUNTED, noun, write)
+            self._add(Habit.PRESENCE_COUNTED, write)
         if own := fields & OWN_FIELDS:
-            self._add(habits.OWN_FIELDS_WRITTEN, noun, write, own)
+            self._add(Habit.OWN_FIELDS_WRITTEN, write, own)
         if "Version" not in fields:
-            self._add(habits.UNCOUNTED_WRITES, noun, write, fields - OWN_FIELDS or fields)
+            self._add(Habit.UNCOUNTED_WRITES, write, fields - OWN_FIELDS or fields)
         elif not self._counts_up(key, write):
-            self._add(habits.MISCOUNTED_WRITES, noun, write)
+            self._add(Habit.MISCOUNTED_WRITES, write)
         if key in self._deleted:
             self._deleted.discard(key)
-            self._add(habits.DELETED_WRITTEN, write.collection.removesuffix("s"), write)
+            noun = write.collection.removesuffix("s")
+            self._findings.add(Habit.DELETED_WRITTEN, noun, example_of({"_id": write.id}))
 
-    def _note_player(self, write: Write) -> None:
+    def _count(self, write: Write) -> None:
+        self.game[write.collection] += 1
         if write.collection == "players" and len(self.players) < MOST_REMEMBERED:
             self.players.add(str(write.id))
 
@@ -127,17 +132,10 @@ class Writes:
         version, last = whole(write.updated.get("Version")), self._versions.get(key)
         return version is not None and (last is None or version == last + 1)
 
-    def _add(
-        self, habit: habits.Habit, noun: str, write: Write, fields: Iterable[str] = ()
-    ) -> None:
+    def _add(self, habit: Habit, write: Write, fields: Iterable[str] = ()) -> None:
         known = write.document if write.kind != "update" else {}
         example = example_of({**known, "_id": write.id})
-        self._findings.add(habit, noun, example, sorted(fields))
-
-    def _remember_stamp(self, write: Write) -> None:
-        stamp = {**write.document, **write.updated}.get("Stamp")
-        if stamp is not None and len(self._stamps) < MOST_REMEMBERED:
-            self._stamps.add(repr(stamp))
+        self._findings.add(habit, f"write to {write.collection}", example, sorted(fields))
 
     def _remember(self, key: str, write: Write) -> None:
         if write.kind == "delete":
@@ -196,7 +194,73 @@ def compare_looks(findings: Findings, document: Document, before: Look) -> bool:
     changed = sorted(n for n in names if before.digests.get(n) != after.digests.get(n))
     example = example_of(document)
     if changed and after.version == before.version:
-        findings.add(habits.UNCOUNTED_WRITES, "write to players", example, changed)
+        findings.add(Habit.UNCOUNTED_WRITES, "write to players", example, changed)
     elif before.version is not None and (after.version or 0) < before.version:
-        findings.add(habits.VERSION_SET_BACK, "player", example)
+        findings.add(Habit.VERSION_SET_BACK, "player", example)
     return bool(changed) or after.version != before.version
+
+
+class RunningWrites:
+    """Judges writes by their filters, as $currentOp shows them, each once."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._seen: OrderedDict[Any, None] = OrderedDict()
+        # How many writes of a game were caught with their filters.
+        self.count = 0
+
+    def see(self, operation: Document) -> None:
+        """Judge a write that is neither the service's nor part of a transaction."""
+        command = operation.get("command")
+        key = (operation.get("host"), operation.get("opid"))
+        if key in self._seen or not isinstance(command, dict):
+            return
+        self._seen[key] = None
+        if len(self._seen) > MOST_CAUGHT:
+            self._seen.popitem(last=False)
+        where = command.get("q", command.get("query"))
+        update = command.get("u", command.get("update"))
+        fields = set(_fields_of(update))
+        if not isinstance(where, dict) or fields <= PRESENCE | {"Version"}:
+            return
+        self.count += 1
+        noun = f"write to {str(operation.get('ns')).rpartition('.')[2]}"
+        example = terminal_text(str(where.get("_id")))
+        if any(names <= fields for names in _OF_WHOLE_DOCUMENTS):
+            self._findings.add(Habit.WHOLE_DOCUMENTS, noun, example)
+        elif fields <= OWN_FIELDS:
+            # In a change stream, this looks like the service that moves entries.
+            self._findings.add(Habit.OWN_FIELDS_WRITTEN, noun, example, sorted(fields))
+        elif _map(update, "$inc").get("Version") == 1 and not _names_version(where):
+            self._findings.add(Habit.UNFILTERED_WRITES, noun, example, [_client_of(operation)])
+
+
+def _fields_of(update: Any) -> Iterable[str]:
+    """Yield the top-level fields that an update names: one by operators, or a pipeline."""
+    stages = update if isinstance(update, list) else [update]
+    for stage in stages:
+        for operator, values in stage.items() if isinstance(stage, dict) else ():
+            if not operator.startswith("$"):
+                yield operator  # A replacement.
+            elif isinstance(values, dict):
+                yield from (str(path).partition(".")[0] for path in values)
+
+
+def _names_version(where: Any) -> bool:
+    """Tell whether a filter says anything of Version, at whatever depth."""
+    if isinstance(where, dict):
+        return "Version" in where or any(map(_names_version, where.values()))
+    return isinstance(where, list) and any(map(_names_version, where))
+
+
+def _client_of(operation: Document) -> str:
+    """Return by what name a client has introduced itself to MongoDB."""
+    name = _map(_map(operation, "clientMetadata"), "driver").get("name")
+    unnamed = f"a client without a name ({name})" if name else "a client without a name"
+    return str(operation.get("appName") or unnamed)
+
+
+def _map(value: Any, name: str) -> Document:
+    """Return the map in a field of a map; {} if either is something else."""
+    inner = value.get(name) if isinstance(value, dict) else None
+    return inner if isinstance(inner, dict) else {}

@@ -6,19 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.game_check import habits
-from app.game_check.actions import action_habits, looks, why_nobody_looks, wrong_fields_of
-from app.game_check.findings import Findings, example_of
-from app.game_check.running import RunningWrites
+from app.game_check.habits import Habit
+from app.game_check.report import Findings, example_of
 from app.game_check.service_changes import Write
 from app.game_check.stored import (
+    action_habits,
     book_habits,
     fault_habits,
     is_ban_ignored,
     is_stored_again,
     is_written_while_deleted,
+    looks,
+    why_nobody_looks,
+    wrong_fields_of,
 )
-from app.game_check.writes import Writes, compare_looks, look_at
+from app.game_check.writes import RunningWrites, Writes, compare_looks, look_at
 from app.players.domain import SUBJECT
 from app.storage.schema.explain_validator import Fault
 from app.users import domain as users
@@ -33,27 +35,27 @@ ODD = st.recursive(
 
 
 def names(found):
-    return [habit.name for habit, _ in found]
+    return [habit.label for habit, _ in found]
 
 
 @pytest.mark.parametrize(
     ("where", "what", "habit", "field"),
     [
-        ("NameTails", "is missing", habits.MISSING_FIELDS, "NameTails"),
-        ("Version", "is missing", habits.NO_VERSION, "Version"),
-        ("Version", "is a text, not a whole number", habits.NO_VERSION, "Version"),
-        ("NameKey", "is not what the Name makes it", habits.WRONG_KEYS, "NameKey"),
-        ("Bank.3", "is an empty slot, and those are not stored", habits.EMPTY_SLOTS, "Bank.*"),
-        ("Bank", "is null, not a map", habits.NULLS, "Bank"),
-        ("Bank.12.BagId", "is null, not a text", habits.NULLS, "Bank.*.BagId"),
-        ("Level", "is a fraction, not a whole number", habits.WRONG_TYPES, "Level"),
-        (f"Variables.{numbered_guid(1)}", "is a text, not x", habits.WRONG_TYPES, "Variables.*"),
-        ("UserId", "is no guid in lower case", habits.WRONG_TYPES, "UserId"),
-        ("Journal.0", "is no entry of a journal", habits.OWN_FIELDS, "Journal.*"),
-        ("DeletedAt", "is null, not a time", habits.OWN_FIELDS, "DeletedAt"),
-        ("Shoe", "is unknown", habits.UNKNOWN_FIELDS, "Shoe"),
-        ("Exp", "is below 0", habits.WRONG_VALUES, "Exp"),
-        ("BaseStats", "has 1 entries, not 5 to 5", habits.WRONG_VALUES, "BaseStats"),
+        ("NameTails", "is missing", Habit.MISSING_FIELDS, "NameTails"),
+        ("Version", "is missing", Habit.NO_VERSION, "Version"),
+        ("Version", "is a text, not a whole number", Habit.NO_VERSION, "Version"),
+        ("NameKey", "is not what the Name makes it", Habit.WRONG_KEYS, "NameKey"),
+        ("Bank.3", "is an empty slot, and those are not stored", Habit.EMPTY_SLOTS, "Bank.*"),
+        ("Bank", "is null, not a map", Habit.NULLS, "Bank"),
+        ("Bank.12.BagId", "is null, not a text", Habit.NULLS, "Bank.*.BagId"),
+        ("Level", "is a fraction, not a whole number", Habit.WRONG_TYPES, "Level"),
+        (f"Variables.{numbered_guid(1)}", "is a text, not x", Habit.WRONG_TYPES, "Variables.*"),
+        ("UserId", "is no guid in lower case", Habit.WRONG_TYPES, "UserId"),
+        ("Journal.0", "is no entry of a journal", Habit.OWN_FIELDS, "Journal.*"),
+        ("DeletedAt", "is null, not a time", Habit.OWN_FIELDS, "DeletedAt"),
+        ("Shoe", "is unknown", Habit.UNKNOWN_FIELDS, "Shoe"),
+        ("Exp", "is below 0", Habit.WRONG_VALUES, "Exp"),
+        ("BaseStats", "has 1 entries, not 5 to 5", Habit.WRONG_VALUES, "BaseStats"),
     ],
 )
 def test_a_fault_is_told_as_a_habit(where, what, habit, field):
@@ -226,7 +228,7 @@ def seen():
     def see(*some):
         for write in some:
             writes.see(write)
-        return [finding.habit.name for finding in findings]
+        return [finding.habit.label for finding in findings.values()]
 
     see.writes, see.findings = writes, findings
     return see
@@ -424,14 +426,14 @@ class TestRunning:
     def test_what_a_write_tells_while_it_is_carried_out(self, operation, habit):
         findings = Findings()
         RunningWrites(findings).see(operation)
-        assert " ".join(finding.habit.name for finding in findings) == habit
+        assert " ".join(finding.habit.label for finding in findings.values()) == habit
 
     def test_a_write_that_is_caught_twice_is_one(self):
         findings, write = Findings(), running({**COUNTED, "$set": {"Level": 5}})
         writes = RunningWrites(findings)
         for operation in (write, write, {**write, "opid": 2, "appName": None}):
             writes.see(operation)
-        (finding,) = findings
+        (finding,) = findings.values()
         assert (finding.count, writes.count) == (2, 2)
         assert finding.as_record()["Fields"] == ["a client without a name", "world"]
 
@@ -459,7 +461,7 @@ class TestTwoLooks:
     def test_what_became_of_a_player(self, fields, habit, is_changed):
         player, findings = {**make_player(), "Version": 7, "Stamp": "old"}, Findings()
         changed = compare_looks(findings, {**player, **fields}, look_at(player))
-        assert ([f.habit.name for f in findings], changed) == (habit, is_changed)
+        assert ([f.habit.label for f in findings.values()], changed) == (habit, is_changed)
 
 
 class TestSentences:
@@ -467,23 +469,23 @@ class TestSentences:
         findings = Findings()
         for name in ("Amelia", "Bob", "Cid"):
             found = {"_id": name.lower(), "Name": name}
-            findings.add(habits.MISSING_FIELDS, "player", example_of(found), ["NameTails"])
-        findings.add(habits.EMPTY_SLOTS, "bag", "x", ["Slots.*"])
-        assert [finding.text() for finding in findings] == [
+            findings.add(Habit.MISSING_FIELDS, "player", example_of(found), ["NameTails"])
+        findings.add(Habit.EMPTY_SLOTS, "bag", "x", ["Slots.*"])
+        assert [finding.text() for finding in findings.values()] == [
             "3 players, such as Amelia (amelia) and Bob (bob), were stored without NameTails. "
             "Insert every field of a collection, with its default where there is nothing to say.",
             "1 bag, x, was stored with empty slots, in Slots.*. "
             "Unset a slot when it becomes empty.",
         ]
-        first = next(iter(findings)).as_record()
+        first = next(iter(findings.values())).as_record()
         assert (first["Habit"], first["Count"], first["Of"]) == ("missing-fields", 3, "player")
         assert first["Examples"] == ["Amelia (amelia)", "Bob (bob)"]
 
     def test_memory_is_bounded_whatever_is_found(self):
         findings = Findings()
         for number in range(1000):
-            findings.add(habits.OWN_FIELDS, "player", str(number), [f"Field{number}"])
-        record = next(iter(findings)).as_record()
+            findings.add(Habit.OWN_FIELDS, "player", str(number), [f"Field{number}"])
+        record = next(iter(findings.values())).as_record()
         assert (record["Count"], len(record["Fields"]), len(record["Examples"])) == (1000, 100, 2)
         assert "and 96 more" in record["Sentence"]
 
@@ -493,13 +495,12 @@ class TestSentences:
         assert len(example) < 150
 
     def test_every_habit_makes_a_sentence_of_one_and_of_many(self):
-        table = [value for value in vars(habits).values() if isinstance(value, habits.Habit)]
-        assert len({habit.name for habit in table}) == len(table) > 25
-        for habit in table:
+        assert len(Habit) > 25
+        for habit in Habit:
             for count in (1, 2000):
                 findings = Findings()
                 findings.add(habit, "write to players", "x", ["A", "B"], count)
-                (finding,) = findings
+                (finding,) = findings.values()
                 assert finding.sentence().endswith(".")
                 assert "{" not in finding.text()
 

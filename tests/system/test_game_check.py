@@ -18,7 +18,7 @@ from pymongo.errors import WriteError
 
 import config
 from app.database import COLLECTIONS
-from app.game_check import actions
+from app.game_check import stored
 from app.game_check.store import GameDatabase
 from app.items.domain import Limits, give
 from app.players.domain import SUBJECT
@@ -382,7 +382,7 @@ def test_writes_that_are_refused_are_no_silence(run, real_db, players):
 
 
 def test_a_game_that_takes_actions_and_never_answers(found, real_db, players, monkeypatch):
-    monkeypatch.setattr(actions, "ANSWERS_WITHIN", timedelta(0))
+    monkeypatch.setattr(stored, "ANSWERS_WITHIN", timedelta(0))
     real_db.actions.insert_many([action(), action()])
     with playing(careless(act=take_without_answer)(real_db, players)) as game:
         wait_until(lambda: real_db.actions.count_documents({"Taken": None}) == 0)
