@@ -79,17 +79,12 @@ class Ledger:
 
 
 class Verdict(NamedTuple):
-    """What a comparison found."""
+    """What a comparison found: numbers of writes, and a sentence for each difference."""
 
     acknowledged: int = 0
-    # Writes, by the versions.
+    # By the versions of players.
     lost: int = 0
     doubled: int = 0
-    # Items, by what the players hold.
-    missing: int = 0
-    invented: int = 0
-    # Players.
-    wrong_versions: int = 0
     # Writes without an entry in history, and entries of no write.
     unrecorded: int = 0
     unexplained: int = 0
@@ -107,8 +102,9 @@ def compare(
     overwritten = list(wiped(ledgers, entries))
     entries = [*entries, *overwritten]
     marks, recorded = _sum(ledger.marks for ledger in ledgers), Counter(map(_mark_of, entries))
-    surplus = recorded - marks
+    surplus, unrecorded = recorded - marks, marks - recorded
     done = surplus & _sum([*(ledger.doubts for ledger in ledgers), _made_again(overwritten)])
+    unexplained = surplus - done
     promised, writes = _sum(_books(ledgers, done)), _sum(ledger.writes for ledger in ledgers)
     acknowledged = writes.total()
     writes.update(mark.player for mark in done.elements())
@@ -117,22 +113,21 @@ def compare(
     promised.update(before)
     applied = Counter({player["_id"]: player["Version"] for player in players})
     applied.subtract({player["_id"]: player["Version"] for player in former})
-    return Verdict(
-        acknowledged,
-        (writes - applied).total(),
-        (applied - writes).total(),
-        int((promised - stored).total()),
-        int((stored - promised).total()),
-        len((writes - applied) + (applied - writes)),
-        (marks - recorded).total(),
-        (surplus - done).total(),
-        (
-            *_differ(promised, stored),
-            *_unjust(ledgers, before),
-            *(f"there is no entry of {mark}" for mark in marks - recorded),
-            *(f"an entry tells of {mark}, which nobody was promised" for mark in surplus - done),
+    lost, doubled = (writes - applied).total(), (applied - writes).total()
+    missing, strange = unrecorded.total(), unexplained.total()
+    differences = (
+        *([f"{lost} writes were lost, {doubled} doubled"] if lost or doubled else []),
+        *(
+            [f"{missing} writes have no entry, {strange} entries no write"]
+            if missing or strange
+            else []
         ),
+        *_differ(promised, stored),
+        *_unjust(ledgers, before),
+        *(f"there is no entry of {mark}" for mark in unrecorded),
+        *(f"an entry tells of {mark}, which nobody was promised" for mark in unexplained),
     )
+    return Verdict(acknowledged, lost, doubled, missing, strange, differences)
 
 
 def _made_again(overwritten: list[dict]) -> Counter:

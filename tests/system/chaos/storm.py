@@ -50,10 +50,7 @@ class Outcome:
 
     def broken_laws(self):
         """Return a sentence for each law that did not hold."""
-        laws = list(self.complaints)
-        if not self.verdict.is_good:
-            numbers = self.verdict._replace(differences=())
-            laws += [f"promises and the database differ: {numbers}", *self.verdict.differences]
+        laws = [*self.complaints, *self.verdict.differences]
         if self.answers[500]:
             laws.append(f"{self.answers[500]} answers were 500")
         return laws
