@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from types import SimpleNamespace
 
-from pymongo import MongoClient
+from pymongo import MongoClient, monitoring
 
 from app import create_app
 from app.database import COLLECTIONS
@@ -68,8 +68,36 @@ def storage_with(storage, **collections):
     return SimpleNamespace(db=Replaced(), clock=storage.clock, swapper=storage.swapper)
 
 
+class Written(monitoring.CommandListener):
+    """Knows which collections this process has written to: no others need be emptied."""
+
+    def __init__(self):
+        self._names = set()
+
+    def started(self, event):
+        if event.command_name in ("insert", "update", "findAndModify"):
+            self._names.add((event.database_name, event.command[event.command_name]))
+
+    def succeeded(self, event):
+        pass
+
+    def failed(self, event):
+        pass
+
+    def empty(self, db):
+        """Delete what was written to a database; the collections and their indexes stay."""
+        for database, name in [written for written in self._names if written[0] == db.name]:
+            self._names.discard((database, name))
+            if name != migrations.VERSIONS:
+                db[name].delete_many({})
+
+
+written = Written()
+monitoring.register(written)
+
+
 def empty(db):
-    """Delete all documents; the collections and their indexes stay."""
+    """Delete all documents, whichever program wrote them."""
     names = [name for name in db.list_collection_names() if name != migrations.VERSIONS]
     for name in filled(db, names):
         db[name].delete_many({})

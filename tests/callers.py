@@ -6,11 +6,24 @@ import json
 class Caller:
     """Sends requests to the paths that begin with a prefix."""
 
-    def __init__(self, client, headers, prefix=""):
-        self._client, self._headers, self._prefix = client, headers, prefix
+    def __init__(self, client, headers, prefix="", user=None):
+        self.client, self.headers, self._prefix, self.user = client, headers, prefix, user
+
+    def __call__(self, request, body=None, status=200, **headers):
+        """Send a request such as "GET users/Bob"; return its answer, which must have the status.
+
+        A status of None allows any. The names of headers have underscores.
+        """
+        method, _, path = request.partition(" ")
+        more = {name.replace("_", "-"): value for name, value in headers.items()}
+        sent = {"method": method, "json": body, "headers": {**self.headers, **more}}
+        answer = self.client.open(self._prefix + path, **sent)
+        is_expected = status in (None, answer.status_code)
+        assert is_expected, (request, answer.status_code, answer.text[:1000])
+        return answer
 
     def get(self, path="", **query):
-        return self._client.get(self._prefix + path, query_string=query, headers=self._headers)
+        return self.client.get(self._prefix + path, query_string=query, headers=self.headers)
 
     def post(self, path="", key=None, **body):
         """Send fields as JSON, in the spelling of Python, which knows NaN and any integer."""
@@ -18,5 +31,5 @@ class Caller:
 
     def send(self, path="", key=None, **options):
         """Send a POST with the options of the test client, and an Idempotency-Key if given."""
-        headers = {**self._headers, "Idempotency-Key": key} if key else self._headers
-        return self._client.post(self._prefix + path, headers=headers, **options)
+        headers = {**self.headers, "Idempotency-Key": key} if key else self.headers
+        return self.client.post(self._prefix + path, headers=headers, **options)

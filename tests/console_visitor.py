@@ -10,7 +10,10 @@ import shlex
 import uuid
 
 from app.auth.roles import Role
+from app.console.session.sessions import COOKIE, HOST_PREFIX
 from app.errors import Unavailable
+from app.oauth.store import RefreshTokens
+from tests.applications import service
 
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
 TOKEN = re.compile(r'name="token" value="([0-9a-f]+)"')
@@ -55,6 +58,7 @@ class Visitor:
         self.app = app
         self._client = app.test_client()
         self._base = base
+        self._token = None
 
     def get(self, path="", **headers):
         return self._client.get(f"/console{path}", base_url=self._base, headers=headers)
@@ -76,11 +80,21 @@ class Visitor:
     def sign_in(self, name, password=PASSWORD, back=""):
         token = TOKEN.search(self.get("/sign-in").text)[1]
         fields = {"token": token, "username": name, "password": password, "back": back}
+        self._token = None
         return self.send("/sign-in", fields)
 
+    def begin_session(self):
+        """Begin a session of the user, whose password nobody asks for."""
+        is_secure = self._base.startswith("https")
+        issued = service(self.app, RefreshTokens).begin_session(self.user["_id"], 0, 3600, "Tests")
+        name = f"{HOST_PREFIX}{COOKIE}" if is_secure else COOKIE
+        path = "/" if is_secure else "/console"
+        self._client.set_cookie(name, issued.token, path=path, secure=is_secure)
+
     def token(self):
-        """Return a form token from a page that everybody may see."""
-        return TOKEN.search(self.get("/sign-ins").text)[1]
+        """Return a form token of the session, from a page that everybody may see."""
+        self._token = self._token or TOKEN.search(self.get("/sign-ins").text)[1]
+        return self._token
 
     def post(self, path, key=None, **fields):
         """Send a form of the console, with all that its page would hold."""
@@ -92,9 +106,8 @@ class Visitor:
 
 
 def visitor(app, world, *roles, **options):
-    """Sign in as somebody with these roles, in short."""
-    user = world.add_user(PASSWORD, roles=roles or (Role.API,))
+    """Sign in as somebody with these roles, in short: without the form."""
     somebody = Visitor(app, **options)
-    assert somebody.sign_in(user["Name"]).status_code == 303
-    somebody.user = user
+    somebody.user = world.add_user(PASSWORD, roles=roles or (Role.API,))
+    somebody.begin_session()
     return somebody
