@@ -5,24 +5,62 @@ import itertools
 import pytest
 
 import config
+from app.auth.api_keys import new_secret
 from app.auth.roles import Role
+from app.operations import all_operations
 from app.users.passwords import Passwords
 from tests.applications import service
-from tests.endpoint_table import BATCH, DOORS, PASSWORD, PLAYER, USER, VALUES, shape_of
-from tests.factories import add_batch, guid, make_batch_row, make_entry, make_user, numbered_guid
+from tests.contract_tables import camel_case
+from tests.endpoint_table import (
+    BATCH,
+    DOORS,
+    OWN,
+    OWN_KEY,
+    OWN_SIGN_IN,
+    PASSWORD,
+    PLAYER,
+    SELF,
+    USER,
+    VALUES,
+    shape_of,
+)
+from tests.factories import (
+    add_batch,
+    guid,
+    make_batch_row,
+    make_entry,
+    make_key,
+    make_user,
+    numbered_guid,
+    with_keys,
+)
 from tests.game import make_action, playing
 from tests.openapi_document import OPERATIONS
 from tests.scene import contents, refresh_token, set_scene
 
 
-def doors_with(header):
-    """Return the doors of the operations that a header is documented for."""
+def doors_where(is_wanted):
+    """Return the doors of the operations of which the document says something."""
     shapes = {
         (method.upper(), shape_of(path))
         for path, method, operation in OPERATIONS.values()
-        if header in {parameter["name"] for parameter in operation["parameters"]}
+        if is_wanted(operation)
     }
     return [door for door in DOORS if door.shape in shapes]
+
+
+def doors_with(header):
+    """Return the doors that take a header."""
+    return doors_where(lambda operation: header in {p["name"] for p in operation["parameters"]})
+
+
+def doors_with_entry():
+    """Return the doors whose answer names its entry of history."""
+    return doors_where(has_entry)
+
+
+def has_entry(operation):
+    return "X-History-Id" in operation["responses"]["200"]["headers"]
 
 
 @pytest.fixture
@@ -41,17 +79,26 @@ def scene(app, db):
 @pytest.fixture
 def staff(world):
     """Return the headers of somebody who may do everything, and who is stored now."""
-    return lambda: world.headers(user=world.add_user("secret", roles=Role, Name="Caller"))
+
+    def add():
+        caller = make_user(roles=Role, Name=SELF)
+        world.db.users.insert_one(with_keys(caller, **{OWN_KEY: make_key(new_secret())}))
+        world.db.refresh_tokens.insert_one(refresh_token(caller, OWN, OWN_SIGN_IN))
+        return world.headers(user=caller)
+
+    return add
 
 
 def altered(body):
     """Return another body that is valid as well, or None where there is none."""
+    if "Rows" in (body or {}):
+        return {**body, "Rows": 2 * body["Rows"]}
     for name, value in (body or {}).items():
         if isinstance(value, int):
             return {**body, name: value + 1}
         if name in ("itemid", "spellid", "mapid"):
             return {**body, name: guid()}
-        if name in ("Text", "Message", "Name") and "Rows" not in body:
+        if name in ("Text", "Message", "Name"):
             return {**body, name: f"{value} too"}
     return None
 
@@ -76,6 +123,29 @@ def test_the_same_request_with_the_same_key_is_one_change(client, scene, staff, 
             refused = client.open(json=other, **ask)
             assert refused.status_code == 409, (door, refused.json)
             assert "'k' was used before with another request" in refused.json["Message"], door
+
+
+def test_every_change_answers_with_the_id_of_its_entry(client, scene, staff, world):
+    for door in doors_with_entry():
+        scene()
+        ask = {"method": door.method, "json": door.body, "headers": staff()}
+        if "/admin/un" in door.route:  # there must be something to lift
+            imposed = {**ask, "method": "POST", "json": {"duration": 7}}
+            assert client.open(door.path.replace("/un", "/"), **imposed).status_code == 200
+        answer = client.open(door.path, **ask)
+        assert answer.status_code == 200, (door, answer.json)
+        # What ends tokens may have ended the caller's.
+        path = f"/api/v1/history/{answer.headers['X-History-Id']}"
+        entry = client.get(path, headers=world.headers(*Role)).json
+        # An erasure leaves no request id in entries of the person.
+        made_by = entry["RequestId"] or entry["Operation"]
+        assert made_by in (answer.headers["X-Request-ID"], "erase"), door
+
+
+def test_the_document_says_which_changes_do():
+    views = [view for operation in all_operations() for view in operation.routes]
+    told = {name for name, (_, _, op) in OPERATIONS.items() if has_entry(op)}
+    assert told == {camel_case(view) for view in views}
 
 
 def test_a_reason_can_be_required_of_every_change(app, client, scene, staff, db):
