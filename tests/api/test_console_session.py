@@ -58,30 +58,22 @@ def test_whoever_is_not_signed_in_is_led_to_the_sign_in_and_back(browser, alice)
     )
 
 
-@pytest.mark.parametrize(
-    "back",
-    [
-        "https://evil.example",
-        "//evil.example/console",
-        "/\\evil.example",
-        "/console\\..\\..\\evil",
-        "javascript:alert(1)",
-        "/consoleevil",
-        "/console/\nSet-Cookie: a=b",
-        "/console/../api/docs",
-        "/console/%2e%2E/api/docs",
-        "/api/v1/players",
-        "",
-    ],
-)
-def test_a_sign_in_leads_nowhere_but_to_the_console(browser, alice, back):
-    assert browser.sign_in("alice", back=back).headers["Location"] == "/console"
+def test_a_sign_in_leads_nowhere_but_to_the_console(browser, alice):
+    for back in (
+        *("https://evil.example", "//evil.example/console", "/\\evil.example", "/consoleevil", ""),
+        *("/console\\..\\..\\evil", "javascript:alert(1)", "/console/\nSet-Cookie: a=b"),
+        *("/console/../api/docs", "/console/%2e%2E/api/docs", "/api/v1/players"),
+    ):
+        assert browser.sign_in("alice", back=back).headers["Location"] == "/console", back
 
 
-def test_the_cookie_is_kept_from_scripts_and_other_sites(browser, alice):
+def test_the_cookie_is_kept_from_scripts_and_other_sites_and_only_its_hash_is_stored(
+    browser, alice, db
+):
     cookie = browser.sign_in("alice").headers["Set-Cookie"]
     assert {"HttpOnly", "SameSite=Lax", "Path=/console"} <= set(cookie.split("; "))
     assert "Secure" not in cookie
+    assert browser.cookie(COOKIE).value not in str(list(db.refresh_tokens.find()))
 
 
 def test_by_tls_the_cookie_is_bound_to_the_host(app, alice):
@@ -90,11 +82,6 @@ def test_by_tls_the_cookie_is_bound_to_the_host(app, alice):
     assert cookie.startswith("__Host-quartermaster=")
     assert {"Secure", "HttpOnly", "SameSite=Lax", "Path=/"} <= set(cookie.split("; "))
     assert is_signed_in(browser)
-
-
-def test_only_a_hash_of_the_cookie_is_stored(browser, alice, db):
-    browser.sign_in("alice")
-    assert browser.cookie(COOKIE).value not in str(list(db.refresh_tokens.find()))
 
 
 def test_a_wrong_password_and_an_unknown_name_look_the_same(browser, alice):
@@ -151,43 +138,25 @@ def test_a_refresh_token_in_the_cookie_opens_no_page(app, client, alice):
     assert client.get("/console/sign-ins").status_code == 303
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        {"Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "same-site"},
-        {"Sec-Fetch-Site": "none"},
-        {"Origin": "null"},
-        {"Origin": "https://localhost"},
-        {"Origin": "http://evil.example"},
-        {"Origin": "http://localhost", "Sec-Fetch-Site": "cross-site"},
-    ],
-    ids=str,
-)
-def test_a_form_of_another_site_is_refused(app, world, headers):
-    somebody = visitor(app, world)
-    answer = somebody.send("/sign-out", {"token": somebody.token()}, headers)
-    assert answer.status_code == 403
-    assert "not from a page of your session" in answer.text
+FOREIGN = [
+    *({}, {"Origin": "null"}, {"Origin": "https://localhost"}, {"Origin": "http://evil.example"}),
+    *({"Sec-Fetch-Site": site} for site in ("cross-site", "same-site", "none")),
+    {"Origin": "http://localhost", "Sec-Fetch-Site": "cross-site"},
+]
+
+
+def test_a_form_of_another_site_or_session_is_refused(app, world):
+    somebody, other = visitor(app, world), visitor(app, world)
+    for headers in FOREIGN:
+        answer = somebody.send("/sign-out", {"token": somebody.token()}, headers)
+        assert answer.status_code == 403, headers
+        assert "not from a page of your session" in answer.text
+    for token in ("", "nonsense", "00" * 64, "é", other.token()):
+        assert somebody.send("/sign-out", {"token": token}).status_code == 403, token
     assert is_signed_in(somebody)
-
-
-def test_an_old_browser_says_its_origin_alone(app, world):
-    somebody = visitor(app, world)
+    # An old browser says its origin alone.
     origin = {"Origin": "http://localhost"}
     assert somebody.send("/sign-out", {"token": somebody.token()}, origin).status_code == 303
-
-
-@pytest.mark.parametrize("token", ["", "nonsense", "00" * 64, "é"])
-def test_a_form_without_the_token_of_the_session_is_refused(app, world, token):
-    somebody = visitor(app, world)
-    assert somebody.send("/sign-out", {"token": token}).status_code == 403
-
-
-def test_a_form_token_of_another_session_is_refused(app, world):
-    one, other = visitor(app, world), visitor(app, world)
-    assert one.send("/sign-out", {"token": other.token()}).status_code == 403
 
 
 def test_form_tokens_differ_each_time_and_all_count():
@@ -217,16 +186,33 @@ def test_signing_out_ends_the_session_for_good(app, world, db):
     assert not is_signed_in(somebody)
 
 
-def test_a_session_ends_with_the_password(app, world, client):
+def change_password(world, manager, user):
+    path = f"/api/v1/users/{user['Name']}/manage/password/change"
+    assert manager.post(path, new=sha256("another")).status_code == 200
+
+
+def ban(world, manager, user):
+    path = f"/api/v1/users/{user['Name']}/admin/ban"
+    assert manager.post(path, duration=1).status_code == 200
+
+
+def delete_account(world, manager, user):
+    world.db.users.delete_one({"_id": user["_id"]})
+
+
+def let_it_expire(world, manager, user):
+    past = datetime.now(timezone.utc) - timedelta(seconds=1)
+    world.db.refresh_tokens.update_many({}, {"$set": {"ExpiresAt": past}})
+
+
+@pytest.mark.parametrize("end", [change_password, ban, delete_account, let_it_expire])
+def test_a_session_ends_with_the_password_a_ban_the_account_and_its_time(app, world, caller, end):
     somebody = visitor(app, world)
-    manager = world.headers(*ALL)
-    body = {"new": sha256("another")}
-    path = f"/api/v1/users/{somebody.user['Name']}/manage/password/change"
-    assert client.post(path, json=body, headers=manager).status_code == 200
+    end(world, caller("", *ALL), somebody.user)
     assert not is_signed_in(somebody)
 
 
-def test_a_session_ends_with_the_role(app, world, db):
+def test_a_session_ends_with_the_role_for_good(app, world, db):
     somebody = visitor(app, world)
     db.users.update_one({"_id": somebody.user["_id"]}, {"$set": {"Power.Api": False}})
     answer = somebody.get("/players")
@@ -236,29 +222,9 @@ def test_a_session_ends_with_the_role(app, world, db):
     assert not is_signed_in(somebody)
 
 
-def test_a_session_ends_with_a_ban(app, world, client):
-    somebody = visitor(app, world)
-    path = f"/api/v1/users/{somebody.user['Name']}/admin/ban"
-    assert client.post(path, json={"duration": 1}, headers=world.headers(*ALL)).status_code == 200
-    assert not is_signed_in(somebody)
-
-
-def test_a_session_ends_with_the_account(app, world, db):
-    somebody = visitor(app, world)
-    db.users.delete_one({"_id": somebody.user["_id"]})
-    assert not is_signed_in(somebody)
-
-
-def test_a_session_ends_with_its_time(app, world, db):
-    somebody = visitor(app, world)
-    past = datetime.now(timezone.utc) - timedelta(seconds=1)
-    db.refresh_tokens.update_many({}, {"$set": {"ExpiresAt": past}})
-    assert not is_signed_in(somebody)
-
-
-def test_a_session_lives_as_long_as_is_set(app, world, db):
+def test_a_session_lives_as_long_as_is_set(app, browser, alice, db):
     app.config["CONSOLE_SESSION_SECONDS"] = 100
-    visitor(app, world)
+    browser.sign_in("alice")
     (row,) = db.refresh_tokens.find({"IsSession": True})
     assert 90 < row["ExpiresAt"].timestamp() - time.time() <= 101
 
@@ -279,27 +245,19 @@ def test_a_form_sent_after_the_end_shows_what_was_typed_once_the_caller_is_known
     assert "hush" not in answer.text
 
 
-@pytest.mark.parametrize("token", ["", "own"])
-def test_a_form_that_was_not_read_is_not_offered_again(app, world, monkeypatch, token):
+@pytest.mark.parametrize("away", [(RefreshTokens, "session"), (session, "is_same_origin")])
+def test_a_form_that_was_not_read_is_not_offered_again(app, world, monkeypatch, away):
     """When the database is away, nobody is known, and the form may be from another site."""
     somebody = visitor(app, world)
-    fields = {"token": token and somebody.token(), "key": str(uuid.uuid4()), "Text": "A long note"}
-    with monkeypatch.context() as patch:
-        patch.setattr(RefreshTokens, "session", database_away)
+    tokens = ["", "00" * 64, somebody.token()]
+    monkeypatch.setattr(*away, database_away)
+    for token in tokens:
+        fields = {"token": token, "key": str(uuid.uuid4()), "Text": "A long note"}
         answer = somebody.send("/players/Aladric/notes", fields)
-    assert answer.status_code == 503
-    assert "A long note" not in answer.text
-    assert TOKEN.search(answer.text) is None
-    assert "Reload this page to send the form again" in answer.text
-
-
-def test_a_form_of_another_site_is_not_offered_again(app, world, monkeypatch):
-    somebody = visitor(app, world)
-    fields = {"token": "00" * 64, "key": str(uuid.uuid4()), "Text": "A long note"}
-    monkeypatch.setattr(session, "is_same_origin", database_away)
-    answer = somebody.send("/players/Aladric/notes", fields)
-    assert answer.status_code == 503
-    assert TOKEN.search(answer.text) is None
+        assert answer.status_code == 503
+        assert "A long note" not in answer.text or away[0] is session
+        assert TOKEN.search(answer.text) is None
+        assert "Reload this page to send the form again" in answer.text
 
 
 def test_a_form_in_chunks_is_refused_before_it_is_read(app, world):
@@ -309,19 +267,16 @@ def test_a_form_in_chunks_is_refused_before_it_is_read(app, world):
     assert "by Content-Length how long its body is" in answer.text
 
 
-@pytest.mark.parametrize(
-    ("form", "page"),
-    [
+def test_a_form_sent_after_the_end_leads_back_to_its_page(app):
+    for form, page in (
         ("/players/Aladric/give", "/players/Aladric"),
         ("/batches?kind=changes", "/batches/new?kind=changes"),
         ("/users/thalia/keys", "/users/thalia/keys"),
-    ],
-)
-def test_a_form_sent_after_the_end_leads_back_to_its_page(app, form, page):
-    answer = Visitor(app).send(form, {"Text": "A long note"})
-    assert answer.status_code == 401
-    back = urlencode({"back": f"/console{page}"})
-    assert f'href="/console/sign-in?{back}"' in answer.text
+    ):
+        answer = Visitor(app).send(form, {"Text": "A long note"})
+        assert answer.status_code == 401
+        back = urlencode({"back": f"/console{page}"})
+        assert f'href="/console/sign-in?{back}"' in answer.text
 
 
 @pytest.mark.parametrize("base", ["http://localhost", "https://localhost"])
@@ -368,28 +323,24 @@ def test_somebody_elses_session_is_not_ended_without_the_role(app, world, db):
     assert is_signed_in(other)
 
 
-@pytest.mark.parametrize("path", ["", "/players", "/sign-in", "/nowhere", "/players/nobody"])
-def test_every_page_tells_the_browser_what_it_may_do(app, world, path):
-    headers = visitor(app, world).get(path).headers
-    policy = headers["Content-Security-Policy"]
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
-    assert "frame-ancestors 'none'" in policy
-    assert headers["X-Frame-Options"] == "DENY"
-    assert headers["X-Content-Type-Options"] == "nosniff"
-    assert headers["Referrer-Policy"] == "same-origin"
-    assert headers["Cache-Control"] == "no-store"
-    assert headers["Content-Type"] == "text/html; charset=utf-8"
-    assert headers["X-Request-ID"]
-
-
-def test_a_page_holds_neither_scripts_nor_styles_of_its_own(app, world):
-    page = visitor(app, world).get("").text
+def test_every_page_tells_the_browser_what_it_may_do(app, world):
+    somebody = visitor(app, world)
+    for path in ("", "/players", "/sign-in", "/nowhere", "/players/nobody"):
+        headers = somebody.get(path).headers
+        policy = headers["Content-Security-Policy"]
+        assert {"default-src 'none'", "frame-ancestors 'none'"} <= set(policy.split("; ")), policy
+        assert "unsafe" not in policy
+        expected = {
+            **{"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff"},
+            **{"Referrer-Policy": "same-origin", "Cache-Control": "no-store"},
+            "Content-Type": "text/html; charset=utf-8",
+        }
+        assert {name: headers[name] for name in expected} == expected
+        assert headers["X-Request-ID"]
+    page = somebody.get("").text
     assert page.count("<script") == 1
     assert '<script type="module" src="/console/files/' in page
-    assert "<style" not in page
-    assert " style=" not in page
-    assert " onclick=" not in page
+    assert [own for own in ("<style", " style=", " onclick=") if own in page] == []
 
 
 def test_files_are_cached_for_ever_under_the_digest_of_their_content(app, world, client):
@@ -421,12 +372,6 @@ def test_a_page_is_small_even_for_a_player_who_has_everything(app, world, client
     assert text.count('class="slot"') == 135
     kept = sum(len(file.compressed) for file in files().by_name.values())
     assert kept + len(page.data) <= 100_000
-
-
-def test_the_front_door_leads_a_browser_to_the_console(client):
-    html = {"Accept": "text/html"}
-    assert client.get("/", headers=html).headers["Location"] == "/console"
-    assert client.get("/api", headers=html).headers["Location"] == "/api/docs"
 
 
 def test_the_environment_is_always_in_sight(app, world, browser):

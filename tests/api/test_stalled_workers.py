@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -19,16 +20,18 @@ from app.game.actions.store import Actions
 from app.storage.client import Storage
 from app.storage.unfinished import UnfinishedWork
 from tests import people
-from tests.api.test_deletions import delete, entries, undo
-from tests.api.test_privacy import CONFIRM, settle
-from tests.applications import empty, service
+from tests.api.test_deletions import delete, entries
+from tests.applications import service, written
+from tests.callers import Caller
 from tests.factories import guid, numbered_guid, sha256
 from tests.game import playing
+from tests.people import settle
 
 WRITES = ("insert_one", "insert_many", "update_one", "update_many", "replace_one", "delete_one")
 WRITES += ("delete_many", "bulk_write", "find_one_and_update")
 READS = ("find_one",)
 ITEM = numbered_guid(1)
+GIFT = {"itemid": ITEM, "quantity": 1}
 # By what a plan is known to be under way.
 PLANNED = ("At", "PlannedUntil")
 
@@ -57,11 +60,7 @@ class Stall:
         return write
 
 
-def at_every_write(begin, meanwhile, check):
-    at_every_step(begin, meanwhile, check, WRITES)
-
-
-def at_every_step(begin, meanwhile, check, operations):
+def at_every_step(begin, meanwhile, check, operations=WRITES):
     """Do something as often as it has such operations, and stop before each of them in turn.
 
     Begin makes a new world, and returns what is done and what the others need.
@@ -97,107 +96,101 @@ def give_up_plans(app):
     service(app, UnfinishedWork).finish_all()
 
 
-def save_new(client, staff, user_id):
-    body = {"Name": people.DELETED + "x", "UserId": user_id}
-    return client.put(f"/api/v1/players/{guid()}", json=body, headers=staff)
+def save_new(staff, own, user_id):
+    return staff(f"PUT players/{guid()}", {"Name": people.DELETED + "x", "UserId": user_id}, None)
 
 
-def save_former(client, staff, user_id):
-    hero = client.get(f"/api/v1/players/{people.HERO}", headers=staff).json["Id"]
-    return client.put(f"/api/v1/players/{hero}", json={"Level": 7}, headers=staff)
+def save_former(staff, own, user_id):
+    hero = staff(f"GET players/{people.HERO}").json["Id"]
+    return staff(f"PUT players/{hero}", {"Level": 7}, None)
 
 
-def delete_hero(client, staff, user_id):
-    return delete(client, staff, people.HERO)
+def delete_hero(staff, own, user_id):
+    return staff(f"DELETE players/{people.HERO}", None, None)
 
 
-def restore(client, staff, user_id):
-    entry = entries(client, staff, people.DELETED)[0]
-    return undo(client, staff, entry)
+def restore(staff, own, user_id):
+    return undo(staff, entries(staff, people.DELETED)[0])
 
 
-def note(client, staff, user_id):
-    path = "/api/v1/players/Stranger/notes"
-    return client.post(path, json={"Text": "late"}, headers=client.own)
+def note(staff, own, user_id):
+    return own("POST players/Stranger/notes", {"Text": "late"}, None)
 
 
-def ban(client, staff, user_id):
-    path = "/api/v1/users/Colleague/admin/ban"
-    return client.post(path, json={"duration": 3}, headers=client.own)
+def ban(staff, own, user_id):
+    return own("POST users/Colleague/admin/ban", {"duration": 3}, None)
 
 
-def kick(client, staff, user_id):
-    # Of an action that was erased there is no answer to wait for.
-    service(client.application, Actions).wait_seconds = 0.2
-    with playing(service(client.application, Storage).db):
-        return client.post(f"/api/v1/players/{people.HERO}/admin/kick", headers=staff)
+def kick(staff, own, user_id):
+    return with_game(staff, f"players/{people.HERO}/admin/kick")
 
 
-def sign_in(client, staff, user_id):
+def sign_in(staff, own, user_id):
     form = {"grant_type": "password", "username": people.NAME, "password": sha256("secret")}
-    return client.post("/api/oauth/token", data=form)
+    return staff.client.post("/api/oauth/token", data=form)
 
 
-def plan(client, staff, user_id):
-    return plan_as(client, client.own, Name="mine")
+def plan(staff, own, user_id):
+    return plan_as(own, Name="mine")
 
 
-def start(client, staff, user_id):
-    planned = plan_as(client, staff, Name="theirs")
-    path = f"/api/v1/batches/{planned.json.get('Id')}/run"
-    return client.post(path, headers=client.own)
+def start(staff, own, user_id):
+    planned = plan_as(staff, Name="theirs")
+    return own(f"POST batches/{planned.json.get('Id')}/run", None, None)
 
 
-def plan_as(client, headers, *names, **fields):
+def plan_as(caller, *names, **fields):
     rows = [{"Player": name, "Operation": "give", **people.GIFT} for name in ("Stranger", *names)]
-    return client.post("/api/v1/batches", json={"Rows": rows, **fields}, headers=headers)
+    return caller("POST batches", {"Rows": rows, **fields}, None)
+
+
+def with_game(staff, path, body=None):
+    """Ask a game; of an action that was erased there is no answer to wait for."""
+    app = staff.client.application
+    service(app, Actions).wait_seconds = 0.2
+    with playing(service(app, Storage).db):
+        return staff(f"POST {path}", body, None)
 
 
 # What is about somebody else, by somebody else, and tells of the person in its text alone.
 NAMING = f"as {people.HERO.upper()} asked, or ({people.DELETED}); mail {people.MAIL}"
 
 
-def name_in_reason(client, staff, user_id):
-    give = {"itemid": ITEM, "quantity": 1}
-    headers = {**staff, "X-Reason": NAMING}
-    return client.post("/api/v1/players/Stranger/items/give", json=give, headers=headers)
+def name_in_reason(staff, own, user_id):
+    return staff("POST players/Stranger/items/give", GIFT, None, X_Reason=NAMING)
 
 
-def name_in_note(client, staff, user_id):
-    path = "/api/v1/players/Stranger/notes"
-    return client.post(path, json={"Text": NAMING}, headers=staff)
+def name_in_note(staff, own, user_id):
+    return staff("POST players/Stranger/notes", {"Text": NAMING}, None)
 
 
-def name_in_note_of_restored(client, staff, user_id):
-    name_in_note(client, staff, user_id)
-    delete(client, staff, "Stranger")
-    return undo(client, staff, entries(client, staff, "Stranger")[0])
+def name_in_note_of_restored(staff, own, user_id):
+    name_in_note(staff, own, user_id)
+    delete(staff, "Stranger")
+    return undo(staff, entries(staff, "Stranger")[0])
 
 
-def name_in_ban(client, staff, user_id):
+def name_in_ban(staff, own, user_id):
     body = {"duration": 3, "moderator": people.NAME, "reason": NAMING}
-    return client.post("/api/v1/users/Colleague/admin/ban", json=body, headers=staff)
+    return staff("POST users/Colleague/admin/ban", body, None)
 
 
-def name_in_chat(client, staff, user_id):
-    service(client.application, Actions).wait_seconds = 0.2
-    with playing(service(client.application, Storage).db):
-        body = {"Message": NAMING, "Target": people.NAME}
-        return client.post("/api/v1/chat/global", json=body, headers=staff)
+def name_in_chat(staff, own, user_id):
+    return with_game(staff, "chat/global", {"Message": NAMING, "Target": people.NAME})
 
 
-def name_in_answer(client, staff, user_id):
-    service(client.application, Actions).wait_seconds = 0
+def name_in_answer(staff, own, user_id):
+    service(staff.client.application, Actions).wait_seconds = 0
     game = {"Game": "Island", "Most": 9}
-    client.post("/api/v1/game/actions", json=game, headers=staff)
-    client.post("/api/v1/chat/global", json={"Message": "Hi."}, headers=staff)
-    (action,) = client.post("/api/v1/game/actions", json=game, headers=staff).json["Values"]
+    staff("POST game/actions", game)
+    staff("POST chat/global", {"Message": "Hi."}, 202)
+    (action,) = staff("POST game/actions", game).json["Values"]
     answer = {"Game": "Island", "Result": {"Near": [{people.HERO: NAMING}]}}
-    return client.post(f"/api/v1/game/actions/{action['Id']}", json=answer, headers=staff)
+    return staff(f"POST game/actions/{action['Id']}", answer, None)
 
 
-def name_in_batch(client, staff, user_id):
-    return plan_as(client, staff, people.HERO, people.NAME, Name=people.HERO, Reason=NAMING)
+def name_in_batch(staff, own, user_id):
+    return plan_as(staff, people.HERO, people.NAME, Name=people.HERO, Reason=NAMING)
 
 
 ACTS = [save_new, save_former, delete_hero, restore, note, ban, kick, sign_in, plan, start]
@@ -205,24 +198,45 @@ ACTS += [name_in_reason, name_in_note, name_in_note_of_restored, name_in_ban, na
 ACTS += [name_in_answer, name_in_batch]
 
 
-@pytest.mark.parametrize("act", ACTS)
-def test_nobody_comes_back_after_an_erasure_that_was_finished(app, client, db, world, act):
-    def begin():
-        empty(db)
+@pytest.fixture
+def anew(app, db):
+    """Empty the database, and forget who was known."""
+
+    def anew():
+        written.empty(db)
         service(app, Callers).forget()
-        user_id, staff = people.build_few(world, client)
-        client.own = world.headers(user=db.users.find_one({"_id": user_id}))
-        return lambda: act(client, staff, user_id), (user_id, staff)
+
+    return anew
+
+
+@pytest.fixture
+def other(app):
+    """Return another worker's caller with the headers of this one."""
+    return lambda caller: Caller(app.test_client(), caller.headers, "/api/v1/")
+
+
+def undo(staff, entry, key=None, status=None):
+    keyed = {"Idempotency_Key": key} if key else {}
+    return staff(f"POST history/{entry['Id']}/undo", None, status, **keyed)
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_nobody_comes_back_after_an_erasure_that_was_finished(
+    app, client, db, world, anew, other, act
+):
+    def begin():
+        anew()
+        user_id, headers = people.build_few(world, client)
+        own = world.headers(user=db.users.find_one({"_id": user_id}))
+        staff, own = (Caller(client, sent, "/api/v1/") for sent in (headers, own))
+        return lambda: act(staff, own, user_id), (user_id, other(staff))
 
     def erase(known):
         user_id, staff = known
-        answer = None
-        for _ in range(3):
-            path = f"/api/v1/users/{user_id}/erase"
-            answer = app.test_client().post(path, json=CONFIRM, headers=staff)
+        for status in (503, None, 200):
+            staff(f"POST users/{user_id}/erase", {"Confirm": people.NAME}, status)
             settle(db)
             give_up_plans(app)
-        assert answer.status_code == 200, answer.json
 
     def check(known, answer, when):
         finish(app)
@@ -233,125 +247,110 @@ def test_nobody_comes_back_after_an_erasure_that_was_finished(app, client, db, w
         for left in (db.batch_rows, db.batch_parts):
             assert left.count_documents({"Batch": {"$nin": batch_ids}}) == 0, when
 
-    at_every_write(begin, erase, check)
+    at_every_step(begin, erase, check)
 
 
-def test_an_erasure_that_comes_late_writes_no_other_name_back(app, client, db, world):
+def test_an_erasure_that_comes_late_writes_no_other_name_back(
+    app, client, db, world, anew, other, caller
+):
     """Two people are named in the same reasons, and one of two erasures stands still."""
 
     def begin():
-        empty(db)
-        service(app, Callers).forget()
-        staff = world.headers(Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
+        anew()
+        staff = caller("/api/v1/", *Role)
         for name in ("Zwartje", "Zwillem"):
             world.add_user(Name=name)
         world.add_player(Name="Stranger")
-        give = {"itemid": ITEM, "quantity": 1}
-        reason = {"X-Reason": "Zwartje and Zwillem asked"}
-        for _ in range(3):
-            path = "/api/v1/players/Stranger/items/give"
-            assert client.post(path, json=give, headers={**staff, **reason}).status_code == 200
-        return lambda: erase("Zwartje", client, staff), staff
+        for _ in range(2):
+            path = "POST players/Stranger/items/give"
+            staff(path, GIFT, X_Reason="Zwartje and Zwillem asked")
+        return lambda: erase("Zwartje", staff), staff
 
-    def erase(name, as_client, staff):
-        path = f"/api/v1/users/{name}/erase"
-        return as_client.post(path, json={"Confirm": name}, headers=staff)
+    def erase(name, staff):
+        return staff(f"POST users/{name}/erase", {"Confirm": name}, None)
 
     def check(staff, answer, when):
         finish(app)
         assert people.found_in(db, ["Zwartje", "Zwillem"]) == [], when
 
-    at_every_write(begin, lambda staff: erase("Zwillem", app.test_client(), staff), check)
+    at_every_step(begin, lambda staff: erase("Zwillem", other(staff)), check)
 
 
 class TestRestoring:
     @pytest.fixture
-    def staff(self, world):
-        return world.headers()
+    def deleted(self, world, anew, caller):
+        """Delete a player with five of an item; return staff, the player and the entry of it."""
 
-    def deleted(self, world, client, staff):
-        """Return a player with five of an item that was deleted, and the entry of the deletion."""
-        empty(world.db)
-        service(client.application, Callers).forget()
-        player = world.add_player(Name="Aladric", Inventory={"0": {"ItemId": ITEM, "Quantity": 5}})
-        staff.update(world.headers())
-        assert delete(client, staff).status_code == 200
-        return player, entries(client, staff, player["_id"])[0]
+        def deleted():
+            anew()
+            held = {"0": {"ItemId": ITEM, "Quantity": 5}}
+            player, staff = world.add_player(Name="Aladric", Inventory=held), caller("/api/v1/")
+            delete(staff)
+            return staff, player, entries(staff, player["_id"])[0]
+
+        return deleted
 
     def test_what_was_restored_deleted_and_restored_meanwhile_is_restored_once(
-        self, app, client, db, world, staff
+        self, app, db, deleted, other
     ):
         """The late one must not bring the player back as it was before the others' changes."""
 
         def begin():
-            player, entry = self.deleted(world, client, staff)
-            late = {"Idempotency-Key": "late"}
-            return lambda: undo(client, staff, entry, **late), (player, entry)
+            staff, player, entry = deleted()
+            return lambda: undo(staff, entry, "late"), (other(staff), player["_id"], entry)
 
         def play(known):
-            player, entry = known
-            other = app.test_client()
-            if undo(other, staff, entry).status_code != 200:
-                return
-            take = {"itemid": ITEM, "quantity": 2}
-            path = f"/api/v1/players/{player['_id']}/items/take"
-            assert other.post(path, json=take, headers=staff).status_code == 200
-            assert delete(other, staff).status_code == 200
+            staff, id_, entry = known
+            if undo(staff, entry).status_code == 200:
+                staff(f"POST players/{id_}/items/take", {"itemid": ITEM, "quantity": 2})
+                delete(staff)
 
         def check(known, answer, when):
-            player, _ = known
             finish(app)
-            there = db.players.find_one({"_id": player["_id"]})
-            kept = db.deleted_players.find_one({"_id": player["_id"]})
+            there, kept = (
+                db[name].find_one({"_id": known[1]}) for name in ("players", "deleted_players")
+            )
             assert (there is None) != (kept is None), (when, answer.json)
             held = (there or kept["Player"])["Inventory"]["0"]["Quantity"]
             undos = db.history.count_documents({"Operation": "undo"})
             takes = db.history.count_documents({"Operation": "take"})
-            assert held == 5 - 2 * takes, (when, answer.json)
-            assert undos == 1, (when, answer.json)
-            assert answer.status_code == (409 if takes else 200), (when, answer.json)
+            told = (held, undos, answer.status_code)
+            assert told == (5 - 2 * takes, 1, 409 if takes else 200), (when, answer.json)
 
-        at_every_write(begin, play, check)
+        at_every_step(begin, play, check)
 
-    def test_the_same_undo_many_times_at_once_is_one_undo(self, app, client, db, world, staff):
-        for round_ in range(5):
-            _, entry = self.deleted(world, client, staff)
-            once = {"Idempotency-Key": f"undo {round_}"}
-            with ThreadPoolExecutor(8) as pool:
-                sent = [
-                    pool.submit(undo, app.test_client(), staff, entry, **once) for _ in range(8)
-                ]
+    def test_the_same_undo_many_times_at_once_is_one_undo(self, db, deleted, other):
+        for round_ in range(3):
+            staff, _, entry = deleted()
+            with ThreadPoolExecutor(6) as pool:
+                key = f"undo {round_}"
+                sent = [pool.submit(undo, other(staff), entry, key, 200) for _ in range(6)]
                 answers = [one.result() for one in sent]
-            assert {answer.status_code for answer in answers} == {200}, answers
             assert len({answer.json["Id"] for answer in answers}) == 1
             assert sum("Idempotency-Replayed" not in answer.headers for answer in answers) == 1
             assert db.players.count_documents({}) == 1
             assert db.deleted_players.count_documents({}) == 0
 
-    def test_the_same_undo_that_was_faster_and_has_moved_is_no_refusal(
-        self, app, client, db, world, staff
-    ):
-        once = {"Idempotency-Key": "once"}
-
+    def test_the_same_undo_that_was_faster_and_has_moved_is_no_refusal(self, app, deleted, other):
         def begin():
-            _, entry = self.deleted(world, client, staff)
-            return lambda: undo(client, staff, entry, **once), entry
+            staff, _, entry = deleted()
+            return lambda: undo(staff, entry, "once"), (other(staff), entry)
 
-        def undo_and_move(entry):
-            assert undo(app.test_client(), staff, entry, **once).status_code == 200
+        def undo_and_move(known):
+            undo(*known, "once", 200)
             finish(app)
 
-        def check(entry, answer, when):
+        def check(_, answer, when):
             assert answer.status_code == 200, (when, answer.json)
 
         at_every_step(begin, undo_and_move, check, READS)
 
-    def test_what_is_rolled_back_is_restored_again(self, app, client, db, world, staff):
+    def test_what_is_rolled_back_is_restored_again(self, app, db, deleted):
         """A primary that was cut off had the player alone: it is gone before any next step."""
 
         def begin():
-            player, entry = self.deleted(world, client, staff)
-            return lambda: undo(client, staff, entry, **{"Idempotency-Key": "once"}), player
+            staff, player, entry = deleted()
+            return lambda: undo(staff, entry, "once"), player
 
         def roll_back(player):
             # What a majority has decided is not rolled back.
@@ -363,11 +362,9 @@ class TestRestoring:
             assert (answer.status_code, there) == (200, 1), (when, answer.json)
             assert db.deleted_players.count_documents({}) == 0, when
 
-        at_every_write(begin, roll_back, check)
+        at_every_step(begin, roll_back, check)
 
-    def test_who_dies_at_any_write_leaves_the_player_in_one_place(
-        self, app, client, db, world, staff
-    ):
+    def test_who_dies_at_any_write_leaves_the_player_in_one_place(self, app, db, deleted):
         class Killed(BaseException):
             pass
 
@@ -375,24 +372,22 @@ class TestRestoring:
             raise Killed
 
         def begin():
-            player, entry = self.deleted(world, client, staff)
+            staff, player, entry = deleted()
 
             def act():
-                try:
-                    return undo(client, staff, entry, **{"Idempotency-Key": "once"})
-                except Killed:
-                    return None
+                with suppress(Killed):
+                    undo(staff, entry, "once")
 
-            return act, (player, entry)
+            return act, (staff, player, entry)
 
-        def check(known, answer, when):
-            player, entry = known
+        def check(known, _, when):
+            staff, player, entry = known
             finish(app)
-            again = undo(client, staff, entry, **{"Idempotency-Key": "once"})
+            again = undo(staff, entry, "once")
             assert again.status_code == 200, (when, again.json)
             assert db.players.find_one()["Inventory"] == player["Inventory"], when
             assert db.deleted_players.count_documents({}) == 0, when
             finish(app)
             assert db.history.count_documents({"Operation": "undo"}) == 1, when
 
-        at_every_write(begin, die, check)
+        at_every_step(begin, die, check)
