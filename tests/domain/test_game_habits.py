@@ -234,9 +234,14 @@ def seen():
     return see
 
 
-def update(_collection="players", _id="a", **updated):
+def update(_collection="players", _id="a", removed=(), **updated):
     fields = {name.replace("__", "."): value for name, value in updated.items()}
-    return Write("update", _collection, _id, fields, (), {})
+    return Write("update", _collection, _id, fields, removed, {})
+
+
+def whole(kind, collection="players", **document):
+    """Return an insertion, a replacement or a deletion."""
+    return Write(kind, collection, "a", {}, (), document)
 
 
 def by_service(version, **updated):
@@ -252,6 +257,9 @@ def by_swap(version, before, after, at=0, path="Inventory.3"):
     return update(**values)._replace(at=at)
 
 
+SWORD, TWO_SWORDS = ({"ItemId": "x", "Quantity": quantity} for quantity in (1, 2))
+
+
 class TestWrites:
     @pytest.mark.parametrize(
         "write",
@@ -262,22 +270,15 @@ class TestWrites:
             by_swap(8, None, 5),
             by_service(8, Reset={"Failures": 1}),
             update(Journal=[]),
-            Write("update", "players", "a", {}, ("Journal",), {}),
+            update(removed=("Journal",)),
             update(RestoredFrom="stamp"),
             update(Notes={}),
             update(Variables={}),
             update("users", PasswordHash="x"),
             update("users", **{"Keys__x__LastUsedAt": NOW}),
             update("users", BanReason="by (erased)", BannedBy="(erased)"),
-            Write("delete", "players", "a", {}, (), {}),
-            Write(
-                "insert",
-                "users",
-                "a",
-                {},
-                (),
-                {"Stamp": 1, "Version": 1, "Journal": [{"Stamp": 1}]},
-            ),
+            whole("delete"),
+            whole("insert", "users", Stamp=1, Version=1, Journal=[{"Stamp": 1}]),
         ],
     )
     def test_a_careful_game_and_the_service_have_no_bad_habit(self, seen, write):
@@ -287,10 +288,10 @@ class TestWrites:
         ("write", "habit"),
         [
             (update(Inventory__3=5), "uncounted-writes"),
-            (Write("update", "bags", "a", {}, ("Slots.3",), {}), "uncounted-writes"),
+            (update("bags", removed=("Slots.3",)), "uncounted-writes"),
             (update(Version="x", Level=5), "miscounted-writes"),
             (update(Version=None, Level=5), "miscounted-writes"),
-            (Write("update", "players", "a", {}, ("Version",), {}), "miscounted-writes"),
+            (update(removed=("Version",)), "miscounted-writes"),
             (update(Version=4, Online=True), "presence-counted"),
             (update(Version=4, Level=5, JournalCount=3), "own-fields-written"),
             (update(Version=4, Level=5, Keys__x__LastUsedAt=3), "own-fields-written"),
@@ -301,44 +302,34 @@ class TestWrites:
                 update(Version=4, Stamp=5, LastVersion=3, JournalCount=1, Journal=[], Level=2),
                 "whole-documents",
             ),
-            (Write("replace", "players", "a", {}, (), {"Version": 5}), "whole-documents"),
-            (Write("insert", "players", "a", {}, (), {"Version": 0}), "missing-fields"),
+            (whole("replace", Version=5), "whole-documents"),
+            (whole("insert", Version=0), "missing-fields"),
         ],
     )
     def test_a_careless_game_is_told_its_habit(self, seen, write, habit):
         assert " ".join(seen(write)) == habit
 
-    def test_version_is_counted_up_by_one(self, seen):
+    def test_version_is_counted_up_by_one_for_each_document(self, seen):
         assert seen(by_service(8), update(Version=9, Level=2), update(Version=10, Level=3)) == []
-        assert seen(update(Version=12, Level=4)) == ["miscounted-writes"]
-
-    def test_the_version_of_one_is_not_that_of_another(self, seen):
-        assert seen(by_service(8), update(_id="b", Version=3), update("bags", Version=1)) == []
-
-    def test_after_a_deletion_the_count_begins_anew(self, seen):
-        gone = Write("delete", "players", "a", {}, (), {})
-        assert seen(by_service(8), gone, update(Version=1, Level=3)) == []
-
-    def test_a_whole_document_with_the_stamp_of_the_last_change_is_the_games(self, seen):
-        given = by_service(8)
-        entry = {"Stamp": given.updated["Stamp"], "Operation": "import"}
-        saved = {"Version": 8, "Stamp": entry["Stamp"], "Journal": [entry]}
-        assert seen(given, Write("replace", "players", "a", {}, (), saved)) == ["whole-documents"]
+        assert seen(update(_id="b", Version=3), update("bags", Version=1)) == []
+        assert seen(whole("delete"), update(Version=1, Level=3)) == []
+        assert seen(update(Version=3, Level=4)) == ["miscounted-writes"]
 
     @pytest.mark.parametrize(
         ("operation", "habit"), [("import", []), ("give", ["whole-documents"])]
     )
     def test_an_import_replaces_documents_and_is_no_game(self, seen, operation, habit):
         entry = {"Stamp": 1, "Operation": operation}
-        imported = {"Version": 9, "Stamp": 1, "Journal": [entry]}
-        assert seen(Write("replace", "players", "a", {}, (), imported)) == habit
+        assert seen(whole("replace", Version=9, Stamp=1, Journal=[entry])) == habit
 
     def test_a_stamp_or_a_version_that_was_there_before_is_the_games(self, seen):
         given = by_service(8)
-        former = {**given.updated, "Version": 9, "Level": 3}
-        assert seen(given, given._replace(updated=former)) == ["own-fields-written"]
-        again = by_service(8, Level=4)
-        assert seen(again) == ["own-fields-written", "miscounted-writes"]
+        entry = {"Stamp": given.updated["Stamp"], "Operation": "import"}
+        saved = whole("replace", Version=8, Stamp=entry["Stamp"], Journal=[entry])
+        assert seen(given, saved) == ["whole-documents"]
+        former = given._replace(updated={**given.updated, "Version": 9, "Level": 3})
+        assert seen(former) == ["whole-documents", "own-fields-written"]
+        assert seen(by_service(8, Level=4))[2:] == ["miscounted-writes"]
 
     def test_a_player_that_is_being_deleted_is_left_alone(self, seen):
         assert seen(by_service(8, DeletedAt=NOW), update(Online=True)) == []
@@ -361,18 +352,18 @@ class TestWrites:
         told = seen(by_swap(8, 5, 6), update(Online=True), write)
         assert ("changes-taken-back" in told) is is_lost
 
-    def test_a_gift_into_an_empty_slot_is_not_taken_out_by_who_did_not_see_it(self, seen):
-        taken = Write("update", "players", "a", {"Version": 9}, ("Inventory.3",), {})
-        assert seen(by_swap(8, None, 5), taken) == ["changes-taken-back"]
-
-    def test_a_part_of_a_slot_is_part_of_it(self, seen):
-        held = {"ItemId": "x", "Quantity": 5}
-        gift = by_swap(8, held, {**held, "Quantity": 6})
-        assert seen(gift, update(Version=9, Inventory__3__Quantity=5)) == ["changes-taken-back"]
-
-    def test_of_several_gifts_in_a_row_the_first_tells_what_was_there(self, seen):
-        gifts = by_swap(8, 5, 6), by_swap(9, 6, 7)
-        assert seen(*gifts, update(Version=10, Inventory__3=5)) == ["changes-taken-back"]
+    @pytest.mark.parametrize(
+        "writes",
+        [
+            (by_swap(8, None, 5), update(removed=("Inventory.3",), Version=9)),
+            (by_swap(8, SWORD, TWO_SWORDS), update(Version=9, Inventory__3__Quantity=1)),
+            # Of several gifts in a row, the first tells what was there.
+            (by_swap(8, 5, 6), by_swap(9, 6, 7), update(Version=10, Inventory__3=5)),
+        ],
+        ids=["an empty slot", "a part of a slot", "several gifts"],
+    )
+    def test_a_gift_is_taken_back_by_who_did_not_see_it(self, seen, writes):
+        assert seen(*writes) == ["changes-taken-back"]
 
     def test_after_the_first_write_of_the_game_a_slot_is_its_own(self, seen):
         assert seen(by_swap(8, 5, 6), update(Version=9, Level=2)) == []
@@ -394,6 +385,7 @@ def running(u, q=None, **fields):
 
 
 COUNTED = {"$inc": {"Version": 1}}
+LEVEL = {**COUNTED, "$set": {"Level": 5}}
 
 
 class TestRunning:
@@ -402,8 +394,8 @@ class TestRunning:
         [
             (running({**COUNTED, "$set": {"Inventory.3": 5}}), "unfiltered-writes"),
             (running({**COUNTED, "$unset": {"Inventory.3": ""}}), "unfiltered-writes"),
-            (running({**COUNTED, "$set": {"Level": 5}}, {"_id": "a", "Version": 3}), ""),
-            (running({**COUNTED, "$set": {"Level": 5}}, {"$and": [{"Version": 3}]}), ""),
+            (running(LEVEL, {"_id": "a", "Version": 3}), ""),
+            (running(LEVEL, {"$and": [{"Version": 3}]}), ""),
             (running({**COUNTED, "$set": {"Online": True}}), ""),
             (running({"$set": {"Online": True}, "$currentDate": {"LastSeen": True}}), ""),
             (running({"$set": {"Level": 5}}), ""),
@@ -412,13 +404,7 @@ class TestRunning:
             (running({"$set": {"_id": "a", "Level": 5, "Version": 3}}), "whole-documents"),
             (running({"$set": {"NameKey": "a", "Journal": []}}), "whole-documents"),
             (running({"_id": "a", "Level": 5}), "whole-documents"),
-            (
-                {
-                    "opid": 1,
-                    "command": {"query": {"_id": "a"}, "update": {**COUNTED, "$set": {"X": 1}}},
-                },
-                "unfiltered-writes",
-            ),
+            ({"command": {"query": {"_id": "a"}, "update": LEVEL}}, "unfiltered-writes"),
             ({"command": {"$truncated": "x"}}, ""),
             ({}, ""),
         ],
@@ -429,7 +415,7 @@ class TestRunning:
         assert " ".join(finding.habit.label for finding in findings.values()) == habit
 
     def test_a_write_that_is_caught_twice_is_one(self):
-        findings, write = Findings(), running({**COUNTED, "$set": {"Level": 5}})
+        findings, write = Findings(), running(LEVEL)
         writes = RunningWrites(findings)
         for operation in (write, write, {**write, "opid": 2, "appName": None}):
             writes.see(operation)
