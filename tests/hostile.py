@@ -11,9 +11,8 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from app.errors import Invalid
-from app.http.lists import NO_CONTROLS
+from app.http.fields import LINES, NO_CONTROLS
 from app.naming import is_visible
-from app.notes.schemas import LINES
 from app.openapi import examples
 from app.players.domain import check_name
 from tests import hostile_bytes

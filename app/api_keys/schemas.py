@@ -6,8 +6,7 @@ from marshmallow import ValidationError, fields, validates
 
 from app.auth.scopes import Scope
 from app.http.api import Schema
-from app.http.fields import Guid, Integer, List, Moment, Text
-from app.http.lists import NO_CONTROLS
+from app.http.fields import NO_CONTROLS, Guid, Integer, List, Moment, Text
 from app.http.masking import masked
 from app.naming import holds_invisible, is_visible, parse_guid
 from app.openapi.examples import ITEM, KEY, KEY_ID

@@ -9,9 +9,9 @@ from marshmallow.validate import Length
 from app.batches.domain import MOST_ROWS, STATES, VERDICTS
 from app.history.schemas import AuthorSchema, SubjectSchema
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, List, Moment, Text
+from app.http.fields import NO_CONTROLS, Flag, Guid, Integer, List, Moment, Text
 from app.http.intents import LONGEST_REASON
-from app.http.lists import NO_CONTROLS, CursorListArgs, CursorPageSchema, OneOf, OperationName
+from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, OperationName
 from app.naming import NAME_LENGTH, is_visible
 from app.openapi.examples import BATCH, ITEM, PLAYER, PLAYER_ID, USER, USER_ID
 from app.operations import batch_operations, operation_names

@@ -9,9 +9,13 @@ from typing import Any
 from marshmallow import fields
 from marshmallow.validate import Range
 
-from app.naming import NIL, parse_guid
+from app.naming import NIL, is_visible, parse_guid
 
 INT64 = 2**63
+# Names contain no control characters, and MongoDB refuses a pattern with NUL.
+NO_CONTROLS = re.compile(r"[^\u0000-\u001f\u007f-\u009f]*")
+# The same, but newlines and tabs may be.
+LINES = re.compile(r"[^\u0000-\u0008\u000b-\u001f\u007f-\u009f]*")
 # The SHA-256 of demo, the password of every account in the demo world.
 DEMO_PASSWORD_HASH = "2a97516c354b68848cdbd8f54a226a0a55b21ed138e207ad6c5cbb9c00aa5aea"  # noqa: S105 (public)
 STATS = "Attack, ability power, defense, magic resist, speed."
@@ -73,6 +77,39 @@ class Text(Described, fields.String):
     """A JSON string."""
 
     default_error_messages = {**MESSAGES, "invalid": "Must be a string."}
+
+
+class PlainText(Text):
+    """Text of a limited length without control characters; some may hold newlines and tabs.
+
+    Where the shortest length is above 0, a character must be visible.
+    """
+
+    default_error_messages = {
+        "size": "Must be {shortest} to {longest} characters.",
+        "blank": "Must hold a character that can be seen.",
+        "control": "Must hold no control characters{exceptions}.",
+    }
+
+    def __init__(
+        self, longest: int, *, shortest: int = 0, has_lines: bool = False, **kwargs: Any
+    ) -> None:
+        self._sizes = range(shortest, longest + 1)
+        self._pattern = LINES if has_lines else NO_CONTROLS
+        about = {"minLength": shortest} if shortest else {}
+        about |= {"maxLength": longest, "pattern": f"^{self._pattern.pattern}$"}
+        super().__init__(metadata={**about, **kwargs.pop("metadata", {})}, **kwargs)
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
+        text = super()._deserialize(value, attr, data, **kwargs)
+        if len(text) not in self._sizes:
+            raise self.make_error("size", shortest=self._sizes[0], longest=self._sizes[-1])
+        if self._sizes[0] and not is_visible(text):
+            raise self.make_error("blank")
+        if not self._pattern.fullmatch(text):
+            exceptions = " but newlines and tabs" if self._pattern is LINES else ""
+            raise self.make_error("control", exceptions=exceptions)
+        return text
 
 
 class Guid(Described, fields.String):

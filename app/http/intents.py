@@ -13,8 +13,8 @@ from flask import Response, current_app
 from app.changes import Applied, Intent, Origin
 from app.errors import Invalid
 from app.http.context import current_environ
+from app.http.fields import NO_CONTROLS
 from app.http.json import json_response
-from app.http.lists import NO_CONTROLS
 from app.http.masking import masked
 from app.http.tracing import CALLER, request_id
 from app.naming import is_visible

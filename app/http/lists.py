@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,7 +11,7 @@ from marshmallow import ValidationError, validates_schema
 from app.http.api import Schema
 from app.http.context import current
 from app.http.cursors import Cursors
-from app.http.fields import Integer, QueryInteger, Text
+from app.http.fields import NO_CONTROLS, Integer, QueryInteger, Text
 from app.http.json import json_response
 from app.naming import NAME_LENGTH, SEARCH_LENGTH, name_key
 from app.paging import CursorPage, Page, Window
@@ -21,8 +20,6 @@ from app.paging import CursorPage, Page, Window
 PAGE_MAX = 2**53
 PAGE_SIZE = 5
 CURSOR_PAGE_SIZE = 50
-# Names contain no control characters, and MongoDB refuses a pattern with NUL.
-NO_CONTROLS = re.compile(r"[^\u0000-\u001f\u007f-\u009f]*")
 # URL-safe base64, a dot, and a signature in the same alphabet.
 CURSOR = r"^([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$"
 ASCENDING, DESCENDING = "Ascending", "Descending"

@@ -3,11 +3,10 @@ from __future__ import annotations
 from marshmallow import INCLUDE, fields
 
 from app.http.api import Schema
-from app.http.fields import STATS, Flag, Guid, Integer, List, Moment, Text
+from app.http.fields import NO_CONTROLS, STATS, Flag, Guid, Integer, List, Moment, Text
 from app.http.lists import (
     ASCENDING,
     DESCENDING,
-    NO_CONTROLS,
     LegacyPageSchema,
     OneOf,
     PagedListArgs,

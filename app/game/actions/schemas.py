@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from marshmallow import ValidationError, fields, validates
+from marshmallow import fields
 
 from app.game.actions.domain import KINDS, STATES
 from app.history.schemas import AuthorSchema
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, List, Moment, Text
-from app.http.lists import NO_CONTROLS, CursorListArgs, CursorPageSchema, OneOf
-from app.naming import NAME_LENGTH, is_visible
+from app.http.fields import Flag, Guid, Integer, List, Moment, PlainText, Text
+from app.http.lists import CursorListArgs, CursorPageSchema, OneOf
+from app.naming import NAME_LENGTH
 from app.openapi.examples import ACTION, MAP, PLAYER, PLAYER_ID
 
 AT, DONE_AT = "2026-01-31T19:04:21.250Z", "2026-01-31T19:04:21.430Z"
@@ -39,37 +39,23 @@ class ColorSchema(Schema):
 class ChatArgs(Schema):
     """What to say."""
 
-    Message = Text(
+    Message = PlainText(
+        LONGEST_MESSAGE,
+        shortest=1,
         required=True,
         example="The server restarts in five minutes.",
-        metadata={
-            "minLength": 1,
-            "maxLength": LONGEST_MESSAGE,
-            "pattern": f"^{NO_CONTROLS.pattern}$",
-        },
     )
     Color = fields.Nested(
         ColorSchema,
         allow_none=True,
         metadata={"example": {"A": 255, "R": 255, "G": 200, "B": 0}},
     )
-    Target = Text(
+    Target = PlainText(
+        NAME_LENGTH,
         allow_none=True,
-        metadata={"maxLength": NAME_LENGTH, "pattern": f"^{NO_CONTROLS.pattern}$", "example": None},
+        metadata={"example": None},
         description="Handed on to the game.",
     )
-
-    @validates("Message")
-    def can_be_read(self, value: str, data_key: str) -> None:
-        if not is_visible(value) or len(value) > LONGEST_MESSAGE:
-            raise ValidationError(f"Must be 1 to {LONGEST_MESSAGE} characters that can be seen.")
-        if not NO_CONTROLS.fullmatch(value):
-            raise ValidationError("Must hold no control characters.")
-
-    @validates("Target")
-    def is_short(self, value: str | None, data_key: str) -> None:
-        if value and (len(value) > NAME_LENGTH or not NO_CONTROLS.fullmatch(value)):
-            raise ValidationError(f"Must be at most {NAME_LENGTH} characters on one line.")
 
 
 class SaidSchema(Schema):
