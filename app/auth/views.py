@@ -30,7 +30,7 @@ def read_route(
     successor: str | None = None,
     **options: Any,
 ) -> Callable[[View], View]:
-    """Declare a view that changes nothing. What it returns is the body, or a complete response.
+    """Declare a view that makes no operation. It returns the body, or a complete response.
 
     Arguments come from the query, or from the body of another method than GET. A view with a
     successor is deprecated. Options describe the answer, and say whether the body is required.

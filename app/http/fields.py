@@ -96,7 +96,7 @@ class PlainText(Text):
     ) -> None:
         self._sizes = range(shortest, longest + 1)
         self._pattern = LINES if has_lines else NO_CONTROLS
-        about = {"minLength": shortest} if shortest else {}
+        about: dict[str, Any] = {"minLength": shortest} if shortest else {}
         about |= {"maxLength": longest, "pattern": f"^{self._pattern.pattern}$"}
         super().__init__(metadata={**about, **kwargs.pop("metadata", {})}, **kwargs)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.console.forms.declared import BY_NAME, NOT_UNDONE, Field, Form, Group
 from app.console.forms.submissions import Submission
-from app.game.actions.asking import Answer, ask, player_subject, say, user_subject, warp
+from app.game.actions.asking import Answer, ask, player_subject, user_subject
 from app.game.actions.schemas import ChatArgs, WarpArgs, WarpToPlaceArgs
 from app.naming import Lookup
 from app.types import Document
@@ -21,7 +21,7 @@ def subject_of(sent: Submission, key: Lookup) -> Document:
 def warp_somebody(sent: Submission, key: Lookup) -> Answer:
     """Ask for a warp: to a place on a map where one was typed, otherwise to the map."""
     sent.args = sent.load(WarpToPlaceArgs() if has_place(sent) else WarpArgs())
-    return warp(subject_of(sent, key), sent.args)
+    return ask("warp", subject_of(sent, key), sent.args)
 
 
 def has_place(sent: Submission) -> bool:
@@ -45,7 +45,7 @@ KICK = Form(
     "Kick…",
     "Kick {name}",
     name="kick",
-    act=lambda sent, key: ask(sent.form.name, subject_of(sent, key)),
+    act=lambda sent, key: ask(sent.form.name, subject_of(sent, key), {}),
     api=endpoint,
     about="Out of the game, but free to come back at once: a ban keeps out.",
     confirm=NOT_UNDONE,
@@ -73,7 +73,7 @@ MESSAGE = Form(
     "Tell {name}",
     (Field("Message", "Message", html={"autocomplete": "off"}),),
     name="message",
-    act=lambda sent, key: say(player_subject(key), sent.args),
+    act=lambda sent, key: ask("chat", player_subject(key), sent.args),
     api="POST /api/v1/chat/direct/<key>",
     about=lambda target: [f"Only {target.name} reads it. It cannot be taken back."],
     schema=ChatArgs(),

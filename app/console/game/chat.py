@@ -16,7 +16,7 @@ from app.console.game.action_cards import cards
 from app.console.game.action_forms import MAP as MAP_FIELD
 from app.game.actions.access import search
 from app.game.actions.asking import EVERYBODY as WORLD
-from app.game.actions.asking import Answer, map_subject, player_subject, say
+from app.game.actions.asking import Answer, ask, map_subject, player_subject
 from app.game.actions.schemas import LONGEST_MESSAGE, ChatArgs, WarpArgs
 from app.game.actions.store import Actions
 from app.http.context import current
@@ -37,7 +37,7 @@ def speak(sent: Submission) -> Answer:
     sent.args = sent.load(ChatTarget())
     if sent.is_checked("coloured"):
         args["Color"] = colour_of(sent.args["colour"])
-    return say(subject_of(sent), args)
+    return ask("chat", subject_of(sent), args)
 
 
 def subject_of(sent: Submission) -> Document:

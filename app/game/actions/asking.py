@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.game.actions.domain import ActionFailed, ActionLapsed, error_of, state_of
 from app.game.actions.store import Actions
@@ -44,8 +44,27 @@ def map_subject(map_id: str) -> Document:
     return {"Kind": "map", "Id": map_id, "Name": None}
 
 
-def ask(kind: str, subject: Document, **arguments: object) -> Answer:
+def warp_arguments(args: Document) -> Document:
+    """Return where a player is to go; without a place, the game chooses one on the map."""
+    return {"MapId": args["mapid"], "X": args.get("x"), "Y": args.get("y")}
+
+
+def chat_arguments(args: Document) -> Document:
+    """Return the message to show. What many read must hold no token."""
+    return {
+        "Message": masked(args["Message"]),
+        "Color": {**WHITE, **args["Color"]} if args.get("Color") else None,
+        "Target": masked(args["Target"]) if args.get("Target") else None,
+    }
+
+
+# What the game gets of the arguments of a request, for the kinds of actions that have any.
+ARGUMENTS = {"warp": warp_arguments, "chat": chat_arguments}
+
+
+def ask(kind: str, subject: Document, args: Document) -> Answer:
     """Ask the game for an action; raise what it says where it does not do it."""
+    arguments = ARGUMENTS[kind](args) if kind in ARGUMENTS else {}
     asked = actions.ask(subject, action_intent(kind, arguments))
     action = actions.wait(asked.action)
     state = state_of(action, actions.now())
@@ -54,19 +73,3 @@ def ask(kind: str, subject: Document, **arguments: object) -> Answer:
     if state == "lapsed":
         raise ActionLapsed
     return Answer(action, state == "done", asked.replayed)
-
-
-def warp(subject: Document, args: dict[str, Any]) -> Answer:
-    """Ask the game to put a player somewhere; without a place, it chooses one on the map."""
-    return ask("warp", subject, MapId=args["mapid"], X=args.get("x"), Y=args.get("y"))
-
-
-def say(subject: Document, args: dict[str, Any]) -> Answer:
-    """Ask the game to show a message. What many read must hold no token."""
-    return ask(
-        "chat",
-        subject,
-        Message=masked(args["Message"]),
-        Color={**WHITE, **args["Color"]} if args.get("Color") else None,
-        Target=masked(args["Target"]) if args.get("Target") else None,
-    )

@@ -9,7 +9,14 @@ from app.changes import Intent
 from app.errors import Conflict, NotFound, Unavailable
 from app.types import Document, whole
 
-KINDS = ("kick", "kill", "warp", "chat")
+# By kind, what a request is told when an action is done. Clients match these texts. Whoever says
+# something is told what was said instead.
+KINDS = {
+    "kick": "{name} has been kicked by the server!",
+    "kill": "{name} has been killed!",
+    "warp": "Warped '{name}' to {to}.",
+    "chat": "",
+}
 # What a game writes into an action.
 ANSWER_FIELDS = ("Taken", "TakenBy", "Done", "Error", "Result")
 ENDED = ("done", "failed", "lapsed")
@@ -162,13 +169,10 @@ def is_looking(looked_at: Any, now: datetime) -> bool:
 
 
 def done_sentence(action: Document) -> str:
-    """Return what a request for an action is told when it is done. Clients match these texts."""
-    name = action["Subject"]["Name"]
-    if action["Kind"] == "kick":
-        return f"{name} has been kicked by the server!"
-    if action["Kind"] == "kill":
-        return f"{name} has been killed!"
-    return f"Warped '{name}' to {action['Arguments'].get('MapId')}{place_of(action)}."
+    """Return what a request for an action is told when it is done."""
+    done = KINDS.get(action["Kind"], "")
+    to = f"{action['Arguments'].get('MapId')}{place_of(action)}"
+    return done.format(name=action["Subject"]["Name"], to=to)
 
 
 def place_of(action: Document) -> str:

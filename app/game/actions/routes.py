@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from flask import Response
 
-from app.auth import guard
 from app.auth.roles import Role
 from app.auth.scopes import Scope
+from app.auth.views import read_route
 from app.errors import NotFound, RoleMissing
 from app.game.actions import access
 from app.game.actions.asking import (
@@ -17,9 +18,7 @@ from app.game.actions.asking import (
     ask,
     map_subject,
     player_subject,
-    say,
     user_subject,
-    warp,
 )
 from app.game.actions.domain import ActionFailed, ActionNotFound, NoGame, done_sentence, served
 from app.game.actions.schemas import (
@@ -37,7 +36,6 @@ from app.game.actions.schemas import (
 from app.game.actions.store import Actions
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.cursors import Cursors
 from app.http.intents import replayed_headers
 from app.http.json import json_response
 from app.http.lists import cursor_response, page_size
@@ -56,14 +54,88 @@ of_players = Blueprint("PlayerActions", __name__, url_prefix="/api/v1/players", 
 of_users = Blueprint("UserActions", __name__, url_prefix="/api/v1/users", group="Users")
 
 actions = current(Actions)
-cursors = current(Cursors)
 
-act = guard.required(Scope.GAME_ACT)
-act_on_users = guard.required(Scope.GAME_ACT, Role.USERS_QUERY)
+needs_query = RoleMissing(Role.USERS_QUERY.value)
 
 
-def asks_the_game(blueprint: Blueprint, schema: type, **success: Any) -> Any:
-    """Document what every view answers that asks the game for an action."""
+class Target(NamedTuple):
+    """By whose name the game finds whom it acts on, and what the views have of that."""
+
+    name: str
+    blueprint: Blueprint
+    path: str
+    whom: str
+    example: str
+    subject: Callable[[Lookup], Document]
+    needs: tuple[Scope | Role, ...]
+
+
+class Order(NamedTuple):
+    """What the game is asked to do to somebody: the path and the texts of its views."""
+
+    kind: str
+    path: str
+    view: str
+    summary: str
+    about: str
+    args: Any = None
+
+
+PLAYER_TARGET = Target(
+    "player",
+    of_players,
+    "/<player:key>",
+    "a player",
+    PLAYER,
+    player_subject,
+    (Scope.GAME_ACT,),
+)
+USER_TARGET = Target(
+    "user",
+    of_users,
+    "/<lookup:key>",
+    "the character that a user plays",
+    USER,
+    user_subject,
+    (Scope.GAME_ACT, Role.USERS_QUERY),
+)
+ORDERS = (
+    Order(
+        "kick",
+        "kick",
+        "kick_{}",
+        "Kick {} out of the game",
+        "The player may come back at once; a ban keeps out.",
+    ),
+    Order("kill", "kill", "kill_{}", "Kill {}", "What a death costs, the game decides."),
+    Order(
+        "warp",
+        "warpto",
+        "warp_{}",
+        "Warp {} to a map",
+        "Where on it, the game decides.",
+        WarpArgs(),
+    ),
+    Order(
+        "warp",
+        "warptoloc",
+        "warp_{}_to_place",
+        "Warp {} to a place on a map",
+        "If nobody can stand there, the game says so.",
+        WarpToPlaceArgs(),
+    ),
+)
+
+
+def ask_route(
+    blueprint: Blueprint,
+    path: str,
+    schema: type,
+    *needs: Scope | Role,
+    args: Any = None,
+    **answer: Any,
+) -> Callable[[Any], Any]:
+    """Declare a view that asks the game for an action."""
 
     def decorator(view: Any) -> Any:
         view = blueprint.leaves_no_entry(blueprint.idempotent(view))
@@ -71,150 +143,70 @@ def asks_the_game(blueprint: Blueprint, schema: type, **success: Any) -> Any:
         view = blueprint.documents_alternative(
             202, schema=ActionUnderWaySchema, description="Not answered yet."
         )(view)
-        return blueprint.documents_response(200, schema, **success)(view)
+        facts = {"args": args, "method": "POST", "is_body_required": True, **answer}
+        return read_route(blueprint, path, schema, *needs, **facts)(view)
 
     return decorator
 
 
-def said(sentence: str) -> dict[str, Any]:
-    return {"example": {"Message": sentence}}
+def add_view(target: Target, order: Order) -> None:
+    """Add the view that asks the game to do something to a player, or to a user's character."""
+
+    def view(*body: Document, key: Lookup) -> Response:
+        answer = ask(order.kind, target.subject(key), body[0] if body else {})
+        return action_response(answer, {"Message": done_sentence(answer.action)})
+
+    view.__name__ = order.view.format(target.name)
+    view.__doc__ = f"{order.summary.format(target.whom)}\n\n{order.about}"
+    subject, arguments = {"Name": target.example}, {"MapId": MAP, "X": 13, "Y": 22}
+    done = done_sentence({"Kind": order.kind, "Subject": subject, "Arguments": arguments})
+    path = f"{target.path}/admin/{order.path}"
+    facts = {"args": order.args, "example": {"Message": done}}
+    ask_route(target.blueprint, path, MessageSchema, *target.needs, **facts)(view)
 
 
-@of_players.route("/<player:key>/admin/kick", methods=["POST"])
-@act
-@asks_the_game(of_players, MessageSchema, **said(f"{PLAYER} has been kicked by the server!"))
-def kick_player(key: Lookup) -> Response:
-    """Kick a player out of the game
-
-    The player may come back at once; a ban keeps out.
-    """
-    return told(ask("kick", player_subject(key)))
+for target in (PLAYER_TARGET, USER_TARGET):
+    for order in ORDERS:
+        add_view(target, order)
 
 
-@of_players.route("/<player:key>/admin/kill", methods=["POST"])
-@act
-@asks_the_game(of_players, MessageSchema, **said(f"{PLAYER} has been killed!"))
-def kill_player(key: Lookup) -> Response:
-    """Kill a player
-
-    What a death costs, the game decides.
-    """
-    return told(ask("kill", player_subject(key)))
-
-
-@of_players.route("/<player:key>/admin/warpto", methods=["POST"])
-@act
-@of_players.arguments(WarpArgs())
-@asks_the_game(of_players, MessageSchema, **said(f"Warped '{PLAYER}' to {MAP} (13, 22)."))
-def warp_player(args: dict[str, Any], key: Lookup) -> Response:
-    """Warp a player to a map
-
-    Where on it, the game decides.
-    """
-    return told(warp(player_subject(key), args))
-
-
-@of_players.route("/<player:key>/admin/warptoloc", methods=["POST"])
-@act
-@of_players.arguments(WarpToPlaceArgs())
-@asks_the_game(of_players, MessageSchema, **said(f"Warped '{PLAYER}' to {MAP} (13, 22)."))
-def warp_player_to_place(args: dict[str, Any], key: Lookup) -> Response:
-    """Warp a player to a place on a map
-
-    If nobody can stand there, the game says so.
-    """
-    return told(warp(player_subject(key), args))
-
-
-@of_users.route("/<lookup:key>/admin/kick", methods=["POST"])
-@act_on_users
-@asks_the_game(of_users, MessageSchema, **said(f"{USER} has been kicked by the server!"))
-def kick_user(key: Lookup) -> Response:
-    """Kick a user out of the game
-
-    Whoever plays with this account.
-    """
-    return told(ask("kick", user_subject(key)))
-
-
-@of_users.route("/<lookup:key>/admin/kill", methods=["POST"])
-@act_on_users
-@asks_the_game(of_users, MessageSchema, **said(f"{USER} has been killed!"))
-def kill_user(key: Lookup) -> Response:
-    """Kill the character that a user plays
-
-    What a death costs, the game decides.
-    """
-    return told(ask("kill", user_subject(key)))
-
-
-@of_users.route("/<lookup:key>/admin/warpto", methods=["POST"])
-@act_on_users
-@of_users.arguments(WarpArgs())
-@asks_the_game(of_users, MessageSchema, **said(f"Warped '{USER}' to {MAP} (13, 22)."))
-def warp_user(args: dict[str, Any], key: Lookup) -> Response:
-    """Warp the character that a user plays to a map
-
-    Where on it, the game decides.
-    """
-    return told(warp(user_subject(key), args))
-
-
-@of_users.route("/<lookup:key>/admin/warptoloc", methods=["POST"])
-@act_on_users
-@of_users.arguments(WarpToPlaceArgs())
-@asks_the_game(of_users, MessageSchema, **said(f"Warped '{USER}' to {MAP} (13, 22)."))
-def warp_user_to_place(args: dict[str, Any], key: Lookup) -> Response:
-    """Warp the character that a user plays to a place on a map
-
-    If nobody can stand there, the game says so.
-    """
-    return told(warp(user_subject(key), args))
-
-
-@blp.route("/chat/global", methods=["POST"])
-@act
-@blp.arguments(ChatArgs())
-@asks_the_game(blp, SaidSchema)
-def say_to_everybody(args: dict[str, Any]) -> Response:
+@ask_route(blp, "/chat/global", SaidSchema, Scope.GAME_ACT, args=ChatArgs())
+def say_to_everybody(args: Document) -> Response:
     """Say something to all who play
 
     Color and Target are handed on to the game.
     """
-    return heard(say(EVERYBODY, args), args)
+    return say(EVERYBODY, args)
 
 
-@blp.route("/chat/proximity/<map_id>", methods=["POST"])
-@act
-@blp.arguments(ChatArgs())
-@asks_the_game(blp, SaidOnMapSchema)
-def say_on_map(args: dict[str, Any], map_id: str) -> Response:
+@ask_route(blp, "/chat/proximity/<map_id>", SaidOnMapSchema, Scope.GAME_ACT, args=ChatArgs())
+def say_on_map(args: Document, map_id: str) -> Response:
     """Say something to all on a map
 
     Color and Target are handed on to the game.
     """
     map_id = path_guid("mapId", map_id, nil=False)
-    return heard(say(map_subject(map_id), args), args, mapId=map_id)
+    return say(map_subject(map_id), args, mapId=map_id)
 
 
-@blp.route("/chat/direct/<lookup:key>", methods=["POST"])
-@act
-@blp.arguments(ChatArgs())
-@asks_the_game(blp, SaidToPlayerSchema)
-def say_to_player(args: dict[str, Any], key: Lookup) -> Response:
+@ask_route(blp, "/chat/direct/<lookup:key>", SaidToPlayerSchema, Scope.GAME_ACT, args=ChatArgs())
+def say_to_player(args: Document, key: Lookup) -> Response:
     """Say something to one player
 
     Color and Target are handed on to the game.
     """
-    return heard(say(player_subject(key), args), args, lookupKey=masked(str(key)))
+    return say(player_subject(key), args, lookupKey=masked(str(key)))
 
 
-@blp.route("/actions")
-@act
-@blp.arguments(ActionListArgs(), location="query")
-@blp.documents_response(200, ActionPageSchema)
-@blp.refuses(NotFound("player", Lookup.parse("nobody")), RoleMissing(Role.USERS_QUERY.value))
-def list_actions(args: dict[str, Any]) -> Response:
+@read_route(
+    blp,
+    "/actions",
+    ActionPageSchema,
+    Scope.GAME_ACT,
+    args=ActionListArgs(),
+    refuses=(NotFound("player", Lookup.parse("nobody")), needs_query),
+)
+def list_actions(args: Document) -> Response:
     """List what the game was asked to do
 
     The newest first, what was asked of users only with the role `users.query`. Kept for as long as
@@ -225,31 +217,30 @@ def list_actions(args: dict[str, Any]) -> Response:
     return cursor_response(page._replace(values=[served(action, now) for action in page.values]))
 
 
-@blp.route("/actions/<action_id>")
-@act
-@blp.documents_response(200, ActionSchema)
-@blp.refuses(ActionNotFound(ACTION), RoleMissing(Role.USERS_QUERY.value))
-def get_action(action_id: str) -> Response:
+@read_route(
+    blp,
+    "/actions/<action_id>",
+    ActionSchema,
+    Scope.GAME_ACT,
+    refuses=(ActionNotFound(ACTION), needs_query),
+)
+def get_action(action_id: str) -> Document:
     """Get what came of an action
 
     Of one of a user, only with the role `users.query`.
     """
-    action = access.visible_action(path_guid("id", action_id))
-    return json_response(served(action, actions.now()))
+    return served(access.visible_action(path_guid("id", action_id)), actions.now())
 
 
-def told(answer: Answer) -> Response:
-    """Answer with the sentence that clients match, or that the game has not answered yet."""
-    return answered(answer, {"Message": done_sentence(answer.action)})
-
-
-def heard(answer: Answer, args: dict[str, Any], **where: str) -> Response:
-    """Answer what was said, without what must not be repeated."""
+def say(subject: Document, args: Document, **where: str) -> Response:
+    """Ask the game to show a message; answer what was said, without what must not be repeated."""
     body = {n: masked(value) if isinstance(value, str) else value for n, value in args.items()}
-    return answered(answer, {"success": True, "chatMessage": body, **where})
+    answer = ask("chat", subject, args)
+    return action_response(answer, {"success": True, "chatMessage": body, **where})
 
 
-def answered(answer: Answer, done: Document) -> Response:
+def action_response(answer: Answer, done: Document) -> Response:
+    """Return the response to a request that has asked the game for an action."""
     headers = replayed_headers(answer.replayed)
     if answer.is_done:
         return json_response(done, headers=headers)

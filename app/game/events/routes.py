@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Response
 
-from app.auth import guard
 from app.auth.scopes import Scope
+from app.auth.views import read_route
 from app.game.events.schemas import NOW, EventListArgs, EventPageSchema
 from app.game.events.store import Events
 from app.history.access import sees_users
@@ -16,6 +14,7 @@ from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.lists import cursor_response, page_size
 from app.paging import CursorPage
+from app.types import Document
 
 blp = Blueprint("Events", __name__, url_prefix="/api/v1/events", group="History")
 
@@ -23,11 +22,8 @@ cursors = current(Cursors)
 events = current(Events)
 
 
-@blp.route("")
-@guard.required(Scope.HISTORY_READ)
-@blp.arguments(EventListArgs(), location="query")
-@blp.documents_response(200, EventPageSchema)
-def list_events(args: dict[str, Any]) -> Response:
+@read_route(blp, "", EventPageSchema, Scope.HISTORY_READ, args=EventListArgs())
+def list_events(args: Document) -> Response:
     """List changes in the order in which they became history
 
     The oldest first, those of users only with the role `users.query`. `Next` is always there: ask

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Response, current_app
 
 from app.auth import guard
 from app.auth.roles import Role
 from app.auth.scopes import Scope
 from app.auth.spending import OverBudget
+from app.auth.views import read_route
 from app.errors import NotFound
 from app.execution import change_route
 from app.game.actions.domain import ActionNotFound, AnsweredOtherwise, NotTaken, served
@@ -28,7 +27,6 @@ from app.game.server.store import TakenActions, Taker
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_response
-from app.http.json import json_response
 from app.http.masking import masked
 from app.http.path_converters import path_guid
 from app.naming import Lookup
@@ -42,8 +40,6 @@ of_players = Blueprint("SavedPlayers", __name__, url_prefix="/api/v1/players", g
 
 actions = current(TakenActions)
 players = current(Players)
-
-act = guard.required(Scope.GAME_ACT)
 
 
 @change_route(
@@ -61,7 +57,7 @@ act = guard.required(Scope.GAME_ACT)
     is_body_required=False,
 )
 @of_players.documents_alternative(201, schema=SavedSchema, description="Made.")
-def save_player(args: dict[str, Any], player_id: Lookup) -> Response:
+def save_player(args: Document, player_id: Lookup) -> Response:
     """Save a character as the game has it
 
     By id. Fields that are not given stay as they are; a new character takes its defaults for them.
@@ -74,11 +70,8 @@ def save_player(args: dict[str, Any], player_id: Lookup) -> Response:
     return change_response(saved.applied, saved.answer, status)
 
 
-@blp.route("/online", methods=["POST"])
-@act
-@blp.arguments(OnlineArgs(), required=False)
-@blp.documents_response(200, OnlineSchema)
-def report_online(args: dict[str, Any]) -> Response:
+@read_route(blp, "/online", OnlineSchema, Scope.GAME_ACT, args=OnlineArgs(), method="POST")
+def report_online(args: Document) -> Document:
     """Say who plays
 
     Somebody counts as online for as long as it is said again in time (`QM_ONLINE_TTL_SECONDS`). It
@@ -89,14 +82,19 @@ def report_online(args: dict[str, Any]) -> Response:
     gone = players.report_online(online, offline, args["Everyone"])
     playing = len({id_ for id_ in online if id_ in known})
     unknown = list(dict.fromkeys(id_ for id_ in (*online, *offline) if id_ not in known))
-    return json_response({"Online": playing, "Offline": gone, "Unknown": unknown})
+    return {"Online": playing, "Offline": gone, "Unknown": unknown}
 
 
-@blp.route("/actions", methods=["POST"])
-@act
-@blp.arguments(TakeActionsArgs())
-@blp.documents_response(200, TakenActionsSchema)
-def take_actions(args: dict[str, Any]) -> Response:
+@read_route(
+    blp,
+    "/actions",
+    TakenActionsSchema,
+    Scope.GAME_ACT,
+    args=TakeActionsArgs(),
+    method="POST",
+    is_body_required=True,
+)
+def take_actions(args: Document) -> Document:
     """Take what the game is to do
 
     The oldest first, and nothing that was asked longer ago than 30 seconds. A game asks several
@@ -110,15 +108,20 @@ def take_actions(args: dict[str, Any]) -> Response:
         found += actions.unanswered(taker, args["Most"])
     found += actions.take(taker, args["Most"] - len(found))
     now = actions.now()
-    return json_response({"Values": [served(action, now) for action in found]})
+    return {"Values": [served(action, now) for action in found]}
 
 
-@blp.route("/actions/<action_id>", methods=["POST"])
-@act
-@blp.arguments(AnswerArgs())
-@blp.documents_response(200, AnsweredSchema)
-@blp.refuses(ActionNotFound(ACTION), NotTaken(ACTION, GAME), AnsweredOtherwise(ACTION))
-def answer_action(args: dict[str, Any], action_id: str) -> Response:
+@read_route(
+    blp,
+    "/actions/<action_id>",
+    AnsweredSchema,
+    Scope.GAME_ACT,
+    args=AnswerArgs(),
+    method="POST",
+    is_body_required=True,
+    refuses=(ActionNotFound(ACTION), NotTaken(ACTION, GAME), AnsweredOtherwise(ACTION)),
+)
+def answer_action(args: Document, action_id: str) -> Document:
     """Answer what came of an action
 
     By the server of the game that has taken it, with the same account. The same answer again
@@ -126,10 +129,10 @@ def answer_action(args: dict[str, Any], action_id: str) -> Response:
     """
     error = masked(args["Error"]) if args["Error"] else None
     action = actions.answer(path_guid("id", action_id), taker_of(args), error, args["Result"])
-    return json_response(served(action, actions.now()))
+    return served(action, actions.now())
 
 
-def taker_of(args: dict[str, Any]) -> Taker:
+def taker_of(args: Document) -> Taker:
     """Return which server of the game this is."""
     caller = guard.caller()
     return Taker(masked(args["Game"]), caller.id, Role.USERS_QUERY in caller.roles)
