@@ -15,8 +15,6 @@ ALLOWED = {
     "app/http/logs.py": {"_srcfile"},
     # pymongo's method that fetches a batch, which is timed: tests/api/test_timing.py.
     "app/storage/timing.py": {"_refresh"},
-    # smtplib's name of the server, whose certificate is checked: tests/system/test_mail.py.
-    "app/users/mail.py": {"_host"},
 }
 # marshmallow documents it as the method to override.
 EXTENSION_POINTS = {"_deserialize"}

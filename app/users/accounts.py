@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 
 from app.auth import guard
@@ -9,7 +10,7 @@ from app.auth.callers import Callers
 from app.auth.guesses import guess_of_caller, guess_of_caller_at_unknown_name
 from app.changes import Applied, Intent
 from app.errors import KeyNotAllowed, NotFound, QuartermasterError
-from app.http.context import current
+from app.http.context import current, setting
 from app.naming import Lookup, name_key
 from app.storage.limits.reset_mails import ResetMails
 from app.types import Document
@@ -65,8 +66,8 @@ def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None =
     return applied
 
 
-def mail_reset_code(key: Lookup, seconds: int, intent: Intent) -> Applied:
-    """Mail a new code that resets the password and lives for so many seconds.
+def mail_reset_code(key: Lookup, intent: Intent) -> Applied:
+    """Mail a new code that resets the password.
 
     Requests that come at once share the code and the mail of the first.
     """
@@ -80,12 +81,13 @@ def mail_reset_code(key: Lookup, seconds: int, intent: Intent) -> Applied:
         if not is_first:
             return users.change(key, (), keep_code, intent)
         with guess.counted():
-            return _send_code(key, user, seconds, intent)
+            return _send_code(key, user, intent)
 
 
-def _send_code(key: Lookup, user: Document, seconds: int, intent: Intent) -> Applied:
+def _send_code(key: Lookup, user: Document, intent: Intent) -> Applied:
     code = reset_codes.of(user["_id"], intent.key) if intent.key else new_code()
-    rule = partial(remember_code, code=code, now=users.now(), seconds=seconds, mailed=user)
+    expires_at = users.now() + timedelta(seconds=setting("RESET_CODE_SECONDS"))
+    rule = partial(remember_code, code=code, expires_at=expires_at, mailed=user)
     mailer.send_code(user["Name"], user["Email"], code)
     # Stored after the mail: if the mail fails, the former code stays valid.
     return users.change(key, ("Reset", "EmailKey", "PasswordVersion"), rule, intent)

@@ -7,7 +7,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from app.changes import SWAP_FIELDS, Change, SubjectKind
@@ -325,13 +325,11 @@ class ResetCodes:
         return "".join(CODE_LETTERS[byte % len(CODE_LETTERS)] for byte in digest[:CODE_LENGTH])
 
 
-def remember_code(
-    user: Document, *, code: str, now: datetime, seconds: int, mailed: Document
-) -> Change:
+def remember_code(user: Document, *, code: str, expires_at: datetime, mailed: Document) -> Change:
     """Store a mailed code, unless the address or the password changed meanwhile."""
     if any(user[name] != mailed[name] for name in ("EmailKey", "PasswordVersion")):
         raise Conflict("The account was changed while the mail was sent; please ask again.")
-    reset = {"Code": code, "ExpiresAt": now + timedelta(seconds=seconds), "Failures": 0}
+    reset = {"Code": code, "ExpiresAt": expires_at, "Failures": 0}
     return Change({"Reset": reset}, None)
 
 

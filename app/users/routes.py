@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from flask import Response, current_app, request
+from flask import Response, request
 from werkzeug.exceptions import MethodNotAllowed
 
 from app.auth import guard
-from app.auth.callers import Callers
 from app.auth.roles import Role
 from app.auth.scopes import Scope
-from app.errors import (
-    EmailTaken,
-    InvalidCredentials,
-    NameTaken,
-    RateLimited,
-)
+from app.auth.views import read_route
+from app.errors import EmailTaken, InvalidCredentials, NameTaken, RateLimited
 from app.execution import change_route
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_response, intent
-from app.http.json import json_response
-from app.http.lists import (
-    ASCENDING,
-    LegacyListArgs,
-    deprecated_headers,
-    legacy_envelope,
-    legacy_window,
-    paged_envelope,
-    paged_window,
-)
+from app.http.lists import ASCENDING, LegacyListArgs, legacy_list, paged_list
 from app.naming import Lookup
-from app.paging import Page
+from app.paging import Page, Window
 from app.players.schemas import PlayerSchema
 from app.players.store import Players
+from app.types import Document
 from app.users import accounts
 from app.users.domain import (
     WrongCode,
@@ -47,7 +35,7 @@ from app.users.domain import (
     valid_code,
 )
 from app.users.hashing import Hasher
-from app.users.mail import Mailer, MailNotConfigured
+from app.users.mail import MailNotConfigured
 from app.users.operations import (
     CHANGE_EMAIL,
     CHANGE_PASSWORD,
@@ -73,59 +61,53 @@ PREFIX = "/api/v1/users"
 
 blp = Blueprint("Users", __name__, url_prefix=PREFIX, description="User accounts.")
 
-callers = current(Callers)
-mailer = current(Mailer)
 hasher = current(Hasher)
 players = current(Players)
 users = current(Users)
 
-query = guard.required(Scope.USERS_READ, Role.USERS_QUERY)
-change = guard.required(Scope.USERS_CHANGE, Role.USERS_QUERY)
+read = partial(read_route, blp)
+QUERY = (Scope.USERS_READ, Role.USERS_QUERY)
 # Without the password of the account.
 MANAGE = (Scope.USERS_MANAGE, Role.USERS_QUERY, Role.USERS_MANAGE)
+locked = RateLimited("account", 600)
 
 
-@blp.route("")
-@query
-@blp.arguments(UserListArgs(), location="query")
-@blp.documents_response(200, UserPageSchema)
-def list_users(args: dict[str, Any]) -> Response:
+@read("", UserPageSchema, *QUERY, args=UserListArgs())
+def list_users(args: Document) -> Document:
     """List users
 
     By name unless asked otherwise. The order is total, so pages neither skip nor repeat while
     nothing changes. A page past the end is empty, with the right Total. To read all of a long
     list, begin with an empty `after` and go on with the Next of each answer.
     """
-    window = paged_window(args, current_app.config["PAGE_SIZE_MAX"])
-    ascending = args["sortDirection"] == ASCENDING
-    page = users.list(window, args.get("search"), args["sortBy"], ascending)
-    return json_response(paged_envelope(window, shown_page(page)))
+    is_ascending = args["sortDirection"] == ASCENDING
+    order = {"order": args["sortBy"], "ascending": is_ascending}
+    return paged_list(args, partial(list_records, search=args.get("search"), **order))
 
 
-@blp.route("", methods=["POST"])
-@query
-@blp.arguments(LegacyListArgs(), required=False)
-@blp.documents_response(200, LegacyUserPageSchema)
-@blp.doc(deprecated=True)
-def list_users_by_body(args: dict[str, Any]) -> Response:
+@read(
+    "",
+    LegacyUserPageSchema,
+    *QUERY,
+    args=LegacyListArgs(),
+    method="POST",
+    successor=PREFIX,
+)
+def list_users_by_body(args: Document) -> Document:
     """List users, the way before GET
 
     By name, in the former envelope.
     """
-    window = legacy_window(args, current_app.config["PAGE_SIZE_MAX"])
-    body = legacy_envelope(window, shown_page(users.list(window)))
-    return json_response(body, headers=deprecated_headers(PREFIX))
+    return legacy_list(args, list_records)
 
 
-@blp.route("/<lookup:key>")
-@query
-@blp.documents_response(200, UserSchema)
-def get_user(key: Lookup) -> Response:
+@read("/<lookup:key>", UserSchema, *QUERY)
+def get_user(key: Lookup) -> Document:
     """Get one user
 
     By username or id.
     """
-    return json_response(shown(users.get(key), queried_power))
+    return user_record(users.get(key), queried_power)
 
 
 @change_route(
@@ -136,7 +118,7 @@ def get_user(key: Lookup) -> Response:
     NameTaken("newcomer"),
     EmailTaken("newcomer@example.com"),
 )
-def register_user(args: dict[str, Any]) -> Response:
+def register_user(args: Document) -> Response:
     """Register a user
 
     The new account has no power of any kind. Names and addresses are unique without case.
@@ -150,18 +132,24 @@ def register_user(args: dict[str, Any]) -> Response:
     return change_response(applied, {"Username": user["Name"], "Email": user["Email"]})
 
 
-@blp.route("/<lookup:key>/password/validate", methods=["POST"])
-@change
-@blp.arguments(PasswordArgs())
-@blp.documents_response(200, MessageSchema, example={"Message": "Password Correct"})
-@blp.refuses(WrongPassword(), RateLimited("account", 600))
-def validate_password(args: dict[str, Any], key: Lookup) -> Response:
+@read(
+    "/<lookup:key>/password/validate",
+    MessageSchema,
+    Scope.USERS_CHANGE,
+    Role.USERS_QUERY,
+    args=PasswordArgs(),
+    method="POST",
+    is_body_required=True,
+    refuses=(WrongPassword(), locked),
+    example={"Message": "Password Correct"},
+)
+def validate_password(args: Document, key: Lookup) -> Document:
     """Check a user's password
 
     A wrong one is a 400. After some failures, no further attempt is looked at for a while.
     """
     accounts.check_password(key, args["password"], WrongPassword())
-    return json_response({"Message": "Password Correct"})
+    return {"Message": "Password Correct"}
 
 
 @change_route(
@@ -171,10 +159,10 @@ def validate_password(args: dict[str, Any], key: Lookup) -> Response:
     ChangedUserSchema,
     EmailTaken("moved@example.com"),
     InvalidCredentials(),
-    RateLimited("account", 600),
+    locked,
     body=ChangeEmailArgs(),
 )
-def change_email(args: dict[str, Any], key: Lookup) -> Response:
+def change_email(args: Document, key: Lookup) -> Response:
     """Change a user's email with the current password
 
     A code that was mailed to the former address no longer works.
@@ -184,7 +172,7 @@ def change_email(args: dict[str, Any], key: Lookup) -> Response:
     meant = intent(CHANGE_EMAIL)
     checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
     applied = users.change_email(key, args["new"], meant, checked)
-    return change_response(applied, shown(users.get(key), changed_power))
+    return change_response(applied, user_record(users.get(key), changed_power))
 
 
 @change_route(
@@ -193,10 +181,10 @@ def change_email(args: dict[str, Any], key: Lookup) -> Response:
     "/<lookup:key>/password/change",
     MessageSchema,
     InvalidCredentials(),
-    RateLimited("account", 600),
+    locked,
     body=ChangePasswordArgs(),
 )
-def change_password(args: dict[str, Any], key: Lookup) -> Response:
+def change_password(args: Document, key: Lookup) -> Response:
     """Change a user's password with the current one
 
     All tokens of the user are revoked.
@@ -214,7 +202,7 @@ def change_password(args: dict[str, Any], key: Lookup) -> Response:
     "/<lookup:key>/password/reset",
     MessageSchema,
     MailNotConfigured(),
-    RateLimited("account", 600),
+    locked,
     method="GET",
     example={"Message": "Password reset email sent."},
 )
@@ -226,8 +214,7 @@ def send_reset_code(key: Lookup) -> Response:
     accounts.refuse_own_account(key)
     if request.method == "HEAD":  # Flask routes HEAD to GET views, and HEAD must have no effect
         raise MethodNotAllowed(["GET", "POST"])
-    seconds = current_app.config["RESET_CODE_SECONDS"]
-    applied = accounts.mail_reset_code(key, seconds, intent(MAIL_RESET_CODE))
+    applied = accounts.mail_reset_code(key, intent(MAIL_RESET_CODE))
     return change_response(applied, {"Message": "Password reset email sent."})
 
 
@@ -237,9 +224,9 @@ def send_reset_code(key: Lookup) -> Response:
     "/<lookup:key>/password/reset",
     MessageSchema,
     WrongCode(),
-    RateLimited("account", 600),
+    locked,
 )
-def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
+def redeem_reset_code(args: Document, key: Lookup) -> Response:
     """Set a new password with the code from the mail
 
     Five wrong tries void the code. All tokens of the user are revoked.
@@ -250,26 +237,22 @@ def redeem_reset_code(args: dict[str, Any], key: Lookup) -> Response:
     return change_response(applied, {"Message": "Password Updated"})
 
 
-@blp.route("/<lookup:key>/players")
-@query
-@blp.documents_response(200, PlayerSchema(many=True))
-def list_characters(key: Lookup) -> Response:
+@read("/<lookup:key>/players", PlayerSchema(many=True), *QUERY)
+def list_characters(key: Lookup) -> Any:
     """List a user's characters
 
     All of them, in the order in which they were made.
     """
-    return json_response(players.list_of_user(users.get(key, "_id")["_id"]))
+    return players.list_of_user(users.get(key, "_id")["_id"])
 
 
-@blp.route("/<lookup:key>/players/<lookup:character>")
-@query
-@blp.documents_response(200, PlayerSchema)
-def get_character(key: Lookup, character: Lookup) -> Response:
+@read("/<lookup:key>/players/<lookup:character>", PlayerSchema, *QUERY)
+def get_character(key: Lookup, character: Lookup) -> Document:
     """Get one of a user's characters
 
     By id, else by name, else by place in the list of the user's characters.
     """
-    return json_response(players.get_of_user(users.get(key, "_id")["_id"], character))
+    return players.get_of_user(users.get(key, "_id")["_id"], character)
 
 
 @change_route(
@@ -280,7 +263,7 @@ def get_character(key: Lookup, character: Lookup) -> Response:
     EmailTaken("moved@example.com"),
     needs=MANAGE,
 )
-def manage_email(args: dict[str, Any], key: Lookup) -> Response:
+def manage_email(args: Document, key: Lookup) -> Response:
     """Change a user's email without the password
 
     For support staff. A code that was mailed to the former address no longer works.
@@ -288,7 +271,7 @@ def manage_email(args: dict[str, Any], key: Lookup) -> Response:
     accounts.refuse_own_account(key)
     require_email(args["new"], "new")
     applied = users.change_email(key, args["new"], intent(CHANGE_EMAIL))
-    return change_response(applied, shown(users.get(key), changed_power))
+    return change_response(applied, user_record(users.get(key), changed_power))
 
 
 @change_route(
@@ -299,7 +282,7 @@ def manage_email(args: dict[str, Any], key: Lookup) -> Response:
     needs=MANAGE,
     example={"Message": "Password Correct"},
 )
-def manage_password(args: dict[str, Any], key: Lookup) -> Response:
+def manage_password(args: Document, key: Lookup) -> Response:
     """Change a user's password without the current one
 
     For support staff. All tokens of the user are revoked.
@@ -310,12 +293,13 @@ def manage_password(args: dict[str, Any], key: Lookup) -> Response:
     return change_response(applied, {"Message": "Password Correct"})
 
 
-def shown(user: dict[str, Any], power: Any) -> dict[str, Any]:
+def user_record(user: Document, power: Any) -> Document:
     """Return a user's record, with the reset code for those who manage users."""
     now = users.now()
     may_see = guard.caller().may(Role.USERS_MANAGE, Scope.USERS_MANAGE)
     return served(user, power, valid_code(user, now) if may_see else None, now)
 
 
-def shown_page(page: Page) -> Page:
-    return page._replace(values=[shown(user, queried_power) for user in page.values])
+def list_records(window: Window, **options: Any) -> Page:
+    page = users.list(window, **options)
+    return page._replace(values=[user_record(user, queried_power) for user in page.values])

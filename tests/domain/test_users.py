@@ -33,7 +33,9 @@ def with_code(**overrides):
     user = make_user("old hash")
     return {
         **user,
-        **remember_code(user, code=CODE, now=NOW, seconds=LIFETIME, mailed=user).fields,
+        **remember_code(
+            user, code=CODE, expires_at=NOW + timedelta(seconds=LIFETIME), mailed=user
+        ).fields,
         **overrides,
     }
 
@@ -114,7 +116,12 @@ def test_the_password_is_hashed_only_for_a_right_code():
 def test_a_code_that_went_to_a_former_account_is_not_accepted(changed):
     user = make_user()
     with pytest.raises(Conflict):
-        remember_code({**user, **changed}, code=CODE, now=NOW, seconds=LIFETIME, mailed=user)
+        remember_code(
+            {**user, **changed},
+            code=CODE,
+            expires_at=NOW + timedelta(seconds=LIFETIME),
+            mailed=user,
+        )
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from flask import Response, current_app, request
+from flask import Response, request
 from markupsafe import Markup
 
 from app.auth import guard
@@ -103,8 +103,7 @@ def change_password(sent: Submission, key: Lookup) -> Applied:
 
 
 def mail_code(_: Submission, key: Lookup) -> Applied:
-    seconds = current_app.config["RESET_CODE_SECONDS"]
-    return accounts.mail_reset_code(key, seconds, intent(MAIL_RESET_CODE))
+    return accounts.mail_reset_code(key, intent(MAIL_RESET_CODE))
 
 
 def about_erasure(target: Target) -> Iterable[str]:
