@@ -11,7 +11,7 @@ from app.history.schemas import AuthorSchema, SubjectSchema
 from app.http.api import Schema
 from app.http.fields import NO_CONTROLS, Flag, Guid, Integer, List, Moment, Text
 from app.http.intents import LONGEST_REASON
-from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, OperationName
+from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, OperationName, page_of
 from app.naming import NAME_LENGTH, is_visible
 from app.openapi.examples import BATCH, ITEM, PLAYER, PLAYER_ID, USER, USER_ID
 from app.operations import batch_operations, operation_names
@@ -206,13 +206,7 @@ class RowListArgs(CursorListArgs):
     )
 
 
-class BatchPageSchema(CursorPageSchema):
-    """Some batches, the newest first."""
-
-    Values = List(fields.Nested(BatchSchema))
+BatchPageSchema = page_of(BatchSchema, CursorPageSchema)
 
 
-class RowPageSchema(CursorPageSchema):
-    """Some rows of a batch, in their order."""
-
-    Values = List(fields.Nested(RowSchema))
+RowPageSchema = page_of(RowSchema, CursorPageSchema)

@@ -5,7 +5,7 @@ from marshmallow.validate import Length
 
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, List, Moment, Text
-from app.http.lists import CursorListArgs, CursorPageSchema, OperationName, PageSchema
+from app.http.lists import CursorListArgs, CursorPageSchema, OperationName, page_of
 from app.naming import NAME_LENGTH
 from app.openapi.examples import ENTRY, ITEM, PLAYER, PLAYER_ID, USER, USER_ID
 from app.operations import operation_names
@@ -84,10 +84,7 @@ class EntrySchema(Schema):
     )
 
 
-class EntryPageSchema(CursorPageSchema):
-    """Some entries, the newest first."""
-
-    Values = List(fields.Nested(EntrySchema))
+EntryPageSchema = page_of(EntrySchema, CursorPageSchema)
 
 
 class UndoSchema(EntrySchema):
@@ -162,7 +159,4 @@ class ActivitySchema(Schema):
     )
 
 
-class ActivityPageSchema(PageSchema):
-    """A page of a log, the newest first."""
-
-    Values = List(fields.Nested(ActivitySchema))
+ActivityPageSchema = page_of(ActivitySchema)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import marshmallow
 from flask import Response, current_app
 from marshmallow import ValidationError, validates_schema
 
 from app.http.api import Schema
 from app.http.context import current
 from app.http.cursors import Cursors
-from app.http.fields import NO_CONTROLS, Integer, QueryInteger, Text
+from app.http.fields import NO_CONTROLS, Integer, List, QueryInteger, Text
 from app.http.json import json_response
 from app.naming import NAME_LENGTH, SEARCH_LENGTH, name_key
 from app.paging import CursorPage, Page, Window
@@ -48,6 +49,16 @@ class LegacyPageSchema(Schema):
     total = Integer(0, example=1)
     Page = Integer(0, example=0)
     count = Integer(0, example=1)
+
+
+def page_of(
+    record: type[Schema], envelope: type[Schema] = PageSchema, name: str | None = None
+) -> type[marshmallow.Schema]:
+    """Return the schema of a page of records; it is called after them unless a name is given."""
+    is_legacy = envelope is LegacyPageSchema
+    name = name or f"{'Legacy' if is_legacy else ''}{record.__name__[: -len('Schema')]}PageSchema"
+    values = List(marshmallow.fields.Nested(record))
+    return envelope.from_dict({"entries" if is_legacy else "Values": values}, name=name)
 
 
 class PageNumberArgs(Schema):

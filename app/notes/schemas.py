@@ -3,8 +3,8 @@ from __future__ import annotations
 from marshmallow import fields
 
 from app.http.api import Schema
-from app.http.fields import Guid, List, Moment, PlainText, Text
-from app.http.lists import CursorPageSchema
+from app.http.fields import Guid, Moment, PlainText, Text
+from app.http.lists import CursorPageSchema, page_of
 from app.openapi.examples import NOTE, USER, USER_ID
 
 LONGEST_NOTE = 2000
@@ -26,10 +26,7 @@ class NoteSchema(Schema):
     Text = Text(example="Asked twice for the same sword; see ticket 4711.")
 
 
-class NotePageSchema(CursorPageSchema):
-    """Some notes, the newest first."""
-
-    Values = List(fields.Nested(NoteSchema))
+NotePageSchema = page_of(NoteSchema, CursorPageSchema)
 
 
 class NoteArgs(Schema):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import EXCLUDE, ValidationError, fields, validates_schema
+from marshmallow import EXCLUDE, ValidationError, validates_schema
 from marshmallow.validate import OneOf
 
 from app.http.api import FailureSchema, Schema
@@ -10,12 +10,11 @@ from app.http.fields import (
     MESSAGES,
     Guid,
     Integer,
-    List,
     Moment,
     PasswordHash,
     Text,
 )
-from app.http.lists import CursorPageSchema
+from app.http.lists import CursorPageSchema, page_of
 from app.openapi.examples import SIGN_IN, TOKEN
 
 NEEDED = {"password": ("username", "password"), "refresh_token": ("refresh_token",)}
@@ -80,10 +79,7 @@ class SignInSchema(Schema):
     Browser = Text(allow_none=True, metadata={"example": None}, description="Of a session.")
 
 
-class SignInPageSchema(CursorPageSchema):
-    """Some sign-ins; those that end last come first."""
-
-    Values = List(fields.Nested(SignInSchema))
+SignInPageSchema = page_of(SignInSchema, CursorPageSchema)
 
 
 class EndedSignInSchema(RevokedUserSchema):

@@ -3,8 +3,8 @@ from __future__ import annotations
 from marshmallow import INCLUDE, fields
 
 from app.http.api import Schema
-from app.http.fields import Guid, List, Text
-from app.http.lists import CursorListArgs, CursorPageSchema, LegacyPageSchema, SearchText
+from app.http.fields import Guid, Text
+from app.http.lists import CursorListArgs, CursorPageSchema, LegacyPageSchema, SearchText, page_of
 from app.openapi.examples import ITEM
 
 NAMES = {
@@ -42,16 +42,12 @@ class GameObjectEntrySchema(Schema):
     Value = fields.Nested(GameObjectSchema)
 
 
-class LegacyGameObjectPageSchema(LegacyPageSchema):
-    """A page of objects in the former envelope."""
+LegacyGameObjectPageSchema = page_of(
+    GameObjectEntrySchema, LegacyPageSchema, name="LegacyGameObjectPageSchema"
+)
 
-    entries = List(fields.Nested(GameObjectEntrySchema))
 
-
-class GameObjectPageSchema(CursorPageSchema):
-    """Some objects of a type, by name."""
-
-    Values = List(fields.Nested(GameObjectSchema))
+GameObjectPageSchema = page_of(GameObjectSchema, CursorPageSchema)
 
 
 class GameObjectListArgs(CursorListArgs):

@@ -10,16 +10,17 @@ from typing import NamedTuple, NoReturn
 
 from cachetools import TTLCache, cached
 
-from app.changes import Applied, Intent, Rule
+from app.changes import Intent, Rule
 from app.errors import NotFound, QuartermasterError
 from app.naming import name_key
 from app.objects.domain import RECORD, SHAPE, SUBJECT, TIME, NoTime, NotInCatalogue, served
 from app.operations import Operation, Prepared
 from app.paging import Page, Window
 from app.storage.client import Storage
+from app.storage.documents import ChangeableDocuments
 from app.storage.journal import UNMOVED
 from app.storage.paging.orders import Order
-from app.storage.paging.pages import NAME_TAILS, Pages
+from app.storage.paging.pages import NAME_TAILS
 from app.storage.schema.plan import CollectionPlan, index
 from app.types import Document
 
@@ -44,41 +45,39 @@ class ObjectKey(NamedTuple):
     id: str
 
 
-class Objects:
+class Objects(ChangeableDocuments):
     """The objects of one application."""
 
     def __init__(self, storage: Storage, total_seconds: float) -> None:
-        self._objects = storage.db[OBJECTS.name]
-        self._swapper = storage.swapper(SUBJECT)
-        self._pages = Pages(self._objects, total_seconds)
+        super().__init__(storage, SUBJECT, total_seconds)
 
     def get(self, type_: str, id_: str) -> Document:
         """Return the record of an object."""
-        found = self._objects.find_one({"_id": id_, "Type": type_}, RECORD)
+        found = self._documents.find_one({"_id": id_, "Type": type_}, RECORD)
         if found is None:
             raise NotFound(type_, id_)
         return served(found)
 
     def get_time(self) -> Document:
         """Return the game's clock."""
-        found = self._objects.find_one({"Type": TIME}, RECORD, sort=BY_NAME.sort)
+        found = self._documents.find_one({"Type": TIME}, RECORD, sort=BY_NAME.sort)
         if found is None:
             raise NoTime
         return served(found)
 
     def names(self, type_: str) -> dict[str, str]:
         """Return the names of all objects of a type by id, in the order of names."""
-        found = self._objects.find({"Type": type_}, ["Name"], sort=BY_NAME.sort)
+        found = self._documents.find({"Type": type_}, ["Name"], sort=BY_NAME.sort)
         return {str(document["_id"]): document.get("Name", "") for document in found}
 
     def names_of(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the names of some objects by id."""
-        found = self._objects.find({"_id": {"$in": list(set(ids))}}, ["Name"])
+        found = self._documents.find({"_id": {"$in": list(set(ids))}}, ["Name"])
         return {str(document["_id"]): document.get("Name", "") for document in found}
 
     def named(self, type_: str, name: str, limit: int) -> dict[str, str]:
         """Return by id the names of some objects of a type that have a name, in any case."""
-        found = self._objects.find({"Type": type_, "NameKey": name_key(name)}, ["Name"])
+        found = self._documents.find({"Type": type_, "NameKey": name_key(name)}, ["Name"])
         return {str(one["_id"]): str(one.get("Name")) for one in found.limit(limit)}
 
     def search_names(self, type_: str, text: str, limit: int) -> dict[str, str]:
@@ -101,25 +100,12 @@ class Objects:
         walked = f"{type_} {search or ''}"
         return _served(self._pages.walk(window, BY_NAME, RECORD, where, held_by, walked))
 
-    def change(self, key: ObjectKey, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
-        """Apply a rule to these fields of an object, exactly once."""
-        try:
-            return self._swapper.swap(_by_key(key), reads, rule, intent)
-        except NotFound as error:
-            raise _asked_for(error, key) from None
+    def _where(self, key: ObjectKey) -> Document:
+        return {"_id": key.id, "Type": key.type}
 
-    def preview(
-        self, key: ObjectKey, reads: tuple[str, ...], rule: Rule, intent: Intent
-    ) -> Document:
-        """Return the entry that a change of an object would have, without changing anything."""
-        try:
-            return self._swapper.preview(_by_key(key), reads, rule, intent)
-        except NotFound as error:
-            raise _asked_for(error, key) from None
-
-    def find_earlier(self, key: ObjectKey, intent: Intent) -> Applied | None:
-        """Return what the same request has done to an object before; None if it is new."""
-        return self._swapper.find_earlier(_by_key(key), intent)
+    def not_found(self, error: NotFound, key: ObjectKey) -> NotFound:
+        """Return the error with the type that was asked for; an entry to undo has its own."""
+        return NotFound(*key) if error.kind == SUBJECT.name else error
 
 
 class KnownObjects:
@@ -162,15 +148,6 @@ class KnownObjects:
 def _refuse(error: QuartermasterError, _: Document) -> NoReturn:
     """Raise as a rule does, so that a request that was made before is answered as it was."""
     raise error
-
-
-def _by_key(key: ObjectKey) -> Document:
-    return {"_id": key.id, "Type": key.type}
-
-
-def _asked_for(error: NotFound, key: ObjectKey) -> NotFound:
-    """Return the error with the type that was asked for; an entry to undo has its own."""
-    return NotFound(*key) if error.kind == SUBJECT.name else error
 
 
 def _served(page: Page) -> Page:

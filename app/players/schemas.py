@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from marshmallow import INCLUDE, fields
+from marshmallow import INCLUDE
 
 from app.http.api import Schema
 from app.http.fields import NO_CONTROLS, STATS, Flag, Guid, Integer, List, Moment, Text
@@ -10,8 +10,8 @@ from app.http.lists import (
     LegacyPageSchema,
     OneOf,
     PagedListArgs,
-    PageSchema,
     SearchText,
+    page_of,
     sort_direction,
 )
 from app.naming import NAME_LENGTH
@@ -56,10 +56,7 @@ class PlayerSchema(Schema):
     PlayTimeSeconds = Integer(0, example=64006)
 
 
-class PlayerPageSchema(PageSchema):
-    """A page of players."""
-
-    Values = List(fields.Nested(PlayerSchema))
+PlayerPageSchema = page_of(PlayerSchema)
 
 
 class OnlinePlayerSchema(PlayerSchema):
@@ -70,22 +67,15 @@ class OnlinePlayerSchema(PlayerSchema):
     LastSeen = Moment(allow_none=True, example="2026-01-31T12:00:00Z")
 
 
-class OnlinePlayerPageSchema(LegacyPageSchema):
-    """A page of players who are online."""
-
-    entries = List(fields.Nested(OnlinePlayerSchema))
-
-
-class LegacyPlayerPageSchema(LegacyPageSchema):
-    """A page of players in the former envelope."""
-
-    entries = List(fields.Nested(PlayerSchema))
+OnlinePlayerPageSchema = page_of(
+    OnlinePlayerSchema, LegacyPageSchema, name="OnlinePlayerPageSchema"
+)
 
 
-class OnlinePlayersPageSchema(PageSchema):
-    """A page of players who are online, in the envelope of the list of all."""
+LegacyPlayerPageSchema = page_of(PlayerSchema, LegacyPageSchema)
 
-    Values = List(fields.Nested(OnlinePlayerSchema))
+
+OnlinePlayersPageSchema = page_of(OnlinePlayerSchema, name="OnlinePlayersPageSchema")
 
 
 class OnlineCountSchema(Schema):

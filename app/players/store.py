@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,7 +11,7 @@ from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from app.changes import PENDING, Applied, Change, Intent, Rule
 from app.errors import NotFound, Unavailable
-from app.former_names import KEY_PATH, only_one, without_former_names
+from app.former_names import KEY_PATH, only_one
 from app.naming import Lookup
 from app.paging import Page, Window
 from app.players.domain import (
@@ -33,10 +32,10 @@ from app.players.domain import (
 from app.storage.bulk_swap import Swapped, Wanted
 from app.storage.client import Storage, by_key
 from app.storage.committed import majority_holds
+from app.storage.documents import NamedDocuments
 from app.storage.errors import is_forbidden
 from app.storage.journal import NOTED, UNMOVED
 from app.storage.paging.orders import Order
-from app.storage.paging.pages import Pages
 from app.storage.paging.totals import cached_number
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import GUID, MOMENT, STAMP, object_shape
@@ -108,17 +107,16 @@ class Identity(NamedTuple):
     user_id: str | None
 
 
-class Players:
+class Players(NamedDocuments):
     """The player characters of one application."""
 
+    orders = ORDERS
+    record = RECORD
+    record_with_former_names = {name: 0 for name in RECORD if name != "FormerNames"}
+
     def __init__(self, storage: Storage, online_ttl: int, total_seconds: float) -> None:
-        self._players = storage.db[PLAYERS.name]
+        super().__init__(storage, SUBJECT, total_seconds)
         self._deleted = storage.db[DELETED_PLAYERS.name]
-        self._swapper = storage.swapper(SUBJECT)
-        self._clock = storage.clock
-        self.now = storage.clock.now
-        self._pages = Pages(self._players, total_seconds)
-        self.count = self._pages.total
         self._online_ttl = timedelta(seconds=online_ttl)
         self.count_online = cached_number(total_seconds, self._count_online)
 
@@ -149,34 +147,20 @@ class Players:
             return self.get_id_ever(key)
         except NotFound:
             had = [
-                *self._players.find({KEY_PATH: key.name_key}, ["_id"]),
+                *self._documents.find({KEY_PATH: key.name_key}, ["_id"]),
                 *self._deleted.find({f"Player.{KEY_PATH}": key.name_key}, ["_id"]),
             ]
             if id_ := only_one("player", key.text, (player["_id"] for player in had)):
                 return id_
             raise
 
-    def formerly(self, text: str, limit: int) -> Sequence[tuple[Document, str]]:
-        """Return some players who had a name that begins with a text, each with that name."""
-        fields = {name: value for name, value in RECORD.items() if name != "FormerNames"}
-        had = {KEY_PATH: {"$regex": f"^{re.escape(text)}"}}
-        found = self._players.find(had, fields, sort=[("NameKey", 1)]).hint("former_name")
-        since = self.online_since()
-        named = [without_former_names(player, text) for player in found.limit(limit)]
-        return [(served(player, since), name) for player, name in named]
-
     def identity(self, key: Lookup) -> Identity:
         """Return the id and the name of a player, and the account that plays it."""
         return _identity(self._read(key, {"Name": 1, "UserId": 1}))
 
-    def get_many(self, ids: Sequence[str], *fields: str) -> dict[str, Document]:
-        """Return these fields of some players by id."""
-        found = self._players.find({"_id": {"$in": ids}}, list(fields))
-        return {player["_id"]: player for player in found}
-
     def play_times(self, user_ids: Sequence[str]) -> dict[str, int]:
         """Return by user how many seconds all of its characters were played."""
-        played = self._players.find({"UserId": {"$in": user_ids}}, ["UserId", "PlayTimeSeconds"])
+        played = self._documents.find({"UserId": {"$in": user_ids}}, ["UserId", "PlayTimeSeconds"])
         totals = dict.fromkeys(user_ids, 0)
         for player in played:
             totals[player["UserId"]] += whole(player.get("PlayTimeSeconds")) or 0
@@ -186,35 +170,22 @@ class Players:
         """Return these maps of a player only, empty if they are missing."""
         return with_maps(self._read(key, dict.fromkeys(fields, 1)))
 
-    def list(
-        self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
-    ) -> Page:
-        """Return a page of players, of those whose name holds the searched text if any."""
-        wanted = ORDERS[order, ascending]
-        if search:
-            found = self._pages.search(window, wanted, RECORD, search)
-        else:
-            found = self._pages.read(window, wanted, RECORD)
-        return _served(found, self.online_since())
-
     def list_online(self, window: Window) -> Page:
         """Return a page of those who are online, by name."""
-        since = self.online_since()
-        found = self._pages.filtered(window, ORDERS["name", True], RECORD, _online(since))
-        return _served(found, since)
+        online = _online(self.online_since())
+        page = self._pages.filtered(window, ORDERS["name", True], RECORD, online)
+        return page._replace(values=self._serve(page.values))
 
     def list_of_user(self, user_id: str) -> Sequence[Document]:
         """Return all characters of a user, in the order in which they were made."""
-        since = self.online_since()
-        found = self._players.find({"UserId": user_id}, RECORD, sort=BY_CREATION)
-        return [served(player, since) for player in found]
+        return self._serve([*self._documents.find({"UserId": user_id}, RECORD, sort=BY_CREATION)])
 
     def get_of_user(self, user_id: str, key: Lookup) -> Document:
         """Return one character of a user: by id, else by name, else by place in the list."""
         own = {"UserId": user_id}
-        player = self._players.find_one({**by_key(key), **own}, RECORD)
+        player = self._documents.find_one({**by_key(key), **own}, RECORD)
         if player is None and key.text.isascii() and key.text.isdecimal() and len(key.text) < 10:
-            found = self._players.find(own, RECORD, sort=BY_CREATION).skip(int(key.text)).limit(1)
+            found = self._documents.find(own, RECORD, sort=BY_CREATION).skip(int(key.text)).limit(1)
             player = next(found, None)
         if player is None:
             raise NotFound("player", key)
@@ -224,22 +195,22 @@ class Players:
         """Return how many players have each level. It walks the whole index of levels."""
         by_level = {"$group": {"_id": "$Level", "Count": {"$sum": 1}}}
         # Sorted, so that the index covers it.
-        found = self._players.aggregate([{"$sort": {"Level": -1}}, by_level], hint="rank")
+        found = self._documents.aggregate([{"$sort": {"Level": -1}}, by_level], hint="rank")
         counts = {whole(group["_id"]): group["Count"] for group in found}
         # A game may have stored what is no level.
         return {level: count for level, count in counts.items() if level is not None}
 
     def _count_online(self) -> int:
-        return self._players.count_documents(_online(self.online_since()))
+        return self._documents.count_documents(_online(self.online_since()))
 
     def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to these fields of a player, exactly once."""
         try:
-            return self._swapper.swap(by_key(key), (*reads, *UNSETTLED), _on_maps(rule), intent)
-        except NotFound as error:
+            return super().change(key, reads, rule, intent)
+        except NotFound:
             if earlier := self.made_before(key, intent):
                 return earlier
-            raise asked_for(error, key) from None
+            raise
         except DuplicateKeyError as error:
             raise self.name_taken(error) from None
 
@@ -253,32 +224,32 @@ class Players:
 
     def change_many(self, wanted: Sequence[Wanted]) -> Sequence[Swapped]:
         """Try to apply many rules, each to another player; who has no outcome is tried again."""
-        return self._swapper.swap_many([*map(_on_maps_of, wanted)])
+        return self._swapper.swap_many([*map(self._checked_one, wanted)])
 
     def read_many(self, wanted: Sequence[Wanted]) -> dict[str, Document]:
         """Return by id what these changes read of their players."""
-        return self._swapper.read_many([*map(_on_maps_of, wanted)])
+        return self._swapper.read_many([*map(self._checked_one, wanted)])
 
     def judge_many(
         self, wanted: Sequence[Wanted], documents: dict[str, Document]
     ) -> Sequence[Swapped]:
         """Tell what would come of changes of players that were read, one after another."""
-        return self._swapper.judge_many([*map(_on_maps_of, wanted)], documents)
+        return self._swapper.judge_many([*map(self._checked_one, wanted)], documents)
 
     def identify_many(self, keys: Sequence[Lookup]) -> dict[Lookup, Identity]:
         """Return by lookup key who the players are; those that do not exist are left out."""
         fields = ["Name", "NameKey", "UserId"]
         by_id = {"_id": {"$in": [key.id for key in keys if key.id]}}
         by_name = {"NameKey": {"$in": [key.name_key for key in keys if not key.id]}}
-        found = {p["_id"]: p for p in self._players.find(by_id, fields)}
-        found |= {p["NameKey"]: p for p in self._players.find(by_name, fields)}
+        found = {p["_id"]: p for p in self._documents.find(by_id, fields)}
+        found |= {p["NameKey"]: p for p in self._documents.find(by_name, fields)}
         named = {key: found.get(key.id or key.name_key) for key in keys}
         return {key: _identity(player) for key, player in named.items() if player}
 
     def name_taken(self, error: DuplicateKeyError) -> PlayerNameTaken | Unavailable:
         """Return why a name was refused; the player that held it may have been rolled back."""
         taken = (error.details or {}).get("keyValue")
-        if not taken or majority_holds(self._players, dict(taken)):
+        if not taken or majority_holds(self._documents, dict(taken)):
             return PlayerNameTaken()
         return Unavailable(
             "Another player was just being changed; please try again.", retry_after=1
@@ -305,7 +276,7 @@ class Players:
         try:
             return Applied(None, entry=self._swapper.insert(player, intent))
         except DuplicateKeyError as error:
-            if self._players.find_one({"_id": player["_id"]}, ["_id"]):
+            if self._documents.find_one({"_id": player["_id"]}, ["_id"]):
                 return None
             raise self.name_taken(error) from None
 
@@ -314,7 +285,7 @@ class Players:
 
         With everyone, all who are not named as online are not.
         """
-        now = self._clock.now()
+        now = self.now()
         self._note_presence({"_id": {"$in": online}}, {"Online": True, "LastSeen": now})
         gone: Document = {"_id": {"$nin": online} if everyone else {"$in": offline}}
         left = {"Online": False, "LastSeen": now, "LastOnline": now}
@@ -325,38 +296,33 @@ class Players:
         update = {"$set": fields}
         try:
             # What else is wrong with one player must not keep the others.
-            result = self._players.update_many(where, update, bypass_document_validation=True)
+            result = self._documents.update_many(where, update, bypass_document_validation=True)
         except OperationFailure as error:
             if not is_forbidden(error):
                 raise
-            result = self._players.update_many(where, update)
+            result = self._documents.update_many(where, update)
         return result.matched_count
 
-    def find_earlier(self, key: Lookup, intent: Intent) -> Applied | None:
-        """Return what the same request has done to a player before; None if it is new."""
-        return self._swapper.find_earlier(by_key(key), intent)
-
-    def preview(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
-        """Return the entry that a change of a player would have, without changing anything."""
-        try:
-            return self._swapper.preview(by_key(key), reads, _on_maps(rule), intent)
-        except NotFound as error:
-            raise asked_for(error, key) from None
-
     def _read(self, key: Lookup, fields: Document) -> Document:
-        player = self._players.find_one(by_key(key), fields)
+        player = self._documents.find_one(by_key(key), fields)
         if player is None:
             raise NotFound("player", key)
         return player
 
     def online_since(self) -> datetime | None:
         """Return since when a player must have been seen to count as online; None: no limit."""
-        return self._clock.now() - self._online_ttl if self._online_ttl else None
+        return self.now() - self._online_ttl if self._online_ttl else None
 
+    def _checked(self, reads: tuple[str, ...], rule: Rule) -> tuple[tuple[str, ...], Rule]:
+        return (*reads, *UNSETTLED), _on_maps(rule)
 
-def asked_for(error: NotFound, key: Lookup) -> NotFound:
-    """Return the error with the key that the caller asked for; an entry to undo has its own."""
-    return NotFound("player", key) if error.kind == "player" else error
+    def _checked_one(self, wanted: Wanted) -> Wanted:
+        reads, rule = self._checked(wanted.reads, wanted.rule)
+        return wanted._replace(reads=reads, rule=rule)
+
+    def _serve(self, documents: Sequence[Document]) -> list[Document]:
+        since = self.online_since()
+        return [served(player, since) for player in documents]
 
 
 def _identity(player: Document) -> Identity:
@@ -366,20 +332,12 @@ def _identity(player: Document) -> Identity:
     )
 
 
-def _on_maps_of(wanted: Wanted) -> Wanted:
-    return wanted._replace(reads=(*wanted.reads, *UNSETTLED), rule=_on_maps(wanted.rule))
-
-
 def _on_maps(rule: Rule) -> Rule:
     def on_maps(player: Document) -> Change:
         require_not_deleted(player)
         return rule(with_changeable_maps(player))
 
     return on_maps
-
-
-def _served(page: Page, since: datetime | None) -> Page:
-    return page._replace(values=[served(player, since) for player in page.values])
 
 
 def _online(since: datetime | None) -> Document:

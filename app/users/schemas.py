@@ -3,14 +3,14 @@ from __future__ import annotations
 from marshmallow import fields
 
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, List, PasswordHash, Text
+from app.http.fields import Flag, Guid, PasswordHash, Text
 from app.http.lists import (
     ASCENDING,
     LegacyPageSchema,
     OneOf,
     PagedListArgs,
-    PageSchema,
     SearchText,
+    page_of,
     sort_direction,
 )
 from app.openapi.examples import EMAIL, USER, USER_ID
@@ -75,16 +75,10 @@ class ChangedUserSchema(AccountSchema):
     Power = fields.Nested(ChangedPowerSchema)
 
 
-class UserPageSchema(PageSchema):
-    """A page of users."""
-
-    Values = List(fields.Nested(UserSchema))
+UserPageSchema = page_of(UserSchema)
 
 
-class LegacyUserPageSchema(LegacyPageSchema):
-    """A page of users in the former envelope."""
-
-    entries = List(fields.Nested(UserSchema))
+LegacyUserPageSchema = page_of(UserSchema, LegacyPageSchema)
 
 
 class UserListArgs(PagedListArgs):

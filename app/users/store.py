@@ -7,7 +7,6 @@ import re
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
 
 from pymongo.database import Database
@@ -15,16 +14,15 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.changes import Applied, Change, Intent, Rule
 from app.errors import EmailTaken, NameTaken, NotFound, Unavailable
-from app.former_names import KEY_PATH, only_one, without_former_names
+from app.former_names import KEY_PATH, only_one
 from app.moderation.penalties import BAN, BAN_STATE, MUTE
 from app.naming import Lookup, email_key, name_key
-from app.paging import Page, Window
 from app.storage.bulk import SWEEP_SECONDS, sweep
 from app.storage.client import Storage, by_key
 from app.storage.committed import majority_holds
+from app.storage.documents import NamedDocuments
 from app.storage.journal import NOTED, UNMOVED
 from app.storage.paging.orders import Order
-from app.storage.paging.pages import Pages
 from app.storage.schema.plan import CollectionPlan, index
 from app.storage.schema.shapes import TEXT, object_shape
 from app.storage.swap import fresh_version
@@ -63,80 +61,51 @@ ORDERS = {
 }
 
 
-class Users:
+class Users(NamedDocuments):
     """The accounts of one application."""
+
+    orders = ORDERS
+    record = dict.fromkeys(RECORD, 1)
+    record_with_former_names = {**record, "FormerNames": 1}
 
     def __init__(
         self, storage: Storage, total_seconds: float = 0, sweep_seconds: float = SWEEP_SECONDS
     ) -> None:
+        super().__init__(storage, SUBJECT, total_seconds)
         self._sweep_seconds = sweep_seconds
-        self._users = storage.db[USERS.name]
-        self._swapper = storage.swapper(SUBJECT)
         self._tokens = storage.db["refresh_tokens"]
-        self._clock = storage.clock
         self._costs = PasswordCosts(storage.db)
-        self._pages = Pages(self._users, total_seconds)
-        self.count = self._pages.total
-
-    def now(self) -> datetime:
-        """Return the database's time, by which codes expire."""
-        return self._clock.now()
 
     def get(self, key: Lookup, *fields: str) -> Document:
         """Return these fields of an account, or those of its record."""
         wanted = list(fields or RECORD)
-        user = self._users.find_one(by_key(key), wanted)
+        user = self._documents.find_one(by_key(key), wanted)
         if user is None:
             raise NotFound("user", key)
-        return usable(user, wanted, fresh_version)
-
-    def get_many(self, ids: Sequence[str], *fields: str) -> dict[str, Document]:
-        """Return these fields of some accounts by id."""
-        found = self._users.find({"_id": {"$in": ids}}, list(fields))
-        return {user["_id"]: usable(user, fields, fresh_version) for user in found}
+        return self._usable(user, wanted)
 
     def get_id_by_any_name(self, key: Lookup) -> str:
         """Return the id of an account, also by a name that only it had before."""
         try:
             id_: str | None = self.get(key, "_id")["_id"]
         except NotFound:
-            had = self._users.find({KEY_PATH: key.name_key}, ["_id"])
+            had = self._documents.find({KEY_PATH: key.name_key}, ["_id"])
             id_ = only_one("user", key.text, (user["_id"] for user in had))
             if id_ is None:
                 raise
         return str(id_)
 
-    def formerly(self, text: str, limit: int) -> Sequence[tuple[Document, str]]:
-        """Return some accounts that had a name that begins with a text, each with that name."""
-        had = {KEY_PATH: {"$regex": f"^{re.escape(text)}"}}
-        fields = [*RECORD, "FormerNames"]
-        found = self._users.find(had, fields, sort=[("NameKey", 1)]).hint("former_name")
-        named = [without_former_names(user, text) for user in found.limit(limit)]
-        return [(usable(user, RECORD, fresh_version), name) for user, name in named]
-
     def by_address(self, beginning: str, limit: int) -> Sequence[Document]:
         """Return some accounts whose email address begins with a text, by address."""
         key = {"$regex": f"^{re.escape(name_key(beginning))}"}
-        found = self._users.find({"EmailKey": key}, list(RECORD), sort=[("EmailKey", 1)])
-        return [usable(user, RECORD, fresh_version) for user in found.limit(limit)]
-
-    def list(
-        self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
-    ) -> Page:
-        """Return a page of accounts, of those whose name holds the searched text if any."""
-        wanted = ORDERS[order, ascending]
-        fields = dict.fromkeys(RECORD, 1)
-        if search:
-            page = self._pages.search(window, wanted, fields, search)
-        else:
-            page = self._pages.read(window, wanted, fields)
-        return page._replace(values=[usable(u, RECORD, fresh_version) for u in page.values])
+        found = self._documents.find({"EmailKey": key}, list(RECORD), sort=[("EmailKey", 1)])
+        return self._serve([*found.limit(limit)])
 
     def credentials(self, key: str) -> Document | None:
         """Return what signing in needs of the account with a name key, or None."""
         fields = ["Name", "PasswordHash", "Power", "PasswordVersion", *BAN_STATE]
-        user = self._users.find_one({"NameKey": key}, fields)
-        return usable(user, fields, fresh_version) if user else None
+        user = self._documents.find_one({"NameKey": key}, fields)
+        return self._usable(user, fields) if user else None
 
     def create(self, name: str, email: str, password_hash: str | None, intent: Intent) -> Applied:
         """Add an account without any power, and answer it; unique indexes refuse duplicates."""
@@ -145,27 +114,9 @@ class Users:
         try:
             return Applied(user, entry=self._swapper.insert(user, intent))
         except DuplicateKeyError:
-            if majority_holds(self._users, {"NameKey": user["NameKey"]}):
+            if majority_holds(self._documents, {"NameKey": user["NameKey"]}):
                 raise NameTaken(name) from None
             raise self._email_taken(email) from None
-
-    def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
-        """Apply a rule to these fields of an account, exactly once."""
-        try:
-            return self._swapper.swap(by_key(key), reads, _on_usable(reads, rule), intent)
-        except NotFound as error:
-            raise _asked_for(error, key) from None
-
-    def find_earlier(self, key: Lookup, intent: Intent) -> Applied | None:
-        """Return what the same request has done to an account before; None if it is new."""
-        return self._swapper.find_earlier(by_key(key), intent)
-
-    def preview(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
-        """Return the entry that a change of an account would have, without changing anything."""
-        try:
-            return self._swapper.preview(by_key(key), reads, _on_usable(reads, rule), intent)
-        except NotFound as error:
-            raise _asked_for(error, key) from None
 
     def change_power(
         self, key: Lookup, rule: Callable[[Document], Document], intent: Intent
@@ -192,7 +143,7 @@ class Users:
 
     def _email_taken(self, email: str) -> EmailTaken | Unavailable:
         """Return why an address was refused; the account that held it may have been rolled back."""
-        if majority_holds(self._users, {"EmailKey": email_key(email)}):
+        if majority_holds(self._documents, {"EmailKey": email_key(email)}):
             return EmailTaken(email)
         return Unavailable(
             "Another account was just being changed; please try again.", retry_after=1
@@ -232,16 +183,16 @@ class Users:
     def renew_hash(self, user_id: str, old: str, new: str) -> None:
         """Replace the hash of the same password, unless it was changed meanwhile."""
         same = {"_id": user_id, "PasswordHash": old}
-        self._users.update_one(same, {"$set": {"PasswordHash": new}})
+        self._documents.update_one(same, {"$set": {"PasswordHash": new}})
 
+    def _usable(self, document: Document, fields: Sequence[str]) -> Document:
+        return usable(document, fields, fresh_version)
 
-def _on_usable(reads: tuple[str, ...], rule: Rule) -> Rule:
-    return lambda user: rule(usable(user, (*reads, "Name"), fresh_version))
+    def _serve(self, documents: Sequence[Document]) -> list[Document]:
+        return [self._usable(user, RECORD) for user in documents]
 
-
-def _asked_for(error: NotFound, key: Lookup) -> NotFound:
-    """Return the error with the key that the caller asked for; an entry to undo has its own."""
-    return NotFound("user", key) if error.kind == "user" else error
+    def _checked(self, reads: tuple[str, ...], rule: Rule) -> tuple[tuple[str, ...], Rule]:
+        return reads, lambda user: rule(self._usable(user, (*reads, "Name")))
 
 
 def record_costs(db: Database[Document], *costs: str | None) -> None:

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from marshmallow import fields
-
 from app.http.api import Schema
-from app.http.fields import Guid, Integer, List, Text, VariableValue
-from app.http.lists import LegacyPageSchema
+from app.http.fields import Guid, Integer, Text, VariableValue
+from app.http.lists import LegacyPageSchema, page_of
 from app.openapi.examples import GLOBAL_VARIABLE, VARIABLE
 
 
@@ -51,7 +49,4 @@ class GlobalVariableSchema(Schema):
     TimeCreated = Integer(example=1704067200000, description="As the game has it.")
 
 
-class LegacyGlobalVariablePageSchema(LegacyPageSchema):
-    """A page of global variables in the former envelope."""
-
-    entries = List(fields.Nested(GlobalVariableSchema))
+LegacyGlobalVariablePageSchema = page_of(GlobalVariableSchema, LegacyPageSchema)

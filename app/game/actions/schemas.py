@@ -5,8 +5,8 @@ from marshmallow import fields
 from app.game.actions.domain import KINDS, STATES
 from app.history.schemas import AuthorSchema
 from app.http.api import Schema
-from app.http.fields import Flag, Guid, Integer, List, Moment, PlainText, Text
-from app.http.lists import CursorListArgs, CursorPageSchema, OneOf
+from app.http.fields import Flag, Guid, Integer, Moment, PlainText, Text
+from app.http.lists import CursorListArgs, CursorPageSchema, OneOf, page_of
 from app.naming import NAME_LENGTH
 from app.openapi.examples import ACTION, MAP, PLAYER, PLAYER_ID
 
@@ -122,10 +122,7 @@ class ActionSchema(Schema):
     Result = fields.Dict(allow_none=True, metadata={"example": {"MapId": MAP, "X": 13, "Y": 22}})
 
 
-class ActionPageSchema(CursorPageSchema):
-    """Some actions, the newest first."""
-
-    Values = List(fields.Nested(ActionSchema))
+ActionPageSchema = page_of(ActionSchema, CursorPageSchema)
 
 
 class ActionListArgs(CursorListArgs):

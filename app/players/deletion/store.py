@@ -37,7 +37,7 @@ from app.players.domain import (
     refuse_restoring,
     without_marks,
 )
-from app.players.store import DELETED_PLAYERS, PLAYERS, Players, asked_for
+from app.players.store import DELETED_PLAYERS, PLAYERS, Players
 from app.storage.client import Storage, by_key
 from app.storage.committed import confirm_absent, majority_holds
 from app.storage.errors import explain
@@ -90,7 +90,7 @@ class Deletions:
                 self._try_to_finish(found["_id"])
             if earlier := self._store.made_before(key, intent):
                 return earlier
-            raise asked_for(error, key) from None
+            raise self._store.not_found(error, key) from None
         self._try_to_finish(applied.answer["Id"])
         return applied
 

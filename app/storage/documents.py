@@ -1,0 +1,103 @@
+"""What the stores of players, users and objects share: changing documents, listing named ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.changes import Applied, Intent, Rule, SubjectKind
+from app.errors import NotFound
+from app.former_names import KEY_PATH, without_former_names
+from app.paging import Page, Window
+from app.storage.client import Storage, by_key
+from app.storage.paging.orders import Order
+from app.storage.paging.pages import Pages
+from app.types import Document
+
+
+class ChangeableDocuments:
+    """The documents of one kind, which rules change."""
+
+    def __init__(self, storage: Storage, kind: SubjectKind, total_seconds: float) -> None:
+        self._kind = kind
+        self._documents = storage.db[kind.collection]
+        self._swapper = storage.swapper(kind)
+        self._pages = Pages(self._documents, total_seconds)
+        self.count = self._pages.total
+        # The database's time.
+        self.now = storage.clock.now
+
+    def change(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
+        """Apply a rule to these fields of a document, exactly once."""
+        try:
+            reads, rule = self._checked(reads, rule)
+            return self._swapper.swap(self._where(key), reads, rule, intent)
+        except NotFound as error:
+            raise self.not_found(error, key) from None
+
+    def preview(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
+        """Return the entry that a change would have, without changing anything."""
+        try:
+            reads, rule = self._checked(reads, rule)
+            return self._swapper.preview(self._where(key), reads, rule, intent)
+        except NotFound as error:
+            raise self.not_found(error, key) from None
+
+    def find_earlier(self, key: Any, intent: Intent) -> Applied | None:
+        """Return what the same request has done to a document before; None if it is new."""
+        return self._swapper.find_earlier(self._where(key), intent)
+
+    def _where(self, key: Any) -> Document:
+        return by_key(key)
+
+    def _checked(self, reads: tuple[str, ...], rule: Rule) -> tuple[tuple[str, ...], Rule]:
+        """Return what is read, and the rule with the checks that every change needs."""
+        return reads, rule
+
+    def not_found(self, error: NotFound, key: Any) -> NotFound:
+        """Return the error with the key that the caller asked for; an entry to undo has its own."""
+        return NotFound(self._kind.name, key) if error.kind == self._kind.name else error
+
+
+class NamedDocuments(ChangeableDocuments):
+    """The documents of a kind with unique names, which are listed and searched by name."""
+
+    # By field and whether ascending, each with the index that holds it.
+    orders: Mapping[tuple[str, bool], Order]
+    # The projection of a record, and the same with the former names.
+    record: Document
+    record_with_former_names: Document
+
+    def list(
+        self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
+    ) -> Page:
+        """Return a page of records, of those whose name holds the searched text if any."""
+        wanted = self.orders[order, ascending]
+        if search:
+            page = self._pages.search(window, wanted, self.record, search)
+        else:
+            page = self._pages.read(window, wanted, self.record)
+        return page._replace(values=self._serve(page.values))
+
+    def formerly(self, text: str, limit: int) -> Sequence[tuple[Document, str]]:
+        """Return some records that had a name that begins with a text, each with that name."""
+        had = {KEY_PATH: {"$regex": f"^{re.escape(text)}"}}
+        fields = self.record_with_former_names
+        found = self._documents.find(had, fields, sort=[("NameKey", 1)]).hint("former_name")
+        named = [without_former_names(document, text) for document in found.limit(limit)]
+        records = self._serve([document for document, _ in named])
+        return [(record, name) for record, (_, name) in zip(records, named, strict=True)]
+
+    def get_many(self, ids: Sequence[str], *fields: str) -> dict[str, Document]:
+        """Return these fields of some documents by id."""
+        found = self._documents.find({"_id": {"$in": ids}}, [*fields])
+        return {document["_id"]: self._usable(document, fields) for document in found}
+
+    def _usable(self, document: Document, fields: Sequence[str]) -> Document:
+        """Return a document in which these fields can be relied on."""
+        return document
+
+    def _serve(self, documents: Sequence[Document]) -> Any:
+        """Return the records of documents that were read as such."""
+        raise NotImplementedError
