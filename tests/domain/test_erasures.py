@@ -1,11 +1,12 @@
-"""Names of erased people, found in texts by their digests."""
+"""Erased people: their accounts are closed, and their names found in texts by digests."""
 
 from __future__ import annotations
 
 import pytest
 
-from app.privacy.domain import ERASED, masked
+from app.privacy.domain import ERASED, close, masked
 from app.storage.mentions import digest_of, named_in, shape_of
+from tests.factories import NOW, make_key, make_user, with_keys
 
 NAMES = [
     "Zoe",
@@ -37,3 +38,15 @@ def test_a_name_is_found_where_masking_hides_it(name, text, spell):
 
 def test_a_name_without_a_word_has_no_shape():
     assert shape_of("***") is None
+
+
+def test_a_closed_account_has_no_way_in_and_stays_closed():
+    user = with_keys(make_user("hash", Reset={"Code": "ABCDEFGH"}), shop=make_key("secret"))
+    user["Power"] |= {"Api": True, "Editor": True}
+    change = close(user, now=NOW)
+    closed = {**user, **change.fields}
+    assert not any(closed["Power"].values())
+    ways_in = ("PasswordHash", "Reset", "Keys", "KeyDigests")
+    assert [closed[way] for way in ways_in] == [None, None, {}, []]
+    assert (closed["PasswordVersion"], change.answer) == (1, {"Keys": 1})
+    assert close(closed, now=NOW).fields == {}
