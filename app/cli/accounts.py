@@ -3,47 +3,43 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import click
 from flask.cli import AppGroup, with_appcontext
 
 from app.auth.roles import Role, granted, revoked, roles_of
 from app.auth.tokens import AccessTokens
-from app.changes import Intent
-from app.cli.intents import intent, move_entries, operator, reason_option
+from app.cli.intents import intent, reason_option, report
 from app.errors import Invalid
 from app.http.context import current
 from app.naming import Lookup, parse_guid
 from app.oauth.store import RefreshTokens
+from app.operations import Operation
 from app.privacy.domain import ErasureUnderWay
-from app.privacy.domain import served as served_erasure
+from app.privacy.domain import served as public_erasure
 from app.privacy.erasing import erase
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.personal_data import PersonalData
 from app.privacy.store import Erasures
 from app.progress import progress
-from app.storage.client import Storage
 from app.transfer.files import open_output
-from app.types import Document
 from app.users.domain import require_email, require_username
 from app.users.operations import GRANT_ROLE, REGISTER, REVOKE_ROLE
 from app.users.passwords import Passwords
 from app.users.store import Users
 
-log = logging.getLogger("quartermaster")
-
-WORDS = {"Players": "players", "Bags": "bags", "SignIns": "sign-ins", "Keys": "keys"}
+NOUNS = {"Players": "players", "Bags": "bags", "SignIns": "sign-ins", "Keys": "keys"}
 
 users = current(Users)
 passwords = current(Passwords)
+access_tokens = current(AccessTokens)
 refresh_tokens = current(RefreshTokens)
-storage = current(Storage)
 personal_data = current(PersonalData)
 erasures = current(Erasures)
 
@@ -71,9 +67,8 @@ def create_user(name: str, email: str, password_stdin: bool, reason: str | None)
     # Clients never send a password, but its SHA-256: that is what is stored as an argon2 hash.
     sha256 = hashlib.sha256(password).hexdigest()
     account = users.create(name, email, passwords.hash(sha256), intent(REGISTER, reason)).answer
-    audit_log("created the user %s (%s)", account["Name"], account["_id"])
-    click.echo(f"Created the user {account['Name']} ({account['_id']}).")
-    move_entries(storage)
+    output = f"Created the user {account['Name']} ({account['_id']})."
+    report(output, "created the user %s (%s)", account["Name"], account["_id"])
 
 
 @user.command("sign-ins")
@@ -82,7 +77,8 @@ def list_sign_ins(name: str) -> None:
     """Print the sign-ins of a user that are in use: id, begin, end, through what."""
     for sign_in in refresh_tokens.walk(users.get(Lookup.parse(name), "PasswordVersion")):
         via = f"console, {sign_in.browser}" if sign_in.is_session else "api"
-        click.echo(f"{sign_in.chain}  {shown(sign_in.at)}  ends {shown(sign_in.expires_at)}  {via}")
+        begin, end = minute(sign_in.at), minute(sign_in.expires_at)
+        click.echo(f"{sign_in.chain}  {begin}  ends {end}  {via}")
 
 
 @user.command("end-sign-in")
@@ -95,8 +91,8 @@ def end_sign_in(name: str, sign_in: str) -> None:
         raise Invalid("SIGN-IN must be a guid: quartermaster user sign-ins lists them.")
     account = users.get(Lookup.parse(name), "Name", "PasswordVersion")
     refresh_tokens.end_sign_in(account, chain)
-    audit_log("ended a sign-in of %s", account["Name"])
-    click.echo(f"Ended the sign-in {chain} of {account['Name']}.")
+    output = f"Ended the sign-in {chain} of {account['Name']}."
+    report(output, "ended a sign-in of %s", account["Name"])
 
 
 @user.command("export")
@@ -106,54 +102,45 @@ def end_sign_in(name: str, sign_in: str) -> None:
 def export_user(name: str, path: str, reason: str | None) -> None:
     """Write all that is stored about a user to FILE, as one JSON document.
 
-    The file is readable by its owner alone; - is standard output. History tells who wrote it.
+    The file is readable by its owner alone; - is standard output. History records who wrote it.
     """
     with open_output(path, is_secret=True) as file:
         _, pieces = personal_data.write(Lookup.parse(name), intent(EXPORT_PERSONAL_DATA, reason))
-        for piece in pieces:
-            file.write(piece)
-    move_entries(storage)
-    audit_log("exported the personal data of %s", name)
+        file.writelines(pieces)
+    report(None, "exported the personal data of %s", name)
 
 
 @user.command("erase")
 @name_argument
-@click.option("--confirm", help="The username once more; it is asked for where this is left out.")
+@click.option("--confirm", help="The username once more; without it, the command asks for it.")
 @reason_option
 def erase_user(name: str, confirm: str | None, reason: str | None) -> None:
     """Erase a user for good: account, characters, bags, tokens and keys.
 
-    History stays with ids and without names. Killed in the middle, it is finished by the next try,
-    by the running service, or by db check --repair.
+    History stays with ids and without names. If it is killed halfway, the next try, the running
+    service or db check --repair finishes it.
     """
     key = Lookup.parse(name)
     if erasures.find(key.id, key.text) is None:
         users.get(key, "_id")  # or say at once that there is nobody
     typed = confirm or click.prompt(f"Type the username of {name} to erase it for good")
+    meant = intent(ERASE_USER, reason)
     with progress("Erasing", 0) as advance:
-        record = erase_patiently(key, typed, intent(ERASE_USER, reason), advance)
-    told = served_erasure(record)
-    # By its id: the name is to be found nowhere from now on.
-    audit_log("erased the user %s", told["Id"])
-    gone = ", ".join(f"{count} {WORDS[what]}" for what, count in told["Gone"].items())
-    click.echo(f"Erased the user {told['Id']}: {gone}.")
-    for stayed in told["Stayed"]:
+        erased = None
+        while erased is None:
+            try:
+                erased = public_erasure(erase(key, typed, meant, advance))
+            except ErasureUnderWay as error:
+                # A worker takes the person for a caller, or finishes the erasure meanwhile.
+                time.sleep(error.retry_after)
+    gone = ", ".join(f"{count} {NOUNS[what]}" for what, count in erased["Gone"].items())
+    # By the id: from now on, the name is stored nowhere.
+    report(f"Erased the user {erased['Id']}: {gone}.", "erased the user %s", erased["Id"])
+    for stayed in erased["Stayed"]:
         click.echo(f"Stayed: {stayed['Count']} of {stayed['What']}. {stayed['Why']}")
 
 
-def erase_patiently(
-    key: Lookup, confirm: str, meant: Intent, advance: Callable[[int], None]
-) -> Document:
-    """Erase a person, and wait until no worker takes the person for a caller any more."""
-    while True:
-        try:
-            return erase(key, confirm, meant, advance)
-        except ErasureUnderWay as error:
-            # It may be finished by a worker of the service meanwhile.
-            time.sleep(error.retry_after)
-
-
-def shown(at: datetime) -> str:
+def minute(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
@@ -163,12 +150,7 @@ def shown(at: datetime) -> str:
 @reason_option
 def grant_role(name: str, role: str, reason: str | None) -> None:
     """Give a user a role: api, users.query or users.manage."""
-    chosen = Role.parse(role)
-    meant = intent(GRANT_ROLE, reason, Role=chosen.value)
-    power = users.change_power(Lookup.parse(name), partial(granted, role=chosen), meant)
-    audit_log("granted the role %s to %s", chosen.value, name)
-    show_roles(name, power)
-    move_entries(storage)
+    change_roles(name, role, reason, GRANT_ROLE, granted, "granted the role %s to %s")
 
 
 @api.command("revoke")
@@ -177,29 +159,33 @@ def grant_role(name: str, role: str, reason: str | None) -> None:
 @reason_option
 def revoke_role(name: str, role: str, reason: str | None) -> None:
     """Take a role from a user, and those that rest on it."""
+    change_roles(name, role, reason, REVOKE_ROLE, revoked, "revoked the role %s of %s")
+
+
+def change_roles(
+    name: str,
+    role: str,
+    reason: str | None,
+    operation: Operation,
+    rule: Callable[..., Any],
+    action: str,
+) -> None:
     chosen = Role.parse(role)
-    meant = intent(REVOKE_ROLE, reason, Role=chosen.value)
-    power = users.change_power(Lookup.parse(name), partial(revoked, role=chosen), meant)
-    audit_log("revoked the role %s of %s", chosen.value, name)
-    show_roles(name, power)
-    move_entries(storage)
+    meant = intent(operation, reason, Role=chosen.value)
+    power = users.change_power(Lookup.parse(name), partial(rule, role=chosen), meant)
+    report(roles_line(name, power), action, chosen.value, name)
 
 
 @api.command("roles")
 @name_argument
 def list_roles(name: str) -> None:
     """Show the roles of a user."""
-    show_roles(name, users.get(Lookup.parse(name), "Power")["Power"])
+    click.echo(roles_line(name, users.get(Lookup.parse(name), "Power")["Power"]))
 
 
-def audit_log(action: str, *names: str) -> None:
-    """Log an administrative action, which no request log would show."""
-    log.info(f"The system user %s {action} at the command line.", operator(), *names)
-
-
-def show_roles(name: str, power: dict[str, bool]) -> None:
+def roles_line(name: str, power: dict[str, bool]) -> str:
     held = roles_of(power)
-    click.echo(f"{name}: {', '.join(role.value for role in Role if role in held) or 'no roles'}")
+    return f"{name}: {', '.join(role.value for role in Role if role in held) or 'no roles'}"
 
 
 @click.command()
@@ -210,7 +196,7 @@ def token(name: str) -> None:
     account = users.get(Lookup.parse(name), "Power", "PasswordVersion")
     if Role.API not in roles_of(account["Power"]):
         raise Invalid(f"{name} lacks the role 'api'; quartermaster api grant {name} api gives it.")
-    issued = current(RefreshTokens).issue(account["_id"], account["PasswordVersion"])
-    audit_log("made an access token of %s", name)
-    tokens = current(AccessTokens)
-    click.echo(tokens.issue(issued.user_id, issued.chain, int(tokens.now())))
+    issued = refresh_tokens.issue(account["_id"], account["PasswordVersion"])
+    now = int(access_tokens.now())
+    output = access_tokens.issue(issued.user_id, issued.chain, now)
+    report(output, "made an access token of %s", name)

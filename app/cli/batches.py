@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import signal
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,19 +13,17 @@ from typing import Any, BinaryIO
 import click
 from flask.cli import AppGroup
 
-from app.batches.access import filters_as_json
+from app.batches.access import HEAD, filters_as_json, read_head
 from app.batches.changes import row_arguments
 from app.batches.choosing import Choosing
-from app.batches.domain import NotRunning, number_of, progress_of, undo_of
+from app.batches.domain import NotRunning, Row, number_of, progress_of, undo_of
 from app.batches.parts.store import RowFilters
 from app.batches.planning import NewBatch, Planner
 from app.batches.rows import CsvRows, JsonRows
 from app.batches.running import Runner
-from app.batches.schemas import BatchHeadArgs
 from app.batches.store import Batches
 from app.changes import Origin
-from app.cli.history import TIME_FORMAT, Guid, Time
-from app.cli.intents import move_entries, operator, reason_option
+from app.cli.intents import TIME_FORMAT, Guid, Time, move_entries, operator, reason_option
 from app.errors import Conflict, Invalid
 from app.http.context import current
 from app.http.masking import masked
@@ -32,18 +31,15 @@ from app.http.parser import load
 from app.naming import parse_guid, printable
 from app.operations import operation_names
 from app.progress import progress
-from app.storage.client import Storage
 from app.types import Document
 
 KINDS = ("player", "user", "bag", "object")
-PAGE = 100
 PIECE_BYTES = 1024 * 1024
 
 batches = current(Batches)
 choosing = current(Choosing)
 planner = current(Planner)
 runner = current(Runner)
-storage = current(Storage)
 
 batch = AppGroup("batch", help="Plan many changes at once, look at them, run and undo them.")
 
@@ -52,7 +48,7 @@ batch_argument = click.argument("which", metavar="FILE|ID")
 
 def _name(_: click.Context, __: click.Parameter, value: str) -> str:
     try:
-        return masked(load(BatchHeadArgs(), {"Name": value})["Name"])
+        return masked(load(HEAD, {"Name": value})["Name"])
     except Invalid as error:
         raise click.BadParameter(str(error)) from None
 
@@ -79,7 +75,11 @@ def plan(file: Path | None, name: str, reason: str | None, again: bool, **undo: 
     chosen = {option[5:].title(): value for option, value in undo.items() if value is not None}
     if bool(file) == bool(chosen):
         raise click.UsageError("Give a FILE, or say by --undo-... which changes to undo.")
-    _show(_planned_file(file, name, reason, again) if file else _planned(chosen, name, reason))
+    if file:
+        _show(_plan_file(file, name, reason, again))
+    else:
+        fields = {"Name": name, "Undo": filters_as_json(chosen)}
+        _show(_plan(choosing.changes(chosen, KINDS), reason, fields))
 
 
 @batch.command("run")
@@ -88,11 +88,11 @@ def plan(file: Path | None, name: str, reason: str | None, again: bool, **undo: 
 @reason_option
 @click.option("--yes", is_flag=True, help="Do not ask before.")
 def run(which: str, name: str, reason: str | None, yes: bool) -> None:
-    """Carry out a batch to its end; of a FILE that is not planned yet, plan it before.
+    """Carry out a batch to its end. A FILE that is not planned yet is planned before.
 
-    Interrupted, it is paused; run again, it goes on where it was. Killed, the service goes on.
+    Ctrl-C pauses it, and the next run goes on where it was. If it is killed, the service goes on.
     """
-    found = _find(which) or _planned_file(_path(which), name, reason, again=False)
+    found = _find(which) or _plan_file(_path(which), name, reason, again=False)
     ready = batches.count(found["_id"])["Ready"]
     _show(found)
     # One that runs may have to be ended, though all of its rows were carried out.
@@ -110,7 +110,7 @@ def run(which: str, name: str, reason: str | None, yes: bool) -> None:
         click.echo(f"Paused: quartermaster batch run {found['_id']} goes on.", err=True)
         sys.exit(130)
     finally:
-        move_entries(storage)
+        move_entries()
     _show(batches.get(found["_id"]))
 
 
@@ -125,10 +125,10 @@ def pause(which: str) -> None:
 @batch_argument
 @click.option("--rows", is_flag=True, help="All rows, and not only those that are refused.")
 def show(which: str, rows: bool) -> None:
-    """Show how far a batch is, and its rows that are refused, with the reason of each."""
+    """Show the progress of a batch, and its rows that are refused, with the reason of each."""
     found = _known(which)
     _show(found)
-    for row in _rows(RowFilters(found["_id"], None if rows else "refused")):
+    for row in batches.walk_rows(RowFilters(found["_id"], None if rows else "refused")):
         arguments = " ".join(f"{name}={value}" for name, value in row_arguments(row).items())
         subject = (row["Subject"] or {}).get("Name") or row["Player"] or "?"
         line = f"{number_of(row)}  {subject}  {row['Operation']} {arguments}  {row['Verdict']}"
@@ -142,33 +142,31 @@ def show(which: str, rows: bool) -> None:
 def undo(which: str, reason: str | None) -> None:
     """Plan the batch that undoes all that another one has done."""
     found = batches.require_ended(_known(which)["_id"])
-    fields = {**undo_of(found), **_author(reason)}
-    rows = choosing.done_rows(found["_id"])
-    _show(planner.plan(rows, _author(None), lambda: NewBatch(fields, None, ""), _may_undo))
+    _show(_plan(choosing.done_rows(found["_id"]), reason, undo_of(found)))
 
 
-def _planned(chosen: Document, name: str, reason: str | None) -> Document:
-    fields = {"Name": name, **_author(reason), "Undo": filters_as_json(chosen)}
-    rows = choosing.changes(chosen, KINDS)
-    return planner.plan(rows, _author(None), lambda: NewBatch(fields, None, ""), _may_undo)
+def _plan(rows: Iterable[Row], reason: str | None, fields: Document) -> Document:
+    new = NewBatch({**fields, **_author(reason)}, None, "")
+    return planner.plan(rows, _author(None), lambda: new, _may_undo)
 
 
-def _planned_file(path: Path, name: str, reason: str | None, again: bool) -> Document:
+def _plan_file(path: Path, name: str, reason: str | None, again: bool) -> Document:
     with path.open("rb") as file:
-        request_key = _request_key(file)
+        request_key, lines = _read_whole(file)
         if not again and (earlier := batches.find_of_request(request_key)):
             return earlier
         source = CsvRows(file) if path.suffix.lower() == ".csv" else JsonRows(file, "The file")
 
         def describe() -> NewBatch:
-            head = load(BatchHeadArgs(), {n: v for n, v in source.head.items() if n != "Rows"})
+            head = read_head(source, {})
             if "Undo" in head:
                 raise Conflict("A file holds rows; by --undo-... history is undone.")
             called = name or head["Name"] or path.name
             fields = {"Name": called, **_author(reason or head["Reason"])}
             return NewBatch(fields, None if again else request_key, "")
 
-        with _bar("Planning", path) as advance:
+        # How many rows there are is not known before the end: about as many as lines.
+        with progress("Planning", max(lines, 1)) as advance:
             planned = planner.plan(source, _author(None), describe, _may_undo, advance)
         if again:
             # From now on, the file stands for this one.
@@ -176,20 +174,14 @@ def _planned_file(path: Path, name: str, reason: str | None, again: bool) -> Doc
         return planned
 
 
-def _bar(label: str, path: Path) -> Any:
-    """Return a progress bar for the rows of a file, whose number is not known before the end."""
-    with path.open("rb") as file:
-        lines = sum(piece.count(b"\n") for piece in iter(lambda: file.read(PIECE_BYTES), b""))
-    return progress(label, max(lines, 1))
-
-
-def _request_key(file: BinaryIO) -> str:
-    """Return by which key the batch of a file is found again: by what the file holds."""
-    digest = hashlib.sha256()
+def _read_whole(file: BinaryIO) -> tuple[str, int]:
+    """Return the key by which the batch of a file is found again, and how many lines it has."""
+    digest, lines = hashlib.sha256(), 0
     for piece in iter(lambda: file.read(PIECE_BYTES), b""):
         digest.update(piece)
+        lines += piece.count(b"\n")
     file.seek(0)
-    return f"file {digest.hexdigest()}"
+    return f"file {digest.hexdigest()}", lines
 
 
 def _find(which: str) -> Document | None:
@@ -197,7 +189,7 @@ def _find(which: str) -> Document | None:
     if id_ := parse_guid(which):
         return batches.get(id_)
     with _path(which).open("rb") as file:
-        return batches.find_of_request(_request_key(file))
+        return batches.find_of_request(_read_whole(file)[0])
 
 
 def _known(which: str) -> Document:
@@ -222,20 +214,10 @@ def _run(batch_id: str, ready: int) -> None:
         state, left = "running", ready
         while state == "running":
             batch = runner.advance(batch_id, origin, starter)
-            move_entries(storage)
+            move_entries()
             now = progress_of(batch["Counts"])["Ready"]
             advance(left - now)
             state, left = batch["State"], now
-
-
-def _rows(filters: RowFilters) -> Any:
-    after = b""
-    while True:
-        page = batches.list_rows(filters, PAGE, after)
-        yield from page.values
-        if page.next is None:
-            return
-        after = page.next
 
 
 def _author(reason: str | None) -> Document:

@@ -39,9 +39,9 @@ passwords = current(Passwords)
 def seed(players: int, users: int, yes: bool, into_production: bool) -> None:
     """Fill the database with a believable world.
 
-    The same numbers make the same players, users and bags, and there is a catalogue of all that
-    they have. Seeding again adds what is missing and leaves what is there as it is. All its
-    accounts have one password, which is public.
+    The same numbers make the same players, users and bags, and a catalogue of all that they have.
+    Seeding again adds what is missing and changes nothing else. All its accounts have one
+    password, which is public.
     """
     if current_app.config["ENV"] == "production" and not into_production:
         raise Conflict(
@@ -49,17 +49,13 @@ def seed(players: int, users: int, yes: bool, into_production: bool) -> None:
             "--into-production does it all the same."
         )
     if not yes and holds_other_players(storage, players):
-        _confirm_adding_to_other_players()
+        sentence = f"The database '{storage.db.name}' holds players that seed has not made."
+        # A script cannot answer, and has to pass --yes.
+        if not sys.stdin.isatty():
+            raise Conflict(f"{sentence} --yes adds to them.")
+        click.confirm(f"{sentence} Add to them?", abort=True)
     seed_world(storage, passwords, players, users)
     click.echo(f"Seeded {players} players and {users} users.")
-
-
-def _confirm_adding_to_other_players() -> None:
-    """Ask on a terminal; a script cannot answer, and has to pass --yes."""
-    sentence = f"The database '{storage.db.name}' holds players that seed has not made."
-    if not sys.stdin.isatty():
-        raise Conflict(f"{sentence} --yes adds to them.")
-    click.confirm(f"{sentence} Add to them?", abort=True)
 
 
 @click.command("import")
@@ -75,18 +71,15 @@ def import_records(kind: str, file: IO[bytes], reason: str | None) -> None:
     """
     meant = intent(IMPORT, reason)
     with closing(bulk.Spool()) as spool:
-        _refuse_faults(list(validate_file(kind, file, spool, meant)))
+        faults = list(validate_file(kind, file, spool, meant))
+        for fault in faults[:FAULTS_SHOWN]:
+            click.echo(fault, err=True)
+        if faults:
+            more = f", of which {FAULTS_SHOWN} are shown" if len(faults) > FAULTS_SHOWN else ""
+            noun = "fault" if len(faults) == 1 else "faults"
+            raise click.ClickException(f"{len(faults)} {noun}{more}; nothing was written.")
         write_documents(storage, kind, spool, meant)
         click.echo(f"Imported {len(spool)} {kind}.")
-
-
-def _refuse_faults(faults: list[str]) -> None:
-    for fault in faults[:FAULTS_SHOWN]:
-        click.echo(fault, err=True)
-    if faults:
-        more = f", of which {FAULTS_SHOWN} are shown" if len(faults) > FAULTS_SHOWN else ""
-        noun = "fault" if len(faults) == 1 else "faults"
-        raise click.ClickException(f"{len(faults)} {noun}{more}; nothing was written.")
 
 
 @click.command()
@@ -96,11 +89,11 @@ def _refuse_faults(faults: list[str]) -> None:
 )
 @with_appcontext
 def export(kind: str, path: str) -> None:
-    """Write all records to FILE, JSON lines; standard output where none is named.
+    """Write all records to FILE, JSON lines; without FILE, to standard output.
 
     A file appears when it is complete. The users' lines hold password hashes: their file is
-    readable by its owner alone, and to be kept as safe as the database. Standard output that is a
-    file which others can read is refused for them.
+    readable by its owner alone; keep it as safe as the database. They are not written to standard
+    output if that is a file which others can read.
     """
     with open_output(path, is_secret=kind == "users") as file:
         export_documents(storage, kind, current_app.config, file)

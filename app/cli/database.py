@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 
 import click
@@ -23,7 +22,7 @@ from app.integrity.scan import CHECKS, Scan
 from app.items.store import Catalogue
 from app.privacy.domain import ErasureUnderWay
 from app.privacy.operations import ERASE_USER
-from app.privacy.store import Erasures, Trace
+from app.privacy.store import Erasures
 from app.progress import progress
 from app.storage.client import Storage, database_uri
 from app.storage.schema import migrations
@@ -46,7 +45,7 @@ db = AppGroup("db", help="Prepare and check the database.")
 def init_command() -> None:
     """Create collections, validators and indexes, and bring older documents up to date.
 
-    Safe to repeat, at any time: what is there already is left or brought up to date.
+    It is safe to repeat at any time.
     """
     init_database(storage.db, COLLECTIONS)
     click.echo(f"The database '{storage.db.name}' is ready, at {_version(migrations.CURRENT)}.")
@@ -54,36 +53,35 @@ def init_command() -> None:
 
 @db.command("version")
 def show_version() -> None:
-    """Show how far the database is, and whether that suits this program."""
+    """Show the schema version of the database, and whether it suits this program."""
     version = migrations.refuse_newer(storage.db)
-    known = f"The database '{storage.db.name}' is at {_version(version)}"
+    needed = ", as this program needs it."
     if version < migrations.CURRENT:
-        needed = f"this program needs {migrations.CURRENT}: quartermaster db init brings it there."
-        click.echo(f"{known}; {needed}")
-    else:
-        click.echo(f"{known}, as this program needs it.")
+        needed = (
+            f"; this program needs {migrations.CURRENT}: quartermaster db init brings it there."
+        )
+    click.echo(f"The database '{storage.db.name}' is at {_version(version)}{needed}")
 
 
 @db.command("uri", with_appcontext=False)
 def show_uri() -> None:
     """Print the URI of the database, for programs that work beside the service, such as a game.
 
-    It names the database, and holds the password if there is one. Without QM_MONGODB_URI it is that
-    of the embedded MongoDB, which has to run already: this starts none.
+    It names the database, and holds the password if there is one. Without QM_MONGODB_URI it is the
+    URI of the embedded MongoDB, which must be running.
     """
     click.echo(database_uri(config.load()))
 
 
 @db.command("check")
-@click.option("--repair", is_flag=True, help="Set right what can be without a guess.")
+@click.option("--repair", is_flag=True, help="Repair what needs no guess.")
 @reason_option
 @click.pass_context
 def check_database(ctx: click.Context, repair: bool, reason: str | None) -> None:
     """Check every document, and report each fault on a line.
 
-    The service may run meanwhile. Repaired is what is derived from something else or missing, by
-    writes that lose no change of anybody; no item is ever lost or made. Ends with 1 if a fault is
-    left.
+    The service may run meanwhile. A repair sets what is derived or missing, loses nobody's change,
+    and neither loses nor makes an item. Exits with 1 if a fault is left.
     """
     migrations.refuse_newer(storage.db)
     if repair:
@@ -92,14 +90,9 @@ def check_database(ctx: click.Context, repair: bool, reason: str | None) -> None
     for name, fault in differences(storage.db, COLLECTIONS):
         report.add_collection_fault(name, fault)
     version = migrations.version_of(storage.db)
-    scan = Scan(storage, _limits(), intent(REPAIR, reason) if repair else None)
     # Of an older schema, every document would be a fault: db init comes first.
-    for name in CHECKS if version == migrations.CURRENT else ():
-        with progress(f"Checking {name}", storage.db[name].estimated_document_count()) as advance:
-            for count, findings in scan.run(name):
-                report.add_findings(name, count, findings)
-                advance(count)
     if version == migrations.CURRENT:
+        _check_documents(report, intent(REPAIR, reason) if repair else None)
         _check_unfinished(report, repair)
         _check_erasures(report, repair, intent(ERASE_USER, reason))
         for last in lost_players(storage):
@@ -111,6 +104,18 @@ def check_database(ctx: click.Context, repair: bool, reason: str | None) -> None
     ctx.exit(1 if report.unrepaired else 0)
 
 
+def _check_documents(report: Report, repair: Intent | None) -> None:
+    sizes = current_app.config
+    slots = sizes["INVENTORY_SIZE"], sizes["BANK_SIZE"], sizes["SPELLS_SIZE"]
+    limits = Limits(*slots, lambda item: catalogue.limits(item).stack)
+    scan = Scan(storage, limits, repair)
+    for name in CHECKS:
+        with progress(f"Checking {name}", storage.db[name].estimated_document_count()) as advance:
+            for count, findings in scan.run(name):
+                report.add_findings(name, count, findings)
+                advance(count)
+
+
 def _check_unfinished(report: Report, repair: bool) -> None:
     """Report changes of several documents that are half done, and with --repair finish them."""
     for kind, id_ in list(work.found()):
@@ -118,36 +123,22 @@ def _check_unfinished(report: Report, repair: bool) -> None:
         report.add_unfinished(kind.name, id_, is_finished)
 
 
-def _erase_again(user_id: str, traces: Sequence[Trace], meant: Intent) -> None:
-    with suppress(NotFound):
-        erasures.begin(user_id, meant)
-    own = (trace for trace in traces if trace.user_id == user_id)
-    erasures.reopen(user_id, *(name for trace in own for name in trace.names))
-    erasures.finish(user_id)
-
-
 def _check_erasures(report: Report, repair: bool, meant: Intent) -> None:
     """Report who was erased and is back or named, and with --repair erase them once more."""
     traces = list(dict.fromkeys(erasures.returned()))
     failed = set()
     for user_id in {trace.user_id for trace in traces} if repair else ():
+        names = [n for trace in traces if trace.user_id == user_id for n in trace.names]
         try:
-            _erase_again(user_id, traces, meant)
+            with suppress(NotFound):
+                erasures.begin(user_id, meant)
+            erasures.reopen(user_id, *names)
+            erasures.finish(user_id)
         except ErasureUnderWay:
             failed.add(user_id)
     for trace in traces:
         is_repaired = repair and trace.user_id not in failed
         report.add_returned(trace.collection, trace.id, bool(trace.names), is_repaired)
-
-
-def _limits() -> Limits:
-    sizes = current_app.config
-    return Limits(
-        sizes["INVENTORY_SIZE"],
-        sizes["BANK_SIZE"],
-        sizes["SPELLS_SIZE"],
-        lambda item: catalogue.limits(item).stack,
-    )
 
 
 def _version(number: int) -> str:

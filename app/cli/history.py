@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import timezone
 from itertools import islice
 from typing import Any
 
 import click
 from flask.cli import with_appcontext
 
+from app.cli.intents import TIME_FORMAT, Guid, Time
 from app.history.domain import Filters, filters_of
 from app.history.store import History
 from app.http.context import current
 from app.http.json import encode
-from app.naming import Lookup, parse_guid, printable
+from app.naming import Lookup, printable
 from app.operations import operation_names
 from app.players.store import Players
 from app.types import Document
@@ -26,31 +27,6 @@ COLUMNS = ("TIME (UTC)", "BY", "CHANGED", "OPERATION", "ARGUMENTS", "REASON", "I
 store = current(History)
 players = current(Players)
 users = current(Users)
-
-
-TIME_FORMAT = "such as 2026-01-31 or 2026-01-31T19:00:00Z; in UTC unless it says otherwise."
-
-
-class Time(click.ParamType):
-    """A time in ISO 8601; in UTC unless it says otherwise."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
-        try:
-            at = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
-            return at.astimezone(timezone.utc) if at.tzinfo else at.replace(tzinfo=timezone.utc)
-        except (ValueError, OverflowError):
-            self.fail(f"'{value}' is not a time like 2026-01-31 or 2026-01-31T19:00:00Z.")
-
-
-class Guid(click.ParamType):
-    """The id of an item, spell or variable."""
-
-    name = "guid"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        return parse_guid(value) or self.fail(f"'{value}' is not a guid.")
 
 
 @click.command()
@@ -80,11 +56,10 @@ def history(player: str | None, user: str | None, limit: int, as_json: bool, **g
 
 
 def _filters(args: Document, player: str | None, user: str | None) -> Filters:
+    key = Lookup.parse(player or user or "")
     if player is not None:
-        key = Lookup.parse(player)
         return filters_of(args, ("player",), key.id or players.get_id(key))
     if user is not None:
-        key = Lookup.parse(user)
         return filters_of(args, ("user",), key.id or users.get(key, "_id")["_id"])
     return filters_of(args, ("player", "user", "bag", "object"))
 

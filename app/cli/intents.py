@@ -1,22 +1,53 @@
-"""Who changes something at the command line, and why."""
+"""Who changes something at the command line, why, and how a command reports it."""
 
 from __future__ import annotations
 
+import logging
 import os
 import pwd
 from contextlib import suppress
+from datetime import datetime, timezone
 from typing import Any
 
 import click
 from flask import current_app
 
 from app.changes import Intent, Origin
+from app.http.context import current
+from app.http.intents import LONGEST_REASON
 from app.http.masking import masked
+from app.naming import parse_guid
 from app.operations import Operation
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError
 
-LONGEST_REASON = 500
+log = logging.getLogger("quartermaster")
+
+TIME_FORMAT = "such as 2026-01-31 or 2026-01-31T19:00:00Z; in UTC unless it says otherwise."
+
+storage = current(Storage)
+
+
+class Time(click.ParamType):
+    """A time in ISO 8601; in UTC unless it says otherwise."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
+        try:
+            at = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+            return at.astimezone(timezone.utc) if at.tzinfo else at.replace(tzinfo=timezone.utc)
+        except (ValueError, OverflowError):
+            self.fail(f"'{value}' is not a time like 2026-01-31 or 2026-01-31T19:00:00Z.")
+
+
+class Guid(click.ParamType):
+    """The id of an item, spell or variable."""
+
+    name = "guid"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        return parse_guid(value) or self.fail(f"'{value}' is not a guid.")
 
 
 def _reason(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -33,14 +64,22 @@ def intent(operation: Operation, reason: str | None, **arguments: Any) -> Intent
     return Intent(operation.name, Origin(None, operator(), "cli", reason=reason), arguments)
 
 
-def move_entries(storage: Storage) -> None:
+def report(output: str | None, action: str, *names: str) -> None:
+    """Print what a command did, and log it: no request log would show it."""
+    log.info(f"The system user %s {action} at the command line.", operator(), *names)
+    if output:
+        click.echo(output)
+    move_entries()
+
+
+def move_entries() -> None:
     """Move the entries of a command to history; what fails here is left to the service."""
     with suppress(DatabaseError):
         storage.journals.move_noted()
 
 
 def operator() -> str:
-    """Return who runs this command: whom QM_OPERATOR names, else the system user."""
+    """Return who runs this command: the name in QM_OPERATOR, else the system user."""
     return current_app.config["OPERATOR"] or system_user()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import click
 from flask.cli import AppGroup
@@ -19,18 +21,16 @@ from app.api_keys.management import (
 from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
 from app.api_keys.schemas import LONGEST_OVERLAP_HOURS, OVERLAP_HOURS, KeyArgs
 from app.auth.scopes import ABOUT, Scope
-from app.cli.accounts import audit_log, shown
-from app.cli.intents import intent, move_entries, reason_option
+from app.cli.accounts import minute
+from app.cli.intents import intent, reason_option, report
 from app.errors import Invalid
 from app.http.context import current
 from app.http.parser import load
 from app.naming import Lookup, parse_guid, printable
-from app.storage.client import Storage
 from app.types import Document
 from app.users.store import Users
 
 users = current(Users)
-storage = current(Storage)
 
 key = AppGroup("key", help="Manage the keys by which tools authenticate.")
 
@@ -63,32 +63,21 @@ def create(
     scopes: tuple[str, ...],
     days: int,
     addresses: tuple[str, ...],
-    largest_quantity: int | None,
-    items_per_day: int | None,
-    items: tuple[str, ...],
     reason: str | None,
+    **limits: Any,
 ) -> None:
     """Make a key NAME for USER, and print it; it is shown this once."""
-    owner = account(user)
-    limits = (largest_quantity, items_per_day, list(items) or None)
-    names = ("LargestQuantity", "ItemsPerDay", "Items")
-    budget = dict(zip(names, limits, strict=True)) if any(limits) else None
-    fields = load(
-        KeyArgs(),
-        {
-            "Name": name,
-            "Scopes": list(scopes),
-            "Addresses": list(addresses) or None,
-            "Budget": budget,
-        },
-    )
-    now = users.now()
+    owner, now = account(user), users.now()
+    budget = {
+        "LargestQuantity": limits["largest_quantity"],
+        "ItemsPerDay": limits["items_per_day"],
+        "Items": list(limits["items"]) or None,
+    }
+    given = {"Name": name, "Scopes": list(scopes), "Addresses": list(addresses) or None}
+    fields = load(KeyArgs(), {**given, "Budget": budget if any(budget.values()) else None})
     terms = terms_of({**fields, "ExpiresAt": now + timedelta(days=days)}, now)
-    meant = intent(CREATE_KEY, reason, **told(terms))
-    made = create_key(owner["_id"], terms, meant)
-    audit_log("made the key %s of %s", printable(terms.name), owner["Name"])
-    click.echo(made.secret)
-    move_entries(storage)
+    made = create_key(owner["_id"], terms, intent(CREATE_KEY, reason, **told(terms)))
+    report(made.secret, "made the key %s of %s", printable(terms.name), owner["Name"])
 
 
 @key.command("list")
@@ -96,7 +85,7 @@ def create(
 def list_command(user: str) -> None:
     """Print the keys of USER: id, name, scopes, end, last use, addresses, budget."""
     for record in list_keys(account(user)["_id"]):
-        click.echo(line_of(record))
+        click.echo("  ".join(filter(None, line_parts(record))))
 
 
 @key.command("rotate")
@@ -109,7 +98,7 @@ def list_command(user: str) -> None:
     show_default=True,
     help="For how many hours the former text works as well.",
 )
-@click.option("--days", type=DAYS, help="It works for; as long as before where this is left out.")
+@click.option("--days", type=DAYS, help="It works for; without this, as long as before.")
 @reason_option
 def rotate(user: str, key_id: str, overlap: int, days: int | None, reason: str | None) -> None:
     """Give a key of USER another text, and print it; KEY is its id or its name."""
@@ -118,9 +107,7 @@ def rotate(user: str, key_id: str, overlap: int, days: int | None, reason: str |
     ends = users.now() + timedelta(days=days) if days else None
     meant = intent(ROTATE_KEY, reason, Id=id_, OverlapHours=overlap)
     made = rotate_key(owner, id_, timedelta(hours=overlap), ends, meant)
-    audit_log("rotated the key %s of %s", printable(made.record["Name"]), owner["Name"])
-    click.echo(made.secret)
-    move_entries(storage)
+    report(made.secret, "rotated the key %s of %s", printable(made.record["Name"]), owner["Name"])
 
 
 @key.command("revoke")
@@ -132,9 +119,8 @@ def revoke(user: str, key_id: str, reason: str | None) -> None:
     owner = account(user)
     id_ = id_of(owner, key_id)
     revoke_key(owner, id_, intent(REVOKE_KEY, reason, Id=id_))
-    audit_log("revoked the key %s of %s", id_, owner["Name"])
-    click.echo(f"Revoked the key {id_} of {owner['Name']}.")
-    move_entries(storage)
+    output = f"Revoked the key {id_} of {owner['Name']}."
+    report(output, "revoked the key %s of %s", id_, owner["Name"])
 
 
 def account(name: str) -> Document:
@@ -143,8 +129,7 @@ def account(name: str) -> Document:
 
 def id_of(owner: Document, text: str) -> str:
     """Return the id of a key that is named by its id or its name."""
-    records = list_keys(owner["_id"])
-    named = [record["Id"] for record in records if record["Name"] == text]
+    named = [record["Id"] for record in list_keys(owner["_id"]) if record["Name"] == text]
     # An id is an id, whatever another key is called.
     id_ = parse_guid(text) or next(iter(named), None)
     if id_ is None:
@@ -152,25 +137,17 @@ def id_of(owner: Document, text: str) -> str:
     return id_
 
 
-def line_of(record: Document) -> str:
-    used = record["LastUsedAt"]
-    last = f"used {shown(used)}" if used else "never used"
-    scopes = " ".join(record["Scopes"])
-    name = printable(record["Name"])
-    parts = [record["Id"], name, scopes, f"ends {shown(record['ExpiresAt'])}", last]
-    if record["Addresses"]:
-        parts.append(f"from {' '.join(record['Addresses'])}")
-    if record["Budget"]:
-        parts.append(budget_text(record["Budget"], record["UsedToday"]))
-    return "  ".join(parts)
-
-
-def budget_text(budget: Document, used_today: int) -> str:
-    texts = []
-    if budget["LargestQuantity"] is not None:
-        texts.append(f"up to {budget['LargestQuantity']} at once")
-    if budget["ItemsPerDay"] is not None:
-        texts.append(f"{used_today} of {budget['ItemsPerDay']} used today")
-    if budget["Items"]:
-        texts.append(f"only {' '.join(budget['Items'])}")
-    return ", ".join(texts)
+def line_parts(record: Document) -> Iterator[str]:
+    used, budget = record["LastUsedAt"], record["Budget"] or {}
+    yield from (record["Id"], printable(record["Name"]), " ".join(record["Scopes"]))
+    yield f"ends {minute(record['ExpiresAt'])}"
+    yield f"used {minute(used)}" if used else "never used"
+    yield f"from {' '.join(record['Addresses'])}" if record["Addresses"] else ""
+    limits = []
+    if budget.get("LargestQuantity") is not None:
+        limits.append(f"up to {budget['LargestQuantity']} at once")
+    if budget.get("ItemsPerDay") is not None:
+        limits.append(f"{record['UsedToday']} of {budget['ItemsPerDay']} used today")
+    if budget.get("Items"):
+        limits.append(f"only {' '.join(budget['Items'])}")
+    yield ", ".join(limits)

@@ -89,21 +89,24 @@ class Parts:
 
     def list_rows(self, filters: RowFilters, size: int, after: bytes) -> CursorPage:
         """Return a page of rows in their order."""
+        last = int(newest_first.within(filters, after)) if after else 0
+        found = list(self.walk_rows(filters, last, size + 1))
+        if len(found) <= size:
+            return CursorPage(found, None)
+        position = newest_first.digest(filters) + str(number_of(found[size - 1])).encode()
+        return CursorPage(found[:size], position)
+
+    def walk_rows(self, filters: RowFilters, after: int = 0, most: int = 0) -> Iterator[Document]:
+        """Yield rows in their order, those after a number; most: how many are read (0: all)."""
         batch_id, verdict, subject_id = filters
         where: Document = {"Batch": batch_id, **ids_within(batch_id)}
-        if after:
-            last = int(newest_first.within(filters, after))
-            where["_id"] = {**where["_id"], "$gt": row_id(batch_id, last)}
+        where["_id"]["$gt"] = row_id(batch_id, after)
         if verdict:
             is_replanned = verdict == "replanned"
             where |= {"Replanned": True} if is_replanned else {"Verdict": verdict}
         if subject_id:
             where["Subject.Id"] = subject_id
-        found = list(self._rows.find(where, sort=[("_id", 1)]).limit(size + 1))
-        if len(found) <= size:
-            return CursorPage(found, None)
-        position = newest_first.digest(filters) + str(number_of(found[size - 1])).encode()
-        return CursorPage(found[:size], position)
+        yield from self._rows.find(where, sort=[("_id", 1)]).limit(most)
 
     def rows_about(self, ids: Sequence[str]) -> Iterator[Document]:
         """Yield the rows about some documents, of all batches."""
