@@ -121,6 +121,8 @@ class Settings:
     MAIL_LINE: int = 8
     # The time budget for sending a mail, all SMTP commands included.
     MAIL_TIMEOUT_SECONDS: float = 5.0
+    # Whether to send no mail; set here because Flask-Mail's default depends on TESTING.
+    MAIL_SUPPRESS_SEND: bool = False
     # The subject of the mail with a password reset code.
     RESET_SUBJECT: str = "Your password reset code"
     # The lifetime of a password reset code.

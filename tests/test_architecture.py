@@ -43,7 +43,7 @@ PURE_PARTS = {
 OUTSIDE = {"wsgi", "tests", "benchmarks"}
 KNOW_MARSHMALLOW = {"http", "openapi", "transfer"}
 SERVERS = {"gunicorn", "granian"}
-FLASK = {"flask", "werkzeug", "flask_smorest"}
+FLASK = {"flask", "werkzeug", "flask_smorest", "flask_mail"}
 MONGODB = {"pymongo", "bson", "gridfs", "mongomock"}
 # Rooms that may know Flask, and layers that may in any room.
 KNOW_FLASK = {"http", "auth", "openapi", "cli", "transfer", "compatibility", "console"}

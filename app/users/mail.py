@@ -10,12 +10,12 @@ import ssl
 import threading
 import time
 from contextlib import AbstractContextManager
-from email.message import EmailMessage
-from email.utils import formatdate, make_msgid, parseaddr
+from email.utils import parseaddr
 from pathlib import Path
 from typing import Any
 
-from flask import Config, render_template
+from flask import Flask, render_template
+from flask_mail import BadHeaderError, Connection, Mail, Message
 
 from app import metrics
 from app.errors import Unavailable
@@ -25,8 +25,13 @@ from app.request_scope import renew_time_limit, working
 from app.storage.limits.reset_mails import MailNotSent
 
 FAILED = "Password reset email could not be sent"
-# What a server answers that does not take a mail.
-REFUSED = (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused)
+# What a server answers that does not take a mail, and what is wrong with one before it is sent.
+REFUSED = (
+    smtplib.SMTPResponseException,
+    smtplib.SMTPRecipientsRefused,
+    ValueError,
+    BadHeaderError,
+)
 
 
 class MailNotConfigured(MailNotSent):
@@ -59,10 +64,11 @@ class TimedSmtp(smtplib.SMTP):
         self.has_sent_data = True
         return super().data(msg)
 
-    def __exit__(self, *error: Any) -> None:
+    def quit(self) -> Any:
         # The mail was accepted or refused already: an error of QUIT changes nothing.
         with contextlib.suppress(smtplib.SMTPException, OSError):
-            super().__exit__(*error)
+            super().quit()
+        self.close()
 
     def close(self) -> None:
         self._deadline.cancel()
@@ -79,11 +85,42 @@ class TimedSmtpOverTls(TimedSmtp, smtplib.SMTP_SSL):
     """The same with TLS from the beginning."""
 
 
+class TimedConnection(Connection):
+    """Flask-Mail's connection, with a deadline and verified certificates."""
+
+    def __init__(self, mail: Any, seconds: float, ca_file: str | None) -> None:
+        super().__init__(mail)
+        self._seconds = seconds
+        self._ca_file = ca_file
+
+    @property
+    def may_have_delivered(self) -> bool:
+        return isinstance(self.host, TimedSmtp) and self.host.has_sent_data
+
+    def configure_host(self) -> smtplib.SMTP:
+        trust = ssl.create_default_context(cafile=self._ca_file)
+        server = self.mail.server, self.mail.port, self._seconds
+        if self.mail.use_ssl:
+            host: TimedSmtp = TimedSmtpOverTls(*server, context=trust)
+        else:
+            host = TimedSmtp(*server)
+        try:
+            if self.mail.use_tls:
+                host.starttls(context=trust)
+            if self.mail.username and self.mail.password:
+                host.login(self.mail.username, self.mail.password)
+        except BaseException:
+            host.close()
+            raise
+        return host
+
+
 class Mailer:
     """Sends codes by SMTP, or writes them to the outbox if no server is configured."""
 
-    def __init__(self, config: Config, limiter: Limiter) -> None:
-        self._config = config
+    def __init__(self, app: Flask, limiter: Limiter) -> None:
+        self._mail = Mail(app)
+        self._config = app.config
         self._limiter = limiter
 
     def slot(self) -> AbstractContextManager[None]:
@@ -102,54 +139,37 @@ class Mailer:
                 self._write(message, name)
         metrics.MAILS.labels("sent").inc()
 
-    def _message(self, name: str, email: str, code: str) -> EmailMessage:
+    def _message(self, name: str, email: str, code: str) -> Message:
         minutes = max(1, self._config["RESET_CODE_SECONDS"] // 60)
         # A name from the game may hold line breaks, which could forge lines of our text.
         printable = "".join(filter(str.isprintable, name))
         facts = {"name": printable, "code": code, "minutes": minutes}
-        message = EmailMessage()
-        try:
-            message["Subject"] = self._config["RESET_SUBJECT"]
-            message["From"] = _sender(self._config["MAIL_DEFAULT_SENDER"])
-            message["To"] = email_as_sent(email)
-        except ValueError as error:  # such as a line break in an address
-            raise _not_sent("the address is not valid") from error
-        message["Date"] = formatdate(localtime=True)
-        message["Message-ID"] = make_msgid()
-        message.set_content(render_template("reset.txt", **facts))
-        message.add_alternative(render_template("reset.html", **facts), subtype="html")
-        return message
+        return Message(
+            self._config["RESET_SUBJECT"],
+            # Flask-Mail would encode the domain by IDNA 2003, which may lead to another domain.
+            recipients=[email_as_sent(email)],
+            body=render_template("reset.txt", **facts),
+            html=render_template("reset.html", **facts),
+            sender=_sender(self._config["MAIL_DEFAULT_SENDER"]),
+        )
 
-    def _send(self, message: EmailMessage) -> None:
-        config = self._config
-        connection = None
+    def _send(self, message: Message) -> None:
+        timeout, ca_file = self._config["MAIL_TIMEOUT_SECONDS"], self._config["MAIL_CA_FILE"]
+        connection = TimedConnection(self._mail.state, timeout, ca_file)
         try:
-            with self._connect() as connection:
-                if config["MAIL_USE_TLS"]:
-                    connection.starttls(context=self._trust())
-                if config["MAIL_USERNAME"] and config["MAIL_PASSWORD"]:
-                    connection.login(config["MAIL_USERNAME"], config["MAIL_PASSWORD"])
-                connection.send_message(message)
-        except (smtplib.SMTPException, OSError, ValueError) as error:
-            is_unsure = connection and connection.has_sent_data and not isinstance(error, REFUSED)
+            with connection:
+                connection.send(message)
+        except (smtplib.SMTPException, OSError, *REFUSED) as error:
+            is_unsure = connection.may_have_delivered and not isinstance(error, REFUSED)
             kind = Unavailable if is_unsure else MailNotSent
             raise _not_sent("the mail server did not take it", kind) from error
         finally:
             # What came of it is stored now, and the time with the mail server does not count.
             renew_time_limit()
 
-    def _connect(self) -> TimedSmtp:
-        config = self._config
-        server = config["MAIL_SERVER"], config["MAIL_PORT"], config["MAIL_TIMEOUT_SECONDS"]
-        if config["MAIL_USE_SSL"]:
-            return TimedSmtpOverTls(*server, context=self._trust())
-        return TimedSmtp(*server)
-
-    def _trust(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cafile=self._config["MAIL_CA_FILE"])
-
-    def _write(self, message: EmailMessage, name: str) -> None:
+    def _write(self, message: Message, name: str) -> None:
         outbox = Path(self._config["DATA_DIR"]) / "outbox"
+        message.date = time.time()
         safe_name = re.sub(r"[^\w-]", "_", name)[:40]
         try:
             outbox.mkdir(parents=True, exist_ok=True, mode=0o700)

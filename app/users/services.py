@@ -34,7 +34,7 @@ def add_services(services: Services) -> None:
         passwords,
         Hasher(passwords, costs, hashing, settings.PASSWORD_CACHE_SECONDS),
         Users(storage, settings.TOTAL_CACHE_SECONDS),
-        Mailer(services.app.config, mailing),
+        Mailer(services.app, mailing),
         ResetCodes(signing_keys(settings)[0]),
         ResetMails(storage, settings.RESET_MAILS_PER_HOUR, settings.RESET_MAILS_PER_DAY),
     )

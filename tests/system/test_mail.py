@@ -101,7 +101,7 @@ def test_a_code_arrives_and_is_redeemed_once(start):
 
 
 def test_a_code_goes_to_the_domain_that_the_address_names(start, real_db):
-    """Python's own codec would send it to strasse.de."""
+    """Python's own codec, which Flask-Mail uses, would send it to strasse.de."""
     mailbox = Mailbox()
     with smtp_server(mailbox) as port:
         client, headers = start(port, MAIL_DEFAULT_SENDER="Größe <game@größe.example>")
