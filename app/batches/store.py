@@ -12,7 +12,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from pymongo import ReturnDocument
@@ -38,7 +37,7 @@ from app.batches.parts.store import CHUNK, NEVER, Parts, ids_within
 from app.errors import Busy, Conflict, KeyReused
 from app.paging import CursorPage
 from app.storage.bulk import batches as in_chunks
-from app.storage.bulk import rewrite, set_texts
+from app.storage.bulk import rewrite
 from app.storage.client import Storage
 from app.storage.committed import majority_holds
 from app.storage.erasure_records import ErasureRecords
@@ -353,7 +352,7 @@ class BatchTraces:
     def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
         """Set what a rule makes of the texts of all batches."""
         for collection, found, _ in self._naming():
-            yield from rewrite(collection, found, partial(set_texts, rule))
+            yield from rewrite(collection, found, rule)
 
     def texts(self) -> Iterator[tuple[str, str, Iterator[Any]]]:
         """Yield the collection, the id and the texts of all batches and rows that have any."""

@@ -16,6 +16,7 @@ from app.naming import composed, name_key, parse_guid
 from app.operations import all_operations
 from app.storage.mentions import QUOTED
 from app.storage.search_fields import archived
+from app.storage.update_from_difference import value_at
 from app.types import Document, whole
 from app.users.domain import LARGEST_COUNT, NO_POWER
 
@@ -98,11 +99,13 @@ def texts_naming(user: Document, characters: Iterable[Document], others: Iterabl
     return {text for text in texts if isinstance(text, str) and text}
 
 
-def notes_without(notes: Any, user_id: str, texts: Collection[str]) -> Any:
-    """Return notes without the name of an erased author, and of whom they mention."""
+def notes_without(document: Document, path: str, user_id: str, texts: Collection[str]) -> Document:
+    """Return the notes at a path with an erased author and mentions masked; empty: no change."""
+    notes = value_at(document, path)
     if not isinstance(notes, dict):
-        return notes
-    return {id_: _note_without(note, user_id, texts) for id_, note in notes.items()}
+        return {}
+    masked_notes = {id_: _note_without(note, user_id, texts) for id_, note in notes.items()}
+    return {path: masked_notes} if masked_notes != notes else {}
 
 
 def _note_without(note: Any, user_id: str, texts: Collection[str]) -> Any:
@@ -110,6 +113,11 @@ def _note_without(note: Any, user_id: str, texts: Collection[str]) -> Any:
         return note
     hidden = {**note, "Text": _masked(note["Text"], texts)} if "Text" in note else note
     return {**hidden, "Name": ERASED} if note.get("UserId") == user_id else hidden
+
+
+def penalty_without(document: Document, fields: list[str], texts: Collection[str]) -> Document:
+    """Return the fields of a ban or mute that change when mentions are masked."""
+    return _changed_by_masking({name: document.get(name) for name in fields}, texts)
 
 
 def digest_of(name: str) -> str:

@@ -29,6 +29,8 @@ log = logging.getLogger("quartermaster")
 BATCH = 1000
 BATCH_BYTES = 16 * 1024 * 1024
 REWRITE_BATCH, REWRITE_ATTEMPTS = 200, 10
+# The new value of a field that rewrite removes.
+REMOVED: Any = object()
 # How long a sweep may take. The TTL index or the next sweep deletes the rest.
 SWEEP_SECONDS = 0.5
 LARGEST = 16 * 1024 * 1024 - 16 * 1024
@@ -186,15 +188,17 @@ def batches(items: Iterable[Any], size: int = BATCH) -> Iterator[list[Any]]:
 def rewrite(
     collection: Collection[Document],
     found: Iterable[Document],
-    update_of: Callable[[Document], UpdateOne | None],
+    rule: Callable[[Document], Document],
 ) -> Iterator[int]:
-    """Make guarded updates of documents, and yield how many were changed.
+    """Change documents by a rule, and yield how many were changed.
 
-    Documents that somebody else changes in between are read again.
+    The rule returns the new values by path, or REMOVED. Documents that somebody else has changed
+    since they were read are read again.
     """
     for chunk in batches(found, REWRITE_BATCH):
         for _ in range(REWRITE_ATTEMPTS):
-            updates = [update for document in chunk if (update := update_of(document))]
+            values = [(document, rule(document)) for document in chunk]
+            updates = [_guarded_update(document, new) for document, new in values if new]
             if not updates:
                 break
             changed = collection.bulk_write(updates, ordered=False).matched_count
@@ -206,20 +210,12 @@ def rewrite(
             raise Busy(collection.name)
 
 
-def set_texts(rule: Callable[[Document], Document], document: Document) -> UpdateOne | None:
-    """Return the guarded update that sets what a rule changes in a document."""
-    changed = rule(document)
-    return guarded_update(document, changed) if changed else None
-
-
-def guarded_update(document: Document, values: Document, gone: Iterable[str] = ()) -> UpdateOne:
-    """Return the update that sets values by path, and removes fields, of a document as it was read.
-
-    It changes nothing where somebody else has changed one of them since.
-    """
-    update: Document = {"$set": values} if values else {}
-    if removed := dict.fromkeys(gone, ""):
-        update["$unset"] = removed
-    before = {path: value_at(document, path) for path in (*values, *removed)}
+def _guarded_update(document: Document, values: Document) -> UpdateOne:
+    """Return the update of a document whose values have not changed since it was read."""
+    removed = {path: "" for path, value in values.items() if value is REMOVED}
+    new = {path: value for path, value in values.items() if value is not REMOVED}
+    before = {path: value_at(document, path) for path in values}
     unchanged = {path: {"$eq": value} for path, value in before.items() if is_comparable(value)}
-    return UpdateOne({"_id": document["_id"], **unchanged}, update)
+    update = {"$set": new, "$unset": removed}
+    present = {operator: fields for operator, fields in update.items() if fields}
+    return UpdateOne({"_id": document["_id"], **unchanged}, present)

@@ -13,6 +13,7 @@ from app.batches.store import Batches
 from app.changes import Intent, Origin
 from app.http.logs import JsonFormatter
 from app.privacy.domain import action_without
+from app.privacy.mentions.store import Mentions
 from app.privacy.store import Erasures
 from app.storage.client import Storage
 from app.storage.unfinished import UnfinishedWork
@@ -137,11 +138,15 @@ def test_killed_at_every_step_it_is_finished_by_the_next_try(
                     raise Killed
             return getattr(self.collection, name)
 
+        def __getitem__(self, name):
+            return Dying(self.collection[name])
+
     last, is_done = 0, False
     while not is_done:
         last, operations = last + 1, 0
         with monkeypatch.context() as patch:
-            for name in ("_erasures", "_users", "_players", "_deleted", "_bags", "_history"):
+            patch.setattr(erasures, "_mentions", Mentions(Dying(erasures._db)))
+            for name in ("_db", "_erasures", "_users", "_players", "_deleted"):
                 patch.setattr(erasures, name, Dying(getattr(erasures, name)))
             try:
                 answer = staff.post(f"{PERSON}/erase", **CONFIRM)

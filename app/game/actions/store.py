@@ -11,7 +11,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, NamedTuple
 
 from pymongo.database import Database
@@ -36,7 +35,7 @@ from app.game.actions.domain import (
 from app.limits import Limiter
 from app.paging import CursorPage
 from app.request_scope import wait_deadline, working
-from app.storage.bulk import rewrite, set_texts
+from app.storage.bulk import rewrite
 from app.storage.client import Storage
 from app.storage.committed import confirm, majority_holds
 from app.storage.erasure_records import ErasureRecords
@@ -246,7 +245,7 @@ class ActionTraces:
 
     def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
         """Set what a rule makes of the words of people and games in all actions."""
-        yield from rewrite(self._actions, self._actions.find({}, TEXTS), partial(set_texts, rule))
+        yield from rewrite(self._actions, self._actions.find({}, TEXTS), rule)
 
 
 def texts_of(action: Document) -> Iterator[Any]:

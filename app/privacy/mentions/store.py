@@ -1,0 +1,100 @@
+"""Masks the names of an erased person where others have written them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+
+from pymongo.database import Database
+
+from app.batches.store import BatchTraces
+from app.game.actions.store import ActionTraces
+from app.moderation.penalties import BAN, MUTE
+from app.players.store import DELETED_PLAYERS, PLAYERS
+from app.privacy.domain import (
+    action_without,
+    batch_without,
+    notes_without,
+    penalty_without,
+    quoting_operations,
+    texts_naming,
+    without_mentions,
+)
+from app.storage.bulk import REMOVED, rewrite
+from app.storage.journal import HISTORY
+from app.storage.search_fields import words
+from app.types import Document
+from app.users.store import USERS
+
+
+class Mentions:
+    """What others have written about people: reasons, penalties, notes, actions and batches."""
+
+    def __init__(self, db: Database[Document]) -> None:
+        self._users = db[USERS.name]
+        self._players = db[PLAYERS.name]
+        self._deleted = db[DELETED_PLAYERS.name]
+        self._history = db[HISTORY.name]
+        self.actions = ActionTraces(db)
+        self.batches = BatchTraces(db)
+
+    def texts_naming(self, user: Document) -> set[str]:
+        """Return the names and addresses that an account and its characters have ever had."""
+        own = {"UserId": user["_id"]}
+        kept = self._deleted.find(own, ["Player._id", "Player.Name", "Player.FormerNames"])
+        characters = [
+            *self._players.find(own, ["Name", "FormerNames"]),
+            *(found["Player"] for found in kept),
+        ]
+        ids = [character["_id"] for character in characters]
+        renamed = {"Subject.Id": {"$in": ids}, "Operation": "rename"}
+        entries = self._history.find(renamed).hint("subject")
+        former = [change["Before"] for entry in entries for change in entry["Changes"]]
+        return texts_naming(user, characters, former)
+
+    def mask(self, user_id: str, texts: Collection[str]) -> Iterator[int]:
+        """Mask texts wherever others have written them; yield how many documents were changed."""
+        rule = partial(without_mentions, texts=texts)
+        for text in sorted(texts):
+            if wanted := words(text):
+                yield from self.rewrite_history({"Words": {"$all": wanted}}, rule, "word")
+        if not texts:
+            return
+        quoting = {"Operation": {"$in": quoting_operations()}}
+        yield from self.rewrite_history(quoting, rule, "operation")
+        yield from self._mask_penalties(texts)
+        yield from self._mask_notes(user_id, texts)
+        yield from self.actions.rewrite(partial(action_without, texts=texts))
+        yield from self.batches.rewrite(partial(batch_without, texts=texts))
+
+    def _mask_penalties(self, texts: Collection[str]) -> Iterator[int]:
+        for penalty, hint in ((BAN, "banned"), (MUTE, "muted")):
+            fields = [penalty.by, penalty.reason]
+            found = self._users.find({penalty.by: {"$type": "string"}}, fields).hint(hint)
+            rule = partial(penalty_without, fields=fields, texts=texts)
+            yield from rewrite(self._users, found, rule)
+
+    def _mask_notes(self, user_id: str, texts: Collection[str]) -> Iterator[int]:
+        # Few players are deleted, so their notes need no index.
+        for collection, path, hint in (
+            (self._users, "Notes", "noted"),
+            (self._players, "Notes", "noted"),
+            (self._deleted, "Player.Notes", "_id_"),
+        ):
+            found = collection.find({path: {"$exists": True}}, [path]).hint(hint)
+            rule = partial(notes_without, path=path, user_id=user_id, texts=texts)
+            yield from rewrite(collection, found, rule)
+
+    def rewrite_history(
+        self, where: Document, rule: Callable[[Document], Document], hint: str
+    ) -> Iterator[int]:
+        """Replace entries of history by what a rule makes of them; yield how many were changed."""
+
+        def changed(entry: Document) -> Document:
+            new = rule(entry)
+            removed = {name: REMOVED for name in entry if name not in new}
+            return removed | {
+                name: value for name, value in new.items() if entry.get(name) != value
+            }
+
+        yield from rewrite(self._history, self._history.find(where).hint(hint), changed)
