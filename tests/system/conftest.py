@@ -10,7 +10,7 @@ from tests.system.console import Api, Console, session_cookie
 from tests.system.programs import serving
 from tests.tiers import some
 
-WINDOW = (1400, 2000)
+WINDOW = (1200, 900)
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +20,33 @@ def database(request, mongodb_uri):
     yield {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": name}
     with MongoClient(mongodb_uri) as client:
         client.drop_database(name)
+
+
+@pytest.fixture(scope="module")
+def serve(tmp_path_factory, database):
+    """Return a way to serve the database of a file, as a context."""
+
+    def serve(*arguments, **settings):
+        return serving(tmp_path_factory.mktemp("served"), *arguments, **{**database, **settings})
+
+    return serve
+
+
+@pytest.fixture(scope="module")
+def serve_socket(tmp_path_factory, database):
+    """Likewise, at a Unix socket, for nginx."""
+
+    def serve(*arguments, **settings):
+        folder = tmp_path_factory.mktemp("served")
+        settings = {
+            **database,
+            "SOCKET": str(folder / "app.sock"),
+            "TRUSTED_PROXIES": "1",
+            **settings,
+        }
+        return serving(folder, *arguments, **settings)
+
+    return serve
 
 
 @pytest.fixture
@@ -41,12 +68,8 @@ def demo(tmp_path_factory, mongodb_uri):
     Each of them changes players and users that no other one looks at.
     """
     folder = tmp_path_factory.mktemp("demo")
-    settings = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": "demo"}
-    with (
-        serving(folder, "--demo", WORKERS="1", AUTH_CACHE_SECONDS="0", **settings) as server,
-        MongoClient(mongodb_uri) as client,
-    ):
-        server.folder, server.settings, server.db = folder, settings, client["demo"]
+    settings = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": "demo", "AUTH_CACHE_SECONDS": "0"}
+    with serving(folder, "--demo", WORKERS="1", **settings) as server:
         yield server
 
 

@@ -10,13 +10,10 @@ import json
 import subprocess
 import sys
 import tempfile
-import urllib.request
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-
-from pymongo import MongoClient
 
 from app.openapi.examples import BATCH, PLAYER
 from app.openapi.guide import ROLES
@@ -24,7 +21,7 @@ from tests import mongod
 from tests.factories import add_batch
 from tests.game import playing
 from tests.ports import free_port
-from tests.system.programs import run, serving
+from tests.system.programs import serving
 
 PROGRAM = str(Path(sys.executable).with_name("schemathesis"))
 CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
@@ -66,26 +63,11 @@ def fuzzable(folder, uri, database="fuzz"):
 
     A game does what it is asked.
     """
-    settings = {
-        **SETTINGS,
-        "LOG_LEVEL": "WARNING",
-        "MONGODB_URI": uri,
-        "MONGODB_DATABASE": database,
-    }
-    with (
-        serving(folder, "--demo", **settings) as server,
-        MongoClient(uri) as client,
-        playing(client[database]),
-    ):
-        email = f"{CALLER}@example.com"
-        create = ("user", "create", CALLER, "--email", email, "--password-stdin")
-        made = [run(folder, *create, stdin="a password that nobody uses", **settings)]
-        made += [run(folder, "api", "grant", CALLER, role, **settings) for role in ROLES]
-        made += [run(folder, "token", CALLER, **settings)]
-        assert not any(done.returncode for done in made), made
-        server.token = made[-1].stdout.strip()
-        db = client[database]
-        add_batch(db, BATCH, db.players.find_one({"Name": PLAYER}))
+    settings = {**SETTINGS, "LOG_LEVEL": "WARNING"}
+    settings |= {"MONGODB_URI": uri, "MONGODB_DATABASE": database}
+    with serving(folder, "--demo", **settings) as server, playing(server.db):
+        server.add_account(CALLER, *ROLES)
+        add_batch(server.db, BATCH, server.db.players.find_one({"Name": PLAYER}))
         yield server
 
 
@@ -137,10 +119,7 @@ def add_scenario(summary, phase, recorded):
 
 def assert_still_let_in(server):
     """Whoever is locked out finds no fault with anything but the lock."""
-    headers = {"Authorization": f"Bearer {server.token}"}
-    request = urllib.request.Request(f"{server.base}/api/v1/users/{CALLER}", headers=headers)
-    with urllib.request.urlopen(request, timeout=120) as answer:
-        assert answer.status == 200
+    assert server.status(f"/api/v1/users/{CALLER}") == 200
 
 
 def main(examples=300, seed=0):

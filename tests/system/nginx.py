@@ -13,7 +13,7 @@ from pathlib import Path
 import trustme
 
 from tests.ports import free_port
-from tests.system.programs import exchange, wait_until
+from tests.system.programs import Asked, wait_until
 
 CONFIGURATION = Path(__file__).parents[2] / "config" / "nginx.conf"
 NAME = "quartermaster.test"
@@ -35,7 +35,7 @@ def adapted(text, changes):
     return "\n".join(lines)
 
 
-class Site:
+class Site(Asked):
     """A running nginx: where it listens, whom to trust, and what it writes."""
 
     def __init__(self, folder, upstream, **changes):
@@ -80,15 +80,6 @@ class Site:
         return http.client.HTTPSConnection(
             "127.0.0.1", self.port, context=self.tls, timeout=timeout
         )
-
-    def ask(self, method, path, body=None, token=None, **headers):
-        """Make one request, and return the status, the headers and the raw body."""
-        headers = {name.replace("_", "-"): value for name, value in headers.items()}
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
-        if isinstance(body, dict):
-            body, headers["Content-Type"] = json.dumps(body), "application/json"
-        return exchange(self.connection(), method, path, body, headers)
 
     def send(self, *parts, plain=False):
         """Send bytes as they are, and return the answer as bytes."""

@@ -1,17 +1,20 @@
 """Runs the real program as a user would, and looks after what it leaves behind."""
 
 import http.client
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
+from pymongo import MongoClient
+
+from tests.factories import sha256
 from tests.mongod import CHOSEN
 from tests.ports import free_port
 from tests.system import fork_server
@@ -51,31 +54,6 @@ def execute(command, env, log):
     )
 
 
-@contextmanager
-def serving(folder, *arguments, port=None, start=fork_server.start, **settings):
-    """Serve until the block ends, and give the process with its address."""
-    port = port or free_port()
-    output = Path(folder) / "output.txt"
-    command = [PROGRAM, "serve", "--port", str(port), *arguments]
-    with output.open("wb") as log:
-        process = start(command, environment(folder, **settings), log)
-    process.base, process.port, process.output = f"http://127.0.0.1:{port}", port, output
-    process.socket = settings.get("SOCKET")
-
-    def has_begun():
-        # Workers of a killed program may still answer on its port; the banner is the new one's.
-        # In production there is none, and no test starts there after a kill.
-        return settings.get("ENV") == "production" or "Ctrl-C stops it" in output.read_text()
-
-    try:
-        wait_until(lambda: has_begun() and answers(process), output)
-        yield process
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-            process.wait(120)
-
-
 class SocketConnection(http.client.HTTPConnection):
     """HTTP over a Unix socket."""
 
@@ -99,25 +77,116 @@ def exchange(connection, method, path, body, headers):
         connection.close()
 
 
-def answers(process):
-    if process.socket:
-        return socket_answers(process.socket)
-    try:
-        with urllib.request.urlopen(f"{process.base}/readyz", timeout=5) as response:
-            return response.status == 200
-    except (urllib.error.URLError, OSError):
-        return False
+class Asked:
+    """Somebody who answers requests, each on a connection of its own."""
+
+    token = None
+
+    def ask(self, method, path, body=None, token=None, **headers):
+        """Make one request, and return the status, the headers and the raw body."""
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        if token := self.token if token is None else token:
+            headers.setdefault("Authorization", f"Bearer {token}")
+        if isinstance(body, dict):
+            body, headers["Content-Type"] = json.dumps(body), "application/json"
+        return exchange(self.connection(), method, path, body, headers)
+
+    def json(self, method, path, body=None, token=None, **headers):
+        """Make a request that succeeds, and return the value of its answer."""
+        status, _, answer = self.ask(method, path, body, token, **headers)
+        assert status == 200, answer
+        return json.loads(answer)
+
+    def status(self, path, token=None):
+        return self.ask("GET", path, token=token)[0]
+
+    def is_ready(self):
+        try:
+            return self.status("/readyz") == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def sign_in(self, name="demo", password="demo"):
+        body = {"grant_type": "password", "username": name, "password": sha256(password)}
+        self.token = self.json("POST", "/api/oauth/token", body, "")["access_token"]
+        return self.token
 
 
-def socket_answers(path):
-    connection = SocketConnection(path)
+class Service(Asked):
+    """A running program that serves, and the folder, settings and database that it has."""
+
+    def __init__(self, process, folder, port, **settings):
+        self._process = process
+        self.folder, self.port, self.settings = Path(folder), port, settings
+        self.base, self.socket = f"http://127.0.0.1:{port}", settings.get("SOCKET")
+        self.output = self.folder / "output.txt"
+
+    def __getattr__(self, name):
+        return getattr(self._process, name)
+
+    def connection(self, timeout=120):
+        if self.socket:
+            return SocketConnection(self.socket, timeout)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    @cached_property
+    def db(self):
+        client = MongoClient(self.settings["MONGODB_URI"], tz_aware=True)
+        return client[self.settings["MONGODB_DATABASE"]]
+
+    def command(self, *words, stdin=""):
+        """Run a command with the same settings, see that it succeeds, and return what it prints."""
+        done = run(self.folder, *words, stdin=stdin, **self.settings)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def add_account(self, name, *roles):
+        """Add an account whose password is 'secret', and become it."""
+        self.command(
+            *("user", "create", name, "--email", f"{name}@example.com", "--password-stdin"),
+            stdin="secret",
+        )
+        for role in roles:
+            self.command("api", "grant", name, role)
+        self.token = self.command("token", name)
+
+    def wait_for_replaced(self, former, count=1):
+        """Wait until so many other workers have taken the place of these."""
+
+        def is_replaced():
+            present = workers_of(self)
+            return len(present) >= count and not present & former
+
+        wait_until(is_replaced, self.output)
+
+
+@contextmanager
+def serving(folder, *arguments, port=None, start=fork_server.start, **settings):
+    """Serve until the block ends."""
+    port = port or free_port()
+    command = [PROGRAM, "serve", "--port", str(port), *arguments]
+    with (Path(folder) / "output.txt").open("wb") as log:
+        process = start(command, environment(folder, **settings), log)
+    with stopped_at_the_end(Service(process, folder, port, **settings), signal.SIGINT) as service:
+        # Workers of a killed program may still answer on its port; the banner is the new one's.
+        # In production there is none, and no test starts there after a kill.
+        if settings.get("ENV") != "production":
+            wait_until(lambda: "Ctrl-C stops it" in service.output.read_text(), service.output)
+        wait_until(service.is_ready, service.output)
+        yield service
+
+
+@contextmanager
+def stopped_at_the_end(service, number=signal.SIGTERM):
+    """Yield a service, and stop it and its connections when the block ends."""
     try:
-        connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
+        yield service
     finally:
-        connection.close()
+        if service.poll() is None:
+            service.send_signal(number)
+            service.wait(120)
+        if "db" in vars(service):
+            service.db.client.close()
 
 
 def wait_until(holds, output=None, seconds=120):

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from PIL import Image
-from pymongo import MongoClient, UpdateOne
+from pymongo import UpdateOne
 
 from app.demo.names import ITEM_IDS, guid
 from app.metrics import REQUEST_BUCKETS
@@ -21,7 +21,7 @@ from tests import mongod
 from tests.ports import free_port
 from tests.system import chromium
 from tests.system.console import DARK, NARROW, Api, Console, Demo, session_cookie
-from tests.system.programs import run, serving
+from tests.system.programs import serving
 
 FOLDER = Path(__file__).parents[2] / "docs" / "console"
 DATABASE = "screenshots"
@@ -42,20 +42,13 @@ def main():
         database = {"MONGODB_URI": uri, "MONGODB_DATABASE": DATABASE}
         with (
             serving(folder, "--demo", "--workers", "1", **SETTINGS, **database) as server,
-            MongoClient(uri) as client,
             chromium.running() as browser,
         ):
-            client[DATABASE].samples.bulk_write(day_of_samples(datetime.now(timezone.utc)))
-            add_colleague(folder, database)
-            play(Api(server), Api(server, SUPPORT))
-            batch = plan_batch(Api(server, SUPPORT))
+            server.db.samples.bulk_write(day_of_samples(datetime.now(timezone.utc)))
+            server.add_account(SUPPORT, "api")
+            play(Api(server), Api(server, SUPPORT, "secret"))
+            batch = plan_batch(Api(server, SUPPORT, "secret"))
             take_pictures(Console(browser, server, session_cookie(server.base)), batch)
-
-
-def add_colleague(folder, database):
-    create = ("user", "create", SUPPORT, "--email", f"{SUPPORT}@example.com", "--password-stdin")
-    assert run(folder, *create, stdin="demo", **database).returncode == 0
-    assert run(folder, "api", "grant", SUPPORT, "api", **database).returncode == 0
 
 
 def day_of_samples(now):

@@ -3,7 +3,7 @@
 import re
 import socket
 from contextlib import ExitStack, closing, contextmanager, suppress
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from urllib.parse import urlsplit
 
 import requests
@@ -14,32 +14,10 @@ from app.database import COLLECTIONS
 from app.storage.schema.collections import init_database
 from app.users.passwords import Passwords
 from tests.collection_plans import NAMES
-from tests.endpoint_table import (
-    ACTION,
-    BAG,
-    BATCH,
-    ENDED_BATCH,
-    ENTRY,
-    ITEM,
-    OWN_KEY,
-    PLAYER,
-    RUNNING_BATCH,
-    SELF,
-    SPELL,
-    USER,
-    VARIABLE,
-    catalogue,
-)
-from tests.factories import (
-    add_batch,
-    make_bag,
-    make_entry,
-    make_key,
-    make_player,
-    make_user,
-    with_keys,
-)
-from tests.game import make_action, playing
+from tests.endpoint_table import OWN_KEY, SELF, USER
+from tests.factories import make_key, make_user, with_keys
+from tests.game import playing
+from tests.scene import set_scene
 from tests.system.leaks import Ask, Known, right_ask
 from tests.system.programs import serving
 from tests.system.tcp_proxy import TcpProxy
@@ -111,30 +89,16 @@ class WatchedService:
         """Put everything to where the right request of any door finds it."""
         for name in NAMES:
             self.db[name].delete_many({})
-        expires = datetime.now(timezone.utc) + timedelta(hours=1)
-        reset = {"Code": self.known.code, "ExpiresAt": expires, "Failures": 0}
-        user = make_user(self.stored, Name=USER, Reset=reset)
+        set_scene(self.db, self.stored)
+        # Nobody here has the token of that user.
+        self.db.refresh_tokens.delete_many({})
+        self.db.users.update_one({"Name": USER}, {"$set": {"Reset.Code": self.known.code}})
         query = (Role.API, Role.USERS_QUERY)
         callers = [make_user(self.stored, query, Name=name) for name in (SELF, "Clerk")]
         callers[0] = with_keys(callers[0], **{OWN_KEY: make_key(self.known.api_key)})
-        self.db.users.insert_many([user, *callers, make_user(self.stored, Role, Name=MANAGER)])
-        holdings = {"0": {"ItemId": ITEM, "Quantity": 5}}
-        player = make_player(
-            **{"Id": ENTRY.split(":")[1], "Name": PLAYER, "UserId": user["_id"]},
-            **{"Inventory": holdings},
-            **{"Spells": {"0": SPELL}, "Variables": {VARIABLE: 7}},
-        )
-        self.db.players.insert_one(player)
-        given = {"Path": "Inventory.0", "Before": None, "After": holdings["0"]}
-        self.db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given]))
-        self.db.bags.insert_one(make_bag(_id=BAG))
-        self.db.objects.insert_many(catalogue())
+        self.db.users.insert_many([*callers, make_user(self.stored, Role, Name=MANAGER)])
         taken = {"Taken": datetime.now(timezone.utc), "TakenBy": "door"}
-        taken["TakerId"] = callers[0]["_id"]
-        self.db.actions.insert_one(make_action(_id=ACTION, **taken))
-        add_batch(self.db, BATCH, player)
-        add_batch(self.db, ENDED_BATCH, player, State="done")
-        add_batch(self.db, RUNNING_BATCH, player, State="running")
+        self.db.actions.update_one({}, {"$set": {**taken, "TakerId": callers[0]["_id"]}})
 
     def sign_in(self, door):
         """Come as somebody who may open a door, and no more than that: managers see codes."""

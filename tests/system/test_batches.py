@@ -11,28 +11,18 @@ import signal
 import socket
 import time
 from contextlib import ExitStack, closing, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
-import requests
-from pymongo import MongoClient
 
 from app.demo.names import user_name
 from app.http.parser import FORM
 from tests.factories import guid
 from tests.system import nginx
 from tests.system.nginx import parsed, proxying, read_all
-from tests.system.programs import (
-    SocketConnection,
-    run,
-    serving,
-    wait_until,
-    workers_of,
-)
+from tests.system.programs import wait_until, workers_of
 
 PATH = "/api/v1/batches"
-DATABASE = "streamed_batches"
 MIB = 2**20
 LIMIT = 24 * MIB
 # Within which a worker is free again, which waits five for the rest of a body that is not read.
@@ -47,28 +37,20 @@ OWN = "You send other batches at the moment; please try again."
 ITEM = "6a63aae5-f1a5-445f-9116-7245cc53b01c"
 ROWS = 2000
 # How many players of the demo get how many gifts each.
-MOST, ROUNDS = 400, 10
+MOST, ROUNDS = 400, 6
 # Measured with 100,000 rows: 21 to 28 MiB, on two cores of a busy machine. Their JSON has 13 MiB.
 MOST_GROWTH = 80 * MIB
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, mongodb_uri):
-    folder = tmp_path_factory.mktemp("batches")
-    settings = {
-        **{"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": DATABASE},
-        **{"WORKERS": "1", "THREADS": str(THREADS)},
-        **{"BATCH_CONTENT_LENGTH": str(LIMIT), "ACCESS_TOKEN_SECONDS": "3600"},
-        **{"SOCKET": str(folder / "app.sock"), "TRUSTED_PROXIES": "1"},
-    }
-    with serving(folder, "--demo", **settings) as server, MongoClient(mongodb_uri) as client:
-        server.uri, server.db = mongodb_uri, client[DATABASE]
-        server.token = run(folder, "token", "demo", **settings).stdout.strip()
-        assert run(folder, "api", "grant", OTHER, "api", **settings).returncode == 0
-        server.others_token = run(folder, "token", OTHER, **settings).stdout.strip()
+def server(serve_socket):
+    settings = {"WORKERS": "1", "THREADS": str(THREADS), "ACCESS_TOKEN_SECONDS": "3600"}
+    with serve_socket("--demo", BATCH_CONTENT_LENGTH=str(LIMIT), **settings) as server:
+        server.command("api", "grant", OTHER, "api")
+        server.others_token = server.command("token", OTHER)
+        server.token = server.command("token", "demo")
         server.players = [player["_id"] for player in server.db.players.find({}, ["_id"])]
         yield server
-        client.drop_database(DATABASE)
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +77,8 @@ def pieces(body):
     return (body[start : start + PIECE] for start in range(0, len(body), PIECE))
 
 
-def connect(server, timeout=120):
-    return SocketConnection(server.socket, timeout)
-
-
 def headers_of(server, **more):
-    token = getattr(server, "token", "")
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
     return {**headers, **{name.replace("_", "-"): value for name, value in more.items()}}
 
 
@@ -141,7 +118,7 @@ def assert_serves(server):
     """Small requests are answered at once, whatever else is going on."""
     begun_at = time.monotonic()
     for path in ("/healthz", "/api/v1/players?pageSize=1"):
-        with closing(connect(server, 20)) as connection:
+        with closing(server.connection(20)) as connection:
             connection.request("GET", path, headers=headers_of(server))
             assert connection.getresponse().status == 200
     assert time.monotonic() - begun_at < SOON
@@ -150,11 +127,11 @@ def assert_serves(server):
 def test_a_large_plan_arrives_whole_through_either_door_in_either_framing(server, site, body):
     """Its key is of its bytes: what arrives otherwise would be another request, a 409."""
     key = {"Idempotency_Key": guid()}
-    status, headers, batch = send(connect(server), server, body, **key)
+    status, headers, batch = send(server.connection(), server, body, **key)
     assert (status, batch["Rows"], batch["Ready"]) == (200, ROWS, ROWS), batch
     for connection, sent in (
-        (connect(server), pieces(body)),
-        (connect(server), iter([body])),
+        (server.connection(), pieces(body)),
+        (server.connection(), iter([body])),
         (site.connection(), body),
         (site.connection(), pieces(body)),
     ):
@@ -181,7 +158,7 @@ def test_a_body_over_the_limit_is_a_413_and_leaves_nothing(server, site):
     with begun(server, LIMIT + 1) as client:  # of which not one byte is sent
         assert parsed(read_all(client))[0] == 413
     blank = itertools.repeat(b" " * PIECE, LIMIT // PIECE + 1)
-    status, _, answer = send(connect(server), server, blank)
+    status, _, answer = send(server.connection(), server, blank)
     assert (status, answer["Message"][-1]) == (413, ".")
     # nginx has the limit of the usual configuration.
     with closing(site.connection()) as connection:
@@ -214,16 +191,16 @@ def test_clients_that_stop_half_way_have_a_few_threads_and_hold_up_nobody(server
         half = body[:MIB]
         stack.enter_context(begun(server, 2 * MIB, half))
         # Of the half of the threads that may wait for bodies, one account has a quarter.
-        wait_until(lambda: send(connect(server), server, small)[2].get("Message") == OWN)
+        wait_until(lambda: send(server.connection(), server, small)[2].get("Message") == OWN)
         for _ in range(CLIENTS):
             with begun(server, 2 * MIB, half) as refused:
                 assert refused.recv(12) == b"HTTP/1.1 503"
         assert_serves(server)
         other = {"Authorization": f"Bearer {server.others_token}"}
         for sent in (small, pieces(small)):
-            assert send(connect(server), server, sent, **other)[0] == 200
+            assert send(server.connection(), server, sent, **other)[0] == 200
     # Whoever goes away gives the place back.
-    wait_until(lambda: send(connect(server), server, small)[0] == 200)
+    wait_until(lambda: send(server.connection(), server, small)[0] == 200)
 
 
 def test_a_stranger_is_refused_before_the_body_is_read(server, body):
@@ -234,7 +211,7 @@ def test_a_stranger_is_refused_before_the_body_is_read(server, body):
     # Whoever sends all of it before reading gets the answer as well, or is cut off.
     try:
         blank = b" " * 20 * MIB
-        assert send(connect(server), server, blank, Authorization="Bearer wrong")[0] == 401
+        assert send(server.connection(), server, blank, Authorization="Bearer wrong")[0] == 401
     except (ConnectionError, http.client.BadStatusLine):
         pass
     assert_serves(server)
@@ -251,7 +228,7 @@ def test_strangers_whose_forms_never_end_are_refused_and_closed(server):
     """gunicorn waits five seconds for the rest of a body that nobody has read, and then closes."""
     with ExitStack() as stack:
         clients = unending_forms(server, 2 * CLIENTS, stack)
-        with closing(connect(server, 60)) as connection:
+        with closing(server.connection(60)) as connection:
             connection.request("GET", "/healthz")
             assert connection.getresponse().status == 200
         assert {parsed(read_all(client))[0] for client in clients} == {401}
@@ -279,55 +256,43 @@ def test_a_plan_of_100_000_rows_needs_little_memory(server):
     body = body_of(server, 100_000)
     Path(f"/proc/{worker}/clear_refs").write_text("5")  # the peak begins anew
     before = memory(worker, "VmRSS")
-    status, _, batch = send(connect(server, 400), server, body)
+    status, _, batch = send(server.connection(400), server, body)
     assert (status, batch["Ready"]) == (200, 100_000), batch
     assert memory(worker, "VmHWM") - before < MOST_GROWTH
 
 
-@pytest.fixture
-def settings(mongodb_uri):
-    """A database of a test's own, and workers that are few."""
-    name = f"batches_{guid()[:8]}"
-    yield {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": name, "WORKERS": "2", "THREADS": "4"}
-    with MongoClient(mongodb_uri) as client:
-        client.drop_database(name)
-
-
-def test_a_batch_that_was_started_outlives_its_caller_its_workers_and_the_service(
-    tmp_path, settings
-):
+def test_a_batch_that_was_started_outlives_its_caller_its_workers_and_the_service(serve):
     """Nobody asks for anything after the start, while workers and then all are killed."""
-    with MongoClient(settings["MONGODB_URI"], tz_aware=True) as client:
-        db = client[settings["MONGODB_DATABASE"]]
+    few = {"MONGODB_DATABASE": "killed_batches", "WORKERS": "2", "THREADS": "4"}
+    with serve("--demo", **few) as server:
+        db = server.db
+        server.sign_in()
 
         def done():
             return db.batch_rows.count_documents({"Verdict": "done"})
 
-        def kill_some(server, pids):
+        def kill_some(pids):
             before = done()
             wait_until(lambda: done() > before)
             for pid in pids(server):
                 os.kill(pid, signal.SIGKILL)
 
-        with serving(tmp_path, "--demo", **settings) as server:
-            token = run(tmp_path, "token", "demo", **settings).stdout.strip()
-            players = [player["_id"] for player in db.players.find({}, ["_id"])]
-            give = {"Operation": "give", "ItemId": ITEM, "Quantity": 1, "BankOverflow": True}
-            rows = [{"Player": player, **give} for player in players[:MOST] for _ in range(ROUNDS)]
-            headers = {"Authorization": f"Bearer {token}"}
-            api = partial(requests.post, headers=headers, timeout=120)
-            batch = api(f"{server.base}{PATH}", json={"Rows": rows}).json()
-            assert batch["Ready"] == len(rows), batch
-            started = api(f"{server.base}{PATH}/{batch['Id']}/run").json()
-            assert started["State"] == "running"
-            for _ in range(2):
-                kill_some(server, lambda server: list(workers_of(server))[:1])
-            kill_some(server, lambda server: [*workers_of(server), server.pid])
-            assert done() < len(rows)
-        with serving(tmp_path, **settings):
-            wait_until(lambda: db.batches.find_one()["State"] == "done")
-            assert db.batches.find_one()["Counts"]["Done"] == len(rows)
-            keyed = {"Via": "batch"}
-            wait_until(lambda: db.history.count_documents(keyed) == len(rows))
+        players = [player["_id"] for player in db.players.find({}, ["_id"])]
+        give = {"Operation": "give", "ItemId": ITEM, "Quantity": 1, "BankOverflow": True}
+        rows = [{"Player": player, **give} for player in players[:MOST] for _ in range(ROUNDS)]
+        batch = server.json("POST", PATH, {"Rows": rows})
+        assert batch["Ready"] == len(rows), batch
+        assert server.json("POST", f"{PATH}/{batch['Id']}/run")["State"] == "running"
+        for _ in range(2):
+            kill_some(lambda server: list(workers_of(server))[:1])
+        kill_some(lambda server: [*workers_of(server), server.pid])
+        assert done() < len(rows)
+    with serve(**few) as server:
+        db = server.db
+        wait_until(lambda: db.batches.find_one()["State"] == "done")
+        assert db.batches.find_one()["Counts"]["Done"] == len(rows)
+        keyed = {"Via": "batch"}
+        wait_until(lambda: db.history.count_documents(keyed) == len(rows))
         assert len(db.history.distinct("IdempotencyKey", keyed)) == len(rows)
         assert set(db.history.distinct("By.Name", keyed)) == {"demo"}
+        db.client.drop_database(db)

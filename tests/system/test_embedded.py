@@ -17,7 +17,7 @@ from pymongo import MongoClient
 from app.storage.embedded import lease, supervisor
 from app.storage.embedded.lease import Lease, read_state
 from app.storage.embedded.mongod import NoMongod, find_mongod
-from tests.system.programs import answers, processes_with, serving, wait_until
+from tests.system.programs import processes_with, serving, wait_until
 
 HOLD = """
 import sys, time
@@ -79,34 +79,12 @@ def test_a_second_program_finds_the_running_server(steady):
     assert is_running(steady.folder)
 
 
-def test_whoever_leaves_last_turns_it_off(holder, tmp_path):
-    lease = Lease(str(tmp_path))
-    holder.kill()
-    holder.wait()
-    with MongoClient(lease.uri) as client:
-        assert client.admin.command("ping")
-    lease.close()
-    assert not is_running(tmp_path)
-    wait_until(lambda: not processes_with(str(tmp_path / "mongodb")))
-
-
 @pytest.mark.everything
 def test_a_killed_program_leaves_no_orphan_and_its_data(holder, tmp_path):
     with MongoClient(holder.uri) as client:
         client.test.things.insert_one({"_id": 1})
     holder.kill()
     wait_until(lambda: not processes_with(str(tmp_path / "mongodb")))
-    lease = Lease(str(tmp_path))
-    with MongoClient(lease.uri) as client:
-        assert client.test.things.find_one() == {"_id": 1}
-    lease.close()
-
-
-def test_a_start_right_after_a_kill_waits_for_the_old_server(holder, tmp_path):
-    with MongoClient(holder.uri) as client:
-        client.test.things.insert_one({"_id": 1})
-    holder.kill()
-    holder.wait()
     lease = Lease(str(tmp_path))
     with MongoClient(lease.uri) as client:
         assert client.test.things.find_one() == {"_id": 1}
@@ -123,15 +101,29 @@ def test_even_a_killed_supervisor_takes_its_server_along(holder, tmp_path):
     Lease(str(tmp_path)).close()
 
 
-def test_a_killed_server_is_started_again_where_it_was(holder, tmp_path):
-    with MongoClient(holder.uri, serverSelectionTimeoutMS=20_000) as client:
-        client.test.things.insert_one({"_id": 1})
-        killed = read_state(tmp_path / "mongodb")["pid"]
-        os.kill(killed, signal.SIGKILL)
-        wait_until(lambda: (read_state(tmp_path / "mongodb") or {}).get("pid", killed) != killed)
-        assert client.test.things.find_one() == {"_id": 1}
-        client.test.things.insert_one({"_id": 2})
-    assert read_state(tmp_path / "mongodb")["uri"] == holder.uri
+def test_a_server_outlives_its_own_death_and_that_of_its_programs_until_the_last_leaves(tmp_path):
+    folder, one, two = tmp_path / "mongodb", {"_id": 1}, {"_id": 2}
+    with holding(tmp_path) as holder:
+        with MongoClient(holder.uri, serverSelectionTimeoutMS=20_000) as client:
+            client.test.things.insert_one(one)
+            # The server is killed, and started again where it was.
+            killed = read_state(folder)["pid"]
+            os.kill(killed, signal.SIGKILL)
+            wait_until(lambda: (read_state(folder) or {}).get("pid", killed) != killed)
+            client.test.things.insert_one(two)
+        assert read_state(folder)["uri"] == holder.uri
+        # Its program is killed, and another one starts at once.
+        holder.kill()
+        holder.wait()
+        last = Lease(str(tmp_path))
+        with holding(tmp_path) as other:
+            other.kill()
+            other.wait()
+            with MongoClient(last.uri) as client:
+                assert list(client.test.things.find(sort=[("_id", 1)])) == [one, two]
+            last.close()
+            assert not is_running(tmp_path)
+            wait_until(lambda: not processes_with(str(folder)))
 
 
 @pytest.mark.everything
@@ -171,7 +163,7 @@ def test_a_service_serves_again_by_itself_after_its_supervisor_was_killed(tmp_pa
         killed = read_state(folder)["supervisor"]
         os.kill(killed, signal.SIGKILL)
         wait_until(lambda: (read_state(folder) or {}).get("supervisor", killed) != killed)
-        wait_until(lambda: answers(service), service.output)
+        wait_until(service.is_ready, service.output)
         assert "has lost its supervisor; another is started" in service.output.read_text()
     wait_until(lambda: not processes_with(str(folder)))
 

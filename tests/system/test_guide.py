@@ -20,8 +20,8 @@ from tests import mongod, orphans
 from tests.collection_plans import NAMES
 from tests.guide import blocks, chapters, shell_blocks
 from tests.ports import free_port
-from tests.system.programs import PROGRAM, answers, wait_until
-from tests.system.test_releases import ask, unit
+from tests.system.programs import PROGRAM, wait_until
+from tests.system.test_releases import SIGN_IN, readiness, unit
 
 ROOT = Path(__file__).parents[2]
 MONGOSH = shutil.which("mongosh")
@@ -206,16 +206,14 @@ def test_an_account_that_may_not_prepare_serves_what_is_prepared_and_nothing_els
     with machine.root() as client:
         client["quartermaster"].command(account)
         with unit(current, **settings) as server:
-            server.socket = None
-            wait_until(lambda: answers(server), server.output)
+            wait_until(server.is_ready, server.output)
         # As an older program left it: with other validators, and a lower number or none.
         client["quartermaster"].command("collMod", "players", validator={})
         client["quartermaster"]["schema"].delete_many({})
         with unit(current, **settings) as server:
             said = "whose account may not change that"
-            wait_until(lambda: said in ask(server, "/readyz")[1], server.output)
-            sign_in = {"grant_type": "password", "username": "Ann", "password": "0" * 64}
-            assert ask(server, "/api/oauth/token", **sign_in)[0] == 503
+            wait_until(lambda: said in readiness(server), server.output)
+            assert server.ask("POST", "/api/oauth/token", SIGN_IN)[0] == 503
 
 
 @needs_promtool

@@ -1,15 +1,11 @@
 """What /metrics shows of a whole run: several real workers, which die and are replaced."""
 
-import json
 import os
 import platform
 import re
 import signal
-import subprocess
 import sys
 import threading
-import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -24,7 +20,18 @@ from app.storage.schema.migrations import CURRENT
 from tests.exposition import Exposition
 from tests.factories import guid, make_player
 from tests.ports import free_port
-from tests.system.programs import answers, environment, run, serving, wait_until, workers_of
+from tests.system import fork_server
+from tests.system.programs import (
+    Service,
+    environment,
+    execute,
+    run,
+    serving,
+    stopped_at_the_end,
+    wait_until,
+    workers_of,
+)
+from tests.tiers import some
 
 WORKERS = 3
 ROOT = Path(__file__).parents[2]
@@ -36,23 +43,10 @@ TOLD_OF_BACKUPS = set(
 )
 
 
-def fetch(server, path, headers=None, body=None):
-    """Return the status of an answer and its text; each comes by a connection of its own."""
-    data = None if body is None else json.dumps(body).encode()
-    headers = {"Content-Type": "application/json", **(headers or {})}
-    request = urllib.request.Request(server.base + path, data, headers)
-    try:
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-
-
 def exposition(server):
-    status, text = fetch(server, "/metrics")
+    status, _, text = server.ask("GET", "/metrics")
     assert status == 200, server.output.read_text(errors="replace")
-    return Exposition(text)
+    return Exposition(text.decode())
 
 
 def counted(server):
@@ -62,7 +56,7 @@ def counted(server):
 
 def send(server, times):
     with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(lambda _: fetch(server, "/healthz")[0], range(times))) == {200}
+        assert set(pool.map(lambda _: server.status("/healthz"), range(times))) == {200}
 
 
 def files_in(folder):
@@ -78,80 +72,74 @@ def temporary(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.fixture
-def settings(mongodb_uri, real_db):
-    return {"MONGODB_URI": mongodb_uri, "WORKERS": str(WORKERS)}
-
-
 @contextmanager
 def plain_gunicorn(folder, **settings):
     """Serve as an operator would who uses no program of ours."""
     port = free_port()
     command = [sys.executable, "-m", "gunicorn", "-c", "python:config.gunicorn", "wsgi:app"]
-    output = Path(folder) / "output.txt"
-    with output.open("wb") as log:
-        process = subprocess.Popen(
-            command,
-            env=environment(folder, PORT=str(port), **settings),
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            cwd=ROOT,
-        )
-    process.base, process.port, process.output = f"http://127.0.0.1:{port}", port, output
-    process.socket = None
-    try:
-        wait_until(lambda: answers(process), output)
-        yield process
-    finally:
-        process.terminate()
-        process.wait(120)
+    with (Path(folder) / "output.txt").open("wb") as log:
+        process = execute(command, environment(folder, PORT=str(port), **settings), log)
+    with stopped_at_the_end(Service(process, folder, port, **settings)) as service:
+        wait_until(service.is_ready, service.output)
+        yield service
 
 
 @pytest.fixture
-def server(tmp_path, temporary, settings):
-    with serving(tmp_path, **settings) as server:
+def settings(database):
+    return {**database, "WORKERS": str(WORKERS)}
+
+
+@pytest.fixture(scope="module")
+def server(serve):
+    """A server that tests share: each looks at what it adds."""
+    with serve(WORKERS=str(WORKERS)) as server:
         wait_until(lambda: exposition(server).sum("workers") == WORKERS)
         yield server
 
 
-@pytest.mark.parametrize("start", [serving, plain_gunicorn])
+@pytest.mark.parametrize("start", some([serving, plain_gunicorn], 1))
 def test_every_worker_shows_what_all_have_counted(tmp_path, temporary, settings, start):
     with start(tmp_path, **settings) as server:
         wait_until(lambda: exposition(server).sum("workers") == WORKERS)
-        send(server, 200)
-        assert {counted(server) for _ in range(20)} == {200}
+        send(server, 100)
+        assert {counted(server) for _ in range(20)} == {100}
         shown = exposition(server)
         name = "http_request_duration_seconds"
-        assert shown.sum(f"{name}_count", route="/healthz") == 200
-        assert shown.sum(f"{name}_bucket", route="/healthz", le="+Inf") == 200
+        assert shown.sum(f"{name}_count", route="/healthz") == 100
+        assert shown.sum(f"{name}_bucket", route="/healthz", le="+Inf") == 100
         assert shown.sum("worker_starts_total") == WORKERS
         assert len([name for name in files_in(temporary) if name.startswith("histogram_")]) > 1
     assert list(temporary.iterdir()) == []
 
 
+def test_what_runs_is_shown_once_whoever_answers(server):
+    (build,) = [s for s in exposition(server).samples if s.name == "quartermaster_build_info"]
+    assert build.value == 1
+    assert build.labels == {
+        "version": version("quartermaster"),
+        "python": platform.python_version(),
+        "schema": str(CURRENT),
+    }
+
+
 def test_what_a_killed_worker_counted_stays(server):
-    send(server, 100)
+    before, starts = counted(server), exposition(server).sum("worker_starts_total")
+    send(server, 50)
     os.kill(next(iter(workers_of(server))), signal.SIGKILL)
-    wait_until(lambda: exposition(server).sum("worker_starts_total") == WORKERS + 1)
+    wait_until(lambda: exposition(server).sum("worker_starts_total") == starts + 1)
     wait_until(lambda: exposition(server).sum("workers") == WORKERS)
-    assert {counted(server) for _ in range(20)} == {100}
-    send(server, 100)
-    assert {counted(server) for _ in range(20)} == {200}
-
-
-def test_a_dead_worker_is_not_shown_as_living(server):
-    server.send_signal(signal.SIGTTOU)  # one worker fewer from now on
-    wait_until(lambda: exposition(server).sum("workers") == WORKERS - 1)
-    assert len(workers_of(server)) == WORKERS - 1
-    assert exposition(server).sum("worker_starts_total") == WORKERS
+    assert {counted(server) for _ in range(20)} == {before + 50}
+    send(server, 50)
+    assert {counted(server) for _ in range(20)} == {before + 100}
 
 
 def test_a_reload_under_load_loses_no_count_and_never_counts_down(server):
     sent, seen, is_over = [], [], threading.Event()
+    before, starts = counted(server), exposition(server).sum("worker_starts_total")
 
     def ask():
         while not is_over.is_set():
-            sent.append(fetch(server, "/healthz")[0])
+            sent.append(server.status("/healthz"))
 
     def watch():
         while not is_over.is_set():
@@ -162,27 +150,29 @@ def test_a_reload_under_load_loses_no_count_and_never_counts_down(server):
         thread.start()
     old = workers_of(server)
     server.send_signal(signal.SIGHUP)
-    wait_until(lambda: len(workers_of(server)) == WORKERS and not old & workers_of(server))
+    server.wait_for_replaced(old, WORKERS)
     is_over.set()
     for thread in threads:
         thread.join()
     assert set(sent) == {200}
     assert seen == sorted(seen)
-    assert counted(server) == len(sent)
+    assert counted(server) == before + len(sent)
     wait_until(lambda: exposition(server).sum("workers") == WORKERS)
-    assert exposition(server).sum("worker_starts_total") == 2 * WORKERS
+    assert exposition(server).sum("worker_starts_total") == starts + WORKERS
 
 
 @pytest.mark.everything
-def test_files_do_not_pile_up_while_workers_come_and_go(server, temporary):
-    for round_ in range(1, 11):
-        send(server, 10)
-        os.kill(next(iter(workers_of(server))), signal.SIGTERM)
-        wait_until(lambda n=round_: exposition(server).sum("worker_starts_total") == WORKERS + n)
-    assert counted(server) == 100
-    kinds = ("counter", "histogram", "gauge_livesum", "gauge_livemostrecent")
-    for kind in (*kinds, "[0-9]"):
-        assert len(list(temporary.glob(f"*/{kind}*"))) <= WORKERS
+def test_files_do_not_pile_up_while_workers_come_and_go(tmp_path, temporary, settings):
+    with serving(tmp_path, **settings) as server:
+        for round_ in range(1, 11):
+            send(server, 10)
+            os.kill(next(iter(workers_of(server))), signal.SIGTERM)
+            starts = WORKERS + round_
+            wait_until(lambda n=starts: exposition(server).sum("worker_starts_total") == n)
+        assert counted(server) == 100
+        kinds = ("counter", "histogram", "gauge_livesum", "gauge_livemostrecent")
+        for kind in (*kinds, "[0-9]"):
+            assert len(list(temporary.glob(f"*/{kind}*"))) <= WORKERS
 
 
 @pytest.mark.everything
@@ -204,14 +194,17 @@ def test_the_next_run_starts_at_nothing_and_removes_what_a_killed_one_left(
 
 
 @pytest.mark.everything
-def test_two_runs_at_once_count_for_themselves(tmp_path, server, settings, temporary):
-    (tmp_path / "other").mkdir()
-    send(server, 5)
-    with serving(tmp_path / "other", **settings) as other:
-        send(other, 3)
-        assert (counted(server), counted(other)) == (5, 3)
-        assert len(list(temporary.iterdir())) == 2
-    assert counted(server) == 5
+def test_two_runs_at_once_count_for_themselves(tmp_path, settings, temporary):
+    folders = [tmp_path / name for name in ("one", "other")]
+    for folder in folders:
+        folder.mkdir()
+    with serving(folders[0], **settings) as one:
+        send(one, 5)
+        with serving(folders[1], **settings) as other:
+            send(other, 3)
+            assert (counted(one), counted(other)) == (5, 3)
+            assert len(list(temporary.iterdir())) == 2
+        assert counted(one) == 5
 
 
 def test_commands_leave_no_files(tmp_path, temporary, settings, monkeypatch):
@@ -221,46 +214,26 @@ def test_commands_leave_no_files(tmp_path, temporary, settings, monkeypatch):
     assert list(temporary.iterdir()) == []
 
 
-def test_what_runs_is_shown_once_whoever_answers(server):
-    (build,) = [s for s in exposition(server).samples if s.name == "quartermaster_build_info"]
-    assert build.value == 1
-    assert build.labels == {
-        "version": version("quartermaster"),
-        "python": platform.python_version(),
-        "schema": str(CURRENT),
-    }
-
-
-def test_dashboard_and_alerts_ask_for_nothing_that_is_not_shown(
-    server, tmp_path, settings, real_db
-):
+def test_dashboard_and_alerts_ask_for_nothing_that_is_not_shown(server):
     """After traffic of every kind: changes that race, one that MongoDB refuses, and a mail."""
-    account = ("racer", "--email", "racer@example.com", "--password-stdin")
-    assert run(tmp_path, "user", "create", *account, stdin="secret", **settings).returncode == 0
-    for role in ("api", "users.query"):
-        run(tmp_path, "api", "grant", "racer", role, **settings)
-    token = run(tmp_path, "token", "racer", **settings).stdout.strip()
-    headers = {"Authorization": f"Bearer {token}"}
-    player = make_player()
-    real_db.players.insert_one(player)
-
-    def teach(key):
-        path = f"/api/v1/players/{key}/spells/teach"
-        return fetch(server, path, headers, {"spellid": guid()})[0]
+    server.add_account("racer", "api", "users.query")
+    player, db = make_player(), server.db
+    db.players.insert_one(player)
+    teach = ("POST", f"/api/v1/players/{player['_id']}/spells/teach")
 
     def race():
         with ThreadPoolExecutor(12) as pool:
-            assert set(pool.map(teach, [player["_id"]] * 12)) <= {200, 409}
+            taught = pool.map(lambda _: server.ask(*teach, {"spellid": guid()})[0], range(12))
+            assert set(taught) <= {200, 409}
         return exposition(server).sum("swap_retries_total", collection="players") > 0
 
     wait_until(race)
-    refuse_all = {"validator": {"never": "true"}, "validationLevel": "strict"}
-    real_db.command("collMod", "players", **refuse_all)
+    db.command("collMod", "players", validator={"never": "true"}, validationLevel="strict")
     try:
-        assert teach(player["_id"]) == 409
+        assert server.ask(*teach, {"spellid": guid()})[0] == 409
     finally:
-        init_database(real_db, COLLECTIONS)
-    assert fetch(server, "/api/v1/users/racer/password/reset", headers)[0] == 200
+        init_database(db, COLLECTIONS)
+    assert server.status("/api/v1/users/racer/password/reset") == 200
     shown = exposition(server)
     assert shown.sum("mongodb_operation_failures_total", operation="update") > 0
     assert shown.sum("mails_total", outcome="sent") == 1
@@ -278,9 +251,18 @@ def test_dashboard_and_alerts_ask_for_nothing_that_is_not_shown(
     assert families - shown_by_it == set()
 
 
+def test_a_dead_worker_is_not_shown_as_living(server):
+    starts = exposition(server).sum("worker_starts_total")
+    server.send_signal(signal.SIGTTOU)  # one worker fewer from now on
+    wait_until(lambda: exposition(server).sum("workers") == WORKERS - 1)
+    assert len(workers_of(server)) == WORKERS - 1
+    assert exposition(server).sum("worker_starts_total") == starts
+
+
 def test_a_worker_without_room_for_its_files_counts_for_itself(tmp_path):
-    script = "from app import metrics; metrics.share(%r); print(metrics.exposition().decode())"
-    command = [sys.executable, "-c", script % str(tmp_path / "full")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    script = tmp_path / "full.py"
+    share = f"metrics.share({str(tmp_path / 'full')!r})"
+    script.write_text(f"from app import metrics; {share}; print(metrics.exposition().decode())")
+    done = fork_server.run([str(script)], dict(os.environ))
     assert "quartermaster_http_requests_total" in done.stdout
     assert "This worker shows its own metrics alone" in done.stderr

@@ -14,7 +14,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from pymongo import MongoClient
 
 from config.base import Settings
 from tests.factories import guid, make_player, sha256
@@ -22,7 +21,7 @@ from tests.guide import blocks
 from tests.ports import free_port
 from tests.system import nginx
 from tests.system.nginx import parsed, proxying
-from tests.system.programs import SocketConnection, serving, wait_until
+from tests.system.programs import wait_until
 
 pytestmark = pytest.mark.skipif(not nginx.NGINX, reason=nginx.MISSING)
 
@@ -36,26 +35,17 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server(folder, mongodb_uri):
-    settings = {
-        "MONGODB_URI": mongodb_uri,
-        "MONGODB_DATABASE": "nginx",
-        "SOCKET": str(folder / "app.sock"),
-        "TRUSTED_PROXIES": "1",
-        "LOG_FORMAT": "json",
-    }
-    with MongoClient(mongodb_uri) as client:
-        with serving(folder, "--demo", **settings) as server:
-            client.nginx.players.insert_many([make_player(Name=name) for name in ODD_NAMES])
-            yield server
-        client.drop_database("nginx")
+def server(serve_socket):
+    with serve_socket("--demo", LOG_FORMAT="json") as server:
+        server.db.players.insert_many([make_player(Name=name) for name in ODD_NAMES])
+        yield server
 
 
 @pytest.fixture(scope="module")
 def site(folder, server):
     patience = {"client_body_timeout": "client_body_timeout 4s;"}
     with proxying(folder / "site", server.socket, **patience) as site:
-        site.token = json.loads(site.ask("POST", "/api/oauth/token", SIGN_IN)[2])["access_token"]
+        site.sign_in()
         yield site
 
 
@@ -67,7 +57,7 @@ def assert_is_our_error(headers, body):
 
 def test_every_group_of_endpoints_is_reached(site):
     item, spell, variable = guid(), guid(), guid()
-    player = json.loads(site.ask("GET", "/api/v1/players", token=site.token)[2])["Values"][0]["Id"]
+    player = site.json("GET", "/api/v1/players")["Values"][0]["Id"]
     at = f"/api/v1/players/{player}"
     for method, path, body in (
         ("GET", "/healthz", None),
@@ -85,11 +75,11 @@ def test_every_group_of_endpoints_is_reached(site):
         ("GET", "/api/v1/users/demo", None),
         ("DELETE", "/api/oauth/token/demo", None),
     ):
-        status, headers, _ = site.ask(method, path, body, site.token)
+        status, headers, _ = site.ask(method, path, body)
         assert (path, status) == (path, 200)
         assert headers["X-Request-ID"]
     # The last of these has revoked our own token.
-    site.token = json.loads(site.ask("POST", "/api/oauth/token", SIGN_IN)[2])["access_token"]
+    site.sign_in()
 
 
 def test_the_health_check_of_the_container_asks_over_the_socket(server, folder):
@@ -113,33 +103,25 @@ def test_http2_over_tls(site):
     assert asked.stdout == '{"status":"ok"} 2'
 
 
-def direct(server, path, token):
-    connection = SocketConnection(server.socket)
-    connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
-    response = connection.getresponse()
-    answer = response.status, response.read()
-    connection.close()
-    return answer
-
-
 def test_a_name_of_any_script_is_found(site):
     for name in ODD_NAMES:
         path = f"/api/v1/players/{quote(name, safe='')}"
-        status, _, body = site.ask("GET", path, token=site.token)
+        status, _, body = site.ask("GET", path)
         assert (status, json.loads(body).get("Name")) == (200, name)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("/api/v1/players/", "/api/v1/players//", "/api/v1//players", "//healthz", "/healthz/"),
-        *("/api/v1/players/a%2Fb", "/api/v1/players/a%252Fb", "/api/v1/players/%2E%2E/items"),
-        *("/api/v1/players/nobody/../rank", "/x.html", "/api/v1/players?page=%zz"),
-    ],
-)
-def test_a_path_reaches_the_application_as_it_was_sent(site, server, path):
-    status, _, body = site.ask("GET", path, token=site.token)
-    assert (status, body) == direct(server, path, site.token)
+PATHS = [
+    *("/api/v1/players/", "/api/v1/players//", "/api/v1//players", "//healthz", "/healthz/"),
+    *("/api/v1/players/a%2Fb", "/api/v1/players/a%252Fb", "/api/v1/players/%2E%2E/items"),
+    *("/api/v1/players/nobody/../rank", "/x.html", "/api/v1/players?page=%zz"),
+]
+
+
+def test_a_path_reaches_the_application_as_it_was_sent(site, server):
+    for path in PATHS:
+        status, _, body = site.ask("GET", path)
+        direct_status, _, direct_body = server.ask("GET", path, token=site.token)
+        assert (path, status, body) == (path, direct_status, direct_body)
 
 
 def test_the_pages_of_errors_are_no_paths(site):
@@ -199,8 +181,8 @@ def test_the_limit_of_a_body_is_that_of_the_application(site):
 
 def test_a_large_answer_is_compressed_and_whole(site):
     path = "/api/v1/players?pageSize=100"
-    _, _, plain = site.ask("GET", path, token=site.token)
-    _, headers, packed = site.ask("GET", path, token=site.token, Accept_Encoding="gzip")
+    _, _, plain = site.ask("GET", path)
+    _, headers, packed = site.ask("GET", path, Accept_Encoding="gzip")
     assert headers["Content-Encoding"] == "gzip"
     assert headers["Vary"] == "Accept-Encoding"
     assert len(plain) > 50_000 > len(packed)
@@ -247,7 +229,7 @@ def test_a_client_that_reads_slowly_gets_all_of_a_large_answer(site):
 
 
 def test_logs_are_json_and_hold_no_token_and_no_query(site):
-    tokens = json.loads(site.ask("POST", "/api/oauth/token", SIGN_IN)[2])
+    tokens = site.json("POST", "/api/oauth/token", SIGN_IN)
     refresh, password = tokens["refresh_token"], sha256("password")
     for path in (
         *(f"/api/oauth/token/demo/{refresh}", f"/API//oauth/token/demo/{refresh}"),
@@ -255,7 +237,7 @@ def test_logs_are_json_and_hold_no_token_and_no_query(site):
         *(f"/api/v1/users/{password.upper()}", f"/api/v1/users/{tokens['access_token']}"),
     ):
         site.ask("DELETE", path, token=tokens["access_token"])
-    site.ask("GET", "/api/v1/players", X_Request_ID="the-last-one")
+    site.ask("GET", "/api/v1/players", token="", X_Request_ID="the-last-one")
     wait_until(lambda: "the-last-one" in site.access_log.read_text())
     line = site.logged()[-1]
     assert (line["method"], line["path"], line["status"]) == ("GET", "/api/v1/players", 401)
@@ -334,14 +316,15 @@ def test_behind_a_balancer_a_client_keeps_its_address(folder, server):
         assert site.ask("GET", "/metrics")[0] == 200
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
-def test_without_the_application_it_is_a_503_that_says_when_to_come_back(folder, method):
-    with proxying(folder / f"alone{method}", folder / "nobody.sock") as site:
-        status, headers, body = site.ask(
-            method, "/api/v1/players", {} if method == "POST" else None
-        )
-        secret = guid()
-        assert site.ask("DELETE", f"/api/oauth/token/demo/{secret}")[0] == 503
+def test_without_the_application_it_is_a_503_that_says_when_to_come_back(folder):
+    secret = guid()
+    with proxying(folder / "alone", folder / "nobody.sock") as site:
+        for method, path, body in (
+            ("GET", "/api/v1/players", None),
+            ("POST", "/api/v1/players", {}),
+            ("DELETE", f"/api/oauth/token/demo/{secret}", None),
+        ):
+            status, headers, body = site.ask(method, path, body)
+            assert (status, headers["Retry-After"]) == (503, "2")
+            assert_is_our_error(headers, body)
         assert secret not in site.error_log.read_text()
-    assert (status, headers["Retry-After"]) == (503, "2")
-    assert_is_our_error(headers, body)

@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import urllib.request
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from app.cli.apidocs import COLLECTION, ENVIRONMENT
 from app.openapi.examples import PLAYER
 from app.openapi.postman_values import ANSWERED_BY_THE_GAME
 from tests.openapi_document import OPERATIONS, SPEC
-from tests.system.programs import run, serving
+from tests.system.programs import run
 from tests.tiers import some
 
 KEPT = Path(__file__).parents[2] / "postman"
@@ -77,8 +76,8 @@ def test_every_request_has_saved_answers_and_tests(collection):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, database):
-    with serving(tmp_path_factory.mktemp("postman"), "--demo", **database) as server:
+def server(serve):
+    with serve("--demo", WORKERS="1") as server:
         yield server
 
 
@@ -98,30 +97,22 @@ with_newman = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def belongings(server, database):
-    """Read all that the collection's player owns, knows and has done."""
-    folder = server.output.parent
-    token = run(folder, "token", "demo", **database).stdout.strip()
-
-    def read():
-        found = {}
-        for part in ("items", "spells", "variables"):
-            url = f"{server.base}/api/v1/players/{PLAYER}/{part}"
-            request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
-            with urllib.request.urlopen(request, timeout=120) as answer:
-                found[part] = json.load(answer)
-        return found
-
-    return read
+def belongings(server):
+    """Return all that the collection's player owns, knows and has done."""
+    token = server.command("token", "demo")
+    path = f"/api/v1/players/{PLAYER}"
+    return [
+        server.json("GET", f"{path}/{part}", token=token)
+        for part in ("items", "spells", "variables")
+    ]
 
 
 @with_newman
 @pytest.mark.parametrize("time", some(["first", "second"], 1))
-def test_the_whole_collection_passes_twice_in_a_row(server, collection, belongings, tmp_path, time):
-    before = belongings()
+def test_the_whole_collection_passes_twice_in_a_row(server, collection, tmp_path, time):
+    before = belongings(server)
     code, result = newman(server, tmp_path)
-    assert belongings() == before
+    assert belongings(server) == before
     assert result["failures"] == []
     # Of the three changes that were undone, a run also sees that they were. No game runs, so of
     # what it would do the shape is not looked at; but the run answers an action itself.
@@ -147,19 +138,18 @@ def test_the_collection_fails_where_the_answers_are_others(server, tmp_path):
 
 @pytest.mark.everything
 @with_newman
-def test_the_token_is_refreshed_before_it_expires(tmp_path, database):
-    with serving(tmp_path, "--demo", ACCESS_TOKEN_SECONDS="5", **database) as server:
+def test_the_token_is_refreshed_before_it_expires(tmp_path, serve):
+    with serve("--demo", ACCESS_TOKEN_SECONDS="5") as server:
         _, result = newman(server, tmp_path, "--folder", "Players", "--delay-request", "350")
     assert result["failures"] == []
 
 
 @pytest.mark.everything
 @with_newman
-def test_a_key_is_used_instead_of_the_password(server, database, tmp_path):
+def test_a_key_is_used_instead_of_the_password(server, tmp_path):
     scopes = ("players.read", "players.change", "users.change", "history.read", "history.undo")
     scopes += ("game.act",)
-    made = run(server.output.parent, "key", "create", "demo", "postman", *scopes, **database)
-    key = made.stdout.strip()
+    key = server.command("key", "create", "demo", "postman", *scopes)
     code, result = newman(
         server, tmp_path, "--folder", "Players", key=key, username="nobody", password="wrong"
     )

@@ -1,15 +1,13 @@
 """A release replaces another as docs/deploy.rst has it: a folder each, and a link to one."""
 
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 import venv
 from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
 
 import pytest
@@ -18,11 +16,18 @@ from pymongo import MongoClient
 from app.storage.schema.migrations import CURRENT
 from tests.exposition import Exposition
 from tests.ports import free_port
-from tests.system.programs import environment, wait_until, workers_of
+from tests.system.programs import (
+    Service,
+    environment,
+    execute,
+    stopped_at_the_end,
+    wait_until,
+    workers_of,
+)
 
 ROOT = Path(__file__).parents[2]
-NAME = "releases"
 OLD, NEW = "1.0", "2.0"
+SIGN_IN = {"grant_type": "password", "username": "Ann", "password": "0" * 64}
 ONE_MORE_STEP = "\n\nSTEPS.append(lambda db: None)\nCURRENT += 1\n"
 TOO_NEW = f"is at SchemaVersion {CURRENT + 1}, and this program knows none above {CURRENT}"
 
@@ -57,16 +62,10 @@ def releases(tmp_path):
 
 
 @pytest.fixture
-def settings(mongodb_uri):
-    yield {
-        "ENV": "production",
-        "SECRET_KEY": "s" * 32,
-        "MONGODB_URI": mongodb_uri,
-        "MONGODB_DATABASE": NAME,
-        "WORKERS": "1",
-    }
-    with MongoClient(mongodb_uri) as client:
-        client.drop_database(NAME)
+def settings(database):
+    yield {**database, "ENV": "production", "SECRET_KEY": "s" * 32, "WORKERS": "1"}
+    with MongoClient(database["MONGODB_URI"]) as client:
+        client.drop_database(database["MONGODB_DATABASE"])
 
 
 def switch(folder, version):
@@ -83,70 +82,53 @@ def call(folder, *words, **settings):
 def unit(folder, **settings):
     """Run what the unit runs, by the path that stands in it."""
     port = free_port()
-    output = folder / "output.txt"
-    with output.open("wb") as log:
-        process = subprocess.Popen(
-            [folder / "current" / "venv" / "bin" / "quartermaster", "serve", "--port", str(port)],
-            env=environment(folder, **settings),
-            stdout=log,
-            stderr=log,
-        )
-    process.base, process.output = f"http://127.0.0.1:{port}", output
+    command = [folder / "current" / "venv" / "bin" / "quartermaster", "serve", "--port", str(port)]
+    with (folder / "output.txt").open("wb") as log:
+        process = execute(command, environment(folder, **settings), log)
+    with stopped_at_the_end(Service(process, folder, port, **settings)) as service:
+        wait_until(lambda: service.poll() is not None or is_up(service), service.output)
+        assert service.poll() is None, service.output.read_text()
+        yield service
+
+
+def is_up(server):
     try:
-        wait_until(lambda: process.poll() is not None or status(process, "/healthz"), output)
-        assert process.poll() is None, output.read_text()
-        yield process
-    finally:
-        process.terminate()
-        process.wait(120)
+        return server.status("/healthz") == 200
+    except (OSError, HTTPException):
+        return False
 
 
-def ask(server, path, **body):
-    """Return the status and the text of an answer; no status where there is none."""
-    data = json.dumps(body).encode() if body else None
-    headers = {"Content-Type": "application/json"}
-    asked = urllib.request.Request(server.base + path, data, headers)
-    try:
-        with urllib.request.urlopen(asked, timeout=120) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-    except OSError:
-        return None, ""
-
-
-def status(server, path):
-    return ask(server, path)[0]
+def readiness(server):
+    return server.ask("GET", "/readyz")[2].decode()
 
 
 def version_of(server):
-    return Exposition(ask(server, "/metrics")[1]).values_of("version")
+    return Exposition(server.ask("GET", "/metrics")[2].decode()).values_of("version")
 
 
 def replace_worker(server):
     former = workers_of(server)
     for pid in former:
         os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: (now := workers_of(server)) and not now & former, server.output)
-    wait_until(lambda: status(server, "/healthz") == 200, server.output)
+    server.wait_for_replaced(former)
+    wait_until(lambda: is_up(server), server.output)
 
 
 def test_a_worker_that_is_replaced_during_an_upgrade_serves_the_code_of_its_master(
     releases, settings
 ):
     with unit(releases, **settings) as server:
-        wait_until(lambda: status(server, "/readyz") == 200, server.output)
+        wait_until(server.is_ready, server.output)
         switch(releases, NEW)
         assert call(releases, "db", "init", **settings).returncode == 0
         replace_worker(server)
         said = "A newer program has raised the database"
         wait_until(lambda: said in server.output.read_text(), server.output)
-        assert status(server, "/readyz") == 200
-        assert status(server, "/api/v1/players") == 401
+        assert server.is_ready()
+        assert server.status("/api/v1/players") == 401
         assert version_of(server) == {OLD}
     with unit(releases, **settings) as server:
-        wait_until(lambda: status(server, "/readyz") == 200, server.output)
+        wait_until(server.is_ready, server.output)
         assert version_of(server) == {NEW}
 
 
@@ -158,19 +140,18 @@ def test_a_program_started_on_the_schema_of_a_newer_one_answers_503_and_says_why
     assert call(releases, "db", "init", **settings).returncode == 0
     switch(releases, OLD)
     with unit(releases, **settings) as server:
-        wait_until(lambda: TOO_NEW in ask(server, "/readyz")[1], server.output)
-        assert status(server, "/readyz") == 503
-        sign_in = {"grant_type": "password", "username": "Ann", "password": "0" * 64}
-        code, text = ask(server, "/api/oauth/token", **sign_in)
+        wait_until(lambda: TOO_NEW in readiness(server), server.output)
+        assert server.status("/readyz") == 503
+        code, _, text = server.ask("POST", "/api/oauth/token", SIGN_IN)
         # What stands in the database is for operators, who ask /readyz.
-        assert (code, "does not fit its database" in text) == (503, True)
-        assert status(server, "/healthz") == 200
+        assert (code, b"does not fit its database" in text) == (503, True)
+        assert server.status("/healthz") == 200
         # A worker that takes the place of this one knows no better.
         replace_worker(server)
-        wait_until(lambda: TOO_NEW in ask(server, "/readyz")[1], server.output)
+        wait_until(lambda: TOO_NEW in readiness(server), server.output)
         assert TOO_NEW in server.output.read_text()
         # The backup from before the upgrade, or the newer program, is all that it waits for.
         with MongoClient(settings["MONGODB_URI"]) as client:
-            client[NAME].schema.delete_many({})
-        wait_until(lambda: status(server, "/readyz") == 200, server.output)
-        assert ask(server, "/api/oauth/token", **sign_in)[0] == 400
+            client[settings["MONGODB_DATABASE"]].schema.delete_many({})
+        wait_until(server.is_ready, server.output)
+        assert server.ask("POST", "/api/oauth/token", SIGN_IN)[0] == 400

@@ -1,6 +1,5 @@
 """Workers and whole programs are replaced under load, and no request fails: behind real nginx."""
 
-import json
 import signal
 import socket
 import subprocess
@@ -8,20 +7,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from pymongo import MongoClient
 
-from tests.factories import sha256
 from tests.system import nginx
 from tests.system.load import Load
 from tests.system.nginx import proxying
-from tests.system.programs import (
-    PROGRAM,
-    environment,
-    serving,
-    socket_answers,
-    wait_until,
-    workers_of,
-)
+from tests.system.programs import PROGRAM, environment, wait_until, workers_of
 
 pytestmark = pytest.mark.skipif(not nginx.NGINX, reason=nginx.MISSING)
 
@@ -30,60 +20,49 @@ UNLIMITED = {"limit_req_zone": "limit_req_zone $qm_client zone=qm_requests:1m ra
 
 
 @pytest.fixture(scope="module")
-def settings(mongodb_uri):
-    yield {
-        "MONGODB_URI": mongodb_uri,
-        "MONGODB_DATABASE": "reload",
-        "TRUSTED_PROXIES": "1",
-        "LOG_LEVEL": "WARNING",
-    }
-    with MongoClient(mongodb_uri) as client:
-        client.drop_database("reload")
+def server(serve_socket):
+    often = {"MAX_REQUESTS": "100", "MAX_REQUESTS_JITTER": "50"}
+    with serve_socket("--demo", LOG_LEVEL="WARNING", **often) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def site(server, tmp_path_factory):
+    with proxying(tmp_path_factory.mktemp("site"), server.socket, **UNLIMITED) as site:
+        yield site
 
 
 @contextmanager
 def loaded(site):
     """Keep the site busy, and see at the end that every request succeeded, and once."""
-    body = {"grant_type": "password", "username": "demo", "password": sha256("demo")}
-    token = json.loads(site.ask("POST", "/api/oauth/token", body)[2])["access_token"]
-    page = site.ask("GET", f"/api/v1/players/rank?pageSize={CLIENTS}", token=token)[2]
-    players = [player["Id"] for player in json.loads(page)["Values"]]
+    token = site.sign_in()
+    page = site.json("GET", f"/api/v1/players/rank?pageSize={CLIENTS}")
+    players = [player["Id"] for player in page["Values"]]
     load = Load(site, token, players)
     with load.running():
         wait_until(lambda: load.gifts > 20)
         yield load
     assert load.failures == []
-    assert sum(held(site, token, player, load.item) for player in players) == load.gifts
+    assert sum(held(site, player, load.item) for player in players) == load.gifts
 
 
-def held(site, token, player, item):
-    slots = json.loads(site.ask("GET", f"/api/v1/players/{player}/items", token=token)[2])
+def held(site, player, item):
+    slots = site.json("GET", f"/api/v1/players/{player}/items")
     return sum(s["Quantity"] for kind in slots.values() for s in kind if s["ItemId"] == item)
 
 
-def test_a_reload_under_load_fails_no_request(tmp_path, settings):
-    path = str(tmp_path / "app.sock")
-    with (
-        serving(tmp_path, "--demo", SOCKET=path, **settings) as server,
-        proxying(tmp_path / "site", path, **UNLIMITED) as site,
-        loaded(site),
-    ):
+def test_workers_that_have_served_enough_are_replaced_and_fail_no_request(server, site):
+    former = workers_of(server)
+    with loaded(site):
+        wait_until(lambda: not former & workers_of(server))
+
+
+def test_a_reload_under_load_fails_no_request(server, site):
+    with loaded(site):
         for _ in range(2):
             former = workers_of(server)
             server.send_signal(signal.SIGHUP)
             wait_until(lambda former=former: not former & workers_of(server))
-
-
-def test_workers_that_have_served_enough_are_replaced_and_fail_no_request(tmp_path, settings):
-    path = str(tmp_path / "app.sock")
-    often = {"MAX_REQUESTS": "100", "MAX_REQUESTS_JITTER": "50"}
-    with (
-        serving(tmp_path, "--demo", SOCKET=path, **settings, **often) as server,
-        proxying(tmp_path / "site", path, **UNLIMITED) as site,
-    ):
-        former = workers_of(server)
-        with loaded(site):
-            wait_until(lambda: not former & workers_of(server))
 
 
 @contextmanager
@@ -106,15 +85,15 @@ def handed(folder, listener, **settings):
         assert process.wait(30) == 0
 
 
-def test_a_restart_under_load_fails_no_request_where_systemd_holds_the_socket(tmp_path, settings):
+def test_a_restart_under_load_fails_no_request_where_systemd_holds_the_socket(tmp_path, database):
     path = str(tmp_path / "app.sock")
+    settings = {**database, "SOCKET": path, "TRUSTED_PROXIES": "1", "LOG_LEVEL": "WARNING"}
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(2048)
-        settings = {**settings, "SOCKET": path}
         with proxying(tmp_path / "site", path, **UNLIMITED) as site, ExitStack() as programs:
             former = programs.enter_context(handed(tmp_path, listener, **settings))
-            wait_until(lambda: socket_answers(path), tmp_path / "handed.txt")
+            wait_until(site.is_ready, tmp_path / "handed.txt")
             with loaded(site) as load:
                 former.send_signal(signal.SIGTERM)
                 former.wait(30)

@@ -7,18 +7,13 @@ import signal
 import socket
 import stat
 import subprocess
-import urllib.request
-from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 
-from tests.factories import make_user, sha256
+from tests.factories import make_user
 from tests.ports import free_port
-from tests.system import fork_server
 from tests.system.programs import (
-    PROGRAM,
-    environment,
-    exchange,
     execute,
     processes_with,
     run,
@@ -27,58 +22,31 @@ from tests.system.programs import (
     workers_of,
 )
 
-
-def request(url, token=None, **body):
-    data = json.dumps(body).encode() if body else None
-    headers = {"Content-Type": "application/json"} | (
-        {"Authorization": f"Bearer {token}"} if token else {}
-    )
-    with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=120) as answer:
-        return json.load(answer)
-
-
-def sign_in(server):
-    body = {"grant_type": "password", "username": "demo", "password": sha256("demo")}
-    return request(f"{server.base}/api/oauth/token", **body)["access_token"]
+NOWHERE = "mongodb://127.0.0.1:1"
 
 
 def total(server):
-    return request(f"{server.base}/api/v1/players", sign_in(server))["Total"]
+    server.sign_in()
+    return server.json("GET", "/api/v1/players")["Total"]
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """A server that is only asked, and by nobody made to end."""
-    folder = tmp_path_factory.mktemp("demo")
-    with serving(folder, "--demo") as server:
-        server.folder = folder
+    """A server that was killed once and started again; now it is only asked."""
+    folder = tmp_path_factory.mktemp("embedded")
+    with serving(folder, "--demo", start=execute) as killed:
+        account = ("Zoe", "--email", "z@example.com", "--password-stdin")
+        assert run(folder, "user", "create", *account, stdin="secret").returncode == 0
+        os.kill(killed.pid, signal.SIGKILL)
+        killed.wait()
+    # At once, and on the same port, which dying workers may still hold.
+    with serving(folder, "--demo", port=killed.port) as server:
         yield server
 
 
-def test_the_demo_is_served_and_ctrl_c_leaves_nothing_behind(tmp_path):
-    with serving(tmp_path, "--demo", start=execute) as server:
-        assert total(server) == 500
-        assert f"serves {server.base}" in server.output.read_text()
-        assert f"{server.base}/api/docs" in server.output.read_text()
-        server.send_signal(signal.SIGINT)
-        assert server.wait(120) == 0
-    # The supervisor gives up its lock a moment before it is gone.
-    wait_until(lambda: not processes_with(str(tmp_path)))
-    assert not processes_with(f"--port {server.port}")
-
-
-def test_every_worker_is_ready_when_the_banner_appears(tmp_path):
-    output, address = tmp_path / "output.txt", ("127.0.0.1", free_port())
-    command = [PROGRAM, "serve", "--port", str(address[1])]
-    with output.open("wb") as log:
-        server = fork_server.start(command, environment(tmp_path), log)
-    try:
-        wait_until(lambda: "Ctrl-C stops it" in output.read_text(), output)
-        asked = [(HTTPConnection(*address, timeout=120), "GET", "/readyz") for _ in range(20)]
-        assert {exchange(*request, None, {})[0] for request in asked} == {200}
-    finally:
-        server.terminate()
-        server.wait(120)
+def test_a_killed_program_starts_again_with_everything_written_before(demo):
+    assert total(demo) == 500
+    assert demo.command("api", "roles", "Zoe") == "Zoe: no roles"
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
@@ -89,29 +57,10 @@ def test_the_lines_of_the_banner_work_when_pasted(demo):
     assert json.loads(pasted.stdout)["Total"] == 500
 
 
-@pytest.mark.everything
-def test_a_second_start_keeps_the_data(tmp_path):
-    for _ in range(2):
-        with serving(tmp_path, "--demo") as server:
-            assert total(server) == 500
-
-
-def test_a_killed_program_starts_again_with_everything_written_before(tmp_path):
-    with serving(tmp_path, "--demo", start=execute) as server:
-        account = ("Zoe", "--email", "z@example.com", "--password-stdin")
-        assert run(tmp_path, "user", "create", *account, stdin="secret").returncode == 0
-        os.kill(server.pid, signal.SIGKILL)
-        server.wait()
-    # At once, and on the same port, which dying workers may still hold.
-    with serving(tmp_path, "--demo", port=server.port) as again:
-        assert total(again) == 500
-        assert run(tmp_path, "api", "roles", "Zoe").stdout == "Zoe: no roles\n"
-
-
 def test_commands_in_another_terminal_find_the_running_server(demo):
-    token = run(demo.folder, "token", "demo").stdout.strip()
-    assert request(f"{demo.base}/api/v1/players", token)["Total"] == 500
-    assert run(demo.folder, "seed", "--players", "510").returncode == 0
+    token = demo.command("token", "demo")
+    assert demo.json("GET", "/api/v1/players", token=token)["Total"] == 500
+    demo.command("seed", "--players", "510")
     wait_until(lambda: total(demo) == 510)
 
 
@@ -124,16 +73,35 @@ def test_a_second_server_on_the_same_data_is_refused_in_a_sentence(demo):
     )
 
 
-def test_a_reload_leaves_it_able_to_stop(tmp_path):
+def test_the_demo_is_served_and_reloaded_and_ctrl_c_leaves_nothing_behind(tmp_path):
     # Nothing is killed for being late: what ends within a minute has ended by itself.
-    with serving(tmp_path, "--demo", GRACEFUL_TIMEOUT_SECONDS="300") as server:
+    with serving(tmp_path, "--demo", start=execute, GRACEFUL_TIMEOUT_SECONDS="300") as server:
+        assert total(server) == 500
+        assert f"serves {server.base}" in server.output.read_text()
+        assert f"{server.base}/api/docs" in server.output.read_text()
         former = workers_of(server)
         server.send_signal(signal.SIGHUP)
-        wait_until(lambda: (now := workers_of(server)) and not now & former, server.output)
+        server.wait_for_replaced(former)
         assert total(server) == 500
         server.send_signal(signal.SIGINT)
         assert server.wait(120) == 0
+    # The supervisor gives up its lock a moment before it is gone.
     wait_until(lambda: not processes_with(str(tmp_path)))
+    assert not processes_with(f"--port {server.port}")
+
+
+@pytest.mark.everything
+def test_a_second_start_keeps_the_data(tmp_path):
+    for _ in range(2):
+        with serving(tmp_path, "--demo") as server:
+            assert total(server) == 500
+
+
+def test_every_worker_is_ready_when_the_banner_appears(serve, monkeypatch):
+    # What asks for readiness while the service starts sees the banner first.
+    monkeypatch.setattr("tests.system.programs.Service.is_ready", lambda _: True)
+    with serve(WORKERS="3") as server:
+        assert {server.status("/readyz") for _ in range(20)} == {200}
 
 
 def test_a_database_that_cannot_be_prepared_ends_the_start(tmp_path, mongodb_uri, real_storage):
@@ -167,18 +135,16 @@ def test_a_busy_port_is_named_with_the_way_to_choose_another(tmp_path):
     assert not processes_with(str(tmp_path))
 
 
-def test_a_unix_socket_is_served_to_our_group_alone_and_gone_afterwards(tmp_path, database):
-    path = tmp_path / "app.sock"
-    settings = {"SOCKET": str(path), "TRUSTED_PROXIES": "1"}
-    with serving(tmp_path, **settings, **database) as server:
+def test_a_unix_socket_is_served_to_our_group_alone_and_gone_afterwards(serve_socket):
+    with serve_socket(WORKERS="1") as server:
+        path, settings = server.socket, {**server.settings, "MONGODB_URI": NOWHERE}
         assert f"serves the Unix socket {path}\n" in server.output.read_text()
-        assert stat.S_IMODE(path.stat().st_mode) == 0o770
-        refused = run(tmp_path, "serve", **settings, MONGODB_URI="mongodb://127.0.0.1:1")
-        assert refused.stderr == (
+        assert stat.S_IMODE(Path(path).stat().st_mode) == 0o770
+        assert run(server.folder, "serve", **settings).stderr == (
             f"Error: Cannot listen on {path}: another program does. "
             "Choose another path with QM_SOCKET.\n"
         )
-    assert not path.exists()
+    assert not Path(path).exists()
 
 
 @pytest.mark.parametrize(
@@ -192,7 +158,7 @@ def test_a_unix_socket_is_served_to_our_group_alone_and_gone_afterwards(tmp_path
 def test_a_socket_that_cannot_be_made_is_said_in_a_sentence(tmp_path, name, reason):
     (tmp_path / "file").touch()
     settings = {"SOCKET": str(tmp_path / name), "TRUSTED_PROXIES": "1"}
-    refused = run(tmp_path, "serve", **settings, MONGODB_URI="mongodb://127.0.0.1:1")
+    refused = run(tmp_path, "serve", **settings, MONGODB_URI=NOWHERE)
     reason = reason.format(folder=tmp_path)
     assert refused.stderr == f"Error: Cannot listen on {tmp_path / name}: {reason}\n"
 
@@ -202,7 +168,7 @@ def test_a_socket_that_cannot_be_made_is_said_in_a_sentence(tmp_path, name, reas
     [
         ({}, "QM_SECRET_KEY and QM_MONGODB_URI"),
         ({"SECRET_KEY": "s" * 32}, "QM_MONGODB_URI"),
-        ({"MONGODB_URI": "mongodb://127.0.0.1:1"}, "QM_SECRET_KEY"),
+        ({"MONGODB_URI": NOWHERE}, "QM_SECRET_KEY"),
     ],
 )
 def test_production_does_not_start_without_a_secret_and_a_database(tmp_path, settings, missing):
@@ -214,21 +180,15 @@ def test_production_does_not_start_without_a_secret_and_a_database(tmp_path, set
 
 
 def test_the_demo_is_not_for_production(tmp_path):
-    settings = {"SECRET_KEY": "s" * 32, "MONGODB_URI": "mongodb://127.0.0.1:1"}
+    settings = {"SECRET_KEY": "s" * 32, "MONGODB_URI": NOWHERE}
     refused = run(tmp_path, "serve", "--demo", ENV="production", **settings)
     assert refused.returncode == 1
     assert "--demo is not for production" in refused.stderr
 
 
-def test_production_logs_one_json_object_per_request(tmp_path, mongodb_uri):
-    settings = {
-        "SECRET_KEY": "s" * 32,
-        "MONGODB_URI": mongodb_uri,
-        "MONGODB_DATABASE": "production",
-    }
-    with serving(tmp_path, ENV="production", **settings) as server:
-        asked = urllib.request.Request(f"{server.base}/healthz", headers={"X-Request-ID": "me-1"})
-        urllib.request.urlopen(asked, timeout=120).close()
+def test_production_logs_one_json_object_per_request(serve):
+    with serve(ENV="production", SECRET_KEY="s" * 32, WORKERS="1") as server:
+        server.ask("GET", "/healthz", X_Request_ID="me-1")
         wait_until(lambda: '"me-1"' in server.output.read_text())
         text = server.output.read_text().splitlines()
     lines = [json.loads(line) for line in text if line.startswith("{")]

@@ -4,7 +4,6 @@ import csv
 import importlib.util
 import io
 import os
-import pty
 import random
 import re
 import signal
@@ -18,13 +17,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from pymongo import MongoClient
 
 from app.batches.parts.store import NEVER
 from app.changes import JOURNAL_LENGTH
 from tests.factories import guid, make_player
 from tests.system import fork_server
-from tests.system.programs import WITH_CTRL_C, run, serving, wait_until
+from tests.system.programs import WITH_CTRL_C, wait_until
 from tests.system.tcp_proxy import DROP, LOSE, TcpProxy
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -38,47 +36,33 @@ DIFFICULT = "Zoë 100% ?#&"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, mongodb_uri):
-    # Without the cache, a key that was revoked is dead on all workers at once.
-    settings = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": "tooling"}
-    settings |= {"AUTH_CACHE_SECONDS": "0"}
-    folder = tmp_path_factory.mktemp("tooling")
+def server(serve):
     with (
-        MongoClient(mongodb_uri) as client,
-        serving(folder, "--demo", **settings) as server,
+        serve("--demo", WORKERS="1", AUTH_CACHE_SECONDS="0") as server,
         pytest.MonkeyPatch.context() as patch,
     ):
-        server.players, server.history = client.tooling.players, client.tooling.history
-        server.batches = client.tooling.batches
-        server.key = partial(key_command, folder, settings)
-        patch.setenv("QUARTERMASTER_KEY", server.key("create", "demo", "shop", *SCOPES))
+        patch.setenv("QUARTERMASTER_KEY", make_key(server, "shop"))
         yield server
-        client.drop_database("tooling")
 
 
-def key_command(folder, settings, *arguments):
-    """Run quartermaster key as the page does, and return what it prints."""
-    result = run(folder, "key", *arguments, **settings)
-    assert result.returncode == 0, result.stderr
-    return result.stdout.strip()
+def make_key(server, name, *scopes):
+    """Make a key as the page does."""
+    return server.command("key", "create", "demo", name, *(scopes or SCOPES))
 
 
 @pytest.fixture
 def crowd(server):
     """A dozen players who own nothing, one of them with a name that paths do not like."""
     players = [make_player() for _ in range(11)] + [make_player(Name=DIFFICULT)]
-    server.players.insert_many(players)
+    server.db.players.insert_many(players)
     yield players
-    server.players.delete_many({"_id": {"$in": [player["_id"] for player in players]}})
+    server.db.players.delete_many({"_id": {"$in": [player["_id"] for player in players]}})
 
 
-def tool(server, *arguments, key=None, example=EXAMPLE, **options):
+def tool(server, *arguments, key=None, example=EXAMPLE):
     command = [str(example), "--url", server.base, *arguments]
     env = {**os.environ, "QUARTERMASTER_KEY": key or os.environ["QUARTERMASTER_KEY"]}
-    if not options:
-        return fork_server.run(command, env, timeout=600)
-    nothing = subprocess.DEVNULL
-    return subprocess.run([sys.executable, *command], env=env, stdin=nothing, text=True, **options)
+    return fork_server.run(command, env, timeout=600)
 
 
 @pytest.fixture
@@ -98,7 +82,7 @@ def proxied(server, faults=(), delay=0.0):
 
 
 def held(server, player, item):
-    slots = server.players.find_one({"_id": player["_id"]})["Inventory"].values()
+    slots = server.db.players.find_one({"_id": player["_id"]})["Inventory"].values()
     return sum(slot["Quantity"] for slot in slots if slot["ItemId"] == item)
 
 
@@ -115,13 +99,9 @@ def test_the_list_holds_every_player_once(server, crowd):
     result = tool(server, "list")
     assert (result.returncode, result.stderr) == (0, "")
     rows = list(csv.DictReader(io.StringIO(result.stdout)))
-    assert len(rows) == 512
-    known = {player["_id"]: player["Name"] for player in server.players.find({}, ["Name"])}
+    known = {player["_id"]: player["Name"] for player in server.db.players.find({}, ["Name"])}
+    assert len(rows) == len(known) == 512
     assert {row["player"]: row["name"] for row in rows} == known
-
-
-def test_a_list_that_fills_its_last_page_ends_all_the_same(server):
-    assert len(tool(server, "list").stdout.splitlines()) == 501
 
 
 def test_gifts_are_given_once_however_often_the_tool_runs(server, crowd, write):
@@ -148,18 +128,9 @@ def test_a_long_file_is_given_once_however_often_others_change_the_same_player(
     assert tool(server, "give", foreign).returncode == 0
     # The game counts its own changes up, as it should.
     for _ in range(100):
-        server.players.update_one({"_id": player["_id"]}, {"$inc": {"Version": 1, "Exp": 1}})
+        server.db.players.update_one({"_id": player["_id"]}, {"$inc": {"Version": 1, "Exp": 1}})
     assert tool(server, "give", file).stdout == f"0 given, {rows} given before, 0 refused.\n"
     assert_each_has(server, [player], item, sum(range(rows + 1)))
-
-
-def test_a_gift_says_why_it_was_given(server, crowd, write):
-    assert (
-        tool(server, "give", write((crowd[0]["_id"], guid(), 1), name="Ostern ä.csv")).returncode
-        == 0
-    )
-    wait_until(lambda: server.history.find_one({"Subject.Id": crowd[0]["_id"]}))
-    assert server.history.find_one({"Subject.Id": crowd[0]["_id"]})["Reason"] == "Ostern ä.csv"
 
 
 def test_rows_may_be_added_and_moved_and_another_file_is_another_occasion(server, crowd, write):
@@ -177,7 +148,7 @@ def test_rows_may_be_added_and_moved_and_another_file_is_another_occasion(server
 def test_what_is_refused_is_told_and_not_repeated_and_the_rest_is_given(server, crowd, write):
     item, full = guid(), crowd[3]
     slots = {str(slot): {"ItemId": guid(), "Quantity": 1} for slot in range(35)}
-    server.players.update_one({"_id": full["_id"]}, {"$set": {"Inventory": slots}})
+    server.db.players.update_one({"_id": full["_id"]}, {"$set": {"Inventory": slots}})
     names = ["Nobody", *(player["Name"] for player in crowd)]
     file = write(*((name, item, 1) for name in names), (crowd[0]["Name"], "sword", 1))
     with proxied(server) as proxy:
@@ -192,7 +163,7 @@ def test_what_is_refused_is_told_and_not_repeated_and_the_rest_is_given(server, 
     assert max(gives(proxy).values()) == 2  # once for each row; the first player has two
     others = [player for player in crowd if player is not full]
     assert_each_has(server, others, item, 1)
-    server.players.update_one({"_id": full["_id"]}, {"$unset": {"Inventory.5": 1}})
+    server.db.players.update_one({"_id": full["_id"]}, {"$unset": {"Inventory.5": 1}})
     again = tool(server, "give", file)
     assert again.stdout.endswith("\n1 given, 11 given before, 2 refused.\n")
     assert_each_has(server, crowd, item, 1)
@@ -211,11 +182,15 @@ def refusal(server, player, item):
     return example.message(answer)
 
 
-def test_a_key_goes_with_every_request_and_nobody_signs_in(server, crowd, write):
+def test_a_key_goes_with_every_request_and_a_gift_says_why_it_was_given(server, crowd, write):
+    file = write((crowd[0]["_id"], guid(), 1), name="Ostern ä.csv")
     with proxied(server) as proxy:
-        assert tool(proxy, "give", write((crowd[0]["_id"], guid(), 1))).returncode == 0
+        assert tool(proxy, "give", file).returncode == 0
     path = f"/api/v1/players/{crowd[0]['_id']}"
+    # Nobody signs in.
     assert [path for path, _, _ in proxy.seen] == [path, f"{path}/items/give"]
+    wait_until(lambda: server.db.history.find_one({"Subject.Id": crowd[0]["_id"]}))
+    assert server.db.history.find_one({"Subject.Id": crowd[0]["_id"]})["Reason"] == "Ostern ä.csv"
 
 
 def test_a_401_ends_the_tool_and_the_next_key_goes_on(server, crowd, write):
@@ -226,19 +201,19 @@ def test_a_401_ends_the_tool_and_the_next_key_goes_on(server, crowd, write):
     assert (result.returncode, result.stdout) == (1, "1 given, 0 given before, 0 refused.\n")
     assert result.stderr == f"Not now. The key is unknown, expired or revoked.\n{AGAIN}"
     assert len(gives(proxy)) == 2
-    another = server.key("create", "demo", "another", *SCOPES)
+    another = make_key(server, "another")
     again = tool(server, "give", file, key=another)
     assert again.stdout == "2 given, 1 given before, 0 refused.\n"
     assert_each_has(server, crowd[:3], item, 1)
 
 
 def test_what_a_key_may_not_is_told_in_a_sentence(server, crowd, write):
-    reader = server.key("create", "demo", "reader", "players.read")
+    reader = make_key(server, "reader", "players.read")
     file = write((crowd[0]["_id"], guid(), 1))
     result = tool(server, "give", file, key=reader)
     assert result.stdout.startswith(f"line 2, {crowd[0]['_id']}: This request needs a key with")
     assert (result.returncode, "'players.change'" in result.stdout) == (1, True)
-    elsewhere = server.key("create", "demo", "elsewhere", *SCOPES, "--address", "203.0.113.0/24")
+    elsewhere = make_key(server, "elsewhere", *SCOPES, "--address", "203.0.113.0/24")
     result = tool(server, "list", key=elsewhere)
     assert result.stderr == f"This key may not be used from the address 127.0.0.1.\n{AGAIN}"
 
@@ -286,13 +261,12 @@ def test_a_service_that_stays_away_is_given_up_on_in_a_sentence(server, crowd, w
 def test_a_bad_file_is_refused_before_anything_is_sent(server, write, tmp_path):
     good = ("Bob", guid(), 1)
     with proxied(server) as proxy:
-        for bad in [
+        for bad in (
             ("Bob", guid(), "1.5"),
             ("Bob", guid()),
             ("", guid(), 1),
             ("Bob", guid(), "-1"),
-            ("Bob", guid(), "9" * 5000),
-        ]:
+        ):
             result = tool(proxy, "give", write(good, bad))
             assert (result.returncode, result.stdout) == (1, "")
             assert result.stderr.startswith("Line 3 needs player, item and a whole quantity.\n")
@@ -311,15 +285,10 @@ def test_a_wrong_key_is_told_in_a_sentence(server, key):
 
 
 def test_a_terminal_gets_a_progress_bar(server, crowd, write):
-    terminal, side = pty.openpty()
-    try:
-        file = write(*((player["_id"], guid(), 1) for player in crowd))
-        result = tool(server, "give", file, stdout=subprocess.PIPE, stderr=side)
-        shown = os.read(terminal, 65536).decode()
-    finally:
-        os.close(terminal)
-        os.close(side)
-    assert result.stdout == "12 given, 0 given before, 0 refused.\n"
+    file = write(*((player["_id"], guid(), 1) for player in crowd))
+    command = [str(EXAMPLE), "--url", server.base, "give", file]
+    code, shown = fork_server.run_on_terminal(command, dict(os.environ))
+    assert code == 0
     assert f"\r[{'#' * 20:40}] 6 of 12\r" in shown
     assert shown.endswith(f"\r[{'#' * 40}] 12 of 12\r\n")
 
@@ -333,7 +302,7 @@ def batch_file(tmp_path, players, item, times=1, name="summer.csv"):
 
 
 def test_a_batch_is_planned_once_looked_at_run_and_undone(server, crowd, tmp_path):
-    key = server.key("create", "demo", "batches", *SCOPES, "history.undo")
+    key = make_key(server, "batches", *SCOPES, "history.undo")
     batch_tool = partial(tool, server, example=BATCHES, key=key)
     item = guid()
     file = batch_file(tmp_path, [*crowd, {"Name": "Nobody"}], item)
@@ -347,7 +316,7 @@ def test_a_batch_is_planned_once_looked_at_run_and_undone(server, crowd, tmp_pat
     done = batch_tool("run", batch)
     assert done.stdout.splitlines()[-1] == f"{batch} is done: 0 ready, 12 done, 1 refused."
     assert_each_has(server, crowd, item, 1)
-    assert server.batches.find_one({"_id": batch})["Reason"] == "summer.csv"
+    assert server.db.batches.find_one({"_id": batch})["Reason"] == "summer.csv"
     undo = batch_tool("undo", batch)
     assert undo.stdout.endswith(" is planned: 12 ready, 0 done, 0 refused.\n")
     assert batch_tool("run", undo.stdout.split()[0]).returncode == 0
@@ -355,29 +324,17 @@ def test_a_batch_is_planned_once_looked_at_run_and_undone(server, crowd, tmp_pat
 
 
 def test_a_batch_that_is_interrupted_goes_on_and_does_nothing_twice(server, crowd, tmp_path):
-    item, times = guid(), 60
+    item, times = guid(), 20
     planned = tool(server, "plan", batch_file(tmp_path, crowd, item, times), example=BATCHES)
     batch = planned.stdout.split()[0]
     # Somebody else has the rest for now, so that it does not come to its end before.
-    parts = server.batches.database["batch_parts"]
+    parts = server.db.batch_parts
     rest = {"Batch": batch, "Part": {"$gte": 1}}
     parts.update_many(rest, {"$set": {"LeasedUntil": datetime(2100, 1, 1, tzinfo=timezone.utc)}})
-    with subprocess.Popen(
-        [
-            *WITH_CTRL_C,
-            sys.executable,
-            str(BATCHES),
-            "--url",
-            server.base,
-            "run",
-            batch,
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as running:
-        wait_until(lambda: server.batches.find_one({"_id": batch, "State": {"$ne": "planned"}}))
+    command = [*WITH_CTRL_C, sys.executable, str(BATCHES), "--url", server.base, "run", batch]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as running:
+        wait_until(lambda: server.db.batches.find_one({"_id": batch, "State": {"$ne": "planned"}}))
         running.send_signal(signal.SIGINT)
         try:
             output, errors = running.communicate(timeout=120)

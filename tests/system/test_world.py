@@ -1,13 +1,10 @@
 """The example world of docs/examples, run as its reader would, beside a real service."""
 
-import json
 import os
 import pty
 import re
 import signal
 import subprocess
-import sys
-import urllib.request
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -19,7 +16,6 @@ from pymongo import MongoClient
 pytest.importorskip("psutil", reason="the bench extra is not installed")
 
 from app.demo.names import ITEM_IDS, MAP_IDS
-from app.demo.world import World
 from app.moderation.penalties import BAN, MUTE
 from app.naming import name_key, name_tails
 from app.storage.embedded.lease import Lease
@@ -32,19 +28,22 @@ from tests.system.chaos import stored
 from tests.system.chaos.faults import reached_through
 from tests.system.chaos.ledger import Verdict, compare
 from tests.system.chaos.world import CAREFUL, DOCUMENTS, PROGRAM, ExampleWorld
-from tests.system.programs import run, serving, wait_until
+from tests.system.programs import run, wait_until
 from tests.system.tcp_proxy import TcpProxy
 from tests.tiers import some
 
 ROOT = Path(__file__).parents[2]
 DATABASE = "example_world"
+# Of so many characters, nine tenths are online at a time.
+CHARACTERS = 20
+ONLINE = CHARACTERS * 9 // 10
 
 
 def test_a_world_that_is_killed_amid_its_trades_loses_and_makes_nothing(mongodb_uri, tmp_path):
     uri, former = mongodb_uri.replace("/?", "/killed_world?"), [make_player() for _ in range(4)]
     with MongoClient(uri) as client:
         client.killed_world.players.insert_many(former)
-        for attempt in range(3):
+        for attempt in range(2):
             ids = [player["_id"] for player in former]
             (tmp_path / str(attempt)).mkdir()
             world = ExampleWorld(uri, tmp_path / str(attempt), ids, pace=1000)
@@ -115,38 +114,23 @@ def is_used(client):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, mongodb_uri):
-    """The service with a demo world, and its database."""
-    settings = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": DATABASE}
-    with (
-        MongoClient(mongodb_uri) as client,
-        serving(tmp_path_factory.mktemp("world"), "--demo", **settings) as server,
-    ):
-        server.db, server.uri = client[DATABASE], mongodb_uri
-        body = {"grant_type": "password", "username": "demo", "password": World.PASSWORD}
-        server.token = call(server, "/api/oauth/token", body)["access_token"]
+def server(serve):
+    """The service with a demo world."""
+    with serve("--demo", WORKERS="1") as server:
+        server.sign_in()
         yield server
-        client.drop_database(DATABASE)
 
 
-def call(server, path, body=None):
-    data = json.dumps(body).encode() if body else None
-    headers = {"Content-Type": "application/json"}
-    if token := getattr(server, "token", None):
-        headers["Authorization"] = f"Bearer {token}"
-    request = urllib.request.Request(server.base + path, data, headers)
-    with urllib.request.urlopen(request, timeout=120) as answer:
-        return json.loads(answer.read())
-
-
-def command(*options):
-    return [sys.executable, str(PROGRAM), *options]
+def play(*options, **settings):
+    """Let a world play to its end, with no other settings than these."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("QM_")}
+    return fork_server.run([str(PROGRAM), *options], {**env, **settings}, timeout=600)
 
 
 @contextmanager
-def playing(uri, output, *options, **settings):
+def playing(uri, database, output, *options):
     """Let a world play until the block ends; yield its process, which can be read."""
-    env = {**os.environ, "QM_MONGODB_URI": uri, "QM_MONGODB_DATABASE": DATABASE, **settings}
+    env = {**os.environ, "QM_MONGODB_URI": uri, "QM_MONGODB_DATABASE": database}
     with output.open("wb") as log:
         process = fork_server.start([str(PROGRAM), *options], env, log)
     process.said = lambda: output.read_text(errors="replace")
@@ -161,13 +145,15 @@ def playing(uri, output, *options, **settings):
 def world(server, tmp_path_factory):
     """A world with some characters of the demo world."""
     output = tmp_path_factory.mktemp("output") / "output.txt"
-    with playing(server.uri, output, "--players", "30", "--pace", "100") as world:
-        wait_until(lambda: online(server) == 27, output)
+    uri, database = (server.settings[f"MONGODB_{name}"] for name in ("URI", "DATABASE"))
+    options = ("--players", str(CHARACTERS), "--pace", "100")
+    with playing(uri, database, output, *options) as world:
+        wait_until(lambda: online(server) >= ONLINE, output)
         yield world
 
 
 def online(server):
-    return call(server, "/api/v1/info/stats")["onlineCount"]
+    return server.json("GET", "/api/v1/info/stats")["onlineCount"]
 
 
 def somebody(server, **where):
@@ -176,7 +162,7 @@ def somebody(server, **where):
 
 
 def test_players_are_online_and_rise(server, world):
-    assert call(server, "/api/v1/players/online?pageSize=50")["Values"][0]["Online"] is True
+    assert server.json("GET", "/api/v1/players/online?pageSize=50")["Values"][0]["Online"] is True
     wait_until(lambda: "reaches level" in world.said())
     wait_until(lambda: somebody(server))
     assert server.db.games.find_one({"_id": "world-1"})["LookedAt"]
@@ -186,7 +172,7 @@ def test_a_gift_is_told_as_it_arrives(server, world):
     wait_until(lambda: somebody(server))
     player = somebody(server)
     body = {"itemid": ITEM_IDS["Bread"], "quantity": 77}
-    call(server, f"/api/v1/players/{player['_id']}/items/give", body)
+    server.json("POST", f"/api/v1/players/{player['_id']}/items/give", body)
     wait_until(lambda: f"{player['Name']} got 77 Bread as a gift.\n" in world.said())
 
 
@@ -195,8 +181,8 @@ def test_a_gift_is_told_after_an_election_as_well(server, world):
     admin.command("replSetStepDown", 1, force=True)
     wait_until(lambda: admin.command("hello")["isWritablePrimary"])
     player, body = somebody(server), {"itemid": ITEM_IDS["Coal"], "quantity": 78}
-    wait_until(lambda: call(server, "/readyz"))
-    call(server, f"/api/v1/players/{player['_id']}/items/give", body)
+    wait_until(server.is_ready)
+    server.json("POST", f"/api/v1/players/{player['_id']}/items/give", body)
     wait_until(lambda: f"{player['Name']} got 78 Coal as a gift.\n" in world.said())
 
 
@@ -215,7 +201,7 @@ def test_whoever_is_banned_leaves(server, world, hours):
     wait_until(lambda: f"{names[0]} was banned, and may not play.\n" in world.said())
     wait_until(lambda: not server.db.players.find_one({**mine, "Online": True}))
     penalise(server, account, BAN, -1)
-    wait_until(lambda: online(server) >= 27)
+    wait_until(lambda: online(server) >= ONLINE)
 
 
 def test_whoever_is_muted_does_not_speak(server, world):
@@ -319,7 +305,9 @@ def test_without_a_replica_set_nobody_trades_and_gifts_are_told(standalone, tmp_
         f"mongodb://owner:secret@{standalone.address_of_all}",
         standalone[DATABASE].players,
     )
-    with playing(uri, tmp_path / "output.txt", "--players", "3", "--pace", "200") as world:
+    with playing(
+        uri, DATABASE, tmp_path / "output.txt", "--players", "3", "--pace", "200"
+    ) as world:
         wait_until(lambda: players.find_one({"Level": {"$gt": 1}}), tmp_path / "output.txt")
         name = players.find_one()["Name"]
         # Written as the service does it.
@@ -337,8 +325,7 @@ def test_without_a_replica_set_nobody_trades_and_gifts_are_told(standalone, tmp_
 def test_an_account_without_the_right_to_write_is_told_so(standalone):
     uri = f"mongodb://reader:secret@{standalone.address_of_all}"
     for given, told in ((uri, "not authorized on"), (uri.replace("secret", "x"), "Authentication")):
-        options = ("--uri", given, "--database", DATABASE, "--players", "2")
-        done = subprocess.run(command(*options), capture_output=True, text=True, timeout=600)
+        done = play("--uri", given, "--database", DATABASE, "--players", "2")
         assert done.returncode == 1
         assert done.stderr.startswith(
             f"The world has ended: the account of the URI has no right to this, {told}"
@@ -350,7 +337,7 @@ def test_an_account_without_the_right_to_write_is_told_so(standalone):
 def test_it_ends_cleanly_and_everybody_is_offline(mongodb_uri, tmp_path, number):
     """In an empty database, with characters of its own."""
     uri, output = mongodb_uri.replace("/?", "/empty_world?"), tmp_path / "output.txt"
-    with MongoClient(uri) as client, playing(uri, output, "--players", "5") as world:
+    with MongoClient(uri) as client, playing(uri, "empty_world", output, "--players", "5") as world:
         players = client.empty_world.players
         wait_until(lambda: players.count_documents({"Online": True}) == 5, output)
         world.send_signal(number)
@@ -364,9 +351,8 @@ def test_it_ends_cleanly_and_everybody_is_offline(mongodb_uri, tmp_path, number)
 def test_new_accounts_and_characters_are_as_the_service_makes_them(mongodb_uri, tmp_path):
     settings = {"MONGODB_URI": mongodb_uri, "MONGODB_DATABASE": "new_world"}
     assert run(tmp_path, "db", "init", **settings).returncode == 0
-    env = {**os.environ, "QM_MONGODB_URI": mongodb_uri}
     options = ("--database", "new_world", "--players", "20", "--seconds", "1", "--pace", "100")
-    done = subprocess.run(command(*options), env=env, capture_output=True, text=True, timeout=600)
+    done = play(*options, QM_MONGODB_URI=mongodb_uri)
     assert (done.returncode, done.stderr) == (0, "")
     checked = run(tmp_path, "db", "check", **settings)
     assert checked.returncode == 0, checked.stdout
@@ -380,8 +366,7 @@ def test_new_accounts_and_characters_are_as_the_service_makes_them(mongodb_uri, 
 
 
 def test_a_database_that_does_not_answer_is_told_in_a_sentence():
-    options = ("--uri", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200")
-    done = subprocess.run(command(*options), capture_output=True, text=True, timeout=600)
+    done = play("--uri", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("The world has ended: 127.0.0.1:1: ")
     assert done.stderr.count("\n") == 1
@@ -389,11 +374,9 @@ def test_a_database_that_does_not_answer_is_told_in_a_sentence():
 
 def test_without_characters_or_a_database_it_says_what_it_needs(mongodb_uri, tmp_path):
     (tmp_path / "nobody.txt").write_text(guid())
-    options = ("--uri", mongodb_uri, "--characters", str(tmp_path / "nobody.txt"))
-    done = subprocess.run(command(*options), capture_output=True, text=True, timeout=600)
+    done = play("--uri", mongodb_uri, "--characters", str(tmp_path / "nobody.txt"))
     assert (done.returncode, done.stderr[:26]) == (1, "There is nobody to play: t")
-    env = {name: value for name, value in os.environ.items() if name != "QM_MONGODB_URI"}
-    done = subprocess.run(command(), env=env, capture_output=True, text=True, timeout=600)
+    done = play()
     assert done.returncode == 2
     assert "quartermaster db uri prints it." in done.stderr
 
@@ -402,7 +385,9 @@ def test_a_terminal_gets_a_line_that_changes(mongodb_uri):
     terminal, side = pty.openpty()
     env = {**os.environ, "QM_MONGODB_URI": mongodb_uri, "COLUMNS": "40"}
     options = ("--database", "terminal_world", "--players", "2")
-    process = subprocess.Popen(command(*options), env=env, stdout=side)
+    with Path(os.devnull).open("r+b") as nothing:
+        standard = (nothing.fileno(), side, nothing.fileno())
+        process = fork_server.start_on([str(PROGRAM), *options], env, *standard)
     os.close(side)
     shown, lines = b"", []
     with suppress(OSError):  # Linux tells so that the other side is closed
@@ -450,20 +435,17 @@ def test_make_world_plays_in_the_embedded_database(tmp_path):
         assert client.make_world.players.count_documents({}) == 3
 
 
-@pytest.mark.parametrize(
-    ("uri", "told"),
-    [
-        ("mongodb://h/", "mongodb://h/game"),
-        ("mongodb://h/mine?w=1", "mongodb://h/mine?w=1"),
-        # Without a database, accounts are in admin.
-        ("mongodb://u:p%40@a,b/?w=1", "mongodb://u:p%40@a,b/game?w=1&authSource=admin"),
-        ("mongodb://u:p@h/?authSource=x", "mongodb://u:p@h/game?authSource=x"),
-        (
-            "mongodb://u@h/?authMechanism=MONGODB-X509",
-            "mongodb://u@h/game?authMechanism=MONGODB-X509",
-        ),
-    ],
-)
-def test_the_uri_is_told_with_its_database(tmp_path, uri, told):
-    done = run(tmp_path, "db", "uri", MONGODB_URI=uri, MONGODB_DATABASE="game")
-    assert done.stdout == f"{told}\n"
+URIS = {
+    "mongodb://h/": "mongodb://h/game",
+    "mongodb://h/mine?w=1": "mongodb://h/mine?w=1",
+    # Without a database, accounts are in admin.
+    "mongodb://u:p%40@a,b/?w=1": "mongodb://u:p%40@a,b/game?w=1&authSource=admin",
+    "mongodb://u:p@h/?authSource=x": "mongodb://u:p@h/game?authSource=x",
+    "mongodb://u@h/?authMechanism=MONGODB-X509": "mongodb://u@h/game?authMechanism=MONGODB-X509",
+}
+
+
+def test_the_uri_is_told_with_its_database(tmp_path):
+    for uri, told in URIS.items():
+        done = run(tmp_path, "db", "uri", MONGODB_URI=uri, MONGODB_DATABASE="game")
+        assert done.stdout == f"{told}\n"
