@@ -2,13 +2,14 @@
 
 import os
 import stat
-import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
 from app.transfer.files import open_output
 from tests.factories import make_user
+from tests.system import fork_server
 from tests.system.programs import PROGRAM, environment
 
 
@@ -90,15 +91,13 @@ def redirected(export, mongodb_uri, tmp_path):
         file = tmp_path / "out"
         file.touch()
         file.chmod(file_mode)
-        with file.open("wb") as stdout:
-            done = subprocess.run(
-                [PROGRAM, "export", kind, path],
-                env=environment(tmp_path, ENV="testing", MONGODB_URI=mongodb_uri),
-                stdout=stdout,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        return done, file
+        env = environment(tmp_path, ENV="testing", MONGODB_URI=mongodb_uri)
+        errors, nothing = tmp_path / "errors", Path(os.devnull)
+        with nothing.open("rb") as stdin, file.open("wb") as out, errors.open("wb") as err:
+            standard = [stdin.fileno(), out.fileno(), err.fileno()]
+            command = [PROGRAM, "export", kind, str(path)]
+            returncode = fork_server.start_on(command, env, *standard).wait(120)
+        return returncode, errors.read_text(), file
 
     return run
 
@@ -108,9 +107,9 @@ def test_hashes_are_not_written_into_a_file_that_others_can_read(redirected, tmp
     # A copy of the symlink /dev/stdout: a failure as root would replace the real one.
     link = tmp_path / "stdout"
     link.symlink_to("/proc/self/fd/1")
-    done, file = redirected("users", link if is_linked else "-", 0o644)
-    assert done.returncode == 1
-    assert done.stderr == (
+    returncode, errors, file = redirected("users", link if is_linked else "-", 0o644)
+    assert returncode == 1
+    assert errors == (
         "Error: Standard output is a file that others can read, and this is not for them: "
         "name the FILE, or set umask 077 before.\n"
     )
@@ -120,6 +119,6 @@ def test_hashes_are_not_written_into_a_file_that_others_can_read(redirected, tmp
 
 @pytest.mark.parametrize(("kind", "file_mode"), [("users", 0o600), ("players", 0o644)])
 def test_what_may_be_read_is_written_anywhere(redirected, kind, file_mode):
-    done, file = redirected(kind, "-", file_mode)
-    assert (done.returncode, done.stderr) == (0, "")
+    returncode, errors, file = redirected(kind, "-", file_mode)
+    assert (returncode, errors) == (0, "")
     assert ("$argon2id$secret" in file.read_text()) == (kind == "users")

@@ -1,10 +1,11 @@
 """What a worker has used for a moment, it gives back."""
 
+import os
 import platform
-import subprocess
-import sys
 
 import pytest
+
+from tests.system import fork_server
 
 # Hashes in threads, as a worker does, one after another; prints by how many MB the process grew.
 PROGRAM = """
@@ -27,13 +28,14 @@ print((process.memory_info().rss - before) / 2**20)
 """
 
 
-def grown_by(how):
-    command = [sys.executable, "-c", PROGRAM, how]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(done.stdout)
+@pytest.fixture
+def grown_by(tmp_path):
+    script = tmp_path / "hashing.py"
+    script.write_text(PROGRAM)
+    return lambda how: float(fork_server.run([str(script), how], dict(os.environ)).stdout)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
-def test_the_memory_of_a_hash_is_returned():
+def test_the_memory_of_a_hash_is_returned(grown_by):
     assert grown_by("kept") > 15
     assert grown_by("returned") < 5
