@@ -15,7 +15,7 @@ from pathlib import Path
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from app.storage.embedded.mongod import find_mongod
+from app.storage.embedded.lease import find_mongod
 
 CHOSEN = os.environ.get("QM_TEST_MONGOD")
 REPLICA_SET = "quartermaster"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -17,7 +16,8 @@ from app.http import logs
 from app.server import granian_server, listen_address, startup
 from app.server.gunicorn_server import GunicornServer
 from app.storage.client import Storage
-from app.storage.embedded.lease import EmbeddedError, try_lock
+from app.storage.embedded.lease import EmbeddedError
+from app.storage.embedded.supervisor import try_lock
 from app.storage.schema import preparation
 from config.base import Settings
 
@@ -81,7 +81,7 @@ class ServeLock:
         self._file = (folder / "serve.lock").open("a+")
         self._file.seek(0)
         owner = self._file.read().strip()
-        if not try_lock(self._file, fcntl.LOCK_EX):
+        if not try_lock(self._file):
             raise EmbeddedError(
                 f"Another quartermaster (process {owner}) already serves {folder}; "
                 "stop it, or choose another folder with QM_DATA_DIR."

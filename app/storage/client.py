@@ -19,7 +19,8 @@ from app.naming import Lookup
 from app.request_scope import DatabasePlaces, RequestScope
 from app.storage.bulk_swap import BulkSwapper
 from app.storage.clock import Clock, DatabaseClock, LocalClock
-from app.storage.embedded.lease import SUPERVISOR_LOCK, Lease, is_locked, read_state
+from app.storage.embedded.lease import Lease
+from app.storage.embedded.supervisor import is_supervised, read_state
 from app.storage.journal import Journals
 from app.storage.monitoring import CommandMetrics
 from app.types import Document
@@ -131,7 +132,7 @@ def _embedded_uri(data_dir: str) -> str:
     folder = Path(data_dir).resolve() / "mongodb"
     state = read_state(folder)
     # A supervisor that was killed has left its state behind.
-    if state is None or not is_locked(folder / SUPERVISOR_LOCK):
+    if state is None or not is_supervised(folder):
         raise QuartermasterError(
             f"No embedded MongoDB runs in {folder}: start one with make run or quartermaster serve."
         )

@@ -2,30 +2,30 @@
 
 Every program holds a shared flock on ``users.lock``, which the kernel releases if it is killed.
 The supervisor (see supervisor.py) shuts MongoDB down when it gets the exclusive lock, so when the
-last program has ended. A program that notices that the supervisor was killed starts another.
+last program has ended. Whoever notices that it has ended before that starts another.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
+import importlib.util
 import logging
+import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import IO, Any
 
 from app.errors import QuartermasterError
-from app.storage.embedded.mongod import find_mongod
+from app.storage.embedded import supervisor
+from app.storage.embedded.supervisor import is_supervised, read_state, try_lock
 
 log = logging.getLogger("quartermaster")
 
 START_SECONDS = STOP_SECONDS = 60
 WATCH_SECONDS = 1.0
-# Releases before 0.2.0 call it so; with another name, two of them would run two supervisors.
-SUPERVISOR_LOCK = "guardian.lock"
 
 
 class EmbeddedError(QuartermasterError):
@@ -38,19 +38,18 @@ class Lease:
     def __init__(self, data_dir: str, mongod: str | None = None, cache_gb: float = 1.0) -> None:
         self.folder = Path(data_dir).resolve() / "mongodb"
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._mongod, self._cache_gb = mongod, cache_gb
+        self._mongod, self._cache_gb = mongod, str(cache_gb)
         self._users = (self.folder / "users.lock").open("w")
         # Blocks while a former supervisor shuts its server down.
         fcntl.flock(self._users, fcntl.LOCK_SH)
         self._is_over = threading.Event()
-        # Threads do not survive a fork: only this process watches.
-        name = f"lease of {self.folder}"
-        self._watch = threading.Thread(target=self._watch_supervisor, name=name, daemon=True)
         try:
             self.uri = self._find_or_start()
         except BaseException:
             self._users.close()
             raise
+        # Threads do not survive a fork: only this process watches.
+        self._watch = threading.Thread(target=self._watch_supervisor, daemon=True)
         self._watch.start()
 
     def close(self) -> None:
@@ -59,20 +58,17 @@ class Lease:
         self._watch.join()
         self._users.close()
         deadline = time.monotonic() + STOP_SECONDS
-        while self._is_supervised() and time.monotonic() < deadline:
+        while is_supervised(self.folder) and time.monotonic() < deadline:
             with (self.folder / "users.lock").open("a") as users:
-                if not try_lock(users, fcntl.LOCK_EX) and try_lock(users, fcntl.LOCK_SH):
+                if not try_lock(users) and try_lock(users, fcntl.LOCK_SH):
                     return
             time.sleep(0.02)
 
-    def _is_supervised(self) -> bool:
-        return is_locked(self.folder / SUPERVISOR_LOCK)
-
     def _find_or_start(self) -> str:
-        if not self._is_supervised():
+        if not is_supervised(self.folder):
             self._start_supervisor()
         deadline = time.monotonic() + START_SECONDS
-        while self._is_supervised() and time.monotonic() < deadline:
+        while is_supervised(self.folder) and time.monotonic() < deadline:
             if state := read_state(self.folder):
                 return str(state["uri"])
             time.sleep(0.02)
@@ -80,25 +76,24 @@ class Lease:
         raise EmbeddedError(f"The embedded MongoDB did not start: {(said or ['no reason'])[-1]}")
 
     def _watch_supervisor(self) -> None:
-        """Start another supervisor if it was killed."""
+        """Start another supervisor if it was killed, or has ended because mongod has."""
         while not self._is_over.wait(WATCH_SECONDS):
             try:
-                if not self._is_supervised():
-                    log.warning("The embedded MongoDB has lost its supervisor; another is started.")
+                if not is_supervised(self.folder):
+                    log.warning("The embedded MongoDB has stopped; it is started again.")
                     self._start_supervisor()
             except (QuartermasterError, OSError) as error:
-                log.warning("The embedded MongoDB could not be looked after: %s", error)
+                log.warning("The embedded MongoDB could not be started again: %s", error)
 
     def _start_supervisor(self) -> None:
         """Start the supervisor, which takes its lock and goes on in the background."""
         mongod = find_mongod(self._mongod, self.folder)
-        program = str(Path(__file__).with_name("supervisor.py"))
-        with (self.folder / "supervisor.log").open("ab") as words:
+        with (self.folder / "supervisor.log").open("ab") as output:
             subprocess.run(  # nosec B603 # noqa: S603 (our own module with our own arguments)
                 # Isolated mode (-I): this folder's modules must not shadow others.
-                [sys.executable, "-I", program, self.folder, mongod, str(self._cache_gb)],
+                [sys.executable, "-I", supervisor.__file__, self.folder, mongod, self._cache_gb],
                 stdin=subprocess.DEVNULL,
-                stdout=words,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 # A session of its own: Ctrl-C in the terminal must not stop MongoDB first.
                 start_new_session=True,
@@ -106,24 +101,41 @@ class Lease:
             )
 
 
-def read_state(folder: Path) -> dict[str, Any] | None:
-    """Return the state that the supervisor has published of its running server."""
-    try:
-        state = json.loads((folder / "server.json").read_text())
-    except (OSError, ValueError):
-        return None
-    return state if isinstance(state, dict) and "uri" in state else None
+def find_mongod(chosen: str | None, folder: Path) -> Path:
+    """Return the chosen program, or the first of the wheel and the PATH that runs here."""
+    faults = []
+    for candidate in [Path(chosen)] if chosen else installed():
+        program = executable(candidate, folder)
+        try:
+            subprocess.run(  # nosec B603 # noqa: S603 (the operator chose or installed it)
+                [program, "--version"], capture_output=True, text=True, timeout=30, check=True
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            said = str(getattr(error, "stderr", None) or getattr(error, "strerror", None) or error)
+            faults.append(f"{candidate}: {said.strip().splitlines()[-1]}")
+        else:
+            return program
+    tried = "; ".join(faults) or "no wheel with a server for this platform is installed"
+    raise EmbeddedError(
+        f"No MongoDB server can be started here ({tried}). Set QM_MONGODB_URI to a MongoDB of "
+        "yours, or QM_MONGOD to a mongod program."
+    )
 
 
-def is_locked(path: Path) -> bool:
-    """Tell whether a file is locked exclusively."""
-    with path.open("a") as file:
-        return not try_lock(file, fcntl.LOCK_SH)
+def installed() -> list[Path]:
+    # Looked up without importing it: the package runs code at import.
+    spec = importlib.util.find_spec("fiftyone")
+    folders = (spec and spec.submodule_search_locations) or ()
+    wheel = [Path(folder) / "db" / "bin" / "mongod" for folder in folders]
+    return [path for path in (*wheel, Path(shutil.which("mongod") or "/none")) if path.exists()]
 
 
-def try_lock(file: IO[str], kind: int) -> bool:
-    try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def executable(program: Path, folder: Path) -> Path:
+    """Set the executable bit, on a copy if the file belongs to another user."""
+    if program.exists() and not os.access(program, os.X_OK):
+        try:
+            program.chmod(0o755)
+        except PermissionError:
+            program = Path(shutil.copyfile(program, folder / "mongod"))
+            program.chmod(0o755)
+    return program

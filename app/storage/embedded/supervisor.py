@@ -24,68 +24,51 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
 REPLICA_SET = "quartermaster"
-NOT_YET_INITIALIZED = 94
+OPTIONS = ("--bind_ip=127.0.0.1", "--nounixsocket", "--oplogSize=256", "--quiet")
 START_SECONDS = STOP_SECONDS = 45
-RESTART_SECONDS = 2.0
-# MongoDB makes its journal in files of 100 MB.
-LITTLE_SPACE = 300 * 1024 * 1024
+# Releases before 0.2.0 call it so; with another name, two of them would run two supervisors.
+SUPERVISOR_LOCK = "guardian.lock"
 
 
 def main(folder: Path, mongod: str, cache_gb: str) -> None:
-    # lease.py says why it is called so.
-    supervisor_lock = (folder / "guardian.lock").open("a")
-    if not lock(supervisor_lock, 0.5):
+    """Run mongod until the last lease has ended, or mongod has: then a program starts us again."""
+    names = (SUPERVISOR_LOCK, "server.lock", "users.lock")
+    supervisor_lock, server_lock, users_lock = ((folder / name).open("a") for name in names)
+    if not try_lock(supervisor_lock, seconds=0.5):
         return  # another supervisor was faster, and serves this program as well
-    former = retract(folder)
+    former = read_state(folder)
+    (folder / "server.json").unlink(missing_ok=True)
     if os.fork():
         return  # the lock is held; the parent need not wait for the start
     # mongod inherits the file, and so holds the lock until it ends, even if we are killed.
-    server_lock, users_lock = ((folder / f"{name}.lock").open("a") for name in ("server", "users"))
-    if not lock(server_lock, STOP_SECONDS) and former:
-        os.kill(former, signal.SIGKILL)  # only Linux has told it to end with its supervisor
-        lock(server_lock, STOP_SECONDS)
-    supervise(folder, [mongod, "--wiredTigerCacheSizeGB", cache_gb], server_lock, users_lock)
-
-
-def supervise(folder: Path, command: list[str], server_lock: IO[str], users_lock: IO[str]) -> None:
-    """Keep mongod running until the last lease has ended."""
-    process = run(folder, command, server_lock)
+    if not try_lock(server_lock, seconds=STOP_SECONDS) and former:
+        os.kill(former["pid"], signal.SIGKILL)  # only Linux has told it to end with its supervisor
+        try_lock(server_lock, seconds=STOP_SECONDS)
+    process = run(folder, [mongod, "--wiredTigerCacheSizeGB", cache_gb], server_lock)
     try:
-        if not publishes(folder, process):
-            raise SystemExit(fault(folder))
-        # Granted when the last lease ended, and held to the end: new leases wait for the shutdown.
-        while not lock(users_lock, 0.1):
-            if process.poll() is not None:
-                # The cause may pass, as a full disk does, so a failure is not the end.
-                retract(folder)
-                print(time.strftime("%F %T"), "mongod is started again:", fault(folder), flush=True)
-                time.sleep(RESTART_SECONDS)
-                process = run(folder, command, server_lock)
-                publishes(folder, process)
+        publish(folder, process)
+        while process.poll() is None:
+            # Granted when the last lease ended, and held to the end: new leases wait for that.
+            if try_lock(users_lock, seconds=0.1):
+                return
+        # MongoDB makes its journal in files of 100 MB.
+        is_full = shutil.disk_usage(folder).free < 300 * 1024 * 1024
+        fault = "the disk is full." if is_full else "mongod ends or does not become usable."
+        print(time.strftime("%F %T"), fault, "mongod.log says more.", flush=True)
     finally:
-        retract(folder)
+        (folder / "server.json").unlink(missing_ok=True)
         process.terminate()
         process.wait()
-
-
-def retract(folder: Path) -> int:
-    """Remove the state file: there is no usable server. Return the process id that it held."""
-    pid = 0
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        pid = int(json.loads((folder / "server.json").read_text())["pid"])
-    (folder / "server.json").unlink(missing_ok=True)
-    return pid
 
 
 def run(folder: Path, command: list[str], server_lock: IO[str]) -> subprocess.Popen[bytes]:
     """Start mongod on the former port, which clients still use, or on another."""
     (folder / "data").mkdir(exist_ok=True)
-    options = ["--bind_ip=127.0.0.1", "--nounixsocket", "--oplogSize=256", "--quiet"]
-    options += [f"--dbpath={folder / 'data'}", f"--replSet={REPLICA_SET}"]
+    port = f"--port={usable_port(folder / 'port')}"
+    options = [port, f"--dbpath={folder / 'data'}", f"--replSet={REPLICA_SET}", *OPTIONS]
     with (folder / "mongod.log").open("ab") as log:
         return subprocess.Popen(  # nosec B603 # noqa: S603 (the program that find_mongod chose)
-            [*command, *options, f"--port={usable_port(folder / 'port')}"],
-            stdin=subprocess.DEVNULL,
+            [*command, *options],
             stdout=log,
             stderr=subprocess.STDOUT,
             preexec_fn=prepare_child,
@@ -99,12 +82,11 @@ def prepare_child() -> None:
     with contextlib.suppress(OSError, ValueError):  # macOS refuses an unlimited value
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if sys.platform == "linux":
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
-def publishes(folder: Path, process: subprocess.Popen[bytes]) -> bool:
-    """Write the state file as soon as the server works; tell whether it does."""
+def publish(folder: Path, process: subprocess.Popen[bytes]) -> None:
+    """Write the state file as soon as the server works; kill a server that does not in time."""
     host, deadline = f"127.0.0.1:{(folder / 'port').read_text()}", time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         with contextlib.suppress(PyMongoError):
@@ -113,23 +95,28 @@ def publishes(folder: Path, process: subprocess.Popen[bytes]) -> bool:
                 state = {"uri": uri, "pid": process.pid, "supervisor": os.getpid()}
                 (folder / "server.new").write_text(json.dumps(state))
                 (folder / "server.new").replace(folder / "server.json")
-                return True
+                return
         time.sleep(0.02)
     process.kill()
-    return False
+    process.wait()
+
+
+def read_state(folder: Path) -> dict[str, Any] | None:
+    """Return what was published of the running server; None if there is no usable one."""
+    try:
+        state = json.loads((folder / "server.json").read_text())
+        return {**state, "uri": str(state["uri"]), "pid": int(state["pid"])}
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
 
 
 def is_primary(host: str) -> bool:
-    """Make a server the only member of its replica set; tell whether it is the primary."""
-    client: MongoClient[Any]
-    with MongoClient(host, directConnection=True, serverSelectionTimeoutMS=200) as client:
-        try:
-            config = client.admin.command("replSetGetConfig")["config"]
-        except OperationFailure as error:
-            if error.code != NOT_YET_INITIALIZED:
-                raise
-            config = {"_id": REPLICA_SET, "members": [{"_id": 0, "host": host}]}
-            client.admin.command("replSetInitiate", config)
+    """Make a server the only member of its replica set; return whether it is the primary."""
+    with MongoClient[Any](host, directConnection=True, serverSelectionTimeoutMS=200) as client:
+        alone = {"_id": REPLICA_SET, "members": [{"_id": 0, "host": host}]}
+        with contextlib.suppress(OperationFailure):  # it was initialised before
+            client.admin.command("replSetInitiate", alone)
+        config = client.admin.command("replSetGetConfig")["config"]
         if config["members"][0]["host"] != host:
             config["members"][0]["host"] = host
             config["version"] += 1
@@ -139,35 +126,32 @@ def is_primary(host: str) -> bool:
 
 def usable_port(note: Path) -> int:
     """Return the port that was used last if it is noted and free, else any free port."""
-    with socket.socket() as probe:
-        # Like mongod: connections in TIME_WAIT do not block the port.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", int(note.read_text())))
-        except (OSError, ValueError, OverflowError):
-            probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    note.write_text(str(port))
-    return port
+    # Like mongod, create_server takes a port with connections in TIME_WAIT.
+    with contextlib.suppress(OSError, ValueError):
+        if 0 < (port := int(note.read_text())) < 65536:
+            socket.create_server(("127.0.0.1", port)).close()
+            return port
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        note.write_text(str(probe.getsockname()[1]))
+    return int(note.read_text())
 
 
-def fault(folder: Path) -> str:
-    """Return why mongod does not run, as far as the disk tells."""
-    if shutil.disk_usage(folder).free < LITTLE_SPACE:
-        return f"the disk that holds {folder} is full, or nearly so."
-    return "mongod ends or does not become usable; its words are in mongod.log."
-
-
-def lock(file: IO[str], seconds: float) -> bool:
-    """Take a lock that another program may probe, and so hold, for an instant."""
+def try_lock(file: IO[str], kind: int = fcntl.LOCK_EX, seconds: float = 0) -> bool:
+    """Take a lock, waiting so long for others that hold it; return whether it was granted."""
     deadline = time.monotonic() + seconds
     while True:
         with contextlib.suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
             return True
         if time.monotonic() >= deadline:
             return False
         time.sleep(0.01)
+
+
+def is_supervised(folder: Path) -> bool:
+    """Return whether a supervisor runs for this folder."""
+    with (folder / SUPERVISOR_LOCK).open("a") as file:
+        return not try_lock(file, fcntl.LOCK_SH)
 
 
 if __name__ == "__main__":

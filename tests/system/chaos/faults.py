@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from app.storage.embedded.lease import read_state
+from app.storage.embedded.supervisor import read_state
 from config.base import Settings
 from tests.factories import guid, sha256
 from tests.system.chaos.machine import Clock, small_disk
