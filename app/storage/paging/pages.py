@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from pymongo.collection import Collection
 
@@ -18,6 +18,17 @@ Fields = Mapping[str, Any]
 NAME_TAILS = "name_tails"
 # How often a page is read again after a concurrent change.
 TRIES = 3
+
+
+class Listing(NamedTuple):
+    """The documents that match a filter, in an order, and the index that finds them."""
+
+    order: Order
+    fields: Fields
+    where: Document
+    hint: str | None
+    # Tells the cursors of one list from those of another.
+    name: str = ""
 
 
 class Pages:
@@ -42,8 +53,8 @@ class Pages:
         """Return one page of all documents."""
         total = self._total.get()
         if window.after is None:
-            return Page(total, self._part(window, order, fields, {}))
-        return self._chosen(total, window, order, fields, {}, order.held_by)
+            return Page(total, self._read_by_number(window, Listing(order, fields, {}, None)))
+        return self._read_by_keys(total, window, Listing(order, fields, {}, order.held_by))
 
     def filtered(
         self,
@@ -54,47 +65,36 @@ class Pages:
         index: str | None = None,
     ) -> Page:
         """Return one page of the documents that match a filter."""
-        values = self._part(window, order, fields, where, index)
+        values = self._read_by_number(window, Listing(order, fields, where, index))
         return Page(self._collection.count_documents(where), values)
 
     def walk(
-        self,
-        window: Window,
-        order: Order,
-        fields: Fields,
-        where: Document,
-        index: str,
-        list_name: str,
+        self, window: Window, order: Order, fields: Fields, where: Document, index: str, name: str
     ) -> Page:
         """Return the next page of the documents that match a filter, without their number."""
-        return self._chosen(0, window, order, fields, where, index, list_name)
+        return self._read_by_keys(0, window, Listing(order, fields, where, index, name))
 
     def search(self, window: Window, order: Order, fields: Fields, text: str) -> Page:
         """Return one page of the documents whose name holds a text, both as name keys."""
         by_tail = {"NameTails": {"$regex": f"^{re.escape(text)}"}}
         matching = self._collection.count_documents(by_tail)
+        listing = Listing(order, fields, by_tail, NAME_TAILS, text)
         if order.names[0] != "NameKey" and self._is_common(matching, window):
             # The first condition always holds. Without a condition on the leading field, MongoDB
             # would scan the index for its order and fetch each document to test the name.
             like = {order.names[0]: {"$ne": ""}, "NameKey": {"$regex": re.escape(text)}}
-            return self._chosen(matching, window, order, fields, like, order.held_by, text)
-        if order.names[0] == "NameKey" or window.after is not None:
-            return self._chosen(matching, window, order, fields, by_tail, NAME_TAILS, text)
-        return Page(matching, self._part(window, order, fields, by_tail, NAME_TAILS))
+            listing = listing._replace(where=like, hint=order.held_by)
+        elif order.names[0] != "NameKey" and window.after is None:
+            return Page(matching, self._read_by_number(window, listing))
+        return self._read_by_keys(matching, window, listing)
 
-    def _part(
-        self,
-        window: Window,
-        order: Order,
-        fields: Fields,
-        where: Document,
-        index: str | None = None,
-    ) -> list[Document]:
+    def _read_by_number(self, window: Window, listing: Listing) -> list[Document]:
         """Read a page by its number in one query.
 
         The index scan may meet a document twice that is moved meanwhile; then the page is read
         again.
         """
+        order, fields, where, index, _ = listing
         for _ in range(TRIES):
             limits = window.start, window.limit
             found = self._find(self._collection, where, fields, order, *limits, index)
@@ -105,62 +105,48 @@ class Pages:
                 break
         return list(once.values())
 
-    def _chosen(
-        self,
-        total: int,
-        window: Window,
-        order: Order,
-        fields: Fields,
-        where: Document,
-        index: str,
-        text: str = "",
-    ) -> Page:
+    def _read_by_keys(self, total: int, window: Window, listing: Listing) -> Page:
         """Choose the keys of a page in an index, then fetch these documents only.
 
         A document that is moved meanwhile is served as it is then, in order, and once. One that is
         deleted leaves a gap, and a short page looks like the last one, so the keys are chosen
         again.
         """
-        list_name = f"{self._collection.name} {text}"
+        order, unique = listing.order, listing.order.unique
+        name = f"{self._collection.name} {listing.name}"
         for _ in range(TRIES):
-            keys = self._choose(window, order, where, index, list_name)
+            keys = self._choose(window, listing, name)
             chosen = keys[: window.limit]
-            values = self._fetch(chosen, order, fields)
+            of_these = {unique: {"$in": [key.get(unique) for key in chosen]}}
+            values = self._find(
+                self._collection, of_these, listing.fields, order, 0, len(chosen), {unique: 1}
+            )
             if len(values) == len(chosen):
                 break
         is_last = len(keys) <= window.limit
-        return Page(total, values, None if is_last else order.position(list_name, chosen[-1]))
+        return Page(total, values, None if is_last else order.position(name, chosen[-1]))
 
-    def _choose(
-        self, window: Window, order: Order, where: Document, index: str, list_name: str
-    ) -> list[Document]:
+    def _choose(self, window: Window, listing: Listing, name: str) -> list[Document]:
         """Return the keys of the page; in a walk one more, to see whether there is a next."""
-        fields = {"_id": 0, **dict.fromkeys(order.names, 1)}
-        limits = (window.start, window.limit) if window.after is None else (0, window.limit + 1)
+        where, index = listing.where, listing.hint
+        skip, limit = (window.start, window.limit)
+        if window.after is not None:
+            skip, limit = 0, window.limit + 1
         if window.after:
-            ranges = order.after(window.after, list_name)
+            ranges = listing.order.after(window.after, name)
             if not ranges:
                 return []
             where = _within(where, ranges, index)
-        return self._find_keys(where, fields, order, *limits, index)
-
-    def _find_keys(
-        self, where: Document, fields: Fields, order: Order, skip: int, limit: int, index: str
-    ) -> list[Document]:
-        """Find so many keys that have one position, skipping those of damaged documents."""
-        skipped = 0
+        fields = {"_id": 0, **dict.fromkeys(listing.order.names, 1)}
+        # Damaged documents have no position and are skipped, so more keys may be needed.
+        more = 0
         while True:
-            keys = self._find(self._keys, where, fields, order, skip, limit + skipped, index)
-            usable = [key for key in keys if order.has_one_position(key)]
-            if len(usable) >= limit or len(keys) < limit + skipped:
+            wanted = limit + more
+            keys = self._find(self._keys, where, fields, listing.order, skip, wanted, index)
+            usable = [key for key in keys if listing.order.has_one_position(key)]
+            if len(usable) >= limit or len(keys) < wanted:
                 return usable[:limit]
-            skipped = len(keys) - len(usable)
-
-    def _fetch(self, keys: list[Document], order: Order, fields: Fields) -> list[Document]:
-        """Fetch the documents that have these keys, in order."""
-        unique = order.unique
-        where = {unique: {"$in": [key.get(unique) for key in keys]}}
-        return self._find(self._collection, where, fields, order, 0, len(keys), {unique: 1})
+            more = len(keys) - len(usable)
 
     def _find(
         self,
@@ -185,7 +171,7 @@ class Pages:
         return matching**2 > self._total.get() * (window.start + window.limit)
 
 
-def _within(where: Document, ranges: list[Document], index: str) -> Document:
+def _within(where: Document, ranges: list[Document], index: str | None) -> Document:
     """Return a filter that is limited to these ranges."""
     if index == NAME_TAILS:
         # This index is sorted by tails, so that each range of an $or would scan all matches.
