@@ -16,8 +16,7 @@ from app.storage.erasure_records import ERASURES
 from app.storage.event_log import EVENTS
 from app.storage.journal import HISTORY
 from app.storage.limits.attempts import ATTEMPTS
-from app.storage.limits.budgets import BUDGETS
-from app.storage.limits.quotas import QUOTAS
+from app.storage.limits.quotas import BUDGETS, QUOTAS
 from app.storage.limits.reset_mails import RESET_MAILS
 from app.storage.schema.migrations import SCHEMA_VERSIONS
 from app.users import domain as users

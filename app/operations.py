@@ -6,7 +6,7 @@ of history, undo, batches, the console, the commands and the OpenAPI document re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -164,6 +164,8 @@ class Operation:
             _IN_BATCHES.clear()
             _IN_BATCHES.update(sorted({**others, self.name: self}.items()))
         _OBJECT_ARGUMENTS.update(self.history_arguments(self.object_types))
+        if self.object_types and isinstance(self.inverse, Inverse):
+            _OBJECT_FIELDS.update(self.inverse.fields)
 
     def _check_row(self) -> None:
         """Raise unless a batch can make it: rows have the names of history, read in any case."""
@@ -230,6 +232,7 @@ _DECLARED: dict[tuple[str, str], Operation] = {}
 _INVERSES: dict[str, Inverse | OwnInverse] = {}
 _IN_BATCHES: dict[str, Operation] = {}
 _OBJECT_ARGUMENTS: dict[str, str] = {}
+_OBJECT_FIELDS: set[str] = set()
 
 
 def all_operations() -> Iterator[Operation]:
@@ -257,6 +260,11 @@ def batch_operations() -> Mapping[str, Operation]:
 def object_arguments() -> Mapping[str, str]:
     """Return by which names history has ids of objects of the catalogue, and of which types."""
     return _OBJECT_ARGUMENTS
+
+
+def object_fields() -> Container[str]:
+    """Return the fields of documents that hold ids of objects of the catalogue."""
+    return _OBJECT_FIELDS
 
 
 def find_inverse(changed: str) -> Inverse | OwnInverse | None:

@@ -16,7 +16,7 @@ from app.errors import Invalid
 from app.http.context import current
 from app.http.masking import masked
 from app.naming import Lookup
-from app.storage.limits.budgets import Budgets
+from app.storage.limits.quotas import Budgets
 from app.types import Document
 from app.users.store import Users
 

@@ -10,8 +10,7 @@ from app.http.uploads import DownloadPlaces, UploadPlaces
 from app.services import Services
 from app.storage.client import Storage
 from app.storage.limits.attempts import Attempts
-from app.storage.limits.budgets import Budgets
-from app.storage.limits.quotas import Quotas
+from app.storage.limits.quotas import Budgets, Quotas
 
 
 def add_services(services: Services) -> None:

@@ -10,7 +10,7 @@ from app.auth.api_keys import AccessKey, Budget
 from app.changes import Applied
 from app.errors import Busy, Forbidden, QuartermasterError, Unavailable
 from app.http.context import current
-from app.storage.limits.budgets import Budgets
+from app.storage.limits.quotas import Budgets
 
 budgets = current(Budgets)
 
@@ -37,7 +37,16 @@ def spend(
     limit = key.budget.items_per_day
     if limit is None:
         return change()
-    total = sum(quantities.values())
+    return _spend_reserved(key, sum(quantities.values()), limit, change, find_earlier)
+
+
+def _spend_reserved(
+    key: AccessKey,
+    total: int,
+    limit: int,
+    change: Callable[[], Applied],
+    find_earlier: Callable[[], Applied | None],
+) -> Applied:
     reservation = budgets.reserve(key.id, total, limit)
     if reservation is None:
         if earlier := find_earlier():

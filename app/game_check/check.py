@@ -109,7 +109,7 @@ class GameCheck:
                 if any(fault.where == "JournalCount" for fault in gaps.get(key, ())):
                     found.setdefault(Habit.LOST_ENTRIES, [])
                 if name in WATCHED:
-                    entries = [*entries_of(SUBJECTS[name], document)]
+                    entries = entries_of(document)
                     entries += [newest[key]] if key in newest else []
                     books = book_habits(SUBJECTS[name], document, entries, self._now())
                     for habit, fields in books:

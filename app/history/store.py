@@ -157,7 +157,7 @@ class History:
     def _journal(self, kind: SubjectKind, id_: str) -> Sequence[Document]:
         """Return the entries of a document that have not moved, under their final ids."""
         document = self._db[kind.collection].find_one({"_id": id_}, ["Name", "Journal"])
-        return self._journals.with_unique_ids(entries_of(kind, document)) if document else ()
+        return self._journals.with_unique_ids(entries_of(document)) if document else ()
 
     def _find(self, entry_id: str) -> Document | None:
         subject = subject_of(entry_id)
@@ -179,7 +179,7 @@ class History:
                 ["Name", "Journal"],
             )
             for document in holders:
-                entries = entries_of(kind, document)
+                entries = entries_of(document)
                 undone |= {e["Undoes"]: e["_id"] for e in entries if "Undoes" in e}
         for entry in self._history.find({"Undoes": {"$in": entry_ids}}, ["Undoes"]):
             undone[entry["Undoes"]] = entry["_id"]

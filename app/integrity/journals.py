@@ -23,15 +23,14 @@ def history_faults(
     storage: Storage, name: str, documents: list[Document]
 ) -> dict[str, list[Fault]]:
     """Return by the repr of an id which documents have entries that are lost or have not moved."""
-    kind = SUBJECTS.get(name)
-    if kind is None:
+    if name not in SUBJECTS:
         return {}
     now = storage.clock.now()
     counted = [document for document in documents if is_counted(document)]
-    lost = lost_numbers(storage, name, counted)
+    lost = lost_numbers(storage, counted)
     faults: dict[str, list[Fault]] = {}
     for document in counted:
-        found = [*_unmoved(entries_of(kind, document), now), *_lost(lost[document["_id"]])]
+        found = [*_unmoved(entries_of(document), now), *_lost(lost[document["_id"]])]
         if found:
             faults[repr(document["_id"])] = found
     return faults
@@ -63,14 +62,14 @@ def _lost(missing: list[Range]) -> list[Fault]:
     return [Fault("JournalCount", lost)] if missing else []
 
 
-def lost_numbers(storage: Storage, name: str, documents: list[Document]) -> dict[Any, list[Range]]:
+def lost_numbers(storage: Storage, documents: list[Document]) -> dict[Any, list[Range]]:
     """Return by document which numbers of its entries are neither there nor noted as lost."""
-    kind, now = SUBJECTS[name], storage.clock.now()
+    now = storage.clock.now()
     ids = [document["_id"] for document in documents]
     moved, noted = storage.journals.numbers(ids), storage.journals.noted_losses(ids)
     found = {}
     for document in documents:
-        id_, entries = document["_id"], entries_of(kind, document)
+        id_, entries = document["_id"], entries_of(document)
         numbers = {whole(entry.get("Number")) for entry in entries} - {None}
         told = [pair for entry in entries for pair in entry["Arguments"].get(LOST, ())]
         known = [(n, n) for n in (*moved.get(id_, ()), *numbers) if n is not None]

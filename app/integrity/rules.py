@@ -15,7 +15,7 @@ from app.notes.domain import MOST_NOTES
 from app.notes.schemas import LONGEST_NOTE
 from app.objects import domain as objects
 from app.players.domain import check_name
-from app.storage.history_entries import is_entry, is_former_entry, key_of
+from app.storage.history_entries import is_entry
 from app.storage.schema.explain_validator import Fault
 from app.types import Document
 from app.users import domain as users
@@ -142,11 +142,10 @@ def known_fields(shape: Mapping[str, Any]) -> Rule:
 def journal(document: Document, _: Limits) -> Iterator[Fault]:
     keys = []
     for number, entry in enumerate(document["Journal"]):
-        # Before there was a history, the journal was a ring buffer with nulls in it.
-        if entry is not None and not (is_entry(entry) or is_former_entry(entry)):
+        if not is_entry(entry):
             yield Fault(f"Journal.{number}", "is no entry of a journal")
-        elif entry and key_of(entry) is not None:
-            keys.append(key_of(entry))
+        elif "IdempotencyKey" in entry:
+            keys.append(entry["IdempotencyKey"])
     if len(set(keys)) < len(keys):
         yield Fault("Journal", "holds an Idempotency-Key twice")
 

@@ -178,7 +178,7 @@ class Scan:
         if name not in SUBJECTS:
             return [[] for _ in documents]
         counted = [document for document in documents if is_counted(document)]
-        lost = lost_numbers(self._storage, name, counted)
+        lost = lost_numbers(self._storage, counted)
         return [lost[d["_id"]] if is_counted(d) else [] for d in documents]
 
     def _repaired(self, name: str, document: Document, clashing: set[str]) -> Document:

@@ -13,15 +13,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pymongo import UpdateOne
-from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 from pymongo.read_preferences import ReadPreference
 
 from app import metrics
-from app.changes import Applied, Intent, Rule, SubjectKind
+from app.changes import Applied, Intent, Rule
 from app.errors import NotFound, QuartermasterError, Unavailable
-from app.storage.clock import Clock
-from app.storage.journal import Journals, MovedEntries
+from app.storage.journal import MovedEntries
 from app.storage.swap import Decision, Swapper, add_empty_maps, projection_of, version_of
 from app.types import Document
 
@@ -49,16 +47,6 @@ class Swapped(NamedTuple):
 
 class BulkSwapper(Swapper):
     """Changes the documents of one collection, also many at once."""
-
-    def __init__(
-        self,
-        collection: Collection[Document],
-        kind: SubjectKind,
-        journals: Journals,
-        clock: Clock,
-    ) -> None:
-        super().__init__(collection, kind, journals, clock)
-        self._primary = collection.with_options(read_preference=ReadPreference.PRIMARY)
 
     def swap_many(self, wanted: Sequence[Wanted]) -> list[Swapped]:
         """Try to change many different documents, each by its own rule."""
@@ -96,7 +84,8 @@ class BulkSwapper(Swapper):
                 return set()
         metrics.SWAP_RETRIES.labels(self._collection.name).inc()
         # A majority holds what was written, and nobody else has its stamp.
-        found = self._primary.find({"_id": {"$in": ids}}, ["Stamp"])
+        primary = self._collection.with_options(read_preference=ReadPreference.PRIMARY)
+        found = primary.find({"_id": {"$in": ids}}, ["Stamp"])
         stamps = {document["_id"]: document.get("Stamp") for document in found}
         return {
             decision.based_on["_id"]

@@ -73,7 +73,7 @@ class Replacer:
         """Tell whether an earlier attempt has written a document, whatever came after it."""
         if stored is None or stamp is None:
             return False
-        entries = entries_of(self._kind, stored)
+        entries = entries_of(stored)
         is_here = stored.get("Stamp") == stamp or any(e["Stamp"] == stamp for e in entries)
         return is_here or self._journals.has_moved(stored["_id"], stamp)
 

@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from bson.errors import InvalidDocument
 from pymongo.collection import Collection
@@ -108,41 +108,37 @@ class Holder(NamedTuple):
         return all(map(is_entry, self.document["Journal"]))
 
 
-class MovedEntries(Protocol):
-    """The entries that have moved to history, as far as a change has to know of them."""
+class MovedEntries:
+    """The moved entries that some changes have to know of, read after their documents.
 
-    def find_key(self, subject_id: Any, key: str) -> Document | None:
-        """Return the entry of a change that came with this Idempotency-Key, if it has moved."""
-
-    def find_undo(self, entry_id: str) -> Document | None:
-        """Return the entry of the change that undid another, if it has moved."""
-
-    def has_moved(self, subject_id: Any, stamp: Any) -> bool:
-        """Tell whether the entry of a write has moved."""
-
-
-class ReadEntries:
-    """The moved entries that many changes have to know of, read at once."""
+    In this order: an entry that is moving is in one of both.
+    """
 
     def __init__(self, history: Collection[Document], intents: Sequence[Intent]) -> None:
-        keys = {"IdempotencyKey": {"$in": [intent.key for intent in intents]}}
-        self._by_key = {(e["Subject"]["Id"], e["IdempotencyKey"]): e for e in history.find(keys)}
+        keys = [intent.key for intent in intents if intent.key is not None]
+        undone = [intent.undoes["_id"] for intent in intents if intent.undoes]
+        self._by_key: dict[tuple[Any, str], Document] = {}
         self._undoes: dict[str, Document] = {}
         self._stamps: set[tuple[Any, Any]] = set()
-        undone = [intent.undoes["_id"] for intent in intents if intent.undoes]
+        if keys:
+            found = history.find({"IdempotencyKey": {"$in": keys}})
+            self._by_key = {(e["Subject"]["Id"], e["IdempotencyKey"]): e for e in found}
         if undone:
             undoes = history.find({"Undoes": {"$in": undone}}, ["Undoes"])
             self._undoes = {entry["Undoes"]: entry for entry in undoes}
             moved = history.find({"_id": {"$in": undone}}, ["Subject.Id", "Stamp"])
             self._stamps = {(entry["Subject"]["Id"], entry.get("Stamp")) for entry in moved}
 
-    def find_key(self, subject_id: Any, key: str) -> Document | None:
-        return self._by_key.get((subject_id, key))
+    def find_key(self, subject_id: Any, key: str | None) -> Document | None:
+        """Return the entry of a change that came with this Idempotency-Key, if it has moved."""
+        return self._by_key.get((subject_id, str(key)))
 
     def find_undo(self, entry_id: str) -> Document | None:
+        """Return the entry of the change that undid another, if it has moved."""
         return self._undoes.get(entry_id)
 
     def has_moved(self, subject_id: Any, stamp: Any) -> bool:
+        """Return whether the entry of a write has moved."""
         return (subject_id, stamp) in self._stamps
 
 
@@ -188,13 +184,9 @@ class Journals:
         ):
             advance(moved)
 
-    def find_key(self, subject_id: Any, key: str) -> Document | None:
-        """Return the entry of a change that came with this Idempotency-Key, if it has moved."""
-        return self._history.find_one({"IdempotencyKey": key, "Subject.Id": subject_id})
-
-    def find_moved(self, intents: Sequence[Intent]) -> ReadEntries:
-        """Read at once what many changes have to know of the entries that have moved."""
-        return ReadEntries(self._history, intents)
+    def find_moved(self, intents: Sequence[Intent]) -> MovedEntries:
+        """Read what some changes have to know of the entries that have moved."""
+        return MovedEntries(self._history, intents)
 
     def find_undo(self, entry_id: str) -> Document | None:
         """Return the entry of the change that undid another, if it has moved."""
@@ -217,7 +209,7 @@ class Journals:
 
     def _move_found(self, kind: SubjectKind, found: Iterable[Document]) -> int:
         collection = self._db[kind.collection]
-        holders = [Holder(document, entries_of(kind, document)) for document in found]
+        holders = [Holder(document, entries_of(document)) for document in found]
         try:
             self._move(collection, holders)
         except UNACCEPTABLE as error:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 
-from app.naming import name_key
-from app.operations import object_arguments
+from app.naming import name_key, parse_guid
+from app.operations import object_arguments, object_fields
 from app.types import Document
 
 MOST_WORDS = 100
@@ -50,10 +50,9 @@ def _objects(entry: Document) -> Iterator[str]:
             yield arguments[name]
     for change in entry["Changes"]:
         field, _, place = change["Path"].partition(".")
-        if field == "Variables":
-            yield place
-        for value in (change["Before"], change["After"]):
-            if isinstance(value, dict) and isinstance(value.get("ItemId"), str):
-                yield value["ItemId"]
-            elif field == "Spells" and isinstance(value, str):
-                yield value
+        values = (change["Before"], change["After"])
+        if field in object_fields():
+            texts = (text for text in (place, *values) if isinstance(text, str))
+            yield from filter(parse_guid, texts)
+        slots = (value.get("ItemId") for value in values if isinstance(value, dict))
+        yield from (item for item in slots if isinstance(item, str))

@@ -51,7 +51,6 @@ from app.request_scope import wait_deadline
 from app.storage.clock import Clock
 from app.storage.committed import NO_CHANGE, majority_holds
 from app.storage.errors import explain, is_forbidden
-from app.storage.history_entries import FORMER_OPERATIONS, key_of
 from app.storage.journal import Journals, MovedEntries
 from app.storage.update_from_difference import as_read, difference
 from app.types import Document, whole
@@ -113,47 +112,54 @@ class Swapper:
         patience: float = PATIENCE_SECONDS,
     ) -> Applied:
         """Apply a rule to one document, exactly once per Idempotency-Key."""
-        tried: list[Document] = []
+        failed: list[Document] = []
         for pause in _pauses(patience):
-            document = self._collection.find_one(where, projection_of(reads, intent))
-            if document is None:
-                if majority_holds(self._collection, where):
-                    continue
-                raise NotFound(self._kind.name, next(iter(where.values())))
-            add_empty_maps(document, reads)
-            decision = self._decide(document, rule, intent, self._journals)
-            failures = tried.count(decision.based_on)
-            if failures > MOST_FAILURES:
-                raise Damaged(self._kind.name)
-            if self._try_to_write(decision, intent):
-                return self._outcome_of(decision.outcome)
-            if failures and self._is_full(document["_id"]):
-                # What no majority holds yet does not move: this is no failure, but too soon.
-                self._journals.move(self._kind, [document["_id"]])
-            elif failures:
-                self._add_missing_parts(document["_id"], reads)
-                tried.append(decision.based_on)
-            else:
-                tried.append(decision.based_on)
-            metrics.SWAP_RETRIES.labels(self._collection.name).inc()
-            time.sleep(pause)
+            if document := self._read(where, reads, intent):
+                decision = self._decide(document, rule, intent, self._journals.find_moved([intent]))
+                if failed.count(decision.based_on) > MOST_FAILURES:
+                    raise Damaged(self._kind.name)
+                if self._try_to_write(decision, intent):
+                    return self._outcome_of(decision.outcome)
+                self._prepare_retry(document["_id"], reads, decision.based_on, failed)
+                metrics.SWAP_RETRIES.labels(self._collection.name).inc()
+                time.sleep(pause)
         raise Busy(self._kind.name)
+
+    def _read(self, where: Document, reads: tuple[str, ...], intent: Intent) -> Document | None:
+        """Read a document; None if a majority holds one that was not found, else raise NotFound."""
+        document = self._collection.find_one(where, projection_of(reads, intent))
+        if document is not None:
+            add_empty_maps(document, reads)
+        elif not majority_holds(self._collection, where):
+            raise NotFound(self._kind.name, next(iter(where.values())))
+        return document
+
+    def _prepare_retry(
+        self, id_: Any, reads: tuple[str, ...], based_on: Document, failed: list[Document]
+    ) -> None:
+        """After a second failure on the same values, remove what may prevent the write."""
+        if based_on in failed:
+            if self._is_full(id_):
+                # What no majority holds yet does not move: this is no failure, but too soon.
+                self._journals.move(self._kind, [id_])
+                return
+            self._add_missing_parts(id_, reads)
+        failed.append(based_on)
 
     def preview(
         self, where: Document, reads: tuple[str, ...], rule: Rule, intent: Intent
     ) -> Document:
         """Return the entry that a change would have, without id and time, and change nothing."""
-        document = self._collection.find_one(where, projection_of(reads, intent))
+        document = self._read(where, reads, intent)
         if document is None:
-            raise NotFound(self._kind.name, next(iter(where.values())))
-        add_empty_maps(document, reads)
+            raise Busy(self._kind.name)
         changes = field_changes(self._kind, document, rule(document).fields)
         return self.previewed(document, intent, changes)
 
     def find_earlier(self, where: Document, intent: Intent) -> Applied | None:
         """Return what the same request has done before, as a majority holds it; None: it is new."""
         while document := self._collection.find_one(where, projection_of((), intent)):
-            earlier = self._earlier(document, intent, self._journals)
+            earlier = self._earlier(document, intent, self._journals.find_moved([intent]))
             if earlier is None:
                 break
             # A write that matches nothing: the entry has just moved to history, or is rolled back.
@@ -163,13 +169,13 @@ class Swapper:
 
     def find_moved(self, id_: Any, intent: Intent) -> Applied | None:
         """Return what the same request has done, also to a document that is gone since."""
-        entry = self._journals.find_key(id_, str(intent.key))
+        entry = self._journals.find_moved([intent]).find_key(id_, intent.key)
         return self._outcome_of(_replay({}, entry, intent).outcome) if entry else None
 
     def require_undoable(self, intent: Intent) -> None:
         """Raise if history holds that the change which a request undoes was undone before."""
         if intent.undoes is not None:
-            _require_undoable([], intent.undoes, self._journals)
+            _require_undoable([], intent.undoes, self._journals.find_moved([intent]))
 
     def insert(
         self,
@@ -266,10 +272,10 @@ class Swapper:
         """Return the answer of the same change if it was made before; raise if another was."""
         entries = _entries_in(document.pop("Journal", None))
         if intent.key is not None:
-            entry = next((e for e in entries if key_of(e) == intent.key), None)
+            entry = next((e for e in entries if e.get("IdempotencyKey") == intent.key), None)
             if entry is not None:
                 # In a network split it may be rolled back: the write finds it at the primary.
-                with_entry = {"_id": document["_id"], "$or": _with_key("Journal.", intent.key)}
+                with_entry = {"_id": document["_id"], "Journal.IdempotencyKey": intent.key}
                 return _replay(with_entry, entry, intent)
             entry = moved.find_key(document["_id"], intent.key)
             if entry is not None:
@@ -341,16 +347,9 @@ def _entries_in(journal: Any) -> list[Document]:
     return [e for e in journal if isinstance(e, dict)] if isinstance(journal, list) else []
 
 
-def _with_key(path: str, key: str) -> list[Document]:
-    return [{f"{path}IdempotencyKey": key}, {f"{path}Key": key}]
-
-
 def _replay(where: Document, entry: Document, intent: Intent) -> Decision:
     """Return the first answer again, or raise if the key came with another request."""
-    operation = entry["Operation"]
-    if "_id" not in entry:  # from before there was a history
-        operation = FORMER_OPERATIONS.get(operation, operation)
-    if (operation, entry.get("Fingerprint")) != (intent.operation, intent.fingerprint):
+    if (entry["Operation"], entry.get("Fingerprint")) != (intent.operation, intent.fingerprint):
         raise KeyReused(str(intent.key))
     return Decision(where, NO_CHANGE, Applied(entry.get("Answer"), replayed=True, entry=entry))
 
@@ -385,7 +384,7 @@ def projection_of(reads: tuple[str, ...], intent: Intent | None) -> Document:
         projection["Journal"] = 1
     elif intent.key is not None:
         # The server returns only the entry with this key.
-        projection["Journal"] = {"$elemMatch": {"$or": _with_key("", intent.key)}}
+        projection["Journal"] = {"$elemMatch": {"IdempotencyKey": intent.key}}
     return projection
 
 

@@ -10,7 +10,7 @@ from app.changes import JOURNAL_LENGTH, Change
 from app.errors import Damaged
 from app.items.domain import Limits, NotEnoughItems, give, take
 from app.players.domain import with_changeable_maps
-from tests.factories import NOW, guid, make_bag, make_player, numbered_guid
+from tests.factories import guid, make_bag, make_player, numbered_guid
 from tests.swaps import meant, swap, swapper_of
 
 ITEM, OTHER, SPELL, VARIABLE, NEW_VARIABLE = map(numbered_guid, range(5))
@@ -183,25 +183,6 @@ def test_a_careful_game_makes_nobody_forget_a_key(db, player):
         change(GIVE, meant("give", f"key {number}", "f"))
         change(GIVE, meant("give"))
     assert change(GIVE, meant("give", "first", "f")).replayed
-
-
-def test_the_keys_of_a_ring_from_before_history_are_remembered(db, world):
-    entries = [
-        {"Operation": "give", "Key": f"key {n}", "Answer": n, "Fingerprint": "f", "At": NOW}
-        for n in range(JOURNAL_LENGTH)
-    ]
-    player = world.add_player()
-    former = {"Version": JOURNAL_LENGTH + 10, "Journal": [None, *entries[1:]]}
-    db.players.update_one({"_id": player["_id"]}, {"$set": former})
-    change = partial(swap, db, {"_id": player["_id"]}, READS, GIVE)
-    assert change(meant("give", "key 9", "f"))[:2] == (9, True)
-    assert not change(meant("give", "new", "f")).replayed
-    # The ring was full: its entries have moved.
-    assert [e["_id"] for e in db.players.find_one({"_id": player["_id"]})["Journal"]] == [
-        f"player:{player['_id']}:{JOURNAL_LENGTH + 11}"
-    ]
-    assert change(meant("give", "key 9", "f"))[:2] == (9, True)
-    assert change(meant("give", "new", "f")).replayed
 
 
 ODD_SLOTS = {

@@ -160,7 +160,7 @@ class Changes(RuleBasedStateMachine):
         assert {entry["Id"] for entry in entries if entry["UndoneBy"]} == self.undone
         player = self.stored()
         moved = list(self.db.history.find({"Subject.Id": player["_id"]}))
-        stamps = [e["Stamp"] for e in (*moved, *entries_of(SUBJECTS["players"], player))]
+        stamps = [e["Stamp"] for e in (*moved, *entries_of(player))]
         assert len(set(stamps)) == len(stamps) == len(self.made) == player.get("JournalCount", 0)
 
 

@@ -275,7 +275,7 @@ class Deletions:
         """
         if majority_holds(self._deleted, {"_id": found["_id"]}):
             return True
-        undos = [e for e in entries_of(SUBJECT, found) if "Undoes" in e]
+        undos = [e for e in entries_of(found) if "Undoes" in e]
         others = [self._journals.find_undo(entry["Undoes"]) for entry in undos[-1:]]
         return any(other and other.get("Stamp") != undos[-1]["Stamp"] for other in others)
 

@@ -1,29 +1,32 @@
-"""The quota of requests per caller and minute, shared by all workers and machines."""
+"""What callers have used: requests of a minute, and items of a day, shared by all machines."""
 
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timedelta
+from datetime import timedelta
+from typing import NamedTuple
 
 from pymongo import ReturnDocument
-from pymongo.errors import PyMongoError
+from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.errors import RateLimited
 from app.storage.client import Storage
 from app.storage.clock import Clock
+from app.storage.committed import majority_holds
 from app.storage.schema.plan import CollectionPlan, expiry
 from app.storage.schema.shapes import COUNT, MOMENT, TEXT, object_shape
 
 log = logging.getLogger("quartermaster")
 
-QUOTAS = CollectionPlan(
-    "quotas", object_shape({"_id": TEXT, "Used": COUNT, "ExpiresAt": MOMENT}), (expiry(),)
-)
-MINUTE = timedelta(minutes=1)
+USED = object_shape({"_id": TEXT, "Used": COUNT, "ExpiresAt": MOMENT})
+QUOTAS = CollectionPlan("quotas", USED, (expiry(),))
+BUDGETS = CollectionPlan("budgets", USED, (expiry(),))
+# Each expires one period late, so that the TTL monitor never deletes one that still counts.
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
 
 class Quotas:
-    """Counts the requests of each caller, where a limit is set."""
+    """Counts the requests of each caller by the minute, where a limit is set."""
 
     def __init__(self, storage: Storage, per_minute: int, clock: Clock | None = None) -> None:
         self._quotas = storage.db[QUOTAS.name]
@@ -37,17 +40,64 @@ class Quotas:
         try:
             now = self._clock.now()
             end = now.replace(second=0, microsecond=0) + MINUTE
-            used = self._count(f"{caller_id} {end:%H:%M}", end)
+            counted = self._quotas.find_one_and_update(
+                {"_id": f"{caller_id} {end:%H:%M}"},
+                {"$inc": {"Used": 1}, "$setOnInsert": {"ExpiresAt": end + MINUTE}},
+                upsert=True,
+                return_document=ReturnDocument.AFTER,
+            )
         except PyMongoError as error:
             log.warning("A request cannot be counted, so it is let through: %s", error)
             return
-        if used > self._per_minute:
+        if counted and counted["Used"] > self._per_minute:
             raise RateLimited("caller", max(1, (end - now).seconds), "requests")
 
-    def _count(self, key: str, end: datetime) -> int:
-        # Expires a minute late, so that the TTL monitor never deletes a minute that still counts.
-        expiry = {"$setOnInsert": {"ExpiresAt": end + MINUTE}, "$inc": {"Used": 1}}
-        counted = self._quotas.find_one_and_update(
-            {"_id": key}, expiry, upsert=True, return_document=ReturnDocument.AFTER
-        )
-        return int(counted["Used"]) if counted else 0
+
+class Reservation(NamedTuple):
+    """Items that a key is about to move on a day."""
+
+    id: str
+    items: int
+
+
+class Budgets:
+    """Counts the items that keys move each day, in UTC.
+
+    What a change is about to move is reserved before it is made, and given back if it was not made.
+    A worker that dies in between leaves its reservation: the key may then move less, never more.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._budgets = storage.db[BUDGETS.name]
+        self._clock = storage.clock
+
+    def reserve(self, key_id: str, count: int, limit: int) -> Reservation | None:
+        """Reserve so many items of today's limit; None if fewer are left."""
+        day = self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+        id_ = f"{key_id} {day:%Y-%m-%d}"
+        while count <= limit:
+            has_room = {"_id": id_, "Used": {"$lte": limit - count}}
+            used = {"$inc": {"Used": count}, "$setOnInsert": {"ExpiresAt": day + 2 * DAY}}
+            try:
+                self._budgets.update_one(has_room, used, upsert=True)
+                return Reservation(id_, count)
+            except DuplicateKeyError:
+                # Too much is used, or somebody else has just inserted the first of the day.
+                if majority_holds(self._budgets, {"_id": id_, "Used": {"$gt": limit - count}}):
+                    return None
+        return None
+
+    def give_back(self, reservation: Reservation) -> None:
+        """Return what was not moved; if that fails, the key may move less today."""
+        id_, items = reservation
+        try:
+            has_used = {"_id": id_, "Used": {"$gte": items}}
+            self._budgets.update_one(has_used, {"$inc": {"Used": -items}})
+        except PyMongoError as error:
+            log.warning("A reservation of a key's budget was not given back: %s", error)
+
+    def used_today(self, key_ids: list[str]) -> dict[str, int]:
+        """Return by key how many items it has moved today."""
+        ids = {f"{id_} {self._clock.now():%Y-%m-%d}": id_ for id_ in key_ids}
+        found = self._budgets.find({"_id": {"$in": list(ids)}})
+        return dict.fromkeys(key_ids, 0) | {ids[one["_id"]]: int(one["Used"]) for one in found}

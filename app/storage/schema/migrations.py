@@ -8,6 +8,7 @@ take it at the same time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from pymongo import UpdateOne
 from pymongo.collection import Collection
@@ -19,6 +20,7 @@ from app.former_names import carry_names
 from app.naming import NAME_LENGTH, email_key, name_key, name_tails, parse_guid
 from app.storage.bulk import batches
 from app.storage.errors import QUERY_PLAN_KILLED, has_only_duplicate_keys
+from app.storage.history_entries import EMPTY_FIELDS
 from app.storage.schema.plan import CollectionPlan
 from app.storage.schema.shapes import COUNT, TEXT, object_shape
 from app.storage.search_fields import archived
@@ -50,9 +52,43 @@ class DatabaseTooNew(QuartermasterError):
 
 
 def begin_history(db: Database[Document]) -> None:
-    """Have a journal on every document; the mover brings what older ones hold to history."""
-    for kind in ("players", "users", "bags"):
-        db[kind].update_many({"Journal": {"$exists": False}}, {"$set": {"Journal": []}})
+    """Have a Journal on every document, with entries instead of bare Idempotency-Keys."""
+    for kind in ("player", "user", "bag"):
+        collection = db[f"{kind}s"]
+        collection.update_many({"Journal": {"$exists": False}}, {"$set": {"Journal": []}})
+        keyed = collection.find({"Journal.Key": {"$exists": True}}, ["Name", "Journal"])
+        for batch in batches(keyed):
+            _write(collection, [_with_entries(kind, document) for document in batch])
+
+
+def _with_entries(kind: str, document: Document) -> UpdateOne:
+    subject = {"Kind": kind, "Id": document["_id"], "Name": document.get("Name")}
+    # It was a ring buffer with nulls in it, and a game may have written anything.
+    journal = [
+        _entry_of_key(subject, number, found)
+        for number, found in enumerate(document["Journal"])
+        if isinstance(found, dict) and isinstance(found.get("At"), datetime)
+    ]
+    same = {"_id": document["_id"], "Journal": document["Journal"]}
+    return UpdateOne(same, {"$set": {"Journal": journal}})
+
+
+def _entry_of_key(subject: Document, number: int, found: Document) -> Document:
+    """Return the entry of a change of 0.2.0, which recorded its key, its answer and no more."""
+    operation = found.get("Operation")
+    return {
+        **EMPTY_FIELDS,
+        "_id": f"{subject['Kind']}:{subject['Id']}:before-{number}",
+        "At": found["At"],
+        "Subject": subject,
+        "Operation": "set-variable" if operation == "set" else operation,
+        "Via": "api",
+        "Changes": [],
+        "Stamp": f"{found['At'].isoformat()} {found.get('Key')}",
+        "IdempotencyKey": found.get("Key"),
+        "Fingerprint": found.get("Fingerprint"),
+        "Answer": found.get("Answer"),
+    }
 
 
 def move_items_into_objects(db: Database[Document]) -> None:
@@ -65,20 +101,11 @@ def move_items_into_objects(db: Database[Document]) -> None:
         _write(db["objects"], inserts)
 
 
-def keep_notes_and_sessions(db: Database[Document]) -> None:
-    """Change nothing: the validators know notes, sessions at the console and samples."""
+def only_schema(db: Database[Document]) -> None:
+    """Change no document, but validators or indexes.
 
-
-def keep_keys_and_erasures(db: Database[Document]) -> None:
-    """Change nothing: the validators and indexes know keys, budgets and who was erased."""
-
-
-def keep_actions_and_events(db: Database[Document]) -> None:
-    """Change nothing: the validators and indexes know actions, games and the log of events."""
-
-
-def keep_batches(db: Database[Document]) -> None:
-    """Change nothing: the validators and indexes know batches, their rows and their parts."""
+    By the number of the step, an older program knows that the database is no longer for it.
+    """
 
 
 def restore_by_stamps(db: Database[Document]) -> None:
@@ -166,10 +193,6 @@ def _with_former(document: Document, path: str, had: list[Document]) -> UpdateOn
     return UpdateOne(same, {"$set": {f"{path}FormerNames": former}})
 
 
-def find_mentions(db: Database[Document]) -> None:
-    """Change nothing: records of erasures have an index, by which late texts are compared."""
-
-
 def _rename(db: Database[Document], name: str, new: str) -> None:
     """Rename a collection, if it is there, and no other has the new name."""
     if name in db.list_collection_names():
@@ -192,17 +215,15 @@ def _as_object(id_: str, item: Document) -> Document:
 STEPS: list[Step] = [
     begin_history,
     move_items_into_objects,
-    keep_notes_and_sessions,
-    keep_keys_and_erasures,
-    keep_actions_and_events,
-    keep_batches,
+    only_schema,  # notes, sessions and samples
+    only_schema,  # keys, budgets and erasures
+    only_schema,  # actions, games and events
+    only_schema,  # batches, their rows and parts
     restore_by_stamps,
     keep_former_names,
     compose_folded_names,
-    find_mentions,
+    only_schema,  # mentions of erased people
 ]
-# A change of a validator or an index is a step as well, even one that does nothing: by the number,
-# an older program knows that the database is no longer for it.
 CURRENT = FIRST + len(STEPS)
 
 

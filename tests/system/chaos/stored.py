@@ -53,7 +53,7 @@ def _unmoved(found: dict, moved: list[dict]) -> Iterator[dict]:
     The Stamp is unique to a write. By it one that has moved twice is still found twice.
     """
     stamps = {entry["Stamp"] for entry in moved}
-    for name, documents in found.items():
+    for documents in found.values():
         for document in documents:
-            entries = entries_of(SUBJECTS[name], document)
+            entries = entries_of(document)
             yield from (entry for entry in entries if entry["Stamp"] not in stamps)
