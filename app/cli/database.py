@@ -15,10 +15,11 @@ from app.database import COLLECTIONS, SUBJECTS
 from app.errors import NotFound
 from app.http.context import current
 from app.integrity.deletions import lost_players
+from app.integrity.kinds import KINDS
 from app.integrity.operations import REPAIR
 from app.integrity.report import Report
 from app.integrity.rules import Limits
-from app.integrity.scan import CHECKS, Scan
+from app.integrity.scan import Scan
 from app.items.store import Catalogue
 from app.privacy.domain import ErasureUnderWay
 from app.privacy.operations import ERASE_USER
@@ -109,7 +110,7 @@ def _check_documents(report: Report, repair: Intent | None) -> None:
     slots = sizes["INVENTORY_SIZE"], sizes["BANK_SIZE"], sizes["SPELLS_SIZE"]
     limits = Limits(*slots, lambda item: catalogue.limits(item).stack)
     scan = Scan(storage, limits, repair)
-    for name in CHECKS:
+    for name in KINDS:
         with progress(f"Checking {name}", storage.db[name].estimated_document_count()) as advance:
             for count, findings in scan.run(name):
                 report.add_findings(name, count, findings)

@@ -29,9 +29,8 @@ from app.game_check.stored import (
 )
 from app.game_check.writes import MOST_REMEMBERED, RunningWrites, Writes, compare_looks, look_at
 from app.integrity.journals import history_faults
-from app.integrity.kinds import document_faults
+from app.integrity.kinds import KINDS, document_faults
 from app.integrity.rules import Limits
-from app.integrity.scan import CHECKS
 from app.integrity.store import ids_with_invalid_shape
 from app.items.domain import LARGEST_BAG, LARGEST_QUANTITY
 from app.storage.client import Storage
@@ -100,7 +99,7 @@ class GameCheck:
             # In this order: a document is never older than an entry that was read before it.
             newest = self._database.newest_entries(ids) if name in WATCHED else {}
             documents = list(self._database.read(name, ids))
-            invalid = ids_with_invalid_shape(self._storage.db[name], ids, CHECKS[name].kind.shape)
+            invalid = ids_with_invalid_shape(self._storage.db[name], ids, KINDS[name].shape)
             gaps = history_faults(self._storage, name, documents) if name in WATCHED else {}
             for document in documents:
                 key = repr(document["_id"])
@@ -238,4 +237,4 @@ class GameCheck:
 
 
 def _faults(name: str, document: Document, is_shape_valid: bool = False) -> list[Fault]:
-    return document_faults(CHECKS[name].kind, document, NO_LIMITS, is_shape_valid)
+    return document_faults(KINDS[name], document, NO_LIMITS, is_shape_valid)

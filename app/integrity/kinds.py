@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from app.integrity import rules
+from app.database import COLLECTIONS
+from app.integrity import repairs, rules
+from app.integrity.repairs import Repair
 from app.integrity.rules import Limits, Rule
-from app.items.domain import BAG_SHAPE, is_empty
+from app.items.domain import BAG_SHAPE, bag_of, is_empty
 from app.naming import email_key, name_key, name_tails
 from app.objects import domain as objects
 from app.players import domain as players
@@ -16,12 +18,33 @@ from app.types import Document
 from app.users import domain as users
 
 
+class Reference(NamedTuple):
+    """The id of another document that a field of a document holds."""
+
+    collection: str
+    id: str
+    where: str
+
+
 class Kind(NamedTuple):
-    """The shape of a collection's documents, and the rules with the fields that each one reads."""
+    """How the documents of a collection are checked and repaired."""
 
     shape: Mapping[str, Any]
-    rules: list[tuple[tuple[str, ...], Rule]]
+    # Each with the fields that it reads.
+    rules: list[tuple[tuple[str, ...], Rule]] = []
+    repair: Repair = lambda document, _: document
     slot_maps: tuple[str, ...] = ()
+    has_owner: bool = False
+
+    def references(self, document: Document) -> Iterator[Reference]:
+        """Yield which other documents one refers to: its owner, and the bags in its slots."""
+        if self.has_owner and isinstance(document.get("UserId"), str):
+            yield Reference("users", document["UserId"], "UserId")
+        for field in self.slot_maps:
+            slots = document.get(field)
+            for number, slot in slots.items() if isinstance(slots, dict) else ():
+                if isinstance(slot, dict) and isinstance(bag := bag_of(slot), str):
+                    yield Reference("bags", bag, f"{field}.{number}")
 
 
 def document_faults(
@@ -37,21 +60,17 @@ def document_faults(
 
 
 def _shape_faults(kind: Kind, document: Document) -> list[Fault]:
+    maps = {name: document.get(name) for name in kind.slot_maps}
     empty = [
-        f"{field}.{slot}" for field in kind.slot_maps for slot in _empty_slots(document, field)
+        f"{name}.{number}"
+        for name, slots in maps.items()
+        for number, slot in (slots.items() if isinstance(slots, dict) else ())
+        if is_empty(slot)
     ]
+    within = tuple(f"{where}." for where in empty)
     found = [Fault(where, "is an empty slot, and those are not stored") for where in empty]
-    for fault in faults(kind.shape, document):
-        if not any(fault.where.startswith(f"{where}.") for where in empty):
-            found.append(fault)
+    found += [f for f in faults(kind.shape, document) if not f.where.startswith(within)]
     return found
-
-
-def _empty_slots(document: Document, field: str) -> list[str]:
-    slots = document.get(field)
-    if not isinstance(slots, dict):
-        return []
-    return [number for number, slot in slots.items() if is_empty(slot)]
 
 
 def _without_faults(document: Document, found: list[Fault]) -> Document:
@@ -92,7 +111,9 @@ PLAYER = Kind(
         (("Equipment",), rules.equipment),
         ((), rules.exportable_field_names),
     ],
+    repairs.repaired_player,
     ("Inventory", "Bank"),
+    has_owner=True,
 )
 USER = Kind(
     users.SHAPE,
@@ -104,6 +125,7 @@ USER = Kind(
         (("Power",), rules.known_powers),
         ((), rules.known_fields(users.SHAPE)),
     ],
+    repairs.repaired_user,
 )
 BAG = Kind(
     BAG_SHAPE,
@@ -113,6 +135,7 @@ BAG = Kind(
         (("SlotCount", "Slots"), rules.slots("Slots", lambda bag, _: int(bag["SlotCount"]))),
         ((), rules.known_fields(BAG_SHAPE)),
     ],
+    repairs.repaired_bag,
     ("Slots",),
 )
 OBJECT = Kind(
@@ -123,4 +146,13 @@ OBJECT = Kind(
         (("Type",), rules.object_fields),
         ((), rules.exportable_field_names),
     ],
+    repairs.repaired_object,
 )
+# By collection. Of most, only the shape is checked.
+KINDS = {
+    **{plan.name: Kind(plan.shape) for plan in COLLECTIONS},
+    "users": USER,
+    "players": PLAYER,
+    "objects": OBJECT,
+    "bags": BAG,
+}

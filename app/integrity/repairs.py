@@ -6,12 +6,17 @@ empty slots are removed. Nothing else changes: no item is ever lost or created.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from app.items.domain import is_empty
 from app.naming import email_key, name_key, name_tails
 from app.types import Document
 from app.users.domain import NO_POWER
+
+# Returns a repaired copy; the version is one that no document has had before.
+Repair = Callable[[Document, int], Document]
 
 # The values that readers assume where a field is missing.
 PLAYER_IF_MISSING: Document = {
@@ -24,23 +29,34 @@ PLAYER_IF_MISSING: Document = {
     "LastSeen": None,
 }
 USER_IF_MISSING: Document = {"PasswordHash": None, "MuteReason": None, "Reset": None}
-BAG_IF_MISSING: Document = {"Slots": {}}
 
 
-def repaired_player(player: Document, version: int) -> Document:
-    """Return a repaired copy; version is one that no document has had before."""
-    repaired = _with_swap_fields({**PLAYER_IF_MISSING, **player}, version)
-    _derive_keys(repaired)
-    repaired["Inventory"] = _without_empty_slots(repaired["Inventory"])
-    repaired["Bank"] = _without_empty_slots(repaired["Bank"])
-    return repaired
+def _repaired(
+    if_missing: Document, slot_maps: tuple[str, ...], document: Document, version: int
+) -> Document:
+    journal = document.get("Journal")
+    repaired = {
+        **if_missing,
+        **document,
+        # The swap finds entries in a list only: replacing another type forgets no key.
+        "Journal": journal if isinstance(journal, list) else [],
+        "Version": _count_or(document.get("Version"), version),
+    }
+    if isinstance(document.get("Name"), str):
+        key = name_key(document["Name"])
+        repaired |= {"NameKey": key, "NameTails": name_tails(key)}
+    return repaired | {name: _without_empty_slots(repaired[name]) for name in slot_maps}
+
+
+repaired_player: Repair = partial(_repaired, PLAYER_IF_MISSING, ("Inventory", "Bank"))
+repaired_bag: Repair = partial(_repaired, {"Slots": {}}, ("Slots",))
+repaired_object: Repair = partial(_repaired, {}, ())
 
 
 def repaired_user(user: Document, version: int) -> Document:
-    repaired = _with_swap_fields({**USER_IF_MISSING, **user}, version)
+    repaired = _repaired(USER_IF_MISSING, (), user, version)
     # Without its PasswordVersion nobody knows which tokens are valid: an unused one revokes all.
     repaired["PasswordVersion"] = _count_or(user.get("PasswordVersion"), version)
-    _derive_keys(repaired)
     if isinstance(repaired.get("Email"), str):
         repaired["EmailKey"] = email_key(repaired["Email"])
     if isinstance(repaired.get("Power"), dict):
@@ -48,37 +64,10 @@ def repaired_user(user: Document, version: int) -> Document:
     return repaired
 
 
-def repaired_bag(bag: Document, version: int) -> Document:
-    repaired = _with_swap_fields({**BAG_IF_MISSING, **bag}, version)
-    return {**repaired, "Slots": _without_empty_slots(repaired["Slots"])}
-
-
-def repaired_object(found: Document, version: int) -> Document:
-    repaired = _with_swap_fields(found, version)
-    _derive_keys(repaired)
-    return repaired
-
-
-def _with_swap_fields(document: Document, version: int) -> Document:
-    """Add the Journal and Version that compare-and-swap relies on.
-
-    The swap finds entries in a list only, so replacing any other type forgets no idempotency key.
-    """
-    journal = document.get("Journal")
-    kept = {"Journal": journal if isinstance(journal, list) else []}
-    return {**document, **kept, "Version": _count_or(document.get("Version"), version)}
-
-
 def _count_or(count: Any, default: int) -> Any:
     # bool is a subclass of int.
     is_count = isinstance(count, int) and not isinstance(count, bool) and count >= 0
     return count if is_count else default
-
-
-def _derive_keys(document: Document) -> None:
-    if isinstance(document.get("Name"), str):
-        key = name_key(document["Name"])
-        document |= {"NameKey": key, "NameTails": name_tails(key)}
 
 
 def _without_empty_slots(slots: Any) -> Any:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from app.changes import Intent
-from app.database import COLLECTIONS, SUBJECTS
-from app.integrity import kinds, repairs
+from app.database import SUBJECTS
 from app.integrity.journals import (
     Range,
     event_faults,
@@ -19,10 +18,9 @@ from app.integrity.journals import (
     move_entries,
     with_entry,
 )
-from app.integrity.kinds import Kind
+from app.integrity.kinds import KINDS, Reference, document_faults
 from app.integrity.rules import Limits
 from app.integrity.store import existing_ids, ids_with_invalid_shape, read, replace_fields
-from app.items.domain import bag_of
 from app.storage import bulk
 from app.storage.client import Storage
 from app.storage.schema.explain_validator import Fault
@@ -35,14 +33,6 @@ REPAIR_ATTEMPTS = 5
 UNIQUE = ("NameKey", "EmailKey")
 
 
-class Reference(NamedTuple):
-    """The id of another document that a field of a document holds."""
-
-    collection: str
-    id: str
-    where: str
-
-
 class Finding(NamedTuple):
     """A fault of a document, and whether it can be and was repaired."""
 
@@ -51,37 +41,6 @@ class Finding(NamedTuple):
     fault: Fault
     is_repairable: bool
     is_repaired: bool = False
-
-
-class Check(NamedTuple):
-    """How the documents of a collection are checked and repaired."""
-
-    kind: Kind
-    repair: Callable[[Document, int], Document] = lambda document, _: document
-    references: Callable[[Document], Iterator[Reference]] = lambda _: iter(())
-
-
-def player_references(player: Document) -> Iterator[Reference]:
-    if isinstance(player.get("UserId"), str):
-        yield Reference("users", player["UserId"], "UserId")
-    for field in ("Inventory", "Bank"):
-        yield from bag_references(player, field)
-
-
-def bag_references(document: Document, field: str) -> Iterator[Reference]:
-    slots = document.get(field)
-    for number, slot in slots.items() if isinstance(slots, dict) else ():
-        if isinstance(slot, dict) and isinstance(bag := bag_of(slot), str):
-            yield Reference("bags", bag, f"{field}.{number}")
-
-
-CHECKS = {
-    **{plan.name: Check(Kind(plan.shape, [])) for plan in COLLECTIONS},
-    "users": Check(kinds.USER, repairs.repaired_user),
-    "players": Check(kinds.PLAYER, repairs.repaired_player, player_references),
-    "objects": Check(kinds.OBJECT, repairs.repaired_object),
-    "bags": Check(kinds.BAG, repairs.repaired_bag, lambda bag: bag_references(bag, "Slots")),
-}
 
 
 class Scan:
@@ -98,7 +57,7 @@ class Scan:
         for batch in bulk.batches(bulk.read_all(self._db[name], "_id", []), BATCH_SIZE):
             # The server checks shapes far faster than Python: only what it refuses is explained.
             ids = [document["_id"] for document in batch]
-            invalid = ids_with_invalid_shape(self._db[name], ids, CHECKS[name].kind.shape)
+            invalid = ids_with_invalid_shape(self._db[name], ids, KINDS[name].shape)
             shaped = [document for document in batch if document["_id"] not in invalid]
             invalid += [document["_id"] for document, _ in self._invalid(name, shaped, True)]
             yield len(batch), self._findings(name, invalid) if invalid else []
@@ -108,16 +67,16 @@ class Scan:
     ) -> Iterator[tuple[Document, list[Fault]]]:
         """Yield each invalid document with its faults."""
         documents = list(documents)
-        check = CHECKS[name]
+        kind = KINDS[name]
         untold = history_faults(self._storage, name, documents)
         untold |= event_faults(self._storage, name, documents)
-        dangling = self._dangling([r for document in documents for r in check.references(document)])
+        dangling = self._dangling([r for document in documents for r in kind.references(document)])
         for document in documents:
-            found = kinds.document_faults(check.kind, document, self._limits, are_shapes_valid)
-            for reference in check.references(document):
+            found = document_faults(kind, document, self._limits, are_shapes_valid)
+            for reference in kind.references(document):
                 if reference[:2] in dangling:
-                    kind = reference.collection.removesuffix("s")
-                    found.append(Fault(reference.where, f"refers to a {kind} that is not there"))
+                    noun = reference.collection.removesuffix("s")
+                    found.append(Fault(reference.where, f"refers to a {noun} that is not there"))
             found += untold.get(repr(document["_id"]), [])
             if found:
                 yield document, found
@@ -182,7 +141,7 @@ class Scan:
         return [lost[d["_id"]] if is_counted(d) else [] for d in documents]
 
     def _repaired(self, name: str, document: Document, clashing: set[str]) -> Document:
-        repaired = CHECKS[name].repair(document, fresh_version())
+        repaired = KINDS[name].repair(document, fresh_version())
         if repr(document["_id"]) not in clashing:
             return repaired
         # The derived key belongs to another document: keep the stored one, and repair the rest.
