@@ -34,12 +34,14 @@ DISK = "800m"
 HANG_SECONDS = 30.0
 # What a probe may wait on a busy machine, while the database hangs for far longer.
 PROBE_SECONDS = 10.0
-# The most that are in use at a time: one for each thread of gunicorn, which are two more than those
-# that may work at the database, the mover, the sampler and the batches, and two by which the driver
-# watches the server. A connection that is not in use stays open for the next one who needs it.
-CONNECTIONS_OF_A_WORKER = Settings.THREADS + 2 + 3 + 2
-# After a timeout the driver replaces those of the threads; the new ones may be there first.
-REPLACED_CONNECTIONS = Settings.THREADS + 2 + 3
+# The most that work at the database at a time: requests with a place there, runs of batches, which
+# have given their places back, and the mover, the sampler and the batches in the background.
+BUSY_AT_DATABASE = Settings.THREADS + Settings.THREADS // 4 + 3
+# By two more, the driver watches the server. It keeps open what was in use once, so a busy machine,
+# where all of them meet, ends with more connections than a quiet one.
+CONNECTIONS_OF_A_WORKER = BUSY_AT_DATABASE + 2
+# After a timeout the driver replaces connections; the new ones may be there first.
+REPLACED_CONNECTIONS = BUSY_AT_DATABASE
 
 
 def database_away_at_start(served, come):
