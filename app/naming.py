@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import idna
 
@@ -115,3 +115,9 @@ def name_tails(key: str) -> list[str]:
     A substring of the name is a prefix of one of them, and an index finds prefixes.
     """
     return [key[start:] for start in range(len(key) - SEARCH_LENGTH + 1)]
+
+
+def name_fields(name: str) -> dict[str, Any]:
+    """Return the fields of a document by which it is found by its name."""
+    key = name_key(name)
+    return {"NameKey": key, "NameTails": name_tails(key)}

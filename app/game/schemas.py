@@ -23,9 +23,7 @@ class StatsSchema(Schema):
     """The state of the game."""
 
     uptime = Integer(0, example=86_400_000, description="Of this service, in milliseconds.")
-    cps = Integer(
-        0, metadata={"example": 0}, description="Cycles per second; 0: this service has none."
-    )
+    cps = Integer(0, example=0, description="Cycles per second; 0: this service has none.")
     connectedClients = Integer(0, example=20, description="As onlineCount.")
     onlineCount = Integer(0, example=20, description="How many players are online.")
 

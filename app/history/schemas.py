@@ -26,11 +26,7 @@ class AuthorSchema(Schema):
 
     UserId = Guid(allow_none=True, example=USER_ID, description="Null at the command line.")
     Name = Text(allow_none=True, example=USER, description="Of the account, or of the system user.")
-    Key = Text(
-        allow_none=True,
-        metadata={"example": None},
-        description="The key that a tool signed in with.",
-    )
+    Key = Text(allow_none=True, example=None, description="The key that a tool signed in with.")
 
 
 class FieldChangeSchema(Schema):
@@ -67,20 +63,12 @@ class EntrySchema(Schema):
         }
     )
     Changes = List(fields.Nested(FieldChangeSchema), description="What came of it.")
-    Undoes = Text(
-        allow_none=True,
-        metadata={"example": None},
-        description="The entry that this change undid.",
-    )
+    Undoes = Text(allow_none=True, example=None, description="The entry that this change undid.")
     Warning = Text(
-        allow_none=True,
-        metadata={"example": None},
-        description="What was odd about it, although it was made.",
+        allow_none=True, example=None, description="What was odd about it, although it was made."
     )
     UndoneBy = Text(
-        allow_none=True,
-        metadata={"example": None},
-        description="The entry of the change that undid this one.",
+        allow_none=True, example=None, description="The entry of the change that undid this one."
     )
 
 
@@ -148,9 +136,7 @@ class ActivitySchema(Schema):
     PlayerId = Guid(allow_none=True, example=PLAYER_ID, description="Null in the log of a user.")
     Action = Text(example="give", description="An operation of history, or sign-in.")
     Peer = Text(example="api", description="Through which door.")
-    Ip = Text(
-        allow_none=True, metadata={"example": None}, description="Null: addresses are not kept."
-    )
+    Ip = Text(allow_none=True, example=None, description="Null: addresses are not kept.")
     # A class attribute Meta would be taken for marshmallow's options.
     meta = Text(
         data_key="Meta",

@@ -33,7 +33,7 @@ class Described:
     """A field about which more is known than its shape."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        known = {name: kwargs.pop(name) for name in FACTS if kwargs.get(name) is not None}
+        known = {name: kwargs.pop(name) for name in FACTS if name in kwargs}
         metadata = {**kwargs.pop("metadata", {}), **known}
         super().__init__(*args, metadata=metadata, **kwargs)  # type: ignore[call-arg] # a field's
 

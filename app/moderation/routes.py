@@ -7,15 +7,14 @@ from typing import Any, NamedTuple
 
 from flask import Response
 
-from app.auth import guard
 from app.auth.roles import Role
 from app.auth.scopes import Scope
+from app.auth.views import read_route
 from app.errors import NotFound, RoleMissing
 from app.execution import change_route
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_response
-from app.http.json import json_response
 from app.moderation.domain import READS, served
 from app.moderation.enforcement import impose_on, lift_from
 from app.moderation.operations import IMPOSE, LIFT
@@ -24,6 +23,7 @@ from app.moderation.schemas import ModerationSchema
 from app.naming import NIL, Lookup
 from app.openapi.examples import PLAYER, USER
 from app.players.store import Players
+from app.types import Document
 from app.users.schemas import MessageSchema
 from app.users.store import Users
 
@@ -38,15 +38,15 @@ higher = RoleMissing(Role.USERS_MANAGE.value)
 WORDS = {BAN: "banned", MUTE: "muted"}
 
 
-@of_users.route("/<lookup:key>/moderation")
-@guard.required(Scope.USERS_READ, Role.USERS_QUERY)
-@of_users.documents_response(200, ModerationSchema)
-def get_moderation(key: Lookup) -> Response:
+@read_route(
+    of_users, "/<lookup:key>/moderation", ModerationSchema, Scope.USERS_READ, Role.USERS_QUERY
+)
+def get_moderation(key: Lookup) -> Document:
     """Get whether a user is banned or muted
 
     Until when, by whom and why. A penalty that is over is no longer told here, but in history.
     """
-    return json_response(served(users.get(key, *READS), users.now()))
+    return served(users.get(key, *READS), users.now())
 
 
 class Target(NamedTuple):
@@ -90,7 +90,7 @@ def add_views(penalty: Penalty, kind: Kind) -> None:
     """Add the views that impose a penalty and lift it, by the name of a user or of a player."""
     verb, done = IMPOSE[penalty].name, WORDS[penalty]
 
-    def impose(args: dict[str, Any], key: Lookup) -> Response:
+    def impose(args: Document, key: Lookup) -> Response:
         target = kind.target_of(key)
         applied = impose_on(target.account, penalty, args)
         return change_response(applied, {"Message": f"{target.name} has been {done}!"})

@@ -43,8 +43,6 @@ class ModerationSchema(Schema):
         example=False, description="Whether the game is to refuse the person's addresses as well."
     )
     IsMuted = Flag(example=False)
-    MuteReason = Text(allow_none=True, metadata={"example": None})
-    MutedUntil = Moment(
-        allow_none=True, metadata={"example": None}, description="Null: without end."
-    )
-    MutedBy = Text(allow_none=True, metadata={"example": None})
+    MuteReason = Text(allow_none=True, example=None)
+    MutedUntil = Moment(allow_none=True, example=None, description="Null: without end.")
+    MutedBy = Text(allow_none=True, example=None)

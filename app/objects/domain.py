@@ -10,7 +10,7 @@ from typing import Any
 
 from app.changes import SWAP_FIELDS, SubjectKind
 from app.errors import Conflict, NotFound
-from app.naming import name_key, name_tails
+from app.naming import name_fields
 from app.storage.schema.shapes import NAMED, changeable
 from app.types import Document
 
@@ -82,14 +82,12 @@ def is_stack_limit(value: Any) -> bool:
 def stored(record: Document, version: int = 0) -> Document:
     """Turn a record into a document."""
     fields = dict(record)
-    key = name_key(record["Name"])
     return {
         "_id": fields.pop("Id"),
         "Type": fields.pop("Type"),
         "Name": fields.pop("Name"),
         **fields,
-        "NameKey": key,
-        "NameTails": name_tails(key),
+        **name_fields(record["Name"]),
         "Version": version,
         "Journal": [],
     }

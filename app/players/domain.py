@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from app.auth.api_keys import PREFIX
 from app.changes import PENDING, SWAP_FIELDS, Change, SubjectKind
-from app.errors import Busy, Conflict, Damaged, Invalid, NotFound, Unavailable
+from app.errors import Busy, Conflict, Damaged, Invalid, InvalidField, NotFound, Unavailable
 from app.former_names import carry_names
 from app.http.masking import masked
 from app.naming import (
@@ -18,8 +18,8 @@ from app.naming import (
     composed,
     holds_invisible,
     is_visible,
+    name_fields,
     name_key,
-    name_tails,
     parse_guid,
 )
 from app.storage.schema.shapes import (
@@ -176,8 +176,7 @@ class NotKept(Conflict):
 
 def rename(player: Document, *, name: str) -> Change:
     """Give a player another name; it is found by the former ones too."""
-    key = name_key(name)
-    fields = {"Name": name, "NameKey": key, "NameTails": name_tails(key)}
+    fields = {"Name": name, **name_fields(name)}
     fields |= carry_names(player, fields)
     return Change(fields, {"Id": player["_id"], "Name": name})
 
@@ -259,9 +258,7 @@ def require_name(name: str, field: str, lengths: tuple[int, int]) -> None:
         check_name(name)
         _check_given_name(name, *lengths)
     except Invalid as error:
-        fault = str(error)
-        message = f"The field '{field}' {fault[:1].lower()}{fault[1:]}"
-        raise Invalid(message, {field: [fault]}) from None
+        raise InvalidField(field, str(error)) from None
 
 
 def _check_given_name(name: str, shortest: int, longest: int) -> None:
@@ -288,14 +285,12 @@ def defaults(now: datetime) -> Document:
 def stored(record: Document, version: int = 0) -> Document:
     """Turn a complete record, embedded parts included, into a document."""
     fields = dict(record)
-    key = name_key(record["Name"])
     return {
         "_id": fields.pop("Id"),
         "Name": fields.pop("Name"),
         "UserId": fields.pop("UserId"),
         **fields,
-        "NameKey": key,
-        "NameTails": name_tails(key),
+        **name_fields(record["Name"]),
         "Version": version,
         "Journal": [],
     }

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from app.changes import SWAP_FIELDS, Change, SubjectKind
-from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials
+from app.changes import Change, SubjectKind
+from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials, InvalidField
 from app.former_names import carry_emails, carry_names
 from app.moderation.penalties import BAN, MUTE, is_in_force
 from app.naming import (
@@ -20,8 +20,7 @@ from app.naming import (
     email_as_sent,
     email_key,
     holds_invisible,
-    name_key,
-    name_tails,
+    name_fields,
 )
 from app.storage.schema.shapes import (
     ARRAY,
@@ -117,19 +116,7 @@ SUBJECT = SubjectKind(
     carried=_carried,
 )
 # Derived keys, secrets and bookkeeping, which are never served.
-INTERNAL = (
-    "NameKey",
-    "NameTails",
-    "EmailKey",
-    "FormerNames",
-    "FormerEmails",
-    "PasswordVersion",
-    "Reset",
-    "Keys",
-    "KeyDigests",
-    "ErasedAt",
-    *SWAP_FIELDS,
-)
+INTERNAL = (*sorted(SUBJECT.untold), "Reset", "Keys", "ErasedAt")
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
 # The types that readers rely on, and what they take for anything else.
 _READ_AS: dict[str, tuple[tuple[type, ...], Any]] = {
@@ -188,14 +175,12 @@ def is_email(email: str) -> bool:
 
 def require_username(name: str, field: str) -> None:
     if not is_username(name):
-        fault = "must be 2 to 20 letters or digits."
-        raise Invalid(f"The field '{field}' {fault}", {field: [fault.capitalize()]})
+        raise InvalidField(field, "Must be 2 to 20 letters or digits.")
 
 
 def require_email(email: str, field: str) -> None:
     if not is_email(email):
-        fault = "must be an email address."
-        raise Invalid(f"The field '{field}' {fault}", {field: [fault.capitalize()]})
+        raise InvalidField(field, "Must be an email address.")
 
 
 def require_mailable(user: Document) -> None:
@@ -207,12 +192,10 @@ def require_mailable(user: Document) -> None:
 def stored(record: Document, version: int = 0) -> Document:
     """Turn a complete user record into a document."""
     fields = dict(record)
-    key = name_key(record["Name"])
     return {
         "_id": fields.pop("Id"),
         **fields,
-        "NameKey": key,
-        "NameTails": name_tails(key),
+        **name_fields(record["Name"]),
         "EmailKey": email_key(record["Email"]),
         "PasswordVersion": version,
         "Reset": None,
@@ -270,8 +253,7 @@ def new_account(
 
 def queried_power(power: Mapping[str, bool]) -> dict[str, bool]:
     """Return the flags under the names that lists and lookups use."""
-    names = ("Editor", "Ban", "Kick", "Mute", "Api")
-    flags = {name: power.get(name, False) for name in names}
+    flags = {name: power.get(name, False) for name in POWER_FLAGS[:5]}
     return {**flags, "PersonalInformation": power.get("ApiPersonalInformation", False)}
 
 

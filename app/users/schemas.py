@@ -70,7 +70,7 @@ class ChangedUserSchema(AccountSchema):
     """An account after its email was changed, which voids a code mailed to the former one."""
 
     Email = Text(required=True, example="moved@example.com")
-    PasswordResetCode = Text(allow_none=True, metadata={"example": None}, description=CODE)
+    PasswordResetCode = Text(allow_none=True, example=None, description=CODE)
 
     Power = fields.Nested(ChangedPowerSchema)
 

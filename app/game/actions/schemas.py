@@ -51,10 +51,7 @@ class ChatArgs(Schema):
         metadata={"example": {"A": 255, "R": 255, "G": 200, "B": 0}},
     )
     Target = PlainText(
-        NAME_LENGTH,
-        allow_none=True,
-        metadata={"example": None},
-        description="Handed on to the game.",
+        NAME_LENGTH, allow_none=True, example=None, description="Handed on to the game."
     )
 
 
@@ -116,9 +113,7 @@ class ActionSchema(Schema):
     Taken = Moment(allow_none=True, example=DONE_AT)
     TakenBy = Text(allow_none=True, example="world-1", description="Which server of the game.")
     Done = Moment(allow_none=True, example=DONE_AT)
-    Error = Text(
-        allow_none=True, metadata={"example": None}, description="Why the game has not done it."
-    )
+    Error = Text(allow_none=True, example=None, description="Why the game has not done it.")
     Result = fields.Dict(allow_none=True, metadata={"example": {"MapId": MAP, "X": 13, "Y": 22}})
 
 

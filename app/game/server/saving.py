@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from app.auth.spending import refuse_budgets
 from app.changes import Applied
-from app.errors import Busy, Conflict, Invalid, NotFound
+from app.errors import Busy, Conflict, Invalid, InvalidField, NotFound
 from app.game.server.operations import SAVE
 from app.http.context import current
 from app.http.fields import INT64
@@ -87,8 +87,7 @@ def _version(body: dict[str, Any]) -> int | None:
         return None
     version = body["Version"]
     if type(version) is not int or not 0 <= version < INT64:
-        fault = "must be a whole number from 0 on."
-        raise Invalid(f"The field 'Version' {fault}", {"Version": [fault.capitalize()]})
+        raise InvalidField("Version", "Must be a whole number from 0 on.")
     return version
 
 
@@ -107,8 +106,7 @@ def _checked(
 ) -> Document:
     """Return the fields of a body as an import would load them."""
     for name in OTHERS & values.keys():
-        fault = "is not for a game to set."
-        raise Invalid(f"The field '{name}' {fault}", {name: [fault.capitalize()]})
+        raise InvalidField(name, "Is not for a game to set.")
     if isinstance(values.get("Name"), str):
         _require_name(values["Name"], player_id, lengths)
     for name in values:
@@ -119,8 +117,7 @@ def _checked(
         raise Invalid(f"The request body is nested more than {DEEPEST} levels deep.")
     fields: Document = load(record, values, record.unknown, partial=True)
     if fields.pop("Id", player_id) != player_id:
-        fault = "must be the id in the path."
-        raise Invalid(f"The field 'Id' {fault}", {"Id": [fault.capitalize()]})
+        raise InvalidField("Id", "Must be the id in the path.")
     if _has_operators(list(fields.values())):
         raise Invalid("No name within a field may begin with a dollar sign.")
     try:

@@ -58,7 +58,7 @@ class OnlineArgs(Schema):
     """Who plays, and who does not any more."""
 
     Online = List(Guid(), load_default=list, validate=AT_MOST, example=[PLAYER_ID])
-    Offline = List(Guid(), load_default=list, validate=AT_MOST, metadata={"example": []})
+    Offline = List(Guid(), load_default=list, validate=AT_MOST, example=[])
     Everyone = Flag(
         load_default=False,
         example=False,
@@ -75,8 +75,8 @@ class OnlineSchema(Schema):
     """How many were found."""
 
     Online = Integer(0, example=1, description="How many of those who play are known.")
-    Offline = Integer(0, metadata={"example": 0}, description="How many went offline by this.")
-    Unknown = List(Guid(), metadata={"example": []}, description="Ids that no player has.")
+    Offline = Integer(0, example=0, description="How many went offline by this.")
+    Unknown = List(Guid(), example=[], description="Ids that no player has.")
 
 
 class GameArgs(Schema):
@@ -117,7 +117,7 @@ class AnswerArgs(GameArgs):
         shortest=1,
         allow_none=True,
         load_default=None,
-        metadata={"example": None},
+        example=None,
         description="Why it was not done, a sentence for the person who asked.",
     )
     Result = fields.Dict(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from app.errors import Invalid
+from app.errors import Invalid, InvalidField
 from app.game.actions.domain import LOOKED_WITHIN, ActionNotFound, AnsweredOtherwise, NotTaken
 from app.game.actions.store import ACTIONS, GAMES, texts_of
 from app.storage.bulk import encode
@@ -115,11 +115,11 @@ def _taken_by(taker: Taker) -> Document:
 
 def _require_small(result: Document | None) -> None:
     """Raise Invalid for a result that MongoDB does not store, or that would fill a page."""
-    fault = None
     try:
-        if is_deep(result, DEEPEST) or len(encode({"Result": result})) > LARGEST_RESULT:
-            fault = f"must be small: {LARGEST_RESULT} bytes and {DEEPEST} levels at most."
+        is_large = is_deep(result, DEEPEST) or len(encode({"Result": result})) > LARGEST_RESULT
     except Invalid:
-        fault = "holds a name or a number that cannot be stored."
-    if fault:
-        raise Invalid(f"The field 'Result' {fault}", {"Result": [fault.capitalize()]})
+        fault = "Holds a name or a number that cannot be stored."
+        raise InvalidField("Result", fault) from None
+    if is_large:
+        limits = f"{LARGEST_RESULT} bytes and {DEEPEST} levels"
+        raise InvalidField("Result", f"Must be small: {limits} at most.")
