@@ -7,21 +7,15 @@ from app.http.fields import Flag, Integer, Text
 
 
 class InfoSchema(Schema):
-    """What the game is called, and where it is played."""
-
     name = Text(example="Quartermaster Demo")
     port = Integer(1, 65535, example=5400)
 
 
 class AuthorizedSchema(Schema):
-    """That the token is accepted."""
-
     authorized = Flag(example=True)
 
 
 class StatsSchema(Schema):
-    """The state of the game."""
-
     uptime = Integer(0, example=86_400_000, description="Of this service, in milliseconds.")
     cps = Integer(0, example=0, description="Cycles per second; 0: this service has none.")
     connectedClients = Integer(0, example=20, description="As onlineCount.")
@@ -29,8 +23,6 @@ class StatsSchema(Schema):
 
 
 class PlayerLimitsSchema(Schema):
-    """How much a player may have."""
-
     MaxCharacters = Integer(1, example=3, description="Of one account.")
     MaxStat = Integer(1, example=255)
     MaxLevel = Integer(1, example=100)
@@ -40,8 +32,6 @@ class PlayerLimitsSchema(Schema):
 
 
 class GameConfigSchema(Schema):
-    """The settings of the game that clients ask for."""
-
     GameName = Text(example="Quartermaster Demo")
     ServerPort = Integer(1, 65535, example=5400)
     AdminOnly = Flag(example=False, description="Whether only staff may play at the moment.")

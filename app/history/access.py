@@ -37,7 +37,6 @@ users = current(Users)
 
 
 def visible_entry(entry_id: str) -> Document:
-    """Return an entry that the caller may see."""
     if is_of_user(entry_id):
         # Before it is looked for: whether it exists is not told either.
         require_users()

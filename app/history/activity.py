@@ -27,8 +27,6 @@ class Happening(NamedTuple):
 
 
 class Activity:
-    """The logs of one application."""
-
     def __init__(self, history: History, tokens: RefreshTokens) -> None:
         self._history = history
         self._tokens = tokens

@@ -30,8 +30,6 @@ _ID = re.compile(r"(player|user|bag|object):([^:]+):([^:]+)(?::.+)?", re.ASCII)
 
 
 class CannotUndo(Conflict):
-    """A change that cannot be undone without a guess."""
-
     sentence = "The change {entry_id} cannot be undone: {why}."
 
 
@@ -50,7 +48,6 @@ class Filters(NamedTuple):
 
 
 def filters_of(args: Document, kinds: tuple[str, ...], subject_id: str | None = None) -> Filters:
-    """Return the filters of a query."""
     by = args.get("by")
     return Filters(
         kinds,
@@ -72,7 +69,6 @@ def _wanted_words(text: str) -> tuple[str, ...]:
 
 
 def served(entry: Document, undone_by: str | None) -> Document:
-    """Return the record that callers see."""
     record = {"Id": entry["_id"], **{name: entry.get(name) for name in SERVED}}
     by = {"UserId": None, "Name": None, "Key": None, **entry["By"]}
     return {**record, "By": by, "UndoneBy": undone_by}

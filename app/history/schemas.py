@@ -14,16 +14,12 @@ AT = "2026-01-31T19:04:21.250Z"
 
 
 class SubjectSchema(Schema):
-    """Whom or what an entry is about."""
-
     Kind = Text(example="player", metadata={"enum": ["player", "user", "bag", "object"]})
     Id = Text(example=PLAYER_ID)
     Name = Text(allow_none=True, example=PLAYER, description="At the time; null for a bag.")
 
 
 class AuthorSchema(Schema):
-    """Who made a change."""
-
     UserId = Guid(allow_none=True, example=USER_ID, description="Null at the command line.")
     Name = Text(allow_none=True, example=USER, description="Of the account, or of the system user.")
     Key = Text(allow_none=True, example=None, description="The key that a tool signed in with.")
@@ -46,8 +42,6 @@ class FieldChangeSchema(Schema):
 
 
 class EntrySchema(Schema):
-    """A change: who made it, when and why, and what came of it."""
-
     Id = Text(example=ENTRY)
     At = Moment(example=AT)
     Subject = fields.Nested(SubjectSchema)
@@ -86,8 +80,6 @@ class UndoSchema(EntrySchema):
 
 
 class SubjectHistoryArgs(CursorListArgs):
-    """The query of the history of one player or user."""
-
     by = Text(description="Who made the change: a username or user id, or a system user.")
     key = Text(description="The key that a tool signed in with.")
     operation = OperationName(operation_names, description="What was done.")
@@ -98,8 +90,6 @@ class SubjectHistoryArgs(CursorListArgs):
 
 
 class HistoryArgs(SubjectHistoryArgs):
-    """The query of all history."""
-
     player = Text(metadata={"maxLength": NAME_LENGTH}, description="A character's name or id.")
     user = Text(
         metadata={"maxLength": NAME_LENGTH},
@@ -108,8 +98,6 @@ class HistoryArgs(SubjectHistoryArgs):
 
 
 class UndoRowArgs(Schema):
-    """Which change to undo."""
-
     id = Text(
         required=True,
         example=ENTRY,
@@ -118,8 +106,6 @@ class UndoRowArgs(Schema):
 
 
 class UndoArgs(Schema):
-    """How to undo a change."""
-
     DryRun = Flag(
         load_default=False,
         example=False,
@@ -128,8 +114,6 @@ class UndoArgs(Schema):
 
 
 class ActivitySchema(Schema):
-    """A line of a log."""
-
     Id = Text(example=ENTRY)
     TimeStamp = Moment(example="2026-01-31T19:04:21.250Z")
     UserId = Guid(allow_none=True, example=USER_ID)

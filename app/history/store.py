@@ -34,8 +34,6 @@ INDEXES = (
 
 
 class History:
-    """The entries of one application."""
-
     def __init__(self, storage: Storage, kinds: dict[str, SubjectKind]) -> None:
         self._db = storage.db
         self._history = storage.db[HISTORY.name]
@@ -86,7 +84,6 @@ class History:
         yield from found.hint(hint) if hint else found
 
     def require_not_undone(self, entry_id: str) -> None:
-        """Raise AlreadyUndone if an entry was undone."""
         if by := self._undone([entry_id]).get(entry_id):
             raise AlreadyUndone(entry_id, by)
 
@@ -97,7 +94,6 @@ class History:
         return [served(entry, undone.get(entry["_id"])) for entry in shown]
 
     def list(self, filters: Filters, size: int, after: bytes | None = None) -> CursorPage:
-        """Return a page of entries, the newest first."""
         position = newest_first.parse(filters, after) if after else None
         # The Journal is read first: an entry that moves in between is found twice, not never.
         unmoved = [

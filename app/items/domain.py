@@ -136,8 +136,6 @@ class Limits(NamedTuple):
 
 
 class NoRoom(Conflict):
-    """The given quantity does not fit."""
-
     def __init__(self, item: str, quantity: int, left: int, bank: bool) -> None:
         place = "inventory and the bank have" if bank else "inventory has"
         super().__init__(f"The {place} no room for {left} of {quantity} of the item {item}.")
@@ -145,16 +143,12 @@ class NoRoom(Conflict):
 
 
 class NotEnoughItems(Conflict):
-    """The inventory holds less than is to be taken."""
-
     def __init__(self, item: str, wanted: int, held: int) -> None:
         super().__init__(f"The inventory holds {held} of the item {item}, not {wanted}.")
         self.item, self.wanted, self.held = item, wanted, held
 
 
 class BagNotEmpty(Conflict):
-    """Only bags that still hold something are left to take."""
-
     def __init__(self, item: str, bag: str) -> None:
         super().__init__(f"The bag {bag} (item {item}) still holds something and is not taken.")
         self.item, self.bag = item, bag
@@ -221,7 +215,6 @@ def take(
 
 
 def count(slots: Slots, item: str) -> int:
-    """Return how many of an item some slots hold."""
     return sum(quantity_of(slots[slot]) for slot in _slots_of(slots, item))
 
 

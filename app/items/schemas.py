@@ -32,23 +32,17 @@ class SlotSchema(Schema):
 
 
 class ItemsSchema(Schema):
-    """All that a player owns."""
-
     inventory = List(fields.Nested(SlotSchema))
     bank = List(fields.Nested(SlotSchema))
 
 
 class BagSchema(Schema):
-    """A bag and its slots."""
-
     Id = Guid(example=BAG)
     SlotCount = Integer(0, example=2)
     Slots = List(fields.Nested(SlotSchema), example=BAG_SLOTS)
 
 
 class TakeItemArgs(Schema):
-    """Which item, and how many."""
-
     itemid = Guid(
         required=True,
         example=ITEM,
@@ -59,8 +53,6 @@ class TakeItemArgs(Schema):
 
 
 class GiveItemArgs(TakeItemArgs):
-    """Which item, how many, and whether the bank takes what does not fit."""
-
     bankoverflow = Flag(
         load_default=False,
         example=True,
@@ -70,23 +62,17 @@ class GiveItemArgs(TakeItemArgs):
 
 
 class CountsSchema(Schema):
-    """A player's counts of an item."""
-
     total = Integer(0, example=5)
     bank = Integer(0, example=0)
     inventory = Integer(0, example=5)
 
 
 class GivenSchema(Schema):
-    """An item, and the player's counts of it after giving."""
-
     id = Guid(example=ITEM)
     quantity = fields.Nested(CountsSchema)
 
 
 class TakenSchema(Schema):
-    """An item, and how many of it were taken."""
-
     ItemId = Guid(example=ITEM)
     Quantity = Integer(1, example=5)
 

@@ -18,13 +18,10 @@ BAGS = CollectionPlan("bags", BAG_SHAPE, (UNMOVED,))
 
 
 class Bags:
-    """The bags of one application."""
-
     def __init__(self, storage: Storage) -> None:
         self._bags = storage.db[BAGS.name]
 
     def get(self, bag_id: str) -> Document:
-        """Return a bag with all its slots."""
         bag = self._bags.find_one({"_id": bag_id}, ["SlotCount", "Slots"])
         if bag is None:
             raise NotFound("bag", bag_id)
@@ -46,7 +43,6 @@ class Bags:
         return list(found.values())
 
     def is_filled(self, bag_id: str) -> bool:
-        """Tell whether a bag holds something."""
         return (
             self._bags.find_one({"_id": bag_id, "Slots": {"$nin": [{}, None]}}, ["_id"]) is not None
         )

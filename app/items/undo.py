@@ -19,8 +19,6 @@ CONTAINERS = ("Inventory", "Bank")
 
 
 class Spent(Conflict):
-    """What was given is no longer there."""
-
     def __init__(self, item: str, wanted: int, held: int) -> None:
         super().__init__(f"The player has {held} of the item {item} left, not the {wanted} given.")
         self.item, self.wanted, self.held = item, wanted, held

@@ -24,7 +24,6 @@ users = current(Users)
 
 
 def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applied:
-    """Impose a penalty on an account."""
     caller = guard.caller()
     manages = caller.may(Role.USERS_MANAGE, Scope.USERS_MANAGE)
     # What is kept for long and shown to many must hold no token.

@@ -73,7 +73,6 @@ def user_of(key: Lookup) -> Target:
 
 
 def owner_of(player: Lookup) -> Target:
-    """Return the account that plays a player."""
     found = players.identity(player)
     if found.user_id is None:
         raise NotFound("user", NIL, f"The player '{found.name}' belongs to no account.")

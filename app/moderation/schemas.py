@@ -10,8 +10,6 @@ LONGEST_DAYS = 36_500
 
 
 class PenaltyArgs(Schema):
-    """For how long, and why."""
-
     duration = Integer(1, LONGEST_DAYS, required=True, example=7, description="In days.")
     reason = PlainText(
         LONGEST_REASON,
@@ -33,8 +31,6 @@ class PenaltyArgs(Schema):
 
 
 class ModerationSchema(Schema):
-    """Which penalties of an account are in force."""
-
     IsBanned = Flag(example=True)
     BanReason = Text(allow_none=True, example="Selling items for money.")
     BannedUntil = Moment(allow_none=True, example=UNTIL, description="Null: without end.")

@@ -18,14 +18,10 @@ MOST_NOTES = 100
 
 
 class TooManyNotes(Conflict):
-    """There is no room for another note."""
-
     sentence = "There are {most} notes already, and no room for another."
 
 
 class NoteGone(Conflict):
-    """The note is no longer there."""
-
     sentence = "The note {note} is no longer there."
 
 

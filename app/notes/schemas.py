@@ -11,15 +11,11 @@ LONGEST_NOTE = 2000
 
 
 class WriterSchema(Schema):
-    """Who wrote a note."""
-
     UserId = Guid(allow_none=True, example=USER_ID)
     Name = Text(allow_none=True, example=USER, description="At the time.")
 
 
 class NoteSchema(Schema):
-    """A note of staff on a player or a user."""
-
     Id = Guid(example=NOTE)
     At = Moment(example="2026-01-31T19:04:21.250Z")
     By = fields.Nested(WriterSchema)
@@ -30,8 +26,6 @@ NotePageSchema = page_of(NoteSchema, CursorPageSchema)
 
 
 class NoteArgs(Schema):
-    """What to write."""
-
     Text = PlainText(
         LONGEST_NOTE,
         shortest=1,

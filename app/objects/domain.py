@@ -43,8 +43,6 @@ RECORD = dict.fromkeys(INTERNAL, 0)
 
 
 class UnknownType(NotFound):
-    """A type of objects that there is not."""
-
     def __init__(self, name: str) -> None:
         types = ", ".join(TYPES)
         message = f"There is no object type '{name}'; the types are {types}."
@@ -52,8 +50,6 @@ class UnknownType(NotFound):
 
 
 class NoTime(NotFound):
-    """The catalogue does not hold the game's clock."""
-
     def __init__(self) -> None:
         super().__init__(TIME, "", "The catalogue holds no time object.")
 
@@ -80,7 +76,6 @@ def is_stack_limit(value: Any) -> bool:
 
 
 def stored(record: Document, version: int = 0) -> Document:
-    """Turn a record into a document."""
     fields = dict(record)
     return {
         "_id": fields.pop("Id"),

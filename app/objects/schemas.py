@@ -36,8 +36,6 @@ class GameTimeSchema(Schema):
 
 
 class GameObjectEntrySchema(Schema):
-    """An object under its id."""
-
     Key = Guid(example=ITEM)
     Value = fields.Nested(GameObjectSchema)
 
@@ -51,6 +49,4 @@ GameObjectPageSchema = page_of(GameObjectSchema, CursorPageSchema)
 
 
 class GameObjectListArgs(CursorListArgs):
-    """The query of a list of objects."""
-
     search = SearchText()

@@ -46,20 +46,16 @@ class ObjectKey(NamedTuple):
 
 
 class Objects(ChangeableDocuments):
-    """The objects of one application."""
-
     def __init__(self, storage: Storage, total_seconds: float) -> None:
         super().__init__(storage, SUBJECT, total_seconds)
 
     def get(self, type_: str, id_: str) -> Document:
-        """Return the record of an object."""
         found = self._documents.find_one({"_id": id_, "Type": type_}, RECORD)
         if found is None:
             raise NotFound(type_, id_)
         return served(found)
 
     def get_time(self) -> Document:
-        """Return the game's clock."""
         found = self._documents.find_one({"Type": TIME}, RECORD, sort=BY_NAME.sort)
         if found is None:
             raise NoTime
@@ -71,7 +67,6 @@ class Objects(ChangeableDocuments):
         return {str(document["_id"]): document.get("Name", "") for document in found}
 
     def names_of(self, ids: Iterable[str]) -> dict[str, str]:
-        """Return the names of some objects by id."""
         found = self._documents.find({"_id": {"$in": list(set(ids))}}, ["Name"])
         return {str(document["_id"]): document.get("Name", "") for document in found}
 

@@ -126,20 +126,14 @@ RECORD = dict.fromkeys((*EMBEDDED, *INTERNAL), 0)
 
 
 class PlayerNameTaken(Conflict):
-    """Another player has this name."""
-
     sentence = "Another player has this name already."
 
 
 class RenamedSince(Conflict):
-    """The player has another name than the one that was given."""
-
     sentence = "The player was renamed since, and is '{name}' now."
 
 
 class PlayerOnline(Conflict):
-    """A game that plays a character would store it again."""
-
     sentence = "The player '{name}' is online: the game would store it again."
 
 
@@ -150,27 +144,19 @@ class PlayerIsBack(Conflict):
 
 
 class WasDeleted(Conflict):
-    """A game that saves a character which was deleted."""
-
     sentence = "The player was deleted: undoing that in history brings it back."
 
 
 class SavedSince(Conflict):
-    """The player is not as the game that saves it has read it."""
-
     sentence = "The player was changed since: its Version is {version} now."
 
 
 class BeingRestored(Unavailable):
-    """A deleted player that somebody brings back at this moment."""
-
     sentence = "The player is just being brought back; please try again."
     retry_after = 1
 
 
 class NotKept(Conflict):
-    """What a deleted player was is no longer kept."""
-
     sentence = "What the deleted player was is no longer kept."
 
 

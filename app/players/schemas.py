@@ -60,8 +60,6 @@ PlayerPageSchema = page_of(PlayerSchema)
 
 
 class OnlinePlayerSchema(PlayerSchema):
-    """A player character who is online."""
-
     Online = Flag(example=True)
     LastOnline = Moment(allow_none=True, example="2026-01-31T12:00:00Z")
     LastSeen = Moment(allow_none=True, example="2026-01-31T12:00:00Z")
@@ -79,21 +77,15 @@ OnlinePlayersPageSchema = page_of(OnlinePlayerSchema, name="OnlinePlayersPageSch
 
 
 class OnlineCountSchema(Schema):
-    """How many players are online."""
-
     onlineCount = Integer(0, example=20)
 
 
 class NamedPlayerSchema(Schema):
-    """Which player was renamed or deleted."""
-
     Id = Guid(example=PLAYER_ID)
     Name = Text(example=PLAYER)
 
 
 class RenameArgs(Schema):
-    """The name that a player gets."""
-
     Name = Text(
         required=True,
         example="Ebrenshar",
@@ -107,8 +99,6 @@ class RenameArgs(Schema):
 
 
 class PlayerListArgs(PagedListArgs):
-    """The query of the list of players."""
-
     search = SearchText()
     sortBy = OneOf(
         "name",
@@ -121,6 +111,4 @@ class PlayerListArgs(PagedListArgs):
 
 
 class RankArgs(PagedListArgs):
-    """The query of the ranking."""
-
     sortDirection = sort_direction(DESCENDING)

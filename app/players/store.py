@@ -108,8 +108,6 @@ class Identity(NamedTuple):
 
 
 class Players(NamedDocuments):
-    """The player characters of one application."""
-
     orders = ORDERS
     record = RECORD
     record_with_former_names = {name: 0 for name in RECORD if name != "FormerNames"}
@@ -121,11 +119,9 @@ class Players(NamedDocuments):
         self.count_online = cached_number(total_seconds, self._count_online)
 
     def get(self, key: Lookup) -> Document:
-        """Return the record of a player."""
         return served(self._read(key, RECORD), self.online_since())
 
     def get_id(self, key: Lookup) -> str:
-        """Return the id of a player."""
         id_: str = self._read(key, {"_id": 1})["_id"]
         return id_
 
@@ -204,7 +200,6 @@ class Players(NamedDocuments):
         return self._documents.count_documents(_online(self.online_since()))
 
     def change(self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
-        """Apply a rule to these fields of a player, exactly once."""
         try:
             return super().change(key, reads, rule, intent)
         except NotFound:

@@ -10,20 +10,14 @@ from app.types import Document, decimal
 
 
 class SpellKnown(Conflict):
-    """The player knows the spell already."""
-
     sentence = "The player already knows the spell {spell}."
 
 
 class SpellNotKnown(Conflict):
-    """The player does not know the spell."""
-
     sentence = "The player does not know the spell {spell}."
 
 
 class NoSpellSlot(Conflict):
-    """Every spell slot is taken."""
-
     sentence = "The player has no free spell slot: all {size} are taken."
 
 

@@ -6,15 +6,11 @@ from app.openapi.examples import KNOWN_SPELL, SPELL
 
 
 class KnownSpellSchema(Schema):
-    """A spell that a player knows."""
-
     Slot = Integer(0, example=0)
     SpellId = Guid(example=KNOWN_SPELL)
 
 
 class SpellArgs(Schema):
-    """Which spell."""
-
     spellid = Guid(
         required=True,
         example=SPELL,
@@ -24,6 +20,4 @@ class SpellArgs(Schema):
 
 
 class SpellSchema(Schema):
-    """The spell that was taught or forgotten."""
-
     SpellId = Guid(example=SPELL)

@@ -142,15 +142,11 @@ CODE_FAILURES = 5
 
 
 class WrongPassword(Invalid):
-    """The password to be checked is wrong."""
-
     def __init__(self) -> None:
         super().__init__("The password is wrong.")
 
 
 class WrongCode(Forbidden):
-    """The reset code is wrong, expired or used."""
-
     sentence = "The code is wrong or no longer valid."
 
 
@@ -190,7 +186,6 @@ def require_mailable(user: Document) -> None:
 
 
 def stored(record: Document, version: int = 0) -> Document:
-    """Turn a complete user record into a document."""
     fields = dict(record)
     return {
         "_id": fields.pop("Id"),
@@ -236,7 +231,6 @@ def _is_reset(reset: Any) -> bool:
 def new_account(
     guid: str, name: str, email: str, password_hash: str | None, now: datetime
 ) -> Document:
-    """Return the document of a new account."""
     return stored(
         {
             "Id": guid,
@@ -282,7 +276,6 @@ def served(
 
 
 def valid_code(user: Document, now: datetime) -> str | None:
-    """Return the reset code if it has not expired."""
     reset = user["Reset"]
     return reset["Code"] if reset and reset["ExpiresAt"] > now else None
 

@@ -40,7 +40,6 @@ class Passwords:
         return self._hasher.hash(sha256.upper())
 
     def matches(self, stored: str, sha256: str) -> bool:
-        """Tell whether this is the password."""
         try:
             return self._hasher.verify(stored, sha256.upper())
         except (VerificationError, InvalidHashError):

@@ -61,8 +61,6 @@ class AccountSchema(Schema):
 
 
 class UserSchema(AccountSchema):
-    """An account."""
-
     Power = fields.Nested(QueriedPowerSchema)
 
 
@@ -82,16 +80,12 @@ LegacyUserPageSchema = page_of(UserSchema, LegacyPageSchema)
 
 
 class UserListArgs(PagedListArgs):
-    """The query of the list of users."""
-
     search = SearchText()
     sortBy = OneOf("name", "email", load_default="name", description="By which field.")
     sortDirection = sort_direction(ASCENDING)
 
 
 class RegisterArgs(Schema):
-    """A new account."""
-
     username = Text(
         required=True,
         example="newcomer",
@@ -103,15 +97,11 @@ class RegisterArgs(Schema):
 
 
 class RegisteredSchema(Schema):
-    """The account that was made."""
-
     Username = Text(required=True, example="newcomer")
     Email = Text(required=True, example="newcomer@example.com")
 
 
 class PasswordArgs(Schema):
-    """A password to check."""
-
     password = PasswordHash(required=True)
 
 
@@ -122,8 +112,6 @@ class MessageSchema(Schema):
 
 
 class ManageEmailArgs(Schema):
-    """The new address."""
-
     new = Text(
         required=True,
         example="moved@example.com",
@@ -133,24 +121,16 @@ class ManageEmailArgs(Schema):
 
 
 class ChangeEmailArgs(ManageEmailArgs):
-    """The new address, and the current password."""
-
     authorization = PasswordHash(required=True, description=CURRENT)
 
 
 class ManagePasswordArgs(Schema):
-    """The new password."""
-
     new = PasswordHash(required=True, description="The SHA-256 of the new password in hex.")
 
 
 class ChangePasswordArgs(ManagePasswordArgs):
-    """The new password, and the current one."""
-
     authorization = PasswordHash(required=True, description=CURRENT)
 
 
 class RedeemArgs(ManagePasswordArgs):
-    """The code from the mail, and the new password."""
-
     code = Text(required=True, example="K7QF2MZR", description="In any case.")

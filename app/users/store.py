@@ -62,8 +62,6 @@ ORDERS = {
 
 
 class Users(NamedDocuments):
-    """The accounts of one application."""
-
     orders = ORDERS
     record = dict.fromkeys(RECORD, 1)
     record_with_former_names = {**record, "FormerNames": 1}
@@ -133,7 +131,6 @@ class Users(NamedDocuments):
     def change_email(
         self, key: Lookup, new: str, intent: Intent, checked: str | None = None
     ) -> Applied:
-        """Give an account another address."""
         rule = partial(change_email, new=new, checked=checked)
         try:
             reads = ("Email", "EmailKey", "FormerEmails", "Reset", "PasswordHash")

@@ -22,21 +22,16 @@ Value = int | bool
 
 
 class ChangedSince(Conflict):
-    """The variable has another value than the one that was set."""
-
     sentence = "The variable {variable} was changed since."
 
 
 class OtherType(Conflict):
-    """A value of another type than the variable has."""
-
     def __init__(self, variable: str, wanted: int) -> None:
         super().__init__(f"The variable {variable} must be {WORDS[wanted]}.")
         self.variable, self.wanted = variable, wanted
 
 
 def served(variables: Mapping[str, Value]) -> list[Document]:
-    """Return all variables of a player, by id."""
     return [served_one(id_, variables[id_]) for id_ in sorted(variables)]
 
 

@@ -7,27 +7,19 @@ from app.openapi.examples import GLOBAL_VARIABLE, VARIABLE
 
 
 class VariableSchema(Schema):
-    """A variable of a player."""
-
     VariableId = Guid(example=VARIABLE)
     Value = VariableValue()
 
 
 class ValueSchema(Schema):
-    """The bare value of a variable."""
-
     value = VariableValue()
 
 
 class SetVariableArgs(Schema):
-    """The new value."""
-
     value = VariableValue(required=True)
 
 
 class VariableArgs(SetVariableArgs):
-    """Which variable, and its new value."""
-
     variable_id = Guid(
         required=True,
         data_key="variableid",
@@ -38,8 +30,6 @@ class VariableArgs(SetVariableArgs):
 
 
 class GlobalVariableSchema(Schema):
-    """A variable of the whole game."""
-
     Id = Guid(example=GLOBAL_VARIABLE)
     Name = Text(example="Experience Rate")
     TextId = Text(example="experience_rate", description="What the game's events call it.")

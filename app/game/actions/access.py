@@ -19,7 +19,6 @@ users = current(Users)
 
 
 def visible_action(action_id: str) -> Document:
-    """Return an action that the caller may see."""
     action = actions.get(action_id)
     if action["Subject"]["Kind"] == "user":
         require_users()

@@ -32,8 +32,6 @@ SERVED = ("Kind", "Subject", "Arguments", "At", "By", "Via", "Reason", "TakenBy"
 
 
 class NoGame(Unavailable):
-    """No game looks for actions."""
-
     retry_after = int(LOOKED_WITHIN.total_seconds())
     sentence = f"No game is running: none has looked for actions for {retry_after} seconds."
 
@@ -43,26 +41,18 @@ class ActionFailed(Conflict):
 
 
 class ActionLapsed(Conflict):
-    """An action that no game has taken in time."""
-
     sentence = "No game took the action in time, so nothing was done; ask again."
 
 
 class AnsweredOtherwise(Conflict):
-    """An action that was answered before, and not in the same way."""
-
     sentence = "The action {action_id} was answered before, and otherwise."
 
 
 class NotTaken(Conflict):
-    """An action that this game has not taken."""
-
     sentence = "The action {action_id} was not taken by the game '{game}'."
 
 
 class ActionNotFound(NotFound):
-    """No such action."""
-
     def __init__(self, action_id: str) -> None:
         super().__init__("action", action_id)
 
@@ -146,7 +136,6 @@ def error_of(action: Document) -> str | None:
 
 
 def served(action: Document, now: datetime) -> Document:
-    """Return the record that callers see."""
     action = sound(action)
     record = {"Id": action["_id"], **{name: action.get(name) for name in SERVED}}
     result = action.get("Result")

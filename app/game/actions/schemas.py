@@ -15,8 +15,6 @@ LONGEST_MESSAGE = 1000
 
 
 class WarpArgs(Schema):
-    """Where to."""
-
     mapid = Guid(required=True, example=MAP)
 
 
@@ -37,8 +35,6 @@ class ColorSchema(Schema):
 
 
 class ChatArgs(Schema):
-    """What to say."""
-
     Message = PlainText(
         LONGEST_MESSAGE,
         shortest=1,
@@ -56,8 +52,6 @@ class ChatArgs(Schema):
 
 
 class SaidSchema(Schema):
-    """That something was said."""
-
     success = Flag(example=True)
     chatMessage = fields.Dict(
         metadata={
@@ -68,35 +62,25 @@ class SaidSchema(Schema):
 
 
 class SaidOnMapSchema(SaidSchema):
-    """That something was said to whoever is on a map."""
-
     mapId = Guid(example=MAP)
 
 
 class SaidToPlayerSchema(SaidSchema):
-    """That something was said to one player."""
-
     lookupKey = Text(example=PLAYER)
 
 
 class ActionUnderWaySchema(Schema):
-    """That the game has not answered yet."""
-
     Message = Text(example="The game has not answered yet.")
     ActionId = Guid(example=ACTION, description="`GET /api/v1/actions/{id}` tells what came of it.")
 
 
 class ActionSubjectSchema(Schema):
-    """Whom or what an action is for."""
-
     Kind = Text(example="player", metadata={"enum": ["player", "user", "map", "world"]})
     Id = Guid(allow_none=True, example=PLAYER_ID, description="Null: everybody.")
     Name = Text(allow_none=True, example=PLAYER, description="At the time; of a map, null.")
 
 
 class ActionSchema(Schema):
-    """Something that the running game was asked to do."""
-
     Id = Guid(example=ACTION)
     Kind = Text(example="warp", metadata={"enum": list(KINDS)})
     Subject = fields.Nested(ActionSubjectSchema)
@@ -121,8 +105,6 @@ ActionPageSchema = page_of(ActionSchema, CursorPageSchema)
 
 
 class ActionListArgs(CursorListArgs):
-    """The query of a list of actions."""
-
     player = Text(metadata={"maxLength": NAME_LENGTH}, description="A character's name or id.")
     user = Text(metadata={"maxLength": NAME_LENGTH}, description="A username or user id.")
     kind = OneOf(*KINDS, description="What was asked.")

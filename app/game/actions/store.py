@@ -116,8 +116,6 @@ class ActionFilters(NamedTuple):
 
 
 class Actions:
-    """The actions of one application."""
-
     def __init__(self, storage: Storage, waiters: int, wait_seconds: float = WAIT_SECONDS) -> None:
         # What a game has just written, a secondary may not have yet.
         primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
@@ -208,7 +206,6 @@ class Actions:
         return sound(found)
 
     def list(self, filters: ActionFilters, size: int, after: bytes) -> CursorPage:
-        """Return a page of actions, the newest first."""
         where = _query(filters)
         if after:
             where = {"$and": [where, newest_first.after(newest_first.parse(filters, after))]}

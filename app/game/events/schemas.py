@@ -30,15 +30,11 @@ class EventSchema(EntrySchema):
 
 
 class EventPageSchema(Schema):
-    """Some events, the oldest first."""
-
     Values = List(fields.Nested(EventSchema))
     Next = Text(example=CURSOR_EXAMPLE, description="What to give as `after` next; never null.")
 
 
 class EventListArgs(CursorListArgs):
-    """The query of events."""
-
     after = Text(
         metadata={"pattern": rf"^({NOW}|[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$"},
         description="The Next of the answer before; empty: from the oldest on; "

@@ -24,8 +24,6 @@ MOST_READ = 2000
 
 
 class Events:
-    """The events of one application."""
-
     def __init__(self, storage: Storage, history: History) -> None:
         self._log = EventLog(storage.db)
         self._entries = storage.db[HISTORY.name].with_options(

@@ -33,8 +33,6 @@ players = current(Players)
 
 
 class WasErased(Conflict):
-    """A character, or an account, of somebody who was erased."""
-
     sentence = "The player belongs to somebody who was erased."
 
 

@@ -44,8 +44,6 @@ class SaveArgs(PlayerSchema):
 
 
 class SavedSchema(Schema):
-    """What was saved."""
-
     Id = Guid(example=PLAYER_ID)
     Name = Text(example=PLAYER)
     Version = Integer(0, example=8, description="To be given with the next save.")
@@ -55,8 +53,6 @@ AT_MOST = Length(max=MOST_PLAYERS, error=f"Must hold at most {MOST_PLAYERS} ids.
 
 
 class OnlineArgs(Schema):
-    """Who plays, and who does not any more."""
-
     Online = List(Guid(), load_default=list, validate=AT_MOST, example=[PLAYER_ID])
     Offline = List(Guid(), load_default=list, validate=AT_MOST, example=[])
     Everyone = Flag(
@@ -72,16 +68,12 @@ class OnlineArgs(Schema):
 
 
 class OnlineSchema(Schema):
-    """How many were found."""
-
     Online = Integer(0, example=1, description="How many of those who play are known.")
     Offline = Integer(0, example=0, description="How many went offline by this.")
     Unknown = List(Guid(), example=[], description="Ids that no player has.")
 
 
 class GameArgs(Schema):
-    """Which server of the game asks."""
-
     Game = PlainText(
         LONGEST_GAME,
         shortest=1,
@@ -92,8 +84,6 @@ class GameArgs(Schema):
 
 
 class TakeActionsArgs(GameArgs):
-    """Which server of the game looks, and how many actions it takes."""
-
     Most = Integer(1, MOST_ACTIONS, load_default=20, example=20)
     Unanswered = Flag(
         load_default=False,
@@ -104,8 +94,6 @@ class TakeActionsArgs(GameArgs):
 
 
 class TakenActionsSchema(Schema):
-    """What the game is to do, the oldest first."""
-
     Values = List(fields.Nested(ActionSchema))
 
 
@@ -133,7 +121,5 @@ class AnswerArgs(GameArgs):
 
 
 class AnsweredSchema(ActionSchema):
-    """The action with its answer."""
-
     Id = Guid(example=ACTION)
     Done = Moment(allow_none=True, example="2026-01-31T19:04:21.430Z")
