@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from app.changes import Change, SubjectKind
@@ -33,8 +34,6 @@ NO_BUFFS = [0, 0, 0, 0, 0]
 NOTHING = {"ItemId": (NIL,), "Quantity": (0,), "BagId": (None, NIL), "StatBuffs": (None, NO_BUFFS)}
 # A larger quantity is a mistake; the sum of all slots must fit into an int64.
 LARGEST_QUANTITY = 2**53
-
-
 EMPTY = {"ItemId": NIL, "Quantity": 0}
 
 
@@ -195,23 +194,28 @@ def take(
     inventory = dict(player["Inventory"])
     left, filled_bag = quantity, None
     for slot in _slots_of(inventory, itemid):
-        held = inventory[slot]
-        bag = bag_of(held)
+        bag = bag_of(inventory[slot])
         if bag and is_filled(bag):
             filled_bag = bag
             continue
-        taken = min(left, quantity_of(held))
-        left -= taken
-        if taken == quantity_of(held):
-            del inventory[slot]
-        else:
-            inventory[slot] = {**held, "Quantity": quantity_of(held) - taken}
+        left -= take_from(inventory, slot, left)
         if not left:
             return Change({"Inventory": inventory}, {"ItemId": itemid, "Quantity": quantity})
     held_in_all = count(player["Inventory"], itemid)
     if filled_bag and held_in_all >= quantity:
         raise BagNotEmpty(itemid, filled_bag)
     raise NotEnoughItems(itemid, quantity, held_in_all)
+
+
+def take_from(slots: dict[str, Any], slot: str, wanted: int) -> int:
+    """Take so many out of a slot, or all that it holds; return how many."""
+    quantity = quantity_of(slots[slot])
+    taken = min(wanted, quantity)
+    if taken == quantity:
+        del slots[slot]
+    else:
+        slots[slot] = {**slots[slot], "Quantity": quantity - taken}
+    return taken
 
 
 def count(slots: Slots, item: str) -> int:
@@ -223,18 +227,15 @@ def _merged(
 ) -> tuple[dict[str, Mapping[str, Any]], int]:
     """Merge into plain stacks, then fill empty slots, in slot order; return the rest as well."""
     after = dict(slots)
-    for slot in _slots_of(slots, item):
-        if quantity and is_plain(slots[slot]):
-            held = quantity_of(slots[slot])
-            added = max(0, min(quantity, stack - held))
-            after[slot] = {**slots[slot], "Quantity": held + added}
-            quantity -= added
-    for slot in map(str, range(size)):
+    stacks = (slot for slot in _slots_of(slots, item) if is_plain(slots[slot]))
+    empty = (slot for slot in map(str, range(size)) if slot not in slots)
+    for slot in chain(stacks, empty):
         if not quantity:
             break
-        if slot not in slots:
-            after[slot] = {"ItemId": item, "Quantity": min(quantity, stack)}
-            quantity -= min(quantity, stack)
+        held = quantity_of(slots[slot]) if slot in slots else 0
+        if added := max(0, min(quantity, stack - held)):
+            after[slot] = {**slots.get(slot, {"ItemId": item}), "Quantity": held + added}
+            quantity -= added
     return after, quantity
 
 

@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 
 from app.changes import Change
 from app.errors import Conflict
-from app.items.domain import BagNotEmpty, Limits, NoRoom, bag_of, is_plain, is_readable, quantity_of
+from app.items.domain import (
+    BagNotEmpty,
+    Limits,
+    NoRoom,
+    bag_of,
+    is_plain,
+    is_readable,
+    quantity_of,
+    take_from,
+)
 from app.types import Document, decimal
 
 Slots = dict[str, dict[str, Any]]
@@ -119,13 +128,7 @@ def _take_back(slots: dict[str, Slots], came: list[Move], is_filled: Callable[[s
 def _take(slots: Slots, slot: str, thing: Thing, wanted: int) -> int:
     if not wanted or not _holds(slots, slot, thing):
         return 0
-    quantity = quantity_of(slots[slot])
-    taken = min(wanted, quantity)
-    if taken == quantity:
-        del slots[slot]
-    else:
-        slots[slot] = {**slots[slot], "Quantity": quantity - taken}
-    return taken
+    return take_from(slots, slot, wanted)
 
 
 def _give_back(

@@ -10,6 +10,7 @@ from flask import Response
 from app.auth.roles import Role
 from app.auth.scopes import Scope
 from app.auth.views import read_route
+from app.changes import Applied
 from app.errors import NotFound, RoleMissing
 from app.execution import change_route
 from app.http.api import Blueprint
@@ -22,6 +23,7 @@ from app.moderation.penalties import BAN, MUTE, Penalty
 from app.moderation.schemas import ModerationSchema
 from app.naming import NIL, Lookup
 from app.openapi.examples import PLAYER, USER
+from app.operations import Operation
 from app.players.store import Players
 from app.types import Document
 from app.users.schemas import MessageSchema
@@ -79,42 +81,28 @@ def owner_of(player: Lookup) -> Target:
     return Target(found.name, Lookup.parse(found.user_id))
 
 
-ABOUT = {
-    BAN: "A banned account gets no token, and those that it has end.",
-    MUTE: "The game keeps a muted account from speaking.",
-}
+def add_view(
+    kind: Kind,
+    penalty: Penalty,
+    operation: Operation,
+    act: Callable[..., Applied],
+    done: str,
+    about: str,
+) -> None:
+    """Add a view that imposes or lifts a penalty, by the name of a user or of a player."""
 
-
-def add_views(penalty: Penalty, kind: Kind) -> None:
-    """Add the views that impose a penalty and lift it, by the name of a user or of a player."""
-    verb, done = IMPOSE[penalty].name, WORDS[penalty]
-
-    def impose(args: Document, key: Lookup) -> Response:
+    def view(*body: Document, key: Lookup) -> Response:
         target = kind.target_of(key)
-        applied = impose_on(target.account, penalty, args)
+        applied = act(target.account, penalty, *body)
         return change_response(applied, {"Message": f"{target.name} has been {done}!"})
 
-    def lift(key: Lookup) -> Response:
-        target = kind.target_of(key)
-        applied = lift_from(target.account, penalty)
-        return change_response(applied, {"Message": f"{target.name} has been un{done}!"})
-
-    impose.__doc__ = f"""{verb.title()} {kind.whom}
-
-    {ABOUT[penalty]} An account with the role
-    `users.manage` is {done} only by a caller who has it too.
-    """
-    lift.__doc__ = f"""Un{verb} {kind.whom}
-
-    Before its time is over. Nothing changes where there is no {verb}.
-    """
-    for view, operation, sign in ((impose, IMPOSE[penalty], ""), (lift, LIFT[penalty], "un")):
-        view.__name__ = f"{operation.name}_{kind.name}"
-        path = f"{kind.path}/admin/{operation.name}"
-        example = {"Message": f"{kind.example} has been {sign}{done}!"}
-        refusals = () if sign else (higher,)
-        options: dict[str, Any] = {"needs": kind.needs, "example": example}
-        change_route(kind.blueprint, operation, path, MessageSchema, *refusals, **options)(view)
+    view.__name__ = f"{operation.name}_{kind.name}"
+    view.__doc__ = f"{operation.name.title()} {kind.whom}\n\n{about}"
+    path = f"{kind.path}/admin/{operation.name}"
+    example = {"Message": f"{kind.example} has been {done}!"}
+    refusals = (higher,) if act is impose_on else ()
+    facts: dict[str, Any] = {"needs": kind.needs, "example": example}
+    change_route(kind.blueprint, operation, path, MessageSchema, *refusals, **facts)(view)
 
 
 USER_KIND = Kind(
@@ -136,6 +124,14 @@ PLAYER_KIND = Kind(
     # By the name of a character, no role for users is needed: the contract has it so.
     (Scope.USERS_CHANGE,),
 )
+ABOUT = {
+    BAN: "A banned account gets no token, and those that it has end.",
+    MUTE: "The game keeps a muted account from speaking.",
+}
 for kind in (USER_KIND, PLAYER_KIND):
-    for penalty in (BAN, MUTE):
-        add_views(penalty, kind)
+    for penalty, done in WORDS.items():
+        own = f"An account with the role\n`users.manage` is {done} only by a caller who has it too."
+        verb = IMPOSE[penalty].name
+        over = f"Before its time is over. Nothing changes where there is no {verb}."
+        add_view(kind, penalty, IMPOSE[penalty], impose_on, done, f"{ABOUT[penalty]} {own}")
+        add_view(kind, penalty, LIFT[penalty], lift_from, f"un{done}", over)

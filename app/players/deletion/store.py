@@ -24,7 +24,7 @@ from typing import TypeGuard
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from app.changes import PENDING, Applied, Intent
+from app.changes import PENDING, Applied, Intent, Rule
 from app.errors import AlreadyUndone, Busy, NotFound, OutcomeUnknown
 from app.naming import Lookup
 from app.players.domain import (
@@ -67,7 +67,6 @@ class Deletions:
         self._deleted = storage.db[DELETED_PLAYERS.name]
         self._swapper = storage.swapper(SUBJECT)
         self._journals = storage.journals
-        self._clock = storage.clock
 
     def unfinished(self) -> Sequence[Unfinished]:
         """Return how deletions and restorations are found and finished that others have left."""
@@ -81,9 +80,8 @@ class Deletions:
 
     def delete(self, key: Lookup, intent: Intent) -> Applied:
         """Delete a player. What it was is kept for as long as history, so that it can be undone."""
-        rule = partial(mark_deleted, now=self._clock.now(), online_since=self._store.online_since())
         try:
-            applied = self._swapper.swap(by_key(key), DELETION_READS, rule, intent)
+            applied = self._swapper.swap(by_key(key), DELETION_READS, self._mark(), intent)
         except NotFound as error:
             # One that is marked and still there was left by a worker that died.
             if found := self._players.find_one({**by_key(key), **MARKED}, ["_id"]):
@@ -96,8 +94,11 @@ class Deletions:
 
     def preview_delete(self, key: Lookup, intent: Intent) -> Document:
         """Return the entry that deleting a player would have."""
-        rule = partial(mark_deleted, now=self._clock.now(), online_since=self._store.online_since())
-        return self._swapper.preview(by_key(key), DELETION_READS, rule, intent)
+        return self._swapper.preview(by_key(key), DELETION_READS, self._mark(), intent)
+
+    def _mark(self) -> Rule:
+        since = self._store.online_since()
+        return partial(mark_deleted, now=self._store.now(), online_since=since)
 
     def _try_to_finish(self, player_id: str) -> None:
         """Move a marked player now, or leave it to others: it is deleted by its mark already."""
