@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from app.changes import Applied, Intent, Rule, SubjectKind
@@ -25,8 +26,11 @@ class ChangeableDocuments:
         self._swapper = storage.swapper(kind)
         self._pages = Pages(self._documents, total_seconds)
         self.count = self._pages.total
-        # The database's time.
-        self.now = storage.clock.now
+        self._clock = storage.clock
+
+    def now(self) -> datetime:
+        """Return the database's time."""
+        return self._clock.now()
 
     def change(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied:
         """Apply a rule to these fields of a document, exactly once."""
