@@ -12,7 +12,7 @@ from tests.system.programs import wait_until
 
 TONIC, TONIC_ID = "Perfect Tonic of Stone", guid("item", "Perfect Tonic of Stone")
 PLAYERS = [Demo("player", number) for number in range(20, 26)]
-SOME = 40
+SOME = 10
 FAR = datetime(2100, 1, 1, tzinfo=timezone.utc)
 
 
@@ -35,17 +35,20 @@ def plan_file(console, path, **fields):
     console.send("file", **fields)
 
 
-def run(console):
-    """Press the button, and look again until the batch is done."""
+def batch_of(console):
+    """Return the id of the batch whose page is open."""
+    return console.path.partition("?")[0].rpartition("/")[2]
+
+
+def run(console, demo):
+    """Press the button, wait until the batch is done, and look again."""
     console.one("details.run > summary").click()
     console.press("#form-run .do")
     assert console.notice == "The batch runs."
-
-    def is_done(_):
-        console.open(console.path.removeprefix("/console").partition("?")[0])
-        return "done" in console.text("#progress h2")
-
-    console.wait.until(is_done)
+    batch = batch_of(console)
+    wait_until(lambda: demo.db.batches.find_one({"_id": batch})["State"] == "done")
+    console.open(f"/batches/{batch}")
+    assert "done" in console.text("#progress h2")
 
 
 def tonics(api, player):
@@ -53,7 +56,7 @@ def tonics(api, player):
     return sum(slot["Quantity"] for slot in slots if slot["ItemId"] == TONIC_ID)
 
 
-def test_a_file_is_planned_looked_at_run_and_undone(console, api, file):
+def test_a_file_is_planned_looked_at_run_and_undone(console, demo, api, file):
     before = [tonics(api, player) for player in PLAYERS]
     names = [player.name for player in PLAYERS]
     plan_file(console, file([*names, "The Nobody"]), Name="Gifts", reason="Ticket 4711")
@@ -66,13 +69,13 @@ def test_a_file_is_planned_looked_at_run_and_undone(console, api, file):
     assert console.text(".question") == f"Give 2 × {TONIC} to {len(PLAYERS)} players?"
     assert [tonics(api, player) for player in PLAYERS] == before
     console.one("details.run > summary").click()
-    run(console)
+    run(console, demo)
     assert console.text(".n-done b") == str(len(PLAYERS))
     assert [tonics(api, player) for player in PLAYERS] == [count + 2 for count in before]
     console.send("undo-batch", reason="Wrong item")
     assert console.text("h1") == "Undo of Gifts"
     assert f"\N{MINUS SIGN}2 {TONIC}" in console.text("table.plan tbody")
-    run(console)
+    run(console, demo)
     assert [tonics(api, player) for player in PLAYERS] == before
 
 
@@ -95,11 +98,10 @@ def test_a_list_of_players_is_planned_and_cancelled(console):
 @with_scripts
 def test_a_batch_runs_to_its_end_though_its_tab_is_closed(console, api, file):
     plan_file(console, file([player.name for player in PLAYERS for _ in range(SOME)]))
-    path = console.path
+    batch = batch_of(console)
     console.one("details.run > summary").click()
     console.press("#form-run .do")
     console.open("/batches/new")  # the page of the batch is gone
-    batch = path.rpartition("/")[2]
     wait_until(lambda: api.get(f"batches/{batch}")["State"] == "done")
     assert api.get(f"batches/{batch}")["Done"] == SOME * len(PLAYERS)
 
@@ -107,9 +109,7 @@ def test_a_batch_runs_to_its_end_though_its_tab_is_closed(console, api, file):
 @with_scripts
 def test_the_page_watches_a_batch_which_is_paused_and_gone_on_with(console, demo, file):
     plan_file(console, file([player.name for player in PLAYERS for _ in range(SOME)]))
-    path = console.path
-    batch = path.rpartition("/")[2]
-    parts = demo.db.batch_parts
+    batch, parts = batch_of(console), demo.db.batch_parts
     # Others have it for now, so that it does not come to its end before.
     parts.update_many({"Batch": batch}, {"$set": {"LeasedUntil": FAR}})
     console.one("details.run > summary").click()

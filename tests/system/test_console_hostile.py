@@ -3,7 +3,6 @@
 from urllib.parse import quote
 
 import pytest
-from pymongo import MongoClient
 
 from tests.factories import (
     NOW,
@@ -18,7 +17,6 @@ from tests.factories import (
 )
 from tests.game import make_action
 from tests.system.console import NARROW, WIDE, Console, session_cookie
-from tests.system.programs import serving
 from tests.tiers import some
 
 MARKUP = "\"><img src=x onerror=alert(1)>'{{7*7}}<script>alert(2)</script>"
@@ -76,14 +74,8 @@ class World:
         said = {"Message": text, "Color": None, "Target": text}
         self.actions = [self._action(id_, "chat", said), self._action(id_, "warp", {"MapId": text})]
         self.game = {"_id": text, "LookedAt": NOW.replace(year=2099)}
-        kind = {
-            "Operation": "give",
-            "Object": item,
-            "Each": 1,
-            "Rows": 1,
-            "Subjects": 1,
-            "Total": 1,
-        }
+        kind = {"Operation": "give", "Object": item}
+        kind |= dict.fromkeys(("Each", "Rows", "Subjects", "Total"), 1)
         told = {"Name": text, "Reason": text, "By": {"UserId": id_, "Name": text, "Key": text}}
         self.batch = make_batch(**told, Summary=[kind], Undo={"By": text, "Item": text})
         row = {"ItemId": item, "Verdict": "refused", "Why": text, "Player": text}
@@ -170,14 +162,10 @@ def world(request):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, world, database, mongodb_uri):
-    folder = tmp_path_factory.mktemp("hostile")
+def server(serve, world):
     names = {"GAME_NAME": world.text, "ENVIRONMENT_NAME": world.text}
-    with (
-        MongoClient(mongodb_uri) as client,
-        serving(folder, "--demo", "--workers", "1", **names, **database) as server,
-    ):
-        world.write(client[database["MONGODB_DATABASE"]])
+    with serve("--demo", "--workers", "1", **names) as server:
+        world.write(server.db)
         yield server
 
 

@@ -1,8 +1,6 @@
 """The documentation page in a real browser: somebody signs in on it and tries a call."""
 
 import json
-import urllib.error
-import urllib.request
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -10,7 +8,7 @@ from selenium.webdriver.support import expected_conditions as expected
 from selenium.webdriver.support.ui import WebDriverWait
 
 from app.openapi.examples import ITEM, PLAYER, PLAYER_ID
-from tests.system.programs import run, serving, wait_until
+from tests.system.programs import wait_until
 
 LOCKS = """
     const locks = document.querySelectorAll("button.authorize, .authorization__btn");
@@ -142,30 +140,18 @@ def is_on_top(browser, element):
 
 
 def is_denied(demo, token):
-    headers = {"Authorization": f"Bearer {token}"}
-    request = urllib.request.Request(f"{demo.base}/api/v1/players", headers=headers)
-    try:
-        urllib.request.urlopen(request, timeout=120).close()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code == 401
-    return False
+    return demo.status("/api/v1/players", token) == 401
 
 
-def revoke(demo, name, token):
-    headers = {"Authorization": f"Bearer {token}"}
-    url = f"{demo.base}/api/oauth/token/{name}"
-    request = urllib.request.Request(url, headers=headers, method="DELETE")
-    urllib.request.urlopen(request, timeout=120).close()
+def revoke(demo, token):
+    assert demo.ask("DELETE", "/api/oauth/token/demo", token=token)[0] == 200
 
 
 @pytest.mark.everything
 def test_a_sign_in_outlives_its_access_token_and_a_reload_and_is_shared_by_twin_tabs(
-    browser, tmp_path_factory, database
+    browser, serve
 ):
-    folder = tmp_path_factory.mktemp("hasty")
-    settings = {"ACCESS_TOKEN_SECONDS": "8", **database}
-    with serving(folder, "--demo", "--workers", "1", **settings) as hasty:
+    with serve("--demo", "--workers", "1", ACCESS_TOKEN_SECONDS="8") as hasty:
         page = Page(browser, hasty.base)
         page.sign_in("demo", "demo")
         page.wait_for_lock("locked")
@@ -200,14 +186,14 @@ def test_a_sign_in_or_an_access_token_that_was_revoked_is_said_to_have_ended(dem
     page.sign_in("demo", "demo")
     page.wait_for_lock("locked")
     assert page.execute("getPlayer")[0] == "200"
-    revoke(demo, "demo", page.kept()["accessToken"])
+    revoke(demo, page.kept()["accessToken"])
     assert_ended(page)
-    token = run(demo.folder, "token", "demo", **demo.settings).stdout.strip()
+    token = demo.command("token", "demo")
     page.click("#sign-in summary")
     page.type("#sign-in [name=token]", token)
     page.click("#by-token button")
     page.wait_for_lock("locked")
     assert not browser.find_element(By.ID, "ended").is_displayed()
     assert page.execute("getPlayer")[0] == "200"
-    revoke(demo, "demo", token)
+    revoke(demo, token)
     assert_ended(page)
