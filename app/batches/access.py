@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from app.auth import guard
@@ -20,7 +20,6 @@ from app.batches.rows import RowSource
 from app.batches.running import Runner
 from app.batches.schemas import BatchHeadArgs
 from app.batches.store import Batches
-from app.changes import Origin
 from app.errors import Invalid
 from app.history.access import require_users, visible_kinds
 from app.history.domain import is_of_user
@@ -32,6 +31,7 @@ from app.http.masking import masked
 from app.http.parser import load
 from app.naming import Lookup
 from app.players.store import Players
+from app.request_scope import working
 from app.types import Document
 
 HEAD = BatchHeadArgs()
@@ -58,26 +58,24 @@ def plan(source: RowSource, digest: str, name: str = "") -> Made:
     A name that is given beside the body overrides the one in it.
     """
     refuse_budgets("a batch")
-    head: Document = {}
-
-    def rows() -> Iterator[Row]:
-        yield from source
-        head.update(read_head(source, {"Name": name} if name else {}))
+    sent, earlier = _find_earlier(digest)
+    if earlier:
+        return Made(earlier, replayed=True)
+    with working(planner.limiter):
+        head = read_head(source, {"Name": name} if name else {})
+        fields = {"Name": masked(head["Name"]), **_author(head["Reason"])}
+        rows: Iterable[Row] = source
         if "Undo" in head:
             caller = guard.caller()
             caller.require_scope(Scope.HISTORY_READ)
             caller.require_scope(Scope.HISTORY_UNDO)
-            yield from choosing.changes(head["Undo"], visible_kinds())
-
-    def describe() -> Document:
-        undo = {"Undo": filters_as_json(head["Undo"])} if "Undo" in head else {}
-        return {"Name": masked(head["Name"]), **_author(head["Reason"]), **undo}
-
-    return _make(rows(), describe, digest)
+            fields["Undo"] = filters_as_json(head["Undo"])
+            rows = choosing.changes(head["Undo"], visible_kinds())
+        return Made(planner.plan(rows, NewBatch(fields, *sent), require_undo))
 
 
 def read_head(source: RowSource, given: Document) -> Document:
-    """Return what a body, whose rows were read, says of the batch; what is given overrides it."""
+    """Return what a body says of the batch besides its rows; what is given overrides it."""
     fields = {name: value for name, value in source.head.items() if name != "Rows"}
     head: Document = load(HEAD, {**fields, **given})
     if "Undo" in head and "Rows" in source.head:
@@ -99,30 +97,27 @@ def plan_undo(batch_id: str) -> Made:
     guard.caller().require_scope(Scope.HISTORY_UNDO)
     visible_batch(batch_id)
     batch = batches.require_ended(batch_id)
-    rows = choosing.done_rows(batch_id)
-    return _make(rows, lambda: {**undo_of(batch), **_author(None)}, batch_id)
+    sent, earlier = _find_earlier(batch_id)
+    if earlier:
+        return Made(earlier, replayed=True)
+    new = NewBatch({**undo_of(batch), **_author(None)}, *sent)
+    return Made(planner.plan(choosing.done_rows(batch_id), new, require_undo))
 
 
-def _make(rows: Iterable[Row], describe: Callable[[], Document], digest: str) -> Made:
-    """Plan a batch, or return the one that the same request has made before."""
-    key, request_key = sent_key(), None
-    if key:
-        request_key = hashlib.sha256(f"{guard.caller().id} {key}".encode()).hexdigest()
-        if earlier := batches.find_earlier(request_key, digest, key):
-            return Made(earlier, replayed=True)
-    author = _author_of(origin(is_change=False))
-    sent = (request_key, digest, key or "")
-    return Made(planner.plan(rows, author, lambda: NewBatch(describe(), *sent), require_undo))
+def _find_earlier(digest: str) -> tuple[tuple[str | None, str, str], Document | None]:
+    """Return what identifies this request, and the batch that it has made before."""
+    key = sent_key()
+    if not key:
+        return (None, digest, ""), None
+    request_key = hashlib.sha256(f"{guard.caller().id} {key}".encode()).hexdigest()
+    return (request_key, digest, key), batches.find_earlier(request_key, digest, key)
 
 
 def _author(reason: str | None) -> Document:
     by = origin(otherwise=reason)
-    return {"Reason": by.reason, **_author_of(by)}
-
-
-def _author_of(by: Origin) -> Document:
     key = {} if by.key is None else {"Key": by.key}
-    return {"By": {"UserId": by.user_id, "Name": by.name, **key}, "Via": by.via}
+    author = {"UserId": by.user_id, "Name": by.name, **key}
+    return {"Reason": by.reason, "By": author, "Via": by.via}
 
 
 def require_undo(entry_id: str) -> None:

@@ -47,7 +47,7 @@ Advance = Callable[[int], None]
 
 
 class NewBatch(NamedTuple):
-    """What is known of a batch when its rows have been read."""
+    """What is known of a batch before its rows are read."""
 
     fields: Document
     # What identifies a repetition of the request, if it has an Idempotency-Key.
@@ -90,27 +90,28 @@ class Planner:
         self._batches = batches
         self._players = players
         # A plan is much work: a worker makes one at a time.
-        self._limiter = Limiter("Another batch is being planned", 1)
+        self.limiter = Limiter("Another batch is being planned", 1)
         self._renewed_at = 0.0
 
     def plan(
         self,
         rows: Iterable[Row],
-        author: Document,
-        describe: Callable[[], NewBatch],
+        new: NewBatch,
         require_undo: RequireUndo,
         advance: Advance = lambda _: None,
     ) -> Document:
         """Store a batch with the verdict of each row, and return it; nothing is changed yet.
 
-        The author is known before the rows are read; describe is called afterwards. require_undo
-        raises if the caller may not undo an entry. advance is told how many rows were judged.
+        require_undo raises if the caller may not undo an entry. advance is called with how many
+        rows were judged.
         """
-        with working(self._limiter), closing(RowSpool()) as spool:
-            batch = self._batches.begin(author)
+        with working(self.limiter), closing(RowSpool()) as spool:
+            # Whoever has read a long body has used up its time.
+            renew_time_limit()
+            batch = self._batches.begin(new.fields["By"], new.fields["Via"])
             try:
                 self._read(batch, rows, spool)
-                return self._store(batch, spool, describe(), require_undo, advance)
+                return self._store(batch, spool, new, require_undo, advance)
             except BaseException:
                 renew_time_limit()
                 self._batches.remove(batch["_id"])

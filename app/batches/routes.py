@@ -82,21 +82,15 @@ def plan_batch(args: dict[str, Any]) -> Response:
     line names the columns; or the undoing of all changes that `Undo` chooses.
     """
     with upload(guard.caller().id) as body:
-        source = _source(body.file, args)
-        made = access.plan(source, f"{body.digest} {args.get('name', '')}")
-    return _made(made)
-
-
-def _source(file: Any, args: Document) -> JsonRows | CsvRows:
-    if request.mimetype == CSV:
-        rows = CsvRows(file)
-        rows.head["Name"] = args.get("name", "")
-        return rows
-    is_empty = not file.read(1)
-    file.seek(0)
-    if not is_empty and not is_json(request.mimetype):
-        raise UnsupportedMediaType(NO_ROWS)
-    return JsonRows(file)
+        name = args.get("name", "")
+        digest = f"{body.digest} {name}"
+        if request.mimetype == CSV:
+            return _made(access.plan(CsvRows(body.file), digest, name))
+        is_empty = not body.file.read(1)
+        body.file.seek(0)
+        if not is_empty and not is_json(request.mimetype):
+            raise UnsupportedMediaType(NO_ROWS)
+        return _made(access.plan(JsonRows(body.file), digest))
 
 
 @blp.route("")

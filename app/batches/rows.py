@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, BinaryIO, Protocol, TextIO
 
 import ijson
@@ -48,32 +49,37 @@ _LONGEST_ESCAPE = 12
 
 
 class RowSource(Protocol):
-    """Rows, and once all of them were read, the other fields of the batch."""
+    """Rows, and the other fields of their batch."""
 
-    head: Document
+    @property
+    def head(self) -> Document: ...
 
     def __iter__(self) -> Iterator[Row]: ...
 
 
 class JsonRows:
-    """The rows in a JSON document. Its other fields are in head after the last row."""
+    """The rows in a JSON document, which is read twice: first for head, which may follow them."""
 
     def __init__(self, file: BinaryIO, called: str = "The request body") -> None:
         self._file = file
         self._called = called
-        self.head: Document = {}
+
+    @cached_property
+    def head(self) -> Document:
+        head: Document = {}
+        _refuse_early(self._file, self._values(head))
+        return head
 
     def __iter__(self) -> Iterator[Row]:
-        _refuse_early(self._file, self._values())
-        self.head.clear()
+        _ = self.head  # too many rows are refused before the first is checked
         self._file.seek(0)
-        for number, values in enumerate(self._values(), 1):
+        for number, values in enumerate(self._values({}), 1):
             yield parse_row(number, values)
 
-    def _values(self) -> Iterator[Any]:
+    def _values(self, head: Document) -> Iterator[Any]:
         try:
             # Events without their paths: for a body of brackets alone, paths would take seconds.
-            yield from self._build(ijson.basic_parse(CheckedJson(self._file), use_float=True))
+            yield from self._build(ijson.basic_parse(CheckedJson(self._file), use_float=True), head)
         except UnicodeDecodeError:
             raise Invalid(f"{self._called} is not valid JSON: it is not UTF-8.") from None
         except (ijson.JSONError, OverflowError) as error:
@@ -82,7 +88,7 @@ class JsonRows:
             fault = masked(text.partition("\n")[0].rstrip(". "))
             raise Invalid(f"{self._called} is not valid JSON: {fault}.") from None
 
-    def _build(self, events: Iterator[tuple[str, Any]]) -> Iterator[Any]:
+    def _build(self, events: Iterator[tuple[str, Any]], head: Document) -> Iterator[Any]:
         """Build values from the events of the parser: yield rows, and keep others in head."""
         if next(events, ("", None))[0] != "start_map":
             raise Invalid(f"{self._called} must be a JSON object.")
@@ -92,13 +98,13 @@ class JsonRows:
             if name not in HEAD_FIELDS:
                 fault = f"Is unknown; a batch has {', '.join(HEAD_FIELDS)}."
                 raise _at_fault(masked(name[:NAME_LENGTH]), fault)
-            if name in self.head:
+            if name in head:
                 raise _at_fault(name, ONCE)
-            self.head[name] = None
+            head[name] = None
             if name == "Rows":
                 yield from _items(events)
             else:
-                self.head[name] = _value(*next(events), events)
+                head[name] = _value(*next(events), events)
 
 
 def _refuse_early(file: BinaryIO, rows: Iterator[object]) -> None:
@@ -188,10 +194,14 @@ class CsvRows:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self.head: Document = {"Rows": None}
+
+    @cached_property
+    def head(self) -> Document:
+        _refuse_early(self._file, self._cells())
+        return {"Rows": None}
 
     def __iter__(self) -> Iterator[Row]:
-        _refuse_early(self._file, self._cells())
+        _ = self.head  # too many rows are refused before the first is checked
         self._file.seek(0)
         for number, (names, cells) in enumerate(self._cells(), 1):
             values = {name: cell.strip() for name, cell in zip(names, cells, strict=False)}

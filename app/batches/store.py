@@ -79,7 +79,7 @@ class Batches(Parts):
         ours = {"RequestKey": request_key, "Fingerprint": ""}
         self._batches.update_one({"_id": batch_id}, {"$set": ours})
 
-    def begin(self, author: Document) -> Document:
+    def begin(self, by: Document, via: str) -> Document:
         """Store a batch that is about to be planned, before anybody is looked up for it.
 
         From now on, an erasure is not finished before the plan is: what it looks up and stores may
@@ -88,7 +88,7 @@ class Batches(Parts):
         now = self.now()
         stored = {
             "_id": str(uuid.uuid4()),
-            **{"Name": "", "Reason": None, **author, "Rows": 0},
+            **{"Name": "", "Reason": None, "By": by, "Via": via, "Rows": 0},
             **{"At": now, "State": "planning", "PlannedUntil": now + PLANNING, "Counts": {}},
             **self._journals.expiry_of(now),
         }

@@ -146,8 +146,7 @@ def undo(which: str, reason: str | None) -> None:
 
 
 def _plan(rows: Iterable[Row], reason: str | None, fields: Document) -> Document:
-    new = NewBatch({**fields, **_author(reason)}, None, "")
-    return planner.plan(rows, _author(None), lambda: new, _may_undo)
+    return planner.plan(rows, NewBatch({**fields, **_author(reason)}, None, ""), _may_undo)
 
 
 def _plan_file(path: Path, name: str, reason: str | None, again: bool) -> Document:
@@ -156,18 +155,15 @@ def _plan_file(path: Path, name: str, reason: str | None, again: bool) -> Docume
         if not again and (earlier := batches.find_of_request(request_key)):
             return earlier
         source = CsvRows(file) if path.suffix.lower() == ".csv" else JsonRows(file, "The file")
-
-        def describe() -> NewBatch:
-            head = read_head(source, {})
-            if "Undo" in head:
-                raise Conflict("A file holds rows; by --undo-... history is undone.")
-            called = name or head["Name"] or path.name
-            fields = {"Name": called, **_author(reason or head["Reason"])}
-            return NewBatch(fields, None if again else request_key, "")
-
+        head = read_head(source, {})
+        if "Undo" in head:
+            raise Conflict("A file holds rows; by --undo-... history is undone.")
+        called = name or head["Name"] or path.name
+        fields = {"Name": called, **_author(reason or head["Reason"])}
+        new = NewBatch(fields, None if again else request_key, "")
         # How many rows there are is not known before the end: about as many as lines.
         with progress("Planning", max(lines, 1)) as advance:
-            planned = planner.plan(source, _author(None), describe, _may_undo, advance)
+            planned = planner.plan(source, new, _may_undo, advance)
         if again:
             # From now on, the file stands for this one.
             batches.hand_over(request_key, planned["_id"])

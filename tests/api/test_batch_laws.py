@@ -71,8 +71,7 @@ def rows_for(players, quantity=1):
 
 def plan(app, rows):
     with app.app_context():
-        new = NewBatch(FIELDS, None, "")
-        return service(app, Planner).plan(rows, FIELDS, lambda: new, lambda _: None)
+        return service(app, Planner).plan(rows, NewBatch(FIELDS, None, ""), lambda _: None)
 
 
 def run(app, batch, runner=None):

@@ -389,7 +389,7 @@ def test_the_page_says_why_the_service_has_paused_a_batch(app, staff, gift, worl
 
 def test_a_worker_that_plans_says_when_to_try_again(app, staff, players, db):
     planner = service(app, Planner)
-    with planner._limiter.place():
+    with planner.limiter.place():
         busy = staff.post("/batches", **GIFT, players="Aladric")
     assert busy.status_code == 503
     assert int(busy.headers["Retry-After"]) > 0
