@@ -192,7 +192,7 @@ def test_line_breaks_in_what_the_game_stored_add_nothing_to_a_mail(ask, world, o
     text = outbox()[0].get_body(("plain",)).get_content()
     assert text.splitlines()[0] == "Hello EveBcc: all@example.comYour code is:,"
     world.add_user(Name="Mallory", Email=f"mallory@example.com{breaks}")
-    assert ask("Mallory").status_code == 503
+    assert ask("Mallory").status_code == 200
     assert not any("Bcc" in message for message in outbox())
 
 
