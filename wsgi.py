@@ -5,11 +5,11 @@ from app import create_app, metrics
 from app.batches.background import BatchWorker
 from app.http.context import SERVICES
 from app.samples.sampler import Sampler
-from app.server import memory
+from app.server import resources
 from app.storage.mover import Mover
 from app.storage.schema.preparation import Preparation
 
-memory.return_large_blocks()
+resources.return_large_blocks()
 metrics.share(config.load().METRICS_DIR)
 app = create_app()
 for background in (Preparation, Mover, Sampler, BatchWorker):

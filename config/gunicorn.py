@@ -37,7 +37,7 @@ forwarder_headers = ""
 secure_scheme_headers: dict[str, str] = {}
 # The application writes the access log itself, with the request id.
 accesslog = None
-logger_class = "app.server.logger.GunicornLogger"
+logger_class = "app.server.gunicorn_server.GunicornLogger"
 on_starting = "app.server.gunicorn_server.on_starting"
 on_reload = "app.server.gunicorn_server.limit_connections"
 pre_fork = "app.server.gunicorn_server.pre_fork"

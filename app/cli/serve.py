@@ -13,7 +13,7 @@ import config
 from app.auth.secret import signing_keys
 from app.errors import Conflict
 from app.http import logs
-from app.server import granian_server, listen_address, startup
+from app.server import granian_server, startup
 from app.server.gunicorn_server import GunicornServer
 from app.storage.client import Storage
 from app.storage.embedded.lease import EmbeddedError
@@ -43,7 +43,7 @@ def serve(host: str | None, port: int | None, workers: int | None, server: str, 
         if settings.MONGODB_URI is None:
             lock = stack.enter_context(closing(ServeLock(settings.DATA_DIR)))
             timeout = ORPHANED_WORKERS_SECONDS if lock.owner_was_killed else 0
-        listen_address.wait_until_free(settings, timeout)
+        startup.wait_for_address(settings, timeout)
         storage = stack.enter_context(closing(Storage(settings)))
         preparation.share_readiness(startup.announcer(settings, demo))
         startup.prepare_database(storage, settings, demo)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import QuartermasterError
-from app.server import metrics_folder, open_files
+from app.server import resources
 from config.base import Settings
 
 
@@ -18,12 +18,12 @@ def run(settings: Settings) -> None:
         raise QuartermasterError(
             "Granian is not installed: pip install 'quartermaster[granian]'."
         ) from None
-    open_files.raise_limit()
-    folder = metrics_folder.make()
+    resources.raise_open_files()
+    folder = resources.make_metrics_folder()
     try:
         Granian("wsgi:app", **_options(settings)).serve()
     finally:
-        metrics_folder.remove(folder)
+        resources.remove_metrics_folder(folder)
 
 
 def _options(settings: Settings) -> dict[str, Any]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
-from gunicorn.util import import_app
+from gunicorn.glogging import Logger
 
 import config
-from app.server import metrics_folder, open_files
+from app.server import resources
+
+# gunicorn's warning about an invalid request: the reason, followed by the invalid part.
+_REFUSED = re.compile(r"(Invalid request from ip=\S*: [^:]*).*", re.DOTALL)
 
 
 class GunicornServer(BaseApplication):
@@ -32,21 +36,27 @@ class GunicornServer(BaseApplication):
 
     def load(self) -> Any:
         # Only here, in a worker: pymongo's client does not survive a fork.
-        return import_app("wsgi:app")
+        from wsgi import app
+
+        return app
 
 
 def on_starting(server: Any) -> None:
-    open_files.raise_limit()
+    resources.raise_open_files()
     limit_connections(server)
-    server.metrics_folder = metrics_folder.make()
+    server.metrics_folder = resources.make_metrics_folder()
 
 
 def limit_connections(server: Any) -> None:
     """Let a worker accept no more connections than the limit of open files has room for."""
-    wanted, pool_size = server.cfg.worker_connections, config.load().MONGODB_POOL_SIZE
-    if shortage := open_files.shortage(wanted, pool_size):
-        server.log.warning(shortage)
-        server.cfg.set("worker_connections", open_files.connections(wanted, pool_size))
+    wanted = server.cfg.worker_connections
+    allowed, limit = resources.connections(wanted, config.load().MONGODB_POOL_SIZE)
+    if allowed < wanted:
+        server.log.warning(
+            f"The limit of {limit} open files leaves a worker {allowed} connections instead of "
+            f"{wanted}: raise it (LimitNOFILE= of systemd, ulimit -n), or lower QM_CONNECTIONS."
+        )
+        server.cfg.set("worker_connections", allowed)
 
 
 def pre_fork(server: Any, worker: Any) -> None:
@@ -56,4 +66,19 @@ def pre_fork(server: Any, worker: Any) -> None:
 
 
 def on_exit(server: Any) -> None:
-    metrics_folder.remove(server.metrics_folder)
+    resources.remove_metrics_folder(server.metrics_folder)
+
+
+class GunicornLogger(Logger):
+    """gunicorn's logger without an access log: the application logs requests itself."""
+
+    def access(self, *_: Any) -> None:
+        """Log nothing."""
+
+    def warning(self, msg: str, *args: Any, **kwargs: Any) -> None:
+        """Log an invalid request without its content, which may be a password."""
+        super().warning(_REFUSED.sub(r"\1", msg), *args, **kwargs)
+
+    def exception(self, msg: str, *args: Any, **kwargs: Any) -> None:
+        """Log a failed request by its path, without the query string."""
+        super().exception(msg, *(str(arg).partition("?")[0] for arg in args), **kwargs)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.auth.tokens import AccessTokens
 from app.http.masking import masked
-from app.server.logger import GunicornLogger
+from app.server.gunicorn_server import GunicornLogger
 from app.users.passwords import Passwords
 from tests.factories import numbered_guid, sha256
 

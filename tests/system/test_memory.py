@@ -12,11 +12,11 @@ PROGRAM = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 import psutil
-from app.server import memory
+from app.server import resources
 from app.users.passwords import Passwords
 
 if sys.argv[1] == "returned":
-    memory.return_large_blocks()
+    resources.return_large_blocks()
 passwords = Passwords(time_cost=1, memory_kib=19 * 1024, parallelism=1)
 process = psutil.Process()
 passwords.hash("0" * 64)

@@ -1,0 +1,82 @@
+"""What the processes of a server use of the system: open files, memory, and a metrics folder."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import shutil
+import tempfile
+from pathlib import Path
+
+import config
+from app.metrics_files import lock
+
+# Files of a worker that are not connections: logs, metrics, libraries, mail being sent.
+OWN_FILES = 64
+# The servers of a replica set, each with a connection pool and pymongo's monitors.
+SERVERS = 3
+MONITORS = 2
+# The minimum, also where the limit is too low for it.
+LEAST_CONNECTIONS = 16
+
+M_MMAP_THRESHOLD = -3
+LARGE_BLOCK = 1024 * 1024
+
+METRICS_PREFIX = "quartermaster-metrics-"
+
+
+def raise_open_files() -> None:
+    """Raise the soft limit of this process, and of those that it forks, to the hard limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Some systems report a hard limit that they do not allow.
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def connections(wanted: int, pool_size: int) -> tuple[int, int]:
+    """Return how many connections a worker may hold, and the limit of open files."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return wanted, limit
+    room = limit - OWN_FILES - SERVERS * (pool_size + MONITORS)
+    return max(LEAST_CONNECTIONS, min(wanted, room)), limit
+
+
+def return_large_blocks() -> None:
+    """Let this process, and those that it forks, map each large block of memory by itself.
+
+    By default, glibc raises the size of what it maps to that of the largest block that was freed.
+    After the first hash of a password, 19 MB, the next ones come from the heap of their thread, and
+    stay there. Other C libraries have no mallopt, or ignore it.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
+
+
+def make_metrics_folder() -> Path | None:
+    """Make the folder in which the workers of this run count, unless the settings name one.
+
+    Each worker finds it by QM_METRICS_DIR, and can show the sum. The folder is locked, so that a
+    later run recognises the folder of a run that was killed, and removes it.
+    """
+    if config.load().METRICS_DIR:
+        return None
+    for folder in Path(tempfile.gettempdir()).glob(f"{METRICS_PREFIX}*"):
+        # A locked folder belongs to a living run; another user's cannot be opened.
+        with contextlib.suppress(OSError):
+            os.close(lock(folder))
+            shutil.rmtree(folder)
+    # Renamed only when it is locked: a run that starts at the same time would remove it.
+    unnamed = Path(tempfile.mkdtemp())
+    lock(unnamed)
+    folder = unnamed.rename(unnamed.with_name(METRICS_PREFIX + unnamed.name))
+    os.environ["QM_METRICS_DIR"] = str(folder)
+    return folder
+
+
+def remove_metrics_folder(folder: Path | None) -> None:
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
