@@ -28,10 +28,9 @@ from app.history import routes as history
 from app.history.activity import Activity
 from app.history.store import History
 from app.http import address, errors, logs, probes
-from app.http.context import SERVICES
+from app.http.context import SERVICES, NoSessions
 from app.http.json import OrjsonProvider
 from app.http.path_converters import CONVERTERS
-from app.http.sessions import NoSessions
 from app.http.tracing import RequestTracing, name_by_route
 from app.integrity.operations import REPAIR
 from app.items import routes as items
@@ -115,7 +114,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     add_services(app, settings, storage)
     address.register(app, settings.TRUSTED_PROXIES)
     add_routes(app)
-    errors.register(app, {DatabaseError: explain})
+    errors.register(app, DatabaseError, explain)
     guard.check_every_view(app)
     if settings.COMPATIBILITY == compatibility.INTERSECT:
         compatibility.apply(app)

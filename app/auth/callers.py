@@ -29,7 +29,7 @@ from app.errors import (
     ScopeMissing,
     Unauthorized,
 )
-from app.http.tracing import shown
+from app.http.tracing import loggable_name
 from app.moderation.penalties import BAN, BAN_STATE, is_in_force
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError
@@ -123,7 +123,7 @@ class Callers:
             raise Unauthorized
         self._note_use(user, key, now)
         name = str(user.get("Name"))
-        logged = f"{name} (key {shown(key.name)})"
+        logged = f"{name} (key {loggable_name(key.name)})"
         return Caller(user["_id"], name, roles_of(user.get("Power")), key, logged)
 
     def _note_use(self, user: Document, key: AccessKey, now: datetime) -> None:

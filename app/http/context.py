@@ -1,11 +1,12 @@
-"""Access to the current request's environment and to the services of its application."""
+"""The environment of the current request, and the services of its application."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
-from flask import current_app, has_request_context, request
+from flask import Flask, Request, current_app, has_request_context, request
+from flask.sessions import SessionInterface
 
 # The key of the services in app.extensions.
 SERVICES = "quartermaster"
@@ -37,3 +38,10 @@ def current(kind: type[Service]) -> Service:
 def setting(name: str) -> Any:
     """Return a setting of the current application."""
     return current_app.config[name]
+
+
+class NoSessions(SessionInterface):
+    """Opens no session of Flask: callers send a token with every request, and no cookies."""
+
+    def open_session(self, app: Flask, request: Request) -> None:
+        """Open none. Flask then has an empty one, which refuses to be changed."""

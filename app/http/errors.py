@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from flask import Flask, Response, request
@@ -45,8 +45,8 @@ BUG = "Something went wrong on our side; our log has the details under this X-Re
 Translation = Callable[[Any], QuartermasterError | None]
 
 
-def register(app: Flask, translations: Mapping[type[Exception], Translation]) -> None:
-    """Answer every error in one shape; translations are for the errors of the layers below.
+def register(app: Flask, kind: type[Exception], translate: Translation) -> None:
+    """Answer every error in one shape; those of a kind from a layer below are translated.
 
     There is no handler for Exception: Flask signals and logs only what no handler takes, and
     extensions that report errors listen to that signal. It then hands over an
@@ -54,8 +54,7 @@ def register(app: Flask, translations: Mapping[type[Exception], Translation]) ->
     """
     app.register_error_handler(QuartermasterError, answer)
     app.register_error_handler(HTTPException, _answer_http)
-    for kind, translate in translations.items():
-        app.register_error_handler(kind, _translated(translate))
+    app.register_error_handler(kind, _translated(translate))
 
 
 def answer(error: QuartermasterError) -> Response:
@@ -103,11 +102,8 @@ def _answer_http(error: HTTPException) -> Response:
         # What was said where it was raised counts more than what Werkzeug says by itself.
         own = vars(error).get("description")
         message = own or SENTENCES.get(status) or error.description or error.name
-    response = json_response({"Message": message}, status)
-    for name, value in error.get_headers():
-        if name not in ("Content-Type", "Content-Length"):
-            response.headers[name] = value
-    return response
+    kept = {n: v for n, v in error.get_headers() if n not in ("Content-Type", "Content-Length")}
+    return json_response({"Message": message}, status, kept)
 
 
 def _translated(translate: Translation) -> Callable[[Exception], Response]:

@@ -23,6 +23,7 @@ PAGE_SIZE = 5
 CURSOR_PAGE_SIZE = 50
 # URL-safe base64, a dot, and a signature in the same alphabet.
 CURSOR = r"^([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$"
+SIZE = "Records of a page. More than the most that is set (100) is served as that."
 ASCENDING, DESCENDING = "Ascending", "Descending"
 DEPRECATED_SINCE = "@1767225600"  # 2026-01-01 in the format of RFC 9745.
 
@@ -65,11 +66,7 @@ class PageNumberArgs(Schema):
     """The query of a list that comes by page numbers alone."""
 
     page = QueryInteger(0, PAGE_MAX, load_default=0, description="The number of the page, from 0.")
-    pageSize = QueryInteger(
-        1,
-        load_default=PAGE_SIZE,
-        description="Records of a page. More than the most that is set (100) is served as that.",
-    )
+    pageSize = QueryInteger(1, load_default=PAGE_SIZE, description=SIZE)
 
 
 class PagedListArgs(PageNumberArgs):
@@ -105,11 +102,7 @@ class CursorPageSchema(Schema):
 class CursorListArgs(Schema):
     """The query of a list that is walked by cursors."""
 
-    pageSize = QueryInteger(
-        1,
-        load_default=CURSOR_PAGE_SIZE,
-        description="Records of a page. More than the most that is set (100) is served as that.",
-    )
+    pageSize = QueryInteger(1, load_default=CURSOR_PAGE_SIZE, description=SIZE)
     after = Text(
         metadata={"pattern": CURSOR},
         description="The Next of the answer before, with the same filters.",
@@ -123,10 +116,7 @@ class OneOf(Text):
 
     def __init__(self, *words: str, **kwargs: Any) -> None:
         super().__init__(metadata={"enum": list(words)}, **kwargs)
-
-    def _words(self) -> list[str]:
-        words: list[str] = self.metadata["enum"]
-        return words
+        self._words: Callable[[], Iterable[str]] = lambda: words
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:
         text = super()._deserialize(value, attr, data, **kwargs)
@@ -141,10 +131,7 @@ class OperationName(OneOf):
 
     def __init__(self, names: Callable[[], Iterable[str]], **kwargs: Any) -> None:
         Text.__init__(self, validate=_Names(names), **kwargs)
-        self._names = names
-
-    def _words(self) -> list[str]:
-        return list(self._names())
+        self._words = names
 
 
 class _Names:
@@ -201,23 +188,24 @@ class LegacyListArgs(Schema):
     """The body of a deprecated list."""
 
     page = Integer(0, PAGE_MAX, load_default=0, example=0)
-    count = Integer(
-        1,
-        load_default=PAGE_SIZE,
-        example=PAGE_SIZE,
-        description="Records of a page. More than the most that is set (100) is served as that.",
-    )
+    count = Integer(1, load_default=PAGE_SIZE, example=PAGE_SIZE, description=SIZE)
 
 
-def paged_window(args: dict[str, Any], largest: int) -> Window:
+def page_size(args: dict[str, Any], name: str = "pageSize") -> int:
+    """Return the size of a page: the requested one, capped by the largest that is set."""
+    size: int = min(args[name], current_app.config["PAGE_SIZE_MAX"])
+    return size
+
+
+def paged_window(args: dict[str, Any]) -> Window:
     """Return the window of a paged list; limit shortens the page and not the offset."""
-    size = min(args["pageSize"], largest)
+    size = page_size(args)
     after = cursors.read(args["after"]) if "after" in args else None
     return Window(args["page"], size, min(args.get("limit", size), size), after)
 
 
-def legacy_window(args: dict[str, Any], largest: int) -> Window:
-    size = min(args["count"], largest)
+def legacy_window(args: dict[str, Any]) -> Window:
+    size = page_size(args, "count")
     return Window(args["page"], size, size)
 
 
@@ -233,15 +221,20 @@ def paged_envelope(window: Window, page: Page) -> dict[str, Any]:
     }
 
 
+def legacy_envelope(window: Window, page: Page) -> dict[str, Any]:
+    count = len(page.values)
+    return {"total": page.total, "Page": window.page, "count": count, "entries": page.values}
+
+
 def paged_list(args: dict[str, Any], read: Callable[[Window], Page]) -> dict[str, Any]:
     """Return the body of a paged list, whose records a store reads."""
-    window = paged_window(args, current_app.config["PAGE_SIZE_MAX"])
+    window = paged_window(args)
     return paged_envelope(window, read(window))
 
 
 def legacy_list(args: dict[str, Any], read: Callable[[Window], Page]) -> dict[str, Any]:
     """Return the body of a list in the former envelope."""
-    window = legacy_window(args, current_app.config["PAGE_SIZE_MAX"])
+    window = legacy_window(args)
     return legacy_envelope(window, read(window))
 
 
@@ -251,23 +244,9 @@ def cursor_list(args: dict[str, Any], read: Callable[[int, bytes], CursorPage]) 
     return {"Values": page.values, "Next": cursors.write(page.next)}
 
 
-def page_size(args: dict[str, Any]) -> int:
-    """Return the size of a page: the requested one, capped by the largest that is set."""
-    return min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
-
-
 def cursor_response(page: CursorPage) -> Response:
     """Return the response of a list that is walked by cursors."""
     return json_response({"Values": page.values, "Next": cursors.write(page.next)})
-
-
-def legacy_envelope(window: Window, page: Page) -> dict[str, Any]:
-    return {
-        "total": page.total,
-        "Page": window.page,
-        "count": len(page.values),
-        "entries": page.values,
-    }
 
 
 def deprecated_headers(successor: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NoReturn
 from urllib.parse import parse_qsl
 
@@ -27,6 +27,7 @@ FORM = "application/x-www-form-urlencoded"
 MAX_FIELDS = 100
 MAX_ERRORS = 20
 MAX_NAME_LENGTH = 100
+PIECE_BYTES = 64 * 1024
 CACHED_QUERIES = 4096
 CACHED_QUERY_LENGTH = 200
 # How lenient bodies spell numbers and booleans.
@@ -100,30 +101,32 @@ def load(
 
 
 def _invalid(schema: Schema, messages: dict[str, Any]) -> Invalid:
-    fields = _explained(schema, messages)
+    fields = {}
+    # Thousands of messages would cost the server more than the sender.
+    for name, faults in itertools.islice(_flat(messages), MAX_ERRORS):
+        name = name[:MAX_NAME_LENGTH]
+        fields[name] = [_unknown(name, schema) if m == UNKNOWN else m for m in faults]
     return Invalid(_sentence(fields), fields)
 
 
 def respelled(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
     """Return a lenient body as a strict one: by the names of fields, and in their types.
 
-    Unknown fields are dropped, unless the schema takes them.
+    Unknown fields are dropped, unless the schema takes them. Two spellings of one name are refused.
     """
     fields = _named(schema)
     names = {name.lower(): name for name in fields}
     strict: dict[str, Any] = {}
-    repeated = {}
+    repeated = []
     for spelling, value in values.items():
         name = names.get(spelling.lower())
         if name in strict:
-            # Two spellings of one name: which one is meant is unknown.
-            repeated[name] = [ONCE]
+            repeated.append(name)
         elif name:
             strict[name] = _typed(fields[name], value) if isinstance(value, str) else value
         elif schema.unknown == INCLUDE:
             strict[spelling] = value
-    if repeated:
-        raise Invalid(_sentence(repeated), repeated)
+    _refuse_repeated(repeated)
     return strict
 
 
@@ -143,22 +146,31 @@ def _named(schema: Schema) -> dict[str, Field[Any]]:
     return {field.data_key or name: field for name, field in schema.load_fields.items()}
 
 
-def read_body() -> bytes:
-    """Return the whole body, or raise; a truncated body is never taken for a whole one."""
-    limit: int = current_app.config["MAX_CONTENT_LENGTH"]
+def body_pieces(limit: int) -> Iterator[bytes]:
+    """Yield the body of this request, or raise if it is larger than the limit, or cut off."""
     declared = request.content_length
     if declared is not None and declared > limit:
         raise RequestEntityTooLarge
+    left = limit + 1 if declared is None else declared
     stream = request.environ["wsgi.input"]
-    try:
-        body: bytes = stream.read(limit + 1 if declared is None else declared)
-    except Exception as error:  # Each server raises its own for a malformed or broken-off body.
-        raise Invalid("The request body could not be read.") from error
-    if len(body) > limit:
-        raise RequestEntityTooLarge
-    if declared is not None and len(body) < declared:
+    while left:
+        try:
+            piece: bytes = stream.read(min(PIECE_BYTES, left))
+        except Exception as error:  # Each server raises its own for a malformed or broken-off body.
+            raise Invalid("The request body could not be read.") from error
+        if not piece:
+            break
+        left -= len(piece)
+        if declared is None and not left:
+            raise RequestEntityTooLarge
+        yield piece
+    if declared is not None and left:
         raise Invalid("The request body is shorter than its Content-Length.")
-    return body
+
+
+def read_body() -> bytes:
+    """Return the whole body."""
+    return b"".join(body_pieces(current_app.config["MAX_CONTENT_LENGTH"]))
 
 
 def read_json() -> dict[str, Any]:
@@ -201,21 +213,14 @@ def read_form(known: Schema | None = None) -> dict[str, Any]:
     if known:
         names = {name.lower() for name in _named(known)}
         pairs = [(name, value) for name, value in pairs if name.lower() in names]
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        counts = Counter(name for name, _ in pairs)
-        repeated = {name: [ONCE] for name, count in counts.items() if count > 1}
-        raise Invalid(_sentence(repeated), repeated)
-    return fields
+    counts = Counter(name for name, _ in pairs)
+    _refuse_repeated(name for name, count in counts.items() if count > 1)
+    return dict(pairs)
 
 
-def _explained(schema: Schema, errors: dict[str, Any]) -> dict[str, list[str]]:
-    explained = {}
-    # Thousands of messages would cost the server more than the sender.
-    for name, messages in itertools.islice(_flat(errors), MAX_ERRORS):
-        name = name[:MAX_NAME_LENGTH]
-        explained[name] = [_unknown(name, schema) if m == UNKNOWN else m for m in messages]
-    return explained
+def _refuse_repeated(names: Iterable[str]) -> None:
+    if fields := {name: [ONCE] for name in names}:
+        raise Invalid(_sentence(fields), fields)
 
 
 def _flat(errors: dict[Any, Any]) -> Iterator[tuple[str, list[str]]]:

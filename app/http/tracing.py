@@ -43,12 +43,12 @@ def request_id() -> str:
 
 
 def note(**details: str) -> None:
-    """Add details to the log line of the current request; a client's words only by ``shown``."""
+    """Add details to the log line of the current request; names by ``loggable_name`` alone."""
     if environ := current_environ():
         environ.setdefault(_DETAILS, {}).update(details)
 
 
-def shown(name: str) -> str:
+def loggable_name(name: str) -> str:
     """Return a name that a client sent, shortened, and with everything like a secret masked."""
     plain = masked(_GUID_LIKE.sub(MASK, name))
     return plain if len(plain) <= MAX_NAME_LENGTH else plain[:MAX_NAME_LENGTH] + "..."
@@ -88,17 +88,22 @@ def _note_answer(environ: dict[str, Any], status: int, seconds: float) -> None:
     rule = request.url_rule if has_request_context() else None
     method: str = environ["REQUEST_METHOD"]
     metrics.request_ended(rule.rule if rule else None, method, status, seconds)
-    if log.isEnabledFor(logging.INFO):
-        details = {
-            "method": method,
-            "path": _masked(get_path_info(environ)),
-            "status": status,
-            "ms": round(seconds * 1000, 1),
-            "address": environ.get("REMOTE_ADDR"),
-            "caller": _logged(environ.get(CALLER)),
-            **environ.get(_DETAILS, {}),
-        }
-        log.info("request", extra={"details": details})
+    if not log.isEnabledFor(logging.INFO):
+        return
+    path, caller = get_path_info(environ), environ.get(CALLER)
+    if _CREDENTIALS_PATH.match(path):
+        path = _GUID_LIKE.sub(MASK, path)
+    details = {
+        "method": method,
+        "path": masked(path),
+        "status": status,
+        "ms": round(seconds * 1000, 1),
+        "address": environ.get("REMOTE_ADDR"),
+        # Of a key, its name as well.
+        "caller": caller and (caller.logged or caller.name),
+        **environ.get(_DETAILS, {}),
+    }
+    log.info("request", extra={"details": details})
 
 
 def name_by_route(record: logging.LogRecord) -> bool:
@@ -109,13 +114,3 @@ def name_by_route(record: logging.LogRecord) -> bool:
     if record.exc_info and has_request_context():
         record.msg, record.args = "%s %s failed", (request.method, request.url_rule)
     return True
-
-
-def _logged(caller: Any) -> str | None:
-    """Return how a log line names a caller; of a key, its name as well."""
-    name: str | None = caller and (caller.logged or caller.name)
-    return name
-
-
-def _masked(path: str) -> str:
-    return masked(_GUID_LIKE.sub(MASK, path) if _CREDENTIALS_PATH.match(path) else path)

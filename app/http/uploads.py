@@ -21,9 +21,9 @@ from werkzeug.sansio.multipart import (
     MultipartDecoder,
 )
 
-from app.errors import Invalid
+from app.errors import Invalid, InvalidField
 from app.http.context import current
-from app.http.parser import MAX_FIELDS, ONCE
+from app.http.parser import MAX_FIELDS, ONCE, PIECE_BYTES, body_pieces
 from app.limits import Limiter
 from app.request_scope import resumable, working
 
@@ -32,7 +32,6 @@ Pieces = tuple[Iterable[bytes], Mapping[str, str]]
 
 # The paths whose bodies are read as streams.
 STREAMED_PATHS = ("/api/v1/batches", "/console/batches")
-PIECE_BYTES = 64 * 1024
 MULTIPART = "multipart/form-data"
 # Of all fields of a form that come before its file.
 FIELDS_BYTES = 64 * 1024
@@ -120,7 +119,7 @@ class FormUpload:
             if isinstance(event, Field):
                 name, value = event.name or "", bytearray()
                 if name in names:
-                    raise Invalid(f"The field '{name}' {ONCE[:1].lower()}{ONCE[1:]}")
+                    raise InvalidField(name, ONCE)
                 names.add(name)
             elif isinstance(event, Data):
                 value += event.data
@@ -172,30 +171,6 @@ def _kept(pieces: Iterator[bytes]) -> Iterator[Upload]:
 
 
 def _pieces(sender: str) -> Generator[bytes]:
-    """Yield the body of this request, or raise if it is too large or broken off."""
-    limit: int = current_app.config["BATCH_CONTENT_LENGTH"]
-    declared = request.content_length
-    if declared is not None and declared > limit:
-        raise RequestEntityTooLarge
-    left = limit + 1 if declared is None else declared
+    """Yield the body of this request, which may be as large as a batch."""
     with working(upload_places, sender):
-        for piece in _read(left):
-            left -= len(piece)
-            if declared is None and not left:
-                raise RequestEntityTooLarge
-            yield piece
-    if declared is not None and left:
-        raise Invalid("The request body is shorter than its Content-Length.")
-
-
-def _read(left: int) -> Iterator[bytes]:
-    stream = request.environ["wsgi.input"]
-    while left > 0:
-        try:
-            piece: bytes = stream.read(min(PIECE_BYTES, left))
-        except Exception as error:  # Each server raises its own for a malformed or broken-off body.
-            raise Invalid("The request body could not be read.") from error
-        if not piece:
-            return
-        left -= len(piece)
-        yield piece
+        yield from body_pieces(current_app.config["BATCH_CONTENT_LENGTH"])

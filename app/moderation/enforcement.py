@@ -11,7 +11,7 @@ from app.auth.roles import Role
 from app.auth.scopes import Scope
 from app.changes import Applied
 from app.http.context import current
-from app.http.intents import intent, intent_because
+from app.http.intents import intent
 from app.http.masking import masked
 from app.moderation.domain import READS, impose, lift
 from app.moderation.operations import IMPOSE, LIFT
@@ -40,7 +40,7 @@ def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applie
         now=users.now(),
     )
     told = {"Duration": args["duration"], "Moderator": by, "Ip": args["ip"]}
-    meant = intent_because(IMPOSE[penalty], why, **told)
+    meant = intent(IMPOSE[penalty], why, **told)
     if penalty is MUTE:
         return users.change(account, READS, rule, meant)
     applied = users.change_and_sweep(account, READS, rule, meant)

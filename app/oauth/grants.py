@@ -30,7 +30,7 @@ def sign_in(username: str, password: str) -> Issued:
 
 def authenticate(username: str, password: str) -> Document:
     """Return the account of a name and a password, if it may use this service."""
-    tracing.note(user=tracing.shown(username))
+    tracing.note(user=tracing.loggable_name(username))
     name = name_key(username)
     user = users.credentials(name)
     stored: str | None = user["PasswordHash"] if user else None
