@@ -50,7 +50,7 @@ KNOW_FLASK = {"http", "auth", "openapi", "cli", "transfer", "compatibility", "co
 KNOW_FLASK |= {"__init__", "__main__"}
 FLASK_LAYERS = {"routes", "mail", "command"}
 # What routes reach on a floor below or beside, besides stores and pure layers.
-SERVICES = {"access", "accounts", "enforcement", "grants", "hashing", "mail", "sign_ins", "undo"}
+SERVICES = {"access", "accounts", "enforcement", "hashing", "mail", "sign_ins", "undo"}
 SERVICES |= {"asking", "erasing", "management", "personal_data", "rows", "saving", "spending"}
 SERVICES |= {"activity", "operations"}
 

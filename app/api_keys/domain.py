@@ -47,6 +47,15 @@ class Terms(NamedTuple):
     addresses: list[str] | None = None
     budget: Document | None = None
 
+    def history_arguments(self) -> Document:
+        return {
+            "Name": self.name,
+            "Scopes": [scope.value for scope in self.scopes],
+            "ExpiresAt": self.expires_at,
+            "Addresses": self.addresses,
+            "Budget": self.budget,
+        }
+
 
 def create(user: Document, *, key_id: str, digest: str, terms: Terms, now: datetime) -> Change:
     """Add a key to an account; those that have expired long ago make room."""
@@ -56,18 +65,13 @@ def create(user: Document, *, key_id: str, digest: str, terms: Terms, now: datet
     if len(keys) >= MOST_KEYS:
         raise TooManyKeys
     key: Document = {
-        "Name": terms.name,
-        "Scopes": [scope.value for scope in terms.scopes],
+        **terms.history_arguments(),
         "CreatedAt": now,
-        "ExpiresAt": terms.expires_at,
         "Secrets": [{"Digest": digest, "EndsAt": terms.expires_at}],
         "Lifetime": _seconds(now, terms.expires_at),
     }
-    if terms.addresses is not None:
-        key["Addresses"] = terms.addresses
-    if terms.budget is not None:
-        key["Budget"] = terms.budget
-    return _changed({**keys, key_id: key}, key_id)
+    given = {name: value for name, value in key.items() if value is not None}
+    return _changed({**keys, key_id: given}, key_id)
 
 
 def rotate(
@@ -88,16 +92,23 @@ def rotate(
     if key_id not in dict(keys_of(user)):
         raise KeyNotFound(key_id, owner)
     key = keys[key_id]
-    lifetime = whole(key.get("Lifetime"))
     if expires_at is None:
+        lifetime = whole(key.get("Lifetime"))
         expires_at = now + (timedelta(seconds=lifetime) if lifetime else LIFETIME)
+    rotated = {
+        **key,
+        "ExpiresAt": expires_at,
+        "Secrets": [{"Digest": digest, "EndsAt": expires_at}, *_former(key, now, overlap)],
+        "Lifetime": _seconds(now, expires_at),
+    }
+    return _changed({**keys, key_id: rotated}, key_id)
+
+
+def _former(key: Document, now: datetime, overlap: timedelta) -> list[Document]:
+    """Return the secrets of a key that work beside a new one."""
     ends = min(key["ExpiresAt"], now + overlap)
     former = [{**secret, "EndsAt": min(secret["EndsAt"], ends)} for secret in secrets_of(key)]
-    still_working = [secret for secret in former if overlap and secret["EndsAt"] > now]
-    secrets = [{"Digest": digest, "EndsAt": expires_at}, *still_working[:MOST_FORMER]]
-    rotated = {**key, "ExpiresAt": expires_at, "Secrets": secrets}
-    rotated["Lifetime"] = _seconds(now, expires_at)
-    return _changed({**keys, key_id: rotated}, key_id)
+    return [secret for secret in former if overlap and secret["EndsAt"] > now][:MOST_FORMER]
 
 
 def revoke(user: Document, *, key_id: str, owner: str) -> Change:
@@ -108,19 +119,20 @@ def revoke(user: Document, *, key_id: str, owner: str) -> Change:
     return _changed({id_: key for id_, key in keys.items() if id_ != key_id}, key_id)
 
 
-def served(user: Document, now: datetime, used_today: Mapping[str, int]) -> list[Document]:
+def public_keys(user: Document, now: datetime, used_today: Mapping[str, int]) -> list[Document]:
     """Return the keys of an account as its owner sees them, those made last first."""
     records = [
-        served_one(id_, key, now, used_today.get(id_, 0))
+        _public_key(id_, key, now, used_today.get(id_, 0))
         for id_, key in keys_of(user)
         if isinstance(key.get("CreatedAt"), datetime)
     ]
     return sorted(records, key=lambda key: (key["CreatedAt"], key["Id"]), reverse=True)
 
 
-def served_one(id_: str, key: Document, now: datetime, used_today: int) -> Document:
-    last_used = key.get("LastUsedAt")
+def _public_key(id_: str, key: Document, now: datetime, used_today: int) -> Document:
+    last_used, budget = key.get("LastUsedAt"), key.get("Budget")
     former = [secret["EndsAt"] for secret in secrets_of(key)[1:] if secret["EndsAt"] > now]
+    limits = ("LargestQuantity", "ItemsPerDay", "Items")
     return {
         "Id": id_,
         "Name": key["Name"],
@@ -130,15 +142,9 @@ def served_one(id_: str, key: Document, now: datetime, used_today: int) -> Docum
         "FormerEndsAt": max(former, default=None),
         "LastUsedAt": last_used if isinstance(last_used, datetime) else None,
         "Addresses": key.get("Addresses"),
-        "Budget": _served_budget(key.get("Budget")),
+        "Budget": {n: budget.get(n) for n in limits} if isinstance(budget, dict) else None,
         "UsedToday": used_today,
     }
-
-
-def _served_budget(budget: object) -> Document | None:
-    if not isinstance(budget, dict):
-        return None
-    return {name: budget.get(name) for name in ("LargestQuantity", "ItemsPerDay", "Items")}
 
 
 def _changeable(user: Document) -> Document:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
-from app.api_keys.domain import LIFETIME, READS, Terms, create, revoke, rotate, served
+from app.api_keys.domain import LIFETIME, READS, Terms, create, public_keys, revoke, rotate
 from app.auth.api_keys import digest_of, keys_of, new_secret
 from app.auth.callers import Callers
 from app.auth.scopes import Scope
-from app.changes import Applied, Intent
-from app.errors import Invalid
+from app.changes import Applied, Change, Intent
+from app.errors import InvalidField
 from app.http.context import current
 from app.http.masking import masked
 from app.naming import Lookup
@@ -43,78 +44,52 @@ def terms_of(body: dict[str, Any], now: datetime) -> Terms:
 
 
 def require_future(wanted: datetime | None, now: datetime) -> datetime | None:
-    """Return when a key is to end, which must lie in the future; None where nothing is said."""
+    """Return when a key is to end, or raise unless that lies in the future; None: not given."""
     if wanted is not None and wanted <= now:
-        fault = "must lie in the future."
-        raise Invalid(f"The field 'ExpiresAt' {fault}", {"ExpiresAt": [fault.capitalize()]})
+        raise InvalidField("ExpiresAt", "Must lie in the future.")
     return wanted
-
-
-def told(terms: Terms) -> dict[str, Any]:
-    """Return what history tells of a new key."""
-    return {
-        "Name": terms.name,
-        "Scopes": [scope.value for scope in terms.scopes],
-        "ExpiresAt": terms.expires_at,
-        "Addresses": terms.addresses,
-        "Budget": terms.budget,
-    }
 
 
 def list_keys(user_id: str) -> list[Document]:
     """Return the keys of an account."""
     user = users.get(Lookup.parse(user_id), "Keys")
     used = budgets.used_today([id_ for id_, _ in keys_of(user)])
-    return served(user, users.now(), used)
+    return public_keys(user, users.now(), used)
 
 
 def create_key(user_id: str, terms: Terms, intent: Intent) -> Made:
     """Make a key for an account."""
-    secret = new_secret()
-    rule = partial(
-        create,
-        key_id=str(uuid.uuid4()),
-        digest=digest_of(secret),
-        terms=terms,
-        now=users.now(),
-    )
-    return _made(user_id, secret, users.change(Lookup.parse(user_id), READS, rule, intent))
+    secret, now = new_secret(), users.now()
+    rule = partial(create, key_id=str(uuid.uuid4()), digest=digest_of(secret), terms=terms, now=now)
+    meant = intent._replace(arguments=terms.history_arguments())
+    return _made(user_id, secret, users.change(Lookup.parse(user_id), READS, rule, meant))
 
 
 def rotate_key(
     owner: Document, key_id: str, overlap: timedelta, expires_at: datetime | None, intent: Intent
 ) -> Made:
     """Give a key of an account another text; it works as long as it did, or until a time."""
-    secret = new_secret()
+    secret, now = new_secret(), users.now()
     rule = partial(
-        rotate,
-        key_id=key_id,
-        owner=owner["Name"],
-        digest=digest_of(secret),
-        overlap=overlap,
-        expires_at=expires_at,
-        now=users.now(),
+        rotate, digest=digest_of(secret), overlap=overlap, expires_at=expires_at, now=now
     )
-    named = _naming(owner, key_id, intent)
-    applied = users.change(Lookup.parse(owner["_id"]), READS, rule, named)
-    callers.forget()
-    return _made(owner["_id"], secret, applied)
+    return _made(owner["_id"], secret, _change(owner, key_id, rule, intent))
 
 
 def revoke_key(owner: Document, key_id: str, intent: Intent) -> Applied:
     """Revoke a key of an account: it is dead here at once, and everywhere within seconds."""
-    rule = partial(revoke, key_id=key_id, owner=owner["Name"])
-    named = _naming(owner, key_id, intent)
-    applied = users.change(Lookup.parse(owner["_id"]), READS, rule, named)
+    return _change(owner, key_id, revoke, intent)
+
+
+def _change(owner: Document, key_id: str, rule: Callable[..., Change], intent: Intent) -> Applied:
+    account = Lookup.parse(owner["_id"])
+    # History has the name of the key as well: people know it by that.
+    name = dict(keys_of(users.get(account, "Keys"))).get(key_id, {}).get("Name")
+    meant = intent._replace(arguments={**intent.arguments, "Name": name})
+    rule = partial(rule, key_id=key_id, owner=owner["Name"])
+    applied = users.change(account, READS, rule, meant)
     callers.forget()
     return applied
-
-
-def _naming(owner: Document, key_id: str, intent: Intent) -> Intent:
-    """Return an intent that tells the name of a key, too: people know it by that."""
-    keys = dict(keys_of(users.get(Lookup.parse(owner["_id"]), "Keys")))
-    name = keys.get(key_id, {}).get("Name")
-    return intent._replace(arguments={**intent.arguments, "Name": name})
 
 
 def _made(user_id: str, secret: str, applied: Applied) -> Made:

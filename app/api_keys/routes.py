@@ -16,7 +16,6 @@ from app.api_keys.management import (
     revoke_key,
     rotate_key,
     terms_of,
-    told,
 )
 from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
 from app.api_keys.schemas import (
@@ -42,7 +41,6 @@ from app.types import Document
 from app.users.store import Users
 
 ABOUT = "Keys by which tools authenticate, instead of a person's password."
-NO_STORE = {"Cache-Control": "no-store"}
 
 blp = Blueprint("Keys", __name__, url_prefix="/api/v1/keys", description=ABOUT)
 
@@ -76,19 +74,11 @@ def create_user_key(body: dict[str, Any], args: dict[str, Any]) -> Response:
     account may at that moment. Its text is shown this once.
     """
     user = owner_of(args)
-    terms = terms_of(body, users.now())
-    meant = intent(CREATE_KEY, **told(terms))
-    return made(create_key(user["_id"], terms, meant))
+    return made(create_key(user["_id"], terms_of(body, users.now()), intent(CREATE_KEY)))
 
 
 @change_route(
-    blp,
-    ROTATE_KEY,
-    "/<key_id>/rotate",
-    NewKeySchema,
-    *others,
-    not_found,
-    is_body_required=False,
+    blp, ROTATE_KEY, "/<key_id>/rotate", NewKeySchema, *others, not_found, is_body_required=False
 )
 @blp.arguments(KeyOwnerArgs(), location="query")
 def rotate_user_key(body: dict[str, Any], args: dict[str, Any], key_id: str) -> Response:
@@ -125,5 +115,5 @@ def owner_of(args: dict[str, Any]) -> Document:
 
 
 def made(key: Made) -> Response:
-    headers = {**NO_STORE, **change_headers(key.applied)}
+    headers = {"Cache-Control": "no-store", **change_headers(key.applied)}
     return json_response({**key.record, "Key": key.secret}, headers=headers)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ipaddress
+from typing import Any
 
 from marshmallow import ValidationError, fields, validates
 
@@ -17,7 +18,7 @@ OVERLAP_HOURS = 24
 LARGEST_BUDGET = 2**53
 MOST_ADDRESSES = 50
 MOST_ITEMS = 1000
-EXPIRES_AT = "2026-04-30T12:00:00Z"
+OPTIONAL: dict[str, Any] = {"allow_none": True, "load_default": None}
 EXAMPLE_BUDGET = {"LargestQuantity": 100, "ItemsPerDay": 5000, "Items": [ITEM]}
 
 
@@ -25,28 +26,15 @@ class BudgetSchema(Schema):
     """How many items a key may give and take; null: no limit."""
 
     LargestQuantity = Integer(
-        1,
-        LARGEST_BUDGET,
-        allow_none=True,
-        load_default=None,
-        example=100,
-        description="Of an item in one request.",
+        1, LARGEST_BUDGET, **OPTIONAL, example=100, description="Of an item in one request."
     )
     ItemsPerDay = Integer(
-        1,
-        LARGEST_BUDGET,
-        allow_none=True,
-        load_default=None,
+        *(1, LARGEST_BUDGET),
+        **OPTIONAL,
         example=5000,
         description="Of all items together, from midnight to midnight, UTC.",
     )
-    Items = List(
-        Guid(),
-        allow_none=True,
-        load_default=None,
-        example=[ITEM],
-        description="The only items that it may move.",
-    )
+    Items = List(Guid(), **OPTIONAL, example=[ITEM], description="The only items that it may move.")
 
     @validates("Items")
     def are_not_too_many(self, value: list[str] | None, data_key: str) -> None:
@@ -69,11 +57,7 @@ class KeyArgs(Schema):
     Name = Text(
         required=True,
         example="shop",
-        metadata={
-            "minLength": 1,
-            "maxLength": LONGEST_NAME,
-            "pattern": f"^{NO_CONTROLS.pattern}$",
-        },
+        metadata={"minLength": 1, "maxLength": LONGEST_NAME, "pattern": f"^{NO_CONTROLS.pattern}$"},
         description="By which history tells what the key has done; unique within the account.",
     )
     Scopes = List(
@@ -83,19 +67,17 @@ class KeyArgs(Schema):
         description="What it may do, as far as its account may.",
     )
     ExpiresAt = Moment(
-        allow_none=True,
-        load_default=None,
+        **OPTIONAL,
         metadata={"example": None},
         description="When it ends by itself; in 90 days unless said otherwise.",
     )
     Addresses = List(
         Text(),
-        allow_none=True,
-        load_default=None,
+        **OPTIONAL,
         example=["203.0.113.0/24"],
         description="The networks from which it may be used; null: all.",
     )
-    Budget = fields.Nested(BudgetSchema, allow_none=True, load_default=None)
+    Budget = fields.Nested(BudgetSchema, **OPTIONAL)
 
     @validates("Name")
     def can_be_read(self, value: str, data_key: str) -> None:
@@ -122,28 +104,25 @@ class KeyArgs(Schema):
             return
         if not 1 <= len(value) <= MOST_ADDRESSES:
             raise ValidationError(f"Must be 1 to {MOST_ADDRESSES} networks, or null.")
-        for address in value:
-            try:
+        try:
+            for address in value:
                 ipaddress.ip_network(address, strict=False)
-            except ValueError:
-                raise ValidationError(
-                    "Must hold addresses or networks such as 203.0.113.0/24."
-                ) from None
+        except ValueError:
+            fault = "Must hold addresses or networks such as 203.0.113.0/24."
+            raise ValidationError(fault) from None
 
 
 class RotateArgs(Schema):
     """For how long the former text of a key still works."""
 
     OverlapHours = Integer(
-        0,
-        LONGEST_OVERLAP_HOURS,
+        *(0, LONGEST_OVERLAP_HOURS),
         load_default=OVERLAP_HOURS,
         example=24,
         description="For how many hours the former text works as well.",
     )
     ExpiresAt = Moment(
-        allow_none=True,
-        load_default=None,
+        **OPTIONAL,
         metadata={"example": None},
         description="When the key ends by itself; unless said, it works as long as it did before.",
     )
@@ -156,7 +135,7 @@ class KeySchema(Schema):
     Name = Text(example="shop")
     Scopes = List(Text(), example=["players.read", "players.change"])
     CreatedAt = Moment(example="2026-01-30T12:00:00Z")
-    ExpiresAt = Moment(example=EXPIRES_AT)
+    ExpiresAt = Moment(example="2026-04-30T12:00:00Z")
     FormerEndsAt = Moment(
         allow_none=True,
         metadata={"example": None},

@@ -122,24 +122,22 @@ def keys_of(user: Document) -> Iterator[tuple[str, Document]]:
     """Yield the keys of an account by id; what is no key is left out, as a game may store it."""
     keys = user.get("Keys")
     for id_, key in keys.items() if isinstance(keys, dict) else ():
-        if (
-            isinstance(key, dict)
-            and isinstance(key.get("Name"), str)
-            and isinstance(key.get("ExpiresAt"), datetime)
-        ):
+        if _has(key, Name=str, ExpiresAt=datetime):
             yield id_, key
 
 
 def secrets_of(key: Document) -> list[Document]:
     """Return the secrets of a key: its own, and those that rotations have replaced."""
     found = key.get("Secrets")
-    return [
-        secret
-        for secret in (found if isinstance(found, list) else [])
-        if isinstance(secret, dict)
-        and isinstance(secret.get("Digest"), str)
-        and isinstance(secret.get("EndsAt"), datetime)
-    ]
+    secrets = found if isinstance(found, list) else []
+    return [secret for secret in secrets if _has(secret, Digest=str, EndsAt=datetime)]
+
+
+def _has(value: Any, **fields: type) -> bool:
+    """Tell whether a value is a document with fields of these types."""
+    return isinstance(value, dict) and all(
+        isinstance(value.get(name), type_) for name, type_ in fields.items()
+    )
 
 
 def scopes_of(key: Document) -> list[Scope]:

@@ -22,13 +22,7 @@ from app.auth.api_keys import (
 from app.auth.roles import Role, roles_of
 from app.auth.scopes import KeyAccess, Scope
 from app.auth.tokens import Claims
-from app.errors import (
-    KeyNotAllowed,
-    QuartermasterError,
-    RoleMissing,
-    ScopeMissing,
-    Unauthorized,
-)
+from app.errors import KeyNotAllowed, QuartermasterError, RoleMissing, ScopeMissing, Unauthorized
 from app.http.tracing import loggable_name
 from app.moderation.penalties import BAN, BAN_STATE, is_in_force
 from app.storage.client import Storage
@@ -53,21 +47,26 @@ class Caller(NamedTuple):
     name: str
     roles: frozenset[Role]
     key: AccessKey | None = None
-    # How log lines name it, where that is not its name.
-    logged: str | None = None
 
-    def require(self, role: Role) -> None:
-        if role not in self.roles:
-            raise RoleMissing(role.value)
+    @property
+    def logged(self) -> str:
+        """How log lines name it; of a key, by its name as well."""
+        return f"{self.name} (key {loggable_name(self.key.name)})" if self.key else self.name
 
-    def require_scope(self, scope: Scope | KeyAccess) -> None:
-        """Raise unless it has no key, whose account alone counts, or a key with this scope."""
-        if self.key is None or scope is KeyAccess.ANY:
+    def require(self, *roles: Role) -> None:
+        for role in roles:
+            if role not in self.roles:
+                raise RoleMissing(role.value)
+
+    def require_scope(self, *scopes: Scope | KeyAccess) -> None:
+        """Raise unless it has no key, whose account alone counts, or a key with these scopes."""
+        if self.key is None:
             return
-        if isinstance(scope, KeyAccess):
-            raise KeyNotAllowed
-        if scope not in self.key.scopes:
-            raise ScopeMissing(scope.value)
+        for scope in scopes:
+            if scope is KeyAccess.NONE:
+                raise KeyNotAllowed
+            if isinstance(scope, Scope) and scope not in self.key.scopes:
+                raise ScopeMissing(scope.value)
 
     def may(self, role: Role, scope: Scope) -> bool:
         """Tell whether it has a role and, if it has a key, a scope."""
@@ -99,39 +98,54 @@ class Callers:
 
     def find(self, user_id: str, key_id: str | None) -> Caller:
         """Return a caller whose request was answered before, as it is now; raise CallerGone."""
-        fields = dict.fromkeys(("Name", "Power", "Keys", *BAN_STATE), 1)
-        user = self._db["users"].find_one({"_id": user_id}, fields)
-        now = self._database_clock.now()
+        user = self._find_user({"_id": user_id}, "Keys")
         if user is None:
             raise CallerGone("the account is gone")
-        if self._is_banned(user, now):
+        if self._is_banned(user):
             raise CallerGone("the account is banned")
         key = access_key_by_id(user, key_id) if key_id else None
-        if key_id and (key is None or key.ends_at <= now.timestamp()):
+        if key_id and (key is None or key.ends_at <= self._database_clock.time()):
             raise CallerGone("the key no longer works")
-        return Caller(user["_id"], str(user.get("Name")), roles_of(user.get("Power")), key)
+        return _caller(user, key)
 
     def _read_key(self, secret: str) -> Caller:
         if not is_well_formed(secret):
             raise Unauthorized
         digest = digest_of(secret)
-        fields = dict.fromkeys(("Name", "Power", "Keys", *BAN_STATE), 1)
-        user = self._db["users"].find_one({"KeyDigests": digest}, fields)
-        now = self._database_clock.now()
+        user = self._find_user({"KeyDigests": digest}, "Keys")
         key = access_key(user, digest) if user else None
-        if user is None or key is None or self._is_banned(user, now):
+        if user is None or key is None or self._is_banned(user):
             raise Unauthorized
-        self._note_use(user, key, now)
-        name = str(user.get("Name"))
-        logged = f"{name} (key {loggable_name(key.name)})"
-        return Caller(user["_id"], name, roles_of(user.get("Power")), key, logged)
+        self._note_use(user, key)
+        return _caller(user, key)
 
-    def _note_use(self, user: Document, key: AccessKey, now: datetime) -> None:
+    def _read(self, claims: Claims) -> Caller:
+        """Return a caller, or raise Unauthorized if its chain or its account is gone."""
+        user = self._find_user({"_id": claims.user_id}, "PasswordVersion")
+        # A chain is valid while one of its refresh tokens is unused.
+        chain = {"Chain": claims.chain, "Used": False, "UserId": claims.user_id}
+        token = self._db["refresh_tokens"].find_one(chain, {"PasswordVersion": 1})
+        if user is None or token is None:
+            raise Unauthorized
+        # A change of password and a revocation increment it, which voids all earlier tokens.
+        version = user.get("PasswordVersion")
+        if version is None or token.get("PasswordVersion") != version or self._is_banned(user):
+            raise Unauthorized
+        return _caller(user)
+
+    def _find_user(self, where: Document, field: str) -> Document | None:
+        return self._db["users"].find_one(where, ["Name", "Power", field, *BAN_STATE])
+
+    def _is_banned(self, user: Document) -> bool:
+        # Few are: most requests need no clock.
+        return bool(user.get(BAN.flag)) and is_in_force(user, BAN, self._database_clock.now())
+
+    def _note_use(self, user: Document, key: AccessKey) -> None:
         """Store when a key was used, to the minute: once a minute, however many workers there are.
 
         Nothing depends on it, so a failure is no reason to refuse the request.
         """
-        path = f"Keys.{key.id}.LastUsedAt"
+        path, now = f"Keys.{key.id}.LastUsedAt", self._database_clock.now()
         minute = now.replace(second=0, microsecond=0)
         last: Any = user["Keys"][key.id].get("LastUsedAt")
         if isinstance(last, datetime) and minute <= last < now + MINUTE:
@@ -141,22 +155,6 @@ class Callers:
         except DatabaseError as error:
             log.warning("When a key was used could not be stored: %s", error)
 
-    def _is_banned(self, user: Document, now: datetime) -> bool:
-        return bool(user.get(BAN.flag)) and is_in_force(user, BAN, now)
 
-    def _read(self, claims: Claims) -> Caller:
-        """Return a caller, or raise Unauthorized if its chain or its account is gone."""
-        # A chain is valid while one of its refresh tokens is unused.
-        chain = {"Chain": claims.chain, "Used": False, "UserId": claims.user_id}
-        fields = dict.fromkeys(("Name", "Power", "PasswordVersion", *BAN_STATE), 1)
-        user = self._db["users"].find_one({"_id": claims.user_id}, fields)
-        token = self._db["refresh_tokens"].find_one(chain, {"PasswordVersion": 1})
-        if user is None or token is None:
-            raise Unauthorized
-        # A change of password and a revocation increment it, which voids all earlier tokens.
-        version = user.get("PasswordVersion")
-        if version is None or token.get("PasswordVersion") != version:
-            raise Unauthorized
-        if user.get(BAN.flag) and self._is_banned(user, self._database_clock.now()):
-            raise Unauthorized
-        return Caller(user["_id"], str(user.get("Name")), roles_of(user.get("Power")))
+def _caller(user: Document, key: AccessKey | None = None) -> Caller:
+    return Caller(user["_id"], str(user.get("Name")), roles_of(user.get("Power")), key)

@@ -46,27 +46,31 @@ def required(
     scopes = tuple(need for need in needs if not isinstance(need, Role))
     if not scopes:
         raise UnguardedView("guard.required needs a scope, or KeyAccess.ANY or KeyAccess.NONE.")
-    named = tuple(scope.value for scope in scopes if isinstance(scope, Scope))
-    # Without a scope, a key does not count; None says that no key may do it.
-    documented = None if KeyAccess.NONE in scopes else named
 
     def decorator(view: View) -> View:
         @functools.wraps(view)
         def guarded(**path: Any) -> Any:
             with at_database():
                 caller = (identified_by or identify)()
-                for role in roles:
-                    caller.require(role)
-                for scope in scopes:
-                    caller.require_scope(scope)
+                caller.require(*roles)
+                caller.require_scope(*scopes)
                 quotas.use(caller.id)
                 return view(**path)
 
-        guarded.access = roles  # type: ignore[attr-defined] # what the Blueprint looks for
-        guarded.scopes = documented  # type: ignore[attr-defined] # what the documentation says
-        return cast(View, guarded)
+        return _declare(cast(View, guarded), roles, scopes)
 
     return decorator
+
+
+def _declare(
+    view: View, roles: tuple[Role, ...] = (), scopes: tuple[Scope | KeyAccess, ...] = ()
+) -> View:
+    """Say for the Blueprint and the documentation who may call a view."""
+    named = tuple(scope.value for scope in scopes if isinstance(scope, Scope))
+    view.access = roles  # type: ignore[attr-defined]
+    # Without a scope, a key does not count; None says that no key may do it.
+    view.scopes = None if KeyAccess.NONE in scopes else named  # type: ignore[attr-defined]
+    return view
 
 
 def public(view: View) -> View:
@@ -77,14 +81,12 @@ def public(view: View) -> View:
         with at_database():
             return view(**path)
 
-    return cast(View, without_database(limited))
+    return _declare(cast(View, limited))
 
 
 def without_database(view: View) -> View:
     """Declare that a view is public, and is served even while the database hangs."""
-    view.access = ()  # type: ignore[attr-defined] # what the Blueprint looks for
-    view.scopes = ()  # type: ignore[attr-defined] # what the documentation says
-    return view
+    return _declare(view)
 
 
 def identify() -> Caller:

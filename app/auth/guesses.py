@@ -28,33 +28,20 @@ class Guess:
         return attempts.one(**self._of)
 
 
-def guess_at(user_id: str) -> Guess:
-    """Return an attempt to sign in."""
-    return Guess(account=user_id, address=client_address())
+def guess_by_address(account: str | None = None) -> Guess:
+    """Return an attempt of the client's address, to sign in to an account or with a token."""
+    return Guess(**({"account": account} if account else {}), address=client_address())
 
 
-def guess_at_unknown_name(name: str) -> Guess:
-    """Return an attempt at a name without an account, limited alike so that it reveals nothing."""
-    return Guess(account=_unknown_name_key(name), address=client_address())
-
-
-def guess_of_caller(user_id: str) -> Guess:
+def guess_by_caller(account: str) -> Guess:
     """Return an attempt at an account through a caller of the API.
 
     It counts by caller and not by address: all visitors of a web site share the site's address.
     """
-    return Guess(account=user_id, caller=guard.caller().id)
+    return Guess(account=account, caller=guard.caller().id)
 
 
-def guess_of_caller_at_unknown_name(name: str) -> Guess:
-    return Guess(account=_unknown_name_key(name), caller=guard.caller().id)
-
-
-def guess_from_here() -> Guess:
-    """Return an attempt by the client's address alone."""
-    return Guess(address=client_address())
-
-
-def _unknown_name_key(name: str) -> str:
+def unknown_account(name: str) -> str:
+    """Return what stands for the account of an unknown name, limited alike to reveal nothing."""
     # A digest: the client chooses the name, and its length.
     return f"name {hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"

@@ -16,7 +16,6 @@ from app.api_keys.management import (
     revoke_key,
     rotate_key,
     terms_of,
-    told,
 )
 from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
 from app.api_keys.schemas import LONGEST_OVERLAP_HOURS, OVERLAP_HOURS, KeyArgs
@@ -76,7 +75,7 @@ def create(
     given = {"Name": name, "Scopes": list(scopes), "Addresses": list(addresses) or None}
     fields = load(KeyArgs(), {**given, "Budget": budget if any(budget.values()) else None})
     terms = terms_of({**fields, "ExpiresAt": now + timedelta(days=days)}, now)
-    made = create_key(owner["_id"], terms, intent(CREATE_KEY, reason, **told(terms)))
+    made = create_key(owner["_id"], terms, intent(CREATE_KEY, reason))
     report(made.secret, "made the key %s of %s", printable(terms.name), owner["Name"])
 
 

@@ -99,8 +99,7 @@ def _note_answer(environ: dict[str, Any], status: int, seconds: float) -> None:
         "status": status,
         "ms": round(seconds * 1000, 1),
         "address": environ.get("REMOTE_ADDR"),
-        # Of a key, its name as well.
-        "caller": caller and (caller.logged or caller.name),
+        "caller": caller and caller.logged,
         **environ.get(_DETAILS, {}),
     }
     log.info("request", extra={"details": details})

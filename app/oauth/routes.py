@@ -36,7 +36,6 @@ from app.oauth.domain import (
     token_answer,
     unsupported_grant,
 )
-from app.oauth.grants import refresh, sign_in
 from app.oauth.operations import REVOKE_TOKENS
 from app.oauth.schemas import (
     NEEDED,
@@ -48,7 +47,7 @@ from app.oauth.schemas import (
     TokenFailureSchema,
     TokenSchema,
 )
-from app.oauth.sign_ins import end_all, end_sign_in, list_sign_ins, owner
+from app.oauth.sign_ins import end_all, end_sign_in, list_sign_ins, owner, refresh, sign_in
 from app.oauth.store import RefreshTokens
 from app.openapi.guide import STATUSES
 

@@ -1,29 +1,88 @@
-"""Sign-ins of an account: one's own, or with users.manage anybody's."""
+"""Signing in with a password, going on with a refresh token, and ending sign-ins."""
 
 from __future__ import annotations
 
 from app.auth import guard
 from app.auth.callers import Callers
-from app.auth.roles import Role
+from app.auth.guesses import guess_by_address, unknown_account
+from app.auth.roles import Role, roles_of
 from app.changes import Applied
+from app.errors import NotFound
+from app.http import tracing
 from app.http.context import current
 from app.http.cursors import Cursors
 from app.http.intents import intent
+from app.moderation.penalties import BAN, BAN_STATE, end_of, is_in_force
 from app.naming import Lookup, name_key
+from app.oauth.domain import bad_credentials, bad_refresh_token, banned, no_access
 from app.oauth.operations import REVOKE_TOKENS
-from app.oauth.store import RefreshTokens
+from app.oauth.store import Issued, RefreshTokens
 from app.paging import CursorPage
 from app.types import Document
+from app.users.hashing import Hasher
 from app.users.store import Users
 
 callers = current(Callers)
 cursors = current(Cursors)
+hasher = current(Hasher)
 refresh_tokens = current(RefreshTokens)
 users = current(Users)
 
 
+def sign_in(username: str, password: str) -> Issued:
+    """Begin a chain of tokens with a password."""
+    user = authenticate(username, password)
+    # The version that was read with the password: if the password was changed since, the new
+    # token is void from the start.
+    return refresh_tokens.issue(user["_id"], user["PasswordVersion"])
+
+
+def authenticate(username: str, password: str) -> Document:
+    """Return the account of a name and a password, if it may use this service."""
+    tracing.note(user=tracing.loggable_name(username))
+    name = name_key(username)
+    user = users.credentials(name)
+    stored: str | None = user["PasswordHash"] if user else None
+    guess = guess_by_address(user["_id"] if user else unknown_account(name))
+    hasher.check(guess, stored, password, bad_credentials())
+    if user is None or stored is None:  # hasher.check has refused it already
+        raise bad_credentials()
+    if renewed := hasher.renewed(stored, password):
+        users.renew_hash(user["_id"], stored, renewed)
+    _require_access(user)
+    return user
+
+
+def refresh(refresh_token: str) -> Issued:
+    """Continue a chain of tokens with its last refresh token."""
+    found = refresh_tokens.find(refresh_token)
+    if found is None:
+        # Counted only here: a valid token is not refused for failures from the same address.
+        with guess_by_address().counted():
+            raise bad_refresh_token()
+    try:
+        user = users.get(
+            Lookup.parse(found["UserId"]), "Name", "Power", "PasswordVersion", *BAN_STATE
+        )
+    except NotFound:
+        raise bad_refresh_token() from None
+    tracing.note(user=user["Name"])
+    if user["PasswordVersion"] != found.get("PasswordVersion"):
+        raise bad_refresh_token()
+    _require_access(user)
+    # Rotated last: a refresh token that is used up without an answer would be lost.
+    return refresh_tokens.rotate(found)
+
+
+def _require_access(user: Document) -> None:
+    if is_in_force(user, BAN, users.now()):
+        raise banned(end_of(user, BAN))
+    if Role.API not in roles_of(user["Power"]):
+        raise no_access()
+
+
 def owner(key: Lookup) -> Document:
-    """Return the user of a lookup key: the caller itself, or with users.manage anybody."""
+    """Return the account that a caller may manage: its own, or with users.manage any."""
     caller = guard.caller()
     if caller.id != key.id and name_key(caller.name) != key.name_key:
         caller.require(Role.USERS_MANAGE)

@@ -89,21 +89,21 @@ class RefreshTokens:
 
     def issue(self, user_id: str, password_version: int) -> Issued:
         """Begin a chain of tokens, for the password of this version."""
-        now = self._clock.now()
-        chain = str(uuid.uuid4())
-        issued = self._add(user_id, password_version, chain, now + self._lifetime, BeganAt=now)
-        self._trim(user_id, is_session=False)
-        return issued
+        return self._begin(user_id, password_version, self._lifetime)
 
     def begin_session(
         self, user_id: str, password_version: int, seconds: int, browser: str
     ) -> Issued:
         """Begin a session at the console, which lives for so many seconds."""
-        now = self._clock.now()
-        about = {"BeganAt": now, "IsSession": True, "Browser": browser}
-        ends = now + timedelta(seconds=seconds)
-        issued = self._add(user_id, password_version, str(uuid.uuid4()), ends, **about)
-        self._trim(user_id, is_session=True)
+        lifetime, about = timedelta(seconds=seconds), {"IsSession": True, "Browser": browser}
+        return self._begin(user_id, password_version, lifetime, **about)
+
+    def _begin(
+        self, user_id: str, password_version: int, lifetime: timedelta, **about: Any
+    ) -> Issued:
+        now, chain = self._clock.now(), str(uuid.uuid4())
+        issued = self._add(user_id, password_version, chain, now + lifetime, BeganAt=now, **about)
+        self._trim(user_id, is_session=bool(about))
         return issued
 
     def session(self, token: str) -> Session | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-from app.api_keys.domain import served as served_keys
+from app.api_keys.domain import public_keys
 from app.auth.api_keys import keys_of
 from app.batches.changes import row_arguments
 from app.batches.domain import public_batch, public_row
@@ -109,7 +109,7 @@ class PersonalData:
 
     def _keys(self, user: Document) -> list[Document]:
         used = self._budgets.used_today([id_ for id_, _ in keys_of(user)])
-        return served_keys(user, self._clock.now(), used)
+        return public_keys(user, self._clock.now(), used)
 
     def _entries(self, **of: str) -> Iterator[Document]:
         filters = Filters(KINDS, **of)  # type: ignore[arg-type] # one of its texts

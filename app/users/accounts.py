@@ -7,7 +7,7 @@ from functools import partial
 
 from app.auth import guard
 from app.auth.callers import Callers
-from app.auth.guesses import guess_of_caller, guess_of_caller_at_unknown_name
+from app.auth.guesses import guess_by_caller, unknown_account
 from app.changes import Applied, Intent
 from app.errors import KeyNotAllowed, NotFound, QuartermasterError
 from app.http.context import current, setting
@@ -48,7 +48,7 @@ def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str
     """Raise the refusal unless this is the password; return the stored hash of it."""
     user = _guessed_at(key, "PasswordHash")
     stored: str | None = user["PasswordHash"]
-    hasher.check(guess_of_caller(user["_id"]), stored, sha256, refusal)
+    hasher.check(guess_by_caller(user["_id"]), stored, sha256, refusal)
     if stored is None:  # hasher.check has refused it already
         raise refusal
     renewed = hasher.renewed(stored, sha256)
@@ -75,7 +75,7 @@ def mail_reset_code(key: Lookup, intent: Intent) -> Applied:
     if intent.key and (earlier := users.find_earlier(key, intent)):
         return earlier
     require_mailable(user)
-    guess = guess_of_caller(user["_id"])
+    guess = guess_by_caller(user["_id"])
     guess.refuse_if_locked()
     with mailer.slot(), reset_mails.one(user["_id"]) as is_first:
         if not is_first:
@@ -96,7 +96,7 @@ def _send_code(key: Lookup, user: Document, intent: Intent) -> Applied:
 def redeem_reset_code(key: Lookup, code: str, sha256: str, intent: Intent) -> Applied:
     """Exchange a code for a new password, or raise WrongCode."""
     rule = partial(redeem_code, code=code, now=users.now(), make_hash=partial(hasher.hash, sha256))
-    guess = guess_of_caller(_guessed_at(key, "_id")["_id"])
+    guess = guess_by_caller(_guessed_at(key, "_id")["_id"])
     with hasher.slot_for(guess), guess.counted():
         applied = users.change_password(key, rule, intent)
         if not applied.answer:
@@ -110,5 +110,5 @@ def _guessed_at(key: Lookup, *fields: str) -> Document:
     try:
         return users.get(key, *fields)
     except NotFound:
-        with guess_of_caller_at_unknown_name(str(key)).counted():
+        with guess_by_caller(unknown_account(str(key))).counted():
             raise

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from flask import Response
 
-from app.api_keys.management import Made, create_key, revoke_key, rotate_key, terms_of, told
+from app.api_keys.management import Made, create_key, revoke_key, rotate_key, terms_of
 from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
 from app.api_keys.schemas import MOST_ITEMS, OVERLAP_HOURS, KeyArgs
 from app.auth import guard
@@ -48,7 +48,7 @@ def make(sent: Submission, key: Lookup | None = None) -> Made:
     now = users.now()
     args["ExpiresAt"] = now + timedelta(days=days)
     terms = terms_of(args, now)
-    return create_key(account["_id"], terms, meant._replace(arguments=told(terms)))
+    return create_key(account["_id"], terms, meant)
 
 
 def rotate(sent: Submission, key_id: str, key: Lookup | None = None) -> Made:

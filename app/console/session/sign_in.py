@@ -20,8 +20,7 @@ from app.http.cursors import Cursors
 from app.http.errors import status_of
 from app.naming import Lookup
 from app.oauth.domain import TokenRefused
-from app.oauth.grants import authenticate
-from app.oauth.sign_ins import end_sign_in, list_sign_ins
+from app.oauth.sign_ins import authenticate, end_sign_in, list_sign_ins
 
 cursors = current(Cursors)
 
