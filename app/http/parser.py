@@ -126,7 +126,7 @@ def respelled(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
             strict[name] = _typed(fields[name], value) if isinstance(value, str) else value
         elif schema.unknown == INCLUDE:
             strict[spelling] = value
-    _refuse_repeated(repeated)
+    refuse_repeated(repeated)
     return strict
 
 
@@ -214,11 +214,11 @@ def read_form(known: Schema | None = None) -> dict[str, Any]:
         names = {name.lower() for name in _named(known)}
         pairs = [(name, value) for name, value in pairs if name.lower() in names]
     counts = Counter(name for name, _ in pairs)
-    _refuse_repeated(name for name, count in counts.items() if count > 1)
+    refuse_repeated(name for name, count in counts.items() if count > 1)
     return dict(pairs)
 
 
-def _refuse_repeated(names: Iterable[str]) -> None:
+def refuse_repeated(names: Iterable[str]) -> None:
     if fields := {name: [ONCE] for name in names}:
         raise Invalid(_sentence(fields), fields)
 

@@ -4,36 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from flask import Response, copy_current_request_context, current_app, request
-from werkzeug.exceptions import RequestEntityTooLarge
-from werkzeug.sansio.multipart import (
-    NEED_DATA,
-    Data,
-    Epilogue,
-    Event,
-    Field,
-    File,
-    MultipartDecoder,
-)
 
-from app.errors import Invalid, InvalidField
+from app.errors import Invalid
 from app.http.context import current
-from app.http.parser import MAX_FIELDS, ONCE, PIECE_BYTES, body_pieces
+from app.http.parser import MAX_FIELDS, PIECE_BYTES, body_pieces, refuse_repeated
 from app.limits import Limiter
 from app.request_scope import resumable, working
 
 # The pieces of an answer, and its headers.
 Pieces = tuple[Iterable[bytes], Mapping[str, str]]
 
-# The paths whose bodies are read as streams.
-STREAMED_PATHS = ("/api/v1/batches", "/console/batches")
+# The page whose form may have a file.
+FORM_PATH = "/console/batches"
 MULTIPART = "multipart/form-data"
-# Of all fields of a form that come before its file.
+# Of all fields of a form beside its file.
 FIELDS_BYTES = 64 * 1024
 
 
@@ -70,8 +60,14 @@ class Upload(NamedTuple):
 @contextmanager
 def upload(sender: str) -> Iterator[Upload]:
     """Yield the body of this request, all of it, or raise; the file ends with the block."""
-    with _kept(_pieces(sender)) as body:
-        yield body
+    with tempfile.TemporaryFile() as file:
+        digest = hashlib.sha256()
+        with working(upload_places, sender):
+            for piece in body_pieces(current_app.config["BATCH_CONTENT_LENGTH"]):
+                digest.update(piece)
+                file.write(piece)
+        file.seek(0)
+        yield Upload(file, digest.hexdigest())
 
 
 def download(begin: Callable[[], Pieces], reader: str, **options: Any) -> Response:
@@ -91,86 +87,30 @@ def download(begin: Callable[[], Pieces], reader: str, **options: Any) -> Respon
         return response
 
 
-class FormUpload:
-    """A form with one file, read while it arrives: the fields before the file, and then the file.
-
-    So a form that is refused by its token is refused before its file has been read.
-    """
-
-    def __init__(self, sender: str) -> None:
-        self._pieces = _pieces(sender)
-        self._events = _decoded(self._pieces)
-        try:
-            self.fields = dict(self._fields())
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Read no more, and free the place among those who receive bodies."""
-        self._pieces.close()
-
-    def _fields(self) -> Iterator[tuple[str, str]]:
-        names: set[str] = set()
-        name, value, size = "", bytearray(), 0
-        for event in self._events:
-            if isinstance(event, File):
-                return
-            if isinstance(event, Field):
-                name, value = event.name or "", bytearray()
-                if name in names:
-                    raise InvalidField(name, ONCE)
-                names.add(name)
-            elif isinstance(event, Data):
-                value += event.data
-                size += len(event.data)
-                if size > FIELDS_BYTES:
-                    raise RequestEntityTooLarge
-                if not event.more_data:
-                    yield name, value.decode(errors="replace")
-
-    @contextmanager
-    def file(self) -> Iterator[Upload]:
-        """Yield the file, all of it, or raise; it is empty if the form has none."""
-        with _kept(self._content()) as content:
-            self.close()
-            yield content
-
-    def _content(self) -> Iterator[bytes]:
-        for event in self._events:
-            if isinstance(event, Data):
-                yield event.data
-                if not event.more_data:
-                    return
+def is_form_with_file() -> bool:
+    """Tell whether this request holds a form with a file, and its path takes one."""
+    return request.mimetype == MULTIPART and request.path.rstrip("/") == FORM_PATH
 
 
-def _decoded(pieces: Iterator[bytes]) -> Iterator[Event]:
-    boundary = request.mimetype_params.get("boundary", "")
-    try:
-        decoder = MultipartDecoder(boundary.encode("ascii"), 4 * PIECE_BYTES, max_parts=MAX_FIELDS)
-        for piece in pieces:
-            decoder.receive_data(piece)
-            yield from iter(decoder.next_event, NEED_DATA)
-        decoder.receive_data(None)
-        while not isinstance(event := decoder.next_event(), Epilogue):
-            yield event
-    except ValueError:
-        raise Invalid("The request body is not a valid form.") from None
-
-
-@contextmanager
-def _kept(pieces: Iterator[bytes]) -> Iterator[Upload]:
-    """Yield a temporary file with some bytes; it ends with the block."""
-    with tempfile.TemporaryFile() as file:
-        digest = hashlib.sha256()
-        for piece in pieces:
-            digest.update(piece)
-            file.write(piece)
-        file.seek(0)
-        yield Upload(file, digest.hexdigest())
-
-
-def _pieces(sender: str) -> Generator[bytes]:
-    """Yield the body of this request, which may be as large as a batch."""
+def read_form_with_file(sender: str) -> dict[str, str]:
+    """Return the fields of the form; Flask keeps its file on disk until the request ends."""
+    request.max_content_length = current_app.config["BATCH_CONTENT_LENGTH"]
+    request.max_form_memory_size, request.max_form_parts = FIELDS_BYTES, MAX_FIELDS
     with working(upload_places, sender):
-        yield from body_pieces(current_app.config["BATCH_CONTENT_LENGTH"])
+        fields = request.form
+    if not fields:  # Werkzeug's answer to a form that it cannot parse
+        raise Invalid("The request body is not a valid form.")
+    refuse_repeated(name for name in fields if len(fields.getlist(name)) > 1)
+    return fields.to_dict()
+
+
+def form_file() -> Upload | None:
+    """Return the file of the form that was read; None where it has none."""
+    sent = request.files.get("file")
+    if sent is None:
+        return None
+    digest = hashlib.sha256()
+    for piece in iter(partial(sent.stream.read, PIECE_BYTES), b""):
+        digest.update(piece)
+    sent.stream.seek(0)
+    return Upload(cast(BinaryIO, sent.stream), digest.hexdigest())

@@ -16,7 +16,6 @@ from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs
 from app.console.forms.declared import BY_NAME, Field, Form, Target
 from app.console.forms.object_names import plain
 from app.console.forms.places import attempt
-from app.console.forms.reading import posted_upload
 from app.console.forms.schemas import BatchForPlayers, list_operations
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.pages import blp, path_to, render, required, see_other
@@ -26,6 +25,7 @@ from app.console.keys.forms import lines_of
 from app.errors import Invalid
 from app.http.context import current
 from app.http.parser import load
+from app.http.uploads import form_file, is_form_with_file
 from app.naming import Lookup
 from app.operations import batch_operations, operation_names
 from app.players.store import Players
@@ -70,7 +70,7 @@ def plan_batch() -> Response:
 
 
 def posted_kind() -> str:
-    if posted_upload():
+    if is_form_with_file():
         return "file"
     kind = request.args.get("kind", "")
     return kind if kind in KINDS else next(iter(KINDS))
@@ -107,17 +107,14 @@ def typed_arguments(sent: Submission, operation: str) -> Document:
 
 
 def plan_file(sent: Submission) -> access.Made:
-    upload = posted_upload()
-    if upload is None:
-        raise Invalid("Choose a file.", {"file": ["Choose a file."]})
-    with upload.file() as content:
-        start = content.file.read(64).removeprefix(BYTE_ORDER_MARK).lstrip()
-        if not start:
-            raise Invalid("Choose a file.", {"file": ["Choose a file, and one that is not empty."]})
-        content.file.seek(0)
-        is_json = start.startswith((b"{", b"["))
-        source = JsonRows(content.file, "The file") if is_json else CsvRows(content.file)
-        return planned(sent, source, content.digest)
+    content = form_file() if is_form_with_file() else None
+    start = content.file.read(64).removeprefix(BYTE_ORDER_MARK).lstrip() if content else b""
+    if content is None or not start:
+        raise Invalid("Choose a file.", {"file": ["Choose a file, and one that is not empty."]})
+    content.file.seek(0)
+    is_json = start.startswith((b"{", b"["))
+    source = JsonRows(content.file, "The file") if is_json else CsvRows(content.file)
+    return planned(sent, source, content.digest)
 
 
 def plan_changes(sent: Submission) -> access.Made:

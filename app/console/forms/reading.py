@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from flask import Response, after_this_request, request
+from flask import request
 from werkzeug.exceptions import LengthRequired, UnsupportedMediaType
 
 from app.http.context import current_environ
 from app.http.parser import FORM, read_form
-from app.http.uploads import MULTIPART, STREAMED_PATHS, FormUpload
+from app.http.uploads import is_form_with_file, read_form_with_file
 from app.naming import parse_guid
 
 _POSTED = "quartermaster.posted"
-_UPLOAD = "quartermaster.upload"
 # The id of the account whose session a form with a file comes from.
 SENDER = "quartermaster.sender"
 # The fields of every form that are not typed.
@@ -26,34 +25,21 @@ def posted() -> dict[str, str]:
     """
     environ = current_environ()
     if _POSTED not in environ:
-        upload = posted_upload()
-        if upload is None and request.mimetype != FORM:
-            raise UnsupportedMediaType("A page of the console sends forms alone.")
-        if upload is None and request.content_length is None:
-            # A thread would wait for the chunks, and no browser sends a form in chunks.
-            raise LengthRequired
-        read = upload.fields if upload else read_form()
         # A browser sends the newlines of a text area as CRLF.
-        environ[_POSTED] = {k: v.replace("\r\n", "\n") for k, v in read.items()}
+        environ[_POSTED] = {k: v.replace("\r\n", "\n") for k, v in _read().items()}
     fields: dict[str, str] = environ[_POSTED]
     return fields
 
 
-def posted_upload() -> FormUpload | None:
-    """Return the form in this request, if it has a file and its path takes one."""
-    is_upload = request.mimetype == MULTIPART and request.path.rstrip("/") in STREAMED_PATHS
-    environ = current_environ()
-    if is_upload and _UPLOAD not in environ:
-        upload = environ[_UPLOAD] = FormUpload(environ[SENDER])
-
-        @after_this_request
-        def close(response: Response) -> Response:
-            """Read no more of a form that was refused before its file was read."""
-            upload.close()
-            return response
-
-    found: FormUpload | None = environ.get(_UPLOAD)
-    return found
+def _read() -> dict[str, str]:
+    if is_form_with_file():
+        return read_form_with_file(current_environ()[SENDER])
+    if request.mimetype != FORM:
+        raise UnsupportedMediaType("A page of the console sends forms alone.")
+    if request.content_length is None:
+        # A thread would wait for the chunks, and no browser sends a form in chunks.
+        raise LengthRequired
+    return read_form()
 
 
 def typed() -> dict[str, str]:
@@ -67,7 +53,7 @@ def resent() -> dict[str, str]:
 
     Empty where the form has no key, or holds a password or a file: no page repeats those.
     """
-    fields = {} if _UPLOAD in current_environ() else _read_fields()
+    fields = {} if is_form_with_file() else _read_fields()
     if not parse_guid(fields.get("key", "")) or set(fields) & set(SECRET):
         return {}
     return {name: value for name, value in fields.items() if name != "token"}
