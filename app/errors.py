@@ -38,14 +38,10 @@ class Conflict(QuartermasterError):
 
 
 class KeyReused(Conflict):
-    """An Idempotency-Key came back with another request."""
-
     sentence = "The Idempotency-Key '{key}' was used before with another request."
 
 
 class AlreadyUndone(Conflict):
-    """The change of an entry was undone before."""
-
     sentence = "The change {entry_id} was undone already, by {by}."
 
 
@@ -59,20 +55,14 @@ class Damaged(Conflict):
 
 
 class TooLarge(Conflict):
-    """A document would become larger than MongoDB stores."""
-
     sentence = "What is stored of this {kind} would become too large: 16 MB at most."
 
 
 class NameTaken(Conflict):
-    """Another account has this username."""
-
     sentence = "Account already exists with username '{name}'."
 
 
 class EmailTaken(Conflict):
-    """Another account has this email address."""
-
     sentence = "Account already with email '{email}'."
 
 
@@ -99,8 +89,6 @@ class InvalidCursor(InvalidField):
 
 
 class Unauthorized(QuartermasterError):
-    """The caller is not authenticated."""
-
     sentence = "Authorization has been denied for this request."
 
 
@@ -109,15 +97,11 @@ class Forbidden(QuartermasterError):
 
 
 class RoleMissing(Forbidden):
-    """The caller's account lacks a role."""
-
     sentence = "This request needs the role '{role}'."
     role: str
 
 
 class ScopeMissing(Forbidden):
-    """The caller's key lacks a scope."""
-
     sentence = "This request needs a key with the scope '{scope}'."
     scope: str
 
@@ -154,8 +138,7 @@ class Unavailable(QuartermasterError):
 
 
 class OutcomeUnknown(Unavailable):
-    """A change was sent and not confirmed, and without a key a retry may apply it twice."""
-
+    # Without a key, a retry may apply the change twice.
     sentence = (
         "The database did not confirm the change, which may have been made. Look before you "
         "repeat it; with an Idempotency-Key it could be repeated safely."

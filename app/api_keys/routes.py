@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from flask import Response
 
@@ -27,6 +26,7 @@ from app.api_keys.schemas import (
 from app.auth import guard
 from app.auth.roles import Role
 from app.auth.scopes import KeyAccess
+from app.auth.views import read_route
 from app.errors import NotFound, RoleMissing
 from app.execution import change_route
 from app.http.api import Blueprint
@@ -46,28 +46,23 @@ blp = Blueprint("Keys", __name__, url_prefix="/api/v1/keys", description=ABOUT)
 
 users = current(Users)
 
-# A key that could make keys would outlive its own end.
-signed_in = guard.required(KeyAccess.NONE)
 not_found = KeyNotFound(KEY_ID, "demo")
 others = (RoleMissing(Role.USERS_MANAGE.value), NotFound("user", Lookup.parse("nobody")))
 
 
-@blp.route("")
-@signed_in
-@blp.arguments(KeyOwnerArgs(), location="query")
-@blp.documents_response(200, KeyListSchema)
-@blp.refuses(*others)
-def list_user_keys(args: dict[str, Any]) -> Response:
+# A key that could make keys would outlive its own end.
+@read_route(blp, "", KeyListSchema, KeyAccess.NONE, args=KeyOwnerArgs(), refuses=others)
+def list_user_keys(args: Document) -> Document:
     """List keys
 
     One's own, or with the role `users.manage` anybody's.
     """
-    return json_response({"Values": list_keys(owner_of(args)["_id"])})
+    return {"Values": list_keys(owner_of(args)["_id"])}
 
 
 @change_route(blp, CREATE_KEY, "", NewKeySchema, *others, KeyNameTaken("shop"), TooManyKeys())
 @blp.arguments(KeyOwnerArgs(), location="query")
-def create_user_key(body: dict[str, Any], args: dict[str, Any]) -> Response:
+def create_user_key(body: Document, args: Document) -> Response:
     """Make a key
 
     For oneself, or with the role `users.manage` for anybody. It may never do more than its
@@ -81,7 +76,7 @@ def create_user_key(body: dict[str, Any], args: dict[str, Any]) -> Response:
     blp, ROTATE_KEY, "/<key_id>/rotate", NewKeySchema, *others, not_found, is_body_required=False
 )
 @blp.arguments(KeyOwnerArgs(), location="query")
-def rotate_user_key(body: dict[str, Any], args: dict[str, Any], key_id: str) -> Response:
+def rotate_user_key(body: Document, args: Document, key_id: str) -> Response:
     """Give a key another text
 
     Which is shown this once. The former one works for some hours more, so that tools can be
@@ -98,7 +93,7 @@ def rotate_user_key(body: dict[str, Any], args: dict[str, Any], key_id: str) -> 
 
 @change_route(blp, REVOKE_KEY, "/<key_id>", RevokedKeySchema, *others, not_found, method="DELETE")
 @blp.arguments(KeyOwnerArgs(), location="query")
-def revoke_user_key(args: dict[str, Any], key_id: str) -> Response:
+def revoke_user_key(args: Document, key_id: str) -> Response:
     """Revoke a key
 
     For good. It is dead on all workers within seconds.
@@ -109,7 +104,7 @@ def revoke_user_key(args: dict[str, Any], key_id: str) -> Response:
     return change_response(applied, {"username": user["Name"], "Id": id_})
 
 
-def owner_of(args: dict[str, Any]) -> Document:
+def owner_of(args: Document) -> Document:
     """Return whose keys a request is about: the caller's own, or with users.manage anybody's."""
     return owner(Lookup.parse(args.get("user", guard.caller().id)))
 

@@ -19,7 +19,9 @@ LINES = re.compile(r"[^\u0000-\u0008\u000b-\u001f\u007f-\u009f]*")
 # The SHA-256 of demo, the password of every account in the demo world.
 DEMO_PASSWORD_HASH = "2a97516c354b68848cdbd8f54a226a0a55b21ed138e207ad6c5cbb9c00aa5aea"  # noqa: S105 (public)
 STATS = "Attack, ability power, defense, magic resist, speed."
+DIGITS = re.compile(r"-?[0-9]{1,100}", re.ASCII)
 # Messages are predicates: "The field 'x' " is put before them.
+NO_TIME = "Must be a time like 2026-01-31T12:00:00Z."
 MESSAGES = {"required": "Is required.", "null": "Must not be null."}
 
 
@@ -57,7 +59,7 @@ class QueryInteger(Integer):
     """An integer in a query string, in decimal digits."""
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> int:
-        if not re.fullmatch(r"-?[0-9]{1,100}", value, re.ASCII):
+        if not DIGITS.fullmatch(value):
             raise self.make_error("invalid")
         return int(value)
 
@@ -139,9 +141,7 @@ class Moment(Described, fields.AwareDateTime):
 
     default_error_messages = {
         **MESSAGES,
-        **dict.fromkeys(
-            ("invalid", "invalid_awareness", "format"), "Must be a time like 2026-01-31T12:00:00Z."
-        ),
+        **dict.fromkeys(("invalid", "invalid_awareness", "format"), NO_TIME),
     }
 
     def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> datetime:
@@ -173,11 +173,11 @@ class VariableValue(fields.Field[int | bool]):
         super().__init__(metadata={"oneOf": kinds, "example": 294}, **kwargs)
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> int | bool:
+        checked: int | bool = value
         if type(value) not in (int, bool):
             raise self.make_error("invalid")
         if not -INT64 <= value < INT64:
             raise self.make_error("range")
-        checked: int | bool = value
         return checked
 
 

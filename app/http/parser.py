@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import functools
 import itertools
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NoReturn
@@ -19,6 +18,7 @@ from webargs.flaskparser import FlaskParser
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 
 from app.errors import Invalid
+from app.http.fields import DIGITS
 
 # marshmallow's message.
 UNKNOWN = "Unknown field."
@@ -31,7 +31,6 @@ PIECE_BYTES = 64 * 1024
 CACHED_QUERIES = 4096
 CACHED_QUERY_LENGTH = 200
 # How lenient bodies spell numbers and booleans.
-DIGITS = re.compile(r"-?[0-9]{1,100}", re.ASCII)
 WORDS = {"true": True, "false": False}
 BITS = {"1": True, "0": False}
 

@@ -19,7 +19,7 @@ class SignIn(NamedTuple):
     browser: str | None
 
 
-def served_sign_in(sign_in: SignIn) -> dict[str, Any]:
+def public_sign_in(sign_in: SignIn) -> dict[str, Any]:
     """Return the record that callers see."""
     return {
         "Id": sign_in.chain,

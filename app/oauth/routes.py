@@ -7,16 +7,15 @@ from typing import Any
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.callers import Callers
 from app.auth.roles import Role
 from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
+from app.auth.views import read_route
 from app.errors import Invalid, RateLimited, RoleMissing
 from app.execution import change_route
 from app.http import tracing
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.cursors import Cursors
 from app.http.errors import answer, body_of
 from app.http.intents import change_response
 from app.http.json import json_response
@@ -31,8 +30,8 @@ from app.oauth.domain import (
     bad_refresh_token,
     banned,
     no_access,
+    public_sign_in,
     refusal,
-    served_sign_in,
     token_answer,
     unsupported_grant,
 )
@@ -47,29 +46,36 @@ from app.oauth.schemas import (
     TokenFailureSchema,
     TokenSchema,
 )
-from app.oauth.sign_ins import end_all, end_sign_in, list_sign_ins, owner, refresh, sign_in
-from app.oauth.store import RefreshTokens
+from app.oauth.sign_ins import (
+    end_all,
+    end_sign_in,
+    end_sign_in_of_token,
+    list_sign_ins,
+    refresh,
+    sign_in,
+)
 from app.openapi.guide import STATUSES
+from app.types import Document
 
 blp = Blueprint("Credentials", __name__, url_prefix="/api/oauth", description="Tokens.")
 
 access_tokens = current(AccessTokens)
-callers = current(Callers)
-cursors = current(Cursors)
-refresh_tokens = current(RefreshTokens)
 
-REFUSED = {
-    error.code: {"value": refusal(error.code, str(error))}
-    for error in (bad_credentials(), unsupported_grant())
-}
-REFUSED |= {
-    "refresh_token": {"value": refusal("invalid_grant", str(bad_refresh_token()))},
-    "invalid_request": {"value": refusal("invalid_request", "The field 'username' is required.")},
-}
-DENIED = {
-    name: {"value": refusal(error.code, str(error))}
-    for name, error in (("access_denied", no_access()), ("banned", banned(None)))
-}
+not_manager = RoleMissing(Role.USERS_MANAGE.value)
+
+
+def _examples(**errors: TokenRefused) -> dict[str, Any]:
+    bodies = {name: refusal(error.code, str(error)) for name, error in errors.items()}
+    return {name: {"value": body} for name, body in bodies.items()}
+
+
+REFUSED = _examples(
+    invalid_grant=bad_credentials(),
+    unsupported_grant_type=unsupported_grant(),
+    refresh_token=bad_refresh_token(),
+    invalid_request=TokenRefused("invalid_request", "The field 'username' is required."),
+)
+DENIED = _examples(access_denied=no_access(), banned=banned(None))
 
 
 @blp.route("/token", methods=["POST"])
@@ -79,7 +85,7 @@ DENIED = {
 @blp.alt_response(400, schema=TokenFailureSchema, examples=REFUSED, description=STATUSES[400])
 @blp.alt_response(403, schema=TokenFailureSchema, examples=DENIED, description=STATUSES[403])
 @blp.refuses(RateLimited("account", 600))
-def create_token(args: dict[str, Any]) -> Response:
+def create_token(args: Document) -> Response:
     """Get an access token
 
     With a password, or with a refresh token, which works once: used again, it revokes all tokens
@@ -100,12 +106,7 @@ def create_token(args: dict[str, Any]) -> Response:
 
 @blp.route("/tokens/<lookup:key>", methods=["DELETE"], is_documented=False)
 @change_route(
-    blp,
-    REVOKE_TOKENS,
-    "/token/<lookup:key>",
-    RevokedUserSchema,
-    RoleMissing(Role.USERS_MANAGE.value),
-    method="DELETE",
+    blp, REVOKE_TOKENS, "/token/<lookup:key>", RevokedUserSchema, not_manager, method="DELETE"
 )
 def revoke_tokens(key: Lookup) -> Response:
     """Revoke all tokens of a user
@@ -116,25 +117,28 @@ def revoke_tokens(key: Lookup) -> Response:
     return change_response(applied, {"username": user["Name"]})
 
 
-@blp.route("/sign-ins/<lookup:key>")
-@guard.required(Scope.USERS_MANAGE)
-@blp.arguments(CursorListArgs(), location="query")
-@blp.documents_response(200, SignInPageSchema)
-@blp.refuses(RoleMissing(Role.USERS_MANAGE.value))
-def list_user_sign_ins(args: dict[str, Any], key: Lookup) -> Response:
+@read_route(
+    blp,
+    "/sign-ins/<lookup:key>",
+    SignInPageSchema,
+    Scope.USERS_MANAGE,
+    args=CursorListArgs(),
+    refuses=(not_manager,),
+)
+def list_user_sign_ins(args: Document, key: Lookup) -> Response:
     """List the sign-ins of a user
 
     One's own, or with the role `users.manage` anybody's: those whose tokens or session are in use.
     Those that end last come first.
     """
     page = list_sign_ins(key, page_size(args), args.get("after", ""))
-    return cursor_response(page._replace(values=[*map(served_sign_in, page.values)]))
+    return cursor_response(page._replace(values=[*map(public_sign_in, page.values)]))
 
 
 @blp.route("/sign-ins/<lookup:key>/<sign_in_id>", methods=["DELETE"])
 @guard.required(Scope.USERS_MANAGE)
 @blp.documents_response(200, EndedSignInSchema)
-@blp.refuses(RoleMissing(Role.USERS_MANAGE.value), SignInNotFound("demo"))
+@blp.refuses(not_manager, SignInNotFound("demo"))
 def end_user_sign_in(key: Lookup, sign_in_id: str) -> Response:
     """End one sign-in of a user
 
@@ -150,16 +154,14 @@ def end_user_sign_in(key: Lookup, sign_in_id: str) -> Response:
 @blp.route("/token/<lookup:key>/<token_id>", methods=["DELETE"])
 @guard.required(Scope.USERS_MANAGE)
 @blp.documents_response(200, RevokedTokenSchema)
-@blp.refuses(RoleMissing(Role.USERS_MANAGE.value), TokenNotFound("demo"))
+@blp.refuses(not_manager, TokenNotFound("demo"))
 def revoke_token(key: Lookup, token_id: str) -> Response:
     """Revoke one refresh token and what was issued with it
 
     One's own, or with the role `users.manage` anybody's.
     """
     token = path_guid("tokenId", token_id)
-    user = owner(key)
-    refresh_tokens.revoke_token(user, token)
-    callers.forget()
+    user = end_sign_in_of_token(key, token)
     return json_response({"username": user["Name"], "tokenId": token})
 
 

@@ -103,6 +103,14 @@ def end_sign_in(key: Lookup, chain: str) -> Document:
     return user
 
 
+def end_sign_in_of_token(key: Lookup, token: str) -> Document:
+    """End the sign-in that a refresh token belongs to, and return whose it was."""
+    user = owner(key)
+    refresh_tokens.revoke_token(user, token)
+    callers.forget()
+    return user
+
+
 def end_all(key: Lookup) -> tuple[Document, Applied]:
     """End all sign-ins of an account, and return whose they were."""
     user = owner(key)

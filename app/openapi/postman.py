@@ -6,20 +6,19 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from app.openapi.postman_values import (
     ANSWERED_BY_THE_GAME,
     BODY_VALUES,
-    CHANGE_SPARE_PLAYER,
     ENVIRONMENT,
-    FIXED_KEYS,
+    FIXED_HEADERS,
     FOLDERS,
     HEADER_VALUES,
+    OWN_PATHS,
     PATH_VALUES,
-    READ_DEMO_PLAYER,
-    READ_DEMO_USER,
     RUNS_AFTER,
     WHOLE_BODIES,
 )
@@ -27,6 +26,7 @@ from app.types import Document
 
 SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
 JSON = "application/json"
+TOKEN = {"key": "token", "value": "{{accessToken}}", "type": "string"}
 # In JavaScript: what runs before and after the request of an operation, and what checks an answer.
 SCRIPTS = Path(__file__).with_name("postman_scripts")
 # The statuses whose examples depend on the operation; the others are the same for each.
@@ -41,18 +41,13 @@ def script(name: str) -> str:
 
 def environment() -> Document:
     """Return the environment of the demo world."""
-    return {
-        "name": "Quartermaster (demo world)",
-        "values": [
-            {"key": key, "value": value, "type": _variable_type(key), "enabled": True}
-            for key, value in ENVIRONMENT.items()
-        ],
-        "_postman_variable_scope": "environment",
-    }
-
-
-def _variable_type(key: str) -> str:
-    return "secret" if key == "password" else "default"
+    types = {"password": "secret"}
+    values = [
+        {"key": key, "value": value, "type": types.get(key, "default"), "enabled": True}
+        for key, value in ENVIRONMENT.items()
+    ]
+    scope = {"_postman_variable_scope": "environment"}
+    return {"name": "Quartermaster (demo world)", "values": values, **scope}
 
 
 def collection(document: Document) -> Document:
@@ -72,7 +67,7 @@ def collection(document: Document) -> Document:
             "description": document["info"]["description"],
             "schema": SCHEMA,
         },
-        "auth": {"type": "bearer", "bearer": [_bearer("{{accessToken}}")]},
+        "auth": {"type": "bearer", "bearer": [TOKEN]},
         "event": [_event("prerequest", script("sign_in"))],
         "variable": [{"key": "newUser", "value": "newcomer"}, {"key": "value", "value": "294"}],
         "item": [
@@ -82,22 +77,12 @@ def collection(document: Document) -> Document:
     }
 
 
-def in_order(names: Iterable[str]) -> Iterator[str]:
-    """Yield operations in the order in which a run sends them."""
+def in_order(names: Iterable[str], first: str | None = None) -> Iterator[str]:
+    """Yield operations in the order in which a run sends them: each before those that need it."""
     for name in names:
-        if name not in RUNS_AFTER:
-            yield from _with_followers(name)
-
-
-def _with_followers(name: str) -> Iterator[str]:
-    yield name
-    for follower, first in RUNS_AFTER.items():
-        if first == name:
-            yield from _with_followers(follower)
-
-
-def _bearer(value: str) -> Document:
-    return {"key": "token", "value": value, "type": "string"}
+        if RUNS_AFTER.get(name) == first:
+            yield name
+            yield from in_order(RUNS_AFTER, name)
 
 
 def _event(listen: str, script: str) -> Document:
@@ -146,13 +131,9 @@ class Request:
         headers = []
         if body and body["mode"] == "raw":
             headers.append({"key": "Content-Type", "value": JSON})
-        values = dict(HEADER_VALUES)
-        if self._name in FIXED_KEYS:
-            values["Idempotency-Key"] = FIXED_KEYS[self._name]
+        values = {**HEADER_VALUES, **FIXED_HEADERS.get(self._name, {})}
         headers += [
-            {"key": parameter["name"], "value": values[parameter["name"]]}
-            for parameter in self._operation["parameters"]
-            if parameter["in"] == "header"
+            {"key": name, "value": values[name]} for name in map(_name, self._parameters("header"))
         ]
         request = {
             "method": self._method,
@@ -164,6 +145,9 @@ class Request:
             request["auth"] = {"type": "noauth"}
         return {**request, "body": body} if body else request
 
+    def _parameters(self, place: str) -> list[Document]:
+        return [found for found in self._operation["parameters"] if found["in"] == place]
+
     def _url(self) -> Document:
         path = re.sub(r"\{(\w+)\}", r":\1", self._path)
         query = [
@@ -173,36 +157,18 @@ class Request:
                 "description": parameter.get("description", ""),
                 "disabled": True,
             }
-            for parameter in self._operation["parameters"]
-            if parameter["in"] == "query"
+            for parameter in self._parameters("query")
         ]
         return {
             "raw": "{{baseUrl}}" + path,
             "host": ["{{baseUrl}}"],
             "path": path.strip("/").split("/"),
             "query": query,
-            "variable": self._path_values(),
+            "variable": [
+                {"key": name, "value": OWN_PATHS.get(self._name) or PATH_VALUES[self.folder, name]}
+                for name in map(_name, self._parameters("path"))
+            ],
         }
-
-    def _path_values(self) -> list[Document]:
-        return [
-            {"key": parameter["name"], "value": self._path_value(parameter["name"])}
-            for parameter in self._operation["parameters"]
-            if parameter["in"] == "path"
-        ]
-
-    def _path_value(self, name: str) -> str:
-        if self._name in READ_DEMO_USER:
-            return "{{user}}"
-        if self._name in READ_DEMO_PLAYER:
-            return "{{player}}"
-        if self._name in CHANGE_SPARE_PLAYER:
-            return "{{sparePlayer}}"
-        if self._name == "eraseUser":
-            return "{{goneUser}}"
-        if self._name == "revokeTokens":
-            return "{{newUser}}"
-        return PATH_VALUES[self.folder, name]
 
     def _body(self) -> Document | None:
         content = self._operation.get("requestBody", {}).get("content")
@@ -242,7 +208,7 @@ class Request:
 
     def _saved_responses(self, request: Document) -> Iterator[Document]:
         original = {name: part for name, part in request.items() if name != "description"}
-        original["url"] = {**request["url"], "query": [], "variable": self._path_values()}
+        original["url"] = {**request["url"], "query": []}
         for status, response in self._operation["responses"].items():
             if int(status) not in SAVED_STATUSES:
                 continue
@@ -260,6 +226,9 @@ class Request:
                     "header": [{"key": "Content-Type", "value": "application/json; charset=utf-8"}],
                     "body": json.dumps(body, indent=2),
                 }
+
+
+_name = itemgetter("name")
 
 
 def _form(fields: Document) -> Document:

@@ -68,12 +68,17 @@ PATH_VALUES = {
 # The headers of requests that leave an entry in history.
 HEADER_VALUES = {"Idempotency-Key": "{{$guid}}", "X-Reason": "Trying%20the%20collection"}
 # A player has room for a hundred notes: with one key, all runs write the same one.
-FIXED_KEYS = {"writePlayerNote": "the-note-of-the-collection"}
-# Reads of a user of the demo world, who has characters, unlike the one that the run registers.
-READ_DEMO_USER = {"getUser", "listCharacters"}
-READ_DEMO_PLAYER = {"listPlayerActivity"}
-# What becomes of a player who is not used otherwise, so that a run can be repeated.
-CHANGE_SPARE_PLAYER = {"renamePlayer", "savePlayer", "deletePlayer"}
+FIXED_HEADERS = {"writePlayerNote": {"Idempotency-Key": "the-note-of-the-collection"}}
+# Operations that send something else in their path.
+OWN_PATHS = {
+    # A user of the demo world, who has characters, unlike the one that the run registers.
+    **dict.fromkeys(("getUser", "listCharacters"), "{{user}}"),
+    "listPlayerActivity": "{{player}}",
+    # A player who is not used otherwise, so that a run can be repeated.
+    **dict.fromkeys(("renamePlayer", "savePlayer", "deletePlayer"), "{{sparePlayer}}"),
+    "eraseUser": "{{goneUser}}",
+    "revokeTokens": "{{newUser}}",
+}
 # What the running game does, or does not: it may not run, or the player may not play.
 ANSWERED_BY_THE_GAME = {
     *("kickPlayer", "killPlayer", "warpPlayer", "warpPlayerToPlace"),

@@ -20,7 +20,7 @@ from app.http.json import encode
 from app.items.store import Bags
 from app.naming import Lookup
 from app.notes.domain import as_map, is_note, served_one
-from app.oauth.domain import served_sign_in
+from app.oauth.domain import public_sign_in
 from app.oauth.store import RefreshTokens
 from app.players import domain as players
 from app.privacy.domain import note_export
@@ -87,7 +87,7 @@ class PersonalData:
         yield from _list("Keys", self._keys(user))
         # A game may have made the account, and left the version out.
         account = {"PasswordVersion": None, **user}
-        yield from _list("SignIns", map(served_sign_in, self._refresh_tokens.walk(account)))
+        yield from _list("SignIns", map(public_sign_in, self._refresh_tokens.walk(account)))
         asked = self._actions.of_person(ids, user_id)
         yield from _list("Actions", (served_action(one, self._clock.now()) for one in asked))
         rows = self._batches.rows_about(ids)
