@@ -1,9 +1,11 @@
-"""A change to a document: decided by a rule, meant by a caller, told by an entry. Pure."""
+"""A change to a document: what a rule decides, what a caller intends, what history keeps. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from app.types import Document
@@ -81,30 +83,24 @@ class Applied(NamedTuple):
     entry: Document | None = None
 
 
+@dataclass(frozen=True, eq=False)
 class SubjectKind:
-    """A kind of documents, and which of their fields history may tell.
+    """A kind of documents, and which of their fields history may tell."""
 
-    Of a secret field, an entry tells under the given name that it changed, and no value. Of an
-    unquoted one, a map, it tells which of its entries changed, and no value. Nothing is told of a
-    derived field, which follows from others, and of a hidden one.
-    """
+    name: str
+    # Under the given name, an entry tells that the field changed, and no value.
+    secret: Mapping[str, str] = field(default_factory=dict)
+    # Follows from other fields, so nothing is told of it.
+    derived: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    # A map of which an entry tells which keys changed, and no value.
+    unquoted: tuple[str, ...] = ()
+    # What a document that replaces another has of that one, such as its former names.
+    carried: Callable[[Document, Document], Document] = lambda before, new: {}
 
-    def __init__(
-        self,
-        name: str,
-        secret: Mapping[str, str] | None = None,
-        derived: tuple[str, ...] = (),
-        hidden: tuple[str, ...] = (),
-        unquoted: tuple[str, ...] = (),
-        carried: Callable[[Document, Document], Document] = lambda before, new: {},
-    ) -> None:
-        self.name = name
-        # What a document that replaces another has of that one, such as its former names.
-        self.carried = carried
-        self.secret = secret or {}
-        self.derived = derived
-        self.unquoted = unquoted
-        self.untold = {*derived, *hidden, *SWAP_FIELDS}
+    @cached_property
+    def untold(self) -> frozenset[str]:
+        return frozenset((*self.derived, *self.hidden, *SWAP_FIELDS))
 
     @property
     def collection(self) -> str:
@@ -125,12 +121,12 @@ def new_entry(
 ) -> Document:
     """Return the entry of a change; bookkeeping holds what the change sets of SWAP_FIELDS."""
     origin = intent.origin
-    entry: Document = {
+    return {
         "_id": entry_id(kind.name, subject["_id"], bookkeeping["Version"]),
         "At": bookkeeping["ChangedAt"],
         "Subject": {"Kind": kind.name, "Id": subject["_id"], "Name": subject.get("Name")},
         "Operation": intent.operation,
-        "By": {"UserId": origin.user_id, "Name": origin.name},
+        "By": {"UserId": origin.user_id, "Name": origin.name, **_given(Key=origin.key)},
         "Via": origin.via,
         "RequestId": origin.request_id,
         "Reason": origin.reason,
@@ -139,17 +135,18 @@ def new_entry(
         "Version": bookkeeping["Version"],
         "Stamp": bookkeeping["Stamp"],
         "Number": bookkeeping["JournalCount"],
+        **_given(
+            Undoes=intent.undoes and intent.undoes["_id"],
+            Warning=intent.warning,
+            IdempotencyKey=intent.key,
+            Fingerprint=intent.fingerprint,
+        ),
     }
-    # What few entries have is left out of the others, and so out of their indexes.
-    if origin.key is not None:
-        entry["By"]["Key"] = origin.key
-    if intent.undoes is not None:
-        entry["Undoes"] = intent.undoes["_id"]
-    if intent.warning is not None:
-        entry["Warning"] = intent.warning
-    if intent.key is not None:
-        entry |= {"IdempotencyKey": intent.key, "Fingerprint": intent.fingerprint}
-    return entry
+
+
+def _given(**fields: Any) -> Document:
+    """Return what few entries have: it is left out of the others, and so out of their indexes."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def changed_at(now: datetime, last: Any) -> datetime:
@@ -161,28 +158,35 @@ def changed_at(now: datetime, last: Any) -> datetime:
 
 
 def field_changes(kind: SubjectKind, old: Document, new: Mapping[str, Any]) -> list[Document]:
-    """Return what an entry tells of a change, map by map entry: Path, Before and After."""
+    """Return what an entry tells of a change, key by key of maps: Path, Before and After."""
     changes: list[Document] = []
-    for field, value in new.items():
-        before = old.get(field)
-        if value is before or field in kind.untold:
+    for name, value in new.items():
+        if name in kind.untold or value is old.get(name):
             continue
-        if field in kind.secret:
-            if not is_same_value(before, value):
-                changes.append(_changed(kind.secret[field], None, None))
-            continue
-        told = _changes_of(field, old.get(field, _ABSENT), value)
-        if field in kind.unquoted:
-            told = [_changed(change["Path"], None, None) for change in told]
-        changes += told
+        found = list(_changes_of(name, old.get(name, _ABSENT), value))
+        if name in kind.secret:
+            found = [_changed(kind.secret[name])] if found else []
+        elif name in kind.unquoted:
+            found = [_changed(change["Path"]) for change in found]
+        changes += found
     return changes
 
 
-def _changes_of(field: str, before: Any, after: Any) -> list[Document]:
+def _changes_of(path: str, before: Any, after: Any) -> Iterator[Document]:
     old = None if before is _ABSENT else before
-    if isinstance(after, dict) and isinstance(old, dict | None) and (old or after):
-        return list(_map_changes(field, old or {}, after))
-    return [] if is_same_value(before, after) else [_changed(field, old, after)]
+    if not (isinstance(after, dict) and isinstance(old, dict | None) and (old or after)):
+        if not is_same_value(before, after):
+            yield _changed(path, old, after)
+        return
+    old = old or {}
+    for name in {**old, **after}:
+        one, other = old.get(name, _ABSENT), after.get(name, _ABSENT)
+        if one is not other and not is_same_value(one, other):
+            yield _changed(f"{path}.{name}", old.get(name), after.get(name))
+
+
+def _changed(path: str, before: Any = None, after: Any = None) -> Document:
+    return {"Path": path, "Before": before, "After": after}
 
 
 def within_size(changes: list[Document]) -> list[Document]:
@@ -195,23 +199,14 @@ def within_size(changes: list[Document]) -> list[Document]:
         by_field.setdefault(change["Path"].partition(".")[0], []).append(change)
     told: list[Document] = []
     left = MOST_TOLD
-    for field, some in by_field.items():
-        left -= (size := len(repr(some)))
-        if left < 0:
-            some, left = [_changed(field, TOO_LARGE, TOO_LARGE)], left + size
-        told += some
+    for name, some in by_field.items():
+        size = len(repr(some))
+        if size <= left:
+            told += some
+            left -= size
+        else:
+            told.append(_changed(name, TOO_LARGE, TOO_LARGE))
     return told
-
-
-def _map_changes(field: str, old: Document, new: Document) -> Iterable[Document]:
-    for name in {**old, **new}:
-        before, after = old.get(name, _ABSENT), new.get(name, _ABSENT)
-        if before is not after and not is_same_value(before, after):
-            yield _changed(f"{field}.{name}", old.get(name), new.get(name))
-
-
-def _changed(path: str, before: Any, after: Any) -> Document:
-    return {"Path": path, "Before": before, "After": after}
 
 
 def is_same_value(one: Any, other: Any) -> bool:

@@ -7,7 +7,7 @@ of history, undo, batches, the console, the commands and the OpenAPI document re
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -22,7 +22,6 @@ ANY = "any"
 BY_CHANGES = "{changes}"
 # What a page says of an operation that has no better words.
 NOTICE = "{whom}: {lines}."
-_MISSING: Any = object()
 
 
 class IncompleteOperation(Exception):
@@ -114,21 +113,21 @@ class Operation:
     # In history and its filters, in batches and in documents.
     name: str
     # The kind of documents that it changes, or ANY.
-    subject: str = _MISSING
+    subject: str
     # What a key needs for it. None: it is for the command line alone.
-    scope: Scope | KeyAccess | None = _MISSING
+    scope: Scope | KeyAccess | None
     # The schema of its arguments; None: it has none.
-    arguments: Any = _MISSING
+    arguments: Any
     # Prepares the change; a text says what makes it instead.
-    prepare: Prepare | str = _MISSING
+    prepare: Prepare | str
     # What undoes it; a text says why nothing does.
-    inverse: Inverse | OwnInverse | InverseByFields | str = _MISSING
+    inverse: Inverse | OwnInverse | InverseByFields | str
     # Which items it moves. A text: nobody can say, so a key with a budget is refused this.
-    moves: Callable[[Document], Quantities] | str | None = _MISSING
+    moves: Callable[[Document], Quantities] | str | None
     # How a batch makes it; None: no batch does.
-    batch: BatchRow | None = _MISSING
+    batch: BatchRow | None
     # What lists of history say: {changes}, the arguments in their names of history, or plain text.
-    sentence: str = _MISSING
+    sentence: str
     # None: a view of its own takes it, or the command line alone.
     endpoint: Endpoint | None = None
     # What an account needs beside the role api.
@@ -145,11 +144,6 @@ class Operation:
     routes: dict[str, Route] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        missing = [fact.name for fact in fields(self) if getattr(self, fact.name) is _MISSING]
-        if missing:
-            raise IncompleteOperation(
-                f"The operation '{self.name}' does not say its {', '.join(missing)}."
-            )
         if self.batch:
             self._check_row()
         if (self.name, self.subject) in _DECLARED:
@@ -160,9 +154,9 @@ class Operation:
         if isinstance(self.inverse, Inverse | OwnInverse):
             _INVERSES.update(dict.fromkeys(self.inverse.fields, self.inverse))
         if self.batch:
-            others = dict(_IN_BATCHES)
+            in_order = sorted({**_IN_BATCHES, self.name: self}.items())
             _IN_BATCHES.clear()
-            _IN_BATCHES.update(sorted({**others, self.name: self}.items()))
+            _IN_BATCHES.update(in_order)
         _OBJECT_ARGUMENTS.update(self.history_arguments(self.object_types))
         if self.object_types and isinstance(self.inverse, Inverse):
             _OBJECT_FIELDS.update(self.inverse.fields)
@@ -207,25 +201,15 @@ class Operation:
         types = {name: field.metadata.get("object_type") for name, field in named.items()}
         return {name: type_ for name, type_ in types.items() if type_}
 
-    @cached_property
-    def typed_objects(self) -> dict[str, str]:
-        """The same by the names that bodies and forms have for arguments."""
-        declared = self.arguments.fields if self.arguments else {}
-        return {declared[n].data_key or n: type_ for n, type_ in self.object_types.items()}
-
     def history_arguments(self, arguments: Mapping[str, Any]) -> Document:
         """Return arguments as history has them: under its names, without what it must not tell."""
-        known = {name: self._about(name) for name in arguments}
+        declared = self.arguments.fields if self.arguments else {}
+        known = {name: declared[name].metadata if name in declared else {} for name in arguments}
         return {
             about.get("history_name") or name[:1].upper() + name[1:]: arguments[name]
             for name, about in known.items()
             if not about.get("untold")
         }
-
-    def _about(self, name: str) -> Mapping[str, Any]:
-        declared = self.arguments.fields.get(name) if self.arguments else None
-        about: Mapping[str, Any] = declared.metadata if declared else {}
-        return about
 
 
 _DECLARED: dict[tuple[str, str], Operation] = {}
