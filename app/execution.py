@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from app.auth import guard
-from app.auth.spending import OverBudget, refuse_budgets, spend
+from app.auth.spending import OverBudget, spend
 from app.changes import Applied, Intent, Rule
 from app.errors import QuartermasterError
 from app.http.api import Blueprint
@@ -16,7 +16,7 @@ from app.http.context import current
 from app.http.intents import answer, keyed_intent, previewed_intent
 from app.objects.domain import NotInCatalogue
 from app.objects.store import KnownObjects
-from app.operations import Endpoint, IncompleteOperation, Operation, Quantities, Route
+from app.operations import Endpoint, IncompleteOperation, Operation, Route
 from app.types import Document
 
 OVER_BUDGET = OverBudget("shop", "it may move 3 of an item at once, not 5", "LargestQuantity")
@@ -43,7 +43,7 @@ def execute(operation: Operation, store: Store, key: Key, args: dict[str, Any]) 
     meant = keyed_intent(operation, args)
     moved = operation.moves(args) if callable(operation.moves) else operation.moves
     reads, rule, meant = known_objects.checked(operation, args, prepared, meant)
-    return within_budget(
+    return spend(
         moved,
         partial(store.change, key, reads, rule, meant),
         partial(store.find_earlier, key, meant),
@@ -55,22 +55,6 @@ def preview(operation: Operation, store: Store, key: Key, args: dict[str, Any]) 
     prepared = operation.prepared(args)
     meant = previewed_intent(operation, args)
     return store.preview(key, *known_objects.checked(operation, args, prepared, meant))
-
-
-def within_budget(
-    moved: Quantities | str | None,
-    change: Callable[[], Applied],
-    find_earlier: Callable[[], Applied | None],
-) -> Applied:
-    """Make a change, if the budget of the caller's key allows what it moves.
-
-    A text says what is done where nobody knows how much that moves.
-    """
-    if isinstance(moved, str):
-        refuse_budgets(moved)
-    if moved is None or isinstance(moved, str):
-        return change()
-    return spend(moved, change, find_earlier)
 
 
 def change_route(

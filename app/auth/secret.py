@@ -6,8 +6,6 @@ import fcntl
 import logging
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from app.errors import QuartermasterError
@@ -28,9 +26,13 @@ def _key_from_file(folder: Path) -> str:
     path = folder / "secret_key"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Under a lock: of several workers that start together, one generates the key.
-        with _locked(folder):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            # Of several workers that start together, one generates the key.
+            fcntl.flock(handle, fcntl.LOCK_EX)
             return _read(path) or _generate(path)
+        finally:
+            os.close(handle)
     except OSError as error:
         way_out = "Remove it, or choose a key with QM_SECRET_KEY."
         raise QuartermasterError(f"{path} cannot be used: {error.strerror}. {way_out}") from error
@@ -65,13 +67,3 @@ def _generate(path: Path) -> str:
     finally:
         draft.unlink(missing_ok=True)
     return key
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

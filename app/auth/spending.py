@@ -22,33 +22,35 @@ class OverBudget(Forbidden):
 
 
 def spend(
-    quantities: Mapping[str, int],
+    moved: Mapping[str, int] | str | None,
     change: Callable[[], Applied],
     find_earlier: Callable[[], Applied | None],
 ) -> Applied:
-    """Make a change that moves so many of these items, if the caller's budget allows it.
+    """Make a change that moves so many of these items, if the budget of the caller's key allows it.
 
-    A repetition of what was done before moves nothing, and needs no budget.
+    A text says what is done where nobody knows how much that moves.
     """
     key = guard.caller().key
-    if key is None or key.budget is None:
+    if key is None or key.budget is None or moved is None:
         return change()
-    _require_within(key, key.budget, quantities)
-    limit = key.budget.items_per_day
-    if limit is None:
+    if isinstance(moved, str):
+        raise _refused(key, f"{moved} is not for a key with a budget", "Budget")
+    _require_within(key, key.budget, moved)
+    if key.budget.items_per_day is None:
         return change()
-    return _spend_reserved(key, sum(quantities.values()), limit, change, find_earlier)
+    return _spend_of_day(key, key.budget.items_per_day, sum(moved.values()), change, find_earlier)
 
 
-def _spend_reserved(
+def _spend_of_day(
     key: AccessKey,
-    total: int,
     limit: int,
+    total: int,
     change: Callable[[], Applied],
     find_earlier: Callable[[], Applied | None],
 ) -> Applied:
     reservation = budgets.reserve(key.id, total, limit)
     if reservation is None:
+        # A repetition of what was done before moves nothing, and needs no budget.
         if earlier := find_earlier():
             return earlier
         why = f"fewer than {total} of its {limit} items are left for today"

@@ -8,9 +8,10 @@ from functools import partial
 from app.auth import guard
 from app.auth.roles import Role
 from app.auth.scopes import Scope
+from app.auth.spending import spend
 from app.changes import Applied, Intent
 from app.errors import NotFound
-from app.execution import Store, within_budget
+from app.execution import Store
 from app.history.domain import filters_of, inverse_of, is_of_user
 from app.history.operations import UNDO
 from app.history.store import History
@@ -96,7 +97,7 @@ def undo(entry: Document) -> Applied:
     moves = inverse_of(entry).moves
     meant = keyed_intent(UNDO, {"id": entry["_id"]}, entry)
     store, key = _subject_of(entry)
-    return within_budget(
+    return spend(
         moves(entry["Changes"]) if callable(moves) else moves,
         partial(undo_as, entry, meant),
         partial(store.find_earlier, key, meant),

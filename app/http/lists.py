@@ -197,61 +197,44 @@ def page_size(args: dict[str, Any], name: str = "pageSize") -> int:
     return size
 
 
-def paged_window(args: dict[str, Any]) -> Window:
-    """Return the window of a paged list; limit shortens the page and not the offset."""
+def paged_list(args: dict[str, Any], read: Callable[[Window], Page]) -> dict[str, Any]:
+    """Return the body of a paged list; limit shortens the page and not the offset."""
     size = page_size(args)
     after = cursors.read(args["after"]) if "after" in args else None
-    return Window(args["page"], size, min(args.get("limit", size), size), after)
-
-
-def legacy_window(args: dict[str, Any]) -> Window:
-    size = page_size(args, "count")
-    return Window(args["page"], size, size)
-
-
-def paged_envelope(window: Window, page: Page) -> dict[str, Any]:
-    following = {} if window.after is None else {"Next": cursors.write(page.next)}
+    page = read(Window(args["page"], size, min(args.get("limit", size), size), after))
     return {
         "Total": page.total,
-        "Page": window.page,
-        "PageSize": window.size,
+        "Page": args["page"],
+        "PageSize": size,
         "Count": len(page.values),
         "Values": page.values,
-        **following,
+        **({} if after is None else {"Next": cursors.write(page.next)}),
     }
-
-
-def legacy_envelope(window: Window, page: Page) -> dict[str, Any]:
-    count = len(page.values)
-    return {"total": page.total, "Page": window.page, "count": count, "entries": page.values}
-
-
-def paged_list(args: dict[str, Any], read: Callable[[Window], Page]) -> dict[str, Any]:
-    """Return the body of a paged list, whose records a store reads."""
-    window = paged_window(args)
-    return paged_envelope(window, read(window))
 
 
 def legacy_list(args: dict[str, Any], read: Callable[[Window], Page]) -> dict[str, Any]:
     """Return the body of a list in the former envelope."""
-    window = legacy_window(args)
-    return legacy_envelope(window, read(window))
+    number, size = args["page"], page_size(args, "count")
+    page = read(Window(number, size, size))
+    count = len(page.values)
+    return {"total": page.total, "Page": number, "count": count, "entries": page.values}
 
 
 def cursor_list(args: dict[str, Any], read: Callable[[int, bytes], CursorPage]) -> dict[str, Any]:
-    """Return the body of a list that is walked by cursors, of which a size and a place are read."""
-    page = read(page_size(args), cursors.read(args.get("after", "")))
+    """Return the body of a list that is walked by cursors."""
+    return cursor_body(read(page_size(args), cursors.read(args.get("after", ""))))
+
+
+def cursor_body(page: CursorPage) -> dict[str, Any]:
     return {"Values": page.values, "Next": cursors.write(page.next)}
 
 
 def cursor_response(page: CursorPage) -> Response:
     """Return the response of a list that is walked by cursors."""
-    return json_response({"Values": page.values, "Next": cursors.write(page.next)})
+    return json_response(cursor_body(page))
 
 
 def deprecated_headers(successor: str) -> dict[str, str]:
     """Return the headers that mark a list as deprecated, with a link to its successor."""
-    return {
-        "Deprecation": DEPRECATED_SINCE,
-        "Link": f'<{successor}>; rel="successor-version"',
-    }
+    link = f'<{successor}>; rel="successor-version"'
+    return {"Deprecation": DEPRECATED_SINCE, "Link": link}
