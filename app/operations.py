@@ -80,7 +80,7 @@ class BatchRow(NamedTuple):
     # Where many at once are made in another way than a single one.
     prepare: Prepare | None = None
     # What the console's form for a list of players calls it; empty: that form does not offer it.
-    # The fields of that form stand in app/console/batches: new_batch.py and player_fields.html.
+    # It has the fields of the operation's form in app/console/players/forms.py.
     label: str = ""
 
 

@@ -84,7 +84,7 @@ POST  /console/[one]
 ONE = "99999999-0000-4000-8000-000000000000"
 # What a form needs to be carried out.
 FIELDS = {
-    "variables": {"variable": ITEM, "value": "1"},
+    "variables": {"variableid": ITEM, "value": "1"},
     "delete": {"confirm": PLAYER},
     "message": {"Message": "Hello."},
     "chat": {"Message": "Hello."},

@@ -14,7 +14,6 @@ from app.console.batches import new_batch
 from app.console.batches import views as batches
 from app.console.catalogue import views as catalogue
 from app.console.frame import error_pages, files, pages
-from app.console.game import chat
 from app.console.game import views as game
 from app.console.health import views as health
 from app.console.history import views as history
@@ -23,14 +22,13 @@ from app.console.keys import views as keys
 from app.console.players import views as players
 from app.console.session import sign_in
 from app.console.session.sessions import SAFE_METHODS
-from app.console.users import personal_data
 from app.console.users import views as users
 from app.errors import NotFound
 
 # Importing a module registers its pages.
 PAGES = (
-    *(sign_in, home, players, users, keys, personal_data),
-    *(game, chat, history, new_batch, batches, catalogue, health),
+    *(sign_in, home, players, users, keys),
+    *(game, history, new_batch, batches, catalogue, health),
 )
 
 

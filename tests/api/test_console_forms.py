@@ -149,7 +149,7 @@ def test_where_a_reason_is_required_every_form_asks_for_it(app, staff, player, w
     ("typed", "value"), [("4", 4), ("-1", -1), ("true", True), ("False", False)]
 )
 def test_a_variable_stays_what_it_is_set_as(staff, player, db, typed, value):
-    answer = staff.post("/players/Aladric/variables", variable="quest stage", value=typed)
+    answer = staff.post("/players/Aladric/variables", variableid="quest stage", value=typed)
     assert answer.status_code == 303
     (kept,) = stored(db, player)["Variables"].values()
     assert kept is value if isinstance(value, bool) else kept == value
@@ -301,7 +301,7 @@ def test_a_variable_is_compared_with_what_the_page_has_shown(staff, player, worl
     client.post(path, json={"value": 7}, headers=colleague)
     staff.post("/players/Aladric/give", itemid=SWORD, quantity="1")
     seen = re.search('name="seen" value="([^"]*)"', staff.get("/players/Aladric").text)[1]
-    fields = {"variable": "quest stage", "value": "1", "seen": seen}
+    fields = {"variableid": "quest stage", "value": "1", "seen": seen}
     # What was set before the page was shown is no surprise, and what is set after it is.
     assert staff.post("/players/Aladric/variables", **fields).status_code == 303
     client.post(path, json={"value": 8}, headers=colleague)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.batches.domain import MOST_KINDS, Summary
-from app.console.batches.sentences import bar, filters_told, kind_told, named, row_told
+from app.console.batches.sentences import bar, filter_texts, kind_sentence, named, row_sentence
 
 ITEM, SPELL = "11111111-2222-4333-8444-555555555555", "11111111-2222-4333-8444-666666666666"
 NAMES = {ITEM: "Health Potion", SPELL: "Fireball"}
@@ -26,7 +26,7 @@ def summary(*rows):
 
 
 def told(*rows):
-    return [kind_told(kind, NAMES) for kind in summary(*rows)]
+    return [kind_sentence(kind, NAMES) for kind in summary(*rows)]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_rows_of_too_many_kinds_are_counted_together():
     rows = [row("a", itemid=f"item {number}", quantity=1) for number in range(MOST_KINDS + 7)]
     kinds = summary(*rows)
     assert len(kinds) == MOST_KINDS + 1
-    assert kind_told(kinds[-1], {}) == "7 rows of other kinds, for 1 player"
+    assert kind_sentence(kinds[-1], {}) == "7 rows of other kinds, for 1 player"
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.booleans()), max_size=30))
@@ -85,8 +85,8 @@ def test_each_player_and_each_row_is_counted_once(drawn):
 
 def test_a_row_is_told_whatever_it_lacks():
     gift = {"Operation": "give", "Arguments": {"ItemId": ITEM, "Quantity": 5}}
-    assert row_told(gift, NAMES) == "Give 5 × Health Potion"
-    assert row_told({"Operation": "undo", "Arguments": {"Id": "x"}}, NAMES) == "Undo"
+    assert row_sentence(gift, NAMES) == "Give 5 × Health Potion"
+    assert row_sentence({"Operation": "undo", "Arguments": {"Id": "x"}}, NAMES) == "Undo"
 
 
 def test_a_sentence_has_names_for_ids():
@@ -101,7 +101,7 @@ def test_the_parts_of_a_bar_fill_it():
 
 def test_filters_are_told_in_their_order():
     chosen = {"To": "2026-01-31T00:00:00Z", "Item": ITEM, "By": "clerk"}
-    assert filters_told(chosen, NAMES) == [
+    assert filter_texts(chosen, NAMES) == [
         ("made by", "clerk"),
         ("about", "Health Potion"),
         ("before", "2026-01-31 00:00:00 UTC"),

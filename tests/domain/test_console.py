@@ -12,16 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.console.forms.curl import api_path, curl
-from app.console.frame.icons import ICONS, WORDS, item_icon
-from app.console.frame.pages import local, short_number
+from app.console.frame.icons import WORDS, item_icon
+from app.console.frame.pages import local, short_number, templates
 from app.console.frame.times import as_utc, utc_field, with_times
-from app.console.health.plots import COLOURS, HEIGHT, WIDTH, bar_plot, line_plot, top_of
-from app.console.history.sentences import duration, held, ids_in, lines, notice, reverse_of, shown
+from app.console.health.plots import COLOURS, HEIGHT, WIDTH, Plot, top_of
+from app.console.history.sentences import (
+    duration,
+    ids_in,
+    lines,
+    notice,
+    reverse_of,
+    short_text,
+    value_text,
+)
 from app.console.players.slots import changes_of, grid, steps
 from app.console.session.browsers import browser_name
 from app.items.domain import served
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
+PLOT = Plot("t", "u", "")
 NAMES = {"potion": "Life Potion", "fire": "Fire Ball", "stage": "Quest Stage"}
 
 
@@ -94,15 +103,15 @@ def test_what_was_just_done_is_a_sentence():
 
 
 def test_values_are_shown_shortly():
-    assert [shown(value) for value in (None, True, 1234, "text")] == [
+    assert [short_text(value) for value in (None, True, 1234, "text")] == [
         "nothing",
         "true",
         "1,234",
         "text",
     ]
-    assert len(shown("x" * 500)) == 80
-    assert held(slot(3), NAMES) == "3 Life Potion"
-    assert held({**slot(1), "StatBuffs": [1]}, NAMES) == '1 Life Potion {"StatBuffs": [1]}'
+    assert len(short_text("x" * 500)) == 80
+    assert value_text(slot(3), NAMES) == "3 Life Potion"
+    assert value_text({**slot(1), "StatBuffs": [1]}, NAMES) == '1 Life Potion {"StatBuffs": [1]}'
     assert [duration(seconds) for seconds in (30, 60, 7200, 90000)] == [
         "less than a minute",
         "1 minute",
@@ -136,9 +145,8 @@ def test_a_grid_shows_all_slots_and_what_would_become_of_them():
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=60))
 def test_bars_stay_in_the_picture_and_are_as_high_as_their_values(values):
-    plot = bar_plot(
-        "t", "u", [str(n) for n in range(len(values))], {"a": values, "b": values}, "h", ""
-    )
+    categories = [str(n) for n in range(len(values))]
+    plot = PLOT.with_bars("h", categories, {"a": values, "b": values})
     assert plot.is_empty == (not any(values))
     for bar in plot.bars:
         assert bar.x >= 0
@@ -151,13 +159,13 @@ def test_bars_stay_in_the_picture_and_are_as_high_as_their_values(values):
 
 def test_no_two_series_have_one_colour_and_the_table_tells_all():
     series = {str(number): [number, 1] for number in range(14, 0, -1)}
-    plot = bar_plot("t", "u", ["a", "b"], series, "h", "")
+    plot = PLOT.with_bars("h", ["a", "b"], series)
     assert plot.series == ["14", "13", "12", "11", "10", "9", "8", "others"]
     assert {bar.series for bar in plot.bars} == set(range(COLOURS))
     assert sum(bar.height for bar in plot.bars) == pytest.approx((105 + 14) / plot.top * HEIGHT)
     assert plot.head == ["h", *series]
     assert [len(row) for row in plot.rows] == [15, 15]
-    few = bar_plot("t", "u", ["a", "b"], dict(list(series.items())[:8]), "h", "")
+    few = PLOT.with_bars("h", ["a", "b"], dict(list(series.items())[:8]))
     assert few.series == ["14", "13", "12", "11", "10", "9", "8", "7"]
 
 
@@ -177,10 +185,11 @@ def test_an_axis_ends_above_its_largest_value_and_not_far_above(value):
 
 def test_a_gap_in_time_is_a_gap_in_the_line():
     points = [(NOW + timedelta(minutes=m), float(m)) for m in (0, 5, 10, 60, 65)]
-    plot = line_plot("t", "u", (NOW, NOW + timedelta(hours=2)), {"a": points}, 900, "")
+    end, gap = NOW + timedelta(hours=2), timedelta(minutes=15)
+    plot = PLOT.with_lines(NOW, end, {"a": points}, gap)
     assert len(plot.lines) == 2
     assert len(plot.rows) == 5
-    alone = line_plot("t", "u", (NOW, NOW + timedelta(hours=2)), {"a": points[:1]}, 900, "")
+    alone = PLOT.with_lines(NOW, end, {"a": points[:1]}, gap)
     assert len(alone.lines[0][1].split()) == 2
 
 
@@ -204,7 +213,7 @@ def test_a_filter_means_the_moment_that_its_address_names(typed, sent, shown_in_
 
 
 def test_a_time_in_a_text_is_marked_and_the_rest_is_escaped():
-    told = with_times(f"<b>: nothing → {shown(NOW)}, {shown({'At': NOW})}")
+    told = with_times(f"<b>: nothing → {short_text(NOW)}, {short_text({'At': NOW})}")
     time = (
         '<time datetime="2026-01-31T12:00:00Z" title="2026-01-31 12:00:00 UTC">'
         "2026-01-31 12:00:00 UTC</time>"
@@ -229,7 +238,8 @@ def test_a_curl_line_means_the_same_to_a_shell(text, reason):
 
 
 def test_every_word_has_an_icon_that_is_drawn():
-    assert WORDS.keys() <= ICONS.keys()
+    icons = templates().get_template("frame/icons.html").module.icons
+    assert WORDS.keys() <= icons.keys()
     assert item_icon("Iron Sword") == "sword"
     assert item_icon("Sword Oil Potion") == "potion"
     assert item_icon("<script>") == "box"

@@ -85,7 +85,7 @@ def test_a_spell_is_taught_and_forgotten_and_that_is_undone_from_the_list(consol
 
 def test_a_variable_is_set(console, api, player):
     console.open(f"{player.path}/variables")
-    console.send("set-variable", variable="Reputation", value="1234")
+    console.send("set-variable", variableid="Reputation", value="1234")
     assert "1,234" in console.notice
     value = api.get(f"players/{player.id}/variables/{VARIABLE_IDS['Reputation']}")
     assert value["Value"] == 1234
@@ -175,7 +175,7 @@ def test_a_key_is_made_and_seen_once_then_rotated_and_revoked(console, demo, pla
     console.send("create-key")
     assert "Must hold a scope" in console.text("fieldset .fault")
     assert console.value("create-key-ItemsPerDay") == "5"
-    console.one("#scope-1").send_keys(Keys.SPACE)
+    console.one("#create-key-Scopes-1").send_keys(Keys.SPACE)
     console.send("create-key")
     secret = console.text(".secret")
     # Who plays only may not use the API, and neither may a key of such an account.

@@ -69,7 +69,6 @@ RUN = Form(
     None,
     "Run…",
     "Run",
-    name="run",
     act=lambda _, batch_id: access.start(batch_id),
     api=f"{API}/run",
     # Asks what is to be done, in as many sentences as there are kinds of rows.
@@ -85,7 +84,6 @@ PAUSE = Form(
     None,
     "Pause",
     "Pause",
-    name="pause",
     act=lambda _, batch_id: access.pause(batch_id),
     api=f"{API}/pause",
     about="The service carries it out to its end, also when you leave this page.",
@@ -97,7 +95,6 @@ CANCEL = Form(
     None,
     "Cancel…",
     "Cancel the batch",
-    name="cancel",
     act=lambda _, batch_id: access.cancel(batch_id),
     api=f"{API}/cancel",
     about=about_cancel,

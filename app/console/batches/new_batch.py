@@ -13,31 +13,27 @@ from app.batches import access
 from app.batches.domain import Row
 from app.batches.rows import CSV, CsvRows, JsonRows, RowSource, parse_row
 from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs
-from app.console.forms.declared import BY_NAME, Field, Form, Target
-from app.console.forms.object_names import plain
+from app.console.forms.declared import Field, Form, Group, Target
+from app.console.forms.object_names import lines_of, plain
 from app.console.forms.places import attempt
 from app.console.forms.schemas import BatchForPlayers, list_operations
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.pages import blp, path_to, render, required, see_other
 from app.console.frame.times import as_utc
-from app.console.history.views import object_id
-from app.console.keys.forms import lines_of
+from app.console.history.views import UNDO_FILTERS, api_filters
+from app.console.players.forms import FORMS as PLAYER_FORMS
+from app.console.stores import players
 from app.errors import Invalid
-from app.http.context import current
 from app.http.parser import load
 from app.http.uploads import form_file, is_form_with_file
 from app.naming import Lookup
-from app.operations import batch_operations, operation_names
-from app.players.store import Players
+from app.operations import batch_operations
 from app.storage.bulk import batches as in_chunks
 from app.types import Document
 
-# What a batch can be planned from, and how the tabs of the page call it.
+# What a batch can be planned from, and the labels of the tabs.
 KINDS = {"players": "Players", "file": "A file", "changes": "Undo changes"}
-FILTERS = ("By", "Key", "Operation", "Item", "From", "To")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-players = current(Players)
 
 
 class TypedRows:
@@ -62,8 +58,9 @@ def show_new_batch() -> Response:
 @required()
 def plan_batch() -> Response:
     """Plan a batch from a list, a file or history. By hand: three forms share this path."""
-    sent = Submission.posted(FORMS[posted_kind()])
-    made = attempt(sent, lambda: PLANNERS[sent.name](sent))
+    form = FORMS[posted_kind()]
+    sent = Submission.posted(form)
+    made = attempt(sent, lambda: form.act(sent) if form.act else None)
     if made is None:
         return new_batch_page(sent)
     return see_other(path_to("batches", made.batch["_id"]))
@@ -73,17 +70,19 @@ def posted_kind() -> str:
     if is_form_with_file():
         return "file"
     kind = request.args.get("kind", "")
-    return kind if kind in KINDS else next(iter(KINDS))
+    return kind if kind in FORMS else next(iter(FORMS))
 
 
 def plan_players(sent: Submission) -> access.Made:
     """Plan that the same is done to all players of a list."""
     wanted = sent.load(BatchForPlayers())
-    operation = wanted["operation"]
-    arguments = typed_arguments(sent, operation)
+    name = wanted["operation"]
+    operation = batch_operations()[name]
+    # What was typed is the arguments of each row.
+    sent.args = operation.history_arguments(sent.load(operation.arguments))
     lines = lines_of(wanted["players"])
-    rows = ({"Player": line, "Operation": operation, **arguments} for line in distinct(lines))
-    return planned(sent, TypedRows({"Rows": None}, rows), repr((lines, operation, arguments)))
+    rows = ({"Player": line, "Operation": name, **sent.args} for line in distinct(lines))
+    return planned(sent, TypedRows({"Rows": None}, rows), repr((lines, name, sent.args)))
 
 
 def distinct(lines: list[str]) -> Iterator[str]:
@@ -99,13 +98,6 @@ def distinct(lines: list[str]) -> Iterator[str]:
                 yield line
 
 
-def typed_arguments(sent: Submission, operation: str) -> Document:
-    """Return what was typed as the arguments of each row."""
-    declared = batch_operations()[operation]
-    sent.args = declared.history_arguments(sent.load(declared.arguments))
-    return sent.args
-
-
 def plan_file(sent: Submission) -> access.Made:
     content = form_file() if is_form_with_file() else None
     start = content.file.read(64).removeprefix(BYTE_ORDER_MARK).lstrip() if content else b""
@@ -119,18 +111,17 @@ def plan_file(sent: Submission) -> access.Made:
 
 def plan_changes(sent: Submission) -> access.Made:
     """Plan that changes of history are undone."""
-    values = typed_filters(sent)
-    if not values:
+    typed = typed_filters(sent)
+    if not typed:
         raise Invalid("Say which changes: fill in one of the fields at least.")
-    if "Item" in values:
-        values["Item"] = object_id(values["Item"], "Item")
+    values = api_filters(typed)
     load(ChosenChangesArgs(), values)
     return planned(sent, TypedRows({"Undo": values}, []), repr(values))
 
 
 def typed_filters(sent: Submission) -> dict[str, str]:
-    """Return the filters of changes that were filled in; times name UTC, as the API asks for."""
-    typed = {name: plain(sent.value(name)) for name in FILTERS}
+    """Return the filters of changes that were filled in, with times in UTC."""
+    typed = {one.name: plain(sent.value(one.name)) for one in FILTERS}
     utc = {name: as_utc(typed[name]) for name in ("From", "To")}
     return {name: text for name, text in {**typed, **utc}.items() if text}
 
@@ -143,7 +134,7 @@ def planned(sent: Submission, source: RowSource, content: str) -> access.Made:
 
 def new_batch_page(sent: Submission | None = None) -> Response:
     kind = sent.name if sent else posted_kind()
-    values = {name: plain(request.args.get(name.lower(), "")) for name in FILTERS}
+    values = {one.name: plain(request.args.get(one.name.lower(), "")) for one in FILTERS}
     target = Target(path_to("batches", kind=kind), values=values)
     return render(
         "batches/new.html",
@@ -151,9 +142,7 @@ def new_batch_page(sent: Submission | None = None) -> Response:
         page="batches",
         kind=kind,
         kinds=KINDS,
-        operation=sent.value("operation", "give") if sent else "give",
-        operations=list_operations(),
-        changes=operation_names(),
+        operations=batch_operations(),
         most_bytes=current_app.config["BATCH_CONTENT_LENGTH"],
         forms=forms_on([FORMS[kind]], target, sent),
     )
@@ -172,74 +161,79 @@ def file_api(sent: Submission) -> str:
     return f"POST /api/v1/batches?{urlencode({'name': sent.value('Name') or 'NAME'})}"
 
 
+def argument_fields() -> tuple[Field, ...]:
+    """Return the fields of all operations for a list of players, as in the forms of a player."""
+    forms = {form.name: form for forms in PLAYER_FORMS.values() for form in forms}
+    named: dict[str, Field] = {}
+    for name in list_operations():
+        for one in forms[name].by_name.values():
+            with_others = named[one.name].only_with if one.name in named else ()
+            named.setdefault(one.name, one)
+            named[one.name] = replace(named[one.name], only_with=(*with_others, name))
+    return tuple(named.values())
+
+
 PLANS = "A plan changes nothing: it shows for each row whether it could be carried out."
 EVERY_FIELD = "All changes to which every field fits that you fill in. The newest is undone first."
-LIST = {"rows": 10, "maxlength": 500000}
 PATIENCE = f"{PLANS} A large one takes up to a minute."
 HTML = {"maxlength": LONGEST_NAME, "autocomplete": "off"}
 FOUND = "By this, colleagues find it."
 NAME = Field("Name", "Name of the batch", FOUND, noun="The name", is_required=False, html=HTML)
-PLAYERS = "Names or ids, one on each line. One that is there twice counts once."
+OPERATION = Field(
+    "operation",
+    "What to do",
+    value="give",
+    type="radio",
+    noun="What is done",
+    options=list_operations,
+)
+PLAYERS = Field(
+    "players",
+    "Players",
+    "Names or ids, one on each line. One that is there twice counts once.",
+    type="area",
+    noun="The list of players",
+    html={"rows": 10, "maxlength": 500000},
+)
+# The API calls the filters of history so.
+FILTERS = tuple(
+    replace(
+        one, name=one.name.capitalize(), is_required=False, html=HTML if one.type == "text" else {}
+    )
+    for one in UNDO_FILTERS
+)
 FOR_PLAYERS = Form(
     None,
     "The same for many players",
     "Plan",
-    (
-        Field("operation", "What to do", noun="What is done"),
-        Field("itemid", "Item", BY_NAME, object_type="item"),
-        Field("quantity", "Quantity for each", value=1, type="number", noun="The quantity"),
-        Field("bankoverflow", "What does not fit goes to the bank", type="check"),
-        Field("spellid", "Spell", BY_NAME, object_type="spell"),
-        Field("variableid", "Variable", BY_NAME, object_type="playervariable"),
-        Field("value", "Value"),
-        Field("players", "Players", PLAYERS, type="area", noun="The list of players", html=LIST),
-        NAME,
-    ),
+    (Group("halves", (OPERATION, *argument_fields()), legend="What to do to each"), PLAYERS, NAME),
     name="players",
     path="",
+    act=plan_players,
     api="POST /api/v1/batches",
     body=players_body,
     about=PLANS,
-    # What is done is a choice, which decides on the other fields.
-    template="batches/player_fields.html",
     layout="plan",
     takes_key=True,
 )
-FROM_FILE = Form(
-    None,
-    "Rows from a file",
-    "Plan",
-    (replace(NAME, hint=f"{FOUND} A JSON file may hold one itself."),),
+FROM_FILE = replace(
+    FOR_PLAYERS,
+    title="Rows from a file",
+    fields=(replace(NAME, hint=f"{FOUND} A JSON file may hold one itself."),),
     name="file",
-    path="",
+    act=plan_file,
     api=file_api,
+    body=None,
     file=(CSV, "batch.csv"),
     about=PATIENCE,
-    layout="plan",
-    takes_key=True,
 )
-UNDO_CHANGES = Form(
-    None,
-    "Undo changes of history",
-    "Plan",
-    (
-        Field("By", "Changed by", is_required=False, html=HTML),
-        Field("Key", "With the key", is_required=False, html=HTML),
-        Field("Item", "Item, spell or variable", suggest="item", is_required=False),
-        Field("Operation", "What was done", noun="What was done", is_required=False),
-        Field("From", "From", noun="The time", type="datetime-local", is_required=False),
-        Field("To", "Before", noun="The time", type="datetime-local", is_required=False),
-        NAME,
-    ),
+UNDO_CHANGES = replace(
+    FOR_PLAYERS,
+    title="Undo changes of history",
+    fields=(Group("halves", FILTERS), NAME),
     name="changes",
-    path="",
-    api="POST /api/v1/batches",
+    act=plan_changes,
     body=changes_body,
     about=lambda _: [EVERY_FIELD, PATIENCE],
-    # One of the filters is a list to choose from.
-    template="batches/change_fields.html",
-    layout="plan",
-    takes_key=True,
 )
 FORMS = {form.name: form for form in (FOR_PLAYERS, FROM_FILE, UNDO_CHANGES)}
-PLANNERS = {"players": plan_players, "file": plan_file, "changes": plan_changes}

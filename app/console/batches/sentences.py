@@ -1,4 +1,4 @@
-"""What batches, their rows and their kinds of rows tell a person. Pure."""
+"""Batches, their rows and their kinds of rows in words. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.console.history.sentences import (
     name_of,
     named_arguments,
     sentence,
-    shown,
+    short_text,
     whole_text,
 )
 from app.operations import batch_operations, object_arguments
@@ -45,7 +45,7 @@ def bar(counts: Document) -> Bar:
 
 
 def ids_in_rows(rows: Iterable[Document]) -> set[str]:
-    """Return the ids of all objects of the catalogue that rows and their refusals name."""
+    """Return the ids of all catalogue objects that rows and their refusals name."""
     found = set()
     for row in rows:
         found |= {row["Arguments"].get(name) for name in object_arguments()}
@@ -58,18 +58,18 @@ def named(text: str, names: Names) -> str:
     return _GUID.sub(lambda match: names.get(match[0]) or match[0], text)
 
 
-def row_told(row: Document, names: Names) -> str:
+def row_sentence(row: Document, names: Names) -> str:
     """Return what a row does."""
     found = batch_operations()[row["Operation"]].batch
     return sentence(found.order if found else "", **named_arguments(row["Arguments"], names))
 
 
-def is_told(row: Document) -> bool:
+def has_arguments(row: Document) -> bool:
     """Tell whether a row has the arguments of its operation; one without shape has none."""
     return row["Operation"] is not None and bool(row["Arguments"])
 
 
-def kind_told(kind: Document, names: Names) -> str:
+def kind_sentence(kind: Document, names: Names) -> str:
     """Return what all rows of a kind do: Give 5 of an item to 1,234 players."""
     rows, subjects, each = kind["Rows"], kind["Subjects"], kind["Each"]
     if kind["Operation"] is None:
@@ -81,7 +81,7 @@ def kind_told(kind: Document, names: Names) -> str:
         whom=counted(subjects, "player"),
         count=kind["Total"] if each is None else each,
         in_all=" in all" if each is None else "",
-        to_value="" if each is None else f" to {shown(each)}",
+        to_value="" if each is None else f" to {short_text(each)}",
         changes=counted(rows, "change"),
     )
     return text if rows == subjects or operation.is_undo else f"{text}, in {counted(rows, 'row')}"
@@ -91,7 +91,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def filters_told(chosen: Document, names: Names) -> list[tuple[str, str]]:
+def filter_texts(chosen: Document, names: Names) -> list[tuple[str, str]]:
     """Return which changes a batch undoes, by the labels of the filters."""
     return [
         (label, _filter(name, chosen[name], names))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from flask import Response, request
@@ -14,48 +15,43 @@ from app.batches import access
 from app.batches.domain import OPEN, VERDICTS, public_batch
 from app.batches.rows import CSV
 from app.batches.schemas import RowListArgs
-from app.batches.store import Batches
 from app.console.batches.forms import FORMS, GO_ON
 from app.console.batches.new_batch import BYTE_ORDER_MARK
 from app.console.batches.sentences import (
     NAMELESS,
     bar,
-    filters_told,
+    filter_texts,
+    has_arguments,
     ids_in_rows,
-    is_told,
-    kind_told,
+    kind_sentence,
     named,
-    row_told,
+    row_sentence,
 )
 from app.console.forms.curl import curl
-from app.console.forms.declared import Target
-from app.console.forms.object_names import plain
+from app.console.forms.declared import Field, Target
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
+from app.console.frame.lists import filter_page
 from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, required
 from app.console.history.sentences import ids_in as entry_ids_in
 from app.console.history.sentences import lines, reverse_of
-from app.errors import QuartermasterError
+from app.console.stores import batches, cursors, objects
 from app.history.access import sees_users, visible_entries
-from app.http.context import current
-from app.http.cursors import Cursors
-from app.http.errors import status_of
 from app.http.parser import load
 from app.http.path_converters import path_guid
 from app.http.uploads import download
-from app.objects.store import Objects
 from app.types import Document
 
 TABS = ("", *VERDICTS, "replanned")
+ROW_FILTERS = (
+    Field("verdict", "Verdict", type="hidden"),
+    Field("player", "Player", suggest="player"),
+)
 RESULT_COLUMNS = ("Row", "Player", "PlayerId", "Operation", "What", "Verdict", "Why", "Entry")
 # A spreadsheet takes a cell that begins so for a formula, whoever has written the name in it; some
 # do so with full-width letters as well.
 FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 RESULT_ROWS = 500
-
-batches = current(Batches)
-cursors = current(Cursors)
-objects = current(Objects)
 
 
 @blp.get("/batches")
@@ -116,44 +112,37 @@ def harmless(cell: Any) -> Any:
 def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
     batch = access.visible_batch(batch_id)
     shown = access.current_record(batch)
-    wanted = {name: plain(request.args.get(name, "")) for name in ("verdict", "player")}
-    rows, error = found_rows(batch, wanted)
-    kinds = batch.get("Summary", [])
-    chosen = batch.get("Undo") or {}
-    ids = [*(kind["Object"] for kind in kinds), chosen.get("Item")]
-    names = objects.names_of([id_ for id_ in ids if id_])
-    told = [kind_told(kind, names) for kind in kinds]
+    found = filter_page(ROW_FILTERS, partial(search_rows, batch))
     target = Target(path_to("batches", batch_id), batch_id, record=shown)
     return render(
         "batches/batch.html",
-        status_of(error) if error else None,
+        found.status,
         sent=sent,
         page="batches",
         batch=shown,
-        title=batch["Name"] or (told[0] if told else NAMELESS),
-        told=told,
-        chosen=filters_told(chosen, names),
         bar=bar(shown),
         is_open=batch["State"] in OPEN,
-        tabs=[(name, tab_count(shown, name)) for name in TABS],
-        wanted=wanted,
-        rows=with_words(rows["Values"]),
-        next=rows["Next"],
-        error=error,
+        tabs=[(tab, shown[tab.capitalize() or "Rows"]) for tab in TABS],
+        found=found,
+        rows=with_words(found.values),
         forms=forms_on([*FORMS, GO_ON], target, sent),
+        **plan_words(batch),
     )
 
 
-def found_rows(
-    batch: Document, wanted: dict[str, str]
-) -> tuple[Document, QuartermasterError | None]:
-    """Return a page of rows, and why there is none if a filter is refused."""
-    values = {**wanted, "after": request.args.get("after", "")}
-    try:
-        args = load(RowListArgs(), {name: text for name, text in values.items() if text})
-        return access.rows_page(batch, args, PAGE_SIZE), None
-    except QuartermasterError as error:
-        return {"Values": [], "Next": None}, error
+def plan_words(batch: Document) -> dict[str, Any]:
+    """Return what a batch does in words: its kinds of rows, and which changes it undoes."""
+    kinds, chosen = batch.get("Summary", []), batch.get("Undo") or {}
+    ids = [*(kind["Object"] for kind in kinds), chosen.get("Item")]
+    names = objects.names_of([id_ for id_ in ids if id_])
+    plan = [kind_sentence(kind, names) for kind in kinds]
+    title = batch["Name"] or (plan[0] if plan else NAMELESS)
+    return {"plan": plan, "title": title, "chosen": filter_texts(chosen, names)}
+
+
+def search_rows(batch: Document, wanted: Document) -> tuple[Any, str | None]:
+    page = access.rows_page(batch, load(RowListArgs(), wanted), PAGE_SIZE)
+    return page["Values"], page["Next"]
 
 
 def with_words(rows: list[Document]) -> list[Document]:
@@ -169,16 +158,11 @@ def with_words(rows: list[Document]) -> list[Document]:
         {
             **row,
             "Undone": undone.get(row["Arguments"].get("Id", "")),
-            "Told": row_told(row, names) if is_told(row) else row["Operation"] or "",
+            "Told": row_sentence(row, names) if has_arguments(row) else row["Operation"] or "",
             "Why": named(row["Why"] or row["Warning"] or "", names),
         }
         for row in rows
     ]
-
-
-def tab_count(batch: Document, tab: str) -> int:
-    count: int = batch[tab.capitalize()] if tab else batch["Rows"]
-    return count
 
 
 register(Place("/batches/<batch_id>", ("batches",), {"": FORMS}, batch_page))

@@ -12,18 +12,16 @@ from app.console.forms.object_names import plain
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.icons import item_icon
-from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
-from app.console.history import sentences
-from app.console.history.tables import changes_part
+from app.console.frame.lists import list_window
+from app.console.frame.pages import blp, path_to, render, required
+from app.console.history.sentences import whole_text
+from app.console.history.tables import changes_of
 from app.console.players.forms import VALUE
+from app.console.stores import cursors, objects
 from app.execution import execute
-from app.http.context import current
-from app.http.cursors import Cursors
 from app.http.path_converters import path_guid
-from app.naming import SEARCH_LENGTH, name_key
 from app.objects.domain import TYPES, parse_type
-from app.objects.store import ObjectKey, Objects
-from app.paging import Window
+from app.objects.store import ObjectKey
 from app.types import Document
 from app.variables.domain import GLOBAL, global_value
 from app.variables.operations import SET_GLOBAL_VARIABLE
@@ -42,24 +40,29 @@ LABELS = {
 SHOWN_FIELDS = 4
 LAST_CHANGES = 10
 
-cursors = current(Cursors)
-objects = current(Objects)
-
 
 def label(type_: str) -> str:
     return LABELS.get(type_, f"{type_.capitalize()}s")
 
 
 @blp.get("/catalogue")
-@required()
-def show_catalogue() -> Response:
-    return type_page("item")
-
-
 @blp.get("/catalogue/<type_name>")
 @required()
-def show_type(type_name: str) -> Response:
-    return type_page(parse_type(type_name))
+def show_type(type_name: str = "item") -> Response:
+    type_ = parse_type(type_name)
+    search, _, window = list_window({"name": None})
+    found = objects.walk(type_, window, search)
+    ordered = (*ORDER, *(other for other in TYPES if other not in ORDER))
+    return render(
+        "catalogue/list.html",
+        page="catalogue",
+        type=type_,
+        types=[(other, label(other)) for other in ordered],
+        title=label(type_),
+        objects=[object_card(record) for record in found.values],
+        search=plain(request.args.get("search", "")),
+        next=cursors.write(found.next),
+    )
 
 
 @blp.get("/catalogue/<type_name>/<object_id>")
@@ -68,33 +71,13 @@ def show_object(type_name: str, object_id: str) -> Response:
     return object_page("", None, path_guid("id", object_id), parse_type(type_name))
 
 
-def type_page(type_: str) -> Response:
-    search = plain(request.args.get("search", ""))
-    text = name_key(search) if len(name_key(search)) >= SEARCH_LENGTH else None
-    after = cursors.read(request.args.get("after", ""))
-    found = objects.walk(type_, Window(0, PAGE_SIZE, PAGE_SIZE, after), text)
-    ordered = (*ORDER, *(other for other in TYPES if other not in ORDER))
-    return render(
-        "catalogue/list.html",
-        page="catalogue",
-        type=type_,
-        types=[(other, label(other)) for other in ordered],
-        title=label(type_),
-        objects=[shown(record) for record in found.values],
-        search=search,
-        next=cursors.write(found.next),
-    )
-
-
 def object_page(_: str, sent: Submission | None, object_id: str, type_: str = GLOBAL) -> Response:
     record = {"Name": "", **objects.get(type_, object_id)}
-    changes = changes_part("object", object_id, LAST_CHANGES, sent)
-    forms = {}
-    if type_ == GLOBAL:
-        path = path_to("catalogue", type_, object_id)
-        values = {"value": sentences.whole_text(global_value(record))}
-        history = changes["seen"], changes["newer"]
-        forms = forms_on([SET_VALUE], Target(path, object_id, "", {}, *history, values), sent)
+    changes = changes_of("object", object_id, LAST_CHANGES)
+    is_variable = type_ == GLOBAL
+    values = {"value": whole_text(global_value(record))} if is_variable else {}
+    path = path_to("catalogue", type_, object_id)
+    target = Target(path, object_id, entries=changes["entries"], values=values)
     return render(
         "catalogue/object.html",
         sent=sent,
@@ -103,7 +86,7 @@ def object_page(_: str, sent: Submission | None, object_id: str, type_: str = GL
         title=label(type_),
         record=record,
         facts=facts(record),
-        forms=forms,
+        forms=forms_on([SET_VALUE] if is_variable else [], target, sent),
         **changes,
     )
 
@@ -136,7 +119,7 @@ register(
 )
 
 
-def shown(record: Document) -> Document:
+def object_card(record: Document) -> Document:
     """Return an object as the list shows it: with a few facts, and an item with its icon."""
     symbol = item_icon(str(record.get("Name"))) if record["Type"] == "item" else ""
     named = {"Id": record["Id"], "Name": record.get("Name")}

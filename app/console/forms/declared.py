@@ -1,12 +1,12 @@
-"""What a form is: one declaration, from which its view, its checks, its markup and its curl follow.
+"""What a form is: one declaration, from which its view, checks, markup and curl line follow.
 
-A declaration names the operation that the form makes, what must be typed to confirm it, and how
-its fields are called. app.console.forms.places turns it into a view.
+A declaration names the operation that the form makes, what must be typed to confirm it, and the
+labels of its fields. app.console.forms.places turns it into a view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,31 +26,37 @@ NOT_UNDONE = "This cannot be undone."
 AS_TYPED = {"autocomplete": "off", "spellcheck": "false"}
 BY_NAME = "A name or an id."
 FOLDED = "…"
+# What a page has seen of a history that has no entries.
+NOTHING_SEEN = "nothing"
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a form. What the schema of the operation says of it is not said again."""
+    """A field of a form. It takes from the schema of the operation whatever that declares."""
 
     name: str
     label: str
     hint: str = ""
-    # What it holds before anything is typed.
+    # The value before anything is typed.
     value: Any = ""
-    # That of an HTML input; or area, or check.
+    # That of an HTML input; or area, check, radio or select.
     type: str = "text"
-    # How sentences call it, if not by its label.
+    # What sentences call it, if not by its label.
     noun: str = ""
     # None: as the schema says.
     is_required: bool | None = None
-    # The type of the objects of the catalogue that it names.
+    # The type of catalogue objects that it names.
     object_type: str = ""
     # What is suggested while somebody types, if not these objects.
     suggest: str = ""
-    # Further attributes of HTML.
+    # Further HTML attributes.
     html: dict[str, Any] = field(default_factory=dict)
     # The argument of the operation, where that has another name.
     argument: str = ""
+    # The values of a radio or select field, with their labels.
+    options: Callable[[], Mapping[str, str]] = dict
+    # The values of the form's radio field with which this field counts; empty: with any.
+    only_with: tuple[str, ...] = ()
 
     @property
     def suggests(self) -> str:
@@ -58,16 +64,16 @@ class Field:
 
     @property
     def sample(self) -> str:
-        """What a curl line has in its place before anything is typed: no valid value."""
+        """Return what a curl line shows before anything is typed: no valid value."""
         if self.object_type:
             return f"{self.object_type.removeprefix('player').upper()}-ID"
         return self.label.upper().replace(" ", "-") if self.type == "number" else ""
 
     def completed(self, schema: Schema | None) -> Field:
-        """Return the field with what a schema says of it."""
+        """Return the field with what a schema declares."""
         arguments = (schema.fields if schema else {}).items()
         named = [item for item in arguments if (item[1].data_key or item[0]) == self.name]
-        name, argument = named[0] if named else (self.name, None)
+        name, argument = named[0] if named else (self.argument or self.name, None)
         about = argument.metadata if argument else {}
         object_type = self.object_type or about.get("object_type", "")
         is_required = argument is None or argument.required
@@ -75,7 +81,7 @@ class Field:
             self,
             argument=name,
             type=_type_of(argument) or self.type,
-            # The suggestions of a browser would hide those of the page.
+            # The browser's own suggestions would hide those of the page.
             html=(AS_TYPED if self.suggest or object_type else {}) | _html_of(argument) | self.html,
             is_required=is_required if self.is_required is None else self.is_required,
             object_type=object_type,
@@ -88,7 +94,7 @@ def _type_of(argument: Any) -> str:
 
 
 def _html_of(argument: Any) -> dict[str, Any]:
-    """Return the limits of an argument as attributes of HTML."""
+    """Return the limits of an argument as HTML attributes."""
     if isinstance(argument, Integer):
         limits: Any = argument.validate
         bounds = {"min": limits.min, "max": limits.max, "inputmode": "numeric"}
@@ -98,67 +104,77 @@ def _html_of(argument: Any) -> dict[str, Any]:
 
 
 class Group(NamedTuple):
-    """Fields that stand beside each other; the stylesheet knows how."""
+    """Fields that stand beside each other; the stylesheet knows the layout."""
 
     layout: str
     fields: tuple[Field, ...]
+    # The heading of a fieldset.
+    legend: str = ""
 
 
 class Target(NamedTuple):
     """What the forms of a page are about."""
 
-    # The path of the page, below which the forms have theirs.
+    # The path of the page; the paths of its forms are below it.
     path: str
     id: str = ""
     name: str = ""
     record: Document = {}
-    # What the page has shown of history, and what is newer than a refused form knows.
-    seen: str = ""
-    newer: list[Document] = []
-    # What fields hold that nobody has typed into.
+    # The newest entries of its history, if it has one.
+    entries: Sequence[Document] | None = None
+    # The values of fields that nobody has typed into.
     values: Mapping[str, Any] = {}
+
+    @property
+    def seen(self) -> str:
+        """Return what a form remembers of the history that its page has shown."""
+        if self.entries is None:
+            return ""
+        return str(self.entries[0]["Id"]) if self.entries else NOTHING_SEEN
 
 
 @dataclass(frozen=True)
 class Form:
     """The declaration of a form."""
 
-    # What it does. None: that is no operation of history.
+    # What it does. None: it is no operation of history.
     operation: Operation | None
-    # The heading of its card; or what is clicked on to unfold it, if it ends with an ellipsis.
+    # A title that ends with an ellipsis is clicked on to unfold the form.
     title: str
     button: str
     fields: tuple[Field | Group, ...] = ()
-    # The name of the operation, unless another is given.
+    # By default the name of the operation, else the title.
     name: str = ""
     # Of the view, below that of the page; by default the name.
     path: str | None = None
-    # Does it, where it is not the operation alone: gets the submission and variables of the path.
+    # The heading of the card that it shares with others; by default it has its own.
+    card: str = ""
+    # Makes the change, if not the operation alone: gets the submission and the path's variables.
     act: Callable[..., Any] | None = None
     # The view of the API, where the operation has several.
     view: str = ""
     # Method and path in the API, where it is no operation.
     api: str | Callable[[Submission], str] = ""
     roles: tuple[Role, ...] = ()
-    # What was typed, where that is not just the arguments of the operation.
+    # What is typed, if not just the arguments of the operation.
     schema: Schema | None = None
-    # Markup of its own for its fields, where they are like those of no other form.
+    # Markup of its own before its fields.
     template: str = ""
-    # What to know before, in sentences.
+    # Sentences above the fields.
     about: str | Callable[[Target], Iterable[str]] = ""
-    # The hint below a field for the name of the target, which must be typed; empty: none is asked.
+    # The hint below a field in which the name of the target must be typed; empty: no such field.
     confirm: str = ""
     confirm_field: str = "confirm"
-    # Always asks why; or only where changes must have a reason.
+    # Asks for a reason; otherwise only where changes must have one.
     asks_reason: bool = True
     is_danger: bool = False
-    # A button that takes something back is less in sight.
+    # A button that takes something back is less prominent.
     is_quiet: bool = False
-    # Not done if somebody else has changed this part of the document meanwhile; "": any part.
+    # Refused if somebody else has changed this part of the document meanwhile; "": any part.
     replaces: str | None = None
     # Whether a page offers it.
     is_offered: Callable[[Target], bool] = lambda _: True
-    # What the entry of a previewed change says; the slots of the page show it too.
+    # Returns the lines of a preview; the slots of the page show it too.
     preview: Callable[[Document], Iterable[str]] | None = None
     # The body in the API, if not the fields.
     body: Callable[[Submission], Document | None] | None = None
@@ -168,26 +184,27 @@ class Form:
     takes_key: bool = False
     # Sets a secret, whose fingerprint history must not hold: each attempt is a change of its own.
     is_secret: bool = False
-    # A variable of the path, where a page has a form of this kind for each row.
+    # A variable of the path, where a page has such a form in each row.
     row: str = ""
     # The tab that it leads to, if not its own.
     next_tab: str | None = None
-    # The response after it was carried out, if it does not lead to the page of what it changed.
+    # Returns the response after success, if it does not lead to the page of what it changed.
     lead: Callable[..., Response] | None = None
     layout: str = ""
     # The field that stands beside the button.
     line: str = ""
 
     def __post_init__(self) -> None:
-        """Fill in what the operation says."""
+        """Fill in what the operation declares."""
         groups = [part if isinstance(part, Group) else Group("", (part,)) for part in self.fields]
-        facts: dict[str, Any] = {"name": self.name, "schema": self.schema}
+        slug = self.title.rstrip(FOLDED).lower().replace(" ", "-")
+        facts: dict[str, Any] = {"name": self.name or slug, "schema": self.schema}
         if self.operation:
             facts["name"] = self.name or self.operation.name
             facts["schema"] = self.schema or (self.operation.arguments if groups else None)
             facts["takes_key"] = self.operation.takes_key
         facts["fields"] = tuple(
-            Group(group.layout, tuple(one.completed(facts["schema"]) for one in group.fields))
+            group._replace(fields=tuple(one.completed(facts["schema"]) for one in group.fields))
             for group in groups
         )
         for name, value in facts.items():
@@ -198,6 +215,10 @@ class Form:
         return self.title.endswith(FOLDED)
 
     @property
+    def card_title(self) -> str:
+        return self.card or ("Character" if self.is_folded else self.title)
+
+    @property
     def button_class(self) -> str:
         is_danger = self.confirm or self.is_danger
         return "quiet" if self.is_quiet else "do danger" if is_danger else "do"
@@ -206,6 +227,11 @@ class Form:
     def by_name(self) -> dict[str, Field]:
         groups = (part for part in self.fields if isinstance(part, Group))
         return {one.name: one for group in groups for one in group.fields}
+
+    @property
+    def choice(self) -> Field | None:
+        """Return the radio field that decides which other fields count."""
+        return next((one for one in self.by_name.values() if one.type == "radio"), None)
 
     def endpoint(self, sent: Submission) -> str:
         """Return the method and the path in the API."""

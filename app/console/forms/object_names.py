@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from app.console.stores import objects
 from app.errors import Invalid
-from app.http.context import current
 from app.naming import SEARCH_LENGTH, name_key, parse_guid
-from app.objects.store import Objects
 
 MOST_CHOICES = 12
-
-objects = current(Objects)
 
 
 class Choice(NamedTuple):
@@ -35,6 +32,10 @@ class Ambiguous(Invalid):
 def plain(text: str) -> str:
     """Return a text without control characters and without blanks around it."""
     return "".join(filter(str.isprintable, text)).strip()
+
+
+def lines_of(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def resolve(field: str, type_: str, typed_text: str) -> str:

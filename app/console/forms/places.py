@@ -13,17 +13,9 @@ from app.auth import guard
 from app.auth.roles import Role
 from app.changes import Applied
 from app.console.forms.declared import FOLDED, NOT_UNDONE, Form
-from app.console.forms.meanwhile import require_unchanged
-from app.console.forms.submissions import Submission, note_refusal
+from app.console.forms.submissions import Submission, newer_than, note_refusal
 from app.console.frame.pages import PAGE_SIZE, asked, blp, done, path_to, required
-from app.errors import (
-    Conflict,
-    Forbidden,
-    Invalid,
-    NotFound,
-    RateLimited,
-    Unavailable,
-)
+from app.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable
 from app.execution import execute, preview
 from app.game.actions.asking import Answer
 from app.history.access import page as history_page
@@ -35,6 +27,15 @@ from app.types import Document
 REFUSALS = (Invalid, Conflict, NotFound, Forbidden, RateLimited, Unavailable)
 # The variables of paths that are ids.
 GUIDS = ("batch_id", "key_id", "object_id", "sign_in_id")
+
+
+class ChangedMeanwhile(Conflict):
+    """Somebody else has changed what a form is about to set, since its page was shown."""
+
+    sentence = (
+        "Somebody has made a change since you opened this page. Look at it, and send the form "
+        "again if you still mean it."
+    )
 
 
 class Found(NamedTuple):
@@ -140,8 +141,7 @@ def _carry_out(place: Place, sent: Submission, path: dict[str, Any]) -> Any:
             _require_name(place, sent, found.name)
         if form.replaces is not None:
             changed = form.replaces.format(**sent.args, **path)
-            entries = _changes_of(place, sent, found.id, changed)
-            require_unchanged(sent.seen, entries, guard.caller().id)
+            _require_unchanged(sent, _changes_of(place, sent, found.id, changed))
     if form.act:
         return form.act(sent, **path)
     make = preview if sent.is_preview else execute
@@ -156,6 +156,16 @@ def _require_name(place: Place, sent: Submission, name: str) -> None:
         verb = f" to {sent.form.title.rstrip(FOLDED).lower()} this {place.kind}"
         fault = f"Type {name} here{': this cannot be undone' if is_final else verb}."
         raise Invalid(fault, {"confirm": [fault]})
+
+
+def _require_unchanged(sent: Submission, entries: list[Document]) -> None:
+    """Refuse to replace what somebody else has set meanwhile; the next attempt has seen it.
+
+    One's own changes do not count: the form may have been sent twice.
+    """
+    newer = newer_than(sent.value("seen"), entries)
+    if any(entry["By"]["UserId"] != guard.caller().id for entry in newer):
+        raise ChangedMeanwhile
 
 
 def _changes_of(place: Place, sent: Submission, id_: str, changed: str) -> list[Document]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from marshmallow import EXCLUDE, ValidationError, validates, validates_schema
+from marshmallow import ValidationError, validates, validates_schema
 
 from app.api_keys.schemas import LARGEST_BUDGET, LONGEST_OVERLAP_HOURS, OVERLAP_HOURS
+from app.game.actions.schemas import ChatArgs
 from app.http.api import Schema
 from app.http.fields import Guid, Integer, Text
 from app.http.lists import OneOf, OperationName
 from app.operations import batch_operations
-from app.variables.schemas import SetVariableArgs
 
 SHORTEST_PASSWORD = 8
 EVERYBODY, MAP, PLAYER = "everybody", "map", "player"
@@ -31,24 +31,12 @@ def list_operations() -> dict[str, str]:
 class BatchForPlayers(Schema):
     """Which players, and what is done to each of them."""
 
-    class Meta:
-        unknown = EXCLUDE
-
     operation = OperationName(list_operations, load_default="give")
     players = Text(required=True)
 
 
-class VariableForm(SetVariableArgs):
-    """Which variable, and its value; the API has the first in the path."""
-
-    variable_id = Guid(required=True, data_key="variable", object_type="playervariable")
-
-
 class NewPassword(Schema):
     """A new password, typed twice."""
-
-    class Meta:
-        unknown = EXCLUDE
 
     new = Text(required=True)
     again = Text(required=True)
@@ -66,9 +54,6 @@ class NewPassword(Schema):
 
 class KeyEnd(Schema):
     """After how many days a key ends."""
-
-    class Meta:
-        unknown = EXCLUDE
 
     Days = Integer(1, LONGEST_KEY_DAYS, load_default=KEY_DAYS)
 
@@ -89,13 +74,11 @@ class Rotation(KeyEnd):
     OverlapHours = Integer(0, LONGEST_OVERLAP_HOURS, load_default=OVERLAP_HOURS)
 
 
-class ChatTarget(Schema):
-    """To whom something is said, and in which colour."""
-
-    class Meta:
-        unknown = EXCLUDE
+class ChatForm(ChatArgs):
+    """What is said, to whom, and in which colour."""
 
     to = OneOf(EVERYBODY, MAP, PLAYER, load_default=EVERYBODY)
+    mapid = Guid()
     player = Text(load_default="")
     colour = Text(load_default=COLOUR)
 
@@ -105,6 +88,7 @@ class ChatTarget(Schema):
             raise ValidationError("Must be a colour, such as #ffc800.")
 
     @validates_schema(skip_on_field_errors=True)
-    def names_a_player(self, data: dict[str, Any], **_: Any) -> None:
-        if data["to"] == PLAYER and not data["player"].strip():
-            raise ValidationError("Is required.", "player")
+    def names_the_listeners(self, data: dict[str, Any], **_: Any) -> None:
+        needed = {MAP: "mapid", PLAYER: "player"}.get(data["to"])
+        if needed and not data.get(needed, "").strip():
+            raise ValidationError("Is required.", needed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -17,18 +18,17 @@ from app.console.forms.declared import AS_TYPED, Field, Form, Target
 from app.console.forms.object_names import Ambiguous, Choice, resolve
 from app.console.forms.reading import posted
 from app.console.frame.times import utc_field
+from app.console.stores import objects
 from app.errors import EmailTaken, Invalid, KeyReused, NotFound, QuartermasterError, Unavailable
 from app.http import intents
 from app.http.api import Schema
-from app.http.context import current
 from app.http.errors import headers_of, note, status_of
 from app.http.parser import load, respelled
 from app.items.domain import NoRoom, NotEnoughItems
 from app.naming import parse_guid
-from app.objects.store import Objects
 from app.players.domain import PlayerNameTaken
 from app.spells.domain import NoSpellSlot, SpellKnown
-from app.types import Document
+from app.types import Document, decimal
 from app.variables.domain import OtherType
 
 # Which field a refusal is about, where it is not the whole form.
@@ -49,10 +49,8 @@ SENT_BEFORE = (
 )
 NO_PREVIEW = "Preview shows which slots would change."
 _FIELD = re.compile(r"[Tt]he field '(\w+)'")
-_GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
-
-objects = current(Objects)
 
 
 class Submission:
@@ -63,7 +61,7 @@ class Submission:
         self.name = f"{form.name}-{row}" if row else form.name
         self.fields = dict(fields or {})
         self.error: QuartermasterError | None = None
-        # The values of what was typed, as far as they are valid.
+        # The valid values of what was typed.
         self.args: dict[str, Any] = {}
         self.key = str(uuid.uuid4())
         self.target = Target("")
@@ -90,9 +88,10 @@ class Submission:
         return bool(self.fields.get("preview"))
 
     @property
-    def seen(self) -> str:
-        """The newest entry of history that its page has shown."""
-        return self.fields.get("seen", "")
+    def newer(self) -> list[Document]:
+        """Return the shown entries that came after the page of a refused form."""
+        seen = self.fields.get("seen", "")
+        return newer_than(seen, self.target.entries or ()) if self.error else []
 
     def value(self, field: str, default: Any = "") -> str:
         return self.fields.get(field, str(default))
@@ -101,11 +100,26 @@ class Submission:
         """Return what a page puts into a field; a password is typed again."""
         if field.type == "password":
             return ""
-        text = self.value(field.name, self.target.values.get(field.name, field.value))
+        text = self.value(field.name, self.target.values.get(field.name) or field.value)
+        if field.type == "radio" and text not in field.options():
+            return str(field.value)
         return utc_field(text) if field.type == "datetime-local" else text
 
     def is_checked(self, field: str) -> bool:
         return bool(self.fields.get(field))
+
+    def counts(self, field: Field) -> bool:
+        """Tell whether the choice of the form asks for a field."""
+        choice = self.form.choice
+        return not (choice and field.only_with) or self.shown_value(choice) in field.only_with
+
+    def choice_classes(self, field: Field) -> str:
+        """Return the classes by which the stylesheet hides fields that the choice does not need."""
+        choice = self.form.choice
+        if not (choice and field.only_with):
+            return ""
+        places = [n for n, name in enumerate(choice.options()) if name in field.only_with]
+        return " only " + " ".join(f"with-{place}" for place in places)
 
     def fault(self, field: str) -> str:
         """Return what is wrong with a field; empty if nothing is, and in a preview."""
@@ -117,17 +131,17 @@ class Submission:
 
     @property
     def refusal(self) -> str:
-        """Why it was refused; a preview says so in its own place."""
+        """Return why it was refused; a preview says so in its own place."""
         return "" if self.is_preview else self.text
 
     @property
     def text(self) -> str:
-        """Why it was refused, with the names of fields and of objects."""
+        """Return why it was refused, with the labels of fields and the names of objects."""
         if isinstance(self.error, KeyReused):
             return SENT_BEFORE
         text = _FIELD.sub(self._noun, str(self.error or ""))
-        named = objects.names_of(ids) if (ids := _GUID.findall(text)) else {}
-        return _GUID.sub(lambda match: str(named.get(match[0]) or match[0]), text)
+        named = objects.names_of(ids) if (ids := GUID.findall(text)) else {}
+        return GUID.sub(lambda match: str(named.get(match[0]) or match[0]), text)
 
     def _noun(self, match: re.Match[str]) -> str:
         field = self.form.by_name.get(match[1])
@@ -150,37 +164,32 @@ class Submission:
 
     @property
     def action(self) -> str:
-        """The path that it is sent to."""
+        """Return the path that it is sent to."""
         path = self.form.name if self.form.path is None else self.form.path
         return "/".join(filter(None, [self.target.path, _VARIABLE.sub("", path).strip("/")]))
 
     @property
-    def confirmation(self) -> list[Field]:
-        """The field for the name of the target, if it must be typed."""
-        if not self.form.confirm:
-            return []
+    def last_fields(self) -> list[Field]:
+        """Return the fields for the reason and for the name of the target, as far as asked for."""
+        form, needs_reason = self.form, current_app.config["REASON_REQUIRED"]
+        reason = Field("reason", "Reason", is_required=needs_reason, html={"maxlength": 500})
         label = f"Type {self.target.name} to confirm"
-        field = Field(
-            self.form.confirm_field, label, self.form.confirm, is_required=True, html=AS_TYPED
-        )
-        return [field]
-
-    @property
-    def reason(self) -> list[Field]:
-        is_required = current_app.config["REASON_REQUIRED"]
-        field = Field("reason", "Reason", is_required=is_required, html={"maxlength": 500})
-        return [field] if self.form.asks_reason or is_required else []
+        name = Field(form.confirm_field, label, form.confirm, is_required=True, html=AS_TYPED)
+        wanted = ((reason, form.asks_reason or needs_reason), (name, form.confirm))
+        return [field for field, is_wanted in wanted if is_wanted]
 
     @property
     def preview_lines(self) -> list[str]:
-        """What the preview says: what would be done, or why it would be refused."""
+        """Return what the preview says: what would be done, or why it would be refused."""
         if self.preview and self.form.preview:
             return list(self.form.preview(self.preview))
         return [self.text if self.is_preview else NO_PREVIEW]
 
     def load(self, schema: Schema) -> Any:
         """Return the typed values by a schema of the API; objects may be given by name."""
-        values: dict[str, Any] = {name: text for name, text in self.fields.items() if text}
+        ignored = {name for name, field in self.form.by_name.items() if not self.counts(field)}
+        typed = {name: text for name, text in self.fields.items() if text and name not in ignored}
+        values: dict[str, Any] = typed
         arguments = {one.data_key or name for name, one in schema.fields.items()}
         for name, field in self.form.by_name.items():
             if field.object_type and name in values and name in arguments:
@@ -189,9 +198,10 @@ class Submission:
         return load(schema, respelled(schema, values))
 
     def refuse(self, error: QuartermasterError) -> None:
-        """Keep why it was refused. Where nobody knows, the next attempt is the same change.
+        """Keep why it was refused.
 
-        Otherwise it is another one, with a key of its own.
+        If nobody knows whether it was carried out, the next attempt is the same change. Otherwise
+        it is another one, with a key of its own.
         """
         self.error = error
         if not isinstance(error, Unavailable) or self.form.is_secret:
@@ -199,12 +209,12 @@ class Submission:
 
     @property
     def status(self) -> int:
-        """The status of its page; a preview is answered, whatever it says."""
+        """Return the status of its page; a preview is answered, whatever it says."""
         return 200 if self.error is None or self.is_preview else status_of(self.error)
 
     @property
     def curl(self) -> str:
-        """The command that does the same."""
+        """Return the command that does the same."""
         method, _, path = self.form.endpoint(self).partition(" ")
         key = (self.key if self.fields else "A-NEW-KEY") if self.form.takes_key else None
         where = _VARIABLE.sub(self._variable, path)
@@ -236,9 +246,20 @@ class Submission:
         return self.args.get(field.argument, as_number(text) if field.type == "number" else text)
 
 
-def page_status(sent: Submission | None) -> int:
-    """Return the status of a page with the form that was sent to it, if one was."""
-    return sent.status if sent else 200
+def newer_than(seen: str, entries: Iterable[Document]) -> list[Document]:
+    """Return the entries that came after a page was shown; none if that is unknown.
+
+    Compares the versions in their ids: the entry that the page has shown need not be among these.
+    """
+    shown = _version(seen) if seen else math.inf
+    return [entry for entry in entries if _version(entry["Id"]) > shown]
+
+
+def _version(entry_id: str) -> float:
+    """Return the version in the id of an entry; less than any if there is none."""
+    _, _, version = [*entry_id.split(":"), "", ""][:3]
+    number = decimal(version)
+    return -math.inf if number is None else number
 
 
 def note_refusal(error: QuartermasterError) -> None:

@@ -1,70 +1,107 @@
-"""The lists of players and users: a search, an order and a page, all in the path.
-
-With both comes which bans and mutes are in force, for those who may see accounts.
-"""
+"""Lists on pages: players and users as cards, and searches and filters that are in the path."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from flask import request
 
 from app.auth import guard
 from app.auth.roles import Role
+from app.console.forms.declared import Field
 from app.console.forms.object_names import plain
 from app.console.frame.pages import PAGE_SIZE
-from app.http.context import current
-from app.http.cursors import Cursors
+from app.console.stores import cursors, users
+from app.errors import QuartermasterError
+from app.http.errors import status_of
 from app.moderation.domain import served
 from app.moderation.penalties import BAN, MUTE
 from app.naming import SEARCH_LENGTH, name_key
 from app.paging import Window
 from app.players.store import Players
-from app.types import Document, decimal
+from app.types import Document, whole
 from app.users.store import Users
 
-LONGEST_PAGE_NUMBER = 6
 MOST_FORMER = 10
 
-cursors = current(Cursors)
-users = current(Users)
+
+def text_of(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def number_of(value: Any) -> int:
+    return whole(value) or 0
+
+
+def moment_of(value: Any) -> datetime | None:
+    return value if isinstance(value, datetime) else None
+
+
+# What pages show of a player. A game writes these documents too: a field may be missing or wrong.
+PLAYER_FIELDS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("Name", "ClassName", "MapName"), text_of),
+    **dict.fromkeys(("Level", "X", "Y", "PlayTimeSeconds"), number_of),
+    **dict.fromkeys(("LastOnline", "CreationDate"), moment_of),
+    "Online": bool,
+}
+
+
+def player_card(record: Mapping[str, Any], former_name: str | None = None) -> Document:
+    """Return what pages show of a player; a former name, if a search has found it by that."""
+    card = {name: read(record.get(name)) for name, read in PLAYER_FIELDS.items()}
+    ids = {"Id": record["Id"], "UserId": record.get("UserId"), "FormerName": former_name}
+    return {**card, **ids, "Name": card["Name"] or str(record["Id"])}
+
+
+def user_card(user: Mapping[str, Any], former_name: str | None = None) -> Document:
+    """Return what pages show of an account, with the fields that rules ask for."""
+    power, reset = user.get("Power"), user.get("Reset")
+    code = reset if isinstance(reset, dict) and isinstance(reset.get("Code"), str) else {}
+    return {
+        **user,
+        "Name": text_of(user.get("Name")) or str(user["_id"]),
+        "Email": text_of(user.get("Email")),
+        "Power": power if isinstance(power, dict) else {},
+        "Reset": code if isinstance(code.get("ExpiresAt"), datetime) else None,
+        "CreationDate": moment_of(user.get("CreationDate")),
+        "FormerName": former_name,
+    }
 
 
 def list_window(sorts: Mapping[str, Any]) -> tuple[str | None, str, Window]:
     """Return what the path asks for: the searched text, the order and the page.
 
-    A text that is too short to be searched for, and an order that there is not, are left out.
+    Ignores a text that is too short to be searched for, and an unknown order.
     """
     text = name_key(plain(request.args.get("search", "")))
-    search = text if len(text) >= SEARCH_LENGTH else None
     sort = request.args.get("sort", "")
     after = cursors.read(request.args.get("after", ""))
     order = sort if sort in sorts else next(iter(sorts))
-    return search, order, Window(0, PAGE_SIZE, PAGE_SIZE, after)
+    return (
+        text if len(text) >= SEARCH_LENGTH else None,
+        order,
+        Window(0, PAGE_SIZE, PAGE_SIZE, after),
+    )
 
 
 def former_cards(
     store: Players | Users,
-    card: Callable[[Document], Document],
+    card: Callable[..., Document],
     listed: list[Document],
     search: str | None,
-    window: Window,
 ) -> list[Document]:
-    """Return those who had a name before that begins with a text, and are not listed already.
-
-    They come with the first page.
-    """
-    if not search or window.after:
+    """Return those whose former name begins with a text, and who are not listed already."""
+    if not search:
         return []
     names = {shown["Name"] for shown in listed}
-    had = store.formerly(search, MOST_FORMER)
-    cards = [{**card(record), "FormerName": name} for record, name in had]
+    cards = [card(record, name) for record, name in store.formerly(search, MOST_FORMER)]
     return [shown for shown in cards if shown["Name"] not in names]
 
 
 def with_penalties(cards: Iterable[Document], user_id: str) -> list[Document]:
-    """Return players or users with the bans and mutes of their accounts, by the field of its id."""
+    """Return cards with the bans and mutes of their accounts, for those who may see accounts."""
     shown = list(cards)
     sees_users = Role.USERS_QUERY in guard.caller().roles
     ids = {card[user_id] for card in shown if isinstance(card[user_id], str)} if sees_users else []
@@ -73,8 +110,37 @@ def with_penalties(cards: Iterable[Document], user_id: str) -> list[Document]:
     return [{**card, "Penalties": served(found.get(card[user_id]) or {}, now)} for card in shown]
 
 
-def page_number() -> int:
-    """Return the page that the path asks for, of a list that has no cursor; the first is 0."""
-    text = request.args.get("page", "")
-    number = decimal(text) if len(text) <= LONGEST_PAGE_NUMBER else None
-    return number or 0
+class Filtered(NamedTuple):
+    """A page of a list with filters, or why a filter was refused."""
+
+    filters: tuple[Field, ...]
+    wanted: dict[str, str]
+    values: Any = ()
+    next: str | None = None
+    error: QuartermasterError | None = None
+
+    @property
+    def status(self) -> int | None:
+        return status_of(self.error) if self.error else None
+
+    @property
+    def used(self) -> int:
+        return sum(map(bool, self.wanted.values()))
+
+
+def filter_page(
+    filters: tuple[Field, ...], search: Callable[[Document], tuple[Any, str | None]]
+) -> Filtered:
+    """Return the part of a list that the filters in the path ask for.
+
+    Search gets the filters in use, and returns records and the cursor of the next page.
+    """
+    wanted = {one.name: plain(request.args.get(one.name, "")) for one in filters}
+    sees_users = Role.USERS_QUERY in guard.caller().roles
+    shown = tuple(one for one in filters if one.name != "user" or sees_users)
+    typed = {**wanted, "after": request.args.get("after", "")}
+    try:
+        values, following = search({name: text for name, text in typed.items() if text})
+    except QuartermasterError as error:
+        return Filtered(shown, wanted, error=error)
+    return Filtered(shown, wanted, values, following)

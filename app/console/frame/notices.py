@@ -7,16 +7,13 @@ from datetime import timedelta
 from flask import request
 
 from app.auth import guard
-from app.console.game.action_cards import MARK, find_marked
+from app.console.game.actions import MARK, find_marked
 from app.console.history import sentences
 from app.console.history.tables import is_undoable
+from app.console.stores import history, objects, users
 from app.errors import QuartermasterError
 from app.history.access import visible_entry
-from app.history.store import History
-from app.http.context import current
-from app.objects.store import Objects
 from app.types import Document
-from app.users.store import Users
 
 # For how long a page tells what a form has done.
 NEWS = timedelta(minutes=10)
@@ -33,10 +30,6 @@ NEWS_WITHOUT_ENTRY = {
 }
 # Of what these change, history keeps nothing.
 UNTOLD = ("revoke-tokens",)
-
-history = current(History)
-objects = current(Objects)
-users = current(Users)
 
 
 def current_notice() -> Document | None:

@@ -15,21 +15,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from app.auth import guard
 from app.auth.roles import Role
 from app.changes import Applied
-from app.console.forms.submissions import Submission, page_status
+from app.console.forms.submissions import Submission
 from app.console.frame import times
-from app.console.frame.files import accepts_gzip, file_path, files
-from app.console.frame.icons import ICONS
+from app.console.frame.files import accepts_gzip, file_path
 from app.console.frame.notices import current_notice
-from app.console.game.action_cards import MARK
+from app.console.game.actions import MARK
 from app.console.history import sentences
 from app.console.session import sessions as session
+from app.console.stores import players, users
 from app.game.actions.asking import Answer
-from app.history.store import History
-from app.http.context import current
-from app.http.cursors import Cursors
-from app.objects.store import Objects
-from app.players.store import Players
-from app.users.store import Users
 
 log = logging.getLogger("quartermaster")
 
@@ -59,11 +53,6 @@ DEFAULT_COLOURS = {"production": "red"}
 
 blp = Blueprint("console", __name__, url_prefix=PREFIX)
 
-cursors = current(Cursors)
-history = current(History)
-objects = current(Objects)
-players = current(Players)
-users = current(Users)
 
 required = session.required
 
@@ -95,14 +84,12 @@ def templates() -> Environment:
         auto_reload=False,
     )
     environment.filters |= {"number": number, "short": short_number}
-    environment.filters |= {"shown": sentences.shown, "whole_text": sentences.whole_text}
+    environment.filters |= {"short_text": sentences.short_text, "whole_text": sentences.whole_text}
     for time_filter in (times.moment, times.clock, times.iso, times.utc_field, times.with_times):
         environment.filters[time_filter.__name__] = time_filter
     environment.globals |= {
         "path_to": path_to,
         "file_path": file_path,
-        "icons": ICONS,
-        "files_digest": files().digest,
         "duration": sentences.duration,
         "Role": Role,
         "new_key": lambda: str(uuid.uuid4()),
@@ -124,7 +111,10 @@ def short_number(value: int) -> str:
 
 
 def render(
-    template: str, status: int | None = None, sent: Submission | None = None, **context: Any
+    template: str,
+    status: int | None = None,
+    sent: Submission | None = None,
+    **context: Any,
 ) -> Response:
     """Return a page for somebody who is signed in, with the form that was sent to it, if any."""
     caller = guard.caller()
@@ -146,7 +136,8 @@ def render(
         "reason_required": current_app.config["REASON_REQUIRED"],
         "query": request.args.get("q", ""),
     }
-    return page(template, page_status(sent) if status is None else status, **shared, **context)
+    status = status or (sent.status if sent else 200)
+    return page(template, status, **shared, **context)
 
 
 def here() -> str:

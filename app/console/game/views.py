@@ -1,4 +1,4 @@
-"""The page of the game: who looks for actions, who plays, what was asked and what came of it."""
+"""The pages of the game: who plays, what the game was asked and what came of it, and the chat."""
 
 from __future__ import annotations
 
@@ -9,66 +9,64 @@ from urllib.parse import urlencode
 from flask import Response, request
 
 from app.console.forms.curl import api_path, curl
+from app.console.forms.declared import Field, Target
 from app.console.forms.object_names import plain
-from app.console.frame.pages import blp, render, required
-from app.console.game.action_cards import cards
+from app.console.forms.places import Place, register
+from app.console.forms.submissions import Submission, forms_on
+from app.console.frame.lists import filter_page
+from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
+from app.console.game.actions import cards
+from app.console.game.forms import SAY
 from app.console.health.views import DAY, online_plot
-from app.console.history.tables import with_names
-from app.errors import QuartermasterError
+from app.console.history.tables import table_entries
+from app.console.stores import actions, cursors, players, samples
 from app.game.actions import access
 from app.game.actions.domain import KINDS, LOOKED_WITHIN, TAKEN_WITHIN, is_looking
 from app.game.actions.schemas import ActionListArgs
-from app.game.actions.store import Actions
 from app.history.access import search as search_history
-from app.http.context import current
-from app.http.cursors import Cursors
-from app.http.errors import status_of
 from app.http.parser import load
 from app.http.path_converters import path_guid
-from app.paging import CursorPage
-from app.players.store import Players
 from app.samples.domain import interval_of
-from app.samples.store import Samples
 from app.types import Document
 
-FILTERS = ("kind", "player", "user")
+KIND_OPTIONS = {"": "anything", **{kind: kind for kind in KINDS}}
+FILTERS = (
+    Field("kind", "What", type="select", options=lambda: KIND_OPTIONS),
+    Field("player", "Player", suggest="player"),
+    Field("user", "User"),
+)
 ACTIONS_SHOWN = 20
 LAST_CHANGES = 8
 # A server that has not looked for so long was taken away.
 SERVERS_SHOWN_FOR = timedelta(days=1)
 
-actions = current(Actions)
-cursors = current(Cursors)
-players = current(Players)
-samples = current(Samples)
-
 
 @blp.get("/game")
 @required()
 def show_game() -> Response:
-    wanted = {name: plain(request.args.get(name, "")) for name in FILTERS}
-    found, error = CursorPage([], None), None
-    try:
-        found = access.search(action_args(wanted, request.args.get("after", "")), ACTIONS_SHOWN)
-    except QuartermasterError as refusal:
-        error = refusal
+    found = filter_page(FILTERS, search)
     now = samples.now()
     return render(
         "game/game.html",
-        status_of(error) if error else 200,
+        found.status,
         page="game",
         servers=servers(),
         seconds=int(LOOKED_WITHIN.total_seconds()),
         online=players.count_online(),
         plot=online_plot(samples.since(interval_of(now) - DAY), now),
-        wanted=wanted,
-        kinds=KINDS,
+        found=found,
         actions=cards(found.values),
-        next=cursors.write(found.next),
-        error=error,
-        entries=with_names(search_history({}, LAST_CHANGES).values),
-        curls={"actions": get_curl("actions", **wanted), "events": get_curl("events", after="now")},
+        entries=table_entries(search_history({}, LAST_CHANGES).values),
+        curls={
+            "actions": get_curl("actions", **found.wanted),
+            "events": get_curl("events", after="now"),
+        },
     )
+
+
+def search(wanted: Document) -> tuple[Any, str | None]:
+    found = access.search(load(ActionListArgs(), wanted), ACTIONS_SHOWN)
+    return found.values, cursors.write(found.next)
 
 
 @blp.get("/game/<action_id>")
@@ -76,34 +74,21 @@ def show_game() -> Response:
 def show_action(action_id: str) -> Response:
     id_ = path_guid("id", action_id)
     (action,) = cards([access.visible_action(id_)])
-    return render(
-        "game/action.html",
-        page="game",
-        action=action,
-        seconds=int(TAKEN_WITHIN.total_seconds()),
-        curl=get_curl("actions", id_),
-    )
-
-
-def action_args(wanted: dict[str, str], after: str) -> Any:
-    values = {name: text for name, text in {**wanted, "after": after}.items() if text}
-    return load(ActionListArgs(), values)
+    seconds = int(TAKEN_WITHIN.total_seconds())
+    curl_line = get_curl("actions", id_)
+    return render("game/action.html", page="game", action=action, seconds=seconds, curl=curl_line)
 
 
 def servers() -> list[Document]:
-    """Return the servers of the game that look for actions, or did not long ago.
+    """Return the game servers that look for actions, or have done so within a day.
 
-    Where none did, the last one tells since when the game is stopped.
+    If none has, the last one tells since when the game is stopped.
     """
     now = actions.now()
     known = [
-        {
-            "Name": game["_id"],
-            "At": game["LookedAt"],
-            "IsLooking": is_looking(game["LookedAt"], now),
-        }
+        {"Name": game["_id"], "At": at, "IsLooking": is_looking(at, now)}
         for game in actions.games()
-        if isinstance(game.get("LookedAt"), datetime)
+        if isinstance(at := game.get("LookedAt"), datetime)
     ]
     return [game for game in known if now - game["At"] < SERVERS_SHOWN_FOR] or known[:1]
 
@@ -112,3 +97,20 @@ def get_curl(*path: str, **query: str) -> str:
     base = request.host_url.rstrip("/")
     text = urlencode({name: value for name, value in query.items() if value})
     return curl(base, "GET", f"{api_path(*path)}{'?' if text else ''}{text}")
+
+
+def chat_page(_: str, sent: Submission | None) -> Response:
+    found = access.search({"kind": "chat", "after": request.args.get("after", "")}, PAGE_SIZE)
+    values = {name: plain(request.args.get(name, "")) for name in ("to", "mapid", "player")}
+    return render(
+        "game/chat.html",
+        sent=sent,
+        page="chat",
+        actions=cards(found.values),
+        next=cursors.write(found.next),
+        game_looks=actions.is_game_looking(),
+        forms=forms_on([SAY], Target(path_to("chat"), values=values), sent),
+    )
+
+
+register(Place("/chat", ("chat",), {"": [SAY]}, chat_page))

@@ -7,7 +7,8 @@ beside it. Each plot has its rows, for the table behind it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import NamedTuple
 
 WIDTH, HEIGHT = 1000, 200
@@ -15,6 +16,8 @@ GAP = 0.18
 # How many colours there are for series.
 COLOURS = 8
 STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+
+Points = Sequence[tuple[datetime, float]]
 
 
 class Bar(NamedTuple):
@@ -32,22 +35,70 @@ class Plot(NamedTuple):
 
     title: str
     unit: str
-    # The names of the series; colours go by their place.
-    series: Sequence[str]
-    bars: Sequence[Bar]
-    # Points of lines as SVG has them, by series; a gap in time begins another line.
-    lines: Sequence[tuple[int, str]]
-    top: float
-    # Texts or times, of which a page shows the hours and minutes.
-    labels: Sequence[str | datetime]
-    head: Sequence[str]
-    rows: Sequence[Sequence[str | datetime]]
     # What to say instead, where there is nothing to draw.
     empty: str
+    # The names of the series; colours go by their place.
+    series: Sequence[str] = ()
+    bars: Sequence[Bar] = ()
+    # Points of lines as SVG has them, by series; a gap in time begins another line.
+    lines: Sequence[tuple[int, str]] = ()
+    top: float = 1
+    # Texts or times, of which a page shows the hours and minutes.
+    labels: Sequence[str | datetime] = ()
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[str | datetime]] = ()
 
     @property
     def is_empty(self) -> bool:
         return not self.rows
+
+    def with_bars(
+        self, head: str, categories: Sequence[str | datetime], series: Mapping[str, Sequence[int]]
+    ) -> Plot:
+        """Return bars for each category, the series on top of each other, the first ones lowest.
+
+        Those for which there is no colour are drawn together as others; the table has each.
+        """
+        drawn = _with_others(series)
+        top = top_of([sum(values) for values in zip(*series.values(), strict=True)])
+        width = WIDTH / max(1, len(categories))
+        stacks = enumerate(zip(*drawn.values(), strict=True))
+        columns = zip(categories, zip(*series.values(), strict=True), strict=True)
+        return self._replace(
+            series=list(drawn),
+            bars=[bar for place, values in stacks for bar in _stack(place, values, width, top)],
+            top=top,
+            labels=_spread(categories),
+            head=[head, *series],
+            rows=[[name, *(f"{n:,}" for n in values)] for name, values in columns if any(values)],
+        )
+
+    def with_lines(
+        self, begin: datetime, end: datetime, series: Mapping[str, Points], longest_gap: timedelta
+    ) -> Plot:
+        """Return a line for each series over a span of time; longer gaps stay open."""
+        top = top_of([value for points in series.values() for _, value in points])
+
+        def line(points: Points) -> str:
+            places = [((at - begin) / (end - begin) * WIDTH, value) for at, value in points]
+            if len(places) == 1:
+                # One point alone is drawn as a short line.
+                places.insert(0, (max(0.0, places[0][0] - 4), places[0][1]))
+            return " ".join(f"{x:.1f},{HEIGHT - value / top * HEIGHT:.1f}" for x, value in places)
+
+        runs = [
+            (n, run) for n, all_ in enumerate(series.values()) for run in _runs(all_, longest_gap)
+        ]
+        by_time = [dict(points) for points in series.values()]
+        times = sorted({at for values in by_time for at in values})
+        return self._replace(
+            series=list(series),
+            lines=[(number, line(run)) for number, run in runs],
+            top=top,
+            labels=[begin + (end - begin) * part / 4 for part in range(5)],
+            head=["Time", *series],
+            rows=[[at, *(_cell(values.get(at)) for values in by_time)] for at in times],
+        )
 
 
 def top_of(values: Sequence[float]) -> float:
@@ -62,48 +113,15 @@ def top_of(values: Sequence[float]) -> float:
     return next(magnitude * step for step in STEPS if magnitude * step >= largest)
 
 
-def bar_plot(
-    title: str,
-    unit: str,
-    categories: Sequence[str | datetime],
-    series: Mapping[str, Sequence[int]],
-    head: str,
-    empty: str,
-) -> Plot:
-    """Return bars for each category, the series on top of each other, the first ones lowest.
-
-    Those for which there is no colour are drawn together as others; the table has each.
-    """
-    totals = [sum(values) for values in zip(*series.values(), strict=True)]
-    drawn = _with_others(series)
-    top = top_of(totals)
-    width = WIDTH / max(1, len(categories))
-    bars = []
-    for place in range(len(categories)):
-        base = 0.0
-        for number, values in enumerate(drawn.values()):
-            height = values[place] / top * HEIGHT
-            if height:
-                x = place * width + width * GAP / 2
-                bars.append(Bar(number, x, HEIGHT - base - height, width * (1 - GAP), height))
-            base += height
-    rows: list[list[str | datetime]] = [
-        [category, *(f"{values[place]:,}" for values in series.values())]
-        for place, category in enumerate(categories)
-        if totals[place]
+def _stack(place: int, values: Sequence[int], width: float, top: float) -> list[Bar]:
+    """Return the bars of one category."""
+    x = place * width + width * GAP / 2
+    ends = zip(values, accumulate(values), strict=True)
+    return [
+        Bar(number, x, HEIGHT * (1 - end / top), width * (1 - GAP), HEIGHT * value / top)
+        for number, (value, end) in enumerate(ends)
+        if value
     ]
-    return Plot(
-        title,
-        unit,
-        list(drawn),
-        bars,
-        [],
-        top,
-        _spread(categories),
-        [head, *series],
-        rows,
-        empty,
-    )
 
 
 def _with_others(series: Mapping[str, Sequence[int]]) -> Mapping[str, Sequence[int]]:
@@ -116,47 +134,14 @@ def _with_others(series: Mapping[str, Sequence[int]]) -> Mapping[str, Sequence[i
     return {**{name: series[name] for name in names[: COLOURS - 1]}, "others": others}
 
 
-def line_plot(
-    title: str,
-    unit: str,
-    span: tuple[datetime, datetime],
-    series: Mapping[str, Sequence[tuple[datetime, float]]],
-    longest_gap: float,
-    empty: str,
-) -> Plot:
-    """Return a line for each series over a span of time; longer gaps, in seconds, stay open."""
-    begin, end = span
-    seconds = (end - begin).total_seconds()
-    top = top_of([value for points in series.values() for _, value in points])
-    lines = []
-    for number, points in enumerate(series.values()):
-        run: list[str] = []
-        last: datetime | None = None
-        for at, value in points:
-            if last is not None and (at - last).total_seconds() > longest_gap:
-                lines.append((number, _line(run)))
-                run = []
-            x = (at - begin).total_seconds() / seconds * WIDTH
-            run.append(f"{x:.1f},{HEIGHT - value / top * HEIGHT:.1f}")
-            last = at
-        if run:
-            lines.append((number, _line(run)))
-    times = sorted({at for points in series.values() for at, _ in points})
-    by_time = [dict(points) for points in series.values()]
-    rows: list[list[str | datetime]] = [
-        [at, *(_cell(values.get(at)) for values in by_time)] for at in times
-    ]
-    labels = [begin + (end - begin) * part / 4 for part in range(5)]
-    head = ["Time", *series]
-    return Plot(title, unit, list(series), [], lines, top, labels, head, rows, empty)
-
-
-def _line(points: list[str]) -> str:
-    """Return the points of a line; one alone is drawn as a short one."""
-    if len(points) > 1:
-        return " ".join(points)
-    x, y = points[0].split(",")
-    return f"{max(0.0, float(x) - 4):.1f},{y} {points[0]}"
+def _runs(points: Points, longest_gap: timedelta) -> list[list[tuple[datetime, float]]]:
+    """Return the points divided where a gap is too long."""
+    runs: list[list[tuple[datetime, float]]] = []
+    for point in points:
+        if not runs or point[0] - runs[-1][-1][0] > longest_gap:
+            runs.append([])
+        runs[-1].append(point)
+    return runs
 
 
 def _cell(value: float | None) -> str:

@@ -1,10 +1,11 @@
-"""What an entry of history tells a person. Pure."""
+"""Entries of history in words. Pure."""
 
 from __future__ import annotations
 
 import json
 import string
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ ARROW = "\N{RIGHTWARDS ARROW}"
 SHORT_ID = 8
 SHORT_TEXT = 80
 UNIT_SECONDS = {"day": 86400, "hour": 3600, "minute": 60}
+# Before and after a change, and the sign of what was there.
+SIDES = (("Before", -1), ("After", 1))
 
 
 class Line(NamedTuple):
@@ -39,7 +42,7 @@ def name_of(id_: Any, names: Names) -> str:
 
 
 def ids_in(entries: Iterable[Document]) -> set[str]:
-    """Return the ids of all objects of the catalogue that some entries are about."""
+    """Return the ids of all catalogue objects that some entries are about."""
     found: set[Any] = set()
     for entry in entries:
         arguments = entry.get("Arguments") or {}
@@ -55,20 +58,20 @@ def ids_in(entries: Iterable[Document]) -> set[str]:
 
 
 class Sentences(string.Formatter):
-    """Fills in the sentences of operations; what is missing, as of somebody erased, is left out."""
+    """Fills in the sentences of operations; a missing value, as after an erasure, is left out."""
 
     def get_value(self, key: int | str, args: Any, kwargs: Mapping[str, Any]) -> Any:
         return kwargs.get(str(key))
 
     def format_field(self, value: Any, spec: str) -> str:
-        """Return a value: a number of days, a text that stands for "yes", or as pages show it."""
+        """Return a value as pages show it, a number of days, or the spec itself for "yes"."""
         if value is None:
             return ""
         if spec == "days":
             return "a day" if value == 1 else f"{value} days"
         if spec:
             return spec if value else ""
-        return value if isinstance(value, str) else shown(value)
+        return value if isinstance(value, str) else short_text(value)
 
 
 def sentence(template: str, **values: Any) -> str:
@@ -77,7 +80,7 @@ def sentence(template: str, **values: Any) -> str:
 
 
 def named_arguments(arguments: Document | None, names: Names) -> Document:
-    """Return arguments, under the names of history, with names instead of ids."""
+    """Return the arguments of an entry with names instead of ids."""
     known = object_arguments()
     return {
         name: name_of(value, names) if name in known else value
@@ -90,7 +93,7 @@ def lines(entry: Document, names: Names) -> list[Line]:
     operation = find_operation(entry["Operation"], entry["Subject"]["Kind"])
     template = operation.sentence if operation else BY_CHANGES
     if template.startswith("{changes") and entry["Changes"]:
-        return _told(entry["Changes"], names)
+        return _change_lines(entry["Changes"], names)
     otherwise = f"{entry['Operation'].capitalize()}: nothing changed"
     arguments = named_arguments(entry.get("Arguments"), names)
     return [Line(sentence(template, **arguments, changes=otherwise))]
@@ -105,43 +108,58 @@ def reverse_of(entry: Document) -> Document:
     return {**entry, "Changes": changes}
 
 
-def _told(changes: Iterable[Document], names: Names) -> list[Line]:
-    items: dict[str, int] = {}
+def _change_lines(changes: Iterable[Document], names: Names) -> list[Line]:
+    """Return the items that came and went, all places together, and then the other changes."""
+    items: Counter[str] = Counter()
     others = []
     for change in changes:
-        root, _, place = change["Path"].partition(".")
-        before, after = change["Before"], change["After"]
+        root = change["Path"].partition(".")[0]
         if root in ("Inventory", "Bank", "Slots"):
-            for value, sign in ((before, -1), (after, 1)):
-                if _is_slot(value):
-                    id_ = value["ItemId"]
-                    quantity = whole(value.get("Quantity")) or 0
-                    items[id_] = items.get(id_, 0) + sign * quantity
-        elif root == "Spells":
-            others += [Line(name_of(before, names), -1)] if before else []
-            others += [Line(name_of(after, names), 1)] if after else []
-        elif root == "Variables":
-            name = name_of(place, names)
-            others.append(Line(f"{name}: {shown(before)} {ARROW} {shown(after)}"))
-        elif root == "Notes":
-            others.append(Line("Note hidden or shown again"))
-        elif root == "DeletedAt":
-            others.append(Line("Deleted" if after else "Brought back"))
-        elif root == "Name":
-            is_told = before is not None or after is not None
-            names_told = f": {shown(before)} {ARROW} {shown(after)}" if is_told else ""
-            others.append(Line(f"Renamed{names_told}"))
+            for side, sign in SIDES:
+                if _is_slot(slot := change[side]):
+                    items[slot["ItemId"]] += sign * (whole(slot.get("Quantity")) or 0)
         else:
-            told = f"{held(before, names)} {ARROW} {held(after, names)}"
-            others.append(Line(f"{change['Path']}: {told}"))
+            others += _LINES.get(root, _field_lines)(change, names)
     return [Line(name_of(id_, names), count) for id_, count in items.items()] + others
+
+
+def _spell_lines(change: Document, names: Names) -> list[Line]:
+    return [Line(name_of(change[side], names), sign) for side, sign in SIDES if change[side]]
+
+
+def _variable_lines(change: Document, names: Names) -> list[Line]:
+    variable = name_of(change["Path"].partition(".")[2], names)
+    return [Line(f"{variable}: {_arrow(change, short_text)}")]
+
+
+def _name_lines(change: Document, _: Names) -> list[Line]:
+    is_known = change["Before"] is not None or change["After"] is not None
+    return [Line(f"Renamed: {_arrow(change, short_text)}" if is_known else "Renamed")]
+
+
+def _field_lines(change: Document, names: Names) -> list[Line]:
+    return [Line(f"{change['Path']}: {_arrow(change, lambda value: value_text(value, names))}")]
+
+
+def _arrow(change: Document, text: Callable[[Any], str]) -> str:
+    return f"{text(change['Before'])} {ARROW} {text(change['After'])}"
+
+
+# What a change of a field says; of items, all places are counted together.
+_LINES: dict[str, Callable[[Document, Names], list[Line]]] = {
+    "Spells": _spell_lines,
+    "Variables": _variable_lines,
+    "Notes": lambda *_: [Line("Note hidden or shown again")],
+    "DeletedAt": lambda change, _: [Line("Deleted" if change["After"] else "Brought back")],
+    "Name": _name_lines,
+}
 
 
 def _is_slot(value: Any) -> bool:
     return isinstance(value, dict) and "ItemId" in value
 
 
-def shown(value: Any) -> str:
+def short_text(value: Any) -> str:
     """Return a value of a document in a few words."""
     if value is None:
         return "nothing"
@@ -154,7 +172,7 @@ def shown(value: Any) -> str:
 
 
 def whole_text(value: Any) -> str:
-    """Return a value of a document as text; what is no text as JSON, if it can be."""
+    """Return a value of a document as text, or as JSON if it is a list or an object."""
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S} UTC"
     if isinstance(value, str):
@@ -166,24 +184,24 @@ def _as_text(value: Any) -> str:
     return whole_text(value) if isinstance(value, datetime) else str(value)
 
 
-def held(value: Any, names: Names) -> str:
+def value_text(value: Any, names: Names) -> str:
     """Return a value of a change; objects, and what is in slots, by their names."""
     if not _is_slot(value):
-        return names.get(value) or shown(value) if isinstance(value, str) else shown(value)
+        name = names.get(value) if isinstance(value, str) else None
+        return name or short_text(value)
     rest = {k: v for k, v in value.items() if k not in ("ItemId", "Quantity")}
-    text = f"{shown(value.get('Quantity'))} {name_of(value['ItemId'], names)}"
-    return f"{text} {shown(rest)}" if rest else text
+    text = f"{short_text(value.get('Quantity'))} {name_of(value['ItemId'], names)}"
+    return f"{text} {short_text(rest)}" if rest else text
 
 
 def notice(entry: Document, names: Names) -> str:
     """Return the sentence that says what somebody has just done."""
     operation = find_operation(entry["Operation"], entry["Subject"]["Kind"])
-    told = ", ".join(f"{line.sign} {line.text}".strip() for line in lines(entry, names))
     text = sentence(
         operation.notice if operation else NOTICE,
         **named_arguments(entry.get("Arguments"), names),
         whom=entry["Subject"]["Name"] or "it",
-        lines=told,
+        lines=", ".join(f"{line.sign} {line.text}".strip() for line in lines(entry, names)),
     )
     return f"{text} {entry['Warning']}" if entry.get("Warning") else text
 

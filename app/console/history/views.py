@@ -4,83 +4,82 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, request
+from flask import Response
 
 from app.changes import Applied
-from app.console.forms.declared import Form, Target
-from app.console.forms.object_names import plain, resolve
+from app.console.forms.declared import Field, Form, Target
+from app.console.forms.object_names import resolve
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
+from app.console.frame.lists import filter_page
 from app.console.frame.pages import PAGE_SIZE, blp, done, local, path_to, render, required
 from app.console.frame.times import as_utc
-from app.console.history.tables import with_names
+from app.console.history.tables import table_entries
+from app.console.stores import cursors, history
 from app.errors import NotFound, QuartermasterError
 from app.history import access
 from app.history.operations import UNDO
 from app.history.schemas import HistoryArgs
-from app.history.store import History
-from app.http.context import current
-from app.http.cursors import Cursors
-from app.http.errors import status_of
 from app.http.parser import load
 from app.operations import operation_names
-from app.paging import CursorPage
 from app.types import Document
 
-FILTERS = ("player", "user", "by", "key", "operation", "item", "reason", "from", "to")
-# By these, a batch chooses what it undoes.
-UNDO_FILTERS = ("by", "key", "operation", "item", "from", "to")
 
-cursors = current(Cursors)
-history = current(History)
+def operation_options() -> dict[str, str]:
+    return {"": "anything", **{name: name for name in operation_names()}}
+
+
+# By these, a batch can choose what it undoes.
+UNDO_FILTERS = (
+    Field("by", "Changed by"),
+    Field("key", "With the key"),
+    Field("item", "Item, spell or variable", suggest="item"),
+    Field("from", "From", noun="The time", type="datetime-local"),
+    Field("to", "Before", noun="The time", type="datetime-local"),
+    Field("operation", "What was done", type="select", options=operation_options),
+)
+BY, KEY, *OTHERS = UNDO_FILTERS
+PLAYER, USER = Field("player", "Player"), Field("user", "User")
+FILTERS = (PLAYER, USER, BY, KEY, OTHERS[0], Field("reason", "Words of the reason"), *OTHERS[1:])
 
 
 @blp.get("/history")
 @required()
 def list_history() -> Response:
-    wanted = {name: plain(request.args.get(name, "")) for name in FILTERS}
-    error = None
-    found = CursorPage([], None)
-    try:
-        found = access.search(history_args(wanted, request.args.get("after", "")), PAGE_SIZE)
-    except QuartermasterError as refusal:
-        error = refusal
+    found = filter_page(FILTERS, search)
     return render(
         "history/list.html",
-        status_of(error) if error else 200,
+        found.status,
         page="history",
-        wanted=wanted,
-        operations=operation_names(),
-        entries=with_names(found.values),
-        next=cursors.write(found.next),
-        error=error,
-        undo_all=undo_all_path(wanted) if found.values else None,
+        found=found,
+        entries=table_entries(found.values),
+        undo_all=undo_all_path(found.wanted) if found.values else None,
     )
 
 
+def search(wanted: Document) -> tuple[Any, str | None]:
+    found = access.search(load(HistoryArgs(), api_filters(wanted)), PAGE_SIZE)
+    return found.values, cursors.write(found.next)
+
+
 def undo_all_path(wanted: dict[str, str]) -> str | None:
-    """Return where a batch is planned that undoes all that is listed; None if there is none.
+    """Return where to plan a batch that undoes all listed changes; None if no batch can.
 
     A batch chooses changes by fewer filters than the list has: with others, it would undo more.
     """
     chosen = {name: text for name, text in wanted.items() if text}
-    if not chosen or not chosen.keys() <= set(UNDO_FILTERS):
+    if not chosen or not chosen.keys() <= {one.name for one in UNDO_FILTERS}:
         return None
     return path_to("batches", "new", kind="changes", **chosen)
 
 
-def history_args(wanted: dict[str, str], after: str) -> Any:
-    """Return the filters as the API takes them; items may be given by name."""
-    values: dict[str, Any] = {name: text for name, text in wanted.items() if text}
-    for name in ("from", "to"):
-        if name in values:
-            values[name] = as_utc(values[name])
-    if "item" in values:
-        values["item"] = object_id(values["item"])
-    return load(HistoryArgs(), {**values, **({"after": after} if after else {})})
+def api_filters(wanted: Document) -> Document:
+    """Return typed filters as the API takes them: times in UTC, and items, named or not, by id."""
+    values = {k: as_utc(v) if k.lower() in ("from", "to") else v for k, v in wanted.items()}
+    return {k: object_id(v, k) if k.lower() == "item" else v for k, v in values.items()}
 
 
-def object_id(text: str, field: str = "item") -> str:
+def object_id(text: str, field: str) -> str:
     """Return the id of an item, a spell or a variable by its name."""
     for type_ in ("item", "spell", "playervariable"):
         try:
@@ -92,9 +91,8 @@ def object_id(text: str, field: str = "item") -> str:
 
 def entry_page(_: str, sent: Submission | None, entry_id: str) -> Response:
     entry = access.visible_entry(entry_id)
-    (shown,) = with_names(history.serve([entry]))
-    preview, refusal = undo_preview(entry) if shown["CanUndo"] else (None, None)
-    related = [shown["Undoes"], shown["UndoneBy"]]
+    (shown,) = table_entries(history.serve([entry]))
+    preview, refusal = undo_preview(entry, shown)
     target = Target(path_to("history", entry_id), entry_id)
     return render(
         "history/entry.html",
@@ -103,12 +101,34 @@ def entry_page(_: str, sent: Submission | None, entry_id: str) -> Response:
         entry=shown,
         preview=preview,
         refusal=refusal,
-        related=[found for found in map(neighbour, related) if found],
+        related=[*related_entries(shown["Undoes"]), *related_entries(shown["UndoneBy"])],
         forms=forms_on([UNDO_CHANGE], target, sent),
     )
 
 
-def undo(sent: Submission, entry_id: str) -> Applied:
+def undo_preview(entry: Document, shown: Document) -> tuple[Document | None, str]:
+    """Return what an undo would change, or why there can be none."""
+    if shown["UndoneBy"]:
+        return None, "This change was undone already."
+    if not shown["CanUndo"]:
+        return None, "A change of this kind cannot be undone."
+    try:
+        would = access.preview_undo(entry)
+    except QuartermasterError as error:
+        return None, str(error)
+    return table_entries([{**would, "Id": entry["_id"], "UndoneBy": None}])[0], ""
+
+
+def related_entries(entry_id: str | None) -> list[Document]:
+    """Return the entry that was undone, or that has undone this one."""
+    try:
+        found = [access.visible_entry(entry_id)] if entry_id else []
+    except NotFound:
+        return []
+    return table_entries(history.serve(found))
+
+
+def undo(_: Submission, entry_id: str) -> Applied:
     return access.undo(access.entry_to_undo(entry_id))
 
 
@@ -118,22 +138,3 @@ def after_undo(applied: Applied, sent: Submission, entry_id: str) -> Response:
 
 UNDO_CHANGE = Form(UNDO, "Undo", "Undo", act=undo, lead=after_undo)
 register(Place("/history/<entry_id>", ("history",), {"": [UNDO_CHANGE]}, entry_page))
-
-
-def undo_preview(entry: Document) -> tuple[Document | None, str | None]:
-    """Return what an undo would change, or why there can be none."""
-    try:
-        would = access.preview_undo(entry)
-    except QuartermasterError as error:
-        return None, str(error)
-    return with_names([{**would, "Id": entry["_id"], "UndoneBy": None}])[0], None
-
-
-def neighbour(entry_id: str | None) -> Document | None:
-    """Return the entry that was undone, or that has undone this one."""
-    if entry_id is None:
-        return None
-    try:
-        return with_names(history.serve([access.visible_entry(entry_id)]))[0]
-    except NotFound:
-        return None

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flask import Response, request
 
 from app.auth import guard
 from app.auth.roles import Role
 from app.console.forms.object_names import plain, suggestions
-from app.console.frame.cards import player_card, user_card
 from app.console.frame.icons import item_icon
-from app.console.frame.lists import former_cards, with_penalties
+from app.console.frame.lists import former_cards, player_card, user_card, with_penalties
 from app.console.frame.pages import blp, page, render, required
 from app.console.health.views import day_plots
-from app.console.history.tables import with_names
+from app.console.history.tables import table_entries
 from app.console.home.recently_viewed import recent
+from app.console.stores import players, users
 from app.errors import NotFound
 from app.history.access import search as search_history
-from app.http.context import current
 from app.naming import NAME_LENGTH, SEARCH_LENGTH, Lookup, name_key
 from app.objects.domain import parse_type
-from app.paging import Window
+from app.paging import Page, Window
 from app.players.store import Players
 from app.types import Document
 from app.users.store import Users
 
 MOST_FOUND = 10
+WINDOW = Window(0, MOST_FOUND, MOST_FOUND)
 LAST_CHANGES = 8
 ICONS_OF = {"spell": "spell", "playervariable": "quest", "map": "map"}
-
-players = current(Players)
-users = current(Users)
 
 
 class Found(NamedTuple):
@@ -52,7 +49,7 @@ def home() -> Response:
         "home/home.html",
         page="home",
         recent=recent(),
-        entries=with_names(search_history({}, LAST_CHANGES).values),
+        entries=table_entries(search_history({}, LAST_CHANGES).values),
         plots=day_plots(),
     )
 
@@ -68,9 +65,8 @@ def search() -> Response:
 @required()
 def suggest() -> Response:
     """Return what a search has found so far, as the options of a list."""
-    return page(
-        "home/suggest.html", found=find(plain(request.args.get("q", ""))), objects={}, type=""
-    )
+    found = find(plain(request.args.get("q", "")))
+    return page("home/suggest.html", found=found, objects={})
 
 
 @blp.get("/suggest/player")
@@ -80,10 +76,9 @@ def suggest_players() -> Response:
     text = plain(request.args.get("q", ""))
     cards: list[Document] = []
     if len(name_key(text)) >= SEARCH_LENGTH:
-        listed = players.list(Window(0, MOST_FOUND, MOST_FOUND), name_key(text)).values
-        cards = found(listed, 0, [], 0, former_of=text).players
+        cards = cards_of(players.list(WINDOW, name_key(text)), Page(0, []), former_of=text).players
     named = {card["Id"]: (shown_name(card), "players", card["Name"]) for card in cards}
-    return page("home/suggest.html", found=None, objects=named, type="player")
+    return page("home/suggest.html", found=None, objects=named)
 
 
 @blp.get("/suggest/<type_name>")
@@ -97,7 +92,7 @@ def suggest_objects(type_name: str) -> Response:
     # A name that several have would be asked for once more.
     typed = {id_: name if names.count(name) == 1 else id_ for id_, name in suggested.items()}
     named = {id_: (name, icon(name), typed[id_]) for id_, name in suggested.items()}
-    return page("home/suggest.html", found=None, objects=named, type=type_)
+    return page("home/suggest.html", found=None, objects=named)
 
 
 def find(text: str) -> Found:
@@ -110,38 +105,30 @@ def find(text: str) -> Found:
     key = Lookup.parse(text)
     if key.id or len(name_key(text)) < SEARCH_LENGTH:
         hint = "" if key.id else f"Type {SEARCH_LENGTH} letters or more to find parts of names."
-        exact = [one(players.get, key), one(users.get, key) if sees_users else []]
-        return found(exact[0], len(exact[0]), exact[1], len(exact[1]), hint)
-    window = Window(0, MOST_FOUND, MOST_FOUND)
-    named = players.list(window, name_key(text))
+        nobody = Page(0, [])
+        return cards_of(exact(players, key), exact(users, key) if sees_users else nobody, hint=hint)
+    named = players.list(WINDOW, name_key(text))
     if not sees_users:
-        return found(named.values, named.total, [], 0, former_of=text)
+        return cards_of(named, Page(0, []), former_of=text)
     if "@" in text:
         by_address = list(users.by_address(text, MOST_FOUND))
-        return found(named.values, named.total, by_address, len(by_address))
-    accounts = users.list(window, name_key(text))
-    return found(named.values, named.total, accounts.values, accounts.total, former_of=text)
+        return cards_of(named, Page(len(by_address), by_address))
+    return cards_of(named, users.list(WINDOW, name_key(text)), former_of=text)
 
 
-def found(
-    characters: list[Document],
-    character_count: int,
-    accounts: list[Document],
-    account_count: int,
-    hint: str = "",
-    former_of: str = "",
-) -> Found:
-    """Return what was found; of a text, those as well who had such a name before."""
-    named = [player_card(player) for player in characters], [user_card(user) for user in accounts]
-    text, window = name_key(former_of), Window(0, MOST_FOUND, MOST_FOUND)
-    former = [former_cards(players, player_card, named[0], text, window), []]
-    if Role.USERS_QUERY in guard.caller().roles:
-        former[1] = former_cards(users, user_card, named[1], text, window)
+def cards_of(characters: Page, accounts: Page, hint: str = "", former_of: str = "") -> Found:
+    """Return what was found; of a text, also those who had such a name before."""
+    text = name_key(former_of)
+    shown_players = [player_card(player) for player in characters.values]
+    shown_users = [user_card(user) for user in accounts.values]
+    former_players = former_cards(players, player_card, shown_players, text)
+    sees_users = Role.USERS_QUERY in guard.caller().roles
+    former_users = former_cards(users, user_card, shown_users, text) if sees_users else []
     return Found(
-        with_penalties([*named[0], *former[0]], "UserId"),
-        character_count + len(former[0]),
-        with_penalties([*named[1], *former[1]], "_id"),
-        account_count + len(former[1]),
+        with_penalties([*shown_players, *former_players], "UserId"),
+        characters.total + len(former_players),
+        with_penalties([*shown_users, *former_users], "_id"),
+        accounts.total + len(former_users),
         hint,
     )
 
@@ -151,9 +138,9 @@ def shown_name(card: Document) -> str:
     return f"{card['Name']} (formerly {former})" if former else str(card["Name"])
 
 
-def one(get: Any, key: Lookup) -> list[Document]:
-    """Return the only match in a list, or none."""
+def exact(store: Players | Users, key: Lookup) -> Page:
+    """Return the only match, or none."""
     try:
-        return [get(key)]
+        return Page(1, [store.get(key)])
     except NotFound:
-        return []
+        return Page(0, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
@@ -10,29 +11,24 @@ from flask import Response
 
 from app.api_keys.management import Made, create_key, revoke_key, rotate_key, terms_of
 from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
-from app.api_keys.schemas import MOST_ITEMS, OVERLAP_HOURS, KeyArgs
+from app.api_keys.schemas import LONGEST_NAME, MOST_ITEMS, OVERLAP_HOURS, KeyArgs
 from app.auth import guard
 from app.auth.roles import Role
-from app.auth.scopes import Scope
+from app.auth.scopes import ABOUT, Scope
 from app.changes import Applied
 from app.console.forms.curl import as_number
-from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form
-from app.console.forms.object_names import Ambiguous, resolve
+from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form, Group
+from app.console.forms.object_names import Ambiguous, lines_of, resolve
 from app.console.forms.schemas import KEY_DAYS, NewKey, Rotation
 from app.console.forms.submissions import Submission
 from app.console.frame.pages import done, path_to, see_other
+from app.console.stores import users
 from app.errors import Invalid
-from app.http.context import current
 from app.http.intents import intent
 from app.http.parser import load
 from app.naming import Lookup
 from app.oauth.sign_ins import owner
 from app.types import Document
-from app.users.store import Users
-
-REVOKED = "revoked"
-
-users = current(Users)
 
 
 def own() -> Lookup:
@@ -41,7 +37,7 @@ def own() -> Lookup:
 
 def make(sent: Submission, key: Lookup | None = None) -> Made:
     account = owner(key or own())
-    args = load(KeyArgs(), wanted_key(sent, sent.args))
+    args = load(KeyArgs(), key_body(sent, item_ids))
     days = sent.args["Days"]
     # The end is counted from now: what tells the same form again is the number of days.
     meant = intent(CREATE_KEY, **args, Days=days)
@@ -75,37 +71,29 @@ def after_revoking(
     if Role.USERS_QUERY in guard.caller().roles:
         return done(applied, path_to(*page))
     # Whoever may not see accounts sees no entry of one, not even of their own.
-    return see_other(path_to(*page, done=REVOKED))
+    return see_other(path_to(*page, done="revoked"))
 
 
-def wanted_key(sent: Submission, typed: Document) -> Document:
+def key_body(sent: Submission, read_items: Callable[[str], list[str]] | None = None) -> Document:
     """Return what was typed as the body by which the API makes a key."""
-    limits = {name: typed[name] for name in ("LargestQuantity", "ItemsPerDay")}
-    budget = {**limits, "Items": item_ids(typed["Items"])}
-    has_budget = any(limit is not None for limit in budget.values())
-    return {
-        "Name": typed["Name"],
-        "Scopes": checked_scopes(sent),
-        "Addresses": addresses_in(typed["Addresses"]) or None,
-        "Budget": budget if has_budget else None,
-    }
+    limits = {name: sent.value(name) for name in ("LargestQuantity", "ItemsPerDay")}
+    budget: Document = {name: as_number(text) for name, text in limits.items() if text}
+    if items := (read_items or lines_of)(sent.value("Items")):
+        budget["Items"] = items
+    scopes = [scope.value for scope in Scope if sent.is_checked(scope.value)]
+    body: Document = {"Name": sent.value("Name"), "Scopes": scopes}
+    if addresses := sent.value("Addresses").replace(",", " ").split():
+        body["Addresses"] = addresses
+    return {**body, "Budget": budget} if budget else body
 
 
-def checked_scopes(sent: Submission) -> list[str]:
-    return [scope.value for scope in Scope if sent.is_checked(scope.value)]
-
-
-def addresses_in(text: str) -> list[str]:
-    return text.replace(",", " ").split()
-
-
-def item_ids(text: str) -> list[str] | None:
-    """Return the ids of the items that a text names, one on each line; None if it names none."""
+def item_ids(text: str) -> list[str]:
+    """Return the ids of the items that a text names, one on each line."""
     lines = lines_of(text)
     if len(lines) > MOST_ITEMS:
         fault = f"Must be {MOST_ITEMS} items or fewer."
         raise Invalid(f"The field 'Items' {fault[:1].lower()}{fault[1:]}", {"Items": [fault]})
-    return list(dict.fromkeys(map(item_id, lines))) or None
+    return list(dict.fromkeys(map(item_id, lines)))
 
 
 def item_id(text: str) -> str:
@@ -117,22 +105,6 @@ def item_id(text: str) -> str:
         raise Invalid(fault, {"Items": [fault]}) from None
 
 
-def lines_of(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def key_body(sent: Submission) -> Document:
-    """Return the body that makes a key, as far as it was typed."""
-    limits = {name: sent.value(name) for name in ("LargestQuantity", "ItemsPerDay")}
-    budget: Document = {name: as_number(text) for name, text in limits.items() if text}
-    if items := lines_of(sent.value("Items")):
-        budget["Items"] = items
-    body: Document = {"Name": sent.value("Name"), "Scopes": checked_scopes(sent)}
-    if addresses := addresses_in(sent.value("Addresses")):
-        body["Addresses"] = addresses
-    return {**body, "Budget": budget} if budget else body
-
-
 def endpoint(sent: Submission) -> str:
     """Return the endpoint for keys; those of others are named by their user."""
     operation: Any = sent.form.operation
@@ -142,8 +114,39 @@ def endpoint(sent: Submission) -> str:
     return f"{method} {path}{of_user}"
 
 
+NAME = Field(
+    "Name",
+    "Name",
+    "What it is for: history tells by it what the key has done.",
+    html={"maxlength": LONGEST_NAME, "autocomplete": "off"},
+)
+SCOPES = Field(
+    "Scopes",
+    "What it may do",
+    type="checks",
+    options=lambda: {scope.value: ABOUT[scope] for scope in Scope},
+)
 DAYS = Field(
     "Days", "Days until it ends", value=KEY_DAYS, noun="The number of days", is_required=True
+)
+NETWORKS = Field(
+    "Addresses",
+    "Addresses",
+    "Networks such as 203.0.113.0/24, from which alone it works.",
+    noun="The list of addresses",
+    html=AS_TYPED,
+)
+BUDGET = (
+    Field("LargestQuantity", "Largest quantity at once"),
+    Field("ItemsPerDay", "Items a day", "All items together, from midnight to midnight, UTC."),
+    Field(
+        "Items",
+        "These items alone",
+        "Names or ids, one on each line.",
+        type="area",
+        noun="The list of items",
+        html={"rows": 2, "maxlength": 40000},
+    ),
 )
 HOURS = Field(
     "OverlapHours",
@@ -152,34 +155,15 @@ HOURS = Field(
     noun="The number of hours",
     is_required=True,
 )
-WHAT_FOR = "What it is for: history tells by it what the key has done."
-NETWORKS = "Networks such as 203.0.113.0/24, from which alone it works."
-ITEMS = {"rows": 2, "maxlength": 40000}
 CREATE = Form(
     CREATE_KEY,
     "Make a key",
     "Make the key",
-    (
-        Field("Name", "Name", WHAT_FOR, html={"maxlength": 60, "autocomplete": "off"}),
-        DAYS,
-        Field("Addresses", "Addresses", NETWORKS, noun="The list of addresses", html=AS_TYPED),
-        Field("LargestQuantity", "Largest quantity at once"),
-        Field("ItemsPerDay", "Items a day", "All items together, from midnight to midnight, UTC."),
-        Field(
-            "Items",
-            "These items alone",
-            "Names or ids, one on each line.",
-            type="area",
-            noun="The list of items",
-            html=ITEMS,
-        ),
-    ),
+    (NAME, SCOPES, DAYS, NETWORKS, Group("field", BUDGET, legend="Budget")),
     path="",
     act=make,
     api=endpoint,
     schema=NewKey(),
-    # The scopes are a list of boxes, and the budget is a group of its own.
-    template="keys/new_key.html",
     body=key_body,
     lead=show_made,
 )

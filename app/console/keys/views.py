@@ -9,78 +9,86 @@ from flask import Response
 
 from app.api_keys.management import Made, list_keys
 from app.auth.roles import Role
-from app.auth.scopes import ABOUT, Scope
 from app.console.forms.declared import Target
-from app.console.forms.meanwhile import newer_than, newest
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.cards import key_card
 from app.console.frame.pages import PAGE_SIZE, path_to, render
-from app.console.history.tables import with_names
+from app.console.history.tables import changes_of
 from app.console.keys.forms import CREATE, FORMS, REVOKE, ROTATE, own
+from app.console.stores import objects, users
 from app.console.users.views import user_page
 from app.errors import NotFound
-from app.history.access import page as history_page
-from app.http.context import current
 from app.naming import Lookup
 from app.oauth.sign_ins import owner
-from app.objects.store import Objects
-from app.types import Document
-from app.users.store import Users
-
-objects = current(Objects)
-users = current(Users)
+from app.types import Document, whole
 
 
 def own_keys_page(
     _: str = "", sent: Submission | None = None, made: Made | None = None, **__: Any
 ) -> Response:
     account = owner(own())
-    entries = with_names(history_page({}, PAGE_SIZE, ("user",), account["_id"]).values)
-    newer = newer_than(sent.seen, entries) if sent and sent.error else []
-    changes = {"seen": newest(entries), "newer": newer}
-    shown = keys_part(account, changes, path_to("keys"), sent, made)
+    entries = changes_of("user", account["_id"], PAGE_SIZE)["entries"]
+    shown = keys_part(account, entries, path=path_to("keys"), sent=sent, made=made)
     return render("keys/own.html", sent=sent, **shown)
 
 
 def user_keys_page(
     tab: str, sent: Submission | None, key: Lookup, made: Made | None = None, **_: Any
 ) -> Response:
-    def content(user: Document, changes: Document) -> dict[str, Any]:
-        return keys_part(user, changes, path_to("users", user["_id"], "keys"), sent, made)
-
-    return user_page(tab, sent, key, content)
+    return user_page(tab, sent, key, partial(keys_part, sent=sent, made=made))
 
 
 def keys_part(
-    account: Document, changes: Document, path: str, sent: Submission | None, made: Made | None
+    account: Document,
+    entries: list[Document],
+    sent: Submission | None,
+    made: Made | None,
+    path: str = "",
 ) -> dict[str, Any]:
     """Return what pages show of the keys of an account; path is that of the page."""
+    path = path or path_to("users", account["_id"], "keys")
     records = list_keys(account["_id"])
     names = objects.names_of({id_ for record in records for id_ in items_of(record)})
-    now = users.now()
-    target = partial(Target, seen=changes["seen"], newer=changes["newer"])
-    of_account = {"Owner": account["_id"]}
+    target = partial(Target, record={"Owner": account["_id"]}, entries=entries)
     keys = []
     for record in records:
-        about = target(f"{path}/{record['Id']}", record["Id"], record["Name"], of_account)
+        about = target(f"{path}/{record['Id']}", record["Id"], record["Name"])
         forms = forms_on([ROTATE, REVOKE], about, sent, record["Id"])
-        keys.append({**key_card(record, names, now), "Forms": forms.values()})
+        keys.append({**key_card(record, names), "Forms": forms.values()})
     # The form of a key that is not among these: somebody has revoked it meanwhile.
     is_lost = sent and sent.form is not CREATE and all(sent not in key["Forms"] for key in keys)
     return {
         "keys": keys,
         "owner_id": account["_id"],
         "made": made and {"record": made.record, "secret": made.secret, "is_new": is_new(made)},
-        "scopes": [(scope.value, ABOUT[scope]) for scope in Scope],
         "lost": [sent] if is_lost else [],
-        "forms": forms_on([CREATE], target(path, record=of_account), sent),
+        "forms": forms_on([CREATE], target(path), sent),
+    }
+
+
+def key_card(record: Document, names: dict[str, str]) -> Document:
+    """Return what pages show of a key; names are those of items, by id."""
+    addresses, budget = record["Addresses"], record["Budget"] or {}
+    return {
+        **record,
+        "HasEnded": record["ExpiresAt"] <= users.now(),
+        "Addresses": texts_in(addresses),
+        "Budget": {
+            "LargestQuantity": whole(budget.get("LargestQuantity")),
+            "ItemsPerDay": whole(budget.get("ItemsPerDay")),
+            "Items": [names.get(id_) or id_ for id_ in items_of(record)],
+        },
+        "HasAddresses": addresses is not None,
+        "HasBudget": record["Budget"] is not None,
     }
 
 
 def items_of(record: Document) -> list[str]:
-    items = (record["Budget"] or {}).get("Items")
-    return [id_ for id_ in items if isinstance(id_, str)] if isinstance(items, list) else []
+    return texts_in((record["Budget"] or {}).get("Items"))
+
+
+def texts_in(value: Any) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
 def is_new(made: Made) -> bool:
@@ -98,15 +106,7 @@ def find_key(key: Lookup | None = None, key_id: str = "") -> Found:
     return Found(account["_id"], names[key_id])
 
 
+MANAGE = (Role.USERS_QUERY, Role.USERS_MANAGE)
+PATH, PARTS = "/users/<lookup:key>/keys", ("users", "keys")
 register(Place("/keys", ("keys",), FORMS, own_keys_page, find_key, "user"))
-register(
-    Place(
-        "/users/<lookup:key>/keys",
-        ("users", "keys"),
-        FORMS,
-        user_keys_page,
-        find_key,
-        "user",
-        roles=(Role.USERS_QUERY, Role.USERS_MANAGE),
-    )
-)
+register(Place(PATH, PARTS, FORMS, user_keys_page, find_key, "user", roles=MANAGE))

@@ -8,28 +8,28 @@ from markupsafe import Markup
 
 from app.changes import Applied
 from app.console.forms.declared import AS_TYPED, BY_NAME, Field, Form, Group, Target
-from app.console.forms.schemas import VariableForm
 from app.console.forms.submissions import Submission
-from app.console.game.action_forms import KICK, KILL, MESSAGE, WARP
+from app.console.game.forms import KICK, KILL, MESSAGE, WARP
 from app.console.players.slots import preview_lines
+from app.console.stores import deletions, players
 from app.execution import execute
-from app.http.context import current
 from app.http.intents import keyed_intent
 from app.items.operations import GIVE, TAKE
 from app.naming import Lookup
 from app.notes.operations import NOTE_ON_PLAYER
 from app.operations import Operation
-from app.players.deletion.store import Deletions
 from app.players.operations import DELETE, RENAME
-from app.players.store import Players
 from app.spells.operations import FORGET, TEACH
 from app.variables.operations import SET_VARIABLE
 
-deletions = current(Deletions)
-players = current(Players)
-
+ITEM = Field("itemid", "Item", BY_NAME)
+ITEM_HELD = Field("itemid", "Item", "Click on a slot to choose what lies there.")
 QUANTITY = Field("quantity", "Quantity", value=1)
+OVERFLOW = Field("bankoverflow", "the rest to the bank")
+SPELL = Field("spellid", "Spell", BY_NAME)
+VARIABLE = Field("variableid", "Variable", BY_NAME)
 VALUE = Field("value", "Value", "A whole number, or true or false.")
+NEW_NAME = Field("Name", "New name", noun="The name", html=AS_TYPED)
 
 
 def rename_player(sent: Submission, key: Lookup) -> Applied:
@@ -44,10 +44,6 @@ def about_deletion(target: Target) -> Iterable[str]:
         ).format(target.name)
 
 
-def item_form(operation: Operation, verb: str, *fields: Field | Group) -> Form:
-    return Form(operation, f"{verb} an item", verb, fields, preview=preview_lines)
-
-
 def note_form(operation: Operation) -> Form:
     hint = "For colleagues: players do not see it."
     text = Field("Text", "Note", hint, type="area", html={"rows": 4})
@@ -56,27 +52,16 @@ def note_form(operation: Operation) -> Form:
 
 FORMS = {
     "items": (
-        item_form(
-            GIVE,
-            "Give",
-            Field("itemid", "Item", BY_NAME),
-            Group("two", (QUANTITY, Field("bankoverflow", "the rest to the bank"))),
-        ),
-        item_form(
-            TAKE,
-            "Take",
-            Field("itemid", "Item", "Click on a slot to choose what lies there."),
-            QUANTITY,
-        ),
-        *(MESSAGE, WARP, KICK, KILL),
         Form(
-            RENAME,
-            "Rename…",
-            "Rename",
-            (Field("Name", "New name", noun="The name", html=AS_TYPED),),
-            act=rename_player,
-            replaces="Name",
+            GIVE,
+            "Give an item",
+            "Give",
+            (ITEM, Group("two", (QUANTITY, OVERFLOW))),
+            preview=preview_lines,
         ),
+        Form(TAKE, "Take an item", "Take", (ITEM_HELD, QUANTITY), preview=preview_lines),
+        *(MESSAGE, WARP, KICK, KILL),
+        Form(RENAME, "Rename…", "Rename", (NEW_NAME,), act=rename_player, replaces="Name"),
         Form(
             DELETE,
             "Delete…",
@@ -90,17 +75,16 @@ FORMS = {
         ),
     ),
     "spells": (
-        Form(TEACH, "Teach a spell", "Teach", (Field("spellid", "Spell", BY_NAME),)),
-        Form(FORGET, "Forget a spell", "Forget", (Field("spellid", "Spell"),)),
+        Form(TEACH, "Teach a spell", "Teach", (SPELL,)),
+        Form(FORGET, "Forget a spell", "Forget", (SPELL,)),
     ),
     "variables": (
         Form(
             SET_VARIABLE,
             "Set a variable",
             "Set",
-            (Field("variable", "Variable", BY_NAME), VALUE),
+            (VARIABLE, VALUE),
             path="variables",
-            schema=VariableForm(),
             replaces="Variables.{variable_id}",
         ),
     ),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from app.console.frame.icons import item_icon
-from app.console.history.sentences import Names, name_of, shown
+from app.console.history.sentences import Names, name_of, short_text
 from app.items.domain import quantity_of
 from app.types import Document, decimal, whole
 
@@ -63,7 +63,7 @@ def _cell(slot: Document, names: Names, changes: Mapping[int, Any]) -> Cell:
         # An empty slot shows already what would come.
         item = item or (held or {}).get("ItemId")
     # A slot shows the beginning of a name; the page of the item has all of it.
-    name = shown(name_of(item, names)) if item else ""
+    name = short_text(name_of(item, names)) if item else ""
     icon = item_icon(name) if item else ""
     buffs = sum(filter(None, map(whole, as_list(slot["StatBuffs"]))))
     return Cell(number, item, name, icon, slot["Quantity"], slot["BagId"], buffs, after)

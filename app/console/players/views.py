@@ -11,31 +11,30 @@ from app.auth import guard
 from app.auth.roles import Role
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
-from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.cards import player_card, user_card
-from app.console.frame.deleted_pages import deleted_player_page
-from app.console.frame.lists import former_cards, list_window, page_number, with_penalties
+from app.console.forms.submissions import Submission
+from app.console.frame.lists import (
+    former_cards,
+    list_window,
+    player_card,
+    user_card,
+    with_penalties,
+)
 from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
-from app.console.game.action_cards import actions_part
-from app.console.history import sentences
-from app.console.history.tables import changes_part
-from app.console.home.recently_viewed import remember
+from app.console.frame.subjects import changes_on_tab, gone_page, offer_no_undo, subject_page
+from app.console.game.actions import actions_part
+from app.console.history.sentences import name_of
 from app.console.players import slots
 from app.console.players.forms import FORMS
+from app.console.stores import bags, cursors, objects, players, users
 from app.errors import NotFound, QuartermasterError
-from app.http.context import current
-from app.http.cursors import Cursors
 from app.http.path_converters import path_guid
 from app.items.domain import served
-from app.items.store import Bags
 from app.naming import Lookup
 from app.notes import domain as notes
-from app.objects.store import Objects
 from app.paging import Window
-from app.players.store import Players
+from app.players.domain import DELETED_AT
 from app.spells import domain as spells
-from app.types import Document
-from app.users.store import Users
+from app.types import Document, decimal
 from app.variables import domain as variables
 
 SORTS = {
@@ -43,15 +42,10 @@ SORTS = {
     "level": ("level", False),
     "seen": ("lastonline", False),
 }
-LAST_CHANGES = 6
-# Of a bag; a page with thousands of slots is of no use.
+LABELS = {"name": "By name", "level": "Highest level first", "seen": "Last seen first"}
+# Of a bag: a page with thousands of slots is of no use.
 MOST_SLOTS = 200
-
-bags = current(Bags)
-cursors = current(Cursors)
-objects = current(Objects)
-players = current(Players)
-users = current(Users)
+LONGEST_PAGE_NUMBER = 6
 
 
 @blp.get("/players")
@@ -64,9 +58,10 @@ def list_players() -> Response:
         "players/list.html",
         page="players",
         players=with_penalties(listed, "UserId"),
-        former=former_cards(players, player_card, listed, search, window),
+        former=[] if window.after else former_cards(players, player_card, listed, search),
         total=found.total,
         search=request.args.get("search", ""),
+        sorts=LABELS,
         sort=sort,
         next=cursors.write(found.next),
     )
@@ -75,7 +70,9 @@ def list_players() -> Response:
 @blp.get("/players/online")
 @required()
 def list_online_players() -> Response:
-    page = page_number()
+    """List those who are online, by page numbers: this list has no cursor."""
+    text = request.args.get("page", "")
+    page = (decimal(text) if len(text) <= LONGEST_PAGE_NUMBER else None) or 0
     found = players.list_online(Window(page, PAGE_SIZE, PAGE_SIZE))
     return render(
         "players/online.html",
@@ -90,30 +87,27 @@ def player_page(tab: str, sent: Submission | None, key: Lookup) -> Response:
     try:
         (player,) = with_penalties([player_card(players.get(key))], "UserId")
     except NotFound as error:
-        return deleted_player_page(key, tab, sent, error)
+        id_ = key.id or players.get_id_ever(key)
+        return gone_page("player", id_, tab, sent, error, describe_deleted)
     id_ = player["Id"]
-    size, after = LAST_CHANGES, ""
-    if tab == "history":
-        size, after = PAGE_SIZE, request.args.get("after", "")
-    changes = changes_part("player", id_, size, sent, after)
+    changes = changes_on_tab("player", id_, tab)
+    shown = {"player": player, "owner": owner_of(player), "tabs": FORMS, **changes}
     content = CONTENTS[tab](Lookup.parse(id_), sent) if tab in CONTENTS else {}
     values = {"itemid": content.get("chosen", "")}
-    history = changes["seen"], changes["newer"]
-    target = Target(path_to("players", id_), id_, player["Name"], player, *history, values)
-    response = render(
-        f"players/{tab}.html",
-        sent=sent,
-        page="players",
-        tab=tab,
-        tabs=FORMS,
-        player=player,
-        owner=owner_of(player),
-        forms=forms_on(FORMS[tab], target, sent),
-        **changes,
-        **content,
-    )
-    remember(response, "players", id_)
-    return response
+    entries = changes["entries"]
+    target = Target(path_to("players", id_), id_, player["Name"], player, entries, values)
+    return subject_page(tab, sent, target, FORMS[tab], page="players", **shown, **content)
+
+
+def describe_deleted(_: str, entries: list[Document]) -> Document | None:
+    """Return the last name of somebody who was deleted, and the deletion, which can be undone."""
+    if not entries:
+        return None
+    name = entries[0]["Subject"]["Name"]
+    deletions = [e for e in entries if any(c["Path"] == DELETED_AT for c in e["Changes"])]
+    deletion = next(iter(deletions), None)
+    offer_no_undo(entries, but=deletion if name is not None else None)
+    return {"name": name, "deletion": deletion}
 
 
 def owner_of(player: Document) -> Document | None:
@@ -157,24 +151,20 @@ def opened_bag() -> Document | None:
         return {"Id": bag_id, "SlotCount": 0, "Slots": [], "Fault": str(error)}
 
 
+def named(records: list[Document], id_field: str) -> list[Document]:
+    """Return spells or variables with their names."""
+    names = objects.names_of([record[id_field] for record in records])
+    return [{**record, "Name": name_of(record[id_field], names)} for record in records]
+
+
 def spells_content(key: Lookup, _: Any) -> dict[str, Any]:
     known = spells.served(players.read(key, "Spells")["Spells"])
-    names = objects.names_of([spell["SpellId"] for spell in known])
-    return {
-        "spells": [
-            {**spell, "Name": sentences.name_of(spell["SpellId"], names)} for spell in known
-        ],
-        "size": current_app.config["SPELLS_SIZE"],
-    }
+    return {"spells": named(known, "SpellId"), "size": current_app.config["SPELLS_SIZE"]}
 
 
 def variables_content(key: Lookup, _: Any) -> dict[str, Any]:
-    kept = variables.served(players.read(key, "Variables")["Variables"])
-    names = objects.names_of([variable["VariableId"] for variable in kept])
-    named = [
-        {**variable, "Name": sentences.name_of(variable["VariableId"], names)} for variable in kept
-    ]
-    return {"variables": sorted(named, key=lambda variable: variable["Name"].casefold())}
+    kept = named(variables.served(players.read(key, "Variables")["Variables"]), "VariableId")
+    return {"variables": sorted(kept, key=lambda variable: variable["Name"].casefold())}
 
 
 def notes_content(key: Lookup, _: Any) -> dict[str, Any]:
@@ -193,14 +183,5 @@ CONTENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "notes": notes_content,
 }
 
-register(
-    Place(
-        "/players/<player:key>",
-        ("players",),
-        FORMS,
-        player_page,
-        find_player,
-        "player",
-        players,
-    )
-)
+PATH = "/players/<player:key>"
+register(Place(PATH, ("players",), FORMS, player_page, find_player, "player", players))

@@ -14,15 +14,12 @@ from app.console.forms.reading import posted
 from app.console.forms.submissions import Submission, forms_on, note_refusal
 from app.console.frame.pages import PREFIX, blp, local, page, path_to, render, required, see_other
 from app.console.session import sessions as session
+from app.console.stores import cursors
 from app.errors import QuartermasterError, RateLimited, Unavailable
-from app.http.context import current
-from app.http.cursors import Cursors
 from app.http.errors import status_of
 from app.naming import Lookup
 from app.oauth.domain import TokenRefused
 from app.oauth.sign_ins import authenticate, end_sign_in, list_sign_ins
-
-cursors = current(Cursors)
 
 PAGE_SIZE = 25
 NOT_OURS = (
@@ -102,7 +99,6 @@ END_OWN_SIGN_IN = Form(
     None,
     "End",
     "End",
-    name="end",
     path="<sign_in_id>/end",
     act=lambda _, sign_in_id: end_sign_in(Lookup.parse(guard.caller().id), sign_in_id),
     api="DELETE /api/oauth/sign-ins/<key>/SIGN-IN-ID",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
-from flask import Response, request
+from flask import request
 from markupsafe import Markup
 
 from app.auth import guard
@@ -16,10 +16,10 @@ from app.console.forms.declared import NOT_UNDONE, Field, Form, Target
 from app.console.forms.schemas import NewPassword
 from app.console.forms.submissions import Submission
 from app.console.frame.pages import path_to, see_other
-from app.console.game.action_forms import KICK, KILL, WARP
+from app.console.game.forms import KICK, KILL, WARP
 from app.console.players.forms import note_form
+from app.console.stores import erasures, users
 from app.http import tracing
-from app.http.context import current
 from app.http.intents import intent
 from app.http.masking import MASK
 from app.moderation.enforcement import impose_on, lift_from
@@ -32,15 +32,10 @@ from app.oauth.sign_ins import end_all, end_sign_in
 from app.privacy.domain import ErasureUnderWay
 from app.privacy.erasing import erase
 from app.privacy.operations import ERASE_USER
-from app.privacy.store import Erasures
 from app.types import Document
 from app.users import accounts
 from app.users.domain import require_email
 from app.users.operations import CHANGE_EMAIL, CHANGE_PASSWORD, MAIL_RESET_CODE
-from app.users.store import Users
-
-erasures = current(Erasures)
-users = current(Users)
 
 MANAGE = (Role.USERS_MANAGE,)
 NEW_PASSWORD = {"autocomplete": "new-password", "minlength": 8}
@@ -51,14 +46,6 @@ def penalty_body(sent: Submission) -> Document:
     return {**(sent.typed_body() or {}), "reason": sent.value("reason")}
 
 
-def has(flag: str) -> Callable[[Target], bool]:
-    return lambda target: bool(target.record[flag])
-
-
-def lacks(flag: str) -> Callable[[Target], bool]:
-    return lambda target: target.record["may_punish"] and not target.record[flag]
-
-
 def penalty_forms(penalty: Penalty, verb: str, flag: str) -> tuple[Form, Form]:
     """Return the forms that lift and that impose a penalty."""
     lift = Form(
@@ -67,8 +54,11 @@ def penalty_forms(penalty: Penalty, verb: str, flag: str) -> tuple[Form, Form]:
         f"Un{verb}",
         act=lambda _, key: lift_from(key, penalty),
         view=f"un{verb}_user",
+        card="Moderation",
+        template="users/penalty.html",
+        layout="penalty",
         is_quiet=True,
-        is_offered=has(flag),
+        is_offered=lambda target: bool(target.record[flag]),
         replaces="",
     )
     impose = Form(
@@ -78,7 +68,8 @@ def penalty_forms(penalty: Penalty, verb: str, flag: str) -> tuple[Form, Form]:
         (Field("duration", "Days", value=7, noun="The number of days"),),
         act=lambda sent, key: impose_on(key, penalty, sent.args),
         view=f"{verb}_user",
-        is_offered=lacks(flag),
+        card="Moderation",
+        is_offered=lambda target: target.record["may_punish"] and not target.record[flag],
         body=penalty_body,
         replaces="",
     )
@@ -129,10 +120,6 @@ def erase_user(sent: Submission, key: Lookup) -> Document:
         return record
 
 
-def after_erasure(record: Document, *_: object, **__: object) -> Response:
-    return see_other(path_to("users", record["_id"], "history"))
-
-
 UNBAN, BAN_USER = penalty_forms(BAN, "ban", "IsBanned")
 ADDRESSES = Field("ip", "also the addresses of this person")
 BAN_USER = replace(
@@ -149,6 +136,7 @@ PASSWORD = Form(
         Field("again", "The same again", type="password", html=NEW_PASSWORD),
     ),
     name="password",
+    card="Password",
     roles=MANAGE,
     act=change_password,
     view="manage_password",
@@ -166,6 +154,7 @@ EMAIL = Form(
     "Change the address",
     (Field("new", "New address", type="email", html={"autocomplete": "off"}),),
     name="email",
+    card="Email",
     roles=MANAGE,
     act=change_email,
     view="manage_email",
@@ -177,6 +166,7 @@ ERASE = Form(
     ERASE_USER,
     "Erase this person…",
     "Erase {name}",
+    card="Personal data",
     roles=MANAGE,
     act=erase_user,
     body=lambda sent: {"Confirm": sent.value("Confirm", "USERNAME")},
@@ -186,13 +176,14 @@ ERASE = Form(
     confirm="For good: this cannot be undone.",
     # The API asks for the name as well, and checks it.
     confirm_field="Confirm",
-    lead=after_erasure,
+    lead=lambda record, *_, **__: see_other(path_to("users", record["_id"], "history")),
 )
 MAIL_CODE = Form(
     MAIL_RESET_CODE,
     "Mail a reset code…",
     "Mail {name} a code",
     name="mail-code",
+    card="Password",
     act=mail_code,
     about=about_mail,
 )
@@ -209,7 +200,6 @@ END_SIGN_IN = Form(
     None,
     "End",
     "End",
-    name="end",
     path="sign-ins/<sign_in_id>/end",
     act=lambda _, key, sign_in_id: end_sign_in(key, sign_in_id),
     api="DELETE /api/oauth/sign-ins/<key>/SIGN-IN-ID",
@@ -217,8 +207,8 @@ END_SIGN_IN = Form(
 )
 FORMS = {
     "account": (
-        *(UNBAN, BAN_USER, *penalty_forms(MUTE, "mute", "IsMuted")),
-        *(MAIL_CODE, PASSWORD, EMAIL, ERASE, WARP, KICK, KILL),
+        *(UNBAN, BAN_USER, *penalty_forms(MUTE, "mute", "IsMuted"), WARP, KICK, KILL),
+        *(MAIL_CODE, PASSWORD, EMAIL, ERASE),
     ),
     "history": (),
     "notes": (note_form(NOTE_ON_USER),),

@@ -12,40 +12,41 @@ from app.auth import guard
 from app.auth.roles import Role, roles_of
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
-from app.console.forms.submissions import Submission, forms_on
-from app.console.frame.cards import player_card, user_card
-from app.console.frame.deleted_pages import erased_user_page
-from app.console.frame.lists import former_cards, list_window, with_penalties
-from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
-from app.console.game.action_cards import actions_part
-from app.console.history.tables import changes_part
-from app.console.home.recently_viewed import remember
+from app.console.forms.submissions import Submission
+from app.console.frame.lists import (
+    former_cards,
+    list_window,
+    player_card,
+    user_card,
+    with_penalties,
+)
+from app.console.frame.pages import HEADERS, blp, path_to, render, required
+from app.console.frame.subjects import changes_on_tab, gone_page, offer_no_undo, subject_page
+from app.console.game.actions import actions_part
+from app.console.stores import cursors, erasures, personal_data, players, users
 from app.console.users.forms import FORMS
 from app.errors import NotFound
-from app.http.context import current
-from app.http.cursors import Cursors
+from app.http.intents import reading_intent
+from app.http.json import CONTENT_TYPE
+from app.http.uploads import Pieces, download
 from app.moderation import domain as moderation
-from app.naming import Lookup
+from app.naming import Lookup, parse_guid
 from app.notes import domain as notes
 from app.oauth.sign_ins import list_sign_ins
-from app.players.store import Players
-from app.privacy.domain import ERASED_AT
+from app.privacy.domain import ERASED_AT, served
+from app.privacy.operations import EXPORT_PERSONAL_DATA
 from app.types import Document
 from app.users.domain import POWER_FLAGS, valid_code
-from app.users.store import RECORD, Users
+from app.users.store import RECORD
 
 SORTS = {"name": ("name", True), "email": ("email", True)}
+LABELS = {"name": "By name", "email": "By address"}
 TABS = ("account", "history", "notes", "keys", "sign-ins")
 READS = (*RECORD, *moderation.READS, "CreationDate", "Notes", ERASED_AT)
 SIGN_INS = 25
-LAST_CHANGES = 6
 
-cursors = current(Cursors)
-players = current(Players)
-users = current(Users)
-
-# What a tab shows of an account, of which the changes are known, besides what all of them do.
-Content = Callable[[Document, Document], dict[str, Any]]
+# What a tab shows beside the facts of an account and its entries, which it gets.
+Content = Callable[[Document, list[Document]], dict[str, Any]]
 
 
 @blp.get("/users")
@@ -54,15 +55,15 @@ def list_users() -> Response:
     search, sort, window = list_window(SORTS)
     found = users.list(window, search, *SORTS[sort])
     listed = [user_card(user) for user in found.values]
+    cards = with_penalties(listed, "_id")
     return render(
         "users/list.html",
         page="users",
-        users=[
-            {**user, "Roles": roles_of(user["Power"])} for user in with_penalties(listed, "_id")
-        ],
-        former=former_cards(users, user_card, listed, search, window),
+        users=[{**user, "Roles": roles_of(user["Power"])} for user in cards],
+        former=[] if window.after else former_cards(users, user_card, listed, search),
         total=found.total,
         search=request.args.get("search", ""),
+        sorts=LABELS,
         sort=sort,
         next=cursors.write(found.next),
     )
@@ -75,34 +76,27 @@ def user_page(
     try:
         user = user_card(users.get(key, *READS))
     except NotFound as error:
-        return erased_user_page(key.id, tab, sent, error)
+        return gone_page("user", key.id, tab, sent, error, describe_erased)
     id_ = user["_id"]
     if isinstance(user.get(ERASED_AT), datetime):
-        return erased_user_page(id_, tab, sent, NotFound("user", key))
-    size, after = LAST_CHANGES, ""
-    if tab == "history":
-        size, after = PAGE_SIZE, request.args.get("after", "")
-    changes = changes_part("user", id_, size, sent, after)
-    shown = {**account_part(user), **changes, **CONTENTS.get(tab, no_content)(user)}
-    target = Target(
-        path_to("users", id_),
-        id_,
-        user["Name"],
-        {**user, **shown["penalties"], **shown},
-        changes["seen"],
-        changes["newer"],
-    )
-    shown["forms"] = forms_on(FORMS.get(tab, ()), target, sent)
-    if content:
-        shown |= content(user, changes)
-    response = render(
-        f"users/{tab.replace('-', '_')}.html", sent=sent, page="users", tab=tab, tabs=TABS, **shown
-    )
-    remember(response, "users", id_)
-    return response
+        return gone_page("user", id_, tab, sent, NotFound("user", key), describe_erased)
+    changes = changes_on_tab("user", id_, tab)
+    show = content or CONTENTS.get(tab, lambda *_: {})
+    facts = {**account_facts(user), **show(user, changes["entries"])}
+    record = {**user, **facts["penalties"], **facts}
+    target = Target(path_to("users", id_), id_, user["Name"], record, changes["entries"])
+    shown = {"tabs": TABS, **changes, **facts}
+    return subject_page(tab, sent, target, FORMS.get(tab, ()), page="users", **shown)
 
 
-def account_part(user: Document) -> dict[str, Any]:
+def describe_erased(id_: str, entries: list[Document]) -> Document | None:
+    """Return the record of an erasure, or of an account that is gone at least its history."""
+    record = erasures.find(id_, None)
+    offer_no_undo(entries)
+    return {"erasure": record and served(record)} if record or entries else None
+
+
+def account_facts(user: Document) -> dict[str, Any]:
     """Return what all tabs show of an account."""
     now = users.now()
     roles = roles_of(user["Power"])
@@ -117,30 +111,22 @@ def account_part(user: Document) -> dict[str, Any]:
     }
 
 
-def account_content(user: Document) -> dict[str, Any]:
+def account_content(user: Document, _: Any) -> dict[str, Any]:
     characters = [player_card(player) for player in players.list_of_user(user["_id"])]
     return {"characters": characters, **actions_part(user["_id"])}
 
 
-def notes_content(user: Document) -> dict[str, Any]:
+def notes_content(user: Document, _: Any) -> dict[str, Any]:
     return {"notes": notes.served(user.get("Notes"))}
 
 
-def sign_ins_content(user: Document) -> dict[str, Any]:
-    after = request.args.get("after", "")
-    page = list_sign_ins(Lookup.parse(user["_id"]), SIGN_INS, after)
-    return {
-        "sign_ins": page.values,
-        "next_sign_ins": cursors.write(page.next),
-        "present": None,
-    }
+def sign_ins_content(user: Document, _: Any) -> dict[str, Any]:
+    page = list_sign_ins(Lookup.parse(user["_id"]), SIGN_INS, request.args.get("after", ""))
+    following = cursors.write(page.next)
+    return {"sign_ins": page.values, "next_sign_ins": following, "present": None}
 
 
-def no_content(_: Document) -> dict[str, Any]:
-    return {}
-
-
-CONTENTS: dict[str, Callable[[Document], dict[str, Any]]] = {
+CONTENTS: dict[str, Content] = {
     "account": account_content,
     "notes": notes_content,
     "sign-ins": sign_ins_content,
@@ -165,3 +151,20 @@ register(
         higher_tabs=("sign-ins",),
     )
 )
+
+
+@blp.get("/users/<lookup:key>/personal-data")
+@required(Role.USERS_QUERY, Role.USERS_MANAGE)
+def download_personal_data(key: Lookup) -> Response:
+    """Send all that is stored about a person, piece by piece, as a file to keep."""
+    # The file name does not tell whose it is.
+    id_ = parse_guid(str(users.get(key, "_id")["_id"])) or "user"
+    disposition = f'attachment; filename="personal-data-{id_}.json"'
+
+    def begin() -> Pieces:
+        is_read = request.method != "HEAD"  # Flask routes HEAD to GET views
+        meant = reading_intent(EXPORT_PERSONAL_DATA, "console")
+        pieces = personal_data.write(key, meant)[1] if is_read else iter(())
+        return pieces, {**HEADERS, "Content-Disposition": disposition}
+
+    return download(begin, guard.caller().id, content_type=CONTENT_TYPE)

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.changes import Intent
 from app.errors import Conflict, NotFound, Unavailable
 from app.types import Document, whole
 
-# By kind, what a request is told when an action is done. Clients match these texts. Whoever says
-# something is told what was said instead.
+
+class ActionWords(NamedTuple):
+    """How the service speaks of an action."""
+
+    # What was done, before the name of whom it was done to.
+    past: str
+    # What to know before asking for it.
+    about: str
+    # What the API answers when it is done. Clients match these texts.
+    done: str = ""
+
+
 KINDS = {
-    "kick": "{name} has been kicked by the server!",
-    "kill": "{name} has been killed!",
-    "warp": "Warped '{name}' to {to}.",
-    "chat": "",
+    "kick": ActionWords(
+        "Kicked",
+        "Out of the game, but free to come back at once: a ban keeps out.",
+        "{name} has been kicked by the server!",
+    ),
+    "kill": ActionWords(
+        "Killed", "What a death costs, the game decides.", "{name} has been killed!"
+    ),
+    "warp": ActionWords(
+        "Warped", "Without a place, the game chooses one.", "Warped '{name}' to {to}."
+    ),
+    "chat": ActionWords("Said", "It cannot be taken back."),
 }
 # What a game writes into an action.
 ANSWER_FIELDS = ("Taken", "TakenBy", "Done", "Error", "Result")
@@ -158,10 +176,10 @@ def is_looking(looked_at: Any, now: datetime) -> bool:
 
 
 def done_sentence(action: Document) -> str:
-    """Return what a request for an action is told when it is done."""
-    done = KINDS.get(action["Kind"], "")
+    """Return what the API answers when an action is done."""
+    words = KINDS.get(action["Kind"])
     to = f"{action['Arguments'].get('MapId')}{place_of(action)}"
-    return done.format(name=action["Subject"]["Name"], to=to)
+    return words.done.format(name=action["Subject"]["Name"], to=to) if words else ""
 
 
 def place_of(action: Document) -> str:

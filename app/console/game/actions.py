@@ -1,36 +1,42 @@
-"""What an action of the game tells a person. Pure."""
+"""What the game was asked to do, as pages show it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any
 
-from app.console.history.sentences import Names, name_of, shown
-from app.game.actions.domain import place_of
+from app.console.history.sentences import Names, name_of, short_text
+from app.console.stores import actions, objects
+from app.errors import QuartermasterError
+from app.game.actions.access import visible_action
+from app.game.actions.domain import KINDS, place_of, served
+from app.game.actions.store import ActionFilters
 from app.types import Document
 
+# Marks a path that the form of an action leads to.
+MARK = "action:"
+LAST_ACTIONS = 5
 # The states in which an answer may still come.
 PENDING = ("waiting", "taken")
 # For how long a page looks whether the answer has come.
 FOLLOWED = timedelta(minutes=2)
-STATES = {
-    "waiting": "waiting",
-    "taken": "under way",
-    "done": "done",
-    "failed": "not done",
-    "lapsed": "lapsed",
-}
-PAST = {"kick": "Kicked", "kill": "Killed", "warp": "Warped", "chat": "Said"}
-EVERYBODY = "everybody"
+# Other words for the states.
+STATES = {"taken": "under way", "failed": "not done"}
 
 
-def map_ids(actions: Iterable[Document]) -> set[str]:
-    """Return the ids of the maps that some actions are about."""
-    found = set()
-    for action in actions:
-        found.add(action["Arguments"].get("MapId"))
-        found |= {action["Subject"]["Id"]} if action["Subject"]["Kind"] == "map" else set()
-    return {id_ for id_ in found if isinstance(id_, str)}
+def cards(found: Iterable[Document]) -> list[Document]:
+    """Return actions as pages show them, with the names of maps."""
+    now = actions.now()
+    records = [served(action, now) for action in found]
+    ids = {id_ for record in records for id_ in map_ids(record) if isinstance(id_, str)}
+    names = objects.names_of(ids) if ids else {}
+    return [card(record, names, now) for record in records]
+
+
+def map_ids(action: Document) -> list[Any]:
+    subject = action["Subject"]
+    return [action["Arguments"].get("MapId"), subject["Id"] if subject["Kind"] == "map" else None]
 
 
 def card(action: Document, names: Names, now: datetime) -> Document:
@@ -41,7 +47,7 @@ def card(action: Document, names: Names, now: datetime) -> Document:
         "What": what(action, names),
         "Order": order(action, names),
         "Whom": whom(action["Subject"], names),
-        "Told": STATES[action["State"]],
+        "StateWord": STATES.get(action["State"], action["State"]),
         "News": notice(action, names),
         "IsPending": is_pending,
         "IsFollowed": is_pending and now - action["At"] < FOLLOWED,
@@ -51,7 +57,7 @@ def card(action: Document, names: Names, now: datetime) -> Document:
 
 def whom(subject: Document, names: Names) -> str:
     if subject["Kind"] == "world":
-        return EVERYBODY
+        return "everybody"
     if subject["Kind"] == "map":
         return name_of(subject["Id"], names)
     return str(subject["Name"] or subject["Id"])
@@ -65,13 +71,13 @@ def what(action: Document, names: Names) -> str:
 
 
 def order(action: Document, names: Names) -> str:
-    """Return what was asked and for whom, as one asks for it: kick Amelia."""
+    """Return what was asked and for whom: kick Amelia."""
     somebody = whom(action["Subject"], names)
     if action["Kind"] != "chat":
         return f"{action['Kind']} {somebody}{_where(action, names)}"
-    said = f"“{shown(action['Arguments'].get('Message'))}”"
+    message = short_text(action["Arguments"].get("Message"))
     to = f"all on {somebody}" if action["Subject"]["Kind"] == "map" else somebody
-    return f"say {said} to {to}"
+    return f"say “{message}” to {to}"
 
 
 def _where(action: Document, names: Names) -> str:
@@ -81,12 +87,28 @@ def _where(action: Document, names: Names) -> str:
 
 
 def notice(action: Document, names: Names) -> str:
-    """Return the sentence that says what came of an action, which somebody has just asked for."""
+    """Return what came of an action that somebody has just asked for."""
     asked = order(action, names)
+    past = KINDS[action["Kind"]].past if action["Kind"] in KINDS else "Done:"
     sentences = {
-        "done": f"{PAST.get(action['Kind'], 'Done:')} {asked.partition(' ')[2]}.",
+        "done": f"{past} {asked.partition(' ')[2]}.",
         "failed": f"The game did not {asked}: {action['Error']}",
         "lapsed": f"No game took it in time, so nothing was done: {asked}.",
     }
     under_way = f"The game was asked to {asked}, and has not answered yet."
     return sentences.get(action["State"], under_way)
+
+
+def find_marked(mark: str) -> Document | None:
+    """Return the action that a path names, if the caller may see it."""
+    try:
+        (action,) = cards([visible_action(mark.removeprefix(MARK))])
+    except QuartermasterError:
+        return None
+    return action
+
+
+def actions_part(id_: str) -> dict[str, Any]:
+    """Return what the page of a player or a user shows of the game."""
+    last = actions.list(ActionFilters(id_), LAST_ACTIONS, b"").values
+    return {"asked": cards(last), "game_looks": actions.is_game_looking()}

@@ -1,0 +1,153 @@
+"""The forms that ask the game to do something: to a player or a user, and in the chat."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from urllib.parse import quote
+
+from flask import Response
+
+from app.console.forms.declared import BY_NAME, NOT_UNDONE, Field, Form, Group
+from app.console.forms.object_names import plain
+from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm
+from app.console.forms.submissions import Submission
+from app.console.frame.pages import asked, path_to
+from app.game.actions.asking import EVERYBODY as WORLD
+from app.game.actions.asking import Answer, ask, map_subject, player_subject, user_subject
+from app.game.actions.domain import KINDS
+from app.game.actions.schemas import ChatArgs, WarpArgs, WarpToPlaceArgs
+from app.naming import Lookup
+from app.types import Document
+
+IN_THE_GAME = "In the game"
+# To whom something is said, and the field that says to which of them.
+TARGETS = {EVERYBODY: "", MAP: "mapid", PLAYER: "player"}
+LABELS = {EVERYBODY: "Everybody", MAP: "All on a map", PLAYER: "One player"}
+
+
+def subject_of(sent: Submission, key: Lookup) -> Document:
+    return user_subject(key) if sent.kind == "user" else player_subject(key)
+
+
+def warp_somebody(sent: Submission, key: Lookup) -> Answer:
+    """Ask for a warp: to a place on a map where one was typed, otherwise to the map."""
+    sent.args = sent.load(WarpToPlaceArgs() if has_place(sent) else WarpArgs())
+    return ask("warp", subject_of(sent, key), sent.args)
+
+
+def has_place(sent: Submission) -> bool:
+    return bool(sent.value("x") or sent.value("y"))
+
+
+def endpoint(sent: Submission) -> str:
+    kind = "users" if "/users/" in sent.target.path else "players"
+    verb = sent.form.name
+    if verb == "warp":
+        verb = "warptoloc" if has_place(sent) else "warpto"
+    return f"POST /api/v1/{kind}/<key>/admin/{verb}"
+
+
+def action_form(kind: str) -> Form:
+    """Return the form that asks for an action to be done to somebody."""
+    return Form(
+        None,
+        f"{kind.capitalize()}…",
+        f"{kind.capitalize()} {{name}}",
+        card=IN_THE_GAME,
+        act=lambda sent, key: ask(kind, subject_of(sent, key), {}),
+        api=endpoint,
+        about=KINDS[kind].about,
+        confirm=NOT_UNDONE,
+        takes_key=True,
+    )
+
+
+MAP_FIELD = Field("mapid", "Map", BY_NAME, object_type="map")
+PLAYER_FIELD = Field("player", "Player", BY_NAME, suggest="player")
+X, Y = (
+    Field(axis, axis.upper(), type="number", is_required=False, html={"step": 1}) for axis in "xy"
+)
+KICK, KILL = action_form("kick"), action_form("kill")
+WARP = replace(action_form("warp"), act=warp_somebody, fields=(MAP_FIELD, Group("halves", (X, Y))))
+MESSAGE = Form(
+    None,
+    "Send a message…",
+    "Tell {name}",
+    (Field("Message", "Message", html={"autocomplete": "off"}),),
+    name="message",
+    card=IN_THE_GAME,
+    act=lambda sent, key: ask("chat", player_subject(key), sent.args),
+    api="POST /api/v1/chat/direct/<key>",
+    about=lambda target: [f"Only {target.name} reads it. {KINDS['chat'].about}"],
+    schema=ChatArgs(),
+    asks_reason=False,
+    takes_key=True,
+)
+
+
+def speak(sent: Submission) -> Answer:
+    return ask("chat", listeners(sent.args), chat_body(sent))
+
+
+def listeners(args: Document) -> Document:
+    if args["to"] == PLAYER:
+        return player_subject(Lookup.parse(plain(args["player"])))
+    return map_subject(args["mapid"]) if args["to"] == MAP else WORLD
+
+
+def chat_body(sent: Submission) -> Document:
+    """Return the body of the API: the message, and the colour if one is wanted."""
+    body: Document = {"Message": sent.args.get("Message", sent.value("Message"))}
+    if sent.is_checked("coloured") and sent.args:
+        parts = bytes.fromhex(sent.args["colour"][1:])
+        body["Color"] = {"A": 255, **dict(zip("RGB", parts, strict=True))}
+    return body
+
+
+def chat_api(sent: Submission) -> str:
+    paths = {MAP: "proximity/<mapid>", PLAYER: f"direct/{quote(sent.value('player') or 'PLAYER')}"}
+    return f"POST /api/v1/chat/{paths.get(sent.value('to'), 'global')}"
+
+
+def after_speaking(answer: Answer, sent: Submission) -> Response:
+    """Lead back to the chat: the next message is for the same ones."""
+    to = sent.args["to"]
+    chosen = {name: sent.value(name) for name in [TARGETS[to]] if name}
+    return asked(answer, path_to("chat", to=to if chosen else None, **chosen))
+
+
+SAY = Form(
+    None,
+    "Say something",
+    "Say",
+    (
+        Group(
+            "",
+            (
+                Field("to", "To whom", value=EVERYBODY, type="radio", options=lambda: LABELS),
+                replace(MAP_FIELD, is_required=True, only_with=(MAP,)),
+                replace(PLAYER_FIELD, is_required=True, only_with=(PLAYER,)),
+            ),
+            legend="To whom",
+        ),
+        Group(
+            "colour",
+            (
+                Field("coloured", "In a colour", type="check"),
+                Field("colour", "", value=COLOUR, type="color", html={"aria-label": "Colour"}),
+            ),
+        ),
+        Field("Message", "Message", KINDS["chat"].about, html={"autocomplete": "off"}),
+    ),
+    name="chat",
+    path="",
+    act=speak,
+    api=chat_api,
+    schema=ChatForm(),
+    body=chat_body,
+    layout="say",
+    line="Message",
+    asks_reason=False,
+    takes_key=True,
+    lead=after_speaking,
+)

@@ -1,0 +1,32 @@
+"""The stores that pages read."""
+
+from __future__ import annotations
+
+from app.batches.store import Batches
+from app.game.actions.store import Actions
+from app.history.store import History
+from app.http.context import current
+from app.http.cursors import Cursors
+from app.items.store import Bags
+from app.objects.store import Objects
+from app.players.deletion.store import Deletions
+from app.players.store import Players
+from app.privacy.personal_data import PersonalData
+from app.privacy.store import Erasures
+from app.samples.store import Samples
+from app.storage.client import Storage
+from app.users.store import Users
+
+actions = current(Actions)
+bags = current(Bags)
+batches = current(Batches)
+cursors = current(Cursors)
+deletions = current(Deletions)
+erasures = current(Erasures)
+history = current(History)
+objects = current(Objects)
+personal_data = current(PersonalData)
+players = current(Players)
+samples = current(Samples)
+storage = current(Storage)
+users = current(Users)
