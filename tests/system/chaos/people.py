@@ -5,7 +5,7 @@ told is erased in the end all the same. A player who is deleted and brought back
 """
 
 import json
-import time
+from contextlib import suppress
 from urllib.parse import quote
 
 from pymongo import MongoClient
@@ -150,20 +150,16 @@ def add_person(db):
 
 
 def store(collection, document):
-    """Store a document, again and again until there is a primary that takes it.
+    """Store a document as soon as there is a primary that takes it.
 
     Of a person who is there in part nobody would ever be told that it is erased.
     """
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            collection.replace_one({"_id": document["_id"]}, document, upsert=True)
-        except PyMongoError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-        else:
-            return
+
+    def is_stored():
+        with suppress(PyMongoError):
+            return collection.replace_one({"_id": document["_id"]}, document, upsert=True)
+
+    wait_until(is_stored, seconds=PATIENCE_SECONDS)
 
 
 def traces(db):
