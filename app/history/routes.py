@@ -132,11 +132,7 @@ def list_user_history(args: Document, key: Lookup) -> Response:
 
 
 @read_route(
-    logs,
-    "/user/<lookup:user_key>/activity",
-    ActivityPageSchema,
-    *OF_USERS,
-    args=PageNumberArgs(),
+    logs, "/user/<lookup:user_key>/activity", ActivityPageSchema, *OF_USERS, args=PageNumberArgs()
 )
 def list_user_activity(args: Document, user_key: Lookup) -> Document:
     """List what has happened to a user

@@ -107,9 +107,7 @@ class UndoRowArgs(Schema):
 
 class UndoArgs(Schema):
     DryRun = Flag(
-        load_default=False,
-        example=False,
-        description="Only tell what would change, as `Changes`.",
+        load_default=False, example=False, description="Only tell what would change, as `Changes`."
     )
 
 

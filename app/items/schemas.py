@@ -43,12 +43,7 @@ class BagSchema(Schema):
 
 
 class TakeItemArgs(Schema):
-    itemid = Guid(
-        required=True,
-        example=ITEM,
-        history_name="ItemId",
-        object_type="item",
-    )
+    itemid = Guid(required=True, example=ITEM, history_name="ItemId", object_type="item")
     quantity = Integer(1, QUANTITY_MAX, required=True, example=5)
 
 

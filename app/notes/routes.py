@@ -17,15 +17,7 @@ from app.http.context import current
 from app.http.intents import answer
 from app.http.lists import CursorListArgs, cursor_list
 from app.naming import Lookup
-from app.notes.domain import (
-    MOST_NOTES,
-    NoteGone,
-    TooManyNotes,
-    as_map,
-    is_note,
-    served,
-    served_one,
-)
+from app.notes.domain import MOST_NOTES, NoteGone, TooManyNotes, as_map, is_note, served, served_one
 from app.notes.operations import NOTE_ON_PLAYER, NOTE_ON_USER
 from app.notes.schemas import NotePageSchema, NoteSchema
 from app.paging import CursorPage

@@ -37,11 +37,7 @@ unknown_type = UnknownType("nothing")
 
 
 @read(
-    OF_TYPE,
-    GameObjectPageSchema,
-    KeyAccess.ANY,
-    args=GameObjectListArgs(),
-    refuses=(unknown_type,),
+    OF_TYPE, GameObjectPageSchema, KeyAccess.ANY, args=GameObjectListArgs(), refuses=(unknown_type,)
 )
 def list_objects(args: Document, type_name: str) -> Document:
     """List the objects of a type

@@ -105,13 +105,7 @@ SHAPE = changeable(
         **{name: field.shape for name, field in FIELDS.items()},
     },
     # A player with this time is about to be moved to the deleted ones.
-    {
-        "Notes": NOTES,
-        "FormerNames": ARRAY,
-        DELETED_AT: MOMENT,
-        RESTORED_FROM: STAMP,
-        PENDING: FLAG,
-    },
+    {"Notes": NOTES, "FormerNames": ARRAY, DELETED_AT: MOMENT, RESTORED_FROM: STAMP, PENDING: FLAG},
 )
 # What follows from the name, and from those before it.
 NAME_FIELDS = ("NameKey", "NameTails", "FormerNames")

@@ -11,12 +11,7 @@ class KnownSpellSchema(Schema):
 
 
 class SpellArgs(Schema):
-    spellid = Guid(
-        required=True,
-        example=SPELL,
-        history_name="SpellId",
-        object_type="spell",
-    )
+    spellid = Guid(required=True, example=SPELL, history_name="SpellId", object_type="spell")
 
 
 class SpellSchema(Schema):

@@ -31,11 +31,7 @@ class Hasher:
     """Hashes and checks the passwords of one worker."""
 
     def __init__(
-        self,
-        passwords: Passwords,
-        costs: PasswordCosts,
-        limiter: Limiter,
-        seconds: float,
+        self, passwords: Passwords, costs: PasswordCosts, limiter: Limiter, seconds: float
     ) -> None:
         self._passwords = passwords
         self._costs = costs

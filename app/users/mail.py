@@ -26,12 +26,7 @@ from app.storage.limits.reset_mails import MailNotSent
 
 FAILED = "Password reset email could not be sent"
 # What a server answers that does not take a mail, and what is wrong with one before it is sent.
-REFUSED = (
-    smtplib.SMTPResponseException,
-    smtplib.SMTPRecipientsRefused,
-    ValueError,
-    BadHeaderError,
-)
+REFUSED = (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused, ValueError, BadHeaderError)
 
 
 class MailNotConfigured(MailNotSent):

@@ -7,12 +7,7 @@ from typing import Any
 from app.auth.roles import Role
 from app.auth.scopes import KeyAccess, Scope
 from app.operations import Operation
-from app.users.schemas import (
-    ManageEmailArgs,
-    ManagePasswordArgs,
-    RedeemArgs,
-    RegisterArgs,
-)
+from app.users.schemas import ManageEmailArgs, ManagePasswordArgs, RedeemArgs, RegisterArgs
 
 NOT_KEPT = "the former password is not kept"
 

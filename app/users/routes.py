@@ -85,14 +85,7 @@ def list_users(args: Document) -> Document:
     return paged_list(args, partial(list_records, search=args.get("search"), **order))
 
 
-@read(
-    "",
-    LegacyUserPageSchema,
-    *QUERY,
-    args=LegacyListArgs(),
-    method="POST",
-    successor=PREFIX,
-)
+@read("", LegacyUserPageSchema, *QUERY, args=LegacyListArgs(), method="POST", successor=PREFIX)
 def list_users_by_body(args: Document) -> Document:
     """List users, the way before GET
 
@@ -219,12 +212,7 @@ def send_reset_code(key: Lookup) -> Response:
 
 
 @change_route(
-    blp,
-    RESET_PASSWORD,
-    "/<lookup:key>/password/reset",
-    MessageSchema,
-    WrongCode(),
-    locked,
+    blp, RESET_PASSWORD, "/<lookup:key>/password/reset", MessageSchema, WrongCode(), locked
 )
 def redeem_reset_code(args: Document, key: Lookup) -> Response:
     """Set a new password with the code from the mail

@@ -51,11 +51,7 @@ class AccountSchema(Schema):
     Id = Guid(required=True, example=USER_ID)
     Name = Text(required=True, example=USER)
     Email = Text(required=True, example=EMAIL)
-    PasswordResetCode = Text(
-        allow_none=True,
-        example="K7QF2MZR",
-        description=CODE,
-    )
+    PasswordResetCode = Text(allow_none=True, example="K7QF2MZR", description=CODE)
     IsMuted = Flag(example=True)
     MuteReason = Text(allow_none=True, example="Spamming in the market.")
 
@@ -113,10 +109,7 @@ class MessageSchema(Schema):
 
 class ManageEmailArgs(Schema):
     new = Text(
-        required=True,
-        example="moved@example.com",
-        description="The new address.",
-        metadata=ADDRESS,
+        required=True, example="moved@example.com", description="The new address.", metadata=ADDRESS
     )
 
 

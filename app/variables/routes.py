@@ -110,12 +110,7 @@ def set_variable(args: Document, key: Lookup, variable_id: str) -> Response:
 
 
 @read_route(
-    of_game,
-    "",
-    LegacyGlobalVariablePageSchema,
-    KeyAccess.ANY,
-    args=LegacyListArgs(),
-    method="POST",
+    of_game, "", LegacyGlobalVariablePageSchema, KeyAccess.ANY, args=LegacyListArgs(), method="POST"
 )
 def list_global_variables(args: Document) -> Document:
     """List the global variables

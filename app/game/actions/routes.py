@@ -82,13 +82,7 @@ class Order(NamedTuple):
 
 
 PLAYER_TARGET = Target(
-    "player",
-    of_players,
-    "/<player:key>",
-    "a player",
-    PLAYER,
-    player_subject,
-    (Scope.GAME_ACT,),
+    "player", of_players, "/<player:key>", "a player", PLAYER, player_subject, (Scope.GAME_ACT,)
 )
 USER_TARGET = Target(
     "user",

@@ -36,15 +36,10 @@ class ColorSchema(Schema):
 
 class ChatArgs(Schema):
     Message = PlainText(
-        LONGEST_MESSAGE,
-        shortest=1,
-        required=True,
-        example="The server restarts in five minutes.",
+        LONGEST_MESSAGE, shortest=1, required=True, example="The server restarts in five minutes."
     )
     Color = fields.Nested(
-        ColorSchema,
-        allow_none=True,
-        metadata={"example": {"A": 255, "R": 255, "G": 200, "B": 0}},
+        ColorSchema, allow_none=True, metadata={"example": {"A": 255, "R": 255, "G": 200, "B": 0}}
     )
     Target = PlainText(
         NAME_LENGTH, allow_none=True, example=None, description="Handed on to the game."

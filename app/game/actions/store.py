@@ -43,14 +43,7 @@ from app.storage.errors import explain
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.storage.schema.plan import CollectionPlan, expiry, index
-from app.storage.schema.shapes import (
-    GUID,
-    MOMENT,
-    MOMENT_OR_NULL,
-    TEXT,
-    TEXT_OR_NULL,
-    object_shape,
-)
+from app.storage.schema.shapes import GUID, MOMENT, MOMENT_OR_NULL, TEXT, TEXT_OR_NULL, object_shape
 from app.storage.update_from_difference import as_read
 from app.types import Document
 
@@ -90,9 +83,7 @@ ACTIONS = CollectionPlan(
 )
 # The servers of a game, each with the time at which it looked for actions last.
 GAMES = CollectionPlan(
-    "games",
-    object_shape({"_id": TEXT, "LookedAt": MOMENT}),
-    (index("looked", "LookedAt"),),
+    "games", object_shape({"_id": TEXT, "LookedAt": MOMENT}), (index("looked", "LookedAt"),)
 )
 WAIT_SECONDS = 2.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.1
