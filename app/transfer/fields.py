@@ -125,14 +125,14 @@ class NoteList(fields.Field[dict[str, Any]]):
     @staticmethod
     def records(notes: Any) -> list[dict[str, Any]]:
         """Return stored notes as records, the oldest first."""
-        records = [_ordered_note({"Id": id_, **note}) for id_, note in (notes or {}).items()]
+        records = [ordered(NOTES, {"Id": id_, **note}) for id_, note in (notes or {}).items()]
         return sorted(records, key=lambda note: (note["At"], note["Id"]))
 
 
-def _ordered_note(note: dict[str, Any]) -> dict[str, Any]:
-    """Order the fields: MongoDB keeps them as they were written, and an import writes others."""
-    known = [name for name in NOTES.fields if name in note]
-    return {name: note[name] for name in (*known, *sorted(note.keys() - known))}
+def ordered(schema: Schema, record: dict[str, Any]) -> dict[str, Any]:
+    """Order the fields, so that equal documents make equal lines whatever order MongoDB keeps."""
+    known = [name for name in schema.fields if name in record]
+    return {name: record[name] for name in (*known, *sorted(record.keys() - known))}
 
 
 # There are two sets of names for the Power flags; this is where they differ.

@@ -21,13 +21,7 @@ from app.players import domain as players
 from app.players.schemas import PlayerSchema
 from app.spells import domain as spells
 from app.storage.extended_json import from_json, to_json
-from app.transfer.fields import (
-    NoteList,
-    PowerField,
-    SpellList,
-    VariableList,
-    integers,
-)
+from app.transfer.fields import NoteList, PowerField, SpellList, VariableList, integers, ordered
 from app.types import Document, whole
 from app.users import domain as users
 from app.variables import domain as variables
@@ -36,14 +30,22 @@ from app.variables import domain as variables
 LARGEST_OBJECT = 256 * 1024
 
 
-class SizelessRecord(Schema):
-    """A record for which it does not matter how many slots a player has."""
+class SizedRecord(Schema):
+    """A record some of whose fields have limits that are settings."""
+
+    # The longest line, in bytes; a document has a limit of its own.
+    largest: int | None = None
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._declared_fields = {**self._declared_fields, **self.sized_fields(sizes)}
         super().__init__()
 
+    @staticmethod
+    def sized_fields(_: Mapping[str, int]) -> Document:
+        return {}
 
-class OpenRecord(Schema):
+
+class OpenRecord(SizedRecord):
     """A record whose unknown fields, which games may add, are kept."""
 
     class Meta(Schema.Meta):
@@ -51,8 +53,6 @@ class OpenRecord(Schema):
 
     # What no record may set.
     internal: tuple[str, ...] = ()
-    # The longest line, in bytes; a document has a limit of its own.
-    largest: int | None = None
 
     @validates_schema(pass_original=True)
     def sets_no_internal_field(self, _: Document, original: Document, **__: Any) -> None:
@@ -70,8 +70,8 @@ class OpenRecord(Schema):
                 raise ValidationError("Is not what its $ says that it is.", name) from None
         return data
 
-    def with_served_unknown_fields(self, document: Document) -> Document:
-        """Return a stored document as a record, without internal fields."""
+    def record(self, document: Document) -> Document:
+        """Return a stored document without internal fields, and with unknown ones as JSON."""
         record = {name: value for name, value in document.items() if name not in self.internal}
         # Overwrites a field 'Id' that a game may have added: the id is _id.
         record["Id"] = record.pop("_id")
@@ -90,14 +90,13 @@ class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both inclu
     Variables = VariableList()
     Notes = NoteList()
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        self._declared_fields = {
-            **self._declared_fields,
+    @staticmethod
+    def sized_fields(sizes: Mapping[str, int]) -> Document:
+        return {
             "Inventory": SlotList(sizes["INVENTORY_SIZE"], sizes["STACK_LIMIT"]),
             "Bank": SlotList(sizes["BANK_SIZE"], sizes["STACK_LIMIT"]),
             "Spells": SpellList(sizes["SPELLS_SIZE"]),
         }
-        super().__init__()
 
     @validates("Name")
     def has_a_usable_name(self, value: str, data_key: str) -> None:
@@ -115,24 +114,23 @@ class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both inclu
         return {**record, **slots}
 
     def record(self, document: Document) -> Document:
-        record = self.with_served_unknown_fields(document)
+        record = super().record(document)
         for name in ("Inventory", "Bank"):
             record[name] = _slot_list(record.get(name, {}))
         record["Spells"] = spells.served(record.get("Spells", {}))
         record["Variables"] = variables.served(record.get("Variables", {}))
-        return _ordered(self, _with_note_list(record))
+        return ordered(self, _with_note_list(record))
 
 
-class BagRecord(Schema):
+class BagRecord(SizedRecord):
     """A bag with its slots."""
 
     Id = Guid(required=True)
     SlotCount = Integer(0, items.LARGEST_BAG, required=True)
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        slots = SlotList(items.LARGEST_BAG, sizes["STACK_LIMIT"], load_default=list)
-        self._declared_fields = {**self._declared_fields, "Slots": slots}
-        super().__init__()
+    @staticmethod
+    def sized_fields(sizes: Mapping[str, int]) -> Document:
+        return {"Slots": SlotList(items.LARGEST_BAG, sizes["STACK_LIMIT"], load_default=list)}
 
     @validates_schema(skip_on_field_errors=True)
     def has_room(self, data: Document, **_: Any) -> None:
@@ -140,24 +138,15 @@ class BagRecord(Schema):
             raise ValidationError("Must lie below SlotCount.", "Slots")
 
     def document(self, record: Document, now: datetime, version: int) -> Document:
-        slots = items.stored(record["Slots"])
-        return {
-            "_id": record["Id"],
-            "SlotCount": record["SlotCount"],
-            "Slots": slots,
-            "Version": version,
-            "Journal": [],
-        }
+        stored = {"SlotCount": record["SlotCount"], "Slots": items.stored(record["Slots"])}
+        return {"_id": record["Id"], **stored, "Version": version, "Journal": []}
 
     def record(self, document: Document) -> Document:
-        return {
-            "Id": document["_id"],
-            "SlotCount": document["SlotCount"],
-            "Slots": _slot_list(document["Slots"]),
-        }
+        slots = _slot_list(document["Slots"])
+        return {"Id": document["_id"], "SlotCount": document["SlotCount"], "Slots": slots}
 
 
-class UserRecord(SizelessRecord):
+class UserRecord(SizedRecord):
     """An account. Password is the SHA-256 of the password; export writes PasswordHash instead."""
 
     Id = Guid(required=True)
@@ -202,10 +191,10 @@ class UserRecord(SizelessRecord):
         record["Id"] = record.pop("_id")
         flags = {name: record["Power"][name] for name in users.NO_POWER if name in record["Power"]}
         record["Power"] = {**flags, **record["Power"]}
-        return _ordered(self, _with_note_list(record))
+        return ordered(self, _with_note_list(record))
 
 
-class ObjectRecord(SizelessRecord, OpenRecord):
+class ObjectRecord(OpenRecord):
     """An object of the catalogue."""
 
     internal = objects.INTERNAL
@@ -226,30 +215,23 @@ class ObjectRecord(SizelessRecord, OpenRecord):
         loaded = super().loads_unknown_fields(data)
         if loaded["Type"] == "item" and not objects.is_stack_limit(loaded.get("StackLimit")):
             raise ValidationError("Must be a number from 1 on, or null.", "StackLimit")
-        if loaded["Type"] == variables.GLOBAL:
-            loaded |= _variable_value(loaded.pop("Value", None))
+        # Without a value, the stored one stays.
+        value = loaded.pop("Value", None) if loaded["Type"] == variables.GLOBAL else None
+        if value is not None:
+            # Many languages write 100 as 100.0.
+            loaded["Value"] = value if isinstance(value, bool) else whole(value)
+            if loaded["Value"] is None:
+                raise ValidationError("Must be a whole number or true or false.", "Value")
         return loaded
 
     def document(self, record: Document, now: datetime, version: int) -> Document:
         return objects.stored(record, version)
 
     def record(self, document: Document) -> Document:
-        return _ordered(self, self.with_served_unknown_fields(document))
+        return ordered(self, super().record(document))
 
 
-def _variable_value(value: Any) -> Document:
-    """Return the value of a variable as it is stored; nothing where there is none."""
-    if value is None:
-        return {}
-    if not isinstance(value, bool):
-        # Many languages write 100 as 100.0.
-        value = whole(value)
-    if value is None:
-        raise ValidationError("Must be a whole number or true or false.", "Value")
-    return {"Value": value}
-
-
-class ErasureRecord(SizelessRecord):
+class ErasureRecord(SizedRecord):
     """Who was erased: ids, by which db check finds who came back with a restored backup."""
 
     Id = Guid(required=True)
@@ -306,9 +288,3 @@ def _slot_list(slots: Document) -> list[Document]:
 def _with_note_list(record: Document) -> Document:
     notes = NoteList.records(record.pop("Notes", None))
     return {**record, "Notes": notes} if notes else record
-
-
-def _ordered(schema: Schema, record: Document) -> Document:
-    """Order the fields, so that equal documents make equal lines whatever order MongoDB keeps."""
-    known = [name for name in schema.fields if name in record]
-    return {name: record[name] for name in (*known, *sorted(record.keys() - known))}

@@ -19,17 +19,11 @@ from app.transfer.records import RECORDS, export_line
 from app.users.passwords import cost_of
 from app.users.store import record_costs
 
-# What a line that does not mention it leaves as it is. The default would lift bans, and set the
-# variables of a running game back.
+# Fields that stay as they are if a line does not mention them. Defaults would lift bans, and set
+# back the variables of a running game.
+ALONE = ("PasswordHash", "Notes", "Keys", "KeyDigests", "ErasedAt")
 KEPT: dict[str, tuple[tuple[str, ...], ...]] = {
-    "users": (
-        ("PasswordHash",),
-        (*BAN, "BanByAddress"),
-        ("Notes",),
-        ("Keys",),
-        ("KeyDigests",),
-        ("ErasedAt",),
-    ),
+    "users": ((*BAN, "BanByAddress"), *((name,) for name in ALONE)),
     "players": (("Notes",), *((mark,) for mark in MARKS)),
     "objects": (("Value",),),
 }

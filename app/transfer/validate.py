@@ -29,9 +29,6 @@ from app.users.passwords import Passwords
 UNIQUE = {
     "users": {"NameKey": "Name", "EmailKey": "Email"},
     "players": {"NameKey": "Name"},
-    "bags": {},
-    "objects": {},
-    "erasures": {},
 }
 HASH_BATCH_SIZE = 64
 # MongoDB stores no more than some hundred.
@@ -45,38 +42,30 @@ erasures = current(Erasures)
 
 def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool, intent: Intent) -> Iterator[str]:
     """Add the documents of valid lines to the spool; yields a sentence for each fault."""
-    line_numbers: dict[str, dict[str, int]] = {field: {} for field in ("_id", *UNIQUE[kind])}
-    owners: dict[str, dict[str, str]] = {field: {} for field in UNIQUE[kind]}
+    names = {"_id": "Id", **UNIQUE.get(kind, {})}
+    # By field and value: the line, and the id of its document.
+    lines: dict[str, dict[str, tuple[int, str]]] = {field: {} for field in names}
     for number, document in _documents(kind, file, intent):
         if isinstance(document, str):
             yield f"Line {number}: {document}"
             continue
-        for field, seen in line_numbers.items():
-            value = document[field]
-            if value in seen:
-                name = {"_id": "Id", **UNIQUE[kind]}[field]
-                yield f"Line {number}: the field '{name}' is the same as on line {seen[value]}."
-            seen.setdefault(value, number)
-            if field in owners:
-                owners[field][value] = document["_id"]
+        for field, name in names.items():
+            first, _ = lines[field].setdefault(document[field], (number, document["_id"]))
+            if first != number:
+                yield f"Line {number}: the field '{name}' is the same as on line {first}."
         try:
             spool.add(document)
         except Invalid as error:
             yield f"Line {number}: {error}"
-    yield from _erased(kind, line_numbers["_id"])
-    for field, name in UNIQUE[kind].items():
-        for value in bulk.clashes(storage.db[kind], field, owners[field]):
-            number = line_numbers[field][value]
+    ids = lines.pop("_id")
+    for batch in bulk.batches(ids) if kind in ("users", "players") else ():
+        for number in sorted(ids[id_][0] for id_ in erasures.erased(batch)):
+            yield f"Line {number}: the field 'Id' belongs to somebody who was erased."
+    for field, seen in lines.items():
+        owners = {value: id_ for value, (_, id_) in seen.items()}
+        for value in bulk.clashes(storage.db[kind], field, owners):
+            number, name = seen[value][0], names[field]
             yield f"Line {number}: the field '{name}' belongs to another of the {kind}."
-
-
-def _erased(kind: str, line_numbers: dict[str, int]) -> Iterator[str]:
-    """Yield which lines would bring somebody back who was erased."""
-    if kind not in ("users", "players"):
-        return
-    for batch in bulk.batches(line_numbers):
-        for id_ in sorted(erasures.erased(batch), key=lambda id_: line_numbers[id_]):
-            yield f"Line {line_numbers[id_]}: the field 'Id' belongs to somebody who was erased."
 
 
 def _documents(kind: str, file: IO[bytes], intent: Intent) -> Iterator[tuple[int, Document | str]]:
@@ -111,9 +100,8 @@ def _add_password_hashes(users: list[Document]) -> None:
 
 def _parsed(line: bytes, record: Record) -> Document | str:
     """Return the loaded values of a line, or a sentence that names its fault."""
-    largest = getattr(record, "largest", None)
-    if largest and len(line) > largest:
-        return f"it is longer than {largest} bytes."
+    if record.largest and len(line) > record.largest:
+        return f"it is longer than {record.largest} bytes."
     try:
         values = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
     except ValueError as error:
