@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import product
 
 from app.demo.names import (
@@ -56,22 +56,21 @@ RANKS = "Young Grey Elder Cursed".split()
 PEOPLE = (
     "Innkeeper Blacksmith Alchemist Guard Captain Fisher Farmer Librarian Healer Ferryman"
 ).split()
-QUESTS = (
-    "A Letter for the Captain, Rats in the Cellar, The Missing Apprentice, Ashes of Ravenrock, "
-    "Bread for Millbrook, The Silver Key, Herbs for the Healer, A Debt to the Sea, Bones of Kings, "
-    "The Last Lantern, Trial of the Warden, Honey and Smoke, What the River Took, The Broken Oath"
-).split(", ")
-SHOPS = "Smithy Bakery Apothecary Tailor Jeweller Stable Fletcher Bookshop".split()
-RESOURCES = (
-    "Oak Tree, Yew Tree, Iron Vein, Copper Vein, Herb Patch, Fishing Spot, Clay Pit"
-).split(", ")
-ANIMATIONS = "Slash Pierce Burn Freeze Heal Poison Spark Smoke Ascent Death".split()
-PROJECTILES = "Arrow, Bolt, Fireball, Throwing Knife, Ice Shard".split(", ")
-TABLES = "Anvil Forge Loom Cauldron Workbench Oven".split()
-EVENTS = ("Town Crier, Locked Chest, Ferry, Portal, Lever, Campfire, Shrine, Notice Board").split(
-    ", "
-)
-TILESETS = "Forest Town Dungeon Snow Coast Interior".split()
+# Objects that have nothing but a name, by type.
+NAMED = {
+    "quest": "A Letter for the Captain, Rats in the Cellar, The Missing Apprentice, "
+    "Ashes of Ravenrock, Bread for Millbrook, The Silver Key, Herbs for the Healer, "
+    "A Debt to the Sea, Bones of Kings, The Last Lantern, Trial of the Warden, Honey and Smoke, "
+    "What the River Took, The Broken Oath",
+    "shop": "Smithy, Bakery, Apothecary, Tailor, Jeweller, Stable, Fletcher, Bookshop",
+    "resource": "Oak Tree, Yew Tree, Iron Vein, Copper Vein, Herb Patch, Fishing Spot, Clay Pit",
+    "animation": "Slash, Pierce, Burn, Freeze, Heal, Poison, Spark, Smoke, Ascent, Death",
+    "projectile": "Arrow, Bolt, Fireball, Throwing Knife, Ice Shard",
+    "crafttables": "Anvil, Forge, Loom, Cauldron, Workbench, Oven",
+    "crafts": ", ".join(f"{metal} Sword" for metal in METALS),
+    "event": "Town Crier, Locked Chest, Ferry, Portal, Lever, Campfire, Shrine, Notice Board",
+    "tileset": "Forest, Town, Dungeon, Snow, Coast, Interior",
+}
 # The global variables, by folder, with their values.
 GLOBALS: dict[str, dict[str, int | bool]] = {
     "Rates": {"Experience Rate": 100, "Gold Rate": 100, "Drop Rate": 100, "Craft Rate": 100},
@@ -116,7 +115,7 @@ def _items() -> Iterator[Document]:
 
 
 def _item(name: str, kind: int, price: int, about: str, **more: object) -> Document:
-    icon = f"{name.lower().replace(' ', '_')}.png"
+    icon = f"{_text_id(name)}.png"
     return _object("item", name, Description=about, Icon=icon, ItemType=kind, Price=price, **more)
 
 
@@ -138,20 +137,16 @@ def _places() -> Iterator[Document]:
 def _variables() -> Iterator[Document]:
     for name in VARIABLES:
         kind = 1 if name in FLAGS else 2
-        text_id = name.lower().replace(" ", "_")
-        variable = _object("playervariable", name, TextId=text_id, DataType=kind)
+        variable = _object("playervariable", name, TextId=_text_id(name), DataType=kind)
         yield {**variable, "Id": VARIABLE_IDS[name]}
     for folder, values in GLOBALS.items():
+        created: Document = {"Folder": folder, "TimeCreated": MILLISECONDS}
         for name, value in values.items():
-            text_id = name.lower().replace(" ", "_")
-            yield _object(
-                "servervariable",
-                name,
-                Value=value,
-                TextId=text_id,
-                Folder=folder,
-                TimeCreated=MILLISECONDS,
-            )
+            yield _object("servervariable", name, Value=value, TextId=_text_id(name), **created)
+
+
+def _text_id(name: str) -> str:
+    return name.lower().replace(" ", "_")
 
 
 def _others() -> Iterator[Document]:
@@ -159,18 +154,7 @@ def _others() -> Iterator[Document]:
         yield _object("npc", f"{rank} {beast}", Level=2 * level, Experience=15 * level)
     for name in PEOPLE:
         yield _object("npc", name, Level=30, Experience=0)
-    named: Iterable[tuple[str, Iterable[str]]] = (
-        ("quest", QUESTS),
-        ("shop", SHOPS),
-        ("resource", RESOURCES),
-        ("animation", ANIMATIONS),
-        ("projectile", PROJECTILES),
-        ("crafttables", TABLES),
-        ("crafts", [f"{metal} Sword" for metal in METALS]),
-        ("event", EVENTS),
-        ("tileset", TILESETS),
-    )
-    for kind, names in named:
-        for name in names:
+    for kind, names in NAMED.items():
+        for name in names.split(", "):
             yield _object(kind, name)
     yield _object(TIME, "Time", Hour=14, Minute=5, Rate=24, IsSynced=False)

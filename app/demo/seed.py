@@ -8,6 +8,7 @@ from functools import partial
 from app.auth.roles import Role, granted
 from app.changes import Intent, Origin
 from app.database import COLLECTIONS
+from app.demo.catalogue import objects
 from app.demo.names import guid
 from app.demo.world import World, carries_bag
 from app.naming import Lookup
@@ -26,7 +27,7 @@ DEMO_PLAYERS, DEMO_USERS = 500, 100
 def seed_world(storage: Storage, passwords: Passwords, players: int, users: int) -> None:
     world = World(users, datetime.now(timezone.utc), passwords.hash(World.PASSWORD))
     record_costs(storage.db, passwords.cost)
-    catalogue = list(world.objects())
+    catalogue = list(objects())
     bags = sum(map(carries_bag, range(players)))
     for kind, documents, length in (
         ("users", world.users(), users),

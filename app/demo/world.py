@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from app.demo import catalogue
 from app.demo.names import (
     BAG,
     CLASS_IDS,
@@ -35,7 +34,7 @@ EPOCH = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
 
 class World:
-    """Users, their players, the players' bags, and the catalogue of all that they have."""
+    """Users, their players, and the players' bags."""
 
     # What a client sends for the password demo, which every user of this world has.
     PASSWORD = hashlib.sha256(b"demo").hexdigest()
@@ -46,15 +45,10 @@ class World:
         self._password_hash = password_hash
 
     def users(self) -> Iterator[Document]:
-        for index in range(self._user_count):
-            yield self._user(index)
+        return map(self._user, range(self._user_count))
 
     def players(self, count: int) -> Iterator[Document]:
-        for index in range(count):
-            yield self._player(index)
-
-    def objects(self) -> Iterator[Document]:
-        return catalogue.objects()
+        return map(self._player, range(count))
 
     def bags(self, count: int) -> Iterator[Document]:
         for index in filter(carries_bag, range(count)):

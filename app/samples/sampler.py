@@ -14,7 +14,6 @@ from app.players.store import Players
 from app.samples.domain import INTERVAL, Traffic, interval_of
 from app.samples.store import Samples
 from app.storage.errors import DatabaseError
-from app.types import Document
 
 log = logging.getLogger("quartermaster")
 
@@ -27,7 +26,7 @@ MOVED = timedelta(seconds=20)
 class Sampler:
     """Counts what its worker has answered, and who is online, once in an interval.
 
-    What a worker has counted since its last sample is lost when it ends; metrics know better.
+    What a worker has counted since its last sample is lost when it ends; metrics keep it.
     """
 
     def __init__(
@@ -58,16 +57,16 @@ class Sampler:
         # The first one as soon as the database is ready, so that a plot has a point soon.
         pause = READY_SECONDS
         while not self._ended.wait(pause):
+            if not self._is_ready():
+                continue
+            pause = INTERVAL.total_seconds()
             try:
-                if self._is_ready():
-                    self.take()
-                    pause = self._seconds_left()
+                self.take()
+                pause = self._seconds_left()
             except DatabaseError as error:
                 log.warning("No sample was taken: %s", error)
-                pause = INTERVAL.total_seconds()
             except Exception:  # the thread must survive: the next try may succeed
                 log.exception("No sample was taken.")
-                pause = INTERVAL.total_seconds()
 
     def take(self) -> None:
         """Add what has happened since the last sample to the present interval."""
@@ -75,13 +74,10 @@ class Sampler:
         interval = interval_of(now)
         self._samples.add(interval, self._players.count_online(), traffic.since(self._before))
         self._before = traffic
-        self._samples.complete(interval, "Levels", self._levels)
+        self._samples.complete(interval, "Levels", self._players.count_by_level)
         end = interval_of(now - MOVED)
         begin = end - INTERVAL
         self._samples.complete(begin, "Changes", lambda: self._history.count_changes(begin, end))
-
-    def _levels(self) -> Document:
-        return {str(level): count for level, count in self._players.count_by_level().items()}
 
     def _seconds_left(self) -> float:
         """Return how long the present interval still lasts, but for a second."""

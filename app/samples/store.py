@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from app.samples.domain import Traffic, counted
 from app.storage.client import Storage
@@ -13,6 +14,7 @@ from app.types import Document
 
 SAMPLES = CollectionPlan("samples", object_shape({"_id": MOMENT, "ExpiresAt": MOMENT}), (expiry(),))
 KEPT = timedelta(days=8)
+Count = Callable[[], Mapping[Any, int]]
 
 
 class Samples:
@@ -32,11 +34,12 @@ class Samples:
         }
         self._samples.update_one({"_id": interval}, update, upsert=True)
 
-    def complete(self, interval: datetime, field: str, count: Callable[[], Document]) -> None:
+    def complete(self, interval: datetime, field: str, count: Count) -> None:
         """Add counts that one worker makes for all, unless another one was faster."""
         lacks = {"_id": interval, field: {"$exists": False}}
         if self._samples.find_one(lacks, ["_id"]) is not None:
-            self._samples.update_one(lacks, {"$set": {field: count()}})
+            counts = {str(name): number for name, number in count().items()}
+            self._samples.update_one(lacks, {"$set": {field: counts}})
 
     def since(self, begin: datetime) -> Sequence[Document]:
         """Return all samples since a time, the oldest first."""

@@ -1,5 +1,6 @@
 from datetime import datetime, timezone
 
+from app.demo import catalogue
 from app.demo.names import GIVEN_NAMES, STRIDE, player_name, user_name
 from app.demo.world import World
 from app.http.parser import load
@@ -16,7 +17,7 @@ def test_the_same_numbers_make_the_same_world():
     assert list(one.players(50)) == list(other.players(50))
     assert list(one.users()) == list(other.users())
     assert list(one.bags(50)) == list(other.bags(50))
-    assert list(one.objects()) == list(other.objects())
+    assert list(catalogue.objects()) == list(catalogue.objects())
 
 
 def test_no_two_names_are_the_same():
@@ -40,7 +41,7 @@ def test_every_bag_that_a_player_carries_exists():
 
 def test_every_id_of_the_world_has_a_name_in_its_catalogue():
     world = World(20, NOW, "hash")
-    names = {(found["Type"], found["_id"]): found["Name"] for found in world.objects()}
+    names = {(found["Type"], found["_id"]): found["Name"] for found in catalogue.objects()}
     assert all(names.values())
     slots = [
         slot
@@ -58,7 +59,7 @@ def test_every_id_of_the_world_has_a_name_in_its_catalogue():
 
 def test_no_stack_of_the_world_is_higher_than_its_catalogue_allows():
     world = World(20, NOW, "hash")
-    limits = {found["_id"]: found.get("StackLimit", 10**6) for found in world.objects()}
+    limits = {found["_id"]: found.get("StackLimit", 10**6) for found in catalogue.objects()}
     for holder in (*world.players(300), *world.bags(300)):
         for field in ("Inventory", "Bank", "Slots"):
             for slot in holder.get(field, {}).values():
@@ -79,6 +80,6 @@ def test_every_record_of_the_world_could_be_imported():
         record["CreationDate"] = record["CreationDate"].isoformat()
         assert users.document(load(users, record), NOW, 0) == user
     objects = ObjectRecord(SIZES)
-    for found in world.objects():
+    for found in catalogue.objects():
         values = load(objects, objects.record(dict(found)), "include")
         assert objects.document(values, NOW, 0) == found
