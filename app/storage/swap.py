@@ -52,6 +52,7 @@ from app.storage.clock import Clock
 from app.storage.committed import NO_CHANGE, majority_holds
 from app.storage.errors import explain, is_forbidden
 from app.storage.journal import Journals, MovedEntries
+from app.storage.turns import Turns
 from app.storage.update_from_difference import as_read, difference
 from app.types import Document, whole
 
@@ -102,6 +103,7 @@ class Swapper:
         self._kind = kind
         self._journals = journals
         self._clock = clock
+        self._turns = Turns()
 
     def swap(
         self,
@@ -112,6 +114,17 @@ class Swapper:
         patience: float = PATIENCE_SECONDS,
     ) -> Applied:
         """Apply a rule to one document, exactly once per Idempotency-Key."""
+        with self._turns.take(str(where), wait_deadline(patience) - time.monotonic()):
+            return self._swap(where, reads, rule, intent, patience)
+
+    def _swap(
+        self,
+        where: Document,
+        reads: tuple[str, ...],
+        rule: Rule,
+        intent: Intent,
+        patience: float,
+    ) -> Applied:
         failed: list[Document] = []
         for pause in _pauses(patience):
             if document := self._read(where, reads, intent):

@@ -11,6 +11,7 @@ from pymongo.errors import ServerSelectionTimeoutError
 from app.changes import JOURNAL_LENGTH, Change
 from app.errors import Busy, Conflict, KeyReused, NotFound, OutcomeUnknown
 from app.storage.swap import fresh_version
+from app.storage.turns import Turns
 from tests.factories import guid, make_player
 from tests.swaps import meant, move_all, swap, swapper_of
 
@@ -236,3 +237,29 @@ def test_32_threads_lose_nothing_and_apply_no_key_twice(real_db):
     assert not faults
     assert after["Variables"][COUNTER] == sum(told)
     assert sum(told) > 0
+
+
+def test_threads_of_one_worker_take_turns_instead_of_retrying(real_db):
+    player = make_player()
+    real_db.players.insert_one(player)
+    swapper = swapper_of(real_db)
+    decided = []
+
+    def rule(player):
+        decided.append(player)
+        return add(1, player)
+
+    def send(_):
+        return swapper.swap({"_id": player["_id"]}, READS, rule, meant("add"), patience=60)
+
+    with ThreadPoolExecutor(16) as pool:
+        totals = [applied.answer["total"] for applied in pool.map(send, range(60))]
+    assert sorted(totals) == list(range(1, 61))
+    assert len(decided) == 60, "a retry decides again"
+
+
+def test_whoever_waits_for_a_turn_too_long_goes_on_without_it():
+    turns = Turns()
+    with turns.take("player", 0), turns.take("player", 0.01), turns.take("another", 0):
+        pass
+    assert len(turns) == 0
