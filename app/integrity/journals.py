@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 from app.changes import Intent, field_changes
 from app.database import SUBJECTS
 from app.storage.client import Storage
+from app.storage.committed import committed
+from app.storage.event_log import EventLog
 from app.storage.history_entries import entries_of
-from app.storage.journal import HISTORY, LOST
+from app.storage.journal import HISTORY
 from app.storage.schema.explain_validator import Fault
 from app.types import Document, whole
 
 Range = tuple[int, int]
-
+# The argument of a repair that tells which numbers of entries are lost, as pairs of first and last.
+LOST = "LostEntries"
 # An entry moves within seconds; where it does not, nobody moves any.
 MOVES_WITHIN = timedelta(minutes=1)
 
@@ -64,21 +68,29 @@ def _lost(missing: list[Range]) -> list[Fault]:
 
 def lost_numbers(storage: Storage, documents: list[Document]) -> dict[Any, list[Range]]:
     """Return by document which numbers of its entries are neither there nor noted as lost."""
-    now = storage.clock.now()
-    ids = [document["_id"] for document in documents]
-    moved, noted = storage.journals.numbers(ids), storage.journals.noted_losses(ids)
+    now, history = storage.clock.now(), committed(storage.db[HISTORY.name])
+    known: dict[Any, list[Range]] = {
+        document["_id"]: [range_ for entry in entries_of(document) for range_ in _ranges(entry)]
+        for document in documents
+    }
+    fields = ["Subject.Id", "Number", f"Arguments.{LOST}"]
+    for entry in history.find({"Subject.Id": {"$in": list(known)}}, fields):
+        known[entry["Subject"]["Id"]] += _ranges(entry)
     found = {}
     for document in documents:
-        id_, entries = document["_id"], entries_of(document)
-        numbers = {whole(entry.get("Number")) for entry in entries} - {None}
-        told = [pair for entry in entries for pair in entry["Arguments"].get(LOST, ())]
-        known = [(n, n) for n in (*moved.get(id_, ()), *numbers) if n is not None]
-        known += [(first, last) for first, last in (*noted.get(id_, ()), *told)]
-        last = whole(document["JournalCount"]) or 0
+        ranges, last = known[document["_id"]], whole(document["JournalCount"]) or 0
         is_expected = storage.journals.keeps(document.get("ChangedAt"), now)
-        first = min((first for first, _ in known), default=last if is_expected else last + 1)
-        found[id_] = gaps(known, first, last)
+        first = min((first for first, _ in ranges), default=last if is_expected else last + 1)
+        found[document["_id"]] = gaps(ranges, first, last)
     return found
+
+
+def _ranges(entry: Document) -> Iterator[Range]:
+    """Yield the number of an entry, and those that it notes as lost."""
+    # A game may have written to the entry before it moved.
+    if (number := whole(entry.get("Number"))) is not None:
+        yield number, number
+    yield from map(tuple, entry.get("Arguments", {}).get(LOST, ()))
 
 
 def gaps(known: list[Range], first: int, last: int) -> list[Range]:
@@ -98,17 +110,18 @@ def gaps(known: list[Range], first: int, last: int) -> list[Range]:
 
 def event_faults(storage: Storage, name: str, documents: list[Document]) -> dict[str, list[Fault]]:
     """Return by the repr of an id which entries of history no reader of events is told of."""
-    begin = storage.journals.events_begin() if name == HISTORY.name else None
-    if begin is None:
+    if name != HISTORY.name:
         return {}
+    log, history = EventLog(storage.db), storage.db[HISTORY.name]
+    oldest = history.find_one({"_id": {"$in": log.first()}}, ["At"], sort=[("At", 1)])
     # Older ones are from before there were events.
     ids = [
         document["_id"]
         for document in documents
-        if isinstance(document.get("At"), datetime) and document["At"] >= begin
+        if oldest and isinstance(document.get("At"), datetime) and document["At"] >= oldest["At"]
     ]
     fault = Fault("Entry", "is not among the events, so that tools which follow them miss it")
-    return {repr(id_): [fault] for id_ in storage.journals.without_event(ids)}
+    return {repr(id_): [fault] for id_ in log.missing(ids)}
 
 
 def move_entries(storage: Storage, name: str, ids: list[Any]) -> None:
@@ -116,7 +129,12 @@ def move_entries(storage: Storage, name: str, ids: list[Any]) -> None:
     if kind := SUBJECTS.get(name):
         storage.journals.move(kind, ids)
     if name == HISTORY.name:
-        storage.journals.append_events(ids)
+        found = storage.db[name].find({"_id": {"$in": ids}}, ["At"])
+        times = {entry["_id"]: entry["At"] for entry in found}
+        log = EventLog(storage.db)
+        if missing := log.missing(list(times)):
+            newest = max(times[id_] for id_ in missing)
+            log.append(missing, storage.journals.expiry_of(newest))
 
 
 def with_entry(

@@ -23,8 +23,8 @@ from app.integrity.rules import Limits
 from app.integrity.store import existing_ids, ids_with_invalid_shape, read, replace_fields
 from app.storage import bulk
 from app.storage.client import Storage
+from app.storage.decisions import fresh_version
 from app.storage.schema.explain_validator import Fault
-from app.storage.swap import fresh_version
 from app.types import Document
 
 BATCH_SIZE = 500

@@ -9,8 +9,8 @@ from pymongo import UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
+from app.storage.decisions import WRITE_IDENTITY
 from app.storage.errors import has_only_duplicate_keys
-from app.storage.swap import WRITE_IDENTITY
 from app.storage.update_from_difference import as_read
 from app.types import Document
 

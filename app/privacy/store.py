@@ -42,13 +42,13 @@ from app.privacy.domain import (
 )
 from app.privacy.mentions.store import Mentions
 from app.storage.client import Storage
+from app.storage.decisions import fresh_stamp
 from app.storage.erasure_records import LATELY, ErasureRecords
 from app.storage.journal import HISTORY
 from app.storage.limits.attempts import ATTEMPTS
 from app.storage.limits.quotas import QUOTAS
 from app.storage.limits.reset_mails import RESET_MAILS
 from app.storage.mentions import named_in
-from app.storage.swap import fresh_stamp
 from app.storage.update_from_difference import as_read
 from app.types import Document
 from app.users import domain as users

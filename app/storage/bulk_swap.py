@@ -19,8 +19,15 @@ from pymongo.read_preferences import ReadPreference
 from app import metrics
 from app.changes import Applied, Intent, Rule
 from app.errors import NotFound, QuartermasterError, Unavailable
+from app.storage.decisions import (
+    Decision,
+    add_empty_maps,
+    find_earlier,
+    projection_of,
+    version_of,
+)
 from app.storage.journal import MovedEntries
-from app.storage.swap import Decision, Swapper, add_empty_maps, projection_of, version_of
+from app.storage.swap import Swapper
 from app.types import Document
 
 log = logging.getLogger("quartermaster")
@@ -55,7 +62,7 @@ class BulkSwapper(Swapper):
         # Whether one is gone, or was never there, is left to a change of its own.
         read = [one for one in wanted if one.id in documents]
         decided = {
-            one.id: self._decide(documents[one.id], one.rule, one.intent, moved) for one in read
+            one.id: self.decide(documents[one.id], one.rule, one.intent, moved) for one in read
         }
         made = self._write_many(list(decided.values()))
         return [
@@ -126,7 +133,7 @@ class BulkSwapper(Swapper):
             return Swapped(NotFound(self._kind.name, wanted.id))
         version = version_of(document)
         try:
-            self._earlier({**document}, wanted.intent, moved)
+            find_earlier({**document}, wanted.intent, moved)
             change = wanted.rule(document)
         except Unavailable:
             raise

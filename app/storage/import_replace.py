@@ -14,9 +14,9 @@ from pymongo.errors import BulkWriteError
 from app.changes import JOURNAL_LENGTH, SWAP_FIELDS, Intent, SubjectKind, field_changes
 from app.errors import Conflict
 from app.storage.client import Storage
+from app.storage.decisions import WRITE_IDENTITY
 from app.storage.errors import has_only_duplicate_keys
 from app.storage.history_entries import entries_of
-from app.storage.swap import WRITE_IDENTITY
 from app.storage.update_from_difference import as_read
 from app.types import Document
 

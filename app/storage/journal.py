@@ -40,7 +40,7 @@ from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import ARRAY, MOMENT, TEXT, object_shape
 from app.storage.search_fields import archived
 from app.storage.update_from_difference import as_read
-from app.types import Document, whole
+from app.types import Document
 
 log = logging.getLogger("quartermaster")
 
@@ -91,8 +91,6 @@ UNACCEPTABLE = (BulkWriteError, WriteError, DocumentTooLarge, InvalidDocument, O
 BATCH = 500
 # What is read of a document with entries.
 READ = ["Name", "UserId", "Stamp", "Journal"]
-# The argument of a repair that tells which numbers of entries are lost, as pairs of first and last.
-LOST = "LostEntries"
 # Others are found by the index.
 MOST_NOTED = 10_000
 
@@ -266,43 +264,6 @@ class Journals:
         entries = [entry for entry in (found or {}).get("Journal", []) if isinstance(entry, dict)]
         times = [entry["At"] for entry in entries if isinstance(entry.get("At"), datetime)]
         return min(times, default=None)
-
-    def numbers(self, subject_ids: list[Any]) -> dict[Any, set[int]]:
-        """Return by document the numbers of the entries that have moved."""
-        found: dict[Any, set[int]] = {}
-        where = {"Subject.Id": {"$in": subject_ids}, "Number": {"$exists": True}}
-        for entry in self._history.find(where, ["Subject.Id", "Number"]):
-            # A game may have written to the entry before it moved.
-            if (number := whole(entry["Number"])) is not None:
-                found.setdefault(entry["Subject"]["Id"], set()).add(number)
-        return found
-
-    def noted_losses(self, subject_ids: list[Any]) -> dict[Any, list[Any]]:
-        """Return by document the ranges of numbers that a repair has noted as lost."""
-        found: dict[Any, list[Any]] = {}
-        noted = {"Operation": "repair", f"Arguments.{LOST}": {"$exists": True}}
-        for entry in self._history.find({"Subject.Id": {"$in": subject_ids}, **noted}):
-            found.setdefault(entry["Subject"]["Id"], []).extend(entry["Arguments"][LOST])
-        return found
-
-    def append_events(self, entry_ids: Sequence[str]) -> None:
-        """Append entries of history to the log of events, as far as they are not in it."""
-        entries = self._history.find({"_id": {"$in": list(entry_ids)}}, ["At"])
-        times = {entry["_id"]: entry["At"] for entry in entries}
-        missing = self.without_event(list(times))
-        if missing:
-            newest = max(times[id_] for id_ in missing)
-            self._event_log.append(missing, self.expiry_of(newest))
-
-    def without_event(self, entry_ids: Sequence[str]) -> Sequence[str]:
-        """Return which of some entries of history are not in the log of events."""
-        return self._event_log.missing(entry_ids)
-
-    def events_begin(self) -> datetime | None:
-        """Return the time of the oldest entry that the log of events begins with."""
-        ids = self._event_log.first()
-        found = self._history.find_one({"_id": {"$in": ids}}, ["At"], sort=[("At", 1)])
-        return found["At"] if found else None
 
     def expiry_of(self, at: datetime) -> Document:
         """Return when something of this time expires, together with its entry; {}: never."""

@@ -20,7 +20,7 @@ from app.privacy.store import Erasures
 from app.progress import progress
 from app.storage import bulk
 from app.storage.client import Storage
-from app.storage.swap import fresh_version
+from app.storage.decisions import fresh_version
 from app.transfer.records import RECORDS, Record
 from app.types import Document, is_deep
 from app.users.passwords import Passwords

@@ -20,12 +20,12 @@ from app.naming import Lookup, email_key, name_key
 from app.storage.bulk import SWEEP_SECONDS, sweep
 from app.storage.client import Storage, by_key
 from app.storage.committed import majority_holds
+from app.storage.decisions import fresh_version
 from app.storage.documents import NamedDocuments
 from app.storage.journal import NOTED, UNMOVED
 from app.storage.paging.orders import Order
 from app.storage.schema.plan import CollectionPlan, index
 from app.storage.schema.shapes import TEXT, object_shape
-from app.storage.swap import fresh_version
 from app.types import Document
 from app.users.domain import SHAPE, SUBJECT, change_email, new_account, revoke_tokens, usable
 from app.users.passwords import cost_of, is_usable

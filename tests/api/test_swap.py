@@ -10,7 +10,7 @@ from pymongo.errors import ServerSelectionTimeoutError
 
 from app.changes import JOURNAL_LENGTH, Change
 from app.errors import Busy, Conflict, KeyReused, NotFound, OutcomeUnknown
-from app.storage.swap import fresh_version
+from app.storage.decisions import fresh_version
 from app.storage.turns import Turns
 from tests.factories import guid, make_player
 from tests.swaps import meant, move_all, swap, swapper_of

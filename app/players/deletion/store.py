@@ -40,9 +40,9 @@ from app.players.domain import (
 from app.players.store import DELETED_PLAYERS, PLAYERS, Players
 from app.storage.client import Storage, by_key
 from app.storage.committed import confirm_absent, majority_holds
+from app.storage.decisions import fresh_stamp
 from app.storage.errors import explain
 from app.storage.history_entries import entries_of
-from app.storage.swap import fresh_stamp
 from app.storage.unfinished import Unfinished
 from app.storage.update_from_difference import as_read, is_comparable
 from app.types import Document
@@ -288,7 +288,7 @@ class Deletions:
         if self._players.find_one({"NameKey": kept["NameKey"]}, ["_id"]):
             raise PlayerNameTaken
         changes = [{"Path": DELETED_AT, "Before": kept["DeletedAt"], "After": None}]
-        return self._swapper.previewed(kept["Player"], intent, changes)
+        return self._swapper.preview_entry(kept["Player"], intent, changes)
 
 
 def _attempts() -> Iterator[int]:
