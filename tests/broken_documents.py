@@ -1,6 +1,6 @@
 """Documents with one fault each, and the line that db check prints for it."""
 
-from tests.factories import NOW, guid, make_bag, make_player, make_user, numbered_guid
+from tests.factories import NOW, guid, make_bag, make_entry, make_player, make_user, numbered_guid
 
 NIL = "00000000-0000-0000-0000-000000000000"
 ITEM, SPELL = guid(), guid()
@@ -8,7 +8,7 @@ ABSENT = object()
 EMPTY = {"ItemId": NIL, "Quantity": 0}
 APPLE = {"ItemId": ITEM, "Quantity": 1}
 NOTE = {"At": NOW, "UserId": guid(), "Name": "Staff", "Text": "Asked twice."}
-ENTRY = {"Operation": "give", "Key": "k", "Answer": {}, "Fingerprint": "f", "At": NOW}
+ENTRY = make_entry({"_id": guid()}, IdempotencyKey="k", Fingerprint="f", Answer={})
 NOT_STORED = "is an empty slot, and those are not stored"
 NO_BAG = "refers to a bag that is not there"
 

@@ -21,8 +21,7 @@ from app.http.context import current
 from app.naming import Lookup, parse_guid
 from app.oauth.store import RefreshTokens
 from app.operations import Operation
-from app.privacy.domain import ErasureUnderWay
-from app.privacy.domain import served as public_erasure
+from app.privacy.domain import ErasureUnderWay, public_erasure
 from app.privacy.erasing import erase
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.personal_data import PersonalData

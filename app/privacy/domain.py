@@ -29,6 +29,11 @@ CLOSED_FIELDS = ("Power", "PasswordHash", "PasswordVersion", "Reset", "Keys", "K
 ERASED_AT = "ErasedAt"
 # The arguments of operations that hold words of this program.
 PROGRAM_WORDS = ("Role", "Scopes")
+SIDES = ("Before", "After")
+# Where people and games have written texts in actions, in batches and in their rows. The id is what
+# somebody has sent as the id of an entry to undo.
+ACTION_TEXTS = ("Reason", "Error", "Arguments.Message", "Arguments.Target", "Result")
+BATCH_TEXTS = ("Name", "Reason", "Undo", "Player", "Why", "Arguments.id")
 
 
 class NotConfirmed(Invalid):
@@ -104,20 +109,22 @@ def notes_without(document: Document, path: str, user_id: str, texts: Collection
     notes = value_at(document, path)
     if not isinstance(notes, dict):
         return {}
-    masked_notes = {id_: _note_without(note, user_id, texts) for id_, note in notes.items()}
-    return {path: masked_notes} if masked_notes != notes else {}
+    new = {id_: _note_without(note, user_id, texts) for id_, note in notes.items()}
+    return {path: new} if new != notes else {}
 
 
 def _note_without(note: Any, user_id: str, texts: Collection[str]) -> Any:
     if not isinstance(note, dict):
         return note
-    hidden = {**note, "Text": _masked(note["Text"], texts)} if "Text" in note else note
-    return {**hidden, "Name": ERASED} if note.get("UserId") == user_id else hidden
+    new = {**note, "Text": _mask_within(note["Text"], texts)} if "Text" in note else note
+    return {**new, "Name": ERASED} if note.get("UserId") == user_id else new
 
 
-def penalty_without(document: Document, fields: list[str], texts: Collection[str]) -> Document:
-    """Return the fields of a ban or mute that change when mentions are masked."""
-    return _changed_by_masking({name: document.get(name) for name in fields}, texts)
+def texts_without(document: Document, paths: Iterable[str], texts: Collection[str]) -> Document:
+    """Return by path what changes of a document when mentions are masked; empty: nothing."""
+    before = {path: value_at(document, path) for path in paths}
+    after = {path: _mask_within(value, texts) for path, value in before.items()}
+    return {path: value for path, value in after.items() if value != before[path]}
 
 
 def digest_of(name: str) -> str:
@@ -127,36 +134,32 @@ def digest_of(name: str) -> str:
 
 def anonymous(entry: Document) -> Document:
     """Return an entry about an erased person: ids, numbers and times stay, and no text does."""
-    subject = {**entry["Subject"], "Name": None}
+    arguments = {
+        name: value if name in PROGRAM_WORDS else _without_text(value)
+        for name, value in entry["Arguments"].items()
+    }
     changes = [
-        {
-            **change,
-            "Before": _without_text(change["Before"]),
-            "After": _without_text(change["After"]),
-        }
+        {**change, **{side: _without_text(change[side]) for side in SIDES}}
         for change in entry["Changes"]
     ]
     stripped = {
         **entry,
-        "Subject": subject,
-        # Why somebody was erased is the operator's business; names are hidden in it.
+        "Subject": {**entry["Subject"], "Name": None},
+        # Why somebody was erased is the operator's business; names are masked in it.
         "Reason": entry["Reason"] if entry["Operation"] == ERASE else None,
-        "Arguments": {
-            name: value if name in PROGRAM_WORDS else _without_text(value)
-            for name, value in entry["Arguments"].items()
-        },
+        "Arguments": arguments,
         "RequestId": None,
         "Changes": changes,
         "IsErased": True,
     }
-    return _refiled(_without_key(stripped))
+    return _refile(_without_key(stripped))
 
 
 def without_author(entry: Document) -> Document:
     """Return an entry by an erased person: of its author, the id stays."""
     by = {**entry["By"], "Name": None}
     by.pop("Key", None)
-    return _refiled(_without_key({**entry, "By": by, "RequestId": None}))
+    return _refile(_without_key({**entry, "By": by, "RequestId": None}))
 
 
 def _without_key(entry: Document) -> Document:
@@ -172,64 +175,42 @@ def quoting_operations() -> list[str]:
 
 def without_mentions(entry: Document, texts: Collection[str]) -> Document:
     """Return an entry in which people have named nobody of these; ids and paths stay."""
-    hidden = {**entry, "Reason": _masked(entry["Reason"], texts)}
+    new = {**entry, "Reason": _mask_within(entry["Reason"], texts)}
     if entry["Operation"] in quoting_operations():
-        arguments = entry["Arguments"]
-        by = _masked(arguments.get("Moderator"), texts)
-        hidden["Arguments"] = {**arguments, "Moderator": by} if by else arguments
-        hidden["Changes"] = [
-            {**change, **{side: _masked(change[side], texts) for side in ("Before", "After")}}
+        if moderator := entry["Arguments"].get("Moderator"):
+            masked = _mask_within(moderator, texts)
+            new["Arguments"] = {**entry["Arguments"], "Moderator": masked}
+        new["Changes"] = [
+            {**change, **{side: _mask_within(change[side], texts) for side in SIDES}}
             if change["Path"] in QUOTED
             else change
             for change in entry["Changes"]
         ]
-    return _refiled(hidden)
+    return _refile(new)
 
 
-def action_without(action: Document, texts: Collection[str]) -> Document:
-    """Return what changes of an action in which nobody is named of these; empty: nothing."""
-    told = {name: action.get(name) for name in ("Reason", "Error")}
-    arguments = action.get("Arguments")
-    for name in ("Message", "Target"):
-        told[f"Arguments.{name}"] = arguments.get(name) if isinstance(arguments, dict) else None
-    told["Result"] = action.get("Result")
-    return _changed_by_masking(told, texts)
-
-
-def batch_without(document: Document, texts: Collection[str]) -> Document:
-    """Return what changes of a batch, or of a row, in which nobody is named of these."""
-    told = {name: document.get(name) for name in ("Name", "Reason", "Undo", "Player", "Why")}
-    # Of an undo, what should have been the id of an entry.
-    arguments = document.get("Arguments")
-    told["Arguments.id"] = arguments.get("id") if isinstance(arguments, dict) else None
-    return _changed_by_masking(told, texts)
-
-
-def _changed_by_masking(told: Document, texts: Collection[str]) -> Document:
-    hidden = {path: _masked_within(value, texts) for path, value in told.items()}
-    return {path: value for path, value in hidden.items() if value != told[path]}
-
-
-def _masked_within(value: Any, texts: Collection[str]) -> Any:
+def _mask_within(value: Any, texts: Collection[str]) -> Any:
+    if isinstance(value, str):
+        return mask(value, texts)
     if isinstance(value, dict):
-        return _with_masked_names(value, texts)
+        return _mask_map(value, texts)
     if isinstance(value, list):
-        return [_masked_within(inner, texts) for inner in value]
-    return _masked(value, texts)
+        return [_mask_within(inner, texts) for inner in value]
+    return value
 
 
-def _with_masked_names(value: Document, texts: Collection[str]) -> Document:
-    """Return a map without names among its values and its keys; what two stand for is kept."""
-    hidden: Document = {}
+def _mask_map(value: Document, texts: Collection[str]) -> Document:
+    """Mask the values and the keys of a map; no two keys become the same."""
+    new: Document = {}
     for name, inner in value.items():
-        key = free = masked(name, texts)
-        while free in hidden or (free != name and free in value):
-            free = f"{key} {len(hidden) + 1}"
-        hidden[free] = _masked_within(inner, texts)
-    return hidden
+        key = free = mask(name, texts)
+        while free in new or (free != name and free in value):
+            free = f"{key} {len(new) + 1}"
+        new[free] = _mask_within(inner, texts)
+    return new
 
 
-def masked(text: str, names: Collection[str]) -> str:
+def mask(text: str, names: Collection[str]) -> str:
     """Return a text with names and addresses replaced, where they stand as words of their own."""
     # The longest first: an address may hold a name.
     for name in sorted(filter(None, names), key=len, reverse=True):
@@ -239,10 +220,6 @@ def masked(text: str, names: Collection[str]) -> str:
         # A text that names nobody stays as it was written.
         text = found if ERASED in found else text
     return text
-
-
-def _masked(value: Any, texts: Collection[str]) -> Any:
-    return masked(value, texts) if isinstance(value, str) else value
 
 
 def _without_text(value: Any) -> Any:
@@ -256,13 +233,13 @@ def _without_text(value: Any) -> Any:
     return value
 
 
-def _refiled(entry: Document) -> Document:
+def _refile(entry: Document) -> Document:
     """Return an entry with what the filters look for, derived anew."""
     kept = {name: value for name, value in entry.items() if name != "Words"}
     return archived(kept, None)
 
 
-def served(record: Document) -> Document:
+def public_erasure(record: Document) -> Document:
     """Return what an erasure tells: what went, and what stayed and why."""
     counts = record.get("Counts", {})
     return {

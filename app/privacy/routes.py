@@ -22,7 +22,7 @@ from app.http.uploads import Pieces, download
 from app.naming import Lookup
 from app.openapi.examples import PLAYER
 from app.players.domain import PlayerOnline
-from app.privacy.domain import ERASE, ErasureUnderWay, NotConfirmed, OwnAccount, served
+from app.privacy.domain import ERASE, ErasureUnderWay, NotConfirmed, OwnAccount, public_erasure
 from app.privacy.erasing import erase
 from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.personal_data import PersonalData
@@ -79,7 +79,7 @@ def erase_user(args: dict[str, Any], key: Lookup) -> Response:
     # This line of the log is written when the person has been erased.
     tracing.note(path=request.path.replace(key.text, MASK))
     record = erase(key, args["Confirm"], intent(ERASE_USER))
-    return change_response(Applied(None, entry=entry_of(record["_id"])), served(record))
+    return change_response(Applied(None, entry=entry_of(record["_id"])), public_erasure(record))
 
 
 def entry_of(user_id: str) -> Document | None:

@@ -153,10 +153,8 @@ class Erasures(ErasureRecords):
             # What others have added during one pass, the next one finds.
             if take(self._erase(user_id)):
                 continue
-            if settled := record.get("SettledAt"):
-                left = (settled - self._clock.now()).total_seconds()
-                if left > 0:
-                    raise ErasureUnderWay(retry_after=int(left) + 1)
+            if (left := self._seconds_to_settle(record)) > 0:
+                raise ErasureUnderWay(retry_after=int(left) + 1)
             if self._note_finished(record):
                 return self._record(user_id)
             now = self._record(user_id)
@@ -165,6 +163,10 @@ class Erasures(ErasureRecords):
                 return {**now, "FinishedAt": self._clock.now()}
         # Others add faster than this takes away.
         raise ErasureUnderWay
+
+    def _seconds_to_settle(self, record: Document) -> float:
+        settled = record.get("SettledAt")
+        return (settled - self._clock.now()).total_seconds() if settled else 0.0
 
     def _note_finished(self, record: Document) -> bool:
         """Note that an erasure is finished, unless somebody has let it be carried out once more."""

@@ -139,45 +139,34 @@ def _embedded_uri(data_dir: str) -> str:
     return str(state["uri"])
 
 
-class UnusableUri(QuartermasterError):
-    """QM_MONGODB_URI is malformed, for example by a password that is not percent-encoded."""
-
-    def __init__(self, reason: Exception) -> None:
-        # pymongo may quote a part of the password.
-        told = re.sub(r"[\"'].*[\"']", "...", str(reason))
-        super().__init__(
-            f"QM_MONGODB_URI cannot be used: {told}. In a password, signs such as / : @ ? # % are "
-            "percent-encoded."
-        )
-
-
 def _client(uri: str, settings: StorageSettings) -> MongoClient[Document]:
-    try:
-        return _connected(uri, settings)
-    except (ConfigurationError, ValueError) as error:
-        raise UnusableUri(error) from None
-
-
-def _connected(uri: str, settings: StorageSettings) -> MongoClient[Document]:
     selection_ms = int(settings.MONGODB_SELECTION_SECONDS * 1000)
-    return MongoClient(
-        uri,
-        appname=APP_NAME,
-        tz_aware=True,
-        # A stored date beyond year 9999 is clamped to datetime.max.
-        datetime_conversion="DATETIME_CLAMP",
-        # MongoDB stores texts as they come, and a game may send what is no UTF-8.
-        unicode_decode_error_handler="replace",
-        w="majority",
-        retryWrites=True,
-        serverSelectionTimeoutMS=selection_ms,
-        connectTimeoutMS=selection_ms,
-        timeoutMS=int(settings.MONGODB_OPERATION_SECONDS * 1000),
-        maxPoolSize=settings.MONGODB_POOL_SIZE,
-        event_listeners=[CommandMetrics()],
-        # Connect with the first operation; some commands need none.
-        connect=False,
-    )
+    try:
+        return MongoClient(
+            uri,
+            appname=APP_NAME,
+            tz_aware=True,
+            # A stored date beyond year 9999 is clamped to datetime.max.
+            datetime_conversion="DATETIME_CLAMP",
+            # MongoDB stores texts as they come, and a game may send what is no UTF-8.
+            unicode_decode_error_handler="replace",
+            w="majority",
+            retryWrites=True,
+            serverSelectionTimeoutMS=selection_ms,
+            connectTimeoutMS=selection_ms,
+            timeoutMS=int(settings.MONGODB_OPERATION_SECONDS * 1000),
+            maxPoolSize=settings.MONGODB_POOL_SIZE,
+            event_listeners=[CommandMetrics()],
+            # Connect with the first operation; some commands need none.
+            connect=False,
+        )
+    except (ConfigurationError, ValueError) as error:
+        # pymongo may quote a part of the password.
+        reason = re.sub(r"[\"'].*[\"']", "...", str(error))
+        raise QuartermasterError(
+            f"QM_MONGODB_URI cannot be used: {reason}. In a password, signs such as / : @ ? # % "
+            "are percent-encoded."
+        ) from None
 
 
 def _mock_client() -> MongoClient[Document]:

@@ -17,6 +17,7 @@ from app.types import Document
 
 # Without upsert, $setOnInsert is a no-op whatever is stored.
 NO_CHANGE: Document = {"$setOnInsert": {"Version": 0}}
+JUST_CHANGED = "What the answer rests on has just changed; please try again."
 
 
 def majority_holds(collection: Collection[Document], where: Document) -> bool:
@@ -27,17 +28,13 @@ def majority_holds(collection: Collection[Document], where: Document) -> bool:
 def confirm(collection: Collection[Document], where: Document) -> None:
     """Raise Unavailable unless a majority holds the document that an answer rests on."""
     if not majority_holds(collection, where):
-        raise Unavailable(
-            "What the answer rests on has just changed; please try again.", retry_after=1
-        )
+        raise Unavailable(JUST_CHANGED, retry_after=1)
 
 
 def confirm_absent(collection: Collection[Document], where: Document) -> None:
     """Raise Unavailable if a majority holds a document that was not found."""
     if majority_holds(collection, where):
-        raise Unavailable(
-            "What the answer rests on has just changed; please try again.", retry_after=1
-        )
+        raise Unavailable(JUST_CHANGED, retry_after=1)
 
 
 def committed(collection: Collection[Document]) -> Collection[Document]:

@@ -46,9 +46,7 @@ class ErasureRecords:
 
     def erased(self, ids: Iterable[str]) -> set[str]:
         """Return which of these are ids of erased accounts or of their characters."""
-        wanted = set(ids)
-        records = self._records_of(wanted)
-        return {id_ for record in records for id_ in (record["_id"], *record["Players"])} & wanted
+        return set(self.owners(ids))
 
     def owners(self, ids: Iterable[Any]) -> dict[str, str]:
         """Return whose erasures these accounts and characters belong to, by their ids.

@@ -12,7 +12,7 @@ from app.auth.roles import Role
 from app.batches.store import Batches
 from app.changes import Intent, Origin
 from app.http.logs import JsonFormatter
-from app.privacy.domain import action_without
+from app.privacy.domain import texts_without
 from app.privacy.mentions.store import Mentions
 from app.privacy.store import Erasures
 from app.storage.client import Storage
@@ -313,11 +313,11 @@ def test_the_personal_data_hold_everything_but_secrets(staff, person, db):
 def test_what_names_stand_for_as_keys_is_kept_without_them():
     """Also where two of them become one, and where a game has used the word before."""
     result = {"Anna": 1, "Berta": 2, "(erased)": 3, "In": [{"anna": 4}], "Of annas": 5}
-    hidden = action_without({"Result": result}, {"Anna", "Berta"})["Result"]
+    hidden = texts_without({"Result": result}, ["Result"], {"Anna", "Berta"})["Result"]
     assert sorted(value for value in hidden.values() if value != [{"(erased)": 4}]) == [1, 2, 3, 5]
     assert not {"Anna", "Berta"} & hidden.keys()
     assert hidden["(erased)"] == 3
-    assert action_without({"Result": hidden}, {"Anna", "Berta"}) == {}
+    assert texts_without({"Result": hidden}, ["Result"], {"Anna", "Berta"}) == {}
 
 
 def test_who_reads_personal_data_is_told_in_history(app, staff, client, person, as_role):

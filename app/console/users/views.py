@@ -33,7 +33,7 @@ from app.moderation import domain as moderation
 from app.naming import Lookup, parse_guid
 from app.notes import domain as notes
 from app.oauth.sign_ins import list_sign_ins
-from app.privacy.domain import ERASED_AT, served
+from app.privacy.domain import ERASED_AT, public_erasure
 from app.privacy.operations import EXPORT_PERSONAL_DATA
 from app.types import Document
 from app.users.domain import POWER_FLAGS, valid_code
@@ -93,7 +93,7 @@ def describe_erased(id_: str, entries: list[Document]) -> Document | None:
     """Return the record of an erasure, or of an account that is gone at least its history."""
     record = erasures.find(id_, None)
     offer_no_undo(entries)
-    return {"erasure": record and served(record)} if record or entries else None
+    return {"erasure": record and public_erasure(record)} if record or entries else None
 
 
 def account_facts(user: Document) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from app.game.actions.store import ActionTraces
 from app.moderation.penalties import BAN, MUTE
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.privacy.domain import (
-    action_without,
-    batch_without,
+    ACTION_TEXTS,
+    BATCH_TEXTS,
     notes_without,
-    penalty_without,
     quoting_operations,
     texts_naming,
+    texts_without,
     without_mentions,
 )
 from app.storage.bulk import REMOVED, rewrite
@@ -64,14 +64,14 @@ class Mentions:
         yield from self.rewrite_history(quoting, rule, "operation")
         yield from self._mask_penalties(texts)
         yield from self._mask_notes(user_id, texts)
-        yield from self.actions.rewrite(partial(action_without, texts=texts))
-        yield from self.batches.rewrite(partial(batch_without, texts=texts))
+        yield from self.actions.rewrite(partial(texts_without, paths=ACTION_TEXTS, texts=texts))
+        yield from self.batches.rewrite(partial(texts_without, paths=BATCH_TEXTS, texts=texts))
 
     def _mask_penalties(self, texts: Collection[str]) -> Iterator[int]:
         for penalty, hint in ((BAN, "banned"), (MUTE, "muted")):
             fields = [penalty.by, penalty.reason]
             found = self._users.find({penalty.by: {"$type": "string"}}, fields).hint(hint)
-            rule = partial(penalty_without, fields=fields, texts=texts)
+            rule = partial(texts_without, paths=fields, texts=texts)
             yield from rewrite(self._users, found, rule)
 
     def _mask_notes(self, user_id: str, texts: Collection[str]) -> Iterator[int]:
