@@ -41,7 +41,7 @@ def numbered_guid(number):
 def make_player(**overrides):
     """Return a player document; overrides are fields of its record."""
     record = {"Id": guid(), "Name": f"Player {guid()[:8]}", "UserId": guid()}
-    return players.stored({**players.defaults(NOW), **record, **overrides})
+    return players.player_document({**players.defaults(NOW), **record, **overrides})
 
 
 def make_user(password_hash=None, roles=(), **overrides):
@@ -75,7 +75,7 @@ def make_bag(slots=None, size=3, **overrides):
 def make_object(**overrides):
     """Return an object of the catalogue; overrides are fields of its record."""
     record = {"Id": guid(), "Type": "item", "Name": "Arrow"}
-    return objects.stored({**record, **overrides})
+    return objects.object_document({**record, **overrides})
 
 
 def make_entry(subject, kind="player", **overrides):

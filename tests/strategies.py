@@ -121,7 +121,7 @@ def player_documents(draw):
     game_fields = st.dictionaries(
         st.sampled_from(["Guild", "Title", "Ünïcode", "a b"]), GAME_FIELDS
     )
-    return players.stored({**record, **draw(game_fields), **draw(NOTES)})
+    return players.player_document({**record, **draw(game_fields), **draw(NOTES)})
 
 
 def _by_slot(spells):

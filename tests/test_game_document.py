@@ -74,7 +74,7 @@ WRITTEN_BY_GAMES = {
 }
 # What a game inserts, with the defaults of the code.
 NEW = {
-    "players": lambda: players.stored(
+    "players": lambda: players.player_document(
         {**players.defaults(NOW), "Id": NIL, "Name": "Nova", "UserId": NIL}
     ),
     "users": make_user,

@@ -17,7 +17,7 @@ from app.demo.names import (
     VARIABLES,
     guid,
 )
-from app.objects.domain import TIME, stored
+from app.objects.domain import TIME, object_document
 from app.types import Document
 
 # The types of items, as the game numbers them.
@@ -84,7 +84,7 @@ MILLISECONDS = 1_704_067_200_000
 def objects() -> Iterator[Document]:
     """Yield the documents of all objects."""
     for record in (*_items(), *_spells(), *_places(), *_variables(), *_others()):
-        yield stored(record)
+        yield object_document(record)
 
 
 def _object(kind: str, name: str, **fields: object) -> Document:

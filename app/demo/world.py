@@ -72,7 +72,7 @@ class World:
         rng = random.Random(index)  # nosec B311 # noqa: S311 (demo data, no secret)
         level = min(100, 1 + int(rng.expovariate(1 / 18)))
         created = EPOCH + timedelta(seconds=_below(rng, 600 * DAY))
-        return players.stored(
+        return players.player_document(
             {
                 **players.defaults(created),
                 "Id": guid("player", index),

@@ -68,7 +68,7 @@ def _wanted_words(text: str) -> tuple[str, ...]:
     return tuple(words(text)) or ((text,) if text.strip() else ())
 
 
-def served(entry: Document, undone_by: str | None) -> Document:
+def public_entry(entry: Document, undone_by: str | None) -> Document:
     record = {"Id": entry["_id"], **{name: entry.get(name) for name in SERVED}}
     by = {"UserId": None, "Name": None, "Key": None, **entry["By"]}
     return {**record, "By": by, "UndoneBy": undone_by}

@@ -11,7 +11,7 @@ from app.errors import AlreadyUndone, NotFound
 from app.execution import change_route
 from app.history.access import entry_to_undo, page, preview_undo, search, undo, visible_entry
 from app.history.activity import Activity
-from app.history.domain import CannotUndo, served
+from app.history.domain import CannotUndo, public_entry
 from app.history.operations import UNDO
 from app.history.schemas import (
     ActivityPageSchema,
@@ -100,9 +100,9 @@ def undo_change(args: Document, entry_id: str) -> Response:
     """
     entry = entry_to_undo(entry_id)
     if args["DryRun"]:
-        return json_response(served(preview_undo(entry), None))
+        return json_response(public_entry(preview_undo(entry), None))
     applied = undo(entry)
-    return answer(applied._replace(answer=served(applied.entry or entry, None)))
+    return answer(applied._replace(answer=public_entry(applied.entry or entry, None)))
 
 
 @read_route(

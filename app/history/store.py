@@ -10,7 +10,7 @@ from pymongo.read_preferences import ReadPreference
 
 from app.changes import SubjectKind
 from app.errors import AlreadyUndone, NotFound
-from app.history.domain import Filters, matches, served, subject_of
+from app.history.domain import Filters, matches, public_entry, subject_of
 from app.operations import operation_names
 from app.paging import CursorPage
 from app.storage.client import Storage
@@ -91,7 +91,7 @@ class History:
         """Return entries as callers see them, with what has undone each."""
         shown = list(entries)
         undone = self._undone([entry["_id"] for entry in shown])
-        return [served(entry, undone.get(entry["_id"])) for entry in shown]
+        return [public_entry(entry, undone.get(entry["_id"])) for entry in shown]
 
     def list(self, filters: Filters, size: int, after: bytes | None = None) -> CursorPage:
         position = newest_first.parse(filters, after) if after else None

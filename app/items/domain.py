@@ -37,7 +37,7 @@ LARGEST_QUANTITY = 2**53
 EMPTY = {"ItemId": NIL, "Quantity": 0}
 
 
-def served_slot(number: int, held: Mapping[str, Any]) -> dict[str, Any]:
+def slot_record(number: int, held: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "Slot": number,
         "BagId": bag_of(held),
@@ -47,7 +47,7 @@ def served_slot(number: int, held: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def served(slots: Slots, size: int) -> list[dict[str, Any]]:
+def slot_records(slots: Slots, size: int) -> list[dict[str, Any]]:
     """Return all slots in order; a filled one beyond the size is appended, not hidden."""
     records = list(_empty_slots(size))
     for record in filled(slots):
@@ -61,13 +61,13 @@ def served(slots: Slots, size: int) -> list[dict[str, Any]]:
 @functools.lru_cache(8)
 def _empty_slots(size: int) -> tuple[dict[str, Any], ...]:
     """Return the records of so many empty slots. They are cached: callers must not change them."""
-    return tuple(served_slot(number, EMPTY) for number in range(size))
+    return tuple(slot_record(number, EMPTY) for number in range(size))
 
 
 def filled(slots: Slots) -> list[dict[str, Any]]:
     """Return the records of the slots that hold something, in order."""
     numbers = sorted(int(slot) for slot, held in slots.items() if is_readable(slot, held))
-    return [served_slot(number, slots[str(number)]) for number in numbers]
+    return [slot_record(number, slots[str(number)]) for number in numbers]
 
 
 def is_readable(slot: str, held: Any) -> bool:
@@ -111,7 +111,7 @@ def bags_in(document: Mapping[str, Any]) -> set[str]:
     return found
 
 
-def stored(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def slot_map(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Turn slot records into the stored map."""
     slots = {}
     for record in sorted(records, key=lambda record: int(record["Slot"])):

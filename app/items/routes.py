@@ -12,7 +12,7 @@ from app.http.api import Blueprint
 from app.http.context import current, setting
 from app.http.path_converters import path_guid
 from app.items import operations
-from app.items.domain import served
+from app.items.domain import slot_records
 from app.items.schemas import BagSchema, ItemsSchema, SlotSchema
 from app.items.store import Bags
 from app.naming import Lookup
@@ -67,4 +67,4 @@ change_routes(blp, players, operations)
 
 
 def all_slots(player: Document, container: str) -> list[dict[str, Any]]:
-    return served(player[container], setting(f"{container.upper()}_SIZE"))
+    return slot_records(player[container], setting(f"{container.upper()}_SIZE"))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from app.errors import NotFound
-from app.items.domain import BAG_SHAPE, LARGEST_BAG, LARGEST_QUANTITY, Limits, bags_in, served
+from app.items.domain import BAG_SHAPE, LARGEST_BAG, LARGEST_QUANTITY, Limits, bags_in, slot_records
 from app.objects.domain import is_stack_limit
 from app.objects.store import KnownObjects
 from app.storage.client import Storage
@@ -28,7 +28,7 @@ class Bags:
         # A game may have stored any number, and each slot is served.
         size = max(0, min(whole(bag.get("SlotCount")) or 0, LARGEST_BAG))
         stored = bag.get("Slots")
-        slots = served(stored if isinstance(stored, dict) else {}, size)
+        slots = slot_records(stored if isinstance(stored, dict) else {}, size)
         return {"Id": bag["_id"], "SlotCount": size, "Slots": slots}
 
     def carried_by(self, holders: Iterable[Document]) -> list[Document]:

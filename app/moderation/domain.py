@@ -50,7 +50,7 @@ def lift(user: Document, *, penalty: Penalty) -> Change:
     return Change({**fields, BY_ADDRESS: False} if penalty is BAN else fields, None)
 
 
-def served(user: Document, now: datetime) -> Document:
+def penalties_in_force(user: Document, now: datetime) -> Document:
     """Return which penalties of an account are in force."""
     record: Document = {}
     for penalty in (BAN, MUTE):

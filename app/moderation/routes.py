@@ -16,7 +16,7 @@ from app.execution import change_route
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_response
-from app.moderation.domain import READS, served
+from app.moderation.domain import READS, penalties_in_force
 from app.moderation.enforcement import impose_on, lift_from
 from app.moderation.operations import IMPOSE, LIFT
 from app.moderation.penalties import BAN, MUTE, Penalty
@@ -48,7 +48,7 @@ def get_moderation(key: Lookup) -> Document:
 
     Until when, by whom and why. A penalty that is over is no longer told here, but in history.
     """
-    return served(users.get(key, *READS), users.now())
+    return penalties_in_force(users.get(key, *READS), users.now())
 
 
 class Target(NamedTuple):

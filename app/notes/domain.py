@@ -25,17 +25,17 @@ class NoteGone(Conflict):
     sentence = "The note {note} is no longer there."
 
 
-def served(notes: Any) -> Sequence[Document]:
+def visible_notes(notes: Any) -> Sequence[Document]:
     """Return the notes that are not hidden, the newest first; what is no note is left out."""
     shown = [
-        served_one(id_, note)
+        public_note(id_, note)
         for id_, note in as_map(notes).items()
         if is_note(note) and not note.get("IsHidden")
     ]
     return sorted(shown, key=lambda note: (note["At"], note["Id"]), reverse=True)
 
 
-def served_one(id_: str, note: Mapping[str, Any]) -> Document:
+def public_note(id_: str, note: Mapping[str, Any]) -> Document:
     by = {"UserId": note.get("UserId"), "Name": note.get("Name")}
     return {"Id": id_, "At": note["At"], "By": by, "Text": note["Text"]}
 

@@ -17,7 +17,15 @@ from app.http.context import current
 from app.http.intents import answer
 from app.http.lists import CursorListArgs, cursor_list
 from app.naming import Lookup
-from app.notes.domain import MOST_NOTES, NoteGone, TooManyNotes, as_map, is_note, served, served_one
+from app.notes.domain import (
+    MOST_NOTES,
+    NoteGone,
+    TooManyNotes,
+    as_map,
+    is_note,
+    public_note,
+    visible_notes,
+)
 from app.notes.operations import NOTE_ON_PLAYER, NOTE_ON_USER
 from app.notes.schemas import NotePageSchema, NoteSchema
 from app.paging import CursorPage
@@ -77,7 +85,7 @@ def write_user_note(args: Document, key: Lookup) -> Response:
 
 def page_of_notes(subject: Document, size: int, after: bytes) -> CursorPage:
     """Return a page of notes; a cursor is the place of the last one before it."""
-    notes = served(subject.get("Notes"))
+    notes = visible_notes(subject.get("Notes"))
     list_name = f"notes {subject['_id']} ".encode()
     if after:
         if not after.startswith(list_name):
@@ -97,4 +105,4 @@ def note_response(applied: Applied, subject: Document) -> Response:
     note = as_map(subject.get("Notes")).get(applied.answer)
     if not is_note(note):
         raise NoteGone(applied.answer)
-    return answer(applied._replace(answer=served_one(applied.answer, note)))
+    return answer(applied._replace(answer=public_note(applied.answer, note)))

@@ -75,7 +75,7 @@ def is_stack_limit(value: Any) -> bool:
     return value is None or (is_number and 1 <= value < math.inf)
 
 
-def stored(record: Document, version: int = 0) -> Document:
+def object_document(record: Document, version: int = 0) -> Document:
     fields = dict(record)
     return {
         "_id": fields.pop("Id"),
@@ -88,7 +88,7 @@ def stored(record: Document, version: int = 0) -> Document:
     }
 
 
-def served(document: Document) -> Document:
+def public_object(document: Document) -> Document:
     """Turn a document, read without its internal fields, into the record that callers see."""
     # Id comes first in the answer. It is set last, because a game may store a field named Id.
     record = {"Id": None, **document}

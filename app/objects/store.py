@@ -13,7 +13,7 @@ from cachetools import TTLCache, cached
 from app.changes import Intent, Rule
 from app.errors import NotFound, QuartermasterError
 from app.naming import name_key
-from app.objects.domain import RECORD, SHAPE, SUBJECT, TIME, NoTime, NotInCatalogue, served
+from app.objects.domain import RECORD, SHAPE, SUBJECT, TIME, NoTime, NotInCatalogue, public_object
 from app.operations import Operation, Prepared
 from app.paging import Page, Window
 from app.storage.client import Storage
@@ -53,13 +53,13 @@ class Objects(ChangeableDocuments):
         found = self._documents.find_one({"_id": id_, "Type": type_}, RECORD)
         if found is None:
             raise NotFound(type_, id_)
-        return served(found)
+        return public_object(found)
 
     def get_time(self) -> Document:
         found = self._documents.find_one({"Type": TIME}, RECORD, sort=BY_NAME.sort)
         if found is None:
             raise NoTime
-        return served(found)
+        return public_object(found)
 
     def names(self, type_: str) -> dict[str, str]:
         """Return the names of all objects of a type by id, in the order of names."""
@@ -146,4 +146,4 @@ def _refuse(error: QuartermasterError, _: Document) -> NoReturn:
 
 
 def _served(page: Page) -> Page:
-    return page._replace(values=[served(found) for found in page.values])
+    return page._replace(values=[public_object(found) for found in page.values])

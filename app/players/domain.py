@@ -262,7 +262,7 @@ def defaults(now: datetime) -> Document:
     return {**values, "CreationDate": now}
 
 
-def stored(record: Document, version: int = 0) -> Document:
+def player_document(record: Document, version: int = 0) -> Document:
     """Turn a complete record, embedded parts included, into a document."""
     fields = dict(record)
     return {
@@ -276,7 +276,7 @@ def stored(record: Document, version: int = 0) -> Document:
     }
 
 
-def served(document: Document, online_since: datetime | None) -> Document:
+def public_player(document: Document, online_since: datetime | None) -> Document:
     """Turn a document, read without its internal fields, into the record that callers see."""
     # Id comes first in the answer. It is set last, because a game may store a field named Id.
     record = {"Id": None, **document, "Online": is_online(document, online_since)}

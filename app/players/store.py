@@ -23,9 +23,9 @@ from app.players.domain import (
     SUBJECT,
     PlayerNameTaken,
     WasDeleted,
+    public_player,
     require_not_deleted,
     save,
-    served,
     with_changeable_maps,
     with_maps,
 )
@@ -119,7 +119,7 @@ class Players(NamedDocuments):
         self.count_online = cached_number(total_seconds, self._count_online)
 
     def get(self, key: Lookup) -> Document:
-        return served(self._read(key, RECORD), self.online_since())
+        return public_player(self._read(key, RECORD), self.online_since())
 
     def get_id(self, key: Lookup) -> str:
         id_: str = self._read(key, {"_id": 1})["_id"]
@@ -185,7 +185,7 @@ class Players(NamedDocuments):
             player = next(found, None)
         if player is None:
             raise NotFound("player", key)
-        return served(player, self.online_since())
+        return public_player(player, self.online_since())
 
     def count_by_level(self) -> dict[int, int]:
         """Return how many players have each level. It walks the whole index of levels."""
@@ -317,7 +317,7 @@ class Players(NamedDocuments):
 
     def _serve(self, documents: Sequence[Document]) -> list[Document]:
         since = self.online_since()
-        return [served(player, since) for player in documents]
+        return [public_player(player, since) for player in documents]
 
 
 def _identity(player: Document) -> Identity:

@@ -12,14 +12,14 @@ from app.batches.changes import row_arguments
 from app.batches.domain import public_batch, public_row
 from app.batches.store import Batches
 from app.changes import Applied, Intent
-from app.game.actions.domain import served as served_action
+from app.game.actions.domain import public_action
 from app.game.actions.store import Actions
 from app.history.domain import Filters
 from app.history.store import History
 from app.http.json import encode
 from app.items.store import Bags
 from app.naming import Lookup
-from app.notes.domain import as_map, is_note, served_one
+from app.notes.domain import as_map, is_note, public_note
 from app.oauth.domain import public_sign_in
 from app.oauth.store import RefreshTokens
 from app.players import domain as players
@@ -89,7 +89,7 @@ class PersonalData:
         account = {"PasswordVersion": None, **user}
         yield from _list("SignIns", map(public_sign_in, self._refresh_tokens.walk(account)))
         asked = self._actions.of_person(ids, user_id)
-        yield from _list("Actions", (served_action(one, self._clock.now()) for one in asked))
+        yield from _list("Actions", (public_action(one, self._clock.now()) for one in asked))
         rows = self._batches.rows_about(ids)
         yield from _list(
             "BatchRows",
@@ -134,7 +134,7 @@ def _notes(notes: Any) -> Iterator[Document]:
     """Yield all notes on an account, those included that an undo has hidden."""
     for id_, note in as_map(notes).items():
         if is_note(note):
-            yield {**served_one(id_, note), "IsHidden": bool(note.get("IsHidden"))}
+            yield {**public_note(id_, note), "IsHidden": bool(note.get("IsHidden"))}
 
 
 def _readable(document: Document, left_out: Iterable[str]) -> Document:

@@ -21,7 +21,7 @@ class NoSpellSlot(Conflict):
     sentence = "The player has no free spell slot: all {size} are taken."
 
 
-def served(spells: Mapping[str, str]) -> list[Document]:
+def known_spells(spells: Mapping[str, str]) -> list[Document]:
     """Return the known spells in slot order, without entries that are no spells."""
     known = (
         (number, spell)

@@ -10,7 +10,7 @@ from app.http.context import current
 from app.naming import Lookup
 from app.players.store import Players
 from app.spells import operations
-from app.spells.domain import served
+from app.spells.domain import known_spells
 from app.spells.schemas import KnownSpellSchema
 from app.types import Document
 
@@ -25,7 +25,7 @@ def list_spells(key: Lookup) -> list[Document]:
 
     In slot order, without empty slots.
     """
-    return served(players.read(key, "Spells")["Spells"])
+    return known_spells(players.read(key, "Spells")["Spells"])
 
 
 change_routes(blp, players, operations)

@@ -103,13 +103,15 @@ class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both inclu
         _check_name(value)
 
     def document(self, record: Document, now: datetime, version: int) -> Document:
-        return players.stored({**players.defaults(now), **self.stored_fields(record)}, version)
+        return players.player_document(
+            {**players.defaults(now), **self.stored_fields(record)}, version
+        )
 
     @staticmethod
     def stored_fields(record: Document) -> Document:
         """Return the fields of a record, of which some may be missing, as they are stored."""
         slots: Document = {
-            name: items.stored(record[name]) for name in ("Inventory", "Bank") if name in record
+            name: items.slot_map(record[name]) for name in ("Inventory", "Bank") if name in record
         }
         return {**record, **slots}
 
@@ -117,8 +119,8 @@ class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both inclu
         record = super().record(document)
         for name in ("Inventory", "Bank"):
             record[name] = _slot_list(record.get(name, {}))
-        record["Spells"] = spells.served(record.get("Spells", {}))
-        record["Variables"] = variables.served(record.get("Variables", {}))
+        record["Spells"] = spells.known_spells(record.get("Spells", {}))
+        record["Variables"] = variables.variable_records(record.get("Variables", {}))
         return ordered(self, _with_note_list(record))
 
 
@@ -138,7 +140,7 @@ class BagRecord(SizedRecord):
             raise ValidationError("Must lie below SlotCount.", "Slots")
 
     def document(self, record: Document, now: datetime, version: int) -> Document:
-        stored = {"SlotCount": record["SlotCount"], "Slots": items.stored(record["Slots"])}
+        stored = {"SlotCount": record["SlotCount"], "Slots": items.slot_map(record["Slots"])}
         return {"_id": record["Id"], **stored, "Version": version, "Journal": []}
 
     def record(self, document: Document) -> Document:
@@ -184,7 +186,7 @@ class UserRecord(SizedRecord):
 
     def document(self, record: Document, now: datetime, version: int) -> Document:
         fields = {k: v for k, v in record.items() if k not in ("Password", "PasswordResetCode")}
-        return users.stored({"CreationDate": now, **fields}, version)
+        return users.user_document({"CreationDate": now, **fields}, version)
 
     def record(self, document: Document) -> Document:
         record = {name: value for name, value in document.items() if name not in users.INTERNAL}
@@ -225,7 +227,7 @@ class ObjectRecord(OpenRecord):
         return loaded
 
     def document(self, record: Document, now: datetime, version: int) -> Document:
-        return objects.stored(record, version)
+        return objects.object_document(record, version)
 
     def record(self, document: Document) -> Document:
         return ordered(self, super().record(document))

@@ -185,7 +185,7 @@ def require_mailable(user: Document) -> None:
         raise Conflict("Password reset email could not be sent: the account's address is none.")
 
 
-def stored(record: Document, version: int = 0) -> Document:
+def user_document(record: Document, version: int = 0) -> Document:
     fields = dict(record)
     return {
         "_id": fields.pop("Id"),
@@ -231,7 +231,7 @@ def _is_reset(reset: Any) -> bool:
 def new_account(
     guid: str, name: str, email: str, password_hash: str | None, now: datetime
 ) -> Document:
-    return stored(
+    return user_document(
         {
             "Id": guid,
             "Name": name,
@@ -256,7 +256,7 @@ def changed_power(power: Mapping[str, bool]) -> dict[str, bool]:
     return {name: power.get(name, False) for name in POWER_FLAGS}
 
 
-def served(
+def public_user(
     user: Document,
     power: Callable[[Mapping[str, bool]], dict[str, bool]],
     code: str | None,

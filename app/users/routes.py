@@ -28,10 +28,10 @@ from app.users.domain import (
     WrongCode,
     WrongPassword,
     changed_power,
+    public_user,
     queried_power,
     require_email,
     require_username,
-    served,
     valid_code,
 )
 from app.users.hashing import Hasher
@@ -285,7 +285,7 @@ def user_record(user: Document, power: Any) -> Document:
     """Return a user's record, with the reset code for those who manage users."""
     now = users.now()
     may_see = guard.caller().may(Role.USERS_MANAGE, Scope.USERS_MANAGE)
-    return served(user, power, valid_code(user, now) if may_see else None, now)
+    return public_user(user, power, valid_code(user, now) if may_see else None, now)
 
 
 def list_records(window: Window, **options: Any) -> Page:

@@ -31,11 +31,11 @@ class OtherType(Conflict):
         self.variable, self.wanted = variable, wanted
 
 
-def served(variables: Mapping[str, Value]) -> list[Document]:
-    return [served_one(id_, variables[id_]) for id_ in sorted(variables)]
+def variable_records(variables: Mapping[str, Value]) -> list[Document]:
+    return [variable_record(id_, variables[id_]) for id_ in sorted(variables)]
 
 
-def served_one(variable_id: str, value: Value) -> Document:
+def variable_record(variable_id: str, value: Value) -> Document:
     return {"VariableId": variable_id, "Value": value}
 
 
@@ -49,7 +49,7 @@ def value_of(variables: Mapping[str, Value], variable_id: str) -> Value:
 def assign(player: Document, *, variable_id: str, value: Value) -> Change:
     """Set a variable of a player, whether it was set before or not."""
     variables = {**player["Variables"], variable_id: value}
-    return Change({"Variables": variables}, served_one(variable_id, value))
+    return Change({"Variables": variables}, variable_record(variable_id, value))
 
 
 def undo(player: Document, *, changes: list[Document]) -> Change:
@@ -81,7 +81,7 @@ def type_of(value: Value) -> int:
     return BOOLEAN if isinstance(value, bool) else INTEGER
 
 
-def served_global(variable: Document) -> Document:
+def global_variable_record(variable: Document) -> Document:
     """Return the record of a global variable, from that of its object."""
     texts = {name: variable.get(name) for name in ("Name", "TextId", "Folder")}
     texts = {name: text if isinstance(text, str) else "" for name, text in texts.items()}
@@ -102,7 +102,7 @@ def assign_global(variable: Document, *, value: Value) -> Change:
     wanted = type_of(global_value(variable))
     if variable.get("Value") is not None and type_of(value) != wanted:
         raise OtherType(variable["_id"], wanted)
-    record = served_global({**variable, "Id": variable["_id"], "Value": value})
+    record = global_variable_record({**variable, "Id": variable["_id"], "Value": value})
     return Change({"Value": value}, record)
 
 

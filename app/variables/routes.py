@@ -25,10 +25,10 @@ from app.variables.domain import (
     OtherType,
     Value,
     global_value,
-    served,
-    served_global,
-    served_one,
+    global_variable_record,
     value_of,
+    variable_record,
+    variable_records,
 )
 from app.variables.operations import SET_GLOBAL_VARIABLE, SET_VARIABLE
 from app.variables.schemas import (
@@ -59,7 +59,7 @@ def list_variables(key: Lookup) -> list[Document]:
 
     Those that are set, by their ids.
     """
-    return served(players.read(key, "Variables")["Variables"])
+    return variable_records(players.read(key, "Variables")["Variables"])
 
 
 @read_route(
@@ -75,7 +75,7 @@ def get_variable(key: Lookup, variable_id: str) -> Document:
     A variable is an integer or a boolean, and stays what it was set as.
     """
     variable = path_guid("variableId", variable_id)
-    return served_one(variable, read_value(key, variable))
+    return variable_record(variable, read_value(key, variable))
 
 
 @read_route(
@@ -126,7 +126,7 @@ def get_global_variable(variable_id: str) -> Document:
 
     With its name, its type and its value.
     """
-    return served_global(read_global(variable_id))
+    return global_variable_record(read_global(variable_id))
 
 
 @read_route(of_game, "/<variable_id>/value", ValueSchema, KeyAccess.ANY, refuses=(unknown,))
@@ -168,4 +168,4 @@ def read_global(variable_id: str) -> Document:
 
 def read_page(window: Window) -> Page:
     page = objects.list(GLOBAL, window)
-    return page._replace(values=[served_global(variable) for variable in page.values])
+    return page._replace(values=[global_variable_record(variable) for variable in page.values])

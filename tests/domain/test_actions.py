@@ -4,7 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from app.game.actions.domain import LONGEST_ERROR, STATES, done_sentence, error_of, served, state_of
+from app.game.actions.domain import (
+    LONGEST_ERROR,
+    STATES,
+    done_sentence,
+    error_of,
+    public_action,
+    state_of,
+)
 from tests.factories import NOW, guid
 from tests.game import make_action
 
@@ -31,7 +38,7 @@ MAP = guid()
 def test_how_far_an_action_is(written, state):
     action = make_action(**written)
     assert state_of(action, NOW) == state
-    assert served(action, NOW)["State"] == state
+    assert public_action(action, NOW)["State"] == state
     assert state in STATES
 
 
@@ -50,14 +57,14 @@ def test_a_game_gives_its_reason_or_none(error, told):
 
 
 def test_what_is_no_time_and_no_object_is_served_as_nothing():
-    record = served(make_action(Taken=True, Done="yes", Result=[1], By=None), NOW)
+    record = public_action(make_action(Taken=True, Done="yes", Result=[1], By=None), NOW)
     assert (record["Taken"], record["Done"], record["Result"]) == (None, None, None)
     assert record["By"] == {"UserId": None, "Name": None, "Key": None}
 
 
 def test_who_asked_is_served_and_no_request_id_or_key():
     internal = {"RequestKey": "k", "Fingerprint": "f", "RequestId": "r", "ExpiresAt": NOW}
-    assert not internal.keys() & served(make_action(**internal), NOW).keys()
+    assert not internal.keys() & public_action(make_action(**internal), NOW).keys()
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from app.console.history.sentences import (
 )
 from app.console.players.slots import changes_of, grid, steps
 from app.console.session.browsers import browser_name
-from app.items.domain import served
+from app.items.domain import slot_records
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
 PLOT = Plot("t", "u", "")
@@ -131,7 +131,7 @@ def test_a_quantity_fits_into_a_slot():
 def test_a_grid_shows_all_slots_and_what_would_become_of_them():
     stored = {"0": slot(57), "2": {**slot(1, "bag"), "BagId": "b"}}
     would = entry("give", [("Inventory.0", slot(57), slot(60)), ("Inventory.1", None, slot(9))])
-    shown_ = grid(served(stored, 4), NAMES, changes_of(would, "Inventory"))
+    shown_ = grid(slot_records(stored, 4), NAMES, changes_of(would, "Inventory"))
     assert (shown_.filled, shown_.size) == (2, 4)
     assert [cell.after for cell in shown_.cells] == [60, 9, None, None]
     assert [cell.bag for cell in shown_.cells] == [None, None, "b", None]

@@ -15,8 +15,8 @@ from app.items.domain import (
     filled,
     give,
     is_readable,
-    served,
-    stored,
+    slot_map,
+    slot_records,
     take,
 )
 from app.naming import NIL
@@ -260,7 +260,7 @@ def test_a_stack_that_a_game_wrote_with_empty_parts_is_plain(written):
     player = {"Inventory": {"0": {"ItemId": POTION, "Quantity": 5, **written}}, "Bank": {}}
     after = give(player, itemid=POTION, quantity=1, limits=LIMITS).fields["Inventory"]
     assert after == {"0": {"ItemId": POTION, "Quantity": 6, **written}}
-    assert served(player["Inventory"], 1)[0]["BagId"] is None
+    assert slot_records(player["Inventory"], 1)[0]["BagId"] is None
     left = take(player, itemid=POTION, quantity=1, is_filled=lambda _: True).fields["Inventory"]
     assert left["0"]["Quantity"] == 4
 
@@ -286,13 +286,13 @@ inventories = st.dictionaries(st.integers(0, 34).map(str), stored_slots)
 
 @given(inventories)
 def test_what_is_stored_comes_back_from_what_is_served(slots):
-    assert stored(served(slots, 35)) == slots
-    assert stored(filled(slots)) == slots
+    assert slot_map(slot_records(slots, 35)) == slots
+    assert slot_map(filled(slots)) == slots
 
 
 @given(inventories)
 def test_all_slots_are_served_in_order_with_the_empty_ones(slots):
-    records = served(slots, 35)
+    records = slot_records(slots, 35)
     assert [record["Slot"] for record in records] == list(range(35))
     empty = [r["Slot"] for r in records if r["ItemId"] == NIL and r["Quantity"] == 0]
     assert len(empty) == 35 - len(slots)
@@ -300,5 +300,5 @@ def test_all_slots_are_served_in_order_with_the_empty_ones(slots):
 
 
 def test_a_slot_beyond_a_lowered_size_is_not_hidden():
-    slots = served({"4000": {"ItemId": "x", "Quantity": 1}}, 35)
+    slots = slot_records({"4000": {"ItemId": "x", "Quantity": 1}}, 35)
     assert [slot["Slot"] for slot in slots] == [*range(35), 4000]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.changes import SubjectKind, field_changes
 from app.errors import Damaged
-from app.notes.domain import MOST_NOTES, NoteGone, TooManyNotes, served, undo, write
+from app.notes.domain import MOST_NOTES, NoteGone, TooManyNotes, undo, visible_notes, write
 from tests.factories import NOW, numbered_guid
 
 FIRST, SECOND, STAFF = map(numbered_guid, range(3))
@@ -44,7 +44,7 @@ notes = st.dictionaries(
 
 @given(notes)
 def test_the_newest_come_first_and_hidden_ones_not_at_all(notes):
-    shown = served(notes)
+    shown = visible_notes(notes)
     places = [(found["At"], found["Id"]) for found in shown]
     assert places == sorted(places, reverse=True)
     assert {found["Id"] for found in shown} == {
@@ -54,12 +54,12 @@ def test_the_newest_come_first_and_hidden_ones_not_at_all(notes):
 
 @pytest.mark.parametrize("stored", [None, {}, "x", [1]])
 def test_where_there_are_no_notes_none_are_served(stored):
-    assert served(stored) == []
+    assert visible_notes(stored) == []
 
 
 @pytest.mark.parametrize("odd", [None, "x", {}, note(at="yesterday"), note(text=None)])
 def test_what_another_program_has_stored_as_a_note_is_left_out(odd):
-    assert [found["Id"] for found in served({FIRST: odd, SECOND: note()})] == [SECOND]
+    assert [found["Id"] for found in visible_notes({FIRST: odd, SECOND: note()})] == [SECOND]
 
 
 @given(notes)
@@ -97,12 +97,12 @@ def test_what_is_no_map_is_not_overwritten(stored):
 @given(notes)
 def test_an_undo_hides_and_the_undo_of_it_shows_again(notes):
     added = numbered_guid(99)
-    before = served(notes)
+    before = visible_notes(notes)
     after, changes = written({"Notes": notes}, added)
-    shown = served(after["Notes"])
+    shown = visible_notes(after["Notes"])
     for expected in (before, shown, before, shown):
         after, changes = undone(after, changes)
-        assert served(after["Notes"]) == expected
+        assert visible_notes(after["Notes"]) == expected
         assert changes == [{"Path": f"Notes.{added}", "Before": None, "After": None}]
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, forget, served, teach
+from app.spells.domain import NoSpellSlot, SpellKnown, SpellNotKnown, forget, known_spells, teach
 
 SIZE = 5
 books = st.lists(st.sampled_from("abcdefg"), unique=True, max_size=SIZE).flatmap(
@@ -42,7 +42,7 @@ def test_a_spell_is_forgotten_and_no_other(book, spell):
 
 @given(books)
 def test_known_spells_are_served_in_slot_order(book):
-    spells = served(book)
+    spells = known_spells(book)
     assert [spell["Slot"] for spell in spells] == sorted(map(int, book))
     assert {str(spell["Slot"]): spell["SpellId"] for spell in spells} == book
 
@@ -50,4 +50,4 @@ def test_known_spells_are_served_in_slot_order(book):
 def test_a_slot_that_is_no_number_is_not_served():
     """int() would raise for the first, and take the others."""
     odd = dict.fromkeys(("9" * 5000, "\N{ARABIC-INDIC DIGIT THREE}", "-1", " 2"), "a spell")
-    assert served({**odd, "7": "a spell"}) == [{"Slot": 7, "SpellId": "a spell"}]
+    assert known_spells({**odd, "7": "a spell"}) == [{"Slot": 7, "SpellId": "a spell"}]

@@ -16,7 +16,7 @@ from app.console.frame.pages import PAGE_SIZE
 from app.console.stores import cursors, users
 from app.errors import QuartermasterError
 from app.http.errors import status_of
-from app.moderation.domain import served
+from app.moderation.domain import penalties_in_force
 from app.moderation.penalties import BAN, MUTE
 from app.naming import SEARCH_LENGTH, name_key
 from app.paging import Window
@@ -107,7 +107,10 @@ def with_penalties(cards: Iterable[Document], user_id: str) -> list[Document]:
     ids = {card[user_id] for card in shown if isinstance(card[user_id], str)} if sees_users else []
     found = users.get_many(list(ids), *BAN, *MUTE) if ids else {}
     now = users.now()
-    return [{**card, "Penalties": served(found.get(card[user_id]) or {}, now)} for card in shown]
+    return [
+        {**card, "Penalties": penalties_in_force(found.get(card[user_id]) or {}, now)}
+        for card in shown
+    ]
 
 
 class Filtered(NamedTuple):

@@ -10,7 +10,7 @@ from app.console.history.sentences import Names, name_of, short_text
 from app.console.stores import actions, objects
 from app.errors import QuartermasterError
 from app.game.actions.access import visible_action
-from app.game.actions.domain import KINDS, place_of, served
+from app.game.actions.domain import KINDS, place_of, public_action
 from app.game.actions.store import ActionFilters
 from app.types import Document
 
@@ -28,7 +28,7 @@ STATES = {"taken": "under way", "failed": "not done"}
 def cards(found: Iterable[Document]) -> list[Document]:
     """Return actions as pages show them, with the names of maps."""
     now = actions.now()
-    records = [served(action, now) for action in found]
+    records = [public_action(action, now) for action in found]
     ids = {id_ for record in records for id_ in map_ids(record) if isinstance(id_, str)}
     names = objects.names_of(ids) if ids else {}
     return [card(record, names, now) for record in records]

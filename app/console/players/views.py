@@ -28,7 +28,7 @@ from app.console.players.forms import FORMS
 from app.console.stores import bags, cursors, objects, players, users
 from app.errors import NotFound, QuartermasterError
 from app.http.path_converters import path_guid
-from app.items.domain import served
+from app.items.domain import slot_records
 from app.naming import Lookup
 from app.notes import domain as notes
 from app.paging import Window
@@ -122,8 +122,8 @@ def owner_of(player: Document) -> Document | None:
 def items_content(key: Lookup, sent: Submission | None) -> dict[str, Any]:
     held = players.read(key, "Inventory", "Bank")
     sizes = current_app.config
-    inventory = served(held["Inventory"], sizes["INVENTORY_SIZE"])
-    bank = served(held["Bank"], sizes["BANK_SIZE"])
+    inventory = slot_records(held["Inventory"], sizes["INVENTORY_SIZE"])
+    bank = slot_records(held["Bank"], sizes["BANK_SIZE"])
     bag = opened_bag()
     contents = bag["Slots"] if bag else []
     chosen = request.args.get("item", "")
@@ -158,17 +158,19 @@ def named(records: list[Document], id_field: str) -> list[Document]:
 
 
 def spells_content(key: Lookup, _: Any) -> dict[str, Any]:
-    known = spells.served(players.read(key, "Spells")["Spells"])
+    known = spells.known_spells(players.read(key, "Spells")["Spells"])
     return {"spells": named(known, "SpellId"), "size": current_app.config["SPELLS_SIZE"]}
 
 
 def variables_content(key: Lookup, _: Any) -> dict[str, Any]:
-    kept = named(variables.served(players.read(key, "Variables")["Variables"]), "VariableId")
+    kept = named(
+        variables.variable_records(players.read(key, "Variables")["Variables"]), "VariableId"
+    )
     return {"variables": sorted(kept, key=lambda variable: variable["Name"].casefold())}
 
 
 def notes_content(key: Lookup, _: Any) -> dict[str, Any]:
-    return {"notes": notes.served(players.read(key, "Notes")["Notes"])}
+    return {"notes": notes.visible_notes(players.read(key, "Notes")["Notes"])}
 
 
 def find_player(key: Lookup) -> Found:

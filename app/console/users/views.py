@@ -106,7 +106,7 @@ def account_facts(user: Document) -> dict[str, Any]:
         # As the rule has it: only peers ban an account that manages users.
         "may_punish": Role.USERS_MANAGE in guard.caller().roles or Role.USERS_MANAGE not in roles,
         "powers": [name for name in POWER_FLAGS if user["Power"].get(name)],
-        "penalties": moderation.served(user, now),
+        "penalties": moderation.penalties_in_force(user, now),
         "code": valid_code(user, now),
     }
 
@@ -117,7 +117,7 @@ def account_content(user: Document, _: Any) -> dict[str, Any]:
 
 
 def notes_content(user: Document, _: Any) -> dict[str, Any]:
-    return {"notes": notes.served(user.get("Notes"))}
+    return {"notes": notes.visible_notes(user.get("Notes"))}
 
 
 def sign_ins_content(user: Document, _: Any) -> dict[str, Any]:

@@ -153,7 +153,7 @@ def error_of(action: Document) -> str | None:
     return text or "The game did not do it, and gave no reason."
 
 
-def served(action: Document, now: datetime) -> Document:
+def public_action(action: Document, now: datetime) -> Document:
     action = sound(action)
     record = {"Id": action["_id"], **{name: action.get(name) for name in SERVED}}
     result = action.get("Result")

@@ -20,7 +20,13 @@ from app.game.actions.asking import (
     player_subject,
     user_subject,
 )
-from app.game.actions.domain import ActionFailed, ActionNotFound, NoGame, done_sentence, served
+from app.game.actions.domain import (
+    ActionFailed,
+    ActionNotFound,
+    NoGame,
+    done_sentence,
+    public_action,
+)
 from app.game.actions.schemas import (
     ActionListArgs,
     ActionPageSchema,
@@ -208,7 +214,9 @@ def list_actions(args: Document) -> Response:
     """
     page = access.search(args, page_size(args))
     now = actions.now()
-    return cursor_response(page._replace(values=[served(action, now) for action in page.values]))
+    return cursor_response(
+        page._replace(values=[public_action(action, now) for action in page.values])
+    )
 
 
 @read_route(
@@ -223,7 +231,7 @@ def get_action(action_id: str) -> Document:
 
     Of one of a user, only with the role `users.query`.
     """
-    return served(access.visible_action(path_guid("id", action_id)), actions.now())
+    return public_action(access.visible_action(path_guid("id", action_id)), actions.now())
 
 
 def say(subject: Document, args: Document, **where: str) -> Response:

@@ -11,7 +11,7 @@ from app.auth.spending import OverBudget
 from app.auth.views import read_route
 from app.errors import NotFound
 from app.execution import change_route
-from app.game.actions.domain import ActionNotFound, AnsweredOtherwise, NotTaken, served
+from app.game.actions.domain import ActionNotFound, AnsweredOtherwise, NotTaken, public_action
 from app.game.server.operations import SAVE
 from app.game.server.saving import WasErased, save_character
 from app.game.server.schemas import (
@@ -108,7 +108,7 @@ def take_actions(args: Document) -> Document:
         found += actions.unanswered(taker, args["Most"])
     found += actions.take(taker, args["Most"] - len(found))
     now = actions.now()
-    return {"Values": [served(action, now) for action in found]}
+    return {"Values": [public_action(action, now) for action in found]}
 
 
 @read_route(
@@ -129,7 +129,7 @@ def answer_action(args: Document, action_id: str) -> Document:
     """
     error = masked(args["Error"]) if args["Error"] else None
     action = actions.answer(path_guid("id", action_id), taker_of(args), error, args["Result"])
-    return served(action, actions.now())
+    return public_action(action, actions.now())
 
 
 def taker_of(args: Document) -> Taker:
