@@ -102,7 +102,7 @@ def full_temporary_disk(stage):
     uri, folder = stage.database("temporary")
     with small_disk(folder / "tmp", "16m") as temporary:
         place = {"TMPDIR": str(temporary.folder)}
-        with service(folder, workers=2, preload=place, MONGODB_URI=uri) as served:
+        with service(folder, preload=place, MONGODB_URI=uri) as served:
             token = {"Authorization": f"Bearer {served.sign_in()}"}
             temporary.fill()
             workers = served.workers()

@@ -103,7 +103,7 @@ def clock(replicas, folder, rounds):
     """The clock of the service jumps, and nothing is to happen: all times are the database's."""
     jumping = Clock(folder)
     settings = {"MONGODB_URI": replicas.uri, "preload": jumping.environment}
-    with service(folder, workers=2, account=False, **settings) as served:
+    with service(folder, account=False, **settings) as served:
         storm = join_in(Storm("clock", [served], replicas.uri), DOCUMENTS)
         with storm.raging():
             for _ in range(rounds):
@@ -130,7 +130,7 @@ def skewed_clocks(uri, folder, rounds, skews=SKEWS):
     with ExitStack() as ending:
         for name, preload in (("true", {}), ("wrong", clock.environment)):
             (folder / name).mkdir()
-            options = {"workers": 2, "account": not served, "preload": preload, "MONGODB_URI": uri}
+            options = {"account": not served, "preload": preload, "MONGODB_URI": uri}
             served.append(ending.enter_context(service(folder / name, **options)))
         storm = SharedStorm("skewed clocks", served, uri, served * 4, players=4, pace=0.2)
         join_in(storm, SLOTS)
@@ -155,7 +155,7 @@ def _guess(storm, served):
 
 def embedded(folder, rounds):
     """The embedded server is killed, and so is everything with it."""
-    with service(folder, workers=2, **EMBEDDED) as served:
+    with service(folder, **EMBEDDED) as served:
         storm = join_in(Storm("embedded server", [served], _state(folder)["uri"]), DOCUMENTS)
         with storm.raging():
             for _ in range(rounds):
@@ -178,7 +178,7 @@ def full_disk(folder, rounds):
     """The disk of the embedded server runs full; with room on it, all goes on, restarted or not."""
     with (
         small_disk(folder / "disk", DISK) as disk,
-        service(disk.folder, workers=2, **EMBEDDED) as served,
+        service(disk.folder, **EMBEDDED) as served,
     ):
         # The ledgers of the worlds are on another disk.
         storm = join_in(Storm("full disk", [served], _state(disk.folder)["uri"]), SLOTS, folder)
@@ -204,7 +204,7 @@ def slow_database(uri, folder, rounds, clients=32):
     """MongoDB's answers come too late: requests end in time, and others do not wait for them."""
     with (
         closing(TcpProxy(urlsplit(uri).port)) as proxy,
-        service(folder, workers=2, MONGODB_URI=reached_through(proxy, uri)) as served,
+        service(folder, MONGODB_URI=reached_through(proxy, uri)) as served,
     ):
         storm = join_in(Storm("slow database", [served], uri, clients), GUARDED)
         with storm.raging():

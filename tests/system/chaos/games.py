@@ -140,7 +140,7 @@ class GamesStorm(SharedStorm):
 
 def storm(uri, folder, rounds, seconds):
     """Let all games play for some seconds, each with some of the players, beside the clients."""
-    with service(folder, workers=2, MONGODB_URI=uri) as served:
+    with service(folder, MONGODB_URI=uri) as served:
         clients = [served] * CLIENTS
         storm = GamesStorm("games beside it", [served], uri, clients, PLAYERS, PACE_SECONDS)
         _add_to_catalogue(uri, storm.items)

@@ -47,7 +47,7 @@ def enemies(tried):
         f"schemathesis made {tried.cases.total():,} requests to {len(tried.cases)} operations of "
         f"the OpenAPI document, and looked at the answers {tried.checks.total():,} times by "
         f"{len(tried.checks)} kinds of checks: {len(tried.findings)} findings. It was answered "
-        f"{statuses}.\n\nA table of {hostile.count():,} hostile requests is part of ``make test``."
+        f"{statuses}.\n\n``make test-all`` sends a table of {hostile.count():,} hostile requests."
     )
 
 

@@ -23,7 +23,7 @@ SECRET = "a secret that only the storms use: 32+ long"
 class Service:
     """gunicorn with several workers, always at the same address."""
 
-    def __init__(self, folder, workers=3, preload=None, node=LOOPBACK, **settings):
+    def __init__(self, folder, workers=2, preload=None, node=LOOPBACK, **settings):
         self.folder, self.port, self.node = Path(folder), free_port(), node
         self.output = self.folder / "output.txt"
         self.settings = {

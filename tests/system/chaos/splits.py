@@ -88,7 +88,7 @@ def world(folder):
 
 def _stack(folder, replicas, node, **settings):
     folder.mkdir()
-    return Service(folder, workers=2, node=node, MONGODB_URI=replicas.uri, **settings)
+    return Service(folder, node=node, MONGODB_URI=replicas.uri, **settings)
 
 
 def _start(stack):
