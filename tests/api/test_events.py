@@ -189,7 +189,7 @@ def test_many_entries_become_several_documents(log, real_db):
 
 def test_writers_at_the_same_time_leave_no_gap_and_readers_miss_nothing(log, real_db):
     """Each entry is appended by two writers; a reader follows all the while."""
-    wanted = [[f"{writer} {number}" for number in range(40)] for writer in range(3)]
+    wanted = [[f"{writer} {number}" for number in range(16)] for writer in range(3)]
     seen, place, ending = [], log.end(), threading.Event()
 
     def write(ids):

@@ -1,7 +1,6 @@
 """The way of entries from journals to history, whoever dies or writes on it."""
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
@@ -276,7 +275,7 @@ def test_a_hot_player_loses_no_entry_while_movers_race(real_db):
     player = make_player()
     real_db.players.insert_one(player)
     done = threading.Event()
-    writers, rounds = 8, 60
+    writers, rounds = 6, 25
 
     def write(me):
         made = 0
@@ -291,16 +290,13 @@ def test_a_hot_player_loses_no_entry_while_movers_race(real_db):
     def move():
         while not done.is_set():
             Journals(real_db, 400).move(PLAYER, [player["_id"]])
-            time.sleep(0.005)
 
-    movers = [threading.Thread(target=move) for _ in range(3)]
-    for mover in movers:
-        mover.start()
-    with ThreadPoolExecutor(writers) as pool:
+    with ThreadPoolExecutor(writers + 2) as pool:
+        movers = [pool.submit(move) for _ in range(2)]
         made = sum(pool.map(write, range(writers)))
-    done.set()
-    for mover in movers:
-        mover.join()
+        done.set()
+        for mover in movers:
+            mover.result()
     journals_of(real_db).move(PLAYER, [player["_id"]])
     assert versions(real_db, player) == (list(range(1, made + 1)), [])
     numbers = journals_of(real_db).numbers([player["_id"]])[player["_id"]]
@@ -327,7 +323,7 @@ def test_a_key_is_found_while_its_entry_moves(real_db):
     """Between two reads an entry may go from the journal to history."""
     player = make_player()
     real_db.players.insert_one(player)
-    for number in range(20):
+    for number in range(10):
         key = {"key": f"key-{number}", "fingerprint": "f"}
         assert not change(real_db, player, number, **key).replayed
         with ThreadPoolExecutor(2) as pool:

@@ -19,19 +19,18 @@ def kept_in(folder):
 
 def kept_by_all(folder):
     """Return the keys that workers which start together sign with."""
-    start = Barrier(WORKERS)
+    start, settings = Barrier(WORKERS), kept_in(folder)
 
     def key(_):
         start.wait()
-        return signing_keys(kept_in(folder))[0]
+        return signing_keys(settings)[0]
 
     with ThreadPoolExecutor(WORKERS) as pool:
         return set(pool.map(key, range(WORKERS)))
 
 
-@pytest.mark.parametrize("content", [None, *ABSURD], ids=str)
-def test_what_is_no_key_is_replaced_by_one_that_all_agree_on(tmp_path, content):
-    for number in range(20):
+def test_what_is_no_key_is_replaced_by_one_that_all_agree_on(tmp_path):
+    for number, content in enumerate(3 * [None, *ABSURD]):
         folder = tmp_path / str(number)
         if content is not None:
             folder.mkdir()

@@ -12,6 +12,7 @@ from app.storage.client import Storage
 from app.storage.history_entries import entries_of
 from tests.applications import service
 from tests.factories import World, guid, numbered_guid
+from tests.tiers import is_everything
 
 PLAYERS, HISTORY = "/api/v1/players", "/api/v1/history"
 ITEMS = [numbered_guid(number) for number in range(3)]
@@ -170,7 +171,7 @@ def test_changes_and_undos_keep_the_laws(app):
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=10,
+            max_examples=10 if is_everything else 4,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),
