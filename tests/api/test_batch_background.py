@@ -21,27 +21,16 @@ from tests.factories import NOW, make_key, numbered_guid, with_keys
 from tests.swaps import meant, move_all
 from tests.system.programs import wait_until
 
-BATCHES = "/api/v1/batches"
 ITEM = numbered_guid(1)
 KEY, KEY_ID = new_secret(), numbered_guid(2)
 RUN_SCOPES = (Scope.PLAYERS_CHANGE, Scope.HISTORY_UNDO, Scope.USERS_READ)
 
 
 @pytest.fixture
-def clerk(world):
-    return world.add_user(roles=(Role.API, Role.USERS_QUERY), Name="Clerk")
-
-
-@pytest.fixture
-def send(client, world, clerk):
-    headers = world.headers(user=clerk)
-
-    def send(path, body=None, status=200, method="POST", headers=headers):
-        answer = client.open(f"{BATCHES}{path}", method=method, headers=headers, json=body)
-        assert answer.status_code == status, answer.json
-        return answer.json
-
-    return send
+def send(staff):
+    return lambda path, body=None, status=200, method="POST", **headers: (
+        staff(f"{method} batches{path}", body, status, **headers).json
+    )
 
 
 @pytest.fixture
@@ -219,7 +208,7 @@ def test_a_batch_is_paused_whose_starter_could_not_start_it_any_more(
 ):
     account, headers = tool
     db.batches.update_one({}, {"$set": {"Needs": needs}})
-    send(f"/{batch['Id']}/run", headers=headers)
+    send(f"/{batch['Id']}/run", **headers)
     assert send(f"/{batch['Id']}", method="GET")["StartedBy"]["Key"] == "shop"
     if change:
         db.users.update_one({"_id": account["_id"]}, change)
@@ -240,14 +229,9 @@ def test_a_batch_is_paused_whose_starter_could_not_start_it_any_more(
     assert held(db) == [5, 5, 5]
 
 
-def test_a_batch_is_paused_whose_starter_was_banned(client, world, db, batch, send, worker, tool):
-    send(f"/{batch['Id']}/run", headers=tool[1])
-    banned = client.post(
-        f"/api/v1/users/{tool[0]['_id']}/admin/ban",
-        json={"duration": 1},
-        headers=world.headers(Role.API, Role.USERS_QUERY),
-    )
-    assert banned.status_code == 200
+def test_a_batch_is_paused_whose_starter_was_banned(staff, db, batch, send, worker, tool):
+    send(f"/{batch['Id']}/run", **tool[1])
+    staff(f"POST users/{tool[0]['_id']}/admin/ban", {"duration": 1})
     run_out(worker)
     found = send(f"/{batch['Id']}", method="GET")
     assert found["PausedWhy"] == GONE.format("the account is banned")
@@ -256,7 +240,7 @@ def test_a_batch_is_paused_whose_starter_was_banned(client, world, db, batch, se
 
 def test_of_a_starter_who_is_erased_the_id_stays(app, db, batch, send, worker, tool):
     account, headers = tool
-    send(f"/{batch['Id']}/run", headers=headers)
+    send(f"/{batch['Id']}/run", **headers)
     erasures = service(app, Erasures)
     erasures._settling = timedelta(0)
     erasures.begin(account["_id"], meant("erase"))

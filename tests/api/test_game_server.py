@@ -19,431 +19,317 @@ SLOTS = [{"Slot": 3, "ItemId": ITEM, "Quantity": 5, "BagId": None, "StatBuffs": 
 
 
 @pytest.fixture
-def headers(world):
-    return world.headers(Role.API)
-
-
-@pytest.fixture
-def put(client, headers):
-    def put(player_id, body, **more):
-        path = f"/api/v1/players/{player_id}"
-        return client.put(path, json=body, headers={**headers, **more})
-
-    return put
-
-
-@pytest.fixture
-def post(client, headers):
-    return lambda path, body: client.post(f"/api/v1/game/{path}", json=body, headers=headers)
-
-
-@pytest.fixture
-def entries(db):
-    """Return the entries in the Journal of a player."""
-    return lambda player_id: db.players.find_one({"_id": player_id})["Journal"]
-
-
-def test_a_new_character_takes_defaults_for_what_is_not_given(db, put, entries):
-    player_id, user_id = guid(), guid()
-    answer = put(player_id, {"Name": "Éloïse", "UserId": user_id, "Level": 3, "Guild": "Owls"})
-    assert answer.status_code == 201
-    assert answer.json == {"Id": player_id, "Name": "Éloïse", "Version": 1}
-    stored = db.players.find_one({"_id": player_id})
-    assert (stored["NameKey"], stored["UserId"]) == ("éloïse", user_id)
-    assert (stored["Level"], stored["Guild"], stored["Version"]) == (3, "Owls", 1)
-    defaults = {name: field.default for name, field in FIELDS.items() if name != "Level"}
-    assert {name: stored[name] for name in defaults} == defaults
-    (entry,) = entries(player_id)
-    assert (entry["Operation"], entry["Arguments"]["Fields"]) == (
-        "save",
-        ["Guild", "Level", "Name", "UserId"],
+def put(staff):
+    """Save a character as a game does; return the answer, which must have the status."""
+    return lambda player_id, body, status=200, **headers: (
+        staff(f"PUT players/{player_id}", body, status, **headers).json
     )
 
 
-def test_what_is_not_given_stays(db, world, put, entries):
-    player = world.add_player(Name="Aladric", Level=2, Inventory={"0": _stack(1)}, X=7)
-    body = {"Level": 3, "Inventory": SLOTS, "Spells": [{"Slot": 0, "SpellId": SPELL}]}
-    body["Variables"] = [{"VariableId": VARIABLE, "Value": True}]
-    answer = put(player["_id"], body)
-    assert answer.status_code == 200
-    assert answer.json == {"Id": player["_id"], "Name": "Aladric", "Version": 1}
-    stored = db.players.find_one({"_id": player["_id"]})
-    assert (stored["Level"], stored["X"]) == (3, 7)
-    assert list(stored["Inventory"]) == ["3"]
-    assert (stored["Spells"], stored["Variables"]) == ({"0": SPELL}, {VARIABLE: True})
-    (entry,) = entries(player["_id"])
-    told = {change["Path"] for change in entry["Changes"]}
-    assert told == {"Level", "Inventory.0", "Inventory.3", "Spells.0", f"Variables.{VARIABLE}"}
+@pytest.fixture
+def game(staff):
+    """Ask as a game; return what is answered."""
+    return lambda path, body, status=200: staff(f"POST game/{path}", body, status).json
 
 
-def _stack(quantity):
+@pytest.fixture
+def stored(db):
+    return lambda player_id: db.players.find_one({"_id": player_id})
+
+
+def ids(answer):
+    return [action["Id"] for action in answer["Values"]]
+
+
+def stack(quantity):
     return {"ItemId": ITEM, "Quantity": quantity}
 
 
-def test_nothing_changes_where_all_is_as_it_was(db, world, put, entries):
-    player = world.add_player(Level=2)
-    answer = put(player["_id"], {"Level": 2})
-    assert (answer.status_code, answer.json["Version"]) == (200, 0)
-    assert entries(player["_id"]) == []
+def asked(seconds=30, **fields):
+    """Return an action that is to be taken within some seconds."""
+    now = datetime.now(timezone.utc)
+    return make_action(At=now, TakeBefore=now + timedelta(seconds=seconds), **fields)
 
 
-def test_a_game_that_gives_the_version_overwrites_no_gift(client, db, world, headers, put):
-    player = world.add_player(Inventory={"0": _stack(1)})
-    path = f"/api/v1/players/{player['_id']}/items/give"
-    client.post(path, json={"itemid": ITEM, "quantity": 4}, headers=headers)
-    answer = put(player["_id"], {"Version": 0, "Inventory": []})
-    assert answer.status_code == 409
-    assert answer.json["Message"] == "The player was changed since: its Version is 1 now."
-    assert db.players.find_one({"_id": player["_id"]})["Inventory"]["0"]["Quantity"] == 5
-    assert put(player["_id"], {"Version": 1, "Inventory": []}).json["Version"] == 2
-
-
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
-def test_of_many_who_save_the_same_version_one_does(world, put, entries):
-    player = world.add_player()
-
-    def save(level):
-        return put(player["_id"], {"Version": 0, "Level": level}).status_code
-
-    with ThreadPoolExecutor(6) as pool:
-        statuses = list(pool.map(save, range(2, 8)))
-    assert sorted(statuses) == [200, *[409] * 5]
-    assert len(entries(player["_id"])) == 1
-
-
-@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
-def test_of_many_who_make_the_same_character_one_does(db, put):
+def test_a_new_character_takes_defaults_for_what_is_not_given(put, stored):
     player_id, user_id = guid(), guid()
+    body = {"Name": "Éloïse", "UserId": user_id, "Level": 3, "Guild": "Owls"}
+    assert put(player_id, body, 201) == {"Id": player_id, "Name": "Éloïse", "Version": 1}
+    made = stored(player_id)
+    expected = {**body, "NameKey": "éloïse", "Version": 1}
+    expected |= {name: field.default for name, field in FIELDS.items() if name != "Level"}
+    assert {name: made[name] for name in expected} == expected
+    (entry,) = made["Journal"]
+    assert (entry["Operation"], entry["Arguments"]["Fields"]) == ("save", sorted(body))
 
-    def save(level):
-        return put(player_id, {"Name": "Nova", "UserId": user_id, "Level": level}).status_code
 
-    with ThreadPoolExecutor(6) as pool:
-        statuses = list(pool.map(save, range(2, 8)))
-    assert sorted(statuses) == [*[200] * 5, 201]
+def test_what_is_not_given_stays(world, put, stored):
+    player = world.add_player(Name="Aladric", Level=2, Inventory={"0": stack(1)}, X=7)
+    body = {"Level": 3, "Inventory": SLOTS, "Spells": [{"Slot": 0, "SpellId": SPELL}]}
+    body["Variables"] = [{"VariableId": VARIABLE, "Value": True}]
+    assert put(player["_id"], body) == {"Id": player["_id"], "Name": "Aladric", "Version": 1}
+    saved = stored(player["_id"])
+    assert (saved["Level"], saved["X"], list(saved["Inventory"])) == (3, 7, ["3"])
+    assert (saved["Spells"], saved["Variables"]) == ({"0": SPELL}, {VARIABLE: True})
+    told = {change["Path"] for change in saved["Journal"][0]["Changes"]}
+    assert told == {"Level", "Inventory.0", "Inventory.3", "Spells.0", f"Variables.{VARIABLE}"}
+    # Where all is as it was, nothing changes.
+    assert put(player["_id"], {"Level": 3})["Version"] == 1
+    assert stored(player["_id"]) == saved
+
+
+def test_a_game_that_gives_the_version_overwrites_no_gift(staff, world, put, stored):
+    id_ = world.add_player(Inventory={"0": stack(1)})["_id"]
+    staff(f"POST players/{id_}/items/give", {"itemid": ITEM, "quantity": 4})
+    refused = put(id_, {"Version": 0, "Inventory": []}, 409)
+    assert refused["Message"] == "The player was changed since: its Version is 1 now."
+    assert stored(id_)["Inventory"]["0"]["Quantity"] == 5
+    assert put(id_, {"Version": 1, "Inventory": []})["Version"] == 2
+
+
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+def test_of_many_who_save_the_same_version_or_make_the_same_character_one_does(
+    staff, world, db, stored
+):
+    id_, new = world.add_player()["_id"], guid()
+
+    def race(id_, body):
+        def save(level):
+            return staff(f"PUT players/{id_}", {**body, "Level": level}, None).status_code
+
+        with ThreadPoolExecutor(6) as pool:
+            return sorted(pool.map(save, range(2, 8)))
+
+    assert race(id_, {"Version": 0}) == [200, *[409] * 5]
+    assert len(stored(id_)["Journal"]) == 1
+    assert race(new, {"Name": "Nova", "UserId": guid()}) == [*[200] * 5, 201]
+    assert db.players.count_documents({}) == 2
+
+
+def test_the_same_request_again_makes_one_character(staff, stored):
+    """Of one that is there, see test_laws."""
+    id_, body = guid(), {"Name": "Nova", "UserId": guid()}
+    made, again = (staff(f"PUT players/{id_}", body, 201, Idempotency_Key="k") for _ in range(2))
+    assert (again.json, again.headers["Idempotency-Replayed"]) == (made.json, "true")
+    staff(f"PUT players/{id_}", {"Level": 9}, 409, Idempotency_Key="k")
+    assert len(stored(id_)["Journal"]) == 1
+
+
+def test_a_name_goes_with_its_keys_and_is_unique(world, put, stored):
+    player, _ = world.add_player(Name="Aladric"), world.add_player(Name="Amelia")
+    assert put(player["_id"], {"Name": "ALARIC"})["Name"] == "ALARIC"
+    saved = stored(player["_id"])
+    assert (saved["NameKey"], saved["NameTails"][-1]) == ("alaric", "ric")
+    for id_ in (player["_id"], guid()):
+        refused = put(id_, {"Name": "amelia", "UserId": guid()}, 409)
+        assert refused == {"Message": "Another player has this name already."}
+
+
+REFUSED = [
+    *(
+        {"Level": "3"},
+        {"Id": numbered_guid(9)},
+        {"$set": {"Level": 9}},
+        {"Own": {"$date": "never"}},
+    ),
+    *({"Name": name} for name in ("", "a/b", "rank", " x")),
+    *({"Inventory": [{"Slot": 35, **stack(1)}]}, {"Inventory": [{"Slot": 0, **stack(0)}]}),
+    *({"Bank": {"0": stack(1)}}, {"Spells": [{"Slot": 0}]}, {"Inventory.0.Quantity": 9}),
+    *({"Version": version} for version in (-1, "1")),
+    *({name: [] for name in [internal]} for internal in ("Notes", "Journal", "NameParts")),
+    *({"NameKey": "x"}, {"Stamp": 1}, {"DeletedAt": None}, {"ErasedAt": None}),
+]
+
+
+def test_what_cannot_be_stored_is_refused_by_the_name_of_its_field(db, world, put, stored):
+    player = world.add_player()
+    for body in REFUSED:
+        assert list(put(player["_id"], body, 400)["Errors"]) == list(body), body
+    saved = stored(player["_id"])
+    assert {name: saved[name] for name in player} == player
+    # A new character needs a name and a user.
+    for body in ({"UserId": guid()}, {"Name": "Nova"}):
+        put(guid(), body, 400)
     assert db.players.count_documents({}) == 1
 
 
-def test_the_same_request_again_saves_once(world, put, entries):
-    player_id = guid()
-    body = {"Name": "Nova", "UserId": guid()}
-    for path, first in ((player_id, body), (player_id, {"Level": 4})):
-        key = {"Idempotency-Key": str(len(first))}
-        made, again = (put(path, first, **key) for _ in range(2))
-        assert (again.json, again.status_code) == (made.json, made.status_code)
-        assert again.headers["Idempotency-Replayed"] == "true"
-        assert put(path, {"Level": 9}, **key).status_code == 409
-    assert [entry["Operation"] for entry in entries(player_id)] == ["save", "save"]
+def nested(depth):
+    own: dict = {}
+    for _ in range(depth):
+        own = {"a": own}
+    return own
 
 
-def test_a_name_goes_with_its_keys_and_is_unique(db, world, put):
-    player, other = world.add_player(Name="Aladric"), world.add_player(Name="Amelia")
-    assert put(player["_id"], {"Name": "ALARIC"}).json["Name"] == "ALARIC"
-    stored = db.players.find_one({"_id": player["_id"]})
-    assert (stored["NameKey"], stored["NameTails"][-1]) == ("alaric", "ric")
-    for id_ in (player["_id"], guid()):
-        answer = put(id_, {"Name": "amelia", "UserId": guid()})
-        assert (answer.status_code, answer.json["Message"]) == (
-            409,
-            "Another player has this name already.",
-        )
-    assert other["Name"] == "Amelia"
+def test_a_game_keeps_fields_of_its_own(world, put, stored):
+    id_ = world.add_player()["_id"]
+    for own in ({"a": 1, "aa": 1}, "[[[", 2.5, None, {"$date": "2026-01-31T12:00:00Z"}):
+        put(id_, {"Own": own})
+    for key in ("a.b", "", "a.", ".a", "x.0", "."):
+        maps = {"x": 1}, {"x": 1, key: 2}, {"x": 1, key: {"y": 3}}, {key: {"y": 4, key: 5}}, {}
+        for own in maps:
+            put(id_, {"Own": own})
+            assert stored(id_)["Own"] == own
+    put(id_, {"Own": {"a": {}}})
+    for own in (2**63, {"$": 1}, {"a": {"$[]": 1}}, {"a": [{"$set": 1}]}, {"a\0b": 1}):
+        put(id_, {"Own": own}, 400)
+    assert "levels deep" in put(id_, {"Own": nested(200)}, 400)["Message"]
 
 
-@pytest.mark.parametrize(
-    ("body", "fault"),
-    [
-        ({"Level": "3"}, "Level"),
-        ({"Name": ""}, "Name"),
-        ({"Name": "a/b"}, "Name"),
-        ({"Id": numbered_guid(9)}, "Id"),
-        ({"Inventory": [{"Slot": 35, "ItemId": ITEM, "Quantity": 1}]}, "Inventory"),
-        ({"Inventory": [{"Slot": 0, "ItemId": ITEM, "Quantity": 0}]}, "Inventory"),
-        ({"Bank": {"0": {"ItemId": ITEM, "Quantity": 1}}}, "Bank"),
-        ({"Spells": [{"Slot": 0}]}, "Spells"),
-        ({"Version": -1}, "Version"),
-        ({"Version": "1"}, "Version"),
-        ({"Notes": []}, "Notes"),
-        ({"Journal": []}, "Journal"),
-        ({"NameKey": "x"}, "NameKey"),
-        ({"Stamp": 1}, "Stamp"),
-        ({"DeletedAt": None}, "DeletedAt"),
-        ({"ErasedAt": None}, "ErasedAt"),
-        ({"NameParts": []}, "NameParts"),
-        ({"Name": "rank"}, "Name"),
-        ({"Name": " x"}, "Name"),
-        ({"$set": {"Level": 9}}, "$set"),
-        ({"Inventory.0.Quantity": 9}, "Inventory.0.Quantity"),
-        ({"Own": {"$date": "never"}}, "Own"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else None,
-)
-def test_what_cannot_be_stored_is_refused_by_the_name_of_its_field(db, world, put, body, fault):
-    player = world.add_player()
-    answer = put(player["_id"], body)
-    assert answer.status_code == 400, answer.json
-    assert list(answer.json["Errors"]) == [fault]
-    stored = db.players.find_one({"_id": player["_id"]})
-    assert {name: stored[name] for name in player} == player
-
-
-@pytest.mark.parametrize("body", [{"UserId": guid()}, {"Name": "Nova"}], ids=["name", "user"])
-def test_a_new_character_needs_a_name_and_a_user(db, put, body):
-    assert put(guid(), body).status_code == 400
-    assert db.players.count_documents({}) == 0
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        2**63,
-        {"a" * n: 1 for n in range(1, 3)},
-        "[" * 3,
-        2.5,
-        None,
-        {"$date": "2026-01-31T12:00:00Z"},
-    ],
-    ids=["huge", "object", "text", "double", "null", "date"],
-)
-def test_a_game_keeps_fields_of_its_own(db, world, put, value):
-    player = world.add_player()
-    answer = put(player["_id"], {"Own": value})
-    assert answer.status_code == (400 if value == 2**63 else 200), answer.json
-
-
-@pytest.mark.parametrize("key", ["a.b", "", "a.", ".a", "x.0", "."], ids=ascii)
-def test_keys_within_a_games_own_maps_stay_what_they_are(db, world, put, key):
-    player = world.add_player()
-    for own in ({"x": 1}, {"x": 1, key: 2}, {"x": 1, key: {"y": 3}}, {key: {"y": 4, key: 5}}, {}):
-        assert put(player["_id"], {"Own": own}).status_code == 200
-        assert db.players.find_one({"_id": player["_id"]})["Own"] == own
-
-
-@pytest.mark.parametrize("own", [{"$": 1}, {"a": {"$[]": 1}}, {"a": [{"$set": 1}]}, {"a\0b": 1}])
-def test_keys_that_mongodb_does_not_store_are_refused(world, put, own):
-    player = world.add_player()
-    put(player["_id"], {"Own": {"a": {}}})
-    assert put(player["_id"], {"Own": own}).status_code == 400
-
-
-def test_what_is_nested_too_deep_is_refused(world, put):
-    deep: dict = {}
-    for _ in range(200):
-        deep = {"a": deep}
-    answer = put(world.add_player()["_id"], {"Own": deep})
-    assert (answer.status_code, "levels deep" in answer.json["Message"]) == (400, True)
-
-
-def test_large_fields_are_saved_and_their_entry_stays_small(db, world, put, entries):
-    player = world.add_player()
+def test_large_fields_are_saved_and_their_entry_stays_small(world, put, stored):
+    id_ = world.add_player()["_id"]
     for number in range(3):
-        body = {"Map": str(number) * 400_000, "Level": number + 2}
-        assert put(player["_id"], body).status_code == 200
-    assert [len(str(entry)) < 100_000 for entry in entries(player["_id"])] == [True] * 3
-    told = {change["Path"]: change["After"] for change in entries(player["_id"])[-1]["Changes"]}
+        put(id_, {"Map": str(number) * 400_000, "Level": number + 2})
+    entries = stored(id_)["Journal"]
+    assert [len(str(entry)) < 100_000 for entry in entries] == [True] * 3
+    told = {change["Path"]: change["After"] for change in entries[-1]["Changes"]}
     assert told == {"Map": "(too large to be told)", "Level": 4}
 
 
-def test_a_character_that_was_deleted_or_read_and_gone_is_not_made_again(
-    client, world, headers, put
-):
-    player = world.add_player()
-    client.delete(f"/api/v1/players/{player['_id']}", headers=headers)
-    answer = put(player["_id"], {"Name": "Back", "UserId": guid()})
-    assert answer.status_code == 409
-    assert "was deleted" in answer.json["Message"]
-    assert put(guid(), {"Version": 4, "Name": "Gone", "UserId": guid()}).status_code == 404
-
-
-def test_nobody_who_was_erased_comes_back(db, world, put):
-    erased, character = guid(), guid()
+def test_who_was_deleted_erased_or_read_and_gone_is_not_made_again(staff, db, world, put):
+    deleted, erased, character = world.add_player()["_id"], guid(), guid()
+    staff(f"DELETE players/{deleted}")
     past = datetime.now(timezone.utc)
     record = {"_id": erased, "BegunAt": past, "FinishedAt": past, "Players": [character]}
     db.erasures.insert_one({**record, "Bags": []})
-    for player_id, user_id in ((character, guid()), (guid(), erased)):
-        answer = put(player_id, {"Name": "Back", "UserId": user_id})
-        assert (answer.status_code, "erased" in answer.json["Message"]) == (409, True)
+    for player_id, user_id, why in (
+        (deleted, guid(), "was deleted"),
+        (character, guid(), "erased"),
+        (guid(), erased, "erased"),
+    ):
+        assert why in put(player_id, {"Name": "Back", "UserId": user_id}, 409)["Message"]
+    put(guid(), {"Version": 4, "Name": "Gone", "UserId": guid()}, 404)
 
 
-def test_a_save_is_not_undone(client, db, world, headers, put):
-    player = world.add_player()
-    put(player["_id"], {"Level": 2})
-    path = f"/api/v1/history/player:{player['_id']}:1/undo"
-    answer = client.post(path, headers=headers)
-    assert (answer.status_code, "save the character anew" in answer.json["Message"]) == (409, True)
+def test_a_save_is_not_undone(staff, world, put):
+    id_ = world.add_player()["_id"]
+    put(id_, {"Level": 2})
+    refused = staff(f"POST history/player:{id_}:1/undo", status=409).json
+    assert "save the character anew" in refused["Message"]
 
 
-def test_a_game_says_who_plays(client, db, world, headers, post):
+def test_a_game_says_who_plays(staff, db, world, game, stored):
+    def online():
+        return {player["Id"] for player in staff("GET players/online").json["Values"]}
+
     lately = datetime.now(timezone.utc)
-    here, there = (world.add_player(Online=True, LastSeen=lately) for _ in range(2))
-    new, other = (world.add_player() for _ in range(2))
+    here, there = (world.add_player(Online=True, LastSeen=lately)["_id"] for _ in range(2))
+    new, other = (world.add_player()["_id"] for _ in range(2))
     unknown = guid()
-    answer = post("online", {"Online": [new["_id"], unknown], "Offline": [here["_id"]]})
-    assert answer.json == {"Online": 1, "Offline": 1, "Unknown": [unknown]}
-    online = client.get("/api/v1/players/online", headers=headers).json["Values"]
-    assert {player["Id"] for player in online} == {there["_id"], new["_id"]}
-    gone = db.players.find_one({"_id": here["_id"]})
-    assert gone["LastOnline"] == gone["LastSeen"] > lately - timedelta(seconds=1)
+    answer = game("online", {"Online": [new, unknown], "Offline": [here]})
+    assert answer == {"Online": 1, "Offline": 1, "Unknown": [unknown]}
+    assert online() == {there, new}
+    assert stored(here)["LastOnline"] == stored(here)["LastSeen"] > lately - timedelta(seconds=1)
     # It is no change that history tells of, or that keeps another from changing.
     assert db.players.count_documents({"Journal": [], "Version": 0}) == 4
-    post("online", {"Online": [other["_id"]], "Everyone": True})
-    online = client.get("/api/v1/players/online", headers=headers).json["Values"]
-    assert [player["Id"] for player in online] == [other["_id"]]
-
-
-def test_a_damaged_player_keeps_nobody_else_offline(db, world, post):
+    # A damaged player keeps nobody else offline.
     damaged = {**make_player(), "Level": "high"}
     db.players.insert_one(damaged, bypass_document_validation=True)
-    player = world.add_player()
-    ids = [damaged["_id"], player["_id"]]
-    assert post("online", {"Online": ids}).json["Online"] == 2
-    assert db.players.count_documents({"Online": True}) == 2
+    assert game("online", {"Online": [damaged["_id"], other], "Everyone": True})["Online"] == 2
+    assert online() == {damaged["_id"], other}
+    one = numbered_guid(1)
+    for body in (
+        *({"Online": "all"}, {"Online": ["Aladric"]}, {"Online": [one] * 10_001}),
+        *({"Online": [one], "Offline": [one]}, {"Players": []}),
+    ):
+        game("online", body, 400)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"Online": "all"},
-        {"Online": ["Aladric"]},
-        {"Online": [numbered_guid(1)] * 10_001},
-        {"Online": [numbered_guid(1)], "Offline": [numbered_guid(1)]},
-        {"Players": []},
-    ],
-    ids=["text", "name", "many", "both", "unknown"],
-)
-def test_who_plays_is_said_by_id_and_clearly(post, body):
-    assert post("online", body).status_code == 400
-
-
-def test_a_game_takes_what_it_is_to_do_and_answers(client, db, headers, post):
-    now = datetime.now(timezone.utc)
-    times = {"At": now, "TakeBefore": now + timedelta(seconds=30)}
-    older, newer, lapsed = (make_action(**times) for _ in range(3))
-    older["TakeBefore"] = now + timedelta(seconds=20)
-    lapsed["TakeBefore"] = now - timedelta(seconds=1)
+def test_a_game_takes_what_it_is_to_do_and_answers(db, game):
+    older, newer, lapsed = (asked(seconds) for seconds in (20, 30, -1))
     db.actions.insert_many([newer, older, lapsed])
-    taken = post("actions", {"Game": "world-1", "Most": 1}).json["Values"]
-    assert [action["Id"] for action in taken] == [older["_id"]]
-    assert (taken[0]["State"], taken[0]["TakenBy"]) == ("taken", "world-1")
-    assert [a["Id"] for a in post("actions", {"Game": "world-1"}).json["Values"]] == [newer["_id"]]
-    assert post("actions", {"Game": "world-1"}).json["Values"] == []
-    assert db.games.find_one({"_id": "world-1"})["LookedAt"] > now - timedelta(seconds=5)
+    world_1 = {"Game": "world-1"}
+    (taken,) = game("actions", {**world_1, "Most": 1})["Values"]
+    assert (taken["Id"], taken["State"], taken["TakenBy"]) == (older["_id"], "taken", "world-1")
+    assert ids(game("actions", world_1)) == [newer["_id"]]
+    assert ids(game("actions", world_1)) == []
+    looked = db.games.find_one({"_id": "world-1"})["LookedAt"]
+    assert looked > datetime.now(timezone.utc) - timedelta(seconds=60)
+    # Who lost the answer is told once more.
+    unanswered = {**world_1, "Unanswered": True}
+    assert set(ids(game("actions", unanswered))) == {older["_id"], newer["_id"]}
+    assert ids(game("actions", {**unanswered, "Game": "world-2"})) == []
 
-    result = {"Game": "world-1", "Result": {"X": 3, "Y": 4}}
+    result = {**world_1, "Result": {"X": 3, "Y": 4}}
     for _ in range(2):  # the same again changes nothing
-        answer = post(f"actions/{older['_id']}", result)
-        assert (answer.status_code, answer.json["State"]) == (200, "done")
-    refused = {"Game": "world-1", "Error": "Amelia is not playing."}
-    answer = post(f"actions/{newer['_id']}", refused)
-    assert (answer.status_code, answer.json["State"]) == (200, "failed")
-    assert post(f"actions/{newer['_id']}", result).status_code == 409
-    assert post(f"actions/{older['_id']}", {**result, "Game": "world-2"}).status_code == 409
-    assert post(f"actions/{lapsed['_id']}", result).status_code == 409
-    assert post(f"actions/{guid()}", result).status_code == 404
-    assert post("actions/42", result).status_code == 400
+        assert game(f"actions/{older['_id']}", result)["State"] == "done"
+    refused = {**world_1, "Error": "Amelia is not playing."}
+    assert game(f"actions/{newer['_id']}", refused)["State"] == "failed"
+    assert ids(game("actions", unanswered)) == []
+    game(f"actions/{older['_id']}", {**result, "Game": "world-2"}, 409)
+    for id_, status in ((newer["_id"], 409), (lapsed["_id"], 409), (guid(), 404), (42, 400)):
+        game(f"actions/{id_}", result, status)
 
 
-def test_a_game_that_lost_the_answer_is_told_once_more(db, post):
+def test_a_result_is_small_and_can_be_stored(db, staff, game):
     now = datetime.now(timezone.utc)
-    action = make_action(At=now, TakeBefore=now + timedelta(seconds=30))
-    db.actions.insert_one(action)
-    post("actions", {"Game": "world-1"})
-    again = {"Game": "world-1", "Unanswered": True}
-    assert [a["Id"] for a in post("actions", again).json["Values"]] == [action["_id"]]
-    assert post("actions", {**again, "Game": "world-2"}).json["Values"] == []
-    post(f"actions/{action['_id']}", {"Game": "world-1"})
-    assert post("actions", again).json["Values"] == []
-
-
-@pytest.mark.parametrize(
-    "result",
-    [{"a\0b": 1}, {"a": 2**63}, {"a": "x" * 5000}, "deep"],
-    ids=["nul", "huge", "long", "deep"],
-)
-def test_a_result_is_small_and_can_be_stored(db, world, client, result):
-    if result == "deep":
-        result = {}
-        for _ in range(50):
-            result = {"a": result}
-    caller = world.add_user(roles=(Role.API,))
-    taken = make_action(Taken=datetime.now(timezone.utc), TakenBy="world-1", TakerId=caller["_id"])
+    taken = make_action(Taken=now, TakenBy="world-1", TakerId=staff.user["_id"])
     db.actions.insert_one(taken)
-    path, headers = f"/api/v1/game/actions/{taken['_id']}", world.headers(user=caller)
-    answer = client.post(path, json={"Game": "world-1", "Result": result}, headers=headers)
-    assert (answer.status_code, list(answer.json["Errors"])) == (400, ["Result"])
+    for result in ({"a\0b": 1}, {"a": 2**63}, {"a": "x" * 5000}, nested(50)):
+        refused = game(f"actions/{taken['_id']}", {"Game": "world-1", "Result": result}, 400)
+        assert list(refused["Errors"]) == ["Result"]
     assert db.actions.find_one({"_id": taken["_id"]})["Done"] is None
 
 
-def test_nobody_answers_for_another_account_or_sees_what_was_asked_of_users(
-    db, world, client, post
-):
-    now = datetime.now(timezone.utc)
-    times = {"At": now, "TakeBefore": now + timedelta(seconds=30)}
-    of_player, of_user = make_action(**times), make_action(**times)
+def test_nobody_answers_for_another_account_or_sees_what_was_asked_of_users(db, caller, game):
+    clerk = caller("/api/v1/game/", Role.API)
+    of_player, of_user = asked(), asked()
     of_user["Subject"]["Kind"] = "user"
     db.actions.insert_many([of_player, of_user])
-    taken = post("actions", {"Game": "world-1"}).json["Values"]
-    assert [action["Id"] for action in taken] == [of_player["_id"]]
-    other = world.headers(Role.API, Role.USERS_QUERY)
-    path = f"/api/v1/game/actions/{of_player['_id']}"
-    refused = client.post(path, json={"Game": "world-1"}, headers=other)
-    assert (refused.status_code, list(refused.json)) == (409, ["Message"])
-    game = {"Game": "world-1", "Unanswered": True}
-    seen = client.post("/api/v1/game/actions", json=game, headers=other).json["Values"]
-    assert [action["Id"] for action in seen] == [of_user["_id"]]
+    assert ids(clerk("POST actions", {"Game": "world-1"}).json) == [of_player["_id"]]
+    refused = game(f"actions/{of_player['_id']}", {"Game": "world-1"}, 409)
+    assert list(refused) == ["Message"]
+    seen = game("actions", {"Game": "world-1", "Unanswered": True})
+    assert ids(seen) == [of_user["_id"]]
 
 
 # mongomock does not find and update at once.
 @pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
-def test_several_servers_of_a_game_share_what_there_is_to_do(db, post):
-    now = datetime.now(timezone.utc)
-    actions = [make_action(At=now, TakeBefore=now + timedelta(seconds=30)) for _ in range(20)]
+def test_several_servers_of_a_game_share_what_there_is_to_do(db, game):
+    actions = [asked() for _ in range(20)]
     db.actions.insert_many(actions)
 
     def take(number):
-        taken = post("actions", {"Game": f"world-{number}", "Most": 7}).json["Values"]
-        return [action["Id"] for action in taken]
+        return ids(game("actions", {"Game": f"world-{number}", "Most": 7}))
 
     with ThreadPoolExecutor(4) as pool:
         taken = list(chain(*pool.map(take, range(4))))
     assert sorted(taken) == sorted(action["_id"] for action in actions)
 
 
-def test_looking_is_what_makes_a_game_run(app, client, db, world, headers, post):
+def test_looking_is_what_makes_a_game_run(app, db, world, staff, game):
     service(app, Actions).wait_seconds = 0.0
-    player = world.add_player()
+    kick = f"POST players/{world.add_player()['_id']}/admin/kick"
     look(db, ago=60)
-    path = f"/api/v1/players/{player['_id']}/admin/kick"
-    assert client.post(path, headers=headers).status_code == 503
-    post("actions", {"Game": "world-1"})
-    assert client.post(path, headers=headers).status_code == 202
+    staff(kick, status=503)
+    game("actions", {"Game": "world-1"})
+    staff(kick, status=202)
 
 
 class TestNamesOfGames:
-    def looked(self, db, name, ago):
-        """Let the games of a test have looked one after another, however fast it is."""
-        at = datetime.now(timezone.utc) - timedelta(seconds=ago)
-        assert db.games.update_one({"_id": name}, {"$set": {"LookedAt": at}}).matched_count
+    @pytest.fixture
+    def names(self, db, game):
+        """Let games look one after another, however fast it is; return the names that are kept."""
 
-    def test_an_account_invents_no_more_names_than_are_kept(self, db, post, monkeypatch):
+        def names(*looking):
+            for number, name in enumerate(looking):
+                game("actions", {"Game": name})
+                at = datetime.now(timezone.utc) - timedelta(seconds=9 - number)
+                assert db.games.update_one({"_id": name}, {"$set": {"LookedAt": at}}).matched_count
+            return {game["_id"] for game in db.games.find()}
+
+        return names
+
+    def test_an_account_invents_no_more_names_than_are_kept(self, db, names, monkeypatch):
         monkeypatch.setattr(store, "MOST_GAMES", 3)
         look(db, "of another", ago=60)
-        for number in range(5):
-            assert post("actions", {"Game": f"world-{number}"}).status_code == 200
-            self.looked(db, f"world-{number}", ago=9 - number)
-        names = {game["_id"] for game in db.games.find()}
-        assert names == {"of another", "world-2", "world-3", "world-4"}
+        kept = {"of another", "world-2", "world-3", "world-4"}
+        assert names(*(f"world-{number}" for number in range(5))) == kept
 
-    def test_who_looks_again_stays(self, db, post, monkeypatch):
+    def test_who_looks_again_stays(self, names, monkeypatch):
         monkeypatch.setattr(store, "MOST_GAMES", 2)
-        for number, name in enumerate(("world-1", "world-2", "world-1")):
-            post("actions", {"Game": name})
-            self.looked(db, name, ago=9 - number)
-        post("actions", {"Game": "world-3"})
-        assert {game["_id"] for game in db.games.find()} == {"world-1", "world-3"}
+        assert names("world-1", "world-2", "world-1", "world-3") == {"world-1", "world-3"}
 
-    def test_names_of_long_ago_are_forgotten_when_another_comes(self, db, post):
+    def test_names_of_long_ago_are_forgotten_when_another_comes(self, db, names):
         look(db, "long gone", ago=31 * 86400)
         look(db, "of last week", ago=7 * 86400)
-        post("actions", {"Game": "world-1"})
-        assert {game["_id"] for game in db.games.find()} == {"of last week", "world-1"}
+        assert names("world-1") == {"of last week", "world-1"}

@@ -10,7 +10,7 @@ from app.storage.client import Storage
 from tests.applications import service
 from tests.factories import sha256
 
-USERS, PLAYERS = "/api/v1/users", "/api/v1/players"
+USERS, PLAYERS = "users", "players"
 TOKEN = "/api/oauth/token"
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -26,15 +26,21 @@ def hero(world, alice):
 
 
 @pytest.fixture
-def send(client, as_role):
-    headers = as_role(Role.API, Role.USERS_QUERY)
+def query(caller):
+    """Somebody who may query users, and no more."""
+    return caller("/api/v1/", Role.API, Role.USERS_QUERY)
 
-    def sent(path, body=None, status=200, method="POST", **more):
-        answer = client.open(path, method=method, json=body, headers={**headers, **more})
-        assert answer.status_code == status, answer.json
-        return answer.json
 
-    return sent
+@pytest.fixture
+def send(query):
+    return lambda path, body=None, status=200, **headers: (
+        query(f"POST {path}", body, status, **headers).json
+    )
+
+
+@pytest.fixture
+def get(query):
+    return lambda path: query(f"GET {path}").json
 
 
 @pytest.fixture
@@ -57,34 +63,34 @@ def sign_in(client, name="Alice"):
 
 
 @pytest.mark.parametrize("path", [f"{USERS}/alice", f"{PLAYERS}/HERO"])
-def test_each_penalty_is_imposed_and_lifted_by_user_or_player(send, hero, path):
+def test_each_penalty_is_imposed_and_lifted_by_user_or_player(send, get, hero, path):
     name = "Alice" if USERS in path else "Hero"
     for action, flag in (("ban", "IsBanned"), ("mute", "IsMuted")):
         done = {"ban": "banned", "mute": "muted"}[action]
         body = {"duration": 7, "reason": "Cheating", "moderator": "Gandalf", "ip": True}
         said = send(f"{path}/admin/{action}", body)
         assert said == {"Message": f"{name} has been {done}!"}
-        assert send(f"{USERS}/Alice/moderation", method="GET")[flag] is True
+        assert get(f"{USERS}/Alice/moderation")[flag] is True
         said = send(f"{path}/admin/un{action}")
         assert said == {"Message": f"{name} has been un{done}!"}
-        assert send(f"{USERS}/Alice/moderation", method="GET")[flag] is False
+        assert get(f"{USERS}/Alice/moderation")[flag] is False
 
 
-def test_it_tells_until_when_by_whom_and_why_and_then_is_over(send, hero, pass_time, db):
+def test_it_tells_until_when_by_whom_and_why_and_then_is_over(send, get, hero, pass_time, db):
     send(f"{USERS}/Alice/admin/ban", {"duration": 2, "reason": "Cheating", "moderator": "Gandalf"})
     send(f"{USERS}/Alice/admin/mute", {"duration": 1})
-    told = send(f"{USERS}/Alice/moderation", method="GET")
+    told = get(f"{USERS}/Alice/moderation")
     assert (told["BanReason"], told["BannedBy"], told["MuteReason"]) == (
         *("Cheating", "Gandalf", None),
     )
     assert told["MutedBy"].startswith("user")
     assert told["BannedUntil"] > told["MutedUntil"]
-    assert send(f"{USERS}/Alice", method="GET")["IsMuted"] is True
+    assert get(f"{USERS}/Alice")["IsMuted"] is True
     pass_time(DAY + HOUR)
-    assert send(f"{USERS}/Alice", method="GET")["IsMuted"] is False
-    assert send(f"{USERS}/Alice/moderation", method="GET")["IsBanned"] is True
+    assert get(f"{USERS}/Alice")["IsMuted"] is False
+    assert get(f"{USERS}/Alice/moderation")["IsBanned"] is True
     pass_time(DAY)
-    assert set(send(f"{USERS}/Alice/moderation", method="GET").values()) == {False, None}
+    assert set(get(f"{USERS}/Alice/moderation").values()) == {False, None}
 
 
 def test_a_banned_account_gets_no_token_until_it_is_over(client, send, alice, pass_time):
@@ -107,13 +113,13 @@ def test_a_banned_account_gets_no_token_until_it_is_over(client, send, alice, pa
 
 def test_a_token_of_a_banned_account_ends(client, send, alice, world, app):
     headers = world.headers(user=alice)
-    assert client.get(PLAYERS, headers=headers).status_code == 200
+    assert client.get("/api/v1/players", headers=headers).status_code == 200
     send(f"{USERS}/Alice/admin/ban", {"duration": 1})
-    denied = client.get(PLAYERS, headers=headers)
+    denied = client.get("/api/v1/players", headers=headers)
     assert denied.status_code == 401
     assert denied.json == {"Message": "Authorization has been denied for this request."}
     send(f"{USERS}/Alice/admin/unban")
-    assert client.get(PLAYERS, headers=headers).status_code == 401
+    assert client.get("/api/v1/players", headers=headers).status_code == 401
 
 
 def test_a_ban_that_the_game_has_written_counts_too(client, alice, world, app):
@@ -122,14 +128,14 @@ def test_a_ban_that_the_game_has_written_counts_too(client, alice, world, app):
         written = {"$set": {"IsBanned": True, "BannedUntil": until}}
         world.db.users.update_one({"_id": alice["_id"]}, written, bypass_document_validation=True)
         service(app, Callers).forget()
-        assert client.get(PLAYERS, headers=headers).status_code == 401
+        assert client.get("/api/v1/players", headers=headers).status_code == 401
         assert sign_in(client).json["Message"] == "This account is banned."
 
 
 def test_a_mute_leaves_the_tokens(client, send, alice, world):
     headers = world.headers(user=alice)
     send(f"{USERS}/Alice/admin/mute", {"duration": 1})
-    assert client.get(PLAYERS, headers=headers).status_code == 200
+    assert client.get("/api/v1/players", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("action", ["ban", "mute"])
@@ -142,15 +148,15 @@ def test_staff_are_only_hit_by_their_peers(client, world, send, db, action):
         assert refused == {"Message": "This request needs the role 'users.manage'."}
     assert db.users.find_one({"_id": boss["_id"]}) == before
     peer = world.headers(*Role)
-    answer = client.post(f"{USERS}/Boss/admin/{action}", json={"duration": 1}, headers=peer)
+    answer = client.post(f"/api/v1/{USERS}/Boss/admin/{action}", json={"duration": 1}, headers=peer)
     assert answer.status_code == 200
 
 
-def test_it_is_in_history_with_its_reason(send, hero):
+def test_it_is_in_history_with_its_reason(send, get, hero):
     send(f"{USERS}/Alice/admin/ban", {"duration": 7, "reason": "Cheating", "moderator": "Gandalf"})
-    send(f"{USERS}/Alice/admin/unban", **{"X-Reason": "It%20was%20somebody%20else"})
+    send(f"{USERS}/Alice/admin/unban", X_Reason="It%20was%20somebody%20else")
     send(f"{USERS}/Alice/admin/unban")
-    lifted, imposed = send(f"{USERS}/Alice/history", method="GET")["Values"]
+    lifted, imposed = get(f"{USERS}/Alice/history")["Values"]
     assert (imposed["Operation"], imposed["Reason"]) == ("ban", "Cheating")
     assert imposed["Arguments"] == {"Duration": 7, "Moderator": "Gandalf", "Ip": False}
     changed = {change["Path"]: change["After"] for change in imposed["Changes"]}
@@ -159,7 +165,7 @@ def test_it_is_in_history_with_its_reason(send, hero):
     )
     assert "PasswordVersion" not in changed
     assert (lifted["Operation"], lifted["Reason"]) == ("unban", "It was somebody else")
-    refused = send(f"/api/v1/history/{imposed['Id']}/undo", {}, 409)
+    refused = send(f"history/{imposed['Id']}/undo", {}, 409)
     assert refused["Message"].endswith("unban the user instead.")
 
 
@@ -171,7 +177,7 @@ def test_a_token_in_a_reason_is_masked(send, alice, world, db):
     assert token not in str(stored["Journal"])
 
 
-def test_a_player_of_nobody_is_told_so(send, world):
+def test_a_player_of_nobody_is_told_so(send, get, world):
     world.add_player(Name="Lost")
     for odd in (None, 5):
         world.db.players.update_one(
@@ -179,5 +185,5 @@ def test_a_player_of_nobody_is_told_so(send, world):
         )
         missing = send(f"{PLAYERS}/Lost/admin/unban", None, 404)
         assert missing == {"Message": "The player 'Lost' belongs to no account."}
-        log = send("/api/v1/logs/player/Lost/activity", method="GET")
+        log = get("logs/player/Lost/activity")
         assert (log["Total"], log["Values"]) == (0, [])

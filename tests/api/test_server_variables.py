@@ -5,19 +5,14 @@ import pytest
 from tests.factories import guid
 from tests.swaps import move_all
 
-GLOBAL = "/api/v1/variables/global"
+GLOBAL = "variables/global"
 
 
 @pytest.fixture
-def send(client, as_role):
-    headers = as_role()
-
-    def sent(method, path, body=None, status=200, **more):
-        answer = client.open(path, method=method, json=body, headers={**headers, **more})
-        assert answer.status_code == status, answer.json
-        return answer.json
-
-    return sent
+def send(staff):
+    return lambda request, body=None, status=200, **headers: (
+        staff(request, body, status, **headers).json
+    )
 
 
 @pytest.fixture
@@ -34,7 +29,7 @@ def festival(world):
 
 def test_they_are_listed_by_name_with_their_types(send, rate, festival, world):
     world.add_object(Type="playervariable", Name="Another")
-    answer = send("POST", GLOBAL, {"page": 0, "count": 25})
+    answer = send(f"POST {GLOBAL}", {"page": 0, "count": 25})
     assert (answer["total"], answer["count"]) == (2, 2)
     assert answer["entries"] == [
         {
@@ -50,9 +45,9 @@ def test_they_are_listed_by_name_with_their_types(send, rate, festival, world):
 
 def test_one_is_read_and_set(send, rate, db):
     path = f"{GLOBAL}/{rate['_id']}"
-    assert send("GET", f"{path}/value") == {"value": 100}
-    assert send("POST", path, {"value": 200})["Value"] == 200
-    assert send("GET", path)["Value"] == 200
+    assert send(f"GET {path}/value") == {"value": 100}
+    assert send(f"POST {path}", {"value": 200})["Value"] == 200
+    assert send(f"GET {path}")["Value"] == 200
     stored = db.objects.find_one({"_id": rate["_id"]})
     assert (stored["Value"], stored["Version"]) == (200, 1)
 
@@ -61,7 +56,7 @@ def test_it_keeps_its_type(send, rate, festival, db):
     for variable, value, kind in (
         *((rate, True, "a whole number"), (festival, 1, "true or false")),
     ):
-        refused = send("POST", f"{GLOBAL}/{variable['_id']}", {"value": value}, 409)
+        refused = send(f"POST {GLOBAL}/{variable['_id']}", {"value": value}, 409)
         assert refused["Message"] == f"The variable {variable['_id']} must be {kind}."
     assert db.objects.count_documents({"Version": 0}) == 2
 
@@ -70,67 +65,67 @@ def test_one_that_the_game_never_set_takes_either(send, world):
     for value in (True, 7):
         variable = world.add_object(Type="servervariable", Name="New")
         path = f"{GLOBAL}/{variable['_id']}"
-        assert send("GET", f"{path}/value") == {"value": 0}
-        assert send("POST", path, {"value": value})["Value"] is value or value == 7
+        assert send(f"GET {path}/value") == {"value": 0}
+        assert send(f"POST {path}", {"value": value})["Value"] is value or value == 7
 
 
 def test_an_item_is_no_variable(send, world):
     item = world.add_object(Value=5)["_id"]
     for method, body in (("GET", None), ("POST", {"value": 1})):
         for id_ in (item, guid()):
-            missing = send(method, f"{GLOBAL}/{id_}", body, 404)
+            missing = send(f"{method} {GLOBAL}/{id_}", body, 404)
             assert missing == {"Message": f"No servervariable with id '{id_}'."}
-    assert send("GET", f"{GLOBAL}/42", None, 400)["Errors"] == {"id": ["Must be a guid."]}
+    assert send(f"GET {GLOBAL}/42", None, 400)["Errors"] == {"id": ["Must be a guid."]}
 
 
 def test_a_change_is_in_history_and_can_be_undone(send, rate, db):
     path = f"{GLOBAL}/{rate['_id']}"
-    send("POST", path, {"value": 200}, **{"X-Reason": "Double%20weekend"})
+    send(f"POST {path}", {"value": 200}, X_Reason="Double%20weekend")
     entry_id = f"object:{rate['_id']}:1"
-    entry = send("GET", f"/api/v1/history/{entry_id}")
+    entry = send(f"GET history/{entry_id}")
     assert entry["Subject"] == {"Kind": "object", "Id": rate["_id"], "Name": "Rate"}
     assert (entry["Operation"], entry["Reason"]) == ("set-variable", "Double weekend")
     assert entry["Arguments"] == {"VariableId": rate["_id"], "Value": 200}
     assert entry["Changes"] == [{"Path": "Value", "Before": 100, "After": 200}]
-    undo = f"/api/v1/history/{entry_id}/undo"
-    preview = send("POST", undo, {"DryRun": True})
+    undo = f"history/{entry_id}/undo"
+    preview = send(f"POST {undo}", {"DryRun": True})
     assert preview["Changes"] == [{"Path": "Value", "Before": 200, "After": 100}]
-    assert send("GET", f"{path}/value") == {"value": 200}
-    undone = send("POST", undo, {})
-    assert send("GET", f"{path}/value") == {"value": 100}
-    send("POST", undo, {}, 409)
-    send("POST", f"/api/v1/history/{undone['Id']}/undo", {})
-    assert send("GET", f"{path}/value") == {"value": 200}
+    assert send(f"GET {path}/value") == {"value": 200}
+    undone = send(f"POST {undo}", {})
+    assert send(f"GET {path}/value") == {"value": 100}
+    send(f"POST {undo}", {}, 409)
+    send(f"POST history/{undone['Id']}/undo", {})
+    assert send(f"GET {path}/value") == {"value": 200}
 
 
 def test_the_first_value_of_all_is_undone_to_none(send, world):
     for value, other in ((True, 7), (7, True)):
         variable = world.add_object(Type="servervariable", Name="New")["_id"]
-        send("POST", f"{GLOBAL}/{variable}", {"value": value})
-        send("POST", f"/api/v1/history/object:{variable}:1/undo", {})
-        assert send("GET", f"{GLOBAL}/{variable}/value") == {"value": 0}
-        send("POST", f"{GLOBAL}/{variable}", {"value": other})
+        send(f"POST {GLOBAL}/{variable}", {"value": value})
+        send(f"POST history/object:{variable}:1/undo", {})
+        assert send(f"GET {GLOBAL}/{variable}/value") == {"value": 0}
+        send(f"POST {GLOBAL}/{variable}", {"value": other})
 
 
 def test_its_changes_are_found_by_its_id(send, rate, db):
-    send("POST", f"{GLOBAL}/{rate['_id']}", {"value": 200})
-    send("POST", f"/api/v1/history/object:{rate['_id']}:1/undo", {})
+    send(f"POST {GLOBAL}/{rate['_id']}", {"value": 200})
+    send(f"POST history/object:{rate['_id']}:1/undo", {})
     move_all(db, "objects")
-    found = send("GET", f"/api/v1/history?item={rate['_id']}")["Values"]
+    found = send(f"GET history?item={rate['_id']}")["Values"]
     assert [entry["Operation"] for entry in found] == ["undo", "set-variable"]
 
 
 def test_a_number_that_no_client_could_take_is_read_as_none(send, rate, db):
     odd = {"$set": {"Value": 1e300, "TimeCreated": 1e300, "Name": "Odd"}}
     db.objects.update_one({"_id": rate["_id"]}, odd)
-    assert send("GET", f"{GLOBAL}/{rate['_id']}/value") == {"value": 0}
-    assert send("POST", GLOBAL, {})["entries"][0]["TimeCreated"] == 0
+    assert send(f"GET {GLOBAL}/{rate['_id']}/value") == {"value": 0}
+    assert send(f"POST {GLOBAL}", {})["entries"][0]["TimeCreated"] == 0
 
 
 def test_what_was_changed_since_is_not_undone(send, rate):
     path = f"{GLOBAL}/{rate['_id']}"
-    send("POST", path, {"value": 200})
-    send("POST", path, {"value": 300})
-    refused = send("POST", f"/api/v1/history/object:{rate['_id']}:1/undo", {}, 409)
+    send(f"POST {path}", {"value": 200})
+    send(f"POST {path}", {"value": 300})
+    refused = send(f"POST history/object:{rate['_id']}:1/undo", {}, 409)
     assert refused["Message"] == f"The variable {rate['_id']} was changed since."
-    assert send("GET", f"{path}/value") == {"value": 300}
+    assert send(f"GET {path}/value") == {"value": 300}
