@@ -1,6 +1,7 @@
 """Whoever writes beside us, careful, careless or on the other side of a split network."""
 
 from functools import partial
+from itertools import product
 
 import bson
 import pytest
@@ -87,19 +88,19 @@ def test_a_slot_that_a_game_fills_is_not_given_to(db, player, beside):
     assert after["Inventory"]["3"]["Quantity"] == 2
 
 
-@pytest.mark.parametrize("damage", ["text", [FIVE], 5])
-def test_a_map_that_is_none_any_more_is_left_to_its_writer(db, player, client, as_role, damage):
-    db.players.update_one(
-        {"_id": player["_id"]}, {"$set": {"Inventory": damage}}, bypass_document_validation=True
-    )
-    answer = client.post(
-        f"/api/v1/players/{player['_id']}/items/give",
-        json={"itemid": ITEM, "quantity": 1},
-        headers=as_role(),
-    )
-    assert answer.status_code == 409
-    assert "db check" in answer.json["Message"]
-    assert db.players.find_one({"_id": player["_id"]})["Inventory"] == damage
+def test_a_map_that_is_none_any_more_is_left_to_its_writer(db, player, staff):
+    for damage in ("text", [FIVE], 5):
+        spoil(db, player, Inventory=damage)
+        gift = {"itemid": ITEM, "quantity": 1}
+        refused = staff(f"POST players/{player['_id']}/items/give", gift, 409).json
+        assert "db check" in refused["Message"]
+        assert db.players.find_one({"_id": player["_id"]})["Inventory"] == damage
+
+
+def spoil(db, player, **fields):
+    """Store what the validator would refuse."""
+    where = {"_id": player["_id"]}
+    db.players.update_one(where, {"$set": fields}, bypass_document_validation=True)
 
 
 def test_the_version_of_another_primary_is_not_taken_for_ours(beside):
@@ -227,50 +228,46 @@ CHANGES = [
 @pytest.fixture
 def odd_player(world, db):
     player = world.add_player()
-    db.players.update_one({"_id": player["_id"]}, {"$set": ODD}, bypass_document_validation=True)
-    return f"/api/v1/players/{player['_id']}"
+    spoil(db, player, **ODD)
+    return player
 
 
-@pytest.mark.parametrize(("path", "body", "status"), CHANGES)
-@pytest.mark.parametrize("key", [None, "a key"])
-def test_whatever_a_game_stores_no_change_is_a_500(
-    odd_player, client, as_role, path, body, status, key
-):
-    headers = {**as_role(), **({"Idempotency-Key": key} if key else {})}
-    answer = client.post(f"{odd_player}/{path}", json=body, headers=headers)
-    assert answer.status_code == status, answer.json
+def test_whatever_a_game_stores_no_change_and_no_read_is_a_500(odd_player, world, db, staff):
+    base = f"players/{odd_player['_id']}"
+    for path in ("", "/items", "/items/inventory", "/items/bank", "/spells"):
+        staff(f"GET {base}{path}")
+    for key, (path, body, status) in product(({}, {"Idempotency_Key": "a key"}), CHANGES):
+        db.players.delete_one({"_id": odd_player["_id"]})
+        db.players.insert_one(odd_player)
+        spoil(db, odd_player, **ODD)
+        staff(f"POST {base}/{path}", body, status, **key)
 
 
-@pytest.mark.parametrize("field", ["Version", "JournalCount"])
-@pytest.mark.parametrize("value", [2**63 - 1, -5, 1e300, float("inf"), "7"])
-def test_no_count_that_a_game_stores_is_a_500(world, db, client, as_role, field, value):
-    player = world.add_player()
-    odd = {"$set": {field: value}}
-    db.players.update_one({"_id": player["_id"]}, odd, bypass_document_validation=True)
-    path = f"/api/v1/players/{player['_id']}/items/give"
-    for key in ("a", "a", "b"):
-        headers = {**as_role(), "Idempotency-Key": key}
-        answer = client.post(path, json={"itemid": ITEM, "quantity": 1}, headers=headers)
-        assert answer.status_code == 200, answer.json
-    assert answer.json["quantity"]["total"] == 2
+def test_no_count_that_a_game_stores_is_a_500(world, db, staff):
+    values = (2**63 - 1, -5, 1e300, float("inf"), "7")
+    for field, value in product(("Version", "JournalCount"), values):
+        player = world.add_player()
+        spoil(db, player, **{field: value})
+        path = f"POST players/{player['_id']}/items/give"
+        for key in ("a", "a", "b"):
+            given = staff(path, {"itemid": ITEM, "quantity": 1}, Idempotency_Key=key)
+        assert given.json["quantity"]["total"] == 2
 
 
-@pytest.mark.parametrize("path", ["", "/items", "/items/inventory", "/items/bank", "/spells"])
-def test_whatever_a_game_stores_no_read_is_a_500(odd_player, client, as_role, path):
-    assert client.get(odd_player + path, headers=as_role()).status_code == 200
+def test_no_map_that_is_none_is_a_500(world, db, staff):
+    names = ("Inventory", "Bank", "Spells", "Variables")
+    for name, value in product(names, (None, "text", [], 5)):
+        player = world.add_player()
+        spoil(db, player, **{name: value})
+        base = f"players/{player['_id']}"
+        for path in ("", "/items", "/spells", "/variables"):
+            staff(f"GET {base}{path}")
+        change_all(staff, base)
 
 
-@pytest.mark.parametrize("name", ["Inventory", "Bank", "Spells", "Variables"])
-@pytest.mark.parametrize("value", [None, "text", [], 5])
-def test_no_map_that_is_none_is_a_500(world, db, client, as_role, name, value):
-    player = world.add_player()
-    odd = {"$set": {name: value}}
-    db.players.update_one({"_id": player["_id"]}, odd, bypass_document_validation=True)
-    base, headers = f"/api/v1/players/{player['_id']}", as_role()
-    for path in ("", "/items", "/spells", "/variables"):
-        assert client.get(base + path, headers=headers).status_code == 200
+def change_all(staff, base):
     for path, body, _ in CHANGES:
-        answer = client.post(f"{base}/{path}", json=body, headers=headers)
+        answer = staff(f"POST {base}/{path}", body, None)
         assert answer.status_code in (200, 409), (path, answer.json)
 
 
@@ -281,39 +278,31 @@ def raw(document):
 
 # mongomock takes no raw documents.
 @pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
-@pytest.mark.parametrize("field", ["ClassName", "Guild", "Name", "NameKey", "ZZZ", "Inventory"])
-def test_no_text_that_is_none_is_a_500(db, client, as_role, field):
-    player = make_player(**({"Inventory": {"ZZZ": FIVE}} if field == "Inventory" else {}))
-    player |= {} if field == "Inventory" else {field: "ZZZ"}
-    db.players.insert_one(raw(player), bypass_document_validation=True)
-    base, headers = f"/api/v1/players/{player['_id']}", as_role()
-    for path in (base, f"{base}/items", "/api/v1/players", "/api/v1/players/rank"):
-        assert client.get(path, headers=headers).status_code == 200, path
-    for path, body, _ in CHANGES:
-        answer = client.post(f"{base}/{path}", json=body, headers=headers)
-        assert answer.status_code in (200, 409), (path, answer.json)
-    assert client.delete(base, headers=headers).status_code == 200
-    assert db.players.find_one({"_id": player["_id"]}, ["_id"]) is None
+def test_no_text_that_is_none_is_a_500(db, staff):
+    for field in ("ClassName", "Guild", "Name", "NameKey", "ZZZ", "Inventory"):
+        player = {**make_player(), field: {"ZZZ": FIVE} if field == "Inventory" else "ZZZ"}
+        db.players.insert_one(raw(player), bypass_document_validation=True)
+        base = f"players/{player['_id']}"
+        for path in (base, f"{base}/items", "players", "players/rank"):
+            staff(f"GET {path}")
+        change_all(staff, base)
+        staff(f"DELETE {base}")
+        assert db.players.find_one({"_id": player["_id"]}, ["_id"]) is None
 
 
-@pytest.mark.parametrize(
-    "odd", [{"Slots": None}, {"Slots": []}, {"SlotCount": None}, {"SlotCount": 3.0}]
-)
-def test_no_bag_is_a_500(db, client, as_role, odd):
-    bag = {**make_bag({"0": FIVE}), **odd}
-    db.bags.insert_one(bag, bypass_document_validation=True)
-    answer = client.get(f"/api/v1/players/bag/{bag['_id']}", headers=as_role())
-    assert answer.status_code == 200
-    assert type(answer.json["SlotCount"]) is int
+def test_no_bag_is_a_500(db, staff):
+    for odd in ({"Slots": None}, {"Slots": []}, {"SlotCount": None}, {"SlotCount": 3.0}):
+        bag = {**make_bag({"0": FIVE}), **odd}
+        db.bags.insert_one(bag, bypass_document_validation=True)
+        assert type(staff(f"GET players/bag/{bag['_id']}").json["SlotCount"]) is int
 
 
-def test_slots_that_are_not_to_be_understood_are_left_alone(odd_player, db, client, as_role):
-    headers = as_role()
-    body = {"itemid": ITEM, "quantity": 4}
-    answer = client.post(f"{odd_player}/items/give", json=body, headers=headers)
-    assert answer.json["quantity"]["inventory"] == 13
-    client.post(f"{odd_player}/items/take", json={**body, "quantity": 13}, headers=headers)
-    left = db.players.find_one({"_id": odd_player.rpartition("/")[2]})["Inventory"]
+def test_slots_that_are_not_to_be_understood_are_left_alone(odd_player, db, staff):
+    path = f"POST players/{odd_player['_id']}/items"
+    given = staff(f"{path}/give", {"itemid": ITEM, "quantity": 4}).json
+    assert given["quantity"]["inventory"] == 13
+    staff(f"{path}/take", {"itemid": ITEM, "quantity": 13})
+    left = db.players.find_one({"_id": odd_player["_id"]})["Inventory"]
     untouched = {slot: held for slot, held in ODD_SLOTS.items() if slot not in ("0", "9")}
     assert repr(left) == repr(untouched)
 

@@ -52,10 +52,3 @@ def test_the_config_holds_what_clients_crash_without(get):
         **{"MaxCharacters": 3, "MaxStat": 255, "MaxLevel": 60},
         **{"MaxInventory": 35, "MaxBank": 100, "MaxSpells": 35},
     }
-
-
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer expired"}])
-def test_a_bad_token_is_a_401_with_the_known_message(client, headers):
-    answer = client.get(f"{INFO}/stats", headers=headers)
-    assert answer.status_code == 401
-    assert answer.json == {"Message": "Authorization has been denied for this request."}

@@ -31,13 +31,6 @@ def test_a_view_that_says_nothing_of_keys_does_not_start():
         guard.required(Role.USERS_QUERY)
 
 
-def test_a_caller_without_the_role_is_told_which(client, world):
-    nobody = world.headers(user=world.add_user())
-    response = client.get("/api/v1/players", headers=nobody)
-    assert response.status_code == 403
-    assert response.json == {"Message": "This request needs the role 'api'."}
-
-
 @pytest.mark.parametrize("seconds", [0.0, 5.0])
 def test_a_change_of_roles_counts_within_the_cache_time(app, client, world, seconds):
     now = 100.0

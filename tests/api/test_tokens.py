@@ -57,20 +57,20 @@ def web_token(header, claims, key):
     return f"{signed}.{'' if header['alg'] == 'none' else base64url(signature)}"
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        *(None, "", "Bearer", "Bearer ", "Basic abc", "Bearer abc", "Bearer a.b", "Token x"),
-        *("Bearer " + "a" * 600, "Bearer é", "Bearer a b", "bearer null.null"),
-        *("Bearer .", "Bearer ..", "Bearer \x7f", "Bearer [object Object]", "Bearer undefined"),
-    ],
-)
-def test_a_missing_or_malformed_token_is_denied(client, header):
-    headers = {} if header is None else {"Authorization": header}
-    response = client.get("/api/v1/players", headers=headers)
-    assert response.status_code == 401
-    assert response.headers["WWW-Authenticate"] == "Bearer"
-    assert response.json == {"Message": DENIED}
+MALFORMED = [
+    *(None, "", "Bearer", "Bearer ", "Basic abc", "Bearer abc", "Bearer a.b", "Token x"),
+    *("Bearer " + "a" * 600, "Bearer é", "Bearer a b", "bearer null.null"),
+    *("Bearer .", "Bearer ..", "Bearer \x7f", "Bearer [object Object]", "Bearer undefined"),
+]
+
+
+def test_a_missing_or_malformed_token_is_denied(client):
+    for header in MALFORMED:
+        headers = {} if header is None else {"Authorization": header}
+        response = client.get("/api/v1/players", headers=headers)
+        assert response.status_code == 401, header
+        assert response.headers["WWW-Authenticate"] == "Bearer"
+        assert response.json == {"Message": DENIED}
 
 
 def test_a_token_counts_in_its_header_and_scheme_alone(client, tokens):
@@ -112,34 +112,33 @@ def test_a_token_is_read_up_to_a_length_that_ours_do_not_reach(client, tokens):
     assert call(client, "a" * 8000).status_code == 401
 
 
-@pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "HS256", "HS512", "RS256"])
-def test_a_web_token_is_denied_though_our_key_signed_it(app, client, alice, algorithm):
+def test_a_web_token_is_denied_though_our_key_signed_it(app, client, alice):
     key = app.config["SECRET_KEY"]
     claims = {"sub": alice["_id"], "name": "Alice", "exp": FAR, "roles": ["api"]}
-    token = web_token({"alg": algorithm, "typ": "JWT"}, claims, key)
-    assert call(client, token).status_code == 401
+    for algorithm in ("none", "None", "NONE", "HS256", "HS512", "RS256"):
+        token = web_token({"alg": algorithm, "typ": "JWT"}, claims, key)
+        assert call(client, token).status_code == 401, algorithm
 
 
-@pytest.mark.parametrize(
-    "signer",
-    [
-        Signer(KEY),
-        Signer(KEY, salt=SALT),
-        Signer(KEY, salt=SALT, key_derivation="hmac"),
-        Signer(KEY, salt=SALT, key_derivation="none", digest_method=hashlib.sha256),
-        Signer(KEY, salt=SALT, key_derivation="hmac", digest_method=hashlib.sha512),
-        Signer(KEY, salt="another", key_derivation="hmac", digest_method=hashlib.sha256),
-        Signer(OTHER_KEY, salt=SALT, key_derivation="hmac", digest_method=hashlib.sha256),
-        TimestampSigner(KEY, salt=SALT, key_derivation="hmac", digest_method=hashlib.sha256),
-    ],
-)
-def test_another_way_to_sign_is_denied_though_the_key_be_ours(signer):
+SIGNERS = [
+    Signer(KEY),
+    Signer(KEY, salt=SALT),
+    Signer(KEY, salt=SALT, key_derivation="hmac"),
+    Signer(KEY, salt=SALT, key_derivation="none", digest_method=hashlib.sha256),
+    Signer(KEY, salt=SALT, key_derivation="hmac", digest_method=hashlib.sha512),
+    Signer(KEY, salt="another", key_derivation="hmac", digest_method=hashlib.sha256),
+    Signer(OTHER_KEY, salt=SALT, key_derivation="hmac", digest_method=hashlib.sha256),
+    TimestampSigner(KEY, salt=SALT, key_derivation="hmac", digest_method=hashlib.sha256),
+]
+
+
+def test_another_way_to_sign_is_denied_though_the_key_be_ours():
     ours = AccessTokens([KEY], 300)
     payload = ours.issue(guid(), guid(), FAR).rpartition(".")[0]
-    with pytest.raises(Unauthorized):
-        ours.check(signer.sign(payload).decode())
-    with pytest.raises(Unauthorized):
-        ours.check(URLSafeSerializer(KEY, SALT).dumps([guid(), guid(), FAR]))
+    forged = [signer.sign(payload).decode() for signer in SIGNERS]
+    for token in (*forged, URLSafeSerializer(KEY, SALT).dumps([guid(), guid(), FAR])):
+        with pytest.raises(Unauthorized):
+            ours.check(token)
 
 
 def test_the_signature_of_one_token_is_not_that_of_another():
