@@ -101,6 +101,23 @@ class Visitor:
         hidden = {"token": self.token(), "key": key or str(uuid.uuid4())}
         return self.send(path, {**hidden, **fields})
 
+    def submit(self, path, status, key=None, **fields):
+        """Send a form, whose answer must have the status, and return that."""
+        answer = self.post(path, key, **fields)
+        assert answer.status_code == status, (path, answer.status_code, page_of(answer))
+        return answer
+
+    def led_to(self, answer):
+        """Return the page that a form leads to."""
+        assert answer.status_code == 303, page_of(answer)
+        return self.get(answer.headers["Location"].removeprefix("/console"))
+
+    def read(self, path="", status=200):
+        """Return the text of a page as its reader has it."""
+        answer = self.get(path)
+        assert answer.status_code == status, (path, answer.status_code, page_of(answer))
+        return page_of(answer)
+
     def cookie(self, name):
         return self._client.get_cookie(name, path="/console") or self._client.get_cookie(name)
 

@@ -56,8 +56,7 @@ def plan(staff, db):
     """Plan a batch by a form, and return it as it is stored."""
 
     def plan(kind="players", **fields):
-        answer = staff.post(f"/batches?kind={kind}", **fields)
-        assert answer.status_code == 303, page_of(answer)
+        answer = staff.submit(f"/batches?kind={kind}", 303, **fields)
         return db.batches.find_one({"_id": answer.headers["Location"].rpartition("/")[2]})
 
     return plan
@@ -77,8 +76,7 @@ def show(staff, batch, query=""):
 
 def run(staff, batch):
     """Run a batch, which the service carries out, and return its page."""
-    answer = staff.post(f"/batches/{batch['_id']}/run")
-    assert answer.status_code == 303, page_of(answer)
+    staff.submit(f"/batches/{batch['_id']}/run", 303)
     while service(staff.app, BatchWorker).work():
         pass
     return show(staff, batch)
@@ -109,7 +107,7 @@ def test_the_list_says_what_to_do_next_and_then_what_there_is(staff, players, pl
     assert 'href="/console/batches/new"' in empty.text
     plan(**GIFT, players="Aladric\nThe Nobody", Name="Gifts", reason="Ticket 4711")
     plan(**GIFT, players="Aladric")
-    listed = page_of(staff.get("/batches"))
+    listed = staff.read("/batches")
     assert "0 of 1 done, 1 refused" in listed
     assert listed.index("A batch without a name") < listed.index("Gifts")
     for told in ("“Ticket 4711”", staff.user["Name"], "planned"):
@@ -149,25 +147,24 @@ def test_a_player_who_was_pasted_twice_counts_once(plan, players, db):
     assert [row["Player"] for row in rows_of(db, batch)] == ["Aladric", elowen, "Nobody"]
 
 
-@pytest.mark.parametrize(
-    ("typed", "told"),
-    [
-        (GIFT, "Give 5 × Health Potion to 3 players?"),
-        ({**GIFT, "bankoverflow": "true"}, "Give 5 × Health Potion, the rest to the bank"),
-        ({"operation": "teach", "spellid": "fireball"}, "Teach Fireball to 3 players?"),
-        (
-            {"operation": "set-variable", "variableid": "reputation", "value": "7"},
-            "Set Reputation to 7 for 3 players?",
-        ),
-    ],
-    ids=["give", "with the bank", "teach", "set-variable"],
-)
-def test_the_page_asks_by_verb_name_and_number_before_it_runs(staff, plan, players, typed, told):
-    batch = plan(**typed, players="\n".join(NAMES))
-    assert told in page_of(show(staff, batch))
-    page = page_of(run(staff, batch))
-    assert "Result done" in page
-    assert "3 done" in page
+ASKED = [
+    (GIFT, "Give 5 × Health Potion to 3 players?"),
+    ({**GIFT, "bankoverflow": "true"}, "Give 5 × Health Potion, the rest to the bank"),
+    ({"operation": "teach", "spellid": "fireball"}, "Teach Fireball to 3 players?"),
+    (
+        {"operation": "set-variable", "variableid": "reputation", "value": "7"},
+        "Set Reputation to 7 for 3 players?",
+    ),
+]
+
+
+def test_the_page_asks_by_verb_name_and_number_before_it_runs(staff, plan, players):
+    for typed, told in ASKED:
+        batch = plan(**typed, players="\n".join(NAMES))
+        assert told in page_of(show(staff, batch))
+        page = page_of(run(staff, batch))
+        assert "Result done" in page
+        assert "3 done" in page
 
 
 # Files.
@@ -196,22 +193,16 @@ def upload(staff, content, name="batch.csv", **fields):
     return staff.send("/batches?kind=file", {**hidden, **fields, "file": file})
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        CSV_FILE,
-        b"\xef\xbb\xbf" + CSV_FILE,
-        CSV_FILE.replace(b",", b";"),
-        b"\n".join(CSV_FILE.splitlines()),
-    ],
-    ids=["comma", "byte order mark", "semicolon", "line feeds"],
-)
-def test_a_file_of_csv_is_planned(staff, players, db, content):
-    answer = upload(staff, content, Name="Gifts", reason="Ticket 4711")
-    assert answer.status_code == 303, page_of(answer)
-    (batch,) = db.batches.find()
-    assert (batch["Name"], batch["Reason"], batch["Via"]) == ("Gifts", "Ticket 4711", "console")
-    assert [row["Verdict"] for row in rows_of(db, batch)] == ["ready", "refused"]
+def test_a_file_of_csv_is_planned(staff, players, db):
+    """With commas, a byte order mark, semicolons or line feeds."""
+    mark, lines = b"\xef\xbb\xbf", b"\n".join(CSV_FILE.splitlines())
+    for content in (CSV_FILE, mark + CSV_FILE, CSV_FILE.replace(b",", b";"), lines):
+        db.batches.delete_many({})
+        answer = upload(staff, content, Name="Gifts", reason="Ticket 4711")
+        assert answer.status_code == 303, page_of(answer)
+        (batch,) = db.batches.find()
+        assert (batch["Name"], batch["Reason"], batch["Via"]) == ("Gifts", "Ticket 4711", "console")
+        assert [row["Verdict"] for row in rows_of(db, batch)] == ["ready", "refused"]
 
 
 def test_a_file_of_json_may_hold_its_name_and_its_reason(staff, players, db):
@@ -224,31 +215,25 @@ def test_a_file_of_json_may_hold_its_name_and_its_reason(staff, players, db):
     ]
 
 
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        (b"", "Choose a file"),
-        (b" \r\n", "Choose a file"),
-        (b"Player,Operation\r\n", "A batch has at least one row."),
-        (b"Player,Operation\r\n\xff\xfe,give\r\n", "The file is not UTF-8."),
-        (b"PK\x03\x04\x14\x00\x06\x00", "The file is a spreadsheet: save it as CSV"),
-        (b"a," * 100_000, "A line of the file has more than 131,072 characters."),
-        (b'{"Rows": [', "not valid JSON"),
-        (b"[]", "must be a JSON object"),
-        (b'{"Gifts": []}', "unknown"),
-    ],
-    ids=[
-        *("nothing", "blanks", "no row", "no UTF-8", "a spreadsheet", "a long line"),
-        *("half of JSON", "a list", "another field"),
-    ],
-)
-def test_a_file_that_is_none_is_refused_beside_what_was_typed(staff, db, content, fault):
-    answer = upload(staff, content, Name="Gifts")
-    assert answer.status_code == 400
-    assert fault in page_of(answer)
-    assert 'value="Gifts"' in answer.text
-    assert db.batches.count_documents({}) == 0
-    assert db.batch_rows.count_documents({}) == 0
+NO_FILES = {
+    **dict.fromkeys((b"", b" \r\n"), "Choose a file"),
+    b"Player,Operation\r\n": "A batch has at least one row.",
+    b"Player,Operation\r\n\xff\xfe,give\r\n": "The file is not UTF-8.",
+    b"PK\x03\x04\x14\x00\x06\x00": "The file is a spreadsheet: save it as CSV",
+    b"a," * 100_000: "A line of the file has more than 131,072 characters.",
+    b'{"Rows": [': "not valid JSON",
+    b"[]": "must be a JSON object",
+    b'{"Gifts": []}': "unknown",
+}
+
+
+def test_a_file_that_is_none_is_refused_beside_what_was_typed(staff, db):
+    for content, fault in NO_FILES.items():
+        answer = upload(staff, content, Name="Gifts")
+        assert answer.status_code == 400
+        assert fault in page_of(answer)
+        assert 'value="Gifts"' in answer.text
+    assert [db[name].count_documents({}) for name in ("batches", "batch_rows")] == [0, 0]
 
 
 def test_a_file_with_a_foreign_token_is_refused(staff, db):
@@ -303,13 +288,13 @@ def test_what_a_person_did_is_undone_from_the_filters_of_history(staff, plan, gi
     assert [held(world, name) for name in NAMES[:2]] == [{}, {}]
 
 
-@pytest.mark.parametrize("query", ["", "?player=Aladric&operation=give", "?reason=Ticket"])
-def test_where_a_batch_would_undo_more_than_is_listed_no_link_leads_to_it(staff, gift, db, query):
+def test_where_a_batch_would_undo_more_than_is_listed_no_link_leads_to_it(staff, gift, db):
     run(staff, gift)
     move_all(db)
-    listed = staff.get(f"/history{query}")
-    assert "Health Potion" in page_of(listed)
-    assert "Undo all of these" not in page_of(listed)
+    for query in ("", "?player=Aladric&operation=give", "?reason=Ticket"):
+        listed = staff.read(f"/history{query}")
+        assert "Health Potion" in listed
+        assert "Undo all of these" not in listed
 
 
 # The page of a batch.
@@ -350,7 +335,7 @@ def test_a_batch_is_run_told_and_linked_to_its_entries(staff, gift, world, db):
 
 def test_a_batch_that_runs_is_watched_paused_and_gone_on_with(staff, gift, world, db):
     path = f"/batches/{gift['_id']}"
-    assert staff.post(f"{path}/pause").status_code == 409
+    staff.submit(f"{path}/pause", 409)
     runs = staff.get(staff.post(f"{path}/run").headers["Location"].removeprefix("/console"))
     assert "The batch runs." in page_of(runs)
     # Nothing is done by the page: whoever closes it stops nothing.
@@ -392,12 +377,10 @@ def test_a_worker_that_plans_says_when_to_try_again(app, staff, players, db):
 
 
 def test_an_undo_is_planned_and_shown_before_it_is_run(staff, gift, world, db):
-    early = staff.post(f"/batches/{gift['_id']}/undo")
-    assert early.status_code == 409
+    early = staff.submit(f"/batches/{gift['_id']}/undo", 409)
     assert "The batch has not ended" in page_of(early)
     run(staff, gift)
-    late = staff.post(f"/batches/{gift['_id']}/cancel")
-    assert late.status_code == 409
+    late = staff.submit(f"/batches/{gift['_id']}/cancel", 409)
     assert "nothing is left to cancel" in page_of(late)
     key = str(uuid.uuid4())
     answers = [staff.post(f"/batches/{gift['_id']}/undo", key, reason="Wrong item") for _ in "ab"]
@@ -422,10 +405,9 @@ def test_rows_about_users_are_not_shown_without_the_role(app, world, staff, db):
     row |= {"Subject": {**row["Subject"], "Kind": "user"}, "Arguments": {"id": "user:x:1"}}
     db.batch_rows.insert_one(row)
     for path in ("", "/result"):
-        assert staff.get(f"/batches/{batch['_id']}{path}").status_code == 403
+        staff.read(f"/batches/{batch['_id']}{path}", 403)
     for verb in ("run", "pause", "cancel", "undo"):
-        answer = staff.post(f"/batches/{batch['_id']}/{verb}")
-        assert answer.status_code == 403
+        answer = staff.submit(f"/batches/{batch['_id']}/{verb}", 403)
         assert "thalia" not in answer.text
     manager = visitor(app, world, Role.API, Role.USERS_QUERY)
     assert "thalia.secret" in page_of(show(manager, batch))
@@ -439,18 +421,17 @@ def test_a_batch_that_is_being_planned_offers_nothing_yet(staff, db):
     assert 'data-follow="running"' in page.text
     assert "form-run" not in page.text
     for verb in ("run", "pause", "cancel", "undo"):
-        answer = staff.post(f"/batches/{batch['_id']}/{verb}")
-        assert answer.status_code == 409
+        answer = staff.submit(f"/batches/{batch['_id']}/{verb}", 409)
         assert "still being planned" in page_of(answer)
-    assert "1 rows" in page_of(staff.get("/batches"))
+    assert "1 rows" in staff.read("/batches")
 
 
-@pytest.mark.parametrize("verb", ["", "/result", "/run", "/pause", "/cancel", "/undo"])
-def test_there_is_no_such_batch(staff, verb):
+def test_there_is_no_such_batch(staff):
     for id_, status in ((numbered_guid(99), 404), ("x", 400)):
-        path = f"/batches/{id_}{verb}"
-        answer = staff.get(path) if verb in ("", "/result") else staff.post(path)
-        assert answer.status_code == status
+        for page in ("", "/result"):
+            staff.read(f"/batches/{id_}{page}", status)
+        for verb in ("run", "pause", "cancel", "undo"):
+            staff.submit(f"/batches/{id_}/{verb}", status)
 
 
 def test_the_result_is_a_file_without_formulas(staff, world, plan, db):

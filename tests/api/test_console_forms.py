@@ -7,6 +7,7 @@ import json
 import re
 import uuid
 from datetime import datetime, timezone
+from urllib.parse import urlencode
 
 import pytest
 
@@ -44,23 +45,21 @@ def stored(db, player):
 
 def test_giving_says_so_and_leaves_an_entry_with_its_door_and_reason(staff, player, db):
     fields = {"itemid": "life potion", "quantity": "12", "reason": "Ticket 4711 für Ä"}
-    answer = staff.post("/players/Aladric/give", **fields)
-    assert answer.status_code == 303
+    answer = staff.submit("/players/Aladric/give", 303, **fields)
     after = stored(db, player)
     assert after["Inventory"]["1"]["Quantity"] == 60
     assert after["Inventory"]["0"] == {"ItemId": POTION, "Quantity": 9}
     (entry,) = after["Journal"]
     assert (entry["Via"], entry["Reason"]) == ("console", "Ticket 4711 für Ä")
     assert entry["By"]["Name"] == staff.user["Name"]
-    page = staff.get(answer.headers["Location"].removeprefix("/console"))
+    page = staff.led_to(answer)
     assert "Gave 12 Life Potion to Aladric." in page_of(page)
     assert "“Ticket 4711 für Ä”" in page_of(page)
 
 
 def test_a_preview_shows_the_slots_and_changes_nothing(staff, player, db):
     fields = {"itemid": "Life Potion", "quantity": "12", "preview": "1"}
-    answer = staff.post("/players/Aladric/give", **fields)
-    assert answer.status_code == 200
+    answer = staff.submit("/players/Aladric/give", 200, **fields)
     assert "Slot 1: 57 → 60" in page_of(answer)
     assert "Slot 0: empty → 9" in page_of(answer)
     assert answer.text.count('class="slot will"') == 2
@@ -69,8 +68,7 @@ def test_a_preview_shows_the_slots_and_changes_nothing(staff, player, db):
 
 def test_a_preview_that_would_be_refused_says_why(staff, player):
     fields = {"itemid": POTION, "quantity": "99", "preview": "1"}
-    answer = staff.post("/players/Aladric/take", **fields)
-    assert answer.status_code == 200
+    answer = staff.submit("/players/Aladric/take", 200, **fields)
     assert "The inventory holds 57 of the item" in page_of(answer)
 
 
@@ -82,8 +80,7 @@ def test_a_conflict_keeps_the_input_and_shows_what_changed_since(staff, player, 
     take = {"itemid": POTION, "quantity": 50}
     client.post("/api/v1/players/Aladric/items/take", json=take, headers=headers)
     fields = {"itemid": "Life Potion", "quantity": "57", "seen": seen}
-    answer = staff.post("/players/Aladric/take", **fields)
-    assert answer.status_code == 409
+    answer = staff.submit("/players/Aladric/take", 409, **fields)
     assert "The inventory holds 7 of the item" in page_of(answer)
     assert "Since you opened this page:" in page_of(answer)
     assert "−50 Life Potion" in page_of(answer)
@@ -93,17 +90,15 @@ def test_a_conflict_keeps_the_input_and_shows_what_changed_since(staff, player, 
 def test_a_name_that_several_have_is_asked_for(staff, player, world, db):
     twin = numbered_guid(99)
     world.add_object(Id=twin, Name="Iron Sword")
-    answer = staff.post("/players/Aladric/give", itemid="iron sword", quantity="2")
-    assert answer.status_code == 400
+    answer = staff.submit("/players/Aladric/give", 400, itemid="iron sword", quantity="2")
     assert answer.text.count('name="choose"') == 2
     fields = {"itemid": "iron sword", "quantity": "2", "choose": twin}
-    assert staff.post("/players/Aladric/give", **fields).status_code == 303
+    staff.submit("/players/Aladric/give", 303, **fields)
     assert stored(db, player)["Inventory"]["0"] == {"ItemId": twin, "Quantity": 2}
 
 
 def test_a_part_of_a_name_brings_suggestions(staff, player):
-    answer = staff.post("/players/Aladric/give", itemid="potio", quantity="2")
-    assert answer.status_code == 400
+    answer = staff.submit("/players/Aladric/give", 400, itemid="potio", quantity="2")
     assert f'value="{POTION}"' in answer.text
     nothing = staff.post("/players/Aladric/give", itemid="zeppelin", quantity="2")
     assert "Nothing in the catalogue has that name." in nothing.text
@@ -111,12 +106,11 @@ def test_a_part_of_a_name_brings_suggestions(staff, player):
 
 def test_a_reason_is_asked_for_where_it_is_required(app, staff, player, db):
     app.config["REASON_REQUIRED"] = True
-    answer = staff.post("/players/Aladric/give", itemid=SWORD, quantity="1")
-    assert answer.status_code == 400
+    answer = staff.submit("/players/Aladric/give", 400, itemid=SWORD, quantity="1")
     assert "Say why this is changed." in answer.text
     assert stored(db, player) == player
     fields = {"itemid": SWORD, "quantity": "1", "reason": "a"}
-    assert staff.post("/players/Aladric/give", **fields).status_code == 303
+    staff.submit("/players/Aladric/give", 303, **fields)
 
 
 def test_where_a_reason_is_required_every_form_asks_for_it(app, staff, player, world):
@@ -145,24 +139,20 @@ def test_where_a_reason_is_required_every_form_asks_for_it(app, staff, player, w
             assert 'name="reason"' in form, (path, form)
 
 
-@pytest.mark.parametrize(
-    ("typed", "value"), [("4", 4), ("-1", -1), ("true", True), ("False", False)]
-)
-def test_a_variable_stays_what_it_is_set_as(staff, player, db, typed, value):
-    answer = staff.post("/players/Aladric/variables", variableid="quest stage", value=typed)
-    assert answer.status_code == 303
-    (kept,) = stored(db, player)["Variables"].values()
-    assert kept is value if isinstance(value, bool) else kept == value
+def test_a_variable_stays_what_it_is_set_as(staff, player, db):
+    for typed, value in (("4", 4), ("-1", -1), ("true", True), ("False", False)):
+        staff.submit("/players/Aladric/variables", 303, variableid="quest stage", value=typed)
+        (kept,) = stored(db, player)["Variables"].values()
+        assert (kept, type(kept)) == (value, type(value))
 
 
 def test_a_global_variable_is_set_and_set_back_by_undo(staff, db):
     answer = staff.post(f"/catalogue/servervariable/{GLOBAL}/value", value="150")
     assert db.objects.find_one({"_id": GLOBAL})["Value"] == 150
     entry = answer.headers["Location"].split("done=")[1].replace("%3A", ":")
-    assert staff.post(f"/history/{entry}/undo").status_code == 303
+    staff.submit(f"/history/{entry}/undo", 303)
     assert db.objects.find_one({"_id": GLOBAL})["Value"] == 100
-    wrong = staff.post(f"/catalogue/servervariable/{GLOBAL}/value", value="true")
-    assert wrong.status_code == 409
+    wrong = staff.submit(f"/catalogue/servervariable/{GLOBAL}/value", 409, value="true")
     assert "must be a whole number" in wrong.text
 
 
@@ -175,7 +165,7 @@ def test_a_notice_is_shown_to_whoever_did_it_and_only_for_a_while(app, staff, pl
     db.players.update_one({"_id": player["_id"]}, {"$set": {"Journal.0.At": old}})
     assert 'class="toast"' not in staff.get(path).text
     for strange in ("nonsense", "user:x:1", "player:x", "%00"):
-        assert staff.get(f"/players?done={strange}").status_code == 200
+        staff.read(f"/players?done={strange}")
 
 
 def test_who_manages_users_is_banned_by_peers_alone(app, world, staff):
@@ -194,8 +184,7 @@ def test_an_undo_leads_back_to_where_it_was_asked_for(staff, player, db):
     answer = staff.post(f"/history/{entry}/undo", back=back)
     assert answer.headers["Location"].startswith(f"{back}&done=player%3A")
     assert stored(db, player)["Inventory"] == player["Inventory"]
-    again = staff.post(f"/history/{entry}/undo", back="https://evil.example/console")
-    assert again.status_code == 409
+    again = staff.submit(f"/history/{entry}/undo", 409, back="https://evil.example/console")
     assert "was undone already" in again.text
 
 
@@ -207,28 +196,26 @@ def test_an_undo_leads_to_no_other_site(staff, player):
 
 
 def test_a_note_is_written_shown_and_hidden_by_undo(staff, player, db):
-    answer = staff.post("/players/Aladric/notes", Text="Asked twice.\r\nSee 4711.")
-    assert answer.status_code == 303
-    assert "Asked twice.\nSee 4711." in page_of(staff.get("/players/Aladric/notes"))
+    answer = staff.submit("/players/Aladric/notes", 303, Text="Asked twice.\r\nSee 4711.")
+    assert "Asked twice.\nSee 4711." in staff.read("/players/Aladric/notes")
     entry = answer.headers["Location"].split("done=")[1].replace("%3A", ":")
-    assert staff.post(f"/history/{entry}/undo").status_code == 303
-    assert "Asked twice." not in page_of(staff.get("/players/Aladric/notes"))
+    staff.submit(f"/history/{entry}/undo", 303)
+    assert "Asked twice." not in staff.read("/players/Aladric/notes")
 
 
 def test_a_user_is_banned_and_unbanned(staff, world, db):
     user = world.add_user(Name="thalia")
     fields = {"duration": "7", "reason": "Selling items", "ip": "true"}
-    assert staff.post("/users/thalia/ban", **fields).status_code == 303
-    page = page_of(staff.get("/users/thalia"))
+    staff.submit("/users/thalia/ban", 303, **fields)
+    page = staff.read("/users/thalia")
     assert "Banned until" in page
     assert "“Selling items”" in page
     kept = db.users.find_one({"_id": user["_id"]})
     assert (kept["IsBanned"], kept["BanByAddress"]) == (True, True)
     assert kept["Journal"][-1]["Via"] == "console"
-    assert staff.post("/users/thalia/unban").status_code == 303
+    staff.submit("/users/thalia/unban", 303)
     assert db.users.find_one({"_id": user["_id"]})["IsBanned"] is False
-    nothing = staff.post("/users/thalia/unban")
-    assert nothing.status_code == 303
+    staff.submit("/users/thalia/unban", 303)
 
 
 def test_a_ban_and_a_mute_are_seen_wherever_the_account_or_its_character_is(staff, app, world, db):
@@ -247,13 +234,13 @@ def test_a_ban_and_a_mute_are_seen_wherever_the_account_or_its_character_is(staf
         assert [page for page in of_users if word in marks_of(staff.get(page))] == []
         db.users.update_one({"_id": user["_id"]}, {"$set": {flag: True, end: until}})
         assert [page for page in of_users if word not in marks_of(staff.get(page))] == []
-        assert f"{word} until 2099-11-24 12:00 UTC" in page_of(staff.get("/players/Thalion"))
+        assert f"{word} until 2099-11-24 12:00 UTC" in staff.read("/players/Thalion")
         # Whoever may not see accounts is not told about one.
         assert [page for page in pages if word in marks_of(clerk.get(page))] == []
         db.users.update_one({"_id": user["_id"]}, {"$set": {end: datetime(2020, 1, 1)}})
         assert [page for page in of_users if word in marks_of(staff.get(page))] == []
     db.users.update_one({"_id": user["_id"]}, {"$set": {"IsBanned": True, "BannedUntil": None}})
-    assert "banned without end" in page_of(staff.get("/players/Thalion"))
+    assert "banned without end" in staff.read("/players/Thalion")
 
 
 def marks_of(answer):
@@ -274,8 +261,7 @@ def test_a_form_that_a_colleague_was_faster_with_can_be_sent_again(
     seen = re.search('name="seen" value="([^"]*)"', staff.get("/users/thalia").text)[1]
     client.post(api.format(verb), json=None if verb else body, headers=manager)
     path, typed = f"/users/thalia/{verb}{penalty}", {"duration": "3", "reason": "Ticket 4711"}
-    answer = staff.post(path, **typed, seen=seen)
-    assert answer.status_code == 409
+    answer = staff.submit(path, 409, **typed, seen=seen)
     assert page_of(answer).count("send the form again if you still mean it") == 1
     form = re.search(f'<form[^>]* id="form-{verb}{penalty}".*?</form>', answer.text, re.DOTALL)[0]
     assert 'value="Ticket 4711"' in form
@@ -292,7 +278,7 @@ def test_a_colleagues_ban_is_noticed_after_any_number_of_other_changes(staff, wo
     for days in range(1, 10):
         path = "/api/v1/users/thalia/admin/ban"
         assert client.post(path, json={"duration": days}, headers=manager).status_code == 200
-    assert staff.post("/users/thalia/ban", duration="1", seen=seen).status_code == 409
+    staff.submit("/users/thalia/ban", 409, duration="1", seen=seen)
 
 
 def test_a_variable_is_compared_with_what_the_page_has_shown(staff, player, world, client):
@@ -303,24 +289,20 @@ def test_a_variable_is_compared_with_what_the_page_has_shown(staff, player, worl
     seen = re.search('name="seen" value="([^"]*)"', staff.get("/players/Aladric").text)[1]
     fields = {"variableid": "quest stage", "value": "1", "seen": seen}
     # What was set before the page was shown is no surprise, and what is set after it is.
-    assert staff.post("/players/Aladric/variables", **fields).status_code == 303
+    staff.submit("/players/Aladric/variables", 303, **fields)
     client.post(path, json={"value": 8}, headers=colleague)
-    assert staff.post("/players/Aladric/variables", **fields).status_code == 409
+    staff.submit("/players/Aladric/variables", 409, **fields)
 
 
-@pytest.mark.parametrize(
-    ("path", "typed", "sent"),
-    [
-        ("ban", {"duration": "many", "ip": "true"}, {"duration": "many", "reason": "", "ip": True}),
+def test_the_curl_line_of_a_refused_form_sends_what_was_typed(staff, world):
+    world.add_user(Name="thalia")
+    many = {"duration": "many", "reason": "", "ip": True}
+    for path, typed, sent in (
+        ("ban", {"duration": "many", "ip": "true"}, many),
         ("ban", {"duration": "0", "reason": "x"}, {"duration": 0, "reason": "x"}),
         ("email", {"new": "o'brien@example.com"}, {"new": "o'brien@example.com"}),
-    ],
-)
-def test_the_curl_line_of_a_refused_form_sends_what_was_typed(staff, world, path, typed, sent):
-    world.add_user(Name="thalia")
-    answer = staff.post(f"/users/thalia/{path}", **typed)
-    assert answer.status_code == 400
-    assert sent in bodies_of(answer)
+    ):
+        assert sent in bodies_of(staff.submit(f"/users/thalia/{path}", 400, **typed))
 
 
 def test_a_curl_line_that_nobody_has_typed_for_changes_nothing(staff, world, client, db, player):
@@ -332,7 +314,7 @@ def test_a_curl_line_that_nobody_has_typed_for_changes_nothing(staff, world, cli
         for command in commands_of(staff.get(page)):
             if "-d" in command:
                 path, body = command[-1].removeprefix("http://localhost"), body_of(command)
-                assert client.post(path, json=body, headers=manager).status_code == 400, command
+                assert client.post(path, json=body, headers=manager).status_code == 400
     assert db.users.find_one({"_id": user["_id"]}) == user
     assert stored(db, player) == player
 
@@ -345,19 +327,18 @@ def test_what_cannot_be_undone_asks_by_name(staff, world, db):
     user = world.add_user("former", Name="thalia")
     fields = {"new": "correct battery", "again": "correct battery"}
     for confirm in ("", "other"):
-        answer = staff.post("/users/thalia/password", **fields, confirm=confirm)
-        assert answer.status_code == 400
+        answer = staff.submit("/users/thalia/password", 400, **fields, confirm=confirm)
         assert "Type thalia here" in answer.text
         assert "correct battery" not in answer.text
     assert db.users.find_one({"_id": user["_id"]}) == user
-    assert staff.post("/users/thalia/password", **fields, confirm="Thalia").status_code == 303
+    staff.submit("/users/thalia/password", 303, **fields, confirm="Thalia")
 
 
 def test_a_password_that_is_set_works_and_is_nowhere_to_be_seen(staff, world, client, db):
     world.add_user("former", Name="thalia", roles=(Role.API,))
     new = "correct battery"
     fields = {"new": new, "again": new, "confirm": "thalia", "reason": "asked on the phone"}
-    assert staff.post("/users/thalia/password", **fields).status_code == 303
+    staff.submit("/users/thalia/password", 303, **fields)
     body = {"grant_type": "password", "username": "thalia", "password": sha256(new)}
     assert client.post("/api/oauth/token", data=body).status_code == 200
     everything = json.dumps([list(db[name].find()) for name in ("users", "history")], default=str)
@@ -365,30 +346,24 @@ def test_a_password_that_is_set_works_and_is_nowhere_to_be_seen(staff, world, cl
     assert sha256(new) not in everything
 
 
-@pytest.mark.parametrize(
-    ("fields", "fault"),
-    [
+def test_a_password_that_is_typed_wrong_is_refused(staff, world):
+    world.add_user("former", Name="thalia")
+    for fields, fault in (
         ({"new": "short", "again": "short"}, "8 characters or more"),
         ({"new": "long enough", "again": "long enoug"}, "not the same as the first"),
         ({"new": "long enough"}, "required"),
-    ],
-)
-def test_a_password_that_is_typed_wrong_is_refused(staff, world, fields, fault):
-    world.add_user("former", Name="thalia")
-    answer = staff.post("/users/thalia/password", **fields, confirm="thalia")
-    assert answer.status_code == 400
-    assert fault in answer.text
+    ):
+        assert fault in staff.submit("/users/thalia/password", 400, **fields, confirm="thalia").text
 
 
 def test_an_address_is_changed_and_is_not_in_history(staff, world, db):
     world.add_user(Name="thalia", Email="former@example.com")
     taken = world.add_user(Name="other", Email="taken@example.com")
     fields = {"new": taken["Email"], "confirm": "thalia"}
-    refused = staff.post("/users/thalia/email", **fields)
-    assert refused.status_code == 409
+    refused = staff.submit("/users/thalia/email", 409, **fields)
     assert 'value="taken@example.com"' in refused.text
     fields["new"] = "moved@example.com"
-    assert staff.post("/users/thalia/email", **fields).status_code == 303
+    staff.submit("/users/thalia/email", 303, **fields)
     user = db.users.find_one({"Name": "thalia"})
     assert user["Email"] == "moved@example.com"
     assert "example.com" not in str(user["Journal"])
@@ -398,7 +373,7 @@ def test_a_code_is_mailed_once_for_one_form(staff, world, db, data_dir):
     user = world.add_user(Name="thalia", Email="thalia@example.com")
     key = str(uuid.uuid4())
     for _ in range(2):
-        assert staff.post("/users/thalia/mail-code", key).status_code == 303
+        staff.submit("/users/thalia/mail-code", 303, key)
     code = db.users.find_one({"_id": user["_id"]})["Reset"]["Code"]
     (mail,) = (data_dir / "outbox").iterdir()
     assert code in mail.read_text()
@@ -408,79 +383,77 @@ def test_a_code_is_mailed_once_for_one_form(staff, world, db, data_dir):
 def test_somebody_is_signed_out_everywhere(staff, world, app, db):
     other = visitor(app, world)
     name = other.user["Name"]
-    assert staff.post(f"/users/{name}/sign-out", confirm="nobody").status_code == 400
+    staff.submit(f"/users/{name}/sign-out", 400, confirm="nobody")
     assert other.get("/sign-ins").status_code == 200
-    assert staff.post(f"/users/{name}/sign-out", confirm=name).status_code == 303
+    staff.submit(f"/users/{name}/sign-out", 303, confirm=name)
     assert other.get("/sign-ins").status_code == 303
 
 
 def test_the_filters_of_history_live_in_the_path(staff, player):
     staff.post("/players/Aladric/give", itemid=SWORD, quantity="3", reason="for the contest")
     staff.post("/players/Aladric/give", itemid=POTION, quantity="2")
-    page = page_of(staff.get(f"/history?player=Aladric&item=iron+sword&by={staff.user['Name']}"))
+    page = staff.read(f"/history?player=Aladric&item=iron+sword&by={staff.user['Name']}")
     assert "+3 Iron Sword" in page
     assert "+2 Life Potion" not in page
     wrong = staff.get("/history?from=yesterday&player=Aladric")
     assert wrong.status_code == 400
     assert "Must be a time" in wrong.text or "must be a time" in wrong.text
     assert 'value="yesterday"' in wrong.text
-    assert staff.get("/history?from=2020-01-01T00:00").status_code == 200
+    staff.read("/history?from=2020-01-01T00:00")
     shared = staff.get("/history?from=2020-01-01T00:30%2B01:00&to=2020-01-01T00:30:05Z")
     assert 'value="2019-12-31T23:30"' in shared.text
     assert 'value="2020-01-01T00:30:05"' in shared.text
-    assert staff.get("/history?player=nobody").status_code == 404
+    staff.read("/history?player=nobody", 404)
 
 
 def test_players_are_found_by_name_and_id_and_users_by_address(staff, player, world):
     user = world.add_user(Name="thalia", Email="thalia@example.com")
-    assert "Aladric" in page_of(staff.get("/search?q=lad"))
-    assert "Aladric" in page_of(staff.get(f"/search?q={player['_id']}"))
-    assert "Aladric" in page_of(staff.get("/search?q=ALADRIC"))
-    assert "thalia@example.com" in page_of(staff.get("/search?q=thalia%40"))
-    assert "thalia" in page_of(staff.get(f"/search?q={user['_id']}"))
-    assert "Nobody has that name" in page_of(staff.get("/search?q=zzz"))
-    assert "3 letters or more" in page_of(staff.get("/search?q=al"))
-    assert staff.get(f"/search?q={'x' * 300}").status_code == 200
+    assert "Aladric" in staff.read("/search?q=lad")
+    assert "Aladric" in staff.read(f"/search?q={player['_id']}")
+    assert "Aladric" in staff.read("/search?q=ALADRIC")
+    assert "thalia@example.com" in staff.read("/search?q=thalia%40")
+    assert "thalia" in staff.read(f"/search?q={user['_id']}")
+    assert "Nobody has that name" in staff.read("/search?q=zzz")
+    assert "3 letters or more" in staff.read("/search?q=al")
+    staff.read(f"/search?q={'x' * 300}")
 
 
 def test_whom_one_has_looked_at_is_remembered_for_the_same_account(staff, player, app, world):
     staff.get("/players/Aladric")
-    assert "Aladric" in page_of(staff.get(""))
+    assert "Aladric" in staff.read("")
     other = visitor(app, world)
     value = staff.cookie("quartermaster-recent").value
     other._client.set_cookie("quartermaster-recent", value, path="/console")
     assert "Looked at last" not in page_of(other.get(""))
 
 
-@pytest.mark.parametrize("cookie", ["", ".", "nonsense", "x.pnothing", "a" * 3000])
-def test_a_strange_cookie_of_recent_ones_is_ignored(staff, cookie):
-    value = cookie.replace("x", staff.user["_id"])
-    staff._client.set_cookie("quartermaster-recent", value, path="/console")
-    assert staff.get("").status_code == 200
+def test_a_strange_cookie_of_recent_ones_is_ignored(staff):
+    for cookie in ("", ".", "nonsense", "x.pnothing", "a" * 3000):
+        value = cookie.replace("x", staff.user["_id"])
+        staff._client.set_cookie("quartermaster-recent", value, path="/console")
+        staff.read()
 
 
-@pytest.mark.parametrize("text", ["\0\0\0", "a\0b\0c", "\u200b" * 3, "x" * 300, "(((", "%00%00"])
-def test_any_text_can_be_searched_for(staff, text):
-    for path in ("/search", "/suggest", "/suggest/item"):
-        assert staff._client.get(f"/console{path}", query_string={"q": text}).status_code == 200
-    for path in ("/players", "/users", "/catalogue/item"):
-        found = staff._client.get(f"/console{path}", query_string={"search": text})
-        assert found.status_code == 200
-    history = staff._client.get("/console/history", query_string={"item": text, "reason": text})
-    assert history.status_code in (200, 400)
+def test_any_text_can_be_searched_for(staff):
+    for text in ("\0\0\0", "a\0b\0c", "\u200b" * 3, "x" * 300, "(((", "%00%00"):
+        for path in ("search", "suggest", "suggest/item"):
+            staff.read(f"/{path}?{urlencode({'q': text})}")
+        for path in ("players", "users", "catalogue/item"):
+            staff.read(f"/{path}?{urlencode({'search': text})}")
+        history = staff.get(f"/history?{urlencode({'item': text, 'reason': text})}")
+        assert history.status_code in (200, 400)
 
 
 def test_any_text_can_be_typed_for_an_item(staff, player):
     for text in ("life\0potion", "\0", "<b>", "x" * 2000):
-        assert staff.post("/players/Aladric/give", itemid=text, quantity="1").status_code == 400
+        staff.submit("/players/Aladric/give", 400, itemid=text, quantity="1")
     assert (
         staff.post("/players/Aladric/give", itemid=" life potion ", quantity="1").status_code == 303
     )
 
 
 def test_a_refusal_names_what_it_is_about_beside_its_field(staff, player):
-    answer = staff.post("/players/Aladric/take", itemid=POTION, quantity="99")
-    assert answer.status_code == 409
+    answer = staff.submit("/players/Aladric/take", 409, itemid=POTION, quantity="99")
     assert "The inventory holds 57 of the item Life Potion, not 99." in page_of(answer)
     field = re.search('<input[^>]*name="quantity"[^>]*value="99"[^>]*>', answer.text)
     assert 'aria-invalid="true"' in field[0]
@@ -489,8 +462,7 @@ def test_a_refusal_names_what_it_is_about_beside_its_field(staff, player):
 def test_a_form_that_comes_back_with_other_values_is_explained(staff, player, db):
     key = str(uuid.uuid4())
     staff.post("/players/Aladric/give", key, itemid=SWORD, quantity="1")
-    answer = staff.post("/players/Aladric/give", key, itemid=SWORD, quantity="2")
-    assert answer.status_code == 409
+    answer = staff.submit("/players/Aladric/give", 409, key, itemid=SWORD, quantity="2")
     assert "This form was sent before, with other values" in answer.text
     assert key not in answer.text
     assert stored(db, player)["Inventory"]["0"]["Quantity"] == 1
@@ -510,7 +482,7 @@ def test_the_address_of_a_form_leads_to_its_page(staff, player):
         answer = staff.get(path)
         assert answer.status_code == 303
         assert answer.headers["Location"].replace(":", "%3A") == page
-    assert staff.get("/nowhere/at/all").status_code == 404
+    staff.read("/nowhere/at/all", 404)
 
 
 def test_what_could_not_be_written_can_be_sent_again_as_the_same_change(
@@ -554,7 +526,7 @@ def test_a_page_is_shown_whatever_a_game_has_stored(staff, world, db, odd):
     paths += ["/players", "/users", "/search?q=lad", "/suggest?q=lad", "/search?q=thalia%40", ""]
     paths += ["/catalogue", f"/catalogue/item/{POTION}", "/suggest/item?q=life", "/history"]
     for path in paths:
-        assert staff.get(path).status_code == 200, path
+        staff.read(path)
 
 
 def spoil(collection, document, odd, kept):
@@ -582,4 +554,4 @@ def test_a_bag_of_any_size_can_be_opened(staff, world, db, player):
         assert "Iron Sword" in page_of(page)
         assert len(page.data) < 100_000
     assert "must be a guid" in staff.get("/players/Aladric?bag=nonsense").text
-    assert "No bag with id" in page_of(staff.get(f"/players/Aladric?bag={SPELL}"))
+    assert "No bag with id" in staff.read(f"/players/Aladric?bag={SPELL}")

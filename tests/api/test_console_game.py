@@ -55,22 +55,15 @@ def impatient(app):
     service(app, Actions).wait_seconds = 0.0
 
 
-def led_to(staff, answer):
-    """Return the page that a form leads to."""
-    assert answer.status_code == 303, answer.text
-    return staff.get(answer.headers["Location"].removeprefix("/console"))
-
-
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_player_is_kicked_and_killed_by_name_alone(staff, player, game, verb):
     for confirm in ("", "Amelia"):
-        refused = staff.post(f"/players/Aladric/{verb}", confirm=confirm, reason="Idle")
-        assert refused.status_code == 400
+        refused = staff.submit(f"/players/Aladric/{verb}", 400, confirm=confirm, reason="Idle")
         assert "Type Aladric here: this cannot be undone." in refused.text
         assert 'value="Idle"' in refused.text
     assert game.taken == []
     answer = staff.post(f"/players/Aladric/{verb}", confirm=" aladric ", reason="Idle")
-    page = page_of(led_to(staff, answer))
+    page = page_of(staff.led_to(answer))
     assert VERBS[verb] in page
     assert "“Idle”" in page
     (asked,) = game.taken
@@ -100,28 +93,28 @@ def test_a_player_is_warped(staff, player, db, typed, arguments, told):
     where = {"Result": {"MapId": MAP, "X": 7, "Y": 8}}
     with playing(db, lambda _: where) as game:
         answer = staff.post("/players/Aladric/warp", **typed, confirm="Aladric")
-    assert f"Warped Aladric {told}" in page_of(led_to(staff, answer))
+    assert f"Warped Aladric {told}" in page_of(staff.led_to(answer))
     assert [asked["Arguments"] for asked in game.taken] == [arguments]
 
 
 def test_a_message_reaches_one_player(staff, player, game):
     answer = staff.post("/players/Aladric/message", Message="Come to the hall.")
-    assert "Said “Come to the hall.” to Aladric." in page_of(led_to(staff, answer))
+    assert "Said “Come to the hall.” to Aladric." in page_of(staff.led_to(answer))
     (asked,) = game.taken
     assert asked["Subject"]["Id"] == player["_id"]
     assert asked["Arguments"] == {"Message": "Come to the hall.", "Color": None, "Target": None}
-    assert staff.post("/players/Aladric/message").status_code == 400
+    staff.submit("/players/Aladric/message", 400)
 
 
 @pytest.mark.parametrize("verb", ["kick", "kill", "warp"])
 def test_whoever_plays_with_an_account_is_reached_by_its_user(staff, user, game, verb):
     fields = {"mapid": "Ravenrock"} if verb == "warp" else {}
-    assert staff.post(f"/users/thalia/{verb}", **fields, confirm="x").status_code == 400
-    page = page_of(led_to(staff, staff.post(f"/users/thalia/{verb}", **fields, confirm="thalia")))
+    staff.submit(f"/users/thalia/{verb}", 400, **fields, confirm="x")
+    page = page_of(staff.led_to(staff.post(f"/users/thalia/{verb}", **fields, confirm="thalia")))
     assert f"{verb.capitalize()}" in page
     (asked,) = game.taken
     assert asked["Subject"] == {"Kind": "user", "Id": user["_id"], "Name": "thalia"}
-    assert "thalia" in page_of(staff.get(f"/game?user={user['_id']}"))
+    assert "thalia" in staff.read(f"/game?user={user['_id']}")
 
 
 def test_what_was_asked_of_users_is_not_shown_without_the_role(app, world, user, game, staff):
@@ -129,10 +122,10 @@ def test_what_was_asked_of_users_is_not_shown_without_the_role(app, world, user,
     (asked,) = game.taken
     clerk = visitor(app, world, Role.API)
     assert "thalia" not in clerk.get("/game").text
-    assert clerk.get(f"/game/{asked['_id']}").status_code == 403
-    assert clerk.get("/game?user=thalia").status_code == 403
+    clerk.read(f"/game/{asked['_id']}", 403)
+    clerk.read("/game?user=thalia", 403)
     assert 'name="user"' not in clerk.get("/game").text
-    assert clerk.post("/users/thalia/kick", confirm="thalia").status_code == 403
+    clerk.submit("/users/thalia/kick", 403, confirm="thalia")
     assert "thalia" in staff.get("/game").text
 
 
@@ -149,8 +142,7 @@ FORMS = [
 
 
 def test_without_a_game_the_page_says_so_beside_another_refusal(staff, user):
-    answer = staff.post("/players/Aladric/kick", str(uuid.uuid4()), confirm="somebody else")
-    assert answer.status_code == 400
+    answer = staff.submit("/players/Aladric/kick", 400, str(uuid.uuid4()), confirm="somebody else")
     assert page_of(answer).count(NO_GAME) == 1
 
 
@@ -158,9 +150,8 @@ def test_without_a_game_the_page_says_so_beside_another_refusal(staff, user):
 def test_without_a_game_the_page_says_so_and_keeps_what_was_typed(staff, user, db, path, fields):
     key = str(uuid.uuid4())
     page = path.rpartition("/")[0] or path
-    assert NO_GAME in page_of(staff.get(page))
-    answer = staff.post(path, key, **fields)
-    assert answer.status_code == 503
+    assert NO_GAME in staff.read(page)
+    answer = staff.submit(path, 503, key, **fields)
     assert page_of(answer).count(NO_GAME) == 1
     for name, value in fields.items():
         assert re.search(f'name="{name}"[^>]* value="{value}"', answer.text), name
@@ -168,8 +159,8 @@ def test_without_a_game_the_page_says_so_and_keeps_what_was_typed(staff, user, d
     # Once there is a game, the same form is carried out.
     assert f'value="{key}"' in answer.text
     with playing(db) as game:
-        assert staff.post(path, key, **fields).status_code == 303
-        assert NO_GAME not in page_of(staff.get(page))
+        staff.submit(path, 303, key, **fields)
+        assert NO_GAME not in staff.read(page)
     assert len(game.taken) == 1
 
 
@@ -189,7 +180,7 @@ def test_the_game_says_in_its_own_words_why_it_did_not(staff, user, db, path, fi
 def test_what_is_not_answered_yet_is_told_with_a_link_until_it_is(staff, player, db, impatient):
     look(db)
     answer = staff.post("/players/Aladric/kick", confirm="Aladric")
-    page = led_to(staff, answer)
+    page = staff.led_to(answer)
     assert "The game was asked to kick Aladric, and has not answered yet." in page_of(page)
     assert page.text.count('data-follow="answer"') == 2
     (asked,) = db.actions.find()
@@ -199,13 +190,13 @@ def test_what_is_not_answered_yet_is_told_with_a_link_until_it_is(staff, player,
     assert 'data-follow="answer"' in shown.text
     taken = {"Taken": asked["At"], "TakenBy": "world-1"}
     db.actions.update_one({"_id": asked["_id"]}, {"$set": taken})
-    assert "world-1 has taken it" in page_of(staff.get(f"/game/{asked['_id']}"))
+    assert "world-1 has taken it" in staff.read(f"/game/{asked['_id']}")
     db.actions.update_one({"_id": asked["_id"]}, {"$set": {"Done": asked["At"]}})
-    later = led_to(staff, answer)
+    later = staff.led_to(answer)
     assert "Kicked Aladric." in page_of(later)
     assert "data-follow" not in later.text
     db.actions.update_one({"_id": asked["_id"]}, {"$set": {"Error": "Nobody is there."}})
-    told = page_of(led_to(staff, answer))
+    told = page_of(staff.led_to(answer))
     assert "The game did not kick Aladric: Nobody is there." in told
 
 
@@ -224,9 +215,9 @@ def test_what_no_game_took_in_time_has_lapsed(staff, player, db):
     subject = {"Kind": "player", "Id": player["_id"], "Name": "Aladric"}
     action = make_action(At=before, TakeBefore=before, By=by, Subject=subject)
     db.actions.insert_one(action)
-    assert "lapsed" in page_of(staff.get("/players/Aladric"))
-    assert "so nothing was done" in page_of(staff.get(f"/game/{action['_id']}"))
-    notice = page_of(staff.get(f"/players/Aladric?done=action:{action['_id']}"))
+    assert "lapsed" in staff.read("/players/Aladric")
+    assert "so nothing was done" in staff.read(f"/game/{action['_id']}")
+    notice = staff.read(f"/players/Aladric?done=action:{action['_id']}")
     assert "No game took it in time, so nothing was done: kick Aladric." in notice
 
 
@@ -236,9 +227,9 @@ def test_only_who_has_asked_gets_the_news_and_not_for_long(app, world, staff, pl
     assert "Kicked Aladric." not in page_of(visitor(app, world, Role.API).get(path))
     long_ago = datetime.now(timezone.utc) - timedelta(hours=1)
     db.actions.update_many({}, {"$set": {"At": long_ago}})
-    assert "Kicked Aladric." not in page_of(staff.get(path))
+    assert "Kicked Aladric." not in staff.read(path)
     for mark in ("action:", "action:x", f"action:{guid()}"):
-        assert staff.get(f"/players/Aladric?done={mark}").status_code == 200
+        staff.read(f"/players/Aladric?done={mark}")
 
 
 def test_who_is_not_online_is_told_of(staff, user, world, db, game):
@@ -246,11 +237,11 @@ def test_who_is_not_online_is_told_of(staff, user, world, db, game):
         staff.get("/players/Aladric")
     )
     world.add_player(Name="Amelia", UserId=user["_id"], Online=False)
-    assert "Amelia is not online, so the game" in page_of(staff.get("/players/Amelia"))
-    assert "No character of this account is online" in page_of(staff.get("/users/thalia"))
+    assert "Amelia is not online, so the game" in staff.read("/players/Amelia")
+    assert "No character of this account is online" in staff.read("/users/thalia")
     seen = {"Online": True, "LastSeen": datetime.now(timezone.utc)}
     db.players.update_one({"Name": "Amelia"}, {"$set": seen})
-    assert "Plays Amelia now." in page_of(staff.get("/users/thalia"))
+    assert "Plays Amelia now." in staff.read("/users/thalia")
 
 
 COLOUR = {"A": 255, "R": 255, "G": 200, "B": 0}
@@ -281,7 +272,7 @@ COLOUR = {"A": 255, "R": 255, "G": 200, "B": 0}
 def test_something_is_said(staff, player, game, fields, subject, colour, told, back):
     answer = staff.post("/chat", Message="The gates open.", **fields)
     assert re.sub("[?&]done=.*", "", answer.headers["Location"]) == f"/console{back}"
-    page = led_to(staff, answer)
+    page = staff.led_to(answer)
     assert f"Said “The gates open.” {told}" in page_of(page)
     (asked,) = game.taken
     assert (asked["Kind"], asked["Subject"]["Kind"], asked["Subject"]["Name"]) == ("chat", *subject)
@@ -295,11 +286,11 @@ def test_something_is_said(staff, player, game, fields, subject, colour, told, b
 def test_a_secret_in_a_message_is_said_to_nobody(staff, game):
     answer = staff.post("/chat", Message=f"My key is qm_{'x' * 30}")
     assert "qm_" not in game.taken[0]["Arguments"]["Message"]
-    assert "qm_xxx" not in led_to(staff, answer).text
+    assert "qm_xxx" not in staff.led_to(answer).text
 
 
 def test_the_page_of_the_game_tells_who_looks_and_who_is_away(staff, player, db):
-    page = page_of(staff.get("/game"))
+    page = staff.read("/game")
     assert "No game is running: no game server is known." in page
     look(db, "long gone", ago=2 * 86400)
     page = staff.get("/game")
@@ -330,7 +321,7 @@ def test_players_online_have_a_list(staff, player, world):
     assert "Aladric" in page.text
     assert "Amelia" not in page.text
     for number in ("1", "-1", "x", "9" * 30):
-        assert staff.get(f"/players/online?page={number}").status_code == 200
+        staff.read(f"/players/online?page={number}")
     assert "Aladric" not in staff.get("/players/online?page=1").text
 
 
@@ -350,10 +341,10 @@ def test_the_list_of_actions_has_filters_and_pages(staff, player, world, db):
         path = following and following[1].replace("&amp;", "&")
     wanted = {"Kind": "kill", "Subject.Id": amelia["_id"]}
     assert sorted(seen) == sorted(action["_id"] for action in db.actions.find(wanted))
-    assert "Nothing of this was asked." in page_of(staff.get("/game?kind=warp"))
-    assert staff.get("/game?kind=dance").status_code == 400
-    assert "No player with name 'Nobody'." in page_of(staff.get("/game?player=Nobody"))
-    assert staff.get("/game?after=x").status_code == 400
+    assert "Nothing of this was asked." in staff.read("/game?kind=warp")
+    staff.read("/game?kind=dance", 400)
+    assert "No player with name 'Nobody'." in staff.read("/game?player=Nobody", 404)
+    staff.read("/game?after=x", 400)
 
 
 def test_the_page_of_the_game_shows_the_last_changes_and_how_tools_follow(staff, player, db):
@@ -369,7 +360,7 @@ def test_an_account_whose_name_a_game_has_spoilt_can_be_kicked(staff, user, db, 
     spoil = {"$set": {"Name": name}} if name else {"$unset": {"Name": ""}}
     db.users.update_one({"_id": user["_id"]}, spoil, bypass_document_validation=True)
     answer = staff.post(f"/users/{user['_id']}/kick", confirm=user["_id"])
-    assert led_to(staff, answer).status_code == 200
+    assert staff.led_to(answer).status_code == 200
     assert game.taken[0]["Subject"]["Id"] == user["_id"]
 
 
@@ -385,7 +376,7 @@ def test_what_a_game_should_not_write_breaks_no_page(staff, player, db):
     db.games.insert_one({"_id": "odd", "LookedAt": "now"}, bypass_document_validation=True)
     pages = ["/game", "/chat", "/players/Aladric"]
     for path in [*pages, *(f"/game/{action['_id']}" for action in actions)]:
-        assert staff.get(path).status_code == 200, path
+        staff.read(path)
 
 
 def test_the_curl_lines_of_forms_do_the_same(staff, user, client, world, db, game):
@@ -410,10 +401,10 @@ def test_the_curl_lines_of_forms_do_the_same(staff, user, client, world, db, gam
         body = body_of(line) if "-d" in line else None
         key = next(word for word in line if word.startswith("Idempotency-Key"))
         sent = {**headers, "Idempotency-Key": key.partition(": ")[2]}
-        assert client.post(url, json=body, headers=sent).status_code == 200, url
+        assert client.post(url, json=body, headers=sent).status_code == 200
         own = re.search(rf'id="form-{verb}".*?name="key" value="([^"]*)"', page.text, re.DOTALL)[1]
         name = "thalia" if "thalia" in path else "Aladric"
-        assert staff.post(path, own, **fields, confirm=name).status_code == 303
+        staff.submit(path, 303, own, **fields, confirm=name)
     assert [asked["Kind"] for asked in game.taken] == ["warp", "kick", "kill", "kick"]
     assert game.taken[0]["Arguments"] == {"MapId": MAP, "X": 3, "Y": -4}
 

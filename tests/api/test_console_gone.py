@@ -35,11 +35,6 @@ def path(player):
     return f"/players/{player['_id']}"
 
 
-def followed(staff, answer):
-    assert answer.status_code == 303, answer.text
-    return staff.get(answer.headers["Location"].removeprefix("/console"))
-
-
 def seen_by(visitor, path):
     return re.search('name="seen" value="([^"]*)"', visitor.get(path).text)[1]
 
@@ -50,11 +45,11 @@ def undo_of(page):
 
 
 def test_a_player_is_renamed_and_that_is_undone(staff, path, player, db):
-    page = followed(staff, staff.post(f"{path}/rename", Name=" Walther ", reason="Asked"))
+    page = staff.led_to(staff.post(f"{path}/rename", Name=" Walther ", reason="Asked"))
     assert "Aladric is called Walther now." in page_of(page)
     assert "Renamed: Aladric → Walther" in page_of(page)
     assert db.players.find_one({"_id": player["_id"]})["NameKey"] == "walther"
-    back = followed(staff, staff.post(undo_of(page)))
+    back = staff.led_to(staff.post(undo_of(page)))
     assert "Renamed: Walther → Aladric" in page_of(back)
     assert db.players.find_one({"_id": player["_id"]})["Name"] == "Aladric"
 
@@ -66,13 +61,12 @@ def test_a_name_that_a_colleague_has_given_is_not_replaced_unseen(staff, path, c
     give = {"itemid": COIN, "quantity": 1}
     assert client.post(f"{api}/items/give", json=give, headers=colleague).status_code == 200
     assert client.post(f"{api}/name", json={"Name": "Wala"}, headers=colleague).status_code == 200
-    answer = staff.post(f"{path}/rename", Name="Walther", seen=seen)
-    assert answer.status_code == 409
+    answer = staff.submit(f"{path}/rename", 409, Name="Walther", seen=seen)
     assert "Renamed: Aladric → Wala" in page_of(answer)
     # What else has changed is no obstacle.
     seen = seen_by(staff, path)
     assert client.post(f"{api}/items/give", json=give, headers=colleague).status_code == 200
-    assert staff.post(f"{path}/rename", Name="Walther", seen=seen).status_code == 303
+    staff.submit(f"{path}/rename", 303, Name="Walther", seen=seen)
 
 
 def test_a_player_is_found_by_a_former_name(staff, path, player):
@@ -95,24 +89,23 @@ def test_a_user_is_found_by_a_former_name(staff, world, app, db):
         page = page_of(staff.get(search))
         assert "Thalia" in page
         assert "formerly Melpomene" in re.sub("<[^>]*>", "", page)
-    assert staff.get("/history?user=melpomene").status_code == 200
+    staff.read("/history?user=melpomene")
     without = visitor(app, world, Role.API)
     assert "Thalia" not in without.get("/search?q=melpo").text
 
 
 def test_a_player_is_deleted_once_the_name_is_typed_and_brought_back(staff, path, player, db):
     for confirm in ("", "Aladrik"):
-        refused = staff.post(f"{path}/delete", confirm=confirm, reason="Asked")
-        assert refused.status_code == 400
+        refused = staff.submit(f"{path}/delete", 400, confirm=confirm, reason="Asked")
         assert "Type Aladric here to delete this player." in page_of(refused)
         assert 'id="delete-reason" name="reason" type="text" value="Asked"' in refused.text
-    page = followed(staff, staff.post(f"{path}/delete", confirm=" aladric ", reason="Asked"))
+    page = staff.led_to(staff.post(f"{path}/delete", confirm=" aladric ", reason="Asked"))
     assert page.status_code == 200
     assert "Deleted Aladric." in page_of(page)
     assert f"was deleted {datetime.now(timezone.utc):%Y-%m-%d}" in page_of(page)
     assert "“Asked”" in page_of(page)
     assert db.players.find_one({"_id": player["_id"]}) is None
-    back = followed(staff, staff.post(undo_of(page), back=f"/console{path}"))
+    back = staff.led_to(staff.post(undo_of(page), back=f"/console{path}"))
     assert "Brought back" in page_of(back)
     kept = db.players.find_one({"_id": player["_id"]})
     assert kept["Inventory"] == player["Inventory"]
@@ -130,7 +123,7 @@ def test_who_was_deleted_keeps_a_page_from_which_alone_it_is_brought_back(staff,
     assert len(set(re.findall('action="([^"]*/undo)"', page.text))) == 1
     by_name = staff.get("/players/aladric")
     assert by_name.headers["Location"] == f"/console{path}/history"
-    assert "Deleted" in page_of(staff.get(f"/history?player={player['_id']}"))
+    assert "Deleted" in staff.read(f"/history?player={player['_id']}")
     # The player's name is not among those that were looked at last.
     assert path not in staff.get("").text.split("Last changes")[0]
 
@@ -138,19 +131,17 @@ def test_who_was_deleted_keeps_a_page_from_which_alone_it_is_brought_back(staff,
 def test_a_form_for_somebody_who_was_deleted_meanwhile_says_so(staff, path, world, client):
     answer = client.delete(f"/api/v1{path}", headers=world.headers())
     assert answer.status_code == 200
-    page = staff.post(f"{path}/give", itemid=COIN, quantity="2")
-    assert page.status_code == 404
+    page = staff.submit(f"{path}/give", 404, itemid=COIN, quantity="2")
     assert "No player with id" in page_of(page)
     assert "This player was deleted" in page_of(page)
-    again = staff.post(f"{path}/delete", confirm="Aladric")
-    assert again.status_code == 404
+    staff.submit(f"{path}/delete", 404, confirm="Aladric")
 
 
 def test_nobody_knows_a_player_who_never_was(staff):
     for path in (f"/players/{guid()}", f"/players/{guid()}/history", "/players/nobody"):
-        assert staff.get(path).status_code == 404
+        staff.read(path, 404)
     for path in (f"/users/{guid()}", f"/users/{guid()}/history", "/users/nobody/keys"):
-        assert staff.get(path).status_code == 404
+        staff.read(path, 404)
 
 
 @pytest.fixture
@@ -177,7 +168,7 @@ def test_personal_data_are_a_file_with_a_harmless_name(staff, person, db):
     assert "Personal data exported" in page
     entry = data["HistoryAbout"][0]
     assert (entry["Operation"], entry["Via"]) == ("export-personal-data", "console")
-    assert staff.get("/users/nobody/personal-data").status_code == 404
+    staff.read("/users/nobody/personal-data", 404)
 
 
 def test_who_may_not_manage_users_is_offered_neither_the_file_nor_the_erasure(app, world, person):
@@ -188,8 +179,7 @@ def test_who_may_not_manage_users_is_offered_neither_the_file_nor_the_erasure(ap
 
 @pytest.mark.parametrize("confirm", ["", "somebody"])
 def test_an_erasure_asks_for_the_name(staff, person, db, confirm):
-    answer = staff.post(f"/users/{person}/erase", Confirm=confirm, reason="Asked by mail")
-    assert answer.status_code == 400
+    answer = staff.submit(f"/users/{person}/erase", 400, Confirm=confirm, reason="Asked by mail")
     field = re.search('<input id="erase-Confirm"[^>]*>', answer.text)[0]
     assert f'value="{confirm}"' in field
     assert 'aria-invalid="true"' in field
@@ -207,12 +197,12 @@ def test_an_erasure_under_way_says_so_and_when_it_is_done_what_went(
     with monkeypatch.context() as patch:
         patch.setattr(Erasures, "_seconds_to_settle", lambda *_: 5.0)
         answer = staff.post(f"{path}/erase", key, Confirm=f" {people.NAME.upper()} ")
-    page = followed(staff, answer)
+    page = staff.led_to(answer)
     assert page.status_code == 200
     assert "This person is being erased" in page_of(page)
     assert f'href="/console{path}/history">Look again</a>' in page.text
     monkeypatch.setattr(Erasures, "_seconds_to_settle", lambda *_: 0.0)
-    page = followed(staff, staff.post(f"{path}/erase", key, Confirm=people.NAME))
+    page = staff.led_to(staff.post(f"{path}/erase", key, Confirm=people.NAME))
     text = page_of(page)
     assert "This person was erased" in text
     for went in ("Account1", "Characters2", "Bags2", "Sign-ins1", "Keys1"):
@@ -235,9 +225,8 @@ def test_an_account_that_is_being_erased_is_shown_as_gone(staff, person, db):
     assert staff.get(f"/users/{people.NAME}").headers["Location"] == (
         f"/console/users/{person}/history"
     )
-    assert "being erased" in page_of(staff.get(f"/users/{person}/history"))
-    banned = staff.post(f"/users/{person}/ban", duration="many")
-    assert banned.status_code == 400
+    assert "being erased" in staff.read(f"/users/{person}/history")
+    banned = staff.submit(f"/users/{person}/ban", 400, duration="many")
     assert "being erased" in page_of(banned)
 
 
@@ -247,7 +236,7 @@ def test_history_shows_who_was_erased_by_id(staff, person, world, client, db):
     for path in ("/history", f"/history?user={person}", "/players/Stranger", f"/players/{hero}"):
         page = staff.get(path)
         if page.status_code == 303:
-            page = followed(staff, page)
+            page = staff.led_to(page)
         text = page_of(page)
         assert page.status_code == 200
         assert "None" not in text, path
