@@ -5,14 +5,11 @@ from __future__ import annotations
 import difflib
 import os
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from config.base import Settings
-from config.development import Development
-from config.production import Production
-from config.testing import Testing
+from config.base import Development, Production, Settings, Testing
 
 PREFIX = "QM_"
 MIN_SECRET_LENGTH = 32
@@ -30,17 +27,15 @@ class SettingsError(Exception):
 def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
     """Return the settings of an environment; overrides take precedence over its variables."""
     environ = os.environ if environ is None else environ
-    settings = _environment(environ.get(f"{PREFIX}ENV") or "development")()
+    env = environ.get(f"{PREFIX}ENV") or "development"
+    if env not in ENVIRONMENTS:
+        raise SettingsError(f"QM_ENV is '{env}'; it must be one of {', '.join(ENVIRONMENTS)}.")
+    settings = ENVIRONMENTS[env]()
     for name, value in {**_from_environ(settings, environ), **overrides}.items():
         setattr(settings, name, value)
-    _check(settings)
+    for fault in _faults(settings):
+        raise SettingsError(fault)
     return settings
-
-
-def _environment(name: str) -> type[Settings]:
-    if name not in ENVIRONMENTS:
-        raise SettingsError(f"QM_ENV is '{name}'; it must be one of {', '.join(ENVIRONMENTS)}.")
-    return ENVIRONMENTS[name]
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
@@ -94,91 +89,82 @@ PARSERS: dict[Any, Callable[[str], Any]] = {
 EXPECTED = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def _check(settings: Settings) -> None:
+def _faults(settings: Settings) -> Iterator[str]:
+    """Yield a sentence for each setting that does not fit."""
     required = REQUIRED.get(settings.ENV, ())
-    missing = [PREFIX + name for name in required if not getattr(settings, name)]
-    if missing:
-        raise SettingsError(
-            f"The {settings.ENV} environment cannot start without {' and '.join(missing)}."
-        )
-    _check_secrets(settings)
+    if missing := [PREFIX + name for name in required if not getattr(settings, name)]:
+        yield f"The {settings.ENV} environment cannot start without {' and '.join(missing)}."
+    yield from _secret_faults(settings)
     if settings.MAIL_USE_TLS and settings.MAIL_USE_SSL:
-        raise SettingsError(f"{PREFIX}MAIL_USE_TLS and {PREFIX}MAIL_USE_SSL exclude each other.")
-    _check_address(settings)
-    if settings.OPERATOR and not _is_name(settings.OPERATOR):
-        raise SettingsError(f"{PREFIX}OPERATOR must be at most 255 printable characters.")
+        yield "QM_MAIL_USE_TLS and QM_MAIL_USE_SSL exclude each other."
+    yield from _address_faults(settings)
+    operator = settings.OPERATOR or ""
+    if len(operator) > 255 or not operator.isprintable():
+        yield "QM_OPERATOR must be at most 255 printable characters."
     if settings.MAIL_CA_FILE and not Path(settings.MAIL_CA_FILE).is_file():
-        raise SettingsError(f"{PREFIX}MAIL_CA_FILE names no file: {settings.MAIL_CA_FILE}.")
-    _check_values(settings)
-    _check_argon2(settings)
+        yield f"QM_MAIL_CA_FILE names no file: {settings.MAIL_CA_FILE}."
+    yield from _value_faults(settings)
+    yield from _argon2_faults(settings)
 
 
-def _check_values(settings: Settings) -> None:
-    for name, choices in CHOICES.items():
-        if getattr(settings, name) not in choices:
-            words = ", ".join(filter(None, choices))
-            raise SettingsError(f"{PREFIX}{name} must be one of {words}.")
-    for name, hint in typing.get_type_hints(type(settings)).items():
-        if hint in (int, float):
-            _check_number(name, getattr(settings, name), hint)
-
-
-def _check_address(settings: Settings) -> None:
+def _address_faults(settings: Settings) -> Iterator[str]:
     if settings.SOCKET and not settings.TRUSTED_PROXIES:
-        raise SettingsError(
-            f"{PREFIX}SOCKET needs {PREFIX}TRUSTED_PROXIES=1 or more: behind a Unix socket, only "
-            "the proxy knows the addresses of clients."
+        yield (
+            "QM_SOCKET needs QM_TRUSTED_PROXIES=1 or more: behind a Unix socket, only the proxy "
+            "knows the addresses of clients."
         )
     is_loopback = settings.HOST in ("127.0.0.1", "::1", "localhost")
     if settings.ENV == "production" and not (is_loopback or settings.TRUSTED_PROXIES):
-        raise SettingsError(
-            f"{PREFIX}HOST is {settings.HOST}: production listens on 127.0.0.1, ::1 or "
-            f"{PREFIX}SOCKET, with a proxy in front. For a proxy on another machine, set "
-            f"{PREFIX}TRUSTED_PROXIES=1."
+        yield (
+            f"QM_HOST is {settings.HOST}: production listens on 127.0.0.1, ::1 or QM_SOCKET, with "
+            "a proxy in front. For a proxy on another machine, set QM_TRUSTED_PROXIES=1."
         )
 
 
-def _is_name(text: str) -> bool:
-    return len(text) <= 255 and text.isprintable()
+def _secret_faults(settings: Settings) -> Iterator[str]:
+    secret = settings.SECRET_KEY or ""
+    if secret and len(secret) < MIN_SECRET_LENGTH:
+        yield f"QM_SECRET_KEY must have {MIN_SECRET_LENGTH} characters or more."
+    if "," in secret:
+        yield (
+            "QM_SECRET_KEY must hold no comma: as a former one, it could not stand in "
+            "QM_SECRET_KEY_FALLBACKS."
+        )
+    if any(len(former) < MIN_SECRET_LENGTH for former in settings.SECRET_KEY_FALLBACKS):
+        yield (
+            f"QM_SECRET_KEY_FALLBACKS must hold former secrets of {MIN_SECRET_LENGTH} characters "
+            "or more, separated by commas; one that has a comma in it cannot stand there."
+        )
 
 
-def _check_argon2(settings: Settings) -> None:
+def _value_faults(settings: Settings) -> Iterator[str]:
+    for name, choices in CHOICES.items():
+        if getattr(settings, name) not in choices:
+            yield f"{PREFIX}{name} must be one of {', '.join(filter(None, choices))}."
+    for name, kind in typing.get_type_hints(type(settings)).items():
+        if kind in (int, float):
+            value = getattr(settings, name)
+            minimum, maximum = _bounds(name, kind)
+            if not minimum <= value <= maximum:  # also refuses NaN: its comparisons are all false
+                bounds = f"at least {minimum} and at most {maximum}"
+                yield f"{PREFIX}{name} is {value}; it must be {bounds}."
+
+
+def _bounds(name: str, kind: type) -> tuple[float, float]:
+    minimum = 0 if name in MAY_BE_0 else MINIMA.get(name, 1 if kind is int else 0.001)
+    if name.endswith("_SECONDS") and name not in LIFETIMES:
+        return minimum, LONGEST_TIMEOUT
+    return minimum, MAXIMA.get(name, LARGEST_NUMBER)
+
+
+def _argon2_faults(settings: Settings) -> Iterator[str]:
     lanes, memory = settings.ARGON2_PARALLELISM, settings.ARGON2_MEMORY_KIB
     if memory < 8 * lanes:
-        raise SettingsError(
-            f"{PREFIX}ARGON2_MEMORY_KIB is {memory}; argon2 needs 8 for each lane, {8 * lanes}."
-        )
+        yield f"QM_ARGON2_MEMORY_KIB is {memory}; argon2 needs 8 for each lane, {8 * lanes}."
     if settings.ARGON2_TIME_COST * memory > MAX_ARGON2_WORK:
-        raise SettingsError(
-            f"{PREFIX}ARGON2_TIME_COST times {PREFIX}ARGON2_MEMORY_KIB must be at most "
-            f"{MAX_ARGON2_WORK}: a sign-in would take longer than a request may."
-        )
-
-
-def _check_secrets(settings: Settings) -> None:
-    if settings.SECRET_KEY and len(settings.SECRET_KEY) < MIN_SECRET_LENGTH:
-        raise SettingsError(f"{PREFIX}SECRET_KEY must have {MIN_SECRET_LENGTH} characters or more.")
-    if "," in (settings.SECRET_KEY or ""):
-        raise SettingsError(
-            f"{PREFIX}SECRET_KEY must hold no comma: as a former one, it could not stand in "
-            f"{PREFIX}SECRET_KEY_FALLBACKS."
-        )
-    if any(len(secret) < MIN_SECRET_LENGTH for secret in settings.SECRET_KEY_FALLBACKS):
-        raise SettingsError(
-            f"{PREFIX}SECRET_KEY_FALLBACKS must hold former secrets of {MIN_SECRET_LENGTH} "
-            "characters or more, separated by commas; one that has a comma in it cannot stand "
-            "there."
-        )
-
-
-def _check_number(name: str, value: float, kind: type) -> None:
-    minimum = 0 if name in MAY_BE_0 else MINIMA.get(name, 1 if kind is int else 0.001)
-    maximum = MAXIMA.get(name, LARGEST_NUMBER)
-    if name.endswith("_SECONDS") and name not in LIFETIMES:
-        maximum = LONGEST_TIMEOUT
-    if not minimum <= value <= maximum:  # also refuses NaN: its comparisons are all false
-        raise SettingsError(
-            f"{PREFIX}{name} is {value}; it must be at least {minimum} and at most {maximum}."
+        yield (
+            f"QM_ARGON2_TIME_COST times QM_ARGON2_MEMORY_KIB must be at most {MAX_ARGON2_WORK}: a "
+            "sign-in would take longer than a request may."
         )
 
 

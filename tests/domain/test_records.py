@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.http.json import encode
 from app.storage.extended_json import from_json, to_json
 from app.transfer.validate import RECORDS, _parsed
-from config.testing import Testing
+from config.base import Testing
 from tests.factories import NOW, make_player
 from tests.strategies import DOCUMENTS, GAME_FIELDS
 
