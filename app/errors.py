@@ -82,8 +82,6 @@ class InvalidField(Invalid):
 
 
 class InvalidCursor(InvalidField):
-    """A cursor that this list cannot continue from."""
-
     def __init__(self, fault: str) -> None:
         super().__init__("after", fault)
 
@@ -107,14 +105,10 @@ class ScopeMissing(Forbidden):
 
 
 class KeyNotAllowed(Forbidden):
-    """A request that is for people, who sign in, and not for keys."""
-
     sentence = "This request is not for keys: sign in with a password."
 
 
 class InvalidCredentials(Forbidden):
-    """The current password, or the code sent instead of it, is wrong."""
-
     sentence = "Invalid credentials."
 
 

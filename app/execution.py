@@ -38,7 +38,6 @@ class Store(Protocol):
 
 
 def execute(operation: Operation, store: Store, key: Key, args: dict[str, Any]) -> Applied:
-    """Make a change of the document with a key."""
     prepared = operation.prepared(args)
     meant = keyed_intent(operation, args)
     moved = operation.moves(args) if callable(operation.moves) else operation.moves

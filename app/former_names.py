@@ -19,8 +19,6 @@ MOST_FORMER = 20
 
 
 class SeveralFormer(Invalid):
-    """Several players or users had the name that one is looked for by."""
-
     def __init__(self, kind: str, name: str, ids: Iterable[str]) -> None:
         fault = f"is a former name of several {kind}s: give the id of one, {' or '.join(ids)}."
         super().__init__(f"'{name}' {fault}", {kind: [fault.capitalize()]})

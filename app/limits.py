@@ -18,8 +18,6 @@ LONGEST_RETRY = 15
 
 
 class TooManyAtOnce(Unavailable):
-    """All places are taken, and nothing was done."""
-
     sentence = "{busy} at the moment; please try again."
 
 

@@ -41,7 +41,6 @@ def composed(text: str) -> str:
 
 
 def holds_invisible(text: str) -> bool:
-    """Tell whether a text holds an invisible character."""
     return _INVISIBLE.search(text) is not None
 
 
@@ -60,7 +59,6 @@ def name_key(name: str) -> str:
 
 
 def email_key(email: str) -> str:
-    """Return the key by which addresses are unique."""
     local, _, domain = email.rpartition("@")
     return f"{name_key(local)}@{domain_as_sent(domain) or name_key(domain)}"
 

@@ -177,7 +177,6 @@ class Operation:
                 )
 
     def prepared(self, args: Document, in_batch: bool = False) -> Prepared:
-        """Return the change that these arguments mean."""
         prepare = (in_batch and self.batch and self.batch.prepare) or self.prepare
         if isinstance(prepare, str):
             raise IncompleteOperation(f"The operation '{self.name}' is made by {prepare}.")
@@ -237,7 +236,6 @@ def find_operation(name: str, subject: str) -> Operation | None:
 
 
 def batch_operations() -> Mapping[str, Operation]:
-    """Return by name what a row of a batch may do."""
     return _IN_BATCHES
 
 

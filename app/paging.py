@@ -21,7 +21,6 @@ class Window(NamedTuple):
 
     @property
     def start(self) -> int:
-        """The number of records to skip."""
         return self.page * self.size
 
 

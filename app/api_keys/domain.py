@@ -26,21 +26,15 @@ class KeyNameTaken(Conflict):
 
 
 class TooManyKeys(Conflict):
-    """There is no room for another key."""
-
     sentence = f"The account has {MOST_KEYS} keys already: revoke one first."
 
 
 class KeyNotFound(NotFound):
-    """A key that was revoked, or somebody else's."""
-
     def __init__(self, key: str, owner: str) -> None:
         super().__init__("key", key, f"No key with that id belongs to '{owner}'.")
 
 
 class Terms(NamedTuple):
-    """What a key is made with."""
-
     name: str
     scopes: list[Scope]
     expires_at: datetime
@@ -112,7 +106,6 @@ def _former(key: Document, now: datetime, overlap: timedelta) -> list[Document]:
 
 
 def revoke(user: Document, *, key_id: str, owner: str) -> Change:
-    """Remove a key from an account."""
     keys = _changeable(user)
     if key_id not in keys:
         raise KeyNotFound(key_id, owner)

@@ -35,7 +35,6 @@ class Made(NamedTuple):
 
 
 def terms_of(body: dict[str, Any], now: datetime) -> Terms:
-    """Return what a key is made with."""
     wanted = [scope for scope in Scope if scope.value in body["Scopes"]]
     # A name is kept for long and shown to many: a token in it is not.
     name = masked(body["Name"].strip())
@@ -51,14 +50,12 @@ def require_future(wanted: datetime | None, now: datetime) -> datetime | None:
 
 
 def list_keys(user_id: str) -> list[Document]:
-    """Return the keys of an account."""
     user = users.get(Lookup.parse(user_id), "Keys")
     used = budgets.used_today([id_ for id_, _ in keys_of(user)])
     return public_keys(user, users.now(), used)
 
 
 def create_key(user_id: str, terms: Terms, intent: Intent) -> Made:
-    """Make a key for an account."""
     secret, now = new_secret(), users.now()
     rule = partial(create, key_id=str(uuid.uuid4()), digest=digest_of(secret), terms=terms, now=now)
     meant = intent._replace(arguments=terms.history_arguments())

@@ -48,7 +48,6 @@ class AccessKey(NamedTuple):
     budget: Budget | None = None
 
     def allows_address(self, address: str) -> bool:
-        """Tell whether the key may be used from an address."""
         if not self.networks:
             return True
         try:
@@ -60,7 +59,6 @@ class AccessKey(NamedTuple):
 
 
 def new_secret() -> str:
-    """Return the text of a new key."""
     text = PREFIX + "".join(secrets.choice(LETTERS) for _ in range(RANDOM_LENGTH))
     return text + _checksum(text)
 
@@ -88,12 +86,10 @@ def _checksum(text: str) -> str:
 
 
 def digest_of(secret: str) -> str:
-    """Return what is stored of a key."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def access_key(user: Document, digest: str) -> AccessKey | None:
-    """Return the key of an account that has this digest."""
     for id_, key in keys_of(user):
         for secret in secrets_of(key):
             if secret["Digest"] == digest:
@@ -134,14 +130,12 @@ def secrets_of(key: Document) -> list[Document]:
 
 
 def _has(value: Any, **fields: type) -> bool:
-    """Tell whether a value is a document with fields of these types."""
     return isinstance(value, dict) and all(
         isinstance(value.get(name), type_) for name, type_ in fields.items()
     )
 
 
 def scopes_of(key: Document) -> list[Scope]:
-    """Return the scopes of a stored key, in their order."""
     held = key.get("Scopes")
     return [scope for scope in Scope if isinstance(held, list) and scope.value in held]
 

@@ -29,8 +29,6 @@ quotas = current(Quotas)
 
 
 class AddressNotAllowed(Forbidden):
-    """A key that is used from an address which it is not for."""
-
     sentence = "This key may not be used from the address {address}."
 
 

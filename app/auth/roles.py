@@ -9,15 +9,12 @@ from app.errors import Conflict, Invalid
 
 
 class Role(Enum):
-    """The roles of the API."""
-
     API = "api"
     USERS_QUERY = "users.query"
     USERS_MANAGE = "users.manage"
 
     @classmethod
     def parse(cls, text: str) -> Role:
-        """Return the role of a name, in any case."""
         try:
             return cls(text.lower())
         except ValueError:
@@ -49,7 +46,6 @@ def roles_of(power: Power | None) -> frozenset[Role]:
 
 
 def granted(power: Power, role: Role) -> dict[str, bool]:
-    """Return the Power with one role more."""
     needed = REQUIRES.get(role)
     if needed and needed not in roles_of(power):
         raise Conflict(f"The role '{role.value}' needs '{needed.value}': grant that first.")

@@ -6,8 +6,6 @@ from enum import Enum
 
 
 class Scope(Enum):
-    """The scopes that a key may have."""
-
     PLAYERS_READ = "players.read"
     PLAYERS_CHANGE = "players.change"
     USERS_READ = "users.read"

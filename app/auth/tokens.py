@@ -51,7 +51,6 @@ class AccessTokens:
         return self._signer.sign(base64_encode(payload)).decode()
 
     def check(self, token: str) -> Claims:
-        """Return the claims of a valid token, or raise Unauthorized."""
         if len(token) > LONGEST:
             raise Unauthorized
         claims = self._verified(token)

@@ -21,8 +21,6 @@ def current_environ() -> dict[str, Any]:
 
 
 class Proxy:
-    """A proxy for the service of a type in the current application."""
-
     def __init__(self, kind: type) -> None:
         self._kind = kind
 
@@ -36,7 +34,6 @@ def current(kind: type[Service]) -> Service:
 
 
 def setting(name: str) -> Any:
-    """Return a setting of the current application."""
     return current_app.config[name]
 
 

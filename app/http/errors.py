@@ -58,7 +58,6 @@ def register(app: Flask, kind: type[Exception], translate: Translation) -> None:
 
 
 def answer(error: QuartermasterError) -> Response:
-    """Return the response to an error of this program."""
     note(error)
     return json_response(body_of(error), status_of(error), headers_of(error))
 

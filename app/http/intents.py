@@ -117,7 +117,6 @@ def _with_key(meant: Intent, arguments: dict[str, Any]) -> Intent:
 
 
 def sent_key() -> str | None:
-    """Return the Idempotency-Key of this request, if it has one."""
     statement = _statement()
     key = statement.key if statement else current_environ().get("HTTP_IDEMPOTENCY_KEY")
     if key is None or (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
@@ -137,7 +136,6 @@ def origin(is_change: bool = True, otherwise: str | None = None) -> Origin:
 
 
 def _reason(is_change: bool, otherwise: str) -> str | None:
-    """Return the reason of this request's change; None if there is none."""
     statement = _statement()
     text = _typed_reason(statement.reason) if statement else _sent_reason()
     text = text.strip() or otherwise.strip()

@@ -34,5 +34,4 @@ def encode(value: Any) -> bytes:
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return a complete JSON response."""
     return Response(encode(value), status, headers, content_type=CONTENT_TYPE)

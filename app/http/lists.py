@@ -230,7 +230,6 @@ def cursor_body(page: CursorPage) -> dict[str, Any]:
 
 
 def cursor_response(page: CursorPage) -> Response:
-    """Return the response of a list that is walked by cursors."""
     return json_response(cursor_body(page))
 
 

@@ -168,7 +168,6 @@ def body_pieces(limit: int) -> Iterator[bytes]:
 
 
 def read_body() -> bytes:
-    """Return the whole body."""
     return b"".join(body_pieces(current_app.config["MAX_CONTENT_LENGTH"]))
 
 

@@ -11,8 +11,6 @@ from app.naming import NIL, Lookup, parse_guid
 
 
 class LookupConverter(BaseConverter):
-    """A path segment that holds a guid or a name."""
-
     def to_python(self, value: str) -> Lookup:
         return Lookup.parse(value)
 

@@ -20,7 +20,6 @@ class SignIn(NamedTuple):
 
 
 def public_sign_in(sign_in: SignIn) -> dict[str, Any]:
-    """Return the record that callers see."""
     return {
         "Id": sign_in.chain,
         "At": sign_in.at,
@@ -39,15 +38,11 @@ class TokenRefused(QuartermasterError):
 
 
 class TokenNotFound(NotFound):
-    """A refresh token that is unknown, or somebody else's."""
-
     def __init__(self, owner: str) -> None:
         super().__init__("token", owner, f"No token with that id belongs to '{owner}'.")
 
 
 class SignInNotFound(NotFound):
-    """A sign-in that has ended, or somebody else's."""
-
     def __init__(self, owner: str) -> None:
         super().__init__("sign-in", owner, f"No sign-in with that id belongs to '{owner}'.")
 

@@ -30,7 +30,6 @@ users = current(Users)
 
 
 def sign_in(username: str, password: str) -> Issued:
-    """Begin a chain of tokens with a password."""
     user = authenticate(username, password)
     # The version that was read with the password: if the password was changed since, the new
     # token is void from the start.
@@ -54,7 +53,6 @@ def authenticate(username: str, password: str) -> Document:
 
 
 def refresh(refresh_token: str) -> Issued:
-    """Continue a chain of tokens with its last refresh token."""
     found = refresh_tokens.find(refresh_token)
     if found is None:
         # Counted only here: a valid token is not refused for failures from the same address.
@@ -91,7 +89,6 @@ def owner(key: Lookup) -> Document:
 
 
 def list_sign_ins(key: Lookup, size: int, after: str = "") -> CursorPage:
-    """Return a page of the sign-ins of an account that are in use."""
     return refresh_tokens.list_sign_ins(owner(key), size, cursors.read(after))
 
 

@@ -78,8 +78,6 @@ class Session(NamedTuple):
 
 
 class RefreshTokens:
-    """The refresh tokens of one application."""
-
     def __init__(self, storage: Storage, lifetime: int, most: int) -> None:
         self._tokens = storage.db[REFRESH_TOKENS.name]
         self._erasures = ErasureRecords(storage.db)
@@ -107,7 +105,6 @@ class RefreshTokens:
         return issued
 
     def session(self, token: str) -> Session | None:
-        """Return the session of a token, unless it has ended."""
         found = self._tokens.find_one({"_id": _hash(token)})
         if not found or not found.get("IsSession") or found["ExpiresAt"] <= self._clock.now():
             return None
@@ -242,13 +239,11 @@ class RefreshTokens:
         bulk.sweep(self._tokens, {"Chain": chain})
 
     def end_sign_in(self, user: Document, chain: str) -> None:
-        """Revoke one of a user's chains, or end a session."""
         if self._tokens.find_one({"Chain": chain, **self._in_use(user)}, ["_id"]) is None:
             raise SignInNotFound(user["Name"])
         self.revoke_chain(chain)
 
     def revoke_token(self, user: Document, token: str) -> None:
-        """Revoke the chain of one of a user's tokens."""
         mine = {
             "_id": _hash(token),
             "UserId": user["_id"],

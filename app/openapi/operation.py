@@ -79,7 +79,6 @@ class Operation:
         self._add_failures()
 
     def _is(self, mark: str) -> bool:
-        """Tell whether a decorator of the blueprint has marked the view so."""
         return hasattr(self._view, mark)
 
     def _access(self) -> str:
@@ -156,7 +155,6 @@ class Operation:
         self._operation["responses"] = dict(sorted({**described, **documented}.items()))
 
     def _bad_requests(self) -> Iterator[Invalid]:
-        """Yield the errors that the arguments imply."""
         for parameter in self._operation["parameters"]:
             name, schema = parameter["name"], parameter["schema"]
             if schema.get("format") == "uuid":
@@ -202,7 +200,6 @@ def _headers(names: list[str]) -> Document:
 
 
 def _failure(status: int, answers: list[tuple[Document, dict[str, str]]]) -> Document:
-    """Describe one error status of an operation, with an example for each cause."""
     names = dict.fromkeys(name for _, headers in answers for name in headers)
     bodies = list({body["Message"]: body for body, _ in answers}.values())
     examples = {str(number): {"value": body} for number, body in enumerate(bodies, start=1)}

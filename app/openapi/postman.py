@@ -40,7 +40,6 @@ def script(name: str) -> str:
 
 
 def environment() -> Document:
-    """Return the environment of the demo world."""
     types = {"password": "secret"}
     values = [
         {"key": key, "value": value, "type": types.get(key, "default"), "enabled": True}
@@ -51,7 +50,6 @@ def environment() -> Document:
 
 
 def collection(document: Document) -> Document:
-    """Return the collection of all operations."""
     requests = {
         operation["operationId"]: Request(document, path, method, operation)
         for path, item in document["paths"].items()
