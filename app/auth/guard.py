@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from flask import Flask
+from flask import Flask, request
 
 from app.auth.api_keys import is_key
 from app.auth.callers import Caller, Callers
@@ -16,7 +16,7 @@ from app.auth.tokens import AccessTokens
 from app.errors import Forbidden, Unauthorized
 from app.http.address import remote_address
 from app.http.api import UnguardedView
-from app.http.context import current, current_environ
+from app.http.context import current
 from app.http.tracing import CALLER
 from app.request_scope import at_database
 from app.storage.limits.quotas import Quotas
@@ -89,7 +89,7 @@ def without_database(view: View) -> View:
 
 def identify() -> Caller:
     """Return the caller of this request, or raise Unauthorized."""
-    environ = current_environ()
+    environ = request.environ
     scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "bearer":
         raise Unauthorized
@@ -108,7 +108,7 @@ def _by_key(secret: str) -> Caller:
 
 def caller() -> Caller:
     """Return the caller that the decorator admitted to this view."""
-    known: Caller = current_environ()[CALLER]
+    known: Caller = request.environ[CALLER]
     return known
 
 

@@ -43,7 +43,7 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, timezone.utc),
             "level": record.levelname,
             "logger": record.name,
-            "request_id": request_id(),
+            "request_id": details.get("request_id") or request_id(),
             # The message of a record with details is constant.
             "message": record.getMessage() if details else masked(record.getMessage()),
             **details,
@@ -68,7 +68,7 @@ class TextFormatter(logging.Formatter):
         return line
 
 
-_ALWAYS = {"method", "path", "status", "ms", "address", "caller"}
+_ALWAYS = {"request_id", "method", "path", "status", "ms", "address", "caller"}
 
 
 def _request_line(details: dict[str, Any]) -> str:

@@ -94,6 +94,7 @@ def _note_answer(environ: dict[str, Any], status: int, seconds: float) -> None:
     if _CREDENTIALS_PATH.match(path):
         path = _GUID_LIKE.sub(MASK, path)
     details = {
+        "request_id": environ[_ID],
         "method": method,
         "path": masked(path),
         "status": status,
