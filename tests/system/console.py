@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 import requests
@@ -17,7 +17,6 @@ from selenium.webdriver.support import expected_conditions as expected
 from selenium.webdriver.support.ui import WebDriverWait
 
 from app.demo.names import guid, player_name, user_name
-from tests.factories import sha256
 
 WIDE, NARROW = 1440, 390
 LIGHT, DARK = "light", "dark"
@@ -200,26 +199,19 @@ class Api:
     """Somebody who changes players and users at the same time, over the API."""
 
     def __init__(self, server, name="demo", password="demo"):
-        self._base = f"{server.base}/api"
-        form = {"grant_type": "password", "username": name, "password": sha256(password)}
-        answer = requests.post(f"{self._base}/oauth/token", form, timeout=120)
-        self.status = answer.status_code
-        self._headers = {"Authorization": f"Bearer {answer.json().get('access_token')}"}
+        self._server, self._token = server, server.sign_in(name, password)
 
     def get(self, path, **query):
-        return self._answered("GET", path, params=query)
+        return self._ask("GET", f"{path}?{urlencode(query)}")
 
     def post(self, path, because="", **body):
-        return self._answered("POST", path, {"X-Reason": quote(because)}, json=body)
+        return self._ask("POST", path, body, X_Reason=quote(because))
 
     def delete(self, path):
-        return self._answered("DELETE", path)
+        return self._ask("DELETE", path)
 
-    def _answered(self, method, path, headers=None, **options):
-        url, headers = f"{self._base}/v1/{path}", {**self._headers, **(headers or {})}
-        answer = requests.request(method, url, headers=headers, timeout=120, **options)
-        assert answer.ok, answer.text
-        return answer.json() if answer.content else None
+    def _ask(self, method, path, body=None, **headers):
+        return self._server.json(method, f"/api/v1/{path}", body, self._token, **headers)
 
 
 class Demo:

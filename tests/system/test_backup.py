@@ -14,38 +14,11 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from pymongo import MongoClient
 
-from app.__main__ import main
 from tests.exposition import Exposition
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAME, TRIAL = "quartermaster", "quartermaster_trial"
-
-
-@pytest.fixture
-def quartermaster(mongodb_uri, monkeypatch):
-    """Run a command in this process, and see that it succeeds."""
-    monkeypatch.setenv("QM_ENV", "testing")
-    monkeypatch.setenv("QM_MONGODB_URI", mongodb_uri)
-    monkeypatch.setenv("QM_MONGODB_DATABASE", NAME)
-
-    def run(*arguments):
-        result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-        assert result.exit_code == 0, result.output
-
-    return run
-
-
-@pytest.fixture
-def seeded(mongodb_uri, quartermaster):
-    with MongoClient(mongodb_uri, tz_aware=True) as client:
-        client.drop_database(NAME)
-        quartermaster("seed", "--players", 60, "--users", 20)
-        yield client
-        for name in (NAME, TRIAL):
-            client.drop_database(name)
 
 
 def contents(db):
@@ -63,18 +36,20 @@ def contents(db):
 if shutil.which("mongodump"):
 
     @pytest.mark.parametrize("database", [NAME, TRIAL])
-    def test_a_dump_restores_all_there_was(tmp_path, mongodb_uri, seeded, database):
+    def test_a_dump_restores_all_there_was(tmp_path, mongodb_uri, quartermaster, real_db, database):
+        assert quartermaster("seed", "--players", 60, "--users", 20).exit_code == 0
         configs = {"dump": tmp_path / "dump.yaml", "restore": tmp_path / "restore.yaml"}
         configs["dump"].write_text(f"uri: {with_database(mongodb_uri, NAME)}\n")
         configs["restore"].write_text(f"uri: {mongodb_uri}\n")
-        before = contents(seeded[NAME])
+        before = contents(real_db)
         file = script("backup", configs["dump"], tmp_path).splitlines()[-1]
         assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
         # What came after the backup goes, and what was lost comes back.
-        seeded[NAME].players.delete_many({"Level": {"$gt": 10}})
-        seeded[NAME].users.update_many({}, {"$set": {"IsMuted": True}})
+        real_db.players.delete_many({"Level": {"$gt": 10}})
+        real_db.users.update_many({}, {"$set": {"IsMuted": True}})
         script("restore", configs["restore"], file, *([database] if database == TRIAL else []))
-        assert contents(seeded[database]) == before
+        assert contents(real_db.client[database]) == before
+        real_db.client.drop_database(TRIAL)
 
 
 def with_database(uri, name):

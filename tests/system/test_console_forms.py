@@ -165,7 +165,9 @@ def test_sign_ins_end_one_by_one_and_all_at_once(console, demo, user):
 
 
 def is_signed_in(demo, cookie):
-    return demo.ask("GET", "/console/sign-ins", Cookie=f"quartermaster={cookie}")[0] == 200
+    return (
+        demo.ask("GET", "/console/sign-ins", None, "", Cookie=f"quartermaster={cookie}")[0] == 200
+    )
 
 
 @without_scripts

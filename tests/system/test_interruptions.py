@@ -6,10 +6,8 @@ import time
 from functools import cache, partial
 
 import pytest
-from click.testing import CliRunner
 from pymongo import MongoClient, UpdateOne
 
-from app.__main__ import main
 from app.changes import SWAP_FIELDS
 from app.database import COLLECTIONS
 from app.demo.world import World
@@ -38,15 +36,15 @@ def settings(mongodb_uri):
 
 
 @pytest.fixture
-def quartermaster(settings):
+def finish(quartermaster, monkeypatch):
     """Run a command to its end in this process, and see that it succeeds."""
+    monkeypatch.setenv("QM_MONGODB_DATABASE", NAME)
 
-    def run(*arguments):
-        env = {f"QM_{name}": value for name, value in settings.items()}
-        result = CliRunner().invoke(main, [str(argument) for argument in arguments], env=env)
+    def finish(*arguments):
+        result = quartermaster(*arguments)
         assert result.exit_code == 0, result.output
 
-    return run
+    return finish
 
 
 def kill_in_the_middle(folder, settings, arguments, done, players=PLAYERS):
@@ -85,7 +83,7 @@ def documents_of(db, without=()):
     }
 
 
-def test_db_init_is_killed_and_the_next_one_finishes(tmp_path, settings, quartermaster, db):
+def test_db_init_is_killed_and_the_next_one_finishes(tmp_path, settings, finish, db):
     older_databases.make(db, "release_0_2_0")
     db.players.delete_many({})
     db.users.delete_many({})
@@ -99,15 +97,15 @@ def test_db_init_is_killed_and_the_next_one_finishes(tmp_path, settings, quarter
     moved = partial(db["objects"].count_documents, {})
     kill_in_the_middle(tmp_path, settings, ["db", "init"], lambda limit: moved(limit=limit))
     assert migrations.version_of(db) < migrations.CURRENT
-    quartermaster("db", "init")
+    finish("db", "init")
     assert moved() == PLAYERS
-    quartermaster("db", "check")
+    finish("db", "check")
     for kind, documents in documents_of(db).items():
         assert documents == sorted(expected[kind], key=lambda document: document["_id"])
 
 
 @pytest.mark.everything
-def test_a_repair_is_killed_and_the_next_one_finishes(tmp_path, settings, quartermaster, db):
+def test_a_repair_is_killed_and_the_next_one_finishes(tmp_path, settings, finish, db):
     init_database(db, COLLECTIONS)
     users, players, bags = world()
     players = players[:WRONG]
@@ -120,23 +118,23 @@ def test_a_repair_is_killed_and_the_next_one_finishes(tmp_path, settings, quarte
     db.players.bulk_write(wrong)
     sound = partial(count, db, {"NameKey": {"$not": {"$regex": "^wrong"}}})
     kill_in_the_middle(tmp_path, settings, ["db", "check", "--repair"], sound, WRONG)
-    quartermaster("db", "check", "--repair")
-    quartermaster("db", "check")
+    finish("db", "check", "--repair")
+    finish("db", "check")
     assert documents_of(db, without=SWAP_FIELDS) == before
 
 
 @pytest.mark.everything
-def test_an_import_is_killed_and_the_next_one_finishes(tmp_path, settings, quartermaster, db):
+def test_an_import_is_killed_and_the_next_one_finishes(tmp_path, settings, finish, db):
     init_database(db, COLLECTIONS)
     users, players, bags = world()
     for kind, documents in (("users", users), ("players", players), ("bags", bags)):
         db[kind].insert_many(documents)
     before = documents_of(db, without=[*SWAP_FIELDS, "PasswordVersion"])
     file = tmp_path / "players.jsonl"
-    quartermaster("export", "players", file)
+    finish("export", "players", file)
     assert len({json.loads(line)["Id"] for line in file.read_text().splitlines()}) == PLAYERS
     db.players.delete_many({})
     kill_in_the_middle(tmp_path, settings, ["import", "players", file], partial(count, db, {}))
-    quartermaster("import", "players", file)
-    quartermaster("db", "check")
+    finish("import", "players", file)
+    finish("db", "check")
     assert documents_of(db, without=[*SWAP_FIELDS, "PasswordVersion"]) == before
