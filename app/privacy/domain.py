@@ -21,6 +21,8 @@ from app.types import Document, whole
 from app.users.domain import LARGEST_COUNT, NO_POWER
 
 ERASED = "(erased)"
+WHY_HISTORY_STAYS = "What was done with items and accounts must stay known; of the person, ids."
+WHY_RECORDS_STAY = "The ids, so that a restored backup does not bring the person back."
 BLANKS = r"\s+"
 ERASE = "erase"
 EXPORT = "export-personal-data"
@@ -253,15 +255,7 @@ def public_erasure(record: Document) -> Document:
             "Keys": counts.get("Keys", 0),
         },
         "Stayed": [
-            {
-                "What": "history",
-                "Count": counts.get("Entries", 0),
-                "Why": "What was done with items and accounts must stay known; of the person, ids.",
-            },
-            {
-                "What": "erasures",
-                "Count": 1,
-                "Why": "The ids, so that a restored backup does not bring the person back.",
-            },
+            {"What": "history", "Count": counts.get("Entries", 0), "Why": WHY_HISTORY_STAYS},
+            {"What": "erasures", "Count": 1, "Why": WHY_RECORDS_STAY},
         ],
     }

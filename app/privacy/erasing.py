@@ -33,14 +33,9 @@ def erase(
     try:
         user = users.get(key, "Name")
     except NotFound:
-        record = erasures.find(key.id, key.text)
-        if record is None:
+        if (record := erasures.find(key.id, key.text)) is None:
             raise
-        if digest_of(confirm) != record.get("NameDigest", digest_of(confirm)):
-            raise NotConfirmed from None
-        if record.get("FinishedAt"):
-            return record
-        return erasures.finish(record["_id"], _deadline(), advance)
+        return _finish(record, confirm, advance)
     if name_key(confirm) != name_key(str(user.get("Name"))):
         raise NotConfirmed
     if user["_id"] == intent.origin.user_id:
@@ -51,6 +46,13 @@ def erase(
     with suppress(NotFound):
         erasures.begin(user["_id"], intent)
     return erasures.finish(user["_id"], _deadline(), advance)
+
+
+def _finish(record: Document, confirm: str, advance: Callable[[int], None]) -> Document:
+    """Go on with the erasure of an account that is gone."""
+    if digest_of(confirm) != record.get("NameDigest", digest_of(confirm)):
+        raise NotConfirmed
+    return erasures.finish(record["_id"], _deadline(), advance)
 
 
 def _deadline() -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -39,95 +40,79 @@ TOLD = {"FormerNames", "FormerEmails"}
 LEFT_OUT = {*users.INTERNAL, "PasswordHash", "Notes"} - TOLD
 
 
+@dataclass(eq=False)
 class PersonalData:
     """Reads what is stored about people."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        user_store: Users,
-        history: History,
-        refresh_tokens: RefreshTokens,
-        budgets: Budgets,
-        bags: Bags,
-        actions: Actions,
-        batches: Batches,
-    ) -> None:
-        self._db = storage.db
-        self._clock = storage.clock
-        self._users = user_store
-        self._history = history
-        self._refresh_tokens = refresh_tokens
-        self._budgets = budgets
-        self._bags = bags
-        self._actions = actions
-        self._batches = batches
+    storage: Storage
+    accounts: Users
+    history: History
+    refresh_tokens: RefreshTokens
+    budgets: Budgets
+    bags: Bags
+    actions: Actions
+    batches: Batches
 
     def write(self, key: Lookup, intent: Intent) -> tuple[Applied, Iterator[bytes]]:
         """Return the pieces of the document about a person; raise NotFound before the first.
 
         Before them comes an entry in history: nobody reads of a person without a trace.
         """
-        user_id = self._users.get(key, "_id")["_id"]
-        applied = self._users.change(Lookup.parse(user_id), (), note_export, intent)
-        user = self._db["users"].find_one({"_id": user_id}) or {"_id": user_id}
+        user_id = self.accounts.get(key, "_id")["_id"]
+        applied = self.accounts.change(Lookup.parse(user_id), (), note_export, intent)
+        user = self.storage.db["users"].find_one({"_id": user_id}) or {"_id": user_id}
         return applied, self._pieces(user)
 
     def _pieces(self, user: Document) -> Iterator[bytes]:
-        user_id = user["_id"]
-        ids = [user_id]
         yield b'{"User":' + encode(_readable(user, LEFT_OUT))
-        characters = list(self._db["players"].find({"UserId": user_id}))
-        kept = self._db["deleted_players"].find({"UserId": user_id})
-        deleted = [found["Player"] for found in kept]
-        ids += [player["_id"] for player in [*characters, *deleted]]
-        yield from _list("Characters", map(self._character, characters))
-        yield from _list("DeletedCharacters", map(self._character, deleted))
-        yield from _list("Notes", _notes(user.get("Notes")))
-        yield from _list("Keys", self._keys(user))
-        # A game may have made the account, and left the version out.
-        account = {"PasswordVersion": None, **user}
-        yield from _list("SignIns", map(public_sign_in, self._refresh_tokens.walk(account)))
-        asked = self._actions.of_person(ids, user_id)
-        yield from _list("Actions", (public_action(one, self._clock.now()) for one in asked))
-        rows = self._batches.rows_about(ids)
-        yield from _list(
-            "BatchRows",
-            ({"Id": row["_id"], **public_row(row, row_arguments(row), None)} for row in rows),
-        )
-        made = self._batches.made_by(user_id)
-        yield from _list("Batches", (public_batch(one, one["Counts"]) for one in made))
-        about = (entry for id_ in ids for entry in self._entries(subject_id=id_))
-        yield from _list("HistoryAbout", about)
-        yield from _list("HistoryBy", self._entries(author=user_id))
+        for name, values in self._lists(user):
+            yield f',"{name}":['.encode()
+            for number, value in enumerate(values):
+                yield (b"," if number else b"") + encode(value)
+            yield b"]"
         yield b"}\n"
+
+    def _lists(self, user: Document) -> Iterator[tuple[str, Iterable[Any]]]:
+        """Yield the lists about a person by name; each may be long."""
+        user_id, now = user["_id"], self.storage.clock.now()
+        characters = list(self.storage.db["players"].find({"UserId": user_id}))
+        kept = self.storage.db["deleted_players"].find({"UserId": user_id})
+        deleted = [found["Player"] for found in kept]
+        ids = [user_id, *(player["_id"] for player in [*characters, *deleted])]
+        yield "Characters", map(self._character, characters)
+        yield "DeletedCharacters", map(self._character, deleted)
+        yield "Notes", _notes(user.get("Notes"))
+        used = self.budgets.used_today([id_ for id_, _ in keys_of(user)])
+        yield "Keys", public_keys(user, now, used)
+        # A game may have made the account, and left the version out.
+        sign_ins = self.refresh_tokens.walk({"PasswordVersion": None, **user})
+        yield "SignIns", map(public_sign_in, sign_ins)
+        actions = self.actions.of_person(ids, user_id)
+        yield "Actions", (public_action(action, now) for action in actions)
+        yield "BatchRows", map(_batch_row, self.batches.rows_about(ids))
+        batches = self.batches.made_by(user_id)
+        yield "Batches", (public_batch(batch, batch["Counts"]) for batch in batches)
+        yield "HistoryAbout", (e for id_ in ids for e in self._entries(subject_id=id_))
+        yield "HistoryBy", self._entries(author=user_id)
 
     def _character(self, player: Document) -> Document:
         """Return a character with all that it owns and knows, bags included."""
-        bags = [_readable(bag, ()) for bag in self._bags.carried_by([player])]
+        bags = [_readable(bag, ()) for bag in self.bags.carried_by([player])]
         return {**_readable(player, set(players.INTERNAL) - TOLD), "Bags": bags}
-
-    def _keys(self, user: Document) -> list[Document]:
-        used = self._budgets.used_today([id_ for id_, _ in keys_of(user)])
-        return public_keys(user, self._clock.now(), used)
 
     def _entries(self, **of: str) -> Iterator[Document]:
         filters = Filters(KINDS, **of)  # type: ignore[arg-type] # one of its texts
         after: bytes | None = None
         while True:
-            page = self._history.list(filters, PAGE, after)
+            page = self.history.list(filters, PAGE, after)
             yield from page.values
             after = page.next
             if after is None:
                 return
 
 
-def _list(name: str, values: Iterable[Any]) -> Iterator[bytes]:
-    """Yield the pieces of a list that may be long."""
-    yield b',"' + name.encode() + b'":['
-    for number, value in enumerate(values):
-        yield (b"," if number else b"") + encode(value)
-    yield b"]"
+def _batch_row(row: Document) -> Document:
+    return {"Id": row["_id"], **public_row(row, row_arguments(row), None)}
 
 
 def _notes(notes: Any) -> Iterator[Document]:

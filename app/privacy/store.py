@@ -150,9 +150,8 @@ class Erasures(ErasureRecords):
             if record.get("FinishedAt"):
                 return record
             take(self._mask_mentions(user_id))
-            # What others have added during one pass, the next one finds.
             if take(self._erase(user_id)):
-                continue
+                continue  # what others have added meanwhile, the next pass finds
             if (left := self._seconds_to_settle(record)) > 0:
                 raise ErasureUnderWay(retry_after=int(left) + 1)
             if self._note_finished(record):

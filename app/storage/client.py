@@ -27,6 +27,18 @@ from app.types import Document
 
 # By which MongoDB tells our connections from those of a game.
 APP_NAME = "quartermaster"
+CLIENT_OPTIONS: Document = {
+    "appname": APP_NAME,
+    "tz_aware": True,
+    # A stored date beyond year 9999 is clamped to datetime.max.
+    "datetime_conversion": "DATETIME_CLAMP",
+    # MongoDB stores texts as they come, and a game may send what is no UTF-8.
+    "unicode_decode_error_handler": "replace",
+    "w": "majority",
+    "retryWrites": True,
+    # Connect with the first operation; some commands need none.
+    "connect": False,
+}
 MOCK_SCHEME = "mongomock://"
 # The timeout of operations that scan a whole collection.
 LONG_WORK_SECONDS = 24 * 3600
@@ -144,21 +156,12 @@ def _client(uri: str, settings: StorageSettings) -> MongoClient[Document]:
     try:
         return MongoClient(
             uri,
-            appname=APP_NAME,
-            tz_aware=True,
-            # A stored date beyond year 9999 is clamped to datetime.max.
-            datetime_conversion="DATETIME_CLAMP",
-            # MongoDB stores texts as they come, and a game may send what is no UTF-8.
-            unicode_decode_error_handler="replace",
-            w="majority",
-            retryWrites=True,
             serverSelectionTimeoutMS=selection_ms,
             connectTimeoutMS=selection_ms,
             timeoutMS=int(settings.MONGODB_OPERATION_SECONDS * 1000),
             maxPoolSize=settings.MONGODB_POOL_SIZE,
             event_listeners=[CommandMetrics()],
-            # Connect with the first operation; some commands need none.
-            connect=False,
+            **CLIENT_OPTIONS,
         )
     except (ConfigurationError, ValueError) as error:
         # pymongo may quote a part of the password.

@@ -50,20 +50,17 @@ class Replacer:
         left = {raw["_id"]: raw for raw in batch}
         written: dict[Any, Any] = {}
         for _ in range(ATTEMPTS):
-            ids = list(left)
-            stored = {found["_id"]: found for found in collection.find({"_id": {"$in": ids}})}
-            left = {
-                id_: raw
+            found = collection.find({"_id": {"$in": list(left)}})
+            stored = {document["_id"]: document for document in found}
+            documents = {
+                id_: replacement
                 for id_, raw in left.items()
                 if not self._is_written(stored.get(id_), written.get(id_))
+                and (replacement := self._replacement(raw, stored.get(id_)))
             }
-            documents = {}
-            for id_, raw in left.items():
-                if replacement := self._replacement(raw, stored.get(id_)):
-                    documents[id_] = replacement
-            left = {id_: left[id_] for id_ in documents}
             if _write_all(collection, stored, documents):
                 return
+            left = {id_: left[id_] for id_ in documents}
             written = {id_: document["Stamp"] for id_, document in documents.items()}
             # A Journal may be full.
             self._journals.move(self._kind, list(left))

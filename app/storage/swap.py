@@ -177,11 +177,7 @@ class Swapper(Decisions):
         """
         with_entry = self.with_entry(document, intent, list(changes))
         try:
-            self._collection.insert_one(with_entry, bypass_document_validation=not is_checked)
-        except OperationFailure as error:
-            if is_checked or not is_forbidden(error):
-                raise
-            self._collection.insert_one(with_entry)
+            self._insert(with_entry, is_checked)
         except PyMongoError as error:
             if intent.key is None and explain(error):
                 raise OutcomeUnknown from error
@@ -189,6 +185,14 @@ class Swapper(Decisions):
         self._count_entry(intent.operation, document["_id"])
         entry: Document = with_entry["Journal"][-1]
         return entry
+
+    def _insert(self, document: Document, is_checked: bool) -> None:
+        try:
+            self._collection.insert_one(document, bypass_document_validation=not is_checked)
+        except OperationFailure as error:
+            if is_checked or not is_forbidden(error):
+                raise
+            self._collection.insert_one(document)
 
     def _count_entry(self, operation: str, id_: Any) -> None:
         metrics.HISTORY_ENTRIES.labels(operation).inc()
