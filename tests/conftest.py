@@ -20,9 +20,8 @@ from app.storage.schema.collections import init_database
 from tests import mongod, orphans, tiers
 from tests.applications import Applications, empty, service
 from tests.callers import Caller
-from tests.ci import pytest_sessionfinish  # noqa: F401 (a hook)
 from tests.factories import World
-from tests.garbage import pytest_collection_finish  # noqa: F401 (a hook)
+from tests.hooks import pytest_collection_finish, pytest_sessionfinish  # noqa: F401 (hooks)
 from tests.ports import free_port
 from tests.tiers import pytest_addoption  # noqa: F401 (a hook)
 

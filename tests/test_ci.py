@@ -21,7 +21,17 @@ PASSED = "def test_it():\n    pass\n"
 def run(folder, test, ci, *options):
     (folder / "test_it.py").write_text(test)
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "tests.ci", "--rootdir", folder, *options, folder],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "tests.hooks",
+            "--rootdir",
+            folder,
+            *options,
+            folder,
+        ],
         env={**os.environ, "CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
