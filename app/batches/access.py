@@ -13,9 +13,9 @@ from app.auth.scopes import Scope
 from app.auth.spending import refuse_budgets
 from app.batches.changes import row_arguments
 from app.batches.choosing import Choosing
-from app.batches.domain import Row, public_batch, public_row, row_key, undo_of
+from app.batches.domain import NewBatch, Row, public_batch, public_row, row_key, undo_of
 from app.batches.parts.store import RowFilters
-from app.batches.planning import NewBatch, Planner
+from app.batches.planning import Planner
 from app.batches.rows import RowSource
 from app.batches.running import Runner
 from app.batches.schemas import BatchHeadArgs
@@ -84,7 +84,6 @@ def read_head(source: RowSource, given: Document) -> Document:
 
 
 def filters_as_json(chosen: Document) -> Document:
-    """Return the filters of changes as JSON holds them."""
     return {
         name: value if isinstance(value, str) else value.isoformat().replace("+00:00", "Z")
         for name, value in chosen.items()
@@ -121,7 +120,6 @@ def _author(reason: str | None) -> Document:
 
 
 def require_undo(entry_id: str) -> None:
-    """Raise unless the caller may undo a change."""
     guard.caller().require_scope(Scope.HISTORY_UNDO)
     if is_of_user(entry_id):
         require_users()

@@ -39,8 +39,6 @@ REASONS: dict[type[QuartermasterError], str] = {
 
 
 class BatchWorker:
-    """Goes on with the batches that run."""
-
     def __init__(
         self,
         batches: Batches,
@@ -59,7 +57,6 @@ class BatchWorker:
         self._thread = threading.Thread(target=self._run, name="batches", daemon=True)
 
     def begin(self) -> None:
-        """Carry out batches in the background of this process."""
         self._thread.start()
         atexit.register(self.end)
 

@@ -28,8 +28,6 @@ QUERY = {
 
 
 class Choosing:
-    """Finds in history what is to be undone."""
-
     def __init__(self, batches: Batches, history: History) -> None:
         self._batches = batches
         self._history = history

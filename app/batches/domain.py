@@ -80,6 +80,16 @@ class UndoneTwice(Conflict):
     sentence = "The change {entry_id} is undone by row {row} of this batch already."
 
 
+class NewBatch(NamedTuple):
+    """What is known of a batch before its rows are read."""
+
+    fields: Document
+    # What identifies a repetition of the request, if it has an Idempotency-Key.
+    request_key: str | None
+    fingerprint: str
+    key: str = ""
+
+
 class Row(NamedTuple):
     """A row as it was sent, and whom it is about."""
 
@@ -197,7 +207,6 @@ class Summary:
 
 
 def public_batch(batch: Document, counts: Document) -> Document:
-    """Return the record of a batch that callers see."""
     starter = batch.get("StartedBy")
     optional = ("Undoes", "Undo", "BegunAt", "PausedWhy", "EndedAt")
     return {
@@ -225,7 +234,6 @@ def progress_of(counts: Document) -> Document:
 
 
 def public_row(row: Document, arguments: Document, entry_id: str | None) -> Document:
-    """Return the record of a row that callers see."""
     names = ("Player", "Subject", "Operation", "Verdict", "Why", "Version", "Replanned")
     return {
         "Row": number_of(row),

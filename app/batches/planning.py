@@ -6,13 +6,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import NamedTuple
 
 import orjson
 
 from app.batches.changes import changes_of
 from app.batches.domain import (
     MOST_ROWS,
+    NewBatch,
     Row,
     Summary,
     TooManyRows,
@@ -46,16 +46,6 @@ RequireUndo = Callable[[str], None]
 Advance = Callable[[int], None]
 
 
-class NewBatch(NamedTuple):
-    """What is known of a batch before its rows are read."""
-
-    fields: Document
-    # What identifies a repetition of the request, if it has an Idempotency-Key.
-    request_key: str | None
-    fingerprint: str
-    key: str = ""
-
-
 class RowSpool:
     """Rows in a temporary file, read back sorted by subject.
 
@@ -84,8 +74,6 @@ class RowSpool:
 
 
 class Planner:
-    """Plans batches."""
-
     def __init__(self, batches: Batches, players: Players) -> None:
         self._batches = batches
         self._players = players
@@ -142,6 +130,8 @@ class Planner:
                     spool.add(row._replace(subject=subject))
                 else:
                     spool.add(row._replace(fault=str(NotFound("player", keys[row.player]))))
+        if not len(spool):
+            raise Invalid("A batch has at least one row.", {"Rows": ["Has no row."]})
 
     def _store(
         self,
@@ -151,8 +141,6 @@ class Planner:
         require_undo: RequireUndo,
         advance: Advance,
     ) -> Document:
-        if not len(spool):
-            raise Invalid("A batch has at least one row.", {"Rows": ["Has no row."]})
         # The batch says what its rows need before there is a row that somebody could look at.
         begun = {"Rows": len(spool), "Needs": sorted(spool.needs)}
         batch = self._batches.describe(batch, {**new.fields, **begun})
@@ -169,7 +157,7 @@ class Planner:
                 summary.add(row)
             advance(len(portion))
         found = {"Needs": sorted(needs), "Summary": summary.records()}
-        return self._batches.complete(batch, found, *new[1:])
+        return self._batches.complete(batch, found, new)
 
 
 class Judge:

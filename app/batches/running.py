@@ -41,8 +41,6 @@ class Run(NamedTuple):
 
 
 class Runner:
-    """Carries out batches."""
-
     def __init__(
         self, batches: Batches, players: Players, places: int, requests_at_work: Callable[[], int]
     ) -> None:
@@ -59,12 +57,7 @@ class Runner:
             batch = self._batches.start(batch_id, starter, resumes=False)
             if batch["State"] == "done":
                 return batch
-            run = self._new_run(batch, origin)
-            while not run.is_over() and self._batches.is_running(batch_id):
-                if not self._carry_out_part(batch_id, run):
-                    if not self._batches.has_parts(batch_id):
-                        break
-                    time.sleep(PAUSE_SECONDS)
+            self._carry_out_parts(batch_id, self._new_run(batch, origin), waits=True)
         return self._batches.note_progress(batch_id)
 
     def go_on(self, batch: Document, origin: Origin, is_ended: Callable[[], bool]) -> bool:
@@ -72,13 +65,8 @@ class Runner:
 
         That takes no place of a caller, and gives way to all requests, also to those that run it.
         """
-        batch_id = batch["_id"]
-        run = self._new_run(batch, origin, is_ended)
-        parts = 0
-        while not run.is_over() and self._batches.is_running(batch_id):
-            if not self._carry_out_part(batch_id, run):
-                break
-            parts += 1
+        batch_id, run = batch["_id"], self._new_run(batch, origin, is_ended)
+        parts = self._carry_out_parts(batch_id, run, waits=False)
         if parts or not self._batches.has_parts(batch_id):
             self._batches.note_progress(batch_id)
         return bool(parts)
@@ -94,12 +82,21 @@ class Runner:
             lambda: self.requests_at_work() > 0,
         )
 
-    def _carry_out_part(self, batch_id: str, run: Run) -> bool:
-        """Carry out rows of a part that is free; False if there is none."""
-        lease = self._batches.lease(batch_id)
-        if lease:
-            self._carry_out(lease, run)
-        return lease is not None
+    def _carry_out_parts(self, batch_id: str, run: Run, waits: bool) -> int:
+        """Carry out free parts until the time is over; return how many.
+
+        waits: also wait for parts that others hold, and may give back.
+        """
+        parts = 0
+        while not run.is_over() and self._batches.is_running(batch_id):
+            if lease := self._batches.lease(batch_id):
+                self._carry_out(lease, run)
+                parts += 1
+            elif waits and self._batches.has_parts(batch_id):
+                time.sleep(PAUSE_SECONDS)
+            else:
+                break
+        return parts
 
     def _carry_out(self, lease: Lease, run: Run) -> None:
         """Carry out the rows of a part, and give it back if all that was made is noted.

@@ -27,6 +27,7 @@ from app.batches.domain import (
     AllDone,
     BatchNotFound,
     Cancelled,
+    NewBatch,
     NotEnded,
     NotRunning,
     Paused,
@@ -52,8 +53,6 @@ MOST_READS = 5
 
 
 class Batches(Parts):
-    """The batches of one application."""
-
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage)
         primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
@@ -62,7 +61,6 @@ class Batches(Parts):
         self._journals = storage.journals
 
     def find_of_request(self, request_key: str) -> Document | None:
-        """Return the batch that a request with this key has made."""
         return self._confirmed({"RequestKey": request_key})
 
     def find_earlier(self, request_key: str, fingerprint: str, key: str) -> Document | None:
@@ -96,7 +94,7 @@ class Batches(Parts):
         return stored
 
     def describe(self, batch: Document, fields: Document) -> Document:
-        """Set what is known of a batch that is being planned, say that its planner lives."""
+        """Set what is known of a batch, and note that its planner is alive."""
         until = {"PlannedUntil": self.now() + PLANNING}
         described = self._update(_under_plan(batch["_id"]), {**fields, **until})
         if described is None:
@@ -128,14 +126,7 @@ class Batches(Parts):
             free = {"$setOnInsert": {**own, "LeasedUntil": NEVER}}
             self._parts.update_one(id_, free, upsert=True)
 
-    def complete(
-        self,
-        batch: Document,
-        found: Document,
-        request_key: str | None,
-        fingerprint: str,
-        key: str = "",
-    ) -> Document:
+    def complete(self, batch: Document, found: Document, new: NewBatch) -> Document:
         """Let a batch be carried out whose plan is complete, and return it.
 
         Or the one that the same request has made at the same time.
@@ -144,12 +135,12 @@ class Batches(Parts):
         planned: Document = {**found, "State": "planned", "Counts": counts}
         if not counts["Ready"]:
             planned |= {"State": "done", "EndedAt": self.now()}
-        if request_key:
-            planned |= {"RequestKey": request_key, "Fingerprint": fingerprint}
+        if new.request_key:
+            planned |= {"RequestKey": new.request_key, "Fingerprint": new.fingerprint}
         try:
             completed = self._update(_under_plan(batch["_id"]), planned)
         except DuplicateKeyError:
-            completed = self.find_earlier(request_key or "", fingerprint, key)
+            completed = self.find_earlier(new.request_key or "", new.fingerprint, new.key)
             if completed is None:
                 # It was rolled back, or has expired since.
                 raise Busy("batch") from None
@@ -219,7 +210,6 @@ class Batches(Parts):
         return CursorPage(found[:size], following)
 
     def made_by(self, user_id: str) -> Iterator[Document]:
-        """Yield the batches that an account has made or started."""
         own = [{"By.UserId": user_id}, {"StartedBy.UserId": user_id}]
         yield from self._batches.find({"$or": own}, sort=NEWEST_FIRST)
 
@@ -227,7 +217,7 @@ class Batches(Parts):
         return bool(self.get(batch_id)["State"] == "running")
 
     def started(self) -> Sequence[Document]:
-        """Return the batches that the workers carry out, those that began first before others."""
+        """Return the batches that the workers carry out, the oldest first."""
         running = self._batches.find({"State": "running"}, sort=[("BegunAt", 1)])
         return [batch for batch in running if "StartedBy" in batch]
 
@@ -271,7 +261,7 @@ class Batches(Parts):
         return self._update({"_id": batch_id, "State": "cancelled"}, counts) or self.get(batch_id)
 
     def require_ended(self, batch_id: str) -> Document:
-        """Return a batch of which no row is carried out any more."""
+        """Return a batch of which no row will be carried out any more."""
         batch = _allowed(self._get_confirmed(batch_id), planning=StillPlanning)
         leased = {"Batch": batch_id, "LeasedUntil": {"$gte": self.now()}}
         if batch["State"] in OPEN or majority_holds(self._parts, leased):
@@ -293,7 +283,7 @@ class Batches(Parts):
         return {**(self._update(still, noted) or self._get_confirmed(batch_id)), "Counts": counts}
 
     def abandoned(self) -> Sequence[str]:
-        """Return the batches that were cancelled under way, and that nobody is at any more."""
+        """Return the batches that were cancelled while they ran, once nobody works on them."""
         found = self._batches.find({"IsAbandoned": True}, ["_id"])
         leased = {"LeasedUntil": {"$gte": self.now()}}
         return [
@@ -303,7 +293,7 @@ class Batches(Parts):
         ]
 
     def note_made(self, batch_id: str, row_ids: Sequence[str]) -> None:
-        """Note that rows of a batch which was cancelled have been carried out; the others stay."""
+        """Mark rows of a cancelled batch as done; the others stay as they are."""
         done = {"$set": {"Verdict": "done", "Why": None}}
         for some in in_chunks(row_ids, CHUNK):
             self._rows.update_many({"_id": {"$in": some}}, done)

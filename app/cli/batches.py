@@ -16,9 +16,9 @@ from flask.cli import AppGroup
 from app.batches.access import HEAD, filters_as_json, read_head
 from app.batches.changes import row_arguments
 from app.batches.choosing import Choosing
-from app.batches.domain import NotRunning, Row, number_of, progress_of, undo_of
+from app.batches.domain import NewBatch, NotRunning, Row, number_of, progress_of, undo_of
 from app.batches.parts.store import RowFilters
-from app.batches.planning import NewBatch, Planner
+from app.batches.planning import Planner
 from app.batches.rows import CsvRows, JsonRows
 from app.batches.running import Runner
 from app.batches.store import Batches

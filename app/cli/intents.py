@@ -60,7 +60,6 @@ reason_option = click.option("--reason", callback=_reason, help="Why, for the hi
 
 
 def intent(operation: Operation, reason: str | None, **arguments: Any) -> Intent:
-    """Return what a command intends to change."""
     return Intent(operation.name, Origin(None, operator(), "cli", reason=reason), arguments)
 
 

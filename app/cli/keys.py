@@ -127,7 +127,6 @@ def account(name: str) -> Document:
 
 
 def id_of(owner: Document, text: str) -> str:
-    """Return the id of a key that is named by its id or its name."""
     named = [record["Id"] for record in list_keys(owner["_id"]) if record["Name"] == text]
     # An id is an id, whatever another key is called.
     id_ = parse_guid(text) or next(iter(named), None)

@@ -82,7 +82,6 @@ MILLISECONDS = 1_704_067_200_000
 
 
 def objects() -> Iterator[Document]:
-    """Yield the documents of all objects."""
     for record in (*_items(), *_spells(), *_places(), *_variables(), *_others()):
         yield object_document(record)
 

@@ -83,7 +83,6 @@ class GameCheck:
         yield "Looking at game servers", 1, self._games()
 
     def summary(self, database: str, seconds: int) -> str:
-        """Return what was looked at, and what came of it."""
         filters = self._running.count if self._sees_filters else None
         writes, presence = self.writes.game.total(), self.writes.presence
         seen = report.watched(seconds, self._compared, writes, presence, self._idle, filters)

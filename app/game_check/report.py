@@ -105,7 +105,6 @@ def enumeration(names: list[str]) -> str:
 
 
 def summary(database: str, looked_at: Counter[str], watched: str, count: int) -> str:
-    """Return what was looked at, and what came of it."""
     seen = enumeration(
         [counted_noun(n, _NOUNS.get(name, name.removesuffix("s"))) for name, n in looked_at.items()]
     )
@@ -118,7 +117,6 @@ def summary(database: str, looked_at: Counter[str], watched: str, count: int) ->
 def watched(
     seconds: int, compared: int | None, writes: int, presence: int, idle: int, filters: int | None
 ) -> str:
-    """Return what was seen of the game while it was watched."""
     if not seconds:
         return "Nobody watched it write."
     time = counted_noun(seconds, "second")

@@ -19,7 +19,7 @@ _ENTRY_ADDED = re.compile(r"Journal\.\d+")
 
 
 class Write(NamedTuple):
-    """One write to a document, as a change stream tells it."""
+    """One write to a document, as a change stream reports it."""
 
     # insert, update, replace or delete
     kind: str
@@ -60,7 +60,7 @@ class Write(NamedTuple):
 
 
 class Left(NamedTuple):
-    """What the service has left in an entry of a map, what was there before, and when."""
+    """What the service left in an entry of a map, what was there before, and when."""
 
     before: Any
     after: Any
@@ -80,7 +80,7 @@ class Entry(NamedTuple):
     subject_id: Any
 
     def holder(self) -> tuple[str, str]:
-        """Return what tells its document from all others."""
+        """Return what identifies its document."""
         return self.collection, repr(self.subject_id)
 
 
@@ -107,7 +107,7 @@ class ServiceChanges:
                 left[path] = Left(former.before if former else before, after, write.at)
 
     def taken_back_by(self, key: str, write: Write) -> set[str]:
-        """Return in which maps the first write of a game after a change has taken it back."""
+        """Return the maps in which a game's first write after a change has reverted it."""
         return {
             f"{path.partition('.')[0]}.*"
             for path, left in self._left.pop(key, {}).items()
@@ -116,7 +116,7 @@ class ServiceChanges:
 
 
 def _changed_slots(entry: Document) -> Iterator[tuple[str, Any, Any]]:
-    """Yield what an entry tells of entries of maps: the path, and the values before and after."""
+    """Yield which map entries changed: the path, and the values before and after."""
     changes = entry.get("Changes")
     for change in changes if isinstance(changes, list) else ():
         path = change.get("Path") if isinstance(change, dict) else None

@@ -115,7 +115,6 @@ class GameDatabase:
                     yield player, account
 
     def being_deleted(self) -> Iterator[Document]:
-        """Yield the players that are marked as deleted."""
         marked = {"DeletedAt": {"$exists": True}}
         yield from self._db[PLAYERS.name].find(marked, ["Name", "Version", "LastVersion"])
 
@@ -130,17 +129,17 @@ class GameDatabase:
                 yield player, former if isinstance(former, dict) else {}
 
     def actions(self, since: datetime) -> Iterator[Document]:
-        """Yield the actions that were asked for since a time, without what they ask."""
+        """Yield the actions that were requested since a time, without their arguments."""
         names = ("Kind", "At", "TakeBefore", "Taken", "TakenBy", "Done", "Error", "Result")
         yield from (self._db[ACTIONS].find({"At": {"$gte": since}}, list(names)).batch_size(BATCH))
 
     def games(self) -> list[Document]:
-        """Return the game servers, those who looked last first."""
+        """Return the game servers, the last to look first."""
         latest = self._db[GAMES].find({}, ["LookedAt"], sort=[("LookedAt", -1)])
         return list(latest.limit(MOST_GAMES))
 
     def stream(self) -> DatabaseChangeStream[Document] | None:
-        """Return a stream of writes; None where there is none: without a replica set, for one."""
+        """Return a stream of writes; None if there is none, as without a replica set."""
         try:
             return self._db.watch(_EVENTS, max_await_time_ms=AWAIT_MILLISECONDS)
         except OperationFailure:
@@ -181,7 +180,7 @@ class GameDatabase:
         )
 
     def write_count(self) -> int | None:
-        """Return how many writes MongoDB has met, also those that came to nothing, if it tells."""
+        """Return how many writes MongoDB has received, effective or not, if it says so."""
         stats: list[Document] = [{"$collStats": {"latencyStats": {}}}]
         try:
             found = [one for name in WATCHED for one in self._db[name].aggregate(stats)]
@@ -190,7 +189,7 @@ class GameDatabase:
             return None
 
     def lost(self, entries: list[Entry]) -> Iterator[Entry]:
-        """Yield those of some entries that are neither in their documents nor in history."""
+        """Yield the entries that are neither in their documents nor in history."""
         for some in batches(entries, BATCH):
             # In this order: an entry is in history before it leaves its document.
             held = self._stamps_held(some)
@@ -203,7 +202,7 @@ class GameDatabase:
             yield from (entry for entry in gone if entry.holder() in left)
 
     def _stamps_held(self, entries: list[Entry]) -> dict[tuple[str, str], set[str]]:
-        """Return by document the stamps of the entries in its Journal, as repr tells them."""
+        """Return by document the repr of the stamps in its Journal."""
         held: dict[tuple[str, str], set[str]] = {}
         for name in {entry.collection for entry in entries}:
             ids = [entry.subject_id for entry in entries if entry.collection == name]

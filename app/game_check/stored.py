@@ -159,7 +159,7 @@ def is_written_while_deleted(player: Document) -> bool:
 
 
 def is_stored_again(player: Document, kept: Document) -> bool:
-    """Tell whether a deleted player is back, and not by the service, which counts on from it."""
+    """Tell whether a deleted player is back without the service, which would count Version on."""
     former, last = whole(kept.get("LastVersion")), whole(player.get("LastVersion")) or 0
     return "DeletedAt" not in player and former is not None and last <= former
 

@@ -236,7 +236,7 @@ class RunningWrites:
 
 
 def _fields_of(update: Any) -> Iterable[str]:
-    """Yield the top-level fields that an update names: one by operators, or a pipeline."""
+    """Yield the top-level fields that an update names; it has operators, or is a pipeline."""
     stages = update if isinstance(update, list) else [update]
     for stage in stages:
         for operator, values in stage.items() if isinstance(stage, dict) else ():
@@ -247,14 +247,14 @@ def _fields_of(update: Any) -> Iterable[str]:
 
 
 def _names_version(where: Any) -> bool:
-    """Tell whether a filter says anything of Version, at whatever depth."""
+    """Tell whether a filter mentions Version, at whatever depth."""
     if isinstance(where, dict):
         return "Version" in where or any(map(_names_version, where.values()))
     return isinstance(where, list) and any(map(_names_version, where))
 
 
 def _client_of(operation: Document) -> str:
-    """Return by what name a client has introduced itself to MongoDB."""
+    """Return the name that a client gave to MongoDB."""
     name = _map(_map(operation, "clientMetadata"), "driver").get("name")
     unnamed = f"a client without a name ({name})" if name else "a client without a name"
     return str(operation.get("appName") or unnamed)

@@ -55,7 +55,6 @@ def counted(traffic: Traffic) -> Document:
 
 
 def traffic_of(samples: Iterable[Document]) -> Traffic:
-    """Return the traffic of some samples together."""
     requests = failures = 0
     buckets: dict[float, int] = {}
     for sample in samples:

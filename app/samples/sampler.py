@@ -44,7 +44,6 @@ class Sampler:
         self._ended = threading.Event()
 
     def begin(self) -> None:
-        """Take samples in the background of this process."""
         # A worker continues the counters of the one whose place it takes.
         self._before = Traffic(*request_totals())
         threading.Thread(target=self._run, name="sampler", daemon=True).start()
@@ -80,7 +79,7 @@ class Sampler:
         self._samples.complete(begin, "Changes", lambda: self._history.count_changes(begin, end))
 
     def _seconds_left(self) -> float:
-        """Return how long the present interval still lasts, but for a second."""
+        """Return the seconds until the present interval ends, minus one."""
         now = self._samples.now()
         left = (interval_of(now) + INTERVAL - now).total_seconds()
         # Shortly before its end, what is counted belongs to the interval; the rest is the next's.

@@ -18,8 +18,6 @@ Count = Callable[[], Mapping[Any, int]]
 
 
 class Samples:
-    """The samples of one application."""
-
     def __init__(self, storage: Storage) -> None:
         self._samples = storage.db[SAMPLES.name]
         self.now = storage.clock.now

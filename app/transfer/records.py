@@ -81,8 +81,6 @@ class OpenRecord(SizedRecord):
 
 
 class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both include the unknown
-    """A player with everything embedded in it."""
-
     internal = players.INTERNAL
 
     BaseStats = integers(5)
@@ -125,8 +123,6 @@ class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both inclu
 
 
 class BagRecord(SizedRecord):
-    """A bag with its slots."""
-
     Id = Guid(required=True)
     SlotCount = Integer(0, items.LARGEST_BAG, required=True)
 
@@ -197,8 +193,6 @@ class UserRecord(SizedRecord):
 
 
 class ObjectRecord(OpenRecord):
-    """An object of the catalogue."""
-
     internal = objects.INTERNAL
     largest = LARGEST_OBJECT
 
@@ -264,7 +258,7 @@ RECORDS: dict[str, type[Record]] = {
 
 
 def export_line(kind: str, record: Record, document: Document) -> bytes:
-    """Return a document as a line of JSON, or raise Conflict where a part could not be written."""
+    """Return a document as a line of JSON, or raise Conflict if a part could not be written."""
     id_ = document["_id"]
     try:
         return encode(record.record(document)) + b"\n"

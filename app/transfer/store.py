@@ -48,7 +48,7 @@ def write_documents(storage: Storage, kind: str, spool: bulk.Spool, intent: Inte
 
 
 def _merge_erasures(storage: Storage, spool: bulk.Spool) -> None:
-    """Add erasures that are not there, and their ids to those that are; none is ever taken back."""
+    """Add new erasures, and the ids of known ones; none is ever removed."""
     collection = storage.db[ERASURES.name]
     with progress(f"Writing {ERASURES.name}", len(spool)) as advance:
         for raw in spool:

@@ -89,7 +89,6 @@ def _documents(kind: str, file: IO[bytes], intent: Intent) -> Iterator[tuple[int
 
 
 def _add_password_hashes(users: list[Document]) -> None:
-    """Hash the passwords of a file."""
     # argon2 releases the GIL, so threads use all cores.
     with ThreadPoolExecutor() as pool:
         with_password = [user for user in users if "Password" in user]

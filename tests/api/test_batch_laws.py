@@ -14,6 +14,7 @@ from pymongo.errors import AutoReconnect
 
 from app.batches import domain, planning
 from app.batches.domain import (
+    NewBatch,
     NotEnded,
     PlannedTooLong,
     Row,
@@ -24,7 +25,7 @@ from app.batches.domain import (
 )
 from app.batches.parts import store as parts_store
 from app.batches.parts.store import NEVER
-from app.batches.planning import NewBatch, Planner
+from app.batches.planning import Planner
 from app.batches.running import FEW_ROWS, Run, Runner
 from app.batches.store import Batches, BatchTraces
 from app.changes import Origin

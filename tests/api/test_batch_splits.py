@@ -8,6 +8,7 @@ from app.batches.domain import (
     AllDone,
     BatchNotFound,
     Cancelled,
+    NewBatch,
     NotEnded,
     NothingToUndo,
     NotRunning,
@@ -211,11 +212,11 @@ def test_a_plan_is_complete_when_a_majority_holds_it(app, db, split):
     split.begin()
     db.batches.delete_many({})
     db.batches.insert_one(make_batch(_id=guid(), RequestKey=KEY, Fingerprint=FINGERPRINT))
-    planned = split.store.complete(batch, {}, KEY, FINGERPRINT, KEY)
+    planned = split.store.complete(batch, {}, NewBatch({}, KEY, FINGERPRINT, KEY))
     assert (planned["_id"], planned["State"]) == (batch["_id"], "planned")
     db.batches.update_one({}, {"$set": {"State": "done"}})
     with pytest.raises(PlannedTooLong):
-        split.store.complete(batch, {}, None, FINGERPRINT)
+        split.store.complete(batch, {}, NewBatch({}, None, FINGERPRINT))
 
 
 @pytest.mark.parametrize(

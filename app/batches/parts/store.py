@@ -59,8 +59,6 @@ class Settled(NamedTuple):
 
 
 class Parts:
-    """The rows and parts of the batches of one application."""
-
     def __init__(self, storage: Storage) -> None:
         # What another worker has just written, a secondary may not have yet.
         primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
@@ -88,7 +86,6 @@ class Parts:
         return {one["_id"]: one["Count"] for one in found}
 
     def list_rows(self, filters: RowFilters, size: int, after: bytes) -> CursorPage:
-        """Return a page of rows in their order."""
         last = int(newest_first.within(filters, after)) if after else 0
         found = list(self.walk_rows(filters, last, size + 1))
         if len(found) <= size:
@@ -109,7 +106,6 @@ class Parts:
         yield from self._rows.find(where, sort=[("_id", 1)]).limit(most)
 
     def rows_about(self, ids: Sequence[str]) -> Iterator[Document]:
-        """Yield the rows about some documents, of all batches."""
         yield from self._rows.find({"Subject.Id": {"$in": ids}}, sort=[("_id", 1)])
 
     def walk_done(self, batch_id: str) -> Iterator[Sequence[Document]]:
@@ -144,7 +140,7 @@ class Parts:
         return Lease(part["_id"], batch_id, part["Part"], part["LeasedUntil"], taken_at)
 
     def renew(self, lease: Lease) -> Lease | None:
-        """Have a part for some more seconds; None if another has it by now."""
+        """Extend a lease by some seconds; None if another has the part by now."""
         until, taken_at = self.now() + LEASE, time.monotonic()
         own = {"_id": lease.id, "LeasedUntil": lease.until}
         if not self._parts.update_one(own, {"$set": {"LeasedUntil": until}}).matched_count:
@@ -167,7 +163,7 @@ class Parts:
         return list(found.limit(PORTION_ROWS))
 
     def settle(self, lease: Lease, settled: Sequence[Settled]) -> bool:
-        """Note what came of rows; False if another may carry them out, who will note it then."""
+        """Store what came of rows; False if another may have taken them over, who will store it."""
         if time.monotonic() >= lease.taken_at + SURE_SECONDS:
             return False
         for replanned in (False, True):
