@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 from app.players.domain import SLOTS
 from app.storage.schema import shapes
 from app.storage.schema.explain_validator import faults
-from tests.domain.test_integrity_kinds import SHAPES, VALID, altered_documents
+from tests.collection_plans import PLANS
+from tests.domain.test_integrity_kinds import VALID, altered_documents
+
+SHAPES = {kind: PLANS[kind].shape for kind in dict(VALID)}
 
 
 @pytest.fixture(scope="module")
