@@ -13,7 +13,7 @@ from app.auth.roles import Role
 from app.auth.scopes import Scope
 from app.auth.views import read_route
 from app.errors import EmailTaken, InvalidCredentials, NameTaken, RateLimited
-from app.execution import change_route
+from app.execution import change_route, change_routes
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import change_response, intent
@@ -23,7 +23,7 @@ from app.paging import Page, Window
 from app.players.schemas import PlayerSchema
 from app.players.store import Players
 from app.types import Document
-from app.users import accounts
+from app.users import accounts, operations
 from app.users.domain import (
     WrongCode,
     WrongPassword,
@@ -279,6 +279,9 @@ def manage_password(args: Document, key: Lookup) -> Response:
     applied = accounts.set_password(key, args["new"], intent(CHANGE_PASSWORD))
     # Not "Password Updated": the contract words this answer like that of a check.
     return change_response(applied, {"Message": "Password Correct"})
+
+
+change_routes(blp, users, operations)
 
 
 def user_record(user: Document, power: Any) -> Document:
