@@ -98,26 +98,32 @@ BLUEPRINTS = (
 
 def create_app(settings: Settings | None = None) -> Flask:
     """Return the application. Call it after the fork: pymongo's client is not fork-safe."""
-    settings = settings or config.load()
-    logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT, config.unknown_variables())
-    app = Flask(__name__, static_folder=None, template_folder="users/templates")
-    app.config.from_object(settings)
+    app = create_bare_app(settings)
+    services: Services = app.extensions[SERVICES]
     app.json = OrjsonProvider(app)
     app.session_interface = NoSessions()
     app.logger.addFilter(name_by_route)
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
-    storage = Storage(settings)
     app.wsgi_app = RequestTracing(  # type: ignore[method-assign] # as Flask documents it
-        app.wsgi_app, storage.request_scope
+        app.wsgi_app, services[Storage].request_scope
     )
-    add_services(app, settings, storage)
-    address.register(app, settings.TRUSTED_PROXIES)
+    address.register(app, services.settings.TRUSTED_PROXIES)
     add_routes(app)
     errors.register(app, DatabaseError, explain)
     guard.check_every_view(app)
-    if settings.COMPATIBILITY == compatibility.INTERSECT:
+    if services.settings.COMPATIBILITY == compatibility.INTERSECT:
         compatibility.apply(app)
+    return app
+
+
+def create_bare_app(settings: Settings | None = None) -> Flask:
+    """Return an application without routes, which is all that a command needs."""
+    settings = settings or config.load()
+    logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT, config.unknown_variables())
+    app = Flask(__name__, static_folder=None, template_folder="users/templates")
+    app.config.from_object(settings)
+    add_services(app, settings, Storage(settings))
     return app
 
 
