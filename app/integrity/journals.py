@@ -27,62 +27,64 @@ def history_faults(
     storage: Storage, name: str, documents: list[Document]
 ) -> dict[str, list[Fault]]:
     """Return by the repr of an id which documents have entries that are lost or have not moved."""
-    if name not in SUBJECTS:
-        return {}
-    now = storage.clock.now()
-    counted = [document for document in documents if is_counted(document)]
-    lost = lost_numbers(storage, counted)
-    faults: dict[str, list[Fault]] = {}
-    for document in counted:
-        found = [*_unmoved(entries_of(document), now), *_lost(lost[document["_id"]])]
-        if found:
-            faults[repr(document["_id"])] = found
-    return faults
+    now, lost = storage.clock.now(), lost_numbers(storage, name, documents)
+    found = {
+        repr(document["_id"]): [
+            *_unmoved(sum(now - entry["At"] > MOVES_WITHIN for entry in entries_of(document))),
+            *_lost(sum(last - first + 1 for first, last in lost[repr(document["_id"])])),
+        ]
+        for document in documents
+        if repr(document["_id"]) in lost
+    }
+    return {key: faults for key, faults in found.items() if faults}
 
 
-def is_counted(document: Document) -> bool:
-    """Tell whether a document counts its entries; of an id that is no text nobody finds any."""
-    return isinstance(document["_id"], str) and whole(document.get("JournalCount")) is not None
+def _unmoved(count: int) -> Iterator[Fault]:
+    if count:
+        noun = "entry" if count == 1 else "entries"
+        yield Fault("Journal", f"holds {count} {noun} that should be in history")
 
 
-def _unmoved(entries: list[Document], now: datetime) -> list[Fault]:
-    late = [entry for entry in entries if now - entry["At"] > MOVES_WITHIN]
-    noun = "entry" if len(late) == 1 else "entries"
-    return [Fault("Journal", f"holds {len(late)} {noun} that should be in history")] if late else []
+def _lost(count: int) -> Iterator[Fault]:
+    if count:
+        entries = "1 entry" if count == 1 else f"{count} entries"
+        what = (
+            f"counts {entries} that history does not hold: --repair notes there that they are lost"
+        )
+        yield Fault("JournalCount", what)
 
 
 def is_mended_beside(fault: Fault) -> bool:
-    """Tell whether a fault is mended by moving entries, or by noting what is lost or left out."""
+    """Return whether a fault is mended by moving entries, or by noting what is lost or left out."""
     return fault.where.partition(".")[0] in ("Journal", "JournalCount", "Entry")
 
 
-def _lost(missing: list[Range]) -> list[Fault]:
-    """Return whether the entries of a document, which are numbered, have a gap."""
-    count = sum(last - first + 1 for first, last in missing)
-    noun = "entry" if count == 1 else "entries"
-    lost = (
-        f"counts {count} {noun} that history does not hold: --repair notes there that they are lost"
-    )
-    return [Fault("JournalCount", lost)] if missing else []
+def lost_numbers(storage: Storage, name: str, documents: list[Document]) -> dict[str, list[Range]]:
+    """Return by the repr of an id which entries are neither there nor noted as lost.
 
-
-def lost_numbers(storage: Storage, documents: list[Document]) -> dict[Any, list[Range]]:
-    """Return by document which numbers of its entries are neither there nor noted as lost."""
-    now, history = storage.clock.now(), committed(storage.db[HISTORY.name])
-    known: dict[Any, list[Range]] = {
-        document["_id"]: [range_ for entry in entries_of(document) for range_ in _ranges(entry)]
-        for document in documents
+    Documents that do not count their entries are left out, and those whose id is no text: nobody
+    finds their entries.
+    """
+    counted = {
+        document["_id"]: document
+        for document in (documents if name in SUBJECTS else ())
+        if isinstance(document["_id"], str) and whole(document.get("JournalCount")) is not None
     }
-    fields = ["Subject.Id", "Number", f"Arguments.{LOST}"]
-    for entry in history.find({"Subject.Id": {"$in": list(known)}}, fields):
+    known: dict[str, list[Range]] = {
+        id_: [range_ for entry in entries_of(document) for range_ in _ranges(entry)]
+        for id_, document in counted.items()
+    }
+    history, fields = storage.db[HISTORY.name], ["Subject.Id", "Number", f"Arguments.{LOST}"]
+    for entry in committed(history).find({"Subject.Id": {"$in": list(known)}}, fields):
         known[entry["Subject"]["Id"]] += _ranges(entry)
-    found = {}
-    for document in documents:
-        ranges, last = known[document["_id"]], whole(document["JournalCount"]) or 0
-        is_expected = storage.journals.keeps(document.get("ChangedAt"), now)
-        first = min((first for first, _ in ranges), default=last if is_expected else last + 1)
-        found[document["_id"]] = gaps(ranges, first, last)
-    return found
+    return {repr(id_): _gaps_in(storage, counted[id_], ranges) for id_, ranges in known.items()}
+
+
+def _gaps_in(storage: Storage, document: Document, ranges: list[Range]) -> list[Range]:
+    last = whole(document["JournalCount"]) or 0
+    is_expected = storage.journals.keeps(document.get("ChangedAt"), storage.clock.now())
+    first = min((first for first, _ in ranges), default=last if is_expected else last + 1)
+    return gaps(ranges, first, last)
 
 
 def _ranges(entry: Document) -> Iterator[Range]:

@@ -7,12 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from app.changes import Intent
-from app.database import SUBJECTS
 from app.integrity.journals import (
-    Range,
     event_faults,
     history_faults,
-    is_counted,
     is_mended_beside,
     lost_numbers,
     move_entries,
@@ -120,25 +117,18 @@ class Scan:
         for _ in range(REPAIR_ATTEMPTS):
             move_entries(self._storage, name, ids)
             documents = list(read(self._db[name], ids))
-            repaired = [self._repaired(name, document, clashing) for document in documents]
-            lost = self._lost(name, documents)
-            pairs = [
-                (before, with_entry(self._storage, name, before, after, intent, lost[number]))
-                for number, (before, after) in enumerate(zip(documents, repaired, strict=True))
-                if before != after or lost[number]
-            ]
+            lost = lost_numbers(self._storage, name, documents)
+            pairs = []
+            for before in documents:
+                after = self._repaired(name, before, clashing)
+                missing = lost.get(repr(before["_id"]), [])
+                if before != after or missing:
+                    written = with_entry(self._storage, name, before, after, intent, missing)
+                    pairs.append((before, written))
             if not pairs:
                 break
             clashes = replace_fields(self._db[name], pairs)
             clashing |= {repr(document["_id"]) for document in clashes}
-
-    def _lost(self, name: str, documents: list[Document]) -> list[list[Range]]:
-        """Return of each document which of its entries are lost."""
-        if name not in SUBJECTS:
-            return [[] for _ in documents]
-        counted = [document for document in documents if is_counted(document)]
-        lost = lost_numbers(self._storage, counted)
-        return [lost[d["_id"]] if is_counted(d) else [] for d in documents]
 
     def _repaired(self, name: str, document: Document, clashing: set[str]) -> Document:
         repaired = KINDS[name].repair(document, fresh_version())
