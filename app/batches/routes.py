@@ -77,9 +77,9 @@ change = guard.required(Scope.PLAYERS_CHANGE)
 def plan_batch(args: dict[str, Any]) -> Response:
     """Plan a batch
 
-    Judges each row as its single call would be judged now, and those of one player one after
-    another. Nothing is changed yet. Up to 100,000 rows as JSON, or as CSV (`text/csv`) whose first
-    line names the columns; or the undoing of all changes that `Undo` chooses.
+    Judges each row as its single call would be judged now, and the rows of one player one after
+    another. Nothing is changed yet. Takes up to 100,000 rows as JSON, or as CSV (`text/csv`) whose
+    first line names the columns; or, in `Undo`, which changes of history to undo.
     """
     with upload(guard.caller().id) as body:
         name = args.get("name", "")
@@ -100,8 +100,8 @@ def plan_batch(args: dict[str, Any]) -> Response:
 def list_batches(args: dict[str, Any]) -> Response:
     """List batches
 
-    The newest first; those about accounts only for callers who may see accounts. Kept for as long
-    as history is. Of one that runs, the numbers are some seconds old.
+    The newest first; those about accounts only for callers who may see accounts. Batches are kept
+    for as long as history. The counts of a running batch are some seconds old.
     """
     after = cursors.read(args.get("after", ""))
     page = batches.list(page_size(args), after, with_users=sees_users())
@@ -116,7 +116,7 @@ def list_batches(args: dict[str, Any]) -> Response:
 def get_batch(batch_id: str) -> Response:
     """Get a batch
 
-    How far it is, counted now.
+    Its progress is counted now.
     """
     return json_response(access.current_record(access.visible_batch(path_guid("id", batch_id))))
 
@@ -129,7 +129,7 @@ def get_batch(batch_id: str) -> Response:
 def list_batch_rows(args: dict[str, Any], batch_id: str) -> Response:
     """List the rows of a batch
 
-    In their order, with the verdict of each.
+    In their order, each with its verdict.
     """
     batch = access.visible_batch(path_guid("id", batch_id))
     size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
@@ -143,10 +143,10 @@ def list_batch_rows(args: dict[str, Any], batch_id: str) -> Response:
 def advance_batch(batch_id: str) -> Response:
     """Carry out rows of a batch, and wait for it
 
-    As many as fit into two seconds; call it until its `State` is `done`. Several may call at once,
-    and share the work with the service, which goes on by itself as after `run`. No row is carried
-    out twice, whoever dies. A player who has changed since the plan is judged anew. The entries of
-    history are the caller's.
+    As many as fit into two seconds; repeat it until `State` is `done`. Several callers may do so at
+    once, and share the work with the service, which goes on by itself as after `run`. No row is
+    carried out twice, whoever dies. A player who has changed since the plan is judged anew. The
+    entries of history are the caller's.
     """
     return _progress(access.advance(path_guid("id", batch_id)))
 
@@ -158,9 +158,9 @@ def advance_batch(batch_id: str) -> Response:
 def run_batch(batch_id: str) -> Response:
     """Run a batch
 
-    The service carries it out to its end, as the caller and whoever goes away meanwhile; or goes on
-    with one that was paused. It is paused where the caller may no longer do it. One that runs
-    already, or is done, is answered as it is.
+    The service carries it out to its end as the caller, also after the caller disconnects, or goes
+    on with it if it was paused. It is paused if the caller may no longer do this. A batch that runs
+    already, or is done, is returned as it is.
     """
     return _progress(access.start(path_guid("id", batch_id)))
 
@@ -172,8 +172,8 @@ def run_batch(batch_id: str) -> Response:
 def pause_batch(batch_id: str) -> Response:
     """Pause a batch
 
-    Nothing more of it is carried out until it is run again, but for rows that are under way, some
-    seconds' worth. One that is paused or done already is answered as it is.
+    Nothing more of it is carried out until it is run again, except rows that are under way, some
+    seconds' worth. A batch that is paused or done already is returned as it is.
     """
     return _progress(access.pause(path_guid("id", batch_id)))
 
