@@ -33,6 +33,13 @@ class NotFound(QuartermasterError):
         self.key = key
 
 
+class NotOwned(NotFound):
+    """Something of an account that is gone, or somebody else's."""
+
+    def __init__(self, kind: str, owner: str) -> None:
+        super().__init__(kind, owner, f"No {kind} with that id belongs to '{owner}'.")
+
+
 class Conflict(QuartermasterError):
     """The stored state does not allow what was asked."""
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from app.auth.api_keys import keys_of, scopes_of, secrets_of
 from app.auth.scopes import Scope
 from app.changes import Change
-from app.errors import Conflict, Damaged, NotFound
+from app.errors import Conflict, Damaged, NotOwned
 from app.types import Document, whole
 
 READS = ("Keys", "KeyDigests")
@@ -27,11 +27,6 @@ class KeyNameTaken(Conflict):
 
 class TooManyKeys(Conflict):
     sentence = f"The account has {MOST_KEYS} keys already: revoke one first."
-
-
-class KeyNotFound(NotFound):
-    def __init__(self, key: str, owner: str) -> None:
-        super().__init__("key", key, f"No key with that id belongs to '{owner}'.")
 
 
 class Terms(NamedTuple):
@@ -84,7 +79,7 @@ def rotate(
     """
     keys = _changeable(user)
     if key_id not in dict(keys_of(user)):
-        raise KeyNotFound(key_id, owner)
+        raise NotOwned("key", owner)
     key = keys[key_id]
     if expires_at is None:
         lifetime = whole(key.get("Lifetime"))
@@ -108,7 +103,7 @@ def _former(key: Document, now: datetime, overlap: timedelta) -> list[Document]:
 def revoke(user: Document, *, key_id: str, owner: str) -> Change:
     keys = _changeable(user)
     if key_id not in keys:
-        raise KeyNotFound(key_id, owner)
+        raise NotOwned("key", owner)
     return _changed({id_: key for id_, key in keys.items() if id_ != key_id}, key_id)
 
 

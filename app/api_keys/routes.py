@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from flask import Response
 
-from app.api_keys.domain import KeyNameTaken, KeyNotFound, TooManyKeys
+from app.api_keys.domain import KeyNameTaken, TooManyKeys
 from app.api_keys.management import (
     Made,
     create_key,
@@ -27,7 +27,7 @@ from app.auth import guard
 from app.auth.roles import Role
 from app.auth.scopes import KeyAccess
 from app.auth.views import read_route
-from app.errors import NotFound, RoleMissing
+from app.errors import NotFound, NotOwned, RoleMissing
 from app.execution import change_route
 from app.http.api import Blueprint
 from app.http.context import current
@@ -36,7 +36,6 @@ from app.http.json import json_response
 from app.http.path_converters import path_guid
 from app.naming import Lookup
 from app.oauth.sign_ins import owner
-from app.openapi.examples import KEY_ID
 from app.types import Document
 from app.users.store import Users
 
@@ -46,7 +45,7 @@ blp = Blueprint("Keys", __name__, url_prefix="/api/v1/keys", description=ABOUT)
 
 users = current(Users)
 
-not_found = KeyNotFound(KEY_ID, "demo")
+not_found = NotOwned("key", "demo")
 others = (RoleMissing(Role.USERS_MANAGE.value), NotFound("user", Lookup.parse("nobody")))
 
 

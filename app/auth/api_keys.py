@@ -144,9 +144,8 @@ def networks_of(addresses: Any) -> list[Network]:
     """Return the networks that stored addresses mean; one that cannot be read allows nobody."""
     if addresses is None:
         return []
-    if not isinstance(addresses, list):
-        return [NOWHERE]
-    return [_network(address) for address in addresses] or [NOWHERE]
+    found = addresses if isinstance(addresses, list) else []
+    return [_network(address) for address in found] or [NOWHERE]
 
 
 # The IPv6 addresses that stand for IPv4 addresses begin with so many bits.

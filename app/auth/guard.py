@@ -37,8 +37,7 @@ def required(
 ) -> Callable[[View], View]:
     """Require these roles of a caller, always the role api, and these scopes of a key.
 
-    A view that says neither a scope nor what else it means for keys is refused at once. A caller
-    is identified by its access token or its key, unless another way is given.
+    A caller is identified by its access token or its key, unless another way is given.
     """
     roles = tuple(dict.fromkeys((Role.API, *(need for need in needs if isinstance(need, Role)))))
     scopes = tuple(need for need in needs if not isinstance(need, Role))

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Protocol, TextIO
 import ijson
 
 from app.batches.domain import MOST_ROWS, Row, TooManyRows
-from app.errors import Invalid
+from app.errors import Invalid, InvalidField
 from app.history.operations import UNDO
 from app.http.masking import masked
 from app.http.parser import MAX_FIELDS, ONCE, load, respelled
@@ -97,9 +97,9 @@ class JsonRows:
                 continue
             if name not in HEAD_FIELDS:
                 fault = f"Is unknown; a batch has {', '.join(HEAD_FIELDS)}."
-                raise _at_fault(masked(name[:NAME_LENGTH]), fault)
+                raise InvalidField(masked(name[:NAME_LENGTH]), fault)
             if name in head:
-                raise _at_fault(name, ONCE)
+                raise InvalidField(name, ONCE)
             head[name] = None
             if name == "Rows":
                 yield from _items(events)
@@ -160,14 +160,10 @@ class CheckedJson:
             return
 
 
-def _at_fault(name: str, fault: str) -> Invalid:
-    return Invalid(f"The field '{name}' {fault[:1].lower()}{fault[1:]}", {name: [fault]})
-
-
 def _items(events: Iterator[tuple[str, Any]]) -> Iterator[Any]:
     """Yield the values of the list that begins now."""
     if next(events)[0] != "start_array":
-        raise _at_fault("Rows", "Must be a list.")
+        raise InvalidField("Rows", "Must be a list.")
     for event, value in events:
         if event == "end_array":
             return

@@ -6,7 +6,7 @@ from datetime import datetime
 from email.utils import formatdate
 from typing import Any, NamedTuple
 
-from app.errors import NotFound, QuartermasterError
+from app.errors import QuartermasterError
 
 
 class SignIn(NamedTuple):
@@ -35,16 +35,6 @@ class TokenRefused(QuartermasterError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
-
-
-class TokenNotFound(NotFound):
-    def __init__(self, owner: str) -> None:
-        super().__init__("token", owner, f"No token with that id belongs to '{owner}'.")
-
-
-class SignInNotFound(NotFound):
-    def __init__(self, owner: str) -> None:
-        super().__init__("sign-in", owner, f"No sign-in with that id belongs to '{owner}'.")
 
 
 def bad_credentials() -> TokenRefused:

@@ -11,7 +11,7 @@ from app.auth.roles import Role
 from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
 from app.auth.views import read_route
-from app.errors import Invalid, RateLimited, RoleMissing
+from app.errors import Invalid, NotOwned, RateLimited, RoleMissing
 from app.execution import change_route
 from app.http import tracing
 from app.http.api import Blueprint
@@ -23,8 +23,6 @@ from app.http.lists import CursorListArgs, cursor_response, page_size
 from app.http.path_converters import path_guid
 from app.naming import Lookup
 from app.oauth.domain import (
-    SignInNotFound,
-    TokenNotFound,
     TokenRefused,
     bad_credentials,
     bad_refresh_token,
@@ -138,7 +136,7 @@ def list_user_sign_ins(args: Document, key: Lookup) -> Response:
 @blp.route("/sign-ins/<lookup:key>/<sign_in_id>", methods=["DELETE"])
 @guard.required(Scope.USERS_MANAGE)
 @blp.documents_response(200, EndedSignInSchema)
-@blp.refuses(not_manager, SignInNotFound("demo"))
+@blp.refuses(not_manager, NotOwned("sign-in", "demo"))
 def end_user_sign_in(key: Lookup, sign_in_id: str) -> Response:
     """End one sign-in of a user
 
@@ -154,7 +152,7 @@ def end_user_sign_in(key: Lookup, sign_in_id: str) -> Response:
 @blp.route("/token/<lookup:key>/<token_id>", methods=["DELETE"])
 @guard.required(Scope.USERS_MANAGE)
 @blp.documents_response(200, RevokedTokenSchema)
-@blp.refuses(not_manager, TokenNotFound("demo"))
+@blp.refuses(not_manager, NotOwned("token", "demo"))
 def revoke_token(key: Lookup, token_id: str) -> Response:
     """Revoke one refresh token and what was issued with it
 

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from pymongo.errors import PyMongoError
 
-from app.oauth.domain import SignIn, SignInNotFound, TokenNotFound, bad_refresh_token
+from app.errors import NotOwned
+from app.oauth.domain import SignIn, bad_refresh_token
 from app.paging import CursorPage
 from app.storage import bulk
 from app.storage.client import Storage
@@ -240,7 +241,7 @@ class RefreshTokens:
 
     def end_sign_in(self, user: Document, chain: str) -> None:
         if self._tokens.find_one({"Chain": chain, **self._in_use(user)}, ["_id"]) is None:
-            raise SignInNotFound(user["Name"])
+            raise NotOwned("sign-in", user["Name"])
         self.revoke_chain(chain)
 
     def revoke_token(self, user: Document, token: str) -> None:
@@ -251,7 +252,7 @@ class RefreshTokens:
         }
         found = self._tokens.find_one(mine, ["Chain"])
         if found is None:
-            raise TokenNotFound(user["Name"])
+            raise NotOwned("token", user["Name"])
         self.revoke_chain(found["Chain"])
 
 

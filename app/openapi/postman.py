@@ -123,7 +123,8 @@ class Request:
         is_of_game = self._name in ANSWERED_BY_THE_GAME
         checks = script("game_answers" if is_of_game else "answers")
         after = "" if is_of_game else script(f"after/{self._name}")
-        return checks.replace("@schema@", json.dumps(self._response_schema())) + after
+        schema = self._operation["responses"]["200"]["content"][JSON]["schema"]
+        return checks.replace("@schema@", json.dumps(self._json_schema(schema))) + after
 
     def _request(self, body: Document | None) -> Document:
         headers = []
@@ -180,10 +181,6 @@ class Request:
         # Postman substitutes text: without the quotes, the body holds a number or a boolean.
         text = json.dumps(body, indent=2).replace('"{{value}}"', "{{value}}")
         return {"mode": "raw", "raw": text, "options": {"raw": {"language": "json"}}}
-
-    def _response_schema(self) -> Document:
-        media = self._operation["responses"]["200"]["content"][JSON]
-        return self._json_schema(media["schema"])
 
     def _json_schema(self, schema: Any) -> Any:
         """Convert an OpenAPI schema to JSON Schema draft 7: no references, nullable or examples."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from app.auth.api_keys import keys_of
 from app.changes import Change
-from app.errors import Conflict, Invalid, Unavailable
+from app.errors import Conflict, InvalidField, Unavailable
 from app.former_names import former_emails, former_names
 from app.naming import composed, name_key, parse_guid
 from app.operations import all_operations
@@ -38,12 +38,11 @@ ACTION_TEXTS = ("Reason", "Error", "Arguments.Message", "Arguments.Target", "Res
 BATCH_TEXTS = ("Name", "Reason", "Undo", "Player", "Why", "Arguments.id")
 
 
-class NotConfirmed(Invalid):
+class NotConfirmed(InvalidField):
     """The name that confirms an erasure is another."""
 
     def __init__(self) -> None:
-        fault = "must be the username of the account that is to be erased."
-        super().__init__(f"The field 'Confirm' {fault}", {"Confirm": [fault.capitalize()]})
+        super().__init__("Confirm", "Must be the username of the account that is to be erased.")
 
 
 class OwnAccount(Conflict):

@@ -23,7 +23,7 @@ from app.console.forms.schemas import KEY_DAYS, NewKey, Rotation
 from app.console.forms.submissions import Submission
 from app.console.frame.pages import done, path_to, see_other
 from app.console.stores import users
-from app.errors import Invalid
+from app.errors import Invalid, InvalidField
 from app.http.intents import intent
 from app.http.parser import load
 from app.naming import Lookup
@@ -91,8 +91,7 @@ def item_ids(text: str) -> list[str]:
     """Return the ids of the items that a text names, one on each line."""
     lines = lines_of(text)
     if len(lines) > MOST_ITEMS:
-        fault = f"Must be {MOST_ITEMS} items or fewer."
-        raise Invalid(f"The field 'Items' {fault[:1].lower()}{fault[1:]}", {"Items": [fault]})
+        raise InvalidField("Items", f"Must be {MOST_ITEMS} items or fewer.")
     return list(dict.fromkeys(map(item_id, lines)))
 
 
