@@ -23,7 +23,7 @@ PAGE_SIZE = 5
 CURSOR_PAGE_SIZE = 50
 # URL-safe base64, a dot, and a signature in the same alphabet.
 CURSOR = r"^([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$"
-SIZE = "Records of a page. More than the most that is set (100) is served as that."
+SIZE = "Records per page. Values above the configured maximum (100) are lowered to it."
 ASCENDING, DESCENDING = "Ascending", "Descending"
 DEPRECATED_SINCE = "@1767225600"  # 2026-01-01 in the format of RFC 9745.
 
@@ -33,14 +33,14 @@ cursors = current(Cursors)
 class PageSchema(Schema):
     """The envelope of a paged list; subclasses add its Values."""
 
-    Total = Integer(0, example=1, description="Of all records, not of this page.")
+    Total = Integer(0, example=1, description="The number of all records, not of this page.")
     Page = Integer(0, example=0)
-    PageSize = Integer(1, example=5, description="As served.")
-    Count = Integer(0, example=1, description="Of the records in this answer.")
+    PageSize = Integer(1, example=5, description="The page size that was used.")
+    Count = Integer(0, example=1, description="The number of records in this answer.")
     Next = Text(
         allow_none=True,
         metadata={"example": None},
-        description="Only where `after` was given: what to give next; null at the end.",
+        description="Only if `after` was given: the `after` of the next page; null at the end.",
     )
 
 
@@ -74,13 +74,13 @@ class PagedListArgs(PageNumberArgs):
 
     limit = QueryInteger(
         1,
-        description="Cuts the page short; its offset stays page x pageSize. Left out: pageSize.",
+        description="Shortens the page; its offset stays page x pageSize. Default: pageSize.",
     )
     after = Text(
         metadata={"pattern": CURSOR},
-        description="The Next of the answer before, in the same order and search; empty at the "
-        "beginning. Costs the same at any depth, and no record that stays where it is is missed or "
-        "comes twice, whatever others do.",
+        description="The Next of the previous answer, with the same order and search; empty to "
+        "begin. Costs the same at any depth. Whatever others change, a record whose own position "
+        "stays the same is neither missed nor repeated.",
     )
 
     @validates_schema
@@ -95,7 +95,7 @@ class CursorPageSchema(Schema):
     Next = Text(
         allow_none=True,
         metadata={"example": None},
-        description="What to give as `after` next; null at the end.",
+        description="The `after` of the next page; null at the end.",
     )
 
 
@@ -105,7 +105,7 @@ class CursorListArgs(Schema):
     pageSize = QueryInteger(1, load_default=CURSOR_PAGE_SIZE, description=SIZE)
     after = Text(
         metadata={"pattern": CURSOR},
-        description="The Next of the answer before, with the same filters.",
+        description="The Next of the previous answer, with the same filters.",
     )
 
 

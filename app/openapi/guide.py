@@ -40,11 +40,11 @@ STATUSES = {
     403: "The caller may not do this.",
     404: "There is no such thing.",
     409: "The state does not allow it; nothing was changed.",
-    413: "The body is over the limit: 1 MiB, of a batch 32 MiB, unless set otherwise.",
-    415: "The body is not JSON, nor of a batch CSV.",
+    413: "The body is too large: over 1 MiB, or 32 MiB for a batch, unless set otherwise.",
+    415: "The body is not JSON; a batch may also be CSV.",
     429: "Too many requests, or too many failed attempts.",
     500: "A fault of the service; nothing is half-written.",
-    503: "The database or the mail server is away.",
+    503: "The database or the mail server is unavailable.",
 }
 
 
@@ -54,16 +54,16 @@ def _header(description: str, example: str) -> dict[str, Any]:
 
 HEADERS = {
     "X-Request-ID": _header("The id of the request, as the log has it.", "5c8848779587481c9a62"),
-    "Retry-After": _header("In how many seconds to try again.", "2"),
-    "WWW-Authenticate": _header("How to show who calls.", "Bearer"),
-    "Idempotency-Replayed": _header("True where this answer was given before.", "true"),
-    "X-History-Id": _header(
-        "The entry of history of this change; absent where nothing changed.", ENTRY
-    ),
+    "Retry-After": _header("How many seconds to wait before trying again.", "2"),
+    "WWW-Authenticate": _header("How to authenticate.", "Bearer"),
+    "Idempotency-Replayed": _header("True if the same answer was given before.", "true"),
+    "X-History-Id": _header("The history entry of this change; absent if nothing changed.", ENTRY),
     "Warning": _header(
-        "What is odd about the change, although it was made.",
+        "Why the change is unusual; it was made nevertheless.",
         "299 quartermaster \"The catalogue holds no item with the id '...'.\"",
     ),
-    "Deprecation": _header("Since when, as RFC 9745 writes it.", "@1767225600"),
-    "Link": _header("What replaces it, as rel successor-version.", "</api/v1/...>; rel=..."),
+    "Deprecation": _header("When it was deprecated, in the format of RFC 9745.", "@1767225600"),
+    "Link": _header(
+        "Its replacement, with the relation successor-version.", "</api/v1/...>; rel=..."
+    ),
 }
