@@ -32,7 +32,7 @@ def parse_guid(text: str) -> str | None:
     return text.lower() if _GUID.fullmatch(text) else None
 
 
-def composed(text: str) -> str:
+def compose(text: str) -> str:
     """Return a text in Unicode's normal form C, unless it is too long for a name.
 
     Composing is quadratic in the number of combining marks, and a client may send a million.
@@ -55,7 +55,7 @@ def name_key(name: str) -> str:
 
     Case folding takes some letters apart, such as the Greek \u0390, whose capital it does not.
     """
-    return composed(composed(name).casefold())
+    return compose(compose(name).casefold())
 
 
 def email_key(email: str) -> str:

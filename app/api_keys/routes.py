@@ -68,7 +68,7 @@ def create_user_key(body: Document, args: Document) -> Response:
     account may at that moment. Its text is shown this once.
     """
     user = owner_of(args)
-    return made(create_key(user["_id"], terms_of(body, users.now()), intent(CREATE_KEY)))
+    return key_response(create_key(user["_id"], terms_of(body, users.now()), intent(CREATE_KEY)))
 
 
 @change_route(
@@ -87,7 +87,7 @@ def rotate_user_key(body: Document, args: Document, key_id: str) -> Response:
     expires_at = require_future(body["ExpiresAt"], users.now())
     overlap = timedelta(hours=body["OverlapHours"])
     meant = intent(ROTATE_KEY, Id=id_, OverlapHours=body["OverlapHours"])
-    return made(rotate_key(user, id_, overlap, expires_at, meant))
+    return key_response(rotate_key(user, id_, overlap, expires_at, meant))
 
 
 @change_route(blp, REVOKE_KEY, "/<key_id>", RevokedKeySchema, *others, not_found, method="DELETE")
@@ -108,6 +108,6 @@ def owner_of(args: Document) -> Document:
     return owner(Lookup.parse(args.get("user", guard.caller().id)))
 
 
-def made(key: Made) -> Response:
+def key_response(key: Made) -> Response:
     headers = {"Cache-Control": "no-store", **change_headers(key.applied)}
     return json_response({**key.record, "Key": key.secret}, headers=headers)

@@ -45,14 +45,14 @@ def roles_of(power: Power | None) -> frozenset[Role]:
     return frozenset(held)
 
 
-def granted(power: Power, role: Role) -> dict[str, bool]:
+def with_role(power: Power, role: Role) -> dict[str, bool]:
     needed = REQUIRES.get(role)
     if needed and needed not in roles_of(power):
         raise Conflict(f"The role '{role.value}' needs '{needed.value}': grant that first.")
     return {**power, FLAGS[role]: True}
 
 
-def revoked(power: Power, role: Role) -> dict[str, bool]:
+def without_role(power: Power, role: Role) -> dict[str, bool]:
     """Return the Power without a role, and without those that require it."""
     gone = {role}
     for other, needed in REQUIRES.items():

@@ -15,7 +15,7 @@ from app.batches.domain import MOST_ROWS, Row, TooManyRows
 from app.errors import Invalid, InvalidField
 from app.history.operations import UNDO
 from app.http.masking import masked
-from app.http.parser import MAX_FIELDS, ONCE, load, respelled
+from app.http.parser import MAX_FIELDS, ONCE, load, respell
 from app.naming import NAME_LENGTH
 from app.operations import batch_operations
 from app.types import Document
@@ -300,7 +300,7 @@ def _arguments(row: Row, player: Any, named: Document, is_text: bool) -> Documen
         raise Invalid(f"The field 'Player' must hold at most {NAME_LENGTH} characters.")
     schema = batch_operations()[row.operation].arguments
     if is_text:
-        spelled = respelled(schema, named)
+        spelled = respell(schema, named)
         named = {**{name: value for name, value in named.items() if name not in spelled}, **spelled}
     loaded: Document = load(schema, named)
     return loaded

@@ -13,7 +13,7 @@ from typing import Any
 import click
 from flask.cli import AppGroup, with_appcontext
 
-from app.auth.roles import Role, granted, revoked, roles_of
+from app.auth.roles import Role, roles_of, with_role, without_role
 from app.auth.tokens import AccessTokens
 from app.cli.intents import intent, reason_option, report
 from app.errors import Invalid
@@ -149,7 +149,7 @@ def minute(at: datetime) -> str:
 @reason_option
 def grant_role(name: str, role: str, reason: str | None) -> None:
     """Give a user a role: api, users.query or users.manage."""
-    change_roles(name, role, reason, GRANT_ROLE, granted, "granted the role %s to %s")
+    change_roles(name, role, reason, GRANT_ROLE, with_role, "granted the role %s to %s")
 
 
 @api.command("revoke")
@@ -158,7 +158,7 @@ def grant_role(name: str, role: str, reason: str | None) -> None:
 @reason_option
 def revoke_role(name: str, role: str, reason: str | None) -> None:
     """Take a role from a user, and those that rest on it."""
-    change_roles(name, role, reason, REVOKE_ROLE, revoked, "revoked the role %s of %s")
+    change_roles(name, role, reason, REVOKE_ROLE, without_role, "revoked the role %s of %s")
 
 
 def change_roles(

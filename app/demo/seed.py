@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from functools import partial
 
-from app.auth.roles import Role, granted
+from app.auth.roles import Role, with_role
 from app.changes import Intent, Origin
 from app.database import COLLECTIONS
 from app.demo.catalogue import objects
@@ -63,5 +63,5 @@ def prepare_demo(storage: Storage, passwords: Passwords) -> None:
         users.create(DEMO_NAME, "demo@example.com", password_hash, Intent(REGISTER.name, by))
         for role in Role:
             intent = Intent(GRANT_ROLE.name, by, {"Role": role.value})
-            users.change_power(Lookup.parse(DEMO_NAME), partial(granted, role=role), intent)
+            users.change_power(Lookup.parse(DEMO_NAME), partial(with_role, role=role), intent)
         storage.journals.move_noted()

@@ -81,7 +81,7 @@ def _is_lenient() -> bool:
 
 
 def _lenient_body(schema: Schema) -> dict[str, Any]:
-    values = respelled(schema, read_form(schema))
+    values = respell(schema, read_form(schema))
     count = values.get("count")
     if current_app.config["COMPATIBILITY"] and type(count) is int and count == 0:
         # Public clients mean the default by it.
@@ -108,7 +108,7 @@ def _invalid(schema: Schema, messages: dict[str, Any]) -> Invalid:
     return Invalid(_sentence(fields), fields)
 
 
-def respelled(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
+def respell(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
     """Return a lenient body as a strict one: by the names of fields, and in their types.
 
     Unknown fields are dropped, unless the schema takes them. Two spellings of one name are refused.

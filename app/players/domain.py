@@ -15,7 +15,7 @@ from app.http.masking import masked
 from app.naming import (
     NAME_LENGTH,
     NIL,
-    composed,
+    compose,
     holds_invisible,
     is_visible,
     name_fields,
@@ -242,7 +242,7 @@ def require_name(name: str, field: str, lengths: tuple[int, int]) -> None:
 
 
 def _check_given_name(name: str, shortest: int, longest: int) -> None:
-    if not shortest <= len(composed(name)) <= longest:
+    if not shortest <= len(compose(name)) <= longest:
         raise Invalid(f"Must be {shortest} to {longest} characters.")
     if name != " ".join(name.split()):
         raise Invalid("Must not begin or end with a blank, or hold two together.")

@@ -12,7 +12,7 @@ from app.auth.api_keys import keys_of
 from app.changes import Change
 from app.errors import Conflict, InvalidField, Unavailable
 from app.former_names import former_emails, former_names
-from app.naming import composed, name_key, parse_guid
+from app.naming import compose, name_key, parse_guid
 from app.operations import all_operations
 from app.storage.mentions import QUOTED
 from app.storage.search_fields import archived
@@ -215,9 +215,9 @@ def mask(text: str, names: Collection[str]) -> str:
     """Return a text with names and addresses replaced, where they stand as words of their own."""
     # The longest first: an address may hold a name.
     for name in sorted(filter(None, names), key=len, reverse=True):
-        parts = map(re.escape, composed(name).split())
+        parts = map(re.escape, compose(name).split())
         pattern = rf"(?<![^\W_]){BLANKS.join(parts)}(?![^\W_])"
-        found = re.sub(pattern, ERASED, composed(text), flags=re.IGNORECASE)
+        found = re.sub(pattern, ERASED, compose(text), flags=re.IGNORECASE)
         # A text that names nobody stays as it was written.
         text = found if ERASED in found else text
     return text

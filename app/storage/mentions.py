@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from app.moderation.penalties import BAN, MUTE
-from app.naming import composed, name_key
+from app.naming import compose, name_key
 from app.types import Document
 
 # The fields of an account, and of the changes in its history, that quote what staff have written.
@@ -67,7 +67,7 @@ def document_texts(document: Document) -> Iterator[Any]:
 
 
 def _with_single_blanks(text: str) -> str:
-    return " ".join(composed(text).split())
+    return " ".join(compose(text).split())
 
 
 def _parts(text: str, shapes: Iterable[Shape]) -> Iterator[str]:

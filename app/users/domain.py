@@ -15,7 +15,7 @@ from app.errors import Conflict, Forbidden, Invalid, InvalidCredentials, Invalid
 from app.former_names import carry_emails, carry_names
 from app.moderation.penalties import BAN, MUTE, is_in_force
 from app.naming import (
-    composed,
+    compose,
     domain_as_sent,
     email_as_sent,
     email_key,
@@ -152,7 +152,7 @@ class WrongCode(Forbidden):
 
 def is_username(name: str) -> bool:
     """Tell whether a name can be registered: 2 to 20 letters or digits, of any script."""
-    name = composed(name)
+    name = compose(name)
     # Some letters are invisible: two names that differ in one of them would look the same.
     is_allowed = 2 <= len(name) <= 20 and not holds_invisible(name)
     return is_allowed and all(c.isalpha() or c.isdecimal() for c in name)

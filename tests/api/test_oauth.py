@@ -5,7 +5,7 @@ from email.utils import parsedate_to_datetime
 
 import pytest
 
-from app.auth.roles import Role, revoked
+from app.auth.roles import Role, without_role
 from app.naming import Lookup
 from app.oauth.domain import TokenRefused
 from app.oauth.store import RefreshTokens
@@ -129,7 +129,7 @@ def test_a_refresh_token_is_not_stored_in_clear(client, alice, db):
 
 def test_a_demoted_or_deleted_user_cannot_refresh(client, alice, app, db):
     one, other = sign_in(client).json, sign_in(client).json
-    power = revoked(alice["Power"], Role.API)
+    power = without_role(alice["Power"], Role.API)
     service(app, Users).change_power(Lookup.parse("Alice"), lambda _: power, meant("revoke-role"))
     assert refresh(client, one["refresh_token"]).json["error"] == "access_denied"
     db.users.delete_one({"_id": alice["_id"]})

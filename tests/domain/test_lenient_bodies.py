@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.errors import Invalid
 from app.http.lists import LegacyListArgs
-from app.http.parser import load, respelled
+from app.http.parser import load, respell
 from app.items.schemas import GiveItemArgs
 from app.oauth.schemas import TokenArgs
 from app.spells.schemas import SpellArgs
@@ -41,7 +41,7 @@ bodies = st.sampled_from(BODIES).flatmap(
 
 
 def lenient(schema, values):
-    return load(schema, respelled(schema, values))
+    return load(schema, respell(schema, values))
 
 
 def exactly(values):

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.auth.roles import FLAGS, Role, granted, revoked, roles_of
+from app.auth.roles import FLAGS, Role, roles_of, with_role, without_role
 from app.errors import Conflict, Invalid
 from app.users.domain import NO_POWER
 
@@ -21,20 +21,20 @@ def test_an_unknown_role_is_told_with_those_that_exist():
 
 
 def test_roles_are_granted_from_the_ground_up():
-    power = granted(granted(granted(NO_POWER, API), QUERY), MANAGE)
+    power = with_role(with_role(with_role(NO_POWER, API), QUERY), MANAGE)
     assert roles_of(power) == {API, QUERY, MANAGE}
 
 
 @pytest.mark.parametrize("role", [QUERY, MANAGE])
 def test_a_role_without_what_it_rests_on_is_refused(role):
     with pytest.raises(Conflict, match=f"'{role.value}' needs"):
-        granted(NO_POWER, role)
+        with_role(NO_POWER, role)
 
 
 @pytest.mark.parametrize(("role", "left"), [(API, set()), (QUERY, {API}), (MANAGE, {API, QUERY})])
 def test_revoking_a_role_takes_those_that_rest_on_it(role, left):
     everything = dict.fromkeys(NO_POWER, True)
-    assert roles_of(revoked(everything, role)) == left
+    assert roles_of(without_role(everything, role)) == left
 
 
 @given(powers)
@@ -47,5 +47,5 @@ def test_a_role_never_counts_without_what_it_rests_on(power):
 @given(powers, st.sampled_from(Role))
 def test_a_grant_touches_no_flag_of_the_game(power, role):
     flags = power.keys() - set(FLAGS.values())
-    after = revoked(power, role)
+    after = without_role(power, role)
     assert {flag: after[flag] for flag in flags} == {flag: power[flag] for flag in flags}

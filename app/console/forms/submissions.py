@@ -23,7 +23,7 @@ from app.errors import EmailTaken, Invalid, KeyReused, NotFound, QuartermasterEr
 from app.http import intents
 from app.http.api import Schema
 from app.http.errors import headers_of, note, status_of
-from app.http.parser import load, respelled
+from app.http.parser import load, respell
 from app.items.domain import NoRoom, NotEnoughItems
 from app.naming import parse_guid
 from app.players.domain import PlayerNameTaken
@@ -195,7 +195,7 @@ class Submission:
             if field.object_type and name in values and name in arguments:
                 chosen = self.fields.get("choose") or values[name]
                 values[name] = resolve(name, field.object_type, chosen)
-        return load(schema, respelled(schema, values))
+        return load(schema, respell(schema, values))
 
     def refuse(self, error: QuartermasterError) -> None:
         """Keep why it was refused.
