@@ -15,7 +15,7 @@ from app.batches import services as batch_services
 from app.batches.choosing import Choosing
 from app.batches.store import Batches
 from app.console import routes as console
-from app.console.session.form_tokens import FormTokens
+from app.console.session.sessions import FormTokens
 from app.database import COLLECTIONS, SUBJECTS
 from app.game import routes as game
 from app.game.actions import routes as actions

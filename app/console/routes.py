@@ -27,8 +27,8 @@ from app.errors import NotFound
 
 # Importing a module registers its pages.
 PAGES = (
-    *(sign_in, home, players, users, keys),
-    *(game, history, new_batch, batches, catalogue, health),
+    *(sign_in, home, players, users, keys, game, history),
+    *(new_batch, batches, catalogue, health, error_pages),
 )
 
 
@@ -46,5 +46,4 @@ def nowhere(rest: str) -> Response:
     raise NotFound("page", rest, "There is no such page.")
 
 
-files.register(pages.blp)
-error_pages.register_errors()
+pages.blp.add_url_rule("/files/<digest>/<name>", view_func=files.get_file)

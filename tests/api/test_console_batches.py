@@ -309,8 +309,8 @@ def test_rows_are_filtered_by_verdict_and_player(staff, gift):
     assert "No player with name 'The Nobody'." in refused
     (own,) = table(show(staff, gift, "?player=elowen"))
     assert own == "3 Elowen Give 5 × Health Potion ready"
-    assert "No row fits." in page_of(show(staff, gift, "?verdict=done"))
-    assert "No row fits." in page_of(show(staff, gift, "?player=Thalia"))
+    assert "No row matches." in page_of(show(staff, gift, "?verdict=done"))
+    assert "No row matches." in page_of(show(staff, gift, "?player=Thalia"))
     for query, status in (("player=Nobody", 404), ("verdict=good", 400), ("after=x", 400)):
         answer = staff.get(f"/batches/{gift['_id']}?{query}")
         assert answer.status_code == status

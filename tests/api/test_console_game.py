@@ -341,7 +341,7 @@ def test_the_list_of_actions_has_filters_and_pages(staff, player, world, db):
         path = following and following[1].replace("&amp;", "&")
     wanted = {"Kind": "kill", "Subject.Id": amelia["_id"]}
     assert sorted(seen) == sorted(action["_id"] for action in db.actions.find(wanted))
-    assert "Nothing of this was asked." in staff.read("/game?kind=warp")
+    assert "Nothing matches." in staff.read("/game?kind=warp")
     staff.read("/game?kind=dance", 400)
     assert "No player with name 'Nobody'." in staff.read("/game?player=Nobody", 404)
     staff.read("/game?after=x", 400)

@@ -205,7 +205,7 @@ def test_a_manager_makes_rotates_and_revokes_the_keys_of_others(staff, world, cl
 
 def test_a_key_of_somebody_who_only_plays_is_said_to_be_of_no_use(staff, world):
     world.add_user(Name="thalia")
-    assert "may do nothing" in staff.read("/users/thalia/keys")
+    assert "can do nothing" in staff.read("/users/thalia/keys")
 
 
 def test_history_tells_which_key_it_was_and_is_filtered_by_it(staff, client, world):

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.batches.domain import MOST_KINDS, Summary
-from app.console.batches.sentences import bar, filter_texts, kind_sentence, named, row_sentence
+from app.console.batches.sentences import bar, filter_texts, kind_sentence, row_sentence
+from app.console.history.sentences import with_names
 
 ITEM, SPELL = "11111111-2222-4333-8444-555555555555", "11111111-2222-4333-8444-666666666666"
 NAMES = {ITEM: "Health Potion", SPELL: "Fireball"}
@@ -90,8 +91,8 @@ def test_a_row_is_told_whatever_it_lacks():
 
 
 def test_a_sentence_has_names_for_ids():
-    assert named(f"It holds 0 of {ITEM}.", NAMES) == "It holds 0 of Health Potion."
-    assert named(f"It holds 0 of {ITEM}.", {}) == f"It holds 0 of {ITEM}."
+    assert with_names(f"It holds 0 of {ITEM}.", NAMES) == "It holds 0 of Health Potion."
+    assert with_names(f"It holds 0 of {ITEM}.", {}) == f"It holds 0 of {ITEM}."
 
 
 def test_the_parts_of_a_bar_fill_it():

@@ -26,7 +26,7 @@ from app.console.history.sentences import (
     value_text,
 )
 from app.console.players.slots import changes_of, grid, steps
-from app.console.session.browsers import browser_name
+from app.console.session.sessions import browser_name
 from app.items.domain import slot_records
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
@@ -138,8 +138,8 @@ def test_a_grid_shows_all_slots_and_what_would_become_of_them():
     assert shown_.cells[1].name == "Life Potion"
     assert len(shown_.without_empty().cells) == 3
     assert [(step.slot, step.before, step.after) for step in steps(would)] == [
-        (0, 57, 60),
-        (1, 0, 9),
+        (0, slot(57), slot(60)),
+        (1, None, slot(9)),
     ]
 
 

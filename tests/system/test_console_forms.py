@@ -54,6 +54,13 @@ def test_giving_is_previewed_in_the_slots_told_and_undone_from_the_notice(consol
     assert console.slots == before
 
 
+def test_back_shows_what_was_typed(console, player):
+    console.open(player.path)
+    console.send("give", itemid=TONIC, quantity="2")
+    console.leave(console.browser.back)
+    assert [console.value(f"give-{name}") for name in ("itemid", "quantity")] == [TONIC, "2"]
+
+
 def test_taking_begins_with_a_click_on_a_slot_and_is_previewed(console, api, player):
     api.post(f"players/{player.id}/items/give", itemid=TONIC_ID, quantity=9)
     console.open(player.path)

@@ -33,6 +33,7 @@ from app.types import Document
 
 # What a batch can be planned from, and the labels of the tabs.
 KINDS = {"players": "Players", "file": "A file", "changes": "Undo changes"}
+API = "POST /api/v1/batches"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -148,17 +149,12 @@ def new_batch_page(sent: Submission | None = None) -> Response:
     )
 
 
-def players_body(sent: Submission) -> Document:
+def batch_body(sent: Submission) -> Document:
+    """Return the body of the API, with the row of one player."""
+    if sent.name == "changes":
+        return {"Name": sent.value("Name"), "Undo": typed_filters(sent) or {"By": "NAME"}}
     row = {"Player": "PLAYER", "Operation": sent.value("operation", "give"), **sent.args}
     return {"Name": sent.value("Name"), "Rows": [row]}
-
-
-def changes_body(sent: Submission) -> Document:
-    return {"Name": sent.value("Name"), "Undo": typed_filters(sent) or {"By": "NAME"}}
-
-
-def file_api(sent: Submission) -> str:
-    return f"POST /api/v1/batches?{urlencode({'name': sent.value('Name') or 'NAME'})}"
 
 
 def argument_fields() -> tuple[Field, ...]:
@@ -174,10 +170,10 @@ def argument_fields() -> tuple[Field, ...]:
 
 
 PLANS = "A plan changes nothing: it shows for each row whether it could be carried out."
-EVERY_FIELD = "All changes to which every field fits that you fill in. The newest is undone first."
+EVERY_FIELD = "All changes that match every field you fill in. The newest is undone first."
 PATIENCE = f"{PLANS} A large one takes up to a minute."
 HTML = {"maxlength": LONGEST_NAME, "autocomplete": "off"}
-FOUND = "By this, colleagues find it."
+FOUND = "Colleagues find the batch by it."
 NAME = Field("Name", "Name of the batch", FOUND, noun="The name", is_required=False, html=HTML)
 OPERATION = Field(
     "operation",
@@ -190,7 +186,7 @@ OPERATION = Field(
 PLAYERS = Field(
     "players",
     "Players",
-    "Names or ids, one on each line. One that is there twice counts once.",
+    "Names or ids, one on each line. A player who is there twice counts once.",
     type="area",
     noun="The list of players",
     html={"rows": 10, "maxlength": 500000},
@@ -210,8 +206,8 @@ FOR_PLAYERS = Form(
     name="players",
     path="",
     act=plan_players,
-    api="POST /api/v1/batches",
-    body=players_body,
+    api=API,
+    body=batch_body,
     about=PLANS,
     layout="plan",
     takes_key=True,
@@ -222,8 +218,7 @@ FROM_FILE = replace(
     fields=(replace(NAME, hint=f"{FOUND} A JSON file may hold one itself."),),
     name="file",
     act=plan_file,
-    api=file_api,
-    body=None,
+    api=lambda sent: f"{API}?{urlencode({'name': sent.value('Name') or 'NAME'})}",
     file=(CSV, "batch.csv"),
     about=PATIENCE,
 )
@@ -233,7 +228,6 @@ UNDO_CHANGES = replace(
     fields=(Group("halves", FILTERS), NAME),
     name="changes",
     act=plan_changes,
-    body=changes_body,
     about=lambda _: [EVERY_FIELD, PATIENCE],
 )
 FORMS = {form.name: form for form in (FOR_PLAYERS, FROM_FILE, UNDO_CHANGES)}

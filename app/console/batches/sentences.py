@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.console.frame.times import parsed
 from app.console.history.sentences import (
+    GUID,
     Names,
     name_of,
     named_arguments,
@@ -19,7 +19,6 @@ from app.operations import batch_operations, object_arguments
 from app.types import Document
 
 NAMELESS = "A batch without a name"
-_GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # How the filters of changes are called on the page of a batch.
 FILTERS = {
     "By": "made by",
@@ -49,13 +48,8 @@ def ids_in_rows(rows: Iterable[Document]) -> set[str]:
     found = set()
     for row in rows:
         found |= {row["Arguments"].get(name) for name in object_arguments()}
-        found |= set(_GUID.findall(row["Why"] or ""))
+        found |= set(GUID.findall(row["Why"] or ""))
     return {id_ for id_ in found if isinstance(id_, str)}
-
-
-def named(text: str, names: Names) -> str:
-    """Return a sentence with the names of the objects that it has ids of."""
-    return _GUID.sub(lambda match: names.get(match[0]) or match[0], text)
 
 
 def row_sentence(row: Document, names: Names) -> str:
@@ -93,14 +87,9 @@ def counted(number: int, noun: str) -> str:
 
 def filter_texts(chosen: Document, names: Names) -> list[tuple[str, str]]:
     """Return which changes a batch undoes, by the labels of the filters."""
-    return [
-        (label, _filter(name, chosen[name], names))
-        for name, label in FILTERS.items()
-        if name in chosen
-    ]
-
-
-def _filter(name: str, value: Any, names: Names) -> str:
-    if name in ("From", "To"):
-        return whole_text(parsed(str(value)) or value)
-    return name_of(value, names) if name == "Item" else str(value)
+    texts = {name: str(value) for name, value in chosen.items()}
+    if "Item" in chosen:
+        texts["Item"] = name_of(chosen["Item"], names)
+    for name in chosen.keys() & {"From", "To"}:
+        texts[name] = whole_text(parsed(texts[name]) or texts[name])
+    return [(label, texts[name]) for name, label in FILTERS.items() if name in chosen]

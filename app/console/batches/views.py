@@ -24,7 +24,6 @@ from app.console.batches.sentences import (
     has_arguments,
     ids_in_rows,
     kind_sentence,
-    named,
     row_sentence,
 )
 from app.console.forms.curl import curl
@@ -34,7 +33,7 @@ from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.lists import filter_page
 from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, required
 from app.console.history.sentences import ids_in as entry_ids_in
-from app.console.history.sentences import lines, reverse_of
+from app.console.history.sentences import lines, reverse_of, with_names
 from app.console.stores import batches, cursors, objects
 from app.history.access import sees_users, visible_entries
 from app.http.parser import load
@@ -159,7 +158,7 @@ def with_words(rows: list[Document]) -> list[Document]:
             **row,
             "Undone": undone.get(row["Arguments"].get("Id", "")),
             "Told": row_sentence(row, names) if has_arguments(row) else row["Operation"] or "",
-            "Why": named(row["Why"] or row["Warning"] or "", names),
+            "Why": with_names(row["Why"] or row["Warning"] or "", names),
         }
         for row in rows
     ]

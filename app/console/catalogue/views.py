@@ -108,7 +108,7 @@ SET_VALUE = Form(
 )
 register(
     Place(
-        "/catalogue/servervariable/<object_id>",
+        f"/catalogue/{GLOBAL}/<object_id>",
         ("catalogue", GLOBAL),
         {"": [SET_VALUE]},
         object_page,

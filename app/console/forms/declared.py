@@ -25,6 +25,9 @@ NOT_UNDONE = "This cannot be undone."
 # A name is typed as it is: nothing corrects it.
 AS_TYPED = {"autocomplete": "off", "spellcheck": "false"}
 BY_NAME = "A name or an id."
+# The module suggest.js turns the browser's own suggestions off, so that they do not hide those of
+# the page. With autocomplete=off in the markup, a browser would not restore the field on Back.
+NAMED = {"spellcheck": "false"}
 FOLDED = "…"
 # What a page has seen of a history that has no entries.
 NOTHING_SEEN = "nothing"
@@ -81,8 +84,7 @@ class Field:
             self,
             argument=name,
             type=_type_of(argument) or self.type,
-            # The browser's own suggestions would hide those of the page.
-            html=(AS_TYPED if self.suggest or object_type else {}) | _html_of(argument) | self.html,
+            html=(NAMED if self.suggest or object_type else {}) | _html_of(argument) | self.html,
             is_required=is_required if self.is_required is None else self.is_required,
             object_type=object_type,
         )

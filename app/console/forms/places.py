@@ -83,41 +83,35 @@ def register(place: Place) -> None:
     for tab, forms in place.tabs.items():
         needs = place.roles_of(tab)
         if not place.is_shown_elsewhere:
-            show = required(*needs)(_page(place, tab))
+            show = required(*needs)(partial(_show, place, tab))
             blp.add_url_rule(place.rule_of(tab), f"{name}_{tab}", show)
         for form in forms:
             path = form.name if form.path is None else form.path
             rule = "/".join(filter(None, [place.rule, path]))
-            view = required(*needs, *form.roles)(_view(place, tab, form))
+            view = required(*needs, *form.roles)(partial(_receive, place, tab, form))
             blp.add_url_rule(rule, f"{name}_{form.name}", view, methods=["POST"])
 
 
-def _page(place: Place, tab: str) -> Callable[..., Response]:
-    def page(**path: Any) -> Response:
-        return place.show(tab, None, **_checked(path))
-
-    return page
+def _show(place: Place, tab: str, **path: Any) -> Response:
+    return place.show(tab, None, **_checked(path))
 
 
 def _checked(path: dict[str, Any]) -> dict[str, Any]:
     return {name: path_guid("id", v) if name in GUIDS else v for name, v in path.items()}
 
 
-def _view(place: Place, tab: str, form: Form) -> Callable[..., Response]:
-    def view(**path: Any) -> Response:
-        path = _checked(path)
-        sent = Submission.posted(form, path.get(form.row, ""))
-        sent.kind = place.kind
-        sent.show = partial(place.show, tab)
-        outcome = attempt(sent, lambda: _carry_out(place, sent, path))
-        if outcome is None or sent.is_preview:
-            sent.preview = outcome
-            return sent.show(sent, **path)
-        if form.lead:
-            return form.lead(outcome, sent, **path)
-        return _lead(place, form.next_tab or tab, outcome, path)
-
-    return view
+def _receive(place: Place, tab: str, form: Form, **variables: Any) -> Response:
+    path = _checked(variables)
+    sent = Submission.posted(form, path.get(form.row, ""))
+    sent.kind = place.kind
+    sent.show = partial(place.show, tab)
+    outcome = attempt(sent, lambda: _carry_out(place, sent, path))
+    if outcome is None or sent.is_preview:
+        sent.preview = outcome
+        return sent.show(sent, **path)
+    if form.lead:
+        return form.lead(outcome, sent, **path)
+    return _lead(place, form.next_tab or tab, outcome, path)
 
 
 def attempt(sent: Submission, act: Callable[[], Any]) -> Any:

@@ -18,6 +18,7 @@ from app.console.forms.declared import AS_TYPED, Field, Form, Target
 from app.console.forms.object_names import Ambiguous, Choice, resolve
 from app.console.forms.reading import posted
 from app.console.frame.times import utc_field
+from app.console.history.sentences import GUID, with_names
 from app.console.stores import objects
 from app.errors import EmailTaken, Invalid, KeyReused, NotFound, QuartermasterError, Unavailable
 from app.http import intents
@@ -49,7 +50,6 @@ SENT_BEFORE = (
 )
 NO_PREVIEW = "Preview shows which slots would change."
 _FIELD = re.compile(r"[Tt]he field '(\w+)'")
-GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
 
 
@@ -140,8 +140,7 @@ class Submission:
         if isinstance(self.error, KeyReused):
             return SENT_BEFORE
         text = _FIELD.sub(self._noun, str(self.error or ""))
-        named = objects.names_of(ids) if (ids := GUID.findall(text)) else {}
-        return GUID.sub(lambda match: str(named.get(match[0]) or match[0]), text)
+        return with_names(text, objects.names_of(ids) if (ids := GUID.findall(text)) else {})
 
     def _noun(self, match: re.Match[str]) -> str:
         field = self.form.by_name.get(match[1])

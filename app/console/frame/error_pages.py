@@ -14,15 +14,9 @@ from app.http.tracing import request_id
 from app.storage.errors import DatabaseError, explain
 
 
-def register_errors() -> None:
-    """Answer the errors of pages by pages."""
-    blp.register_error_handler(QuartermasterError, error_page)
-    blp.register_error_handler(DatabaseError, database_error_page)
-    blp.register_error_handler(HTTPException, http_error_page)
-
-
+@blp.errorhandler(QuartermasterError)
 def error_page(error: QuartermasterError) -> Response:
-    """Return the page of an error; who is not signed in is asked to do so."""
+    """Return the page of an error; whoever is not signed in is asked to sign in."""
     if isinstance(error, Unauthorized):
         return sign_in_page()
     note(error)
@@ -38,6 +32,7 @@ def sign_in_page() -> Response:
     return problem_page(401, "You are no longer signed in. Nothing was changed.", sign_in=True)
 
 
+@blp.errorhandler(DatabaseError)
 def database_error_page(error: Exception) -> Response:
     known = explain(error)  # type: ignore[arg-type] # registered for DatabaseError alone
     if known is None:
@@ -46,12 +41,13 @@ def database_error_page(error: Exception) -> Response:
     return error_page(known)
 
 
+@blp.errorhandler(HTTPException)
 def http_error_page(error: HTTPException) -> Response:
     status = error.code or 500
     if getattr(error, "original_exception", None) is not None:
         text = BUG
     elif status == 415:
-        text = "The console takes forms alone."
+        text = "The console takes only forms."
     else:
         text = SENTENCES.get(status) or error.description or error.name
     return problem_page(status, text)

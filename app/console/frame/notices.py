@@ -7,11 +7,12 @@ from datetime import timedelta
 from flask import request
 
 from app.auth import guard
-from app.console.game.actions import MARK, find_marked
+from app.console.game.actions import MARK, cards
 from app.console.history import sentences
 from app.console.history.tables import is_undoable
 from app.console.stores import history, objects, users
 from app.errors import QuartermasterError
+from app.game.actions.access import visible_action
 from app.history.access import visible_entry
 from app.types import Document
 
@@ -35,11 +36,14 @@ UNTOLD = ("revoke-tokens",)
 def current_notice() -> Document | None:
     """Return what the form before this page has done, as its path says."""
     mark = request.args.get("done", "")
-    if not mark:
-        return None
     if mark in NEWS_WITHOUT_ENTRY:
         return notice(NEWS_WITHOUT_ENTRY[mark])
-    return action_notice(mark) if mark.startswith(MARK) else entry_notice(mark)
+    try:
+        return (
+            action_notice(mark) if mark.startswith(MARK) else entry_notice(mark) if mark else None
+        )
+    except QuartermasterError:
+        return None
 
 
 def notice(text: str, undo: str | None = None, action: str | None = None) -> Document:
@@ -48,24 +52,20 @@ def notice(text: str, undo: str | None = None, action: str | None = None) -> Doc
 
 
 def action_notice(mark: str) -> Document | None:
-    action = find_marked(mark)
-    if action is None or not is_news(action):
-        return None
-    return notice(action["News"], action=action["Id"] if action["IsPending"] else None)
+    (action,) = cards([visible_action(mark.removeprefix(MARK))])
+    pending = action["Id"] if action["IsPending"] else None
+    return notice(action["News"], action=pending) if is_news(action) else None
 
 
 def entry_notice(entry_id: str) -> Document | None:
-    try:
-        entry = visible_entry(entry_id)
-    except QuartermasterError:
-        return None
+    entry = visible_entry(entry_id)
     if not is_news(entry):
         return None
     if not entry["Changes"] and entry["Operation"] not in UNTOLD:
         return notice(NOTHING)
     text = sentences.notice(entry, objects.names_of(sentences.ids_in([entry])))
-    (shown,) = history.serve([entry])
-    return notice(text, undo=entry_id if is_undoable(shown) else None)
+    (served,) = history.serve([entry])
+    return notice(text, undo=entry_id if is_undoable(served) else None)
 
 
 def is_news(record: Document) -> bool:

@@ -172,10 +172,6 @@ def page(template: str, status: int = 200, **context: Any) -> Response:
     colour = settings["ENVIRONMENT_COLOUR"] or DEFAULT_COLOURS.get(settings["ENV"], "green")
     frame = {"game": settings["GAME_NAME"], "environment": name, "colour": colour}
     text = templates().get_template(template).render(**frame, **context)
-    return html_response(text, status)
-
-
-def html_response(text: str, status: int) -> Response:
     body = text.encode("utf-8", "replace")
     response = Response(body, status, HEADERS, content_type="text/html; charset=utf-8")
     if len(body) >= SMALLEST_COMPRESSED and accepts_gzip():

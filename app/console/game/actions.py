@@ -8,8 +8,6 @@ from typing import Any
 
 from app.console.history.sentences import Names, name_of, short_text
 from app.console.stores import actions, objects
-from app.errors import QuartermasterError
-from app.game.actions.access import visible_action
 from app.game.actions.domain import KINDS, place_of, public_action
 from app.game.actions.store import ActionFilters
 from app.types import Document
@@ -97,15 +95,6 @@ def notice(action: Document, names: Names) -> str:
     }
     under_way = f"The game was asked to {asked}, and has not answered yet."
     return sentences.get(action["State"], under_way)
-
-
-def find_marked(mark: str) -> Document | None:
-    """Return the action that a path names, if the caller may see it."""
-    try:
-        (action,) = cards([visible_action(mark.removeprefix(MARK))])
-    except QuartermasterError:
-        return None
-    return action
 
 
 def actions_part(id_: str) -> dict[str, Any]:

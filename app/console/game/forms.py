@@ -85,10 +85,6 @@ MESSAGE = Form(
 )
 
 
-def speak(sent: Submission) -> Answer:
-    return ask("chat", listeners(sent.args), chat_body(sent))
-
-
 def listeners(args: Document) -> Document:
     if args["to"] == PLAYER:
         return player_subject(Lookup.parse(plain(args["player"])))
@@ -141,7 +137,7 @@ SAY = Form(
     ),
     name="chat",
     path="",
-    act=speak,
+    act=lambda sent: ask("chat", listeners(sent.args), chat_body(sent)),
     api=chat_api,
     schema=ChatForm(),
     body=chat_body,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +18,7 @@ Names = Mapping[str, str]
 MINUS = "\N{MINUS SIGN}"
 ARROW = "\N{RIGHTWARDS ARROW}"
 SHORT_ID = 8
+GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SHORT_TEXT = 80
 UNIT_SECONDS = {"day": 86400, "hour": 3600, "minute": 60}
 # Before and after a change, and the sign of what was there.
@@ -39,6 +41,11 @@ def name_of(id_: Any, names: Names) -> str:
     """Return the name of an object of the catalogue; the beginning of its id if it has none."""
     name = names.get(str(id_))
     return str(name) if name else f"{str(id_)[:SHORT_ID]}…"
+
+
+def with_names(text: str, names: Names) -> str:
+    """Return a text with the names of the objects that it has ids of."""
+    return GUID.sub(lambda match: names.get(match[0]) or match[0], text)
 
 
 def ids_in(entries: Iterable[Document]) -> set[str]:

@@ -38,9 +38,12 @@ UNDO_FILTERS = (
     Field("to", "Before", noun="The time", type="datetime-local"),
     Field("operation", "What was done", type="select", options=operation_options),
 )
-BY, KEY, *OTHERS = UNDO_FILTERS
-PLAYER, USER = Field("player", "Player"), Field("user", "User")
-FILTERS = (PLAYER, USER, BY, KEY, OTHERS[0], Field("reason", "Words of the reason"), *OTHERS[1:])
+FILTERS = (
+    Field("player", "Player"),
+    Field("user", "User"),
+    *UNDO_FILTERS,
+    Field("reason", "Words of the reason"),
+)
 
 
 @blp.get("/history")

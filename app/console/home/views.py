@@ -77,7 +77,10 @@ def suggest_players() -> Response:
     cards: list[Document] = []
     if len(name_key(text)) >= SEARCH_LENGTH:
         cards = cards_of(players.list(WINDOW, name_key(text)), Page(0, []), former_of=text).players
-    named = {card["Id"]: (shown_name(card), "players", card["Name"]) for card in cards}
+    named = {}
+    for card in cards:
+        former = f" (formerly {card['FormerName']})" if card["FormerName"] else ""
+        named[card["Id"]] = (f"{card['Name']}{former}", "players", card["Name"])
     return page("home/suggest.html", found=None, objects=named)
 
 
@@ -131,11 +134,6 @@ def cards_of(characters: Page, accounts: Page, hint: str = "", former_of: str = 
         accounts.total + len(former_users),
         hint,
     )
-
-
-def shown_name(card: Document) -> str:
-    former = card["FormerName"]
-    return f"{card['Name']} (formerly {former})" if former else str(card["Name"])
 
 
 def exact(store: Players | Users, key: Lookup) -> Page:

@@ -116,7 +116,7 @@ def endpoint(sent: Submission) -> str:
 NAME = Field(
     "Name",
     "Name",
-    "What it is for: history tells by it what the key has done.",
+    "What it is for. History shows what the key has done under this name.",
     html={"maxlength": LONGEST_NAME, "autocomplete": "off"},
 )
 SCOPES = Field(
@@ -126,12 +126,12 @@ SCOPES = Field(
     options=lambda: {scope.value: ABOUT[scope] for scope in Scope},
 )
 DAYS = Field(
-    "Days", "Days until it ends", value=KEY_DAYS, noun="The number of days", is_required=True
+    "Days", "Days until it expires", value=KEY_DAYS, noun="The number of days", is_required=True
 )
 NETWORKS = Field(
     "Addresses",
     "Addresses",
-    "Networks such as 203.0.113.0/24, from which alone it works.",
+    "Networks from which it works, such as 203.0.113.0/24.",
     noun="The list of addresses",
     html=AS_TYPED,
 )
@@ -140,7 +140,7 @@ BUDGET = (
     Field("ItemsPerDay", "Items a day", "All items together, from midnight to midnight, UTC."),
     Field(
         "Items",
-        "These items alone",
+        "Only these items",
         "Names or ids, one on each line.",
         type="area",
         noun="The list of items",

@@ -65,61 +65,46 @@ def _cell(slot: Document, names: Names, changes: Mapping[int, Any]) -> Cell:
     # A slot shows the beginning of a name; the page of the item has all of it.
     name = short_text(name_of(item, names)) if item else ""
     icon = item_icon(name) if item else ""
-    buffs = sum(filter(None, map(whole, as_list(slot["StatBuffs"]))))
-    return Cell(number, item, name, icon, slot["Quantity"], slot["BagId"], buffs, after)
-
-
-def as_list(value: Any) -> list[Any]:
-    """Return what should be a list; a game may have stored something else."""
-    return value if isinstance(value, list) else []
-
-
-def changes_of(entry: Document | None, container: str) -> dict[int, Any]:
-    """Return by slot what an entry would make of a container."""
-    found = {}
-    for change in (entry or {}).get("Changes", ()):
-        root, _, slot = change["Path"].partition(".")
-        if root == container and (number := decimal(slot)) is not None:
-            found[number] = change["After"]
-    return found
+    # A game may have stored something else than a list.
+    buffs = slot["StatBuffs"] if isinstance(slot["StatBuffs"], list) else []
+    bonus = sum(filter(None, map(whole, buffs)))
+    return Cell(number, item, name, icon, slot["Quantity"], slot["BagId"], bonus, after)
 
 
 class Step(NamedTuple):
-    """What a change would do to one slot."""
+    """What a change does to one slot."""
 
     place: str
     slot: int
-    before: int
-    after: int
+    before: Document | None
+    after: Document | None
+
+
+def steps(entry: Document | None) -> list[Step]:
+    """Return slot by slot what an entry changes, the inventory first."""
+    found = []
+    for change in (entry or {}).get("Changes", ()):
+        root, _, slot = change["Path"].partition(".")
+        if root in ("Inventory", "Bank") and (number := decimal(slot)) is not None:
+            found.append(Step(root, number, change["Before"], change["After"]))
+    return sorted(found, key=lambda step: (step.place != "Inventory", step.slot))
+
+
+def changes_of(entry: Document | None, container: str) -> dict[int, Any]:
+    """Return by slot what an entry makes of a container."""
+    return {step.slot: step.after for step in steps(entry) if step.place == container}
 
 
 def preview_lines(entry: Document) -> list[str]:
     """Return what the preview of a change says, a line for each slot."""
     found = steps(entry)
     lines = [str(entry["Warning"])] if "Warning" in entry else []
-    lines += [_line(step) for step in found]
-    is_kept = all(step.place != "Bank" for step in found)
-    return (
-        [*lines, "Nothing goes to the bank."] if is_kept and entry["Operation"] == "give" else lines
-    )
-
-
-def _line(step: Step) -> str:
-    place = "Bank, slot" if step.place == "Bank" else "Slot"
-    before, after = (f"{count:,}" if count else "empty" for count in (step.before, step.after))
-    return Markup("{} {}: {} \N{RIGHTWARDS ARROW} <b>{}</b>").format(
-        place, step.slot, before, after
-    )
-
-
-def steps(entry: Document) -> list[Step]:
-    """Return slot by slot what an entry would change."""
-    found = []
-    for change in entry["Changes"]:
-        root, _, slot = change["Path"].partition(".")
-        if root in ("Inventory", "Bank") and (number := decimal(slot)) is not None:
-            before, after = (
-                quantity_of(value) if value else 0 for value in (change["Before"], change["After"])
-            )
-            found.append(Step(root, number, before, after))
-    return sorted(found, key=lambda step: (step.place != "Inventory", step.slot))
+    for step in found:
+        place = "Bank, slot" if step.place == "Bank" else "Slot"
+        counts = [quantity_of(held) if held else 0 for held in (step.before, step.after)]
+        texts = (f"{count:,}" if count else "empty" for count in counts)
+        line = Markup("{} {}: {} \N{RIGHTWARDS ARROW} <b>{}</b>")
+        lines.append(line.format(place, step.slot, *texts))
+    if entry["Operation"] == "give" and all(step.place != "Bank" for step in found):
+        lines.append("Nothing goes to the bank.")
+    return lines

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import secrets
 from functools import partial
 
@@ -13,8 +15,6 @@ from app.auth.roles import Role
 from app.auth.scopes import KeyAccess
 from app.auth.tokens import Claims
 from app.console.forms.reading import SENDER, posted
-from app.console.session.browsers import browser_name
-from app.console.session.form_tokens import FormTokens
 from app.errors import Forbidden, RoleMissing, Unauthorized
 from app.http.context import current, current_environ
 from app.http.tracing import CALLER
@@ -28,6 +28,51 @@ COOKIE = "quartermaster"
 VISIT_COOKIE = "quartermaster-visit"
 SAFE_METHODS = ("GET", "HEAD")
 _SESSION = "quartermaster.session"
+TOKEN_SIZE = hashlib.sha256().digest_size
+# The first that is found counts: most browsers name others as well.
+BROWSERS = {
+    **{"Edg": "Edge", "OPR": "Opera"},
+    **{name: name for name in ("Firefox", "Chromium", "Chrome", "Safari")},
+}
+SYSTEMS = {
+    **{name: name for name in ("Android", "iPhone", "iPad", "Windows", "Linux")},
+    "Mac OS": "macOS",
+}
+
+
+class FormTokens:
+    """Makes and checks form tokens. The first key signs; the others are still accepted."""
+
+    def __init__(self, keys: list[str]) -> None:
+        self._keys = [f"quartermaster form {key}".encode() for key in keys]
+
+    def make(self, secret: str) -> str:
+        """Return a token for a session's secret, another one each time.
+
+        A page is compressed, and holds what a stranger may have put into a link. If the token were
+        the same in each page, the sizes of pages would betray it letter by letter (BREACH); so it
+        is combined with random bytes.
+        """
+        mask = secrets.token_bytes(TOKEN_SIZE)
+        return (mask + _combined(mask, _digest(self._keys[0], secret))).hex()
+
+    def check(self, secret: str, token: str) -> bool:
+        """Tell whether a token was made for a session's secret."""
+        try:
+            parts = bytes.fromhex(token)
+        except ValueError:
+            return False
+        digest = _combined(parts[:TOKEN_SIZE], parts[TOKEN_SIZE:])
+        return any(hmac.compare_digest(_digest(key, secret), digest) for key in self._keys)
+
+
+def _digest(key: bytes, secret: str) -> bytes:
+    return hmac.new(key, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
+
+
+def _combined(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=False))
+
 
 callers = current(Callers)
 form_tokens = current(FormTokens)
@@ -146,3 +191,11 @@ def set_cookie(
         httponly=True,
         samesite=samesite,
     )
+
+
+def browser_name(user_agent: str) -> str:
+    """Return what a User-Agent says in a few known words, such as Firefox on Windows."""
+    known = (name for mark, name in BROWSERS.items() if mark in user_agent)
+    system = next((name for mark, name in SYSTEMS.items() if mark in user_agent), None)
+    browser = next(known, "Another browser")
+    return f"{browser} on {system}" if system else browser

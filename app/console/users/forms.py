@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import replace
 
 from flask import request
@@ -12,7 +11,7 @@ from markupsafe import Markup
 from app.auth import guard
 from app.auth.roles import Role
 from app.changes import Applied
-from app.console.forms.declared import NOT_UNDONE, Field, Form, Target
+from app.console.forms.declared import NOT_UNDONE, Field, Form
 from app.console.forms.schemas import NewPassword
 from app.console.forms.submissions import Submission
 from app.console.frame.pages import path_to, see_other
@@ -39,6 +38,19 @@ from app.users.operations import CHANGE_EMAIL, CHANGE_PASSWORD, MAIL_RESET_CODE
 
 MANAGE = (Role.USERS_MANAGE,)
 NEW_PASSWORD = {"autocomplete": "new-password", "minlength": 8}
+
+
+ABOUT_MAIL = Markup(
+    "<bdi>{}</bdi> gets a code at <bdi>{}</bdi> that works once. A mail cannot be taken back."
+)
+GOES = Markup(
+    "<b>What goes:</b> the account, its characters ({}) with all that they own, bags, notes, "
+    "sign-ins and keys."
+)
+STAYS = Markup(
+    "<b>What stays:</b> history, with ids and without names, because what was done with items must "
+    "stay known; and the ids, so that a restored backup does not bring the person back."
+)
 
 
 def penalty_body(sent: Submission) -> Document:
@@ -76,12 +88,6 @@ def penalty_forms(penalty: Penalty, verb: str, flag: str) -> tuple[Form, Form]:
     return lift, impose
 
 
-def about_mail(target: Target) -> Iterable[str]:
-    yield Markup(
-        "<bdi>{}</bdi> gets a code at <bdi>{}</bdi> that works once. A mail cannot be taken back."
-    ).format(target.name, target.record["Email"])
-
-
 def change_email(sent: Submission, key: Lookup) -> Applied:
     require_email(sent.args["new"], "new")
     return users.change_email(key, sent.args["new"], intent(CHANGE_EMAIL))
@@ -91,21 +97,6 @@ def change_password(sent: Submission, key: Lookup) -> Applied:
     # Clients send the SHA-256 of a password; it is stored as an argon2 hash of that.
     sha256 = hashlib.sha256(sent.args["new"].encode()).hexdigest()
     return accounts.set_password(key, sha256, intent(CHANGE_PASSWORD))
-
-
-def mail_code(_: Submission, key: Lookup) -> Applied:
-    return accounts.mail_reset_code(key, intent(MAIL_RESET_CODE))
-
-
-def about_erasure(target: Target) -> Iterable[str]:
-    yield Markup(
-        "<b>What goes:</b> the account, its characters ({}) with all that they own, bags, notes, "
-        "sign-ins and keys."
-    ).format(len(target.record["characters"]))
-    yield Markup(
-        "<b>What stays:</b> history, with ids and without names, because what was done with items "
-        "must stay known; and the ids, so that a restored backup does not bring the person back."
-    )
 
 
 def erase_user(sent: Submission, key: Lookup) -> Document:
@@ -170,7 +161,7 @@ ERASE = Form(
     roles=MANAGE,
     act=erase_user,
     body=lambda sent: {"Confirm": sent.value("Confirm", "USERNAME")},
-    about=about_erasure,
+    about=lambda target: [GOES.format(len(target.record["characters"])), STAYS],
     schema=ERASE_USER.arguments,
     is_offered=lambda target: target.id != guard.caller().id,
     confirm="For good: this cannot be undone.",
@@ -184,8 +175,8 @@ MAIL_CODE = Form(
     "Mail {name} a code",
     name="mail-code",
     card="Password",
-    act=mail_code,
-    about=about_mail,
+    act=lambda _, key: accounts.mail_reset_code(key, intent(MAIL_RESET_CODE)),
+    about=lambda target: [ABOUT_MAIL.format(target.name, target.record["Email"])],
 )
 SIGN_OUT = Form(
     REVOKE_TOKENS,

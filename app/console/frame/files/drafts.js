@@ -27,7 +27,7 @@ function keep(signIn) {
   // A page that refuses a form has a hint for browsers without scripts, which this one replaces.
   const hint = document.getElementById("hint-typed") ?? document.createElement("p");
   hint.className = "hint";
-  hint.textContent = "What you had typed is back in its form after the sign-in.";
+  hint.textContent = "What you typed is back in its form after the sign-in.";
   if (!hint.isConnected) (document.querySelector("#main h1 + p") ?? document.querySelector("#main h1")).after(hint);
 }
 

@@ -16,6 +16,12 @@ export function suggest(input) {
   input.setAttribute("aria-expanded", "false");
   input.setAttribute("aria-controls", list.id);
 
+  // The browser's own suggestions would hide these. Where they are turned off when a page is left, the browser does not
+  // restore the field on Back.
+  input.addEventListener("focus", () => { input.autocomplete = "off"; });
+  input.addEventListener("blur", () => input.removeAttribute("autocomplete"));
+  input.form.addEventListener("submit", () => input.removeAttribute("autocomplete"));
+
   let chosen = -1;
   let timer = 0;
   let asked = 0;
