@@ -1,10 +1,13 @@
-"""Clients that read and give without a pause, and tell of every request that failed."""
+"""Clients that read and give again and again, and tell of every request that failed."""
 
 import json
 import threading
 from contextlib import contextmanager
 
 from tests.factories import guid
+
+# A dozen clients have always some request under way, and leave the machine to those who start.
+PAUSE_SECONDS = 0.03
 
 
 class Load:
@@ -33,7 +36,7 @@ class Load:
     def _client(self, player):
         """Use one connection for all requests, as a proper client does."""
         connection = self._site.connection()
-        while not self._stop.is_set():
+        while not self._stop.wait(PAUSE_SECONDS):
             try:
                 self._read(connection, player)
                 self._give(connection, player)
