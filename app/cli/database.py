@@ -119,7 +119,7 @@ def _check_documents(report: Report, repair: Intent | None) -> None:
 
 def _check_unfinished(report: Report, repair: bool) -> None:
     """Report changes of several documents that are half done, and with --repair finish them."""
-    for kind, id_ in list(work.found()):
+    for kind, id_ in list(work.find_all()):
         is_finished = repair and work.finish(kind, id_)
         report.add_unfinished(kind.name, id_, is_finished)
 

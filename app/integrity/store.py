@@ -24,9 +24,8 @@ def replace_fields(
     """Write the difference between each document as read and as repaired.
 
     The filter is optimistic locking: a document that changed since it was read is not written. The
-    repaired one has another Version and Stamp, so that concurrent compare-and-swaps read again, and
-    its entry of history. Returns the documents whose
-    new keys belong to another document.
+    repaired one has its entry of history, and another Version and Stamp, so that concurrent
+    compare-and-swaps read again. Returns the documents whose new keys belong to another document.
     """
     try:
         collection.bulk_write([_update(*pair) for pair in pairs], ordered=False)

@@ -45,7 +45,7 @@ class UnfinishedWork:
             for id_ in ids:
                 self.finish(kind, id_)
 
-    def found(self) -> Iterator[tuple[Unfinished, str]]:
+    def find_all(self) -> Iterator[tuple[Unfinished, str]]:
         """Yield all that is half done at the moment."""
         for kind in self._kinds:
             for id_ in kind.find():
