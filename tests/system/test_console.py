@@ -242,7 +242,7 @@ TYPED = {"suggest": "ebr", "player": "ebr", "item": "coi", "spell": "emb", "map"
 TYPED["playervariable"] = "rep"
 FIELDS_WITH_SUGGESTIONS = {
     *("find", "home-find", "filter-player", "filter-item"),
-    *("give-itemid", "take-itemid", "warp-mapid", "teach-spellid", "set-variable-variable"),
+    *("give-itemid", "take-itemid", "warp-mapid", "teach-spellid", "set-variable-variableid"),
     *("chat-mapid", "chat-player", "changes-Item"),
     *("players-itemid", "players-spellid", "players-variableid"),
 }
