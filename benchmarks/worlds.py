@@ -21,7 +21,7 @@ import config
 from app.api_keys.domain import READS as KEY_FIELDS
 from app.api_keys.domain import Terms, create
 from app.auth.api_keys import digest_of, new_secret
-from app.auth.roles import Role, granted
+from app.auth.roles import Role, with_role
 from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
 from app.changes import Intent, Origin
@@ -142,7 +142,7 @@ class World:
         if users.credentials(CALLER) is None:
             users.create(CALLER, f"{CALLER}@example.com", None, Intent("register", BENCH))
             for role in (Role.API, Role.USERS_QUERY):
-                grant = partial(granted, role=role)
+                grant = partial(with_role, role=role)
                 users.change_power(Lookup.parse(CALLER), grant, Intent("grant-role", BENCH))
             # Or the newest page of history would change when a server finds them.
             self.storage.journals.move_noted()

@@ -41,6 +41,7 @@ logger_class = "app.server.gunicorn_server.GunicornLogger"
 on_starting = "app.server.gunicorn_server.on_starting"
 on_reload = "app.server.gunicorn_server.limit_connections"
 pre_fork = "app.server.gunicorn_server.pre_fork"
+post_worker_init = "app.server.gunicorn_server.post_worker_init"
 on_exit = "app.server.gunicorn_server.on_exit"
 # Signals do the same as the control socket, which is a file in the home directory.
 control_socket_disable = True

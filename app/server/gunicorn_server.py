@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -63,6 +65,16 @@ def pre_fork(server: Any, worker: Any) -> None:
     # The garbage collector writes to each object that it visits: copy-on-write would copy the
     # memory that workers share with the master.
     gc.freeze()
+
+
+def post_worker_init(worker: Any) -> None:
+    """End a worker at once on SIGINT and SIGQUIT, as Ctrl-C asks for.
+
+    gunicorn's own handler shuts its thread pool down. It waits for ever if the signal interrupts
+    the main thread while that hands a request to the pool, because it holds the pool's lock.
+    """
+    for quick_stop in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(quick_stop, lambda *_: os._exit(0))
 
 
 def on_exit(server: Any) -> None:

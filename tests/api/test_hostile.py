@@ -9,6 +9,7 @@ from app import create_app
 from app.auth.api_keys import new_secret
 from app.auth.roles import Role
 from app.database import COLLECTIONS
+from app.demo import catalogue
 from app.demo.world import World as DemoWorld
 from app.openapi import examples
 from app.storage.client import Storage
@@ -54,7 +55,7 @@ def fill(db, passwords):
     db.players.insert_one(player)
     db.history.insert_one(make_entry(player, _id=examples.ENTRY))
     db.users.insert_one(next(u for u in demo.users() if u["_id"] == examples.USER_ID))
-    db.objects.insert_many(demo.objects())
+    db.objects.insert_many(catalogue.objects())
     db.actions.insert_one(make_action(_id=examples.ACTION))
     add_batch(db, examples.BATCH, player)
     db.bags.insert_one(next(bag for bag in demo.bags(500) if bag["_id"] == examples.BAG))
