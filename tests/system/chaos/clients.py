@@ -230,4 +230,4 @@ class Follower(Client):
         self._connection.close()
         doubled = [id_ for id_, times in self.seen.items() if times > 1]
         self.complaints += [f"the event {id_} came twice" for id_ in doubled]
-        self.notes.append(f"a tool followed {self.seen.total():,} events, each of them once")
+        self.notes.append(f"a tool received {self.seen.total():,} events, each exactly once")

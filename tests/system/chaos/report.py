@@ -41,12 +41,12 @@ def terminal(outcomes):
 
 
 def enemies(tried):
-    """Tell what schemathesis did, and how many hostile requests the tests send."""
-    statuses = ", ".join(f"{n:,} times {status}" for status, n in tried.statuses.most_common())
+    """Return a text on what schemathesis did, and on the hostile requests of the tests."""
+    statuses = ", ".join(f"{n:,} with {status}" for status, n in tried.statuses.most_common())
     return (
         f"schemathesis made {tried.cases.total():,} requests to {len(tried.cases)} operations of "
-        f"the OpenAPI document, and looked at the answers {tried.checks.total():,} times by "
-        f"{len(tried.checks)} kinds of checks: {len(tried.findings)} findings. It was answered "
+        f"the OpenAPI document, and made {tried.checks.total():,} checks of {len(tried.checks)} "
+        f"kinds on the responses: {len(tried.findings)} findings. Responses by status: "
         f"{statuses}.\n\n``make test-all`` sends a table of {hostile.count():,} hostile requests."
     )
 
@@ -126,33 +126,34 @@ def _rst(head, rows):
 TEXT = """Measurements
 ============
 
-The last run of ``make chaos``, which writes this file. `Reliability <reliability.rst>`_ tells what
-is promised, and how it is seen.
+The results of the last run of ``make chaos``, which writes this file. `Reliability
+<reliability.rst>`_ lists the promises, and explains how they are tested.
 
 {machine}
 
 {storms}
 
-*Slowest* is the longest that a client waited for any answer, *outage* the longest from the first
-try of a request to its success, *broken* are connections that ended without an answer, as they do
-when a process is killed. 409 is a take of more than is there. The soak is single writes by wrk and
-batches, beside clients that keep ledgers.
+*Slowest* is the longest time that a client waited for a response. *Outage* is the longest time
+from the first try of a request to its success. *Broken* counts connections that ended without a
+response, for example because a process was killed. A 409 is a take of more items than the player
+has. The soak consists of single writes by wrk and of batches, with clients that keep ledgers.
 
-In no storm was an acknowledged write lost or made twice, an item lost or made, or a write without
-its entry in history: a run in which that happens writes no document. Some clients give without
-Idempotency-Keys and may never be told whether a gift was made; then versions and items must agree
-with what history says of it.
+In no storm was an acknowledged write lost, made twice or without its history entry, and no item
+was lost or created: ``make chaos`` writes this file only if all of this holds. Some clients give
+without Idempotency-Keys, and may never learn whether a gift was made; then versions and items
+must match the history.
 
 {faults}
 
 {notes}
 
-Workers before and after the soak: memory of their own, open files, and connections among them.
+Workers before and after the soak: private memory, open files, and how many of these are
+connections.
 
 {sizes}
 
-Enemies
--------
+Hostile requests
+----------------
 
 {enemies}
 """

@@ -113,8 +113,8 @@ class ExampleWorld:
             self.complaints.append(f"the {self.name} did not play")
         lost = list(wiped([self.ledger], entries))
         self.notes.append(
-            f"the {self.name} made {self.confirmed:,} writes, {self.doubts} of them in doubt for a "
-            f"while, and wiped {len(lost):,} entries before they had moved"
+            f"the {self.name} made {self.confirmed:,} writes, {self.doubts} of them unconfirmed at "
+            f"first, and overwrote {len(lost):,} entries before they had moved"
         )
 
     def _writes(self):
