@@ -218,7 +218,7 @@ def test_an_account_that_may_not_prepare_serves_what_is_prepared_and_nothing_els
 
 @needs_promtool
 def test_prometheus_understands_what_the_guide_gives_it(tmp_path):
-    text = chapters()["Watching it"]
+    text = chapters()["Monitoring"]
     (configuration,) = [block for block in blocks(text) if block.startswith("rule_files")]
     (tmp_path / "prometheus.yml").write_text(configuration)
     shutil.copy(ROOT / "deploy" / "alerts.yaml", tmp_path / "quartermaster.yaml")
