@@ -1,7 +1,7 @@
-"""What an operation is: one declaration holds all that the service knows of it. Pure.
+"""Operations: one declaration contains all that the service needs to execute and show one. Pure.
 
-Each room declares its operations in its file operations.py, beside their rules. Routes, the filters
-of history, undo, batches, the console, the commands and the OpenAPI document read them from here.
+Each room declares its operations in its operations.py, next to their rules. Routes, history
+filters, undo, batches, the console, the commands and the OpenAPI document read them from here.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from app.types import Document
 
 # The subject of an operation that changes documents of every kind.
 ANY = "any"
-# The sentence of an operation whose entry tells best by its changes.
+# The history sentence of an operation that is best described by its changes.
 BY_CHANGES = "{changes}"
-# What a page says of an operation that has no better words.
+# The default notice of a console page.
 NOTICE = "{whom}: {lines}."
 
 
 class IncompleteOperation(Exception):
-    """The declaration of an operation that lacks a fact, or contradicts another."""
+    """The declaration of an operation is incomplete, or contradicts another."""
 
 
 class Prepared(NamedTuple):
-    """A change that is ready to be made: the fields that it reads, and the rule."""
+    """A change that is ready to be made: the fields that it reads, and its rule."""
 
     reads: tuple[str, ...]
     rule: Rule
 
 
 Prepare = Callable[[Document], Prepared]
-# By item, how many of it are moved.
+# The number of items that are moved, by item id.
 Quantities = Mapping[str, int]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Inverse:
-    """What undoes changes of some fields, and by another undo makes them again."""
+    """Undoes changes to some fields; undoing the undo restores them."""
 
     fields: tuple[str, ...]
-    # Made of the changes in the entry.
+    # Takes the changes of the entry.
     prepare: Callable[[list[Document]], Prepared]
-    # Which items it moves. A text: nobody can say, so a key with a budget is refused this.
+    # The items that it moves. A text means unknown: a key with a budget is then refused.
     moves: Callable[[list[Document]], Quantities] | str | None = None
-    # Whether a batch may make it together with others: what must be unique is made alone.
+    # Whether a batch may combine it with others; values that must be unique are written one by one.
     in_bulk: bool = True
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OwnInverse:
-    """An inverse that changes several documents, and so makes and previews itself."""
+    """An inverse that changes several documents, and so executes and previews itself."""
 
     fields: tuple[str, ...]
     make: Callable[[Document, Intent], Applied]
@@ -65,40 +65,41 @@ class OwnInverse:
 
 
 class InverseByFields:
-    """The inverse of an undo: that of the fields which it changed."""
+    """The inverse of an undo: the inverse of the fields that it changed."""
 
 
 class BatchRow(NamedTuple):
-    """How a batch makes an operation, and tells it: one row, and all rows of a kind.
+    """How a batch executes an operation, and the sentences for one row and for all rows of a kind.
 
-    Arguments have the names of history in a row. For all rows there are {object}, {whom}, and of an
-    argument that is called quantity or value, {count}, {in_all} and {to_value}.
+    The arguments of a row have their history names. The sentence for all rows may contain {object}
+    and {whom}. If an argument is named quantity or value, it may also contain {count}, {in_all} and
+    {to_value}.
     """
 
     order: str
     orders: str
-    # Where many at once are made in another way than a single one.
+    # Set if a batch prepares the change differently from a single request.
     prepare: Prepare | None = None
-    # What the console's form for a list of players calls it; empty: that form does not offer it.
-    # It has the fields of the operation's form in app/console/players/forms.py.
+    # The label in the console's form for a list of players; empty: not offered there.
+    # The form has the fields of the operation's own form in app/console/players/forms.py.
     label: str = ""
 
 
 class Route(NamedTuple):
-    """Where the API takes an operation."""
+    """The route of an operation in the API."""
 
     method: str
     path: str
 
 
 class Endpoint(NamedTuple):
-    """Where the API takes an operation that needs no view of its own, and what it answers."""
+    """The route of an operation that needs no view function, and its response."""
 
-    # The name of its view, from which the id in the OpenAPI document follows.
+    # The name of the view; the operationId of the OpenAPI document is derived from it.
     view: str
-    # Behind the prefix of the blueprint.
+    # Relative to the prefix of the blueprint.
     path: str
-    # The schema of the answer.
+    # The schema of the response.
     answers: Any
     # The summary in one line, an empty line, and the description.
     about: str
@@ -108,39 +109,39 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Operation:
-    """One thing that can be done, and all facts about it. Only the last ones have a default."""
+    """Something that a caller can do. Only the last fields have defaults."""
 
-    # In history and its filters, in batches and in documents.
+    # The name in history and its filters, in batches and in documents.
     name: str
-    # The kind of documents that it changes, or ANY.
+    # The kind of document that it changes, or ANY.
     subject: str
-    # What a key needs for it. None: it is for the command line alone.
+    # The scope that a key needs. None: only for the command line.
     scope: Scope | KeyAccess | None
-    # The schema of its arguments; None: it has none.
+    # The schema of its arguments; None: no arguments.
     arguments: Any
-    # Prepares the change; a text says what makes it instead.
+    # Prepares the change; a text names what executes it instead.
     prepare: Prepare | str
-    # What undoes it; a text says why nothing does.
+    # What undoes it; a text is the reason why it cannot be undone.
     inverse: Inverse | OwnInverse | InverseByFields | str
-    # Which items it moves. A text: nobody can say, so a key with a budget is refused this.
+    # The items that it moves. A text means unknown: a key with a budget is then refused.
     moves: Callable[[Document], Quantities] | str | None
-    # How a batch makes it; None: no batch does.
+    # How a batch executes it; None: not in batches.
     batch: BatchRow | None
-    # What lists of history say: {changes}, the arguments in their names of history, or plain text.
+    # The sentence in lists of history: {changes}, the arguments by history name, or plain text.
     sentence: str
-    # None: a view of its own takes it, or the command line alone.
+    # None: it has a view function, or is only for the command line.
     endpoint: Endpoint | None = None
-    # What an account needs beside the role api.
+    # The roles that an account needs in addition to api.
     roles: tuple[Any, ...] = ()
-    # What a page says to whoever has just made it; {whom} and {lines} are known as well.
+    # The notice of the page after the change; it may also contain {whom} and {lines}.
     notice: str = NOTICE
-    # The argument that names an object which the catalogue should hold.
+    # The argument that names an object which should be in the catalogue.
     needs_object: str | None = None
-    # Whether its routes take an Idempotency-Key; forms of pages always have one.
+    # Whether its routes accept an Idempotency-Key; forms in the console always send one.
     takes_key: bool = True
-    # Whether its entries quote what staff have written.
+    # Whether its entries quote texts of staff.
     quotes_staff: bool = False
-    # By the name of its view.
+    # By view name.
     routes: dict[str, Route] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -162,7 +163,7 @@ class Operation:
             _OBJECT_FIELDS.update(self.inverse.fields)
 
     def _check_row(self) -> None:
-        """Raise unless a batch can make it: rows have the names of history, read in any case."""
+        """Raise unless a batch can execute it: rows have history names, in any case."""
         if not (self.arguments and (callable(self.prepare) or self.is_undo)):
             raise IncompleteOperation(
                 f"The operation '{self.name}' is for batches, which need its arguments and rule."
@@ -184,30 +185,30 @@ class Operation:
 
     @property
     def is_undo(self) -> bool:
-        """Whether it undoes another: then it is about an entry, and not about a player."""
+        """Whether it undoes another operation; then it is about an entry instead of a player."""
         return isinstance(self.inverse, InverseByFields)
 
     @property
     def route(self) -> Route:
-        """The one place where the API takes it."""
+        """Its only route in the API."""
         (route,) = self.routes.values()
         return route
 
     @cached_property
     def object_types(self) -> dict[str, str]:
-        """Which arguments name objects of the catalogue, and of which types."""
+        """The arguments that are ids of catalogue objects, with the type of the object."""
         named = self.arguments.fields if self.arguments else {}
         types = {name: field.metadata.get("object_type") for name, field in named.items()}
         return {name: type_ for name, type_ in types.items() if type_}
 
     def history_arguments(self, arguments: Mapping[str, Any]) -> Document:
-        """Return arguments as history has them: under its names, without what it must not tell."""
+        """Return the arguments by history name, without those that history must not record."""
         declared = self.arguments.fields if self.arguments else {}
         known = {name: declared[name].metadata if name in declared else {} for name in arguments}
         return {
             about.get("history_name") or name[:1].upper() + name[1:]: arguments[name]
             for name, about in known.items()
-            if not about.get("untold")
+            if not about.get("unrecorded")
         }
 
 
@@ -219,18 +220,18 @@ _OBJECT_FIELDS: set[str] = set()
 
 
 def all_operations() -> Iterator[Operation]:
-    """Yield all operations by name. Only a program that has imported all rooms knows all."""
+    """Yield all operations by name. The list is complete only if all rooms are imported."""
     for _, operation in sorted(_DECLARED.items()):
         yield operation
 
 
 def operation_names() -> list[str]:
-    """Return what an entry of history may say that was done."""
+    """Return the operation names that history entries may contain."""
     return list(dict.fromkeys(operation.name for operation in all_operations()))
 
 
 def find_operation(name: str, subject: str) -> Operation | None:
-    """Return the operation of this name that changes documents of a kind, else of any kind."""
+    """Return the operation of this name for a kind of document, or else for any kind."""
     named = (found for found in all_operations() if found.name == name)
     return _DECLARED.get((name, subject)) or next(named, None)
 
@@ -240,15 +241,15 @@ def batch_operations() -> Mapping[str, Operation]:
 
 
 def object_arguments() -> Mapping[str, str]:
-    """Return by which names history has ids of objects of the catalogue, and of which types."""
+    """Return the history names of arguments that are catalogue ids, with the type of the object."""
     return _OBJECT_ARGUMENTS
 
 
 def object_fields() -> Container[str]:
-    """Return the fields of documents that hold ids of objects of the catalogue."""
+    """Return the document fields that contain ids of catalogue objects."""
     return _OBJECT_FIELDS
 
 
 def find_inverse(changed: str) -> Inverse | OwnInverse | None:
-    """Return what undoes changes of a field."""
+    """Return the inverse of changes to a field."""
     return _INVERSES.get(changed)

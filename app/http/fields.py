@@ -12,9 +12,9 @@ from marshmallow.validate import Range
 from app.naming import NIL, is_visible, parse_guid
 
 INT64 = 2**63
-# Names contain no control characters, and MongoDB refuses a pattern with NUL.
+# Names contain no control characters, and MongoDB rejects a pattern with NUL.
 NO_CONTROLS = re.compile(r"[^\u0000-\u001f\u007f-\u009f]*")
-# The same, but newlines and tabs may be.
+# The same, but newlines and tabs are allowed.
 LINES = re.compile(r"[^\u0000-\u0008\u000b-\u001f\u007f-\u009f]*")
 # The SHA-256 of demo, the password of every account in the demo world.
 DEMO_PASSWORD_HASH = "2a97516c354b68848cdbd8f54a226a0a55b21ed138e207ad6c5cbb9c00aa5aea"  # noqa: S105 (public)
@@ -25,14 +25,14 @@ NO_TIME = "Must be a time like 2026-01-31T12:00:00Z."
 MESSAGES = {"required": "Is required.", "null": "Must not be null."}
 
 
-# What is known of a field beside its shape: a description and an example for the OpenAPI document,
-# its name in history where that is not its own with a capital letter, the type of the catalogue's
-# objects that it names, and whether history must not tell it.
-FACTS = ("description", "example", "history_name", "object_type", "untold")
+# What a field declares in addition to its type: a description and an example for the OpenAPI
+# document, its history name if that is not its own name capitalised, the type of the catalogue
+# object that it names, and whether history must not record it.
+FACTS = ("description", "example", "history_name", "object_type", "unrecorded")
 
 
 class Described:
-    """A field about which more is known than its shape."""
+    """A field with the additional metadata of FACTS."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         known = {name: kwargs.pop(name) for name in FACTS if name in kwargs}
@@ -82,9 +82,9 @@ class Text(Described, fields.String):
 
 
 class PlainText(Text):
-    """Text of a limited length without control characters; some may hold newlines and tabs.
+    """Text of limited length without control characters; newlines and tabs may be allowed.
 
-    Where the shortest length is above 0, a character must be visible.
+    If the minimum length is above 0, at least one character must be visible.
     """
 
     default_error_messages = {
@@ -137,7 +137,7 @@ class Guid(Described, fields.String):
 
 
 class Moment(Described, fields.AwareDateTime):
-    """A point in time, which UTC can express too: year 1 at +14:00 cannot be."""
+    """A point in time that UTC can represent: year 1 at +14:00 is refused."""
 
     default_error_messages = {
         **MESSAGES,
@@ -159,7 +159,7 @@ class List(Described, fields.List[Any]):
 
 
 class VariableValue(fields.Field[int | bool]):
-    """An integer or a boolean; bool is a subclass of int in Python, but not here."""
+    """An integer or a boolean; in Python bool is a subclass of int, but here they differ."""
 
     default_error_messages = {
         **MESSAGES,

@@ -1,4 +1,4 @@
-"""What a request intends to change: who asks, why, and with which Idempotency-Key."""
+"""The intent of a request: who changes what, why, and with which Idempotency-Key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from app.types import Document
 LONGEST_KEY = 255
 LONGEST_REASON = 500
 _NEXT = "%[89ABab][0-9A-Fa-f]"
-# Percent-encoded UTF-8 without control characters: the sequences of 1 to 4 bytes that are letters.
+# Percent-encoded UTF-8 without control characters: the 1- to 4-byte sequences of one character.
 _LETTER = "|".join(
     (
         "[ -$&-~]",
@@ -47,14 +47,14 @@ _STATEMENT = "quartermaster.statement"
 
 
 class Statement(NamedTuple):
-    """What the form of a page says about its change, where a program says it by headers."""
+    """The Idempotency-Key and the reason from a console form; API clients send headers instead."""
 
     key: str
     reason: str
 
 
 def state(key: str, reason: str) -> None:
-    """Let a form, instead of headers, give the Idempotency-Key and the reason of this request."""
+    """Set the Idempotency-Key and the reason of this request from a form instead of headers."""
     current_environ()[_STATEMENT] = Statement(key, reason)
 
 
@@ -63,18 +63,18 @@ def _statement() -> Statement | None:
 
 
 def intent(operation: Operation, why: str | None = None, /, **arguments: Any) -> Intent:
-    """Return what a request intends whose endpoint takes no Idempotency-Key; forms have one.
+    """Return the intent of a request without an Idempotency-Key header; forms always send a key.
 
-    The body may hold the reason, where no header does.
+    why is the reason from the body, used if there is no header.
     """
     meant = Intent(operation.name, origin(otherwise=why), arguments)
     return _with_key(meant, arguments) if _statement() else meant
 
 
 def reading_intent(operation: Operation, via: str = "api") -> Intent:
-    """Return the intent of a request that only reads, and leaves an entry in history.
+    """Return the intent of a request that only reads, but adds a history entry.
 
-    It changes nothing, so it needs no reason, even where changes do.
+    It changes nothing, so it needs no reason even if changes do.
     """
     return Intent(operation.name, origin(is_change=False)._replace(via=via))
 
@@ -83,35 +83,35 @@ def keyed_intent(
     operation: Operation,
     arguments: dict[str, Any],
     undoes: Document | None = None,
-    untold: tuple[str, ...] = (),
+    unrecorded: tuple[str, ...] = (),
 ) -> Intent:
-    """Return what a request intends, with its Idempotency-Key if it has one.
+    """Return the intent of a request, with its Idempotency-Key if it has one.
 
-    History holds the arguments, except those named as untold.
+    History records the arguments, except those in unrecorded.
     """
-    told = {name: value for name, value in arguments.items() if name not in untold}
-    meant = Intent(operation.name, origin(), operation.history_arguments(told), undoes=undoes)
+    recorded = {name: value for name, value in arguments.items() if name not in unrecorded}
+    meant = Intent(operation.name, origin(), operation.history_arguments(recorded), undoes=undoes)
     return _with_key(meant, arguments)
 
 
 def action_intent(kind: str, arguments: dict[str, Any]) -> Intent:
-    """Return the intent of a request that asks the running game for an action."""
+    """Return the intent of a request for an action of the running game."""
     return _with_key(Intent(kind, origin(), arguments), arguments)
 
 
 def previewed_intent(
     operation: Operation, arguments: dict[str, Any], undoes: Document | None = None
 ) -> Intent:
-    """Return the intent of a request that only asks what would change."""
-    told = operation.history_arguments(arguments)
-    return Intent(operation.name, origin(is_change=False), told, undoes=undoes)
+    """Return the intent of a request for a preview."""
+    recorded = operation.history_arguments(arguments)
+    return Intent(operation.name, origin(is_change=False), recorded, undoes=undoes)
 
 
 def _with_key(meant: Intent, arguments: dict[str, Any]) -> Intent:
     key = sent_key()
     if key is None:
         return meant
-    # Equal for equal arguments, in whatever order they were sent.
+    # Sorted keys: the hash does not depend on the order of the arguments.
     text = orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
     return meant._replace(key=key, fingerprint=hashlib.sha256(text).hexdigest())
 
@@ -127,7 +127,7 @@ def sent_key() -> str | None:
 
 
 def origin(is_change: bool = True, otherwise: str | None = None) -> Origin:
-    """Return who sent this request, by which interface, and why."""
+    """Return who sent this request, through which interface, and why."""
     caller = current_environ()[CALLER]
     via = "console" if _statement() else "api"
     key = caller.key.name if caller.key else None
@@ -140,7 +140,7 @@ def _reason(is_change: bool, otherwise: str) -> str | None:
     text = _typed_reason(statement.reason) if statement else _sent_reason()
     text = text.strip() or otherwise.strip()
     if is_visible(text):
-        # A reason is kept for long and shown to many: a token in it is not.
+        # Reasons are stored for long and shown to many people, so a token in one is masked.
         return masked(text)
     if is_change and current_app.config["REASON_REQUIRED"]:
         if statement:
@@ -168,17 +168,17 @@ def _typed_reason(text: str) -> str:
 
 
 def answer(applied: Applied) -> Response:
-    """Return the response to a change: the answer of its rule, and headers about the change."""
+    """Return the response to a change: the answer of its rule, with headers about the change."""
     return change_response(applied, applied.answer)
 
 
 def change_response(applied: Applied, body: Any, status: int = 200) -> Response:
-    """Return the response to a change that has another body than the answer of its rule."""
+    """Return the response to a change whose body differs from the answer of its rule."""
     return json_response(body, status, change_headers(applied))
 
 
 def change_headers(applied: Applied) -> dict[str, str]:
-    """Return the headers that name the entry of a change, and warn of what is odd about it."""
+    """Return the headers with the history entry of a change and its warning, if any."""
     headers = replayed_headers(applied.replayed)
     entry = applied.entry or {}
     # A game may store any id.
@@ -191,5 +191,5 @@ def change_headers(applied: Applied) -> dict[str, str]:
 
 
 def replayed_headers(replayed: bool) -> dict[str, str]:
-    """Return the headers that mark an answer which was given before."""
+    """Return the header that marks a replayed answer."""
     return {"Idempotency-Replayed": "true"} if replayed else {}

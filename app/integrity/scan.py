@@ -1,4 +1,4 @@
-"""Finds invalid documents of a database, batch by batch, and repairs them."""
+"""Finds invalid documents in a database, batch by batch, and repairs them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from app.storage.schema.explain_validator import Fault
 from app.types import Document
 
 BATCH_SIZE = 500
-# How often a repair is tried on a document that others keep changing.
+# How often to retry the repair of a document that is changed concurrently.
 REPAIR_ATTEMPTS = 5
 UNIQUE = ("NameKey", "EmailKey")
 
@@ -41,7 +41,7 @@ class Finding(NamedTuple):
 
 
 class Scan:
-    """Checks the documents of a database, and repairs them if asked to."""
+    """Checks the documents of a database, and repairs them if requested."""
 
     def __init__(self, storage: Storage, limits: Limits, repair: Intent | None) -> None:
         self._storage = storage
@@ -50,9 +50,9 @@ class Scan:
         self._repair = repair
 
     def run(self, name: str) -> Iterator[tuple[int, list[Finding]]]:
-        """Check a collection in batches; yields the size and the findings of each."""
+        """Check a collection in batches; yield the size and the findings of each."""
         for batch in bulk.batches(bulk.read_all(self._db[name], "_id", []), BATCH_SIZE):
-            # The server checks shapes far faster than Python: only what it refuses is explained.
+            # The server checks shapes far faster than Python, which only explains its rejections.
             ids = [document["_id"] for document in batch]
             invalid = ids_with_invalid_shape(self._db[name], ids, KINDS[name].shape)
             shaped = [document for document in batch if document["_id"] not in invalid]
@@ -65,8 +65,8 @@ class Scan:
         """Yield each invalid document with its faults."""
         documents = list(documents)
         kind = KINDS[name]
-        untold = history_faults(self._storage, name, documents)
-        untold |= event_faults(self._storage, name, documents)
+        history = history_faults(self._storage, name, documents)
+        history |= event_faults(self._storage, name, documents)
         dangling = self._dangling([r for document in documents for r in kind.references(document)])
         for document in documents:
             found = document_faults(kind, document, self._limits, are_shapes_valid)
@@ -74,7 +74,7 @@ class Scan:
                 if reference[:2] in dangling:
                     noun = reference.collection.removesuffix("s")
                     found.append(Fault(reference.where, f"refers to a {noun} that is not there"))
-            found += untold.get(repr(document["_id"]), [])
+            found += history.get(repr(document["_id"]), [])
             if found:
                 yield document, found
 
@@ -90,7 +90,7 @@ class Scan:
         }
 
     def _findings(self, name: str, ids: list[Any]) -> list[Finding]:
-        """Read the documents again, as they may have changed since, and repair them if asked to."""
+        """Read the documents again, because they may have changed, and repair them if requested."""
         before = list(self._invalid(name, read(self._db[name], ids)))
         repaired = [self._repaired(name, document, set()) for document, _ in before]
         unrepairable = _faults_by_id(self._invalid(name, repaired))
@@ -112,7 +112,7 @@ class Scan:
         ]
 
     def _write_repairs(self, name: str, ids: list[Any], intent: Intent) -> None:
-        """Repair documents; those that changed in between are read and repaired again."""
+        """Repair documents; read and repair again those that changed in between."""
         clashing: set[str] = set()
         for _ in range(REPAIR_ATTEMPTS):
             move_entries(self._storage, name, ids)

@@ -33,5 +33,5 @@ class NoteArgs(Schema):
         required=True,
         example="Asked twice for the same sword; see ticket 4711.",
         description="Some text, on one line or several.",
-        untold=True,
+        unrecorded=True,
     )

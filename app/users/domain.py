@@ -116,7 +116,7 @@ SUBJECT = SubjectKind(
     carried=_carried,
 )
 # Derived keys, secrets and bookkeeping, which are never served.
-INTERNAL = (*sorted(SUBJECT.untold), "Reset", "Keys", "ErasedAt")
+INTERNAL = (*sorted(SUBJECT.unrecorded), "Reset", "Keys", "ErasedAt")
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
 # The types that readers rely on, and what they take for anything else.
 _READ_AS: dict[str, tuple[tuple[type, ...], Any]] = {

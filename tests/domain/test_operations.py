@@ -50,7 +50,7 @@ def test_an_operation_of_batches_has_arguments_and_a_rule():
         Operation(name="dance", **{**FACTS, "batch": batch})
 
 
-@pytest.mark.parametrize("facts", [{"history_name": "ClassId"}, {}, {"untold": True}])
+@pytest.mark.parametrize("facts", [{"history_name": "ClassId"}, {}, {"unrecorded": True}])
 def test_an_operation_of_batches_has_the_names_of_bodies_in_history(facts):
     """A row has the names of history, in any case, and is checked as a body."""
     arguments = Schema.from_dict({"class_id": Guid(data_key="class", **facts)})()

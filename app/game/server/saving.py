@@ -65,7 +65,7 @@ def save_character(player_id: str, body: dict[str, Any], sizes: Mapping[str, Any
     if erasures.erased([player_id, fields.get("UserId", player_id)]):
         raise WasErased
     told = {"Fields": sorted(fields), "Body": body}
-    meant = keyed_intent(SAVE, told, untold=("Body",))
+    meant = keyed_intent(SAVE, told, unrecorded=("Body",))
     for _ in range(ATTEMPTS):
         if saved := players.save(player_id, record.stored_fields(fields), version, meant):
             # Of one that was made by the same request before, there is no answer but its entry.
