@@ -1,4 +1,4 @@
-"""The address of the client, as far as the proxies are trusted."""
+"""The address of the client; forwarded addresses only count from trusted proxies."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import re
 from flask import Flask, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-# A client with one IPv6 address has a whole /64 network of them.
+# A client usually controls a whole /64 network of IPv6 addresses.
 NETWORK_BITS = 64
 # Some proxies append the client's port: 192.0.2.1:5000, [2001:db8::1]:5000.
 _PORT = re.compile(r"^(?:([0-9.]+):[0-9]+|\[([^\]]*)\](?::[0-9]+)?)$")
 
 
 def register(app: Flask, proxies: int) -> None:
-    """Trust the X-Forwarded headers of this many proxies, and none that the client sends."""
+    """Trust the X-Forwarded headers of this many proxies, but none that the client sends."""
     if proxies:
         app.wsgi_app = ProxyFix(  # type: ignore[method-assign] # as Flask documents it
             app.wsgi_app, x_for=proxies, x_proto=proxies

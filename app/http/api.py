@@ -1,4 +1,4 @@
-"""The bases of schemas and blueprints: marshmallow's and flask-smorest's, subclassed once."""
+"""The base classes of schemas and blueprints, derived from marshmallow and flask-smorest."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class FailureSchema(Schema):
 
 
 class UnguardedView(Exception):
-    """A view that says neither which roles it needs nor that it is open to all."""
+    """A view that declares neither its roles nor that it is public."""
 
 
 class AsyncView(Exception):
-    """A coroutine function as a view: the decorators for roles and arguments would not await it."""
+    """A coroutine function as a view: the decorators for roles and arguments do not await it."""
 
 
 def _mark(name: str, value: Any = True) -> Callable[[View], View]:
-    """Return a decorator that tells the OpenAPI document something about a view."""
+    """Return a decorator that marks a view for the OpenAPI document."""
 
     def decorator(view: View) -> View:
         setattr(view, name, value)
@@ -54,7 +54,7 @@ def _mark(name: str, value: Any = True) -> Callable[[View], View]:
 
 
 class Blueprint(flask_smorest.Blueprint):
-    """A blueprint that refuses views without a role, and documents which errors views raise."""
+    """A blueprint that refuses views without a role, and documents the errors of views."""
 
     ARGUMENTS_PARSER = RequestParser()
 
@@ -82,24 +82,24 @@ class Blueprint(flask_smorest.Blueprint):
             options["tags"] = [self._group]
             super().add_url_rule(rule, endpoint, view_func, **options)
         else:
-            # An alias of a path; documented, it would be a second operation.
+            # An alias of a path; if documented, it would be a second operation.
             alias = f"{view_func.__name__}_alias"
             flask.Blueprint.add_url_rule(self, rule, alias, view_func, methods=options["methods"])
 
-    # Views return ready responses: flask-smorest then serialises nothing, and only documents.
+    # Views return complete responses: flask-smorest only documents them, and serialises nothing.
     documents_response = flask_smorest.Blueprint.response
     documents_alternative = flask_smorest.Blueprint.alt_response
-    # A view that leaves an entry in history, and takes a reason for it.
+    # Marks a view that adds a history entry and accepts a reason.
     recorded = staticmethod(_mark("is_recorded"))
-    # A view that takes what a change does, and leaves no entry by itself.
+    # Marks a view that accepts the headers of a change, but adds no entry itself.
     leaves_no_entry = staticmethod(_mark("leaves_no_entry"))
-    # A view that may tell, by a header, that what it has done is odd.
+    # Marks a view that may add a Warning header to its response.
     warns = staticmethod(_mark("warns"))
 
     def documents_body(self, schema: Schema) -> Callable[[View], View]:
-        """Document a body that the view reads by itself.
+        """Document a body that the view reads itself.
 
-        As JSON alone: generators of clients refuse, or make a second body of, another media type.
+        Only as JSON: with another media type, client generators fail or generate a second body.
         """
         content = {"application/json": {"schema": schema}}
         body = {"required": True, "content": content}
@@ -107,11 +107,11 @@ class Blueprint(flask_smorest.Blueprint):
 
     @staticmethod
     def refuses(*errors: QuartermasterError) -> Callable[[View], View]:
-        """Document errors of a view, beyond those that its arguments and its role imply."""
+        """Document errors of a view in addition to those that its arguments and roles imply."""
         return lambda view: _mark("refusals", (*errors, *getattr(view, "refusals", ())))(view)
 
     @classmethod
     def idempotent(cls, view: View) -> View:
-        """Document that a view leaves an entry in history, and takes an Idempotency-Key."""
+        """Document that a view adds a history entry and accepts an Idempotency-Key."""
         view = _mark("is_idempotent")(cls.recorded(view))
         return cls.refuses(KeyReused("order-4711"))(view)

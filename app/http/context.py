@@ -16,7 +16,7 @@ _NONE = cast(dict[str, Any], MappingProxyType({}))  # read-only, because it is s
 
 
 def current_environ() -> dict[str, Any]:
-    """Return the WSGI environment of the current request, empty outside of a request."""
+    """Return the WSGI environment of the current request; empty outside a request."""
     return request.environ if has_request_context() else _NONE
 
 
@@ -38,7 +38,7 @@ def setting(name: str) -> Any:
 
 
 class NoSessions(SessionInterface):
-    """Opens no session of Flask: callers send a token with every request, and no cookies."""
+    """Disables Flask sessions: callers send a token with every request, and no cookies."""
 
     def open_session(self, app: Flask, request: Request) -> None:
-        """Open none. Flask then has an empty one, which refuses to be changed."""
+        """Return None: Flask then uses an empty session that cannot be changed."""

@@ -11,7 +11,7 @@ from app.errors import InvalidCursor
 
 
 class Cursors:
-    """Encodes and decodes cursors. The first key signs; the others are still accepted."""
+    """Encodes and decodes cursors. The first key signs; the others are only accepted."""
 
     def __init__(self, keys: list[str]) -> None:
         self._signer = Signer(
@@ -22,11 +22,11 @@ class Cursors:
         )
 
     def write(self, position: bytes | None) -> str | None:
-        """Return the Next of a page; None on the last page."""
+        """Return the cursor of the next page; None on the last page."""
         return None if position is None else self._signer.sign(base64_encode(position)).decode()
 
     def read(self, text: str) -> bytes:
-        """Return the position that a Next stands for; an empty text is the beginning."""
+        """Return the position in a cursor; an empty text is the beginning of the list."""
         try:
             return base64_decode(self._signer.unsign(text)) if text else b""
         except (BadData, ValueError):

@@ -46,11 +46,11 @@ Translation = Callable[[Any], QuartermasterError | None]
 
 
 def register(app: Flask, kind: type[Exception], translate: Translation) -> None:
-    """Answer every error in one shape; those of a kind from a layer below are translated.
+    """Answer all errors in one format; errors of the given kind are translated first.
 
-    There is no handler for Exception: Flask signals and logs only what no handler takes, and
-    extensions that report errors listen to that signal. It then hands over an
-    InternalServerError, which is an HTTPException.
+    There is no handler for Exception: Flask signals and logs only exceptions without a handler, and
+    error-reporting extensions listen to that signal. Flask then passes an InternalServerError,
+    which is an HTTPException, to the handler.
     """
     app.register_error_handler(QuartermasterError, answer)
     app.register_error_handler(HTTPException, _answer_http)
@@ -63,7 +63,7 @@ def answer(error: QuartermasterError) -> Response:
 
 
 def note(error: QuartermasterError) -> None:
-    """Log or count an error that operators must learn of, in whatever form it is answered."""
+    """Log or count an error that operators need to see, whatever the format of the response."""
     if isinstance(error, Unavailable):
         log.warning("%s (%s)", error, error.__cause__ or "no other cause")
     if isinstance(error, RateLimited):
@@ -71,7 +71,7 @@ def note(error: QuartermasterError) -> None:
 
 
 def body_of(error: QuartermasterError) -> dict[str, Any]:
-    """Return the body of an answer; a secret that was sent as a name or a field is masked."""
+    """Return the body of an error; a secret sent as a name or in a field is masked."""
     message = masked(str(error))
     if isinstance(error, Invalid) and error.fields:
         return {"Message": message, "Errors": {masked(k): v for k, v in error.fields.items()}}
@@ -91,14 +91,14 @@ def headers_of(error: QuartermasterError) -> dict[str, str]:
 
 
 def _answer_http(error: HTTPException) -> Response:
-    """Answer the errors of Flask and Werkzeug, and those that Flask made of an unexpected one."""
+    """Answer errors of Flask and Werkzeug, including InternalServerError for unexpected ones."""
     status = error.code or 500
     if getattr(error, "original_exception", None) is not None:
         message = BUG
     elif status == 405:
         message = f"The method {request.method} is not allowed here."
     else:
-        # What was said where it was raised counts more than what Werkzeug says by itself.
+        # A description set by the code that raised the error wins over Werkzeug's default.
         own = vars(error).get("description")
         message = own or SENTENCES.get(status) or error.description or error.name
     kept = {n: v for n, v in error.get_headers() if n not in ("Content-Type", "Content-Length")}

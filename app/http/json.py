@@ -1,4 +1,4 @@
-"""JSON by orjson, for every response and every request body."""
+"""JSON serialisation with orjson, for all responses and request bodies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
 
 
 class OrjsonProvider(JSONProvider):
-    """The provider that Flask and flask-smorest serialise with."""
+    """The JSON provider of Flask and flask-smorest."""
 
     def dumps(self, obj: Any, **_: Any) -> str:
         return encode(obj).decode()
@@ -29,7 +29,7 @@ class OrjsonProvider(JSONProvider):
 
 
 def encode(value: Any) -> bytes:
-    """Return JSON; a value of a type that JSON does not have is served as its text."""
+    """Encode a value as JSON; values of types that JSON lacks become strings."""
     return orjson.dumps(value, default=str, option=OPTIONS)
 
 

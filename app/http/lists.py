@@ -1,4 +1,4 @@
-"""The arguments of lists, and the two envelopes of their responses."""
+"""The arguments of lists, and the formats of their responses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.http.json import json_response
 from app.naming import NAME_LENGTH, SEARCH_LENGTH, name_key
 from app.paging import CursorPage, Page, Window
 
-# The largest page number whose offset still fits into MongoDB's skip.
+# The largest page number whose offset still fits MongoDB's skip.
 PAGE_MAX = 2**53
 PAGE_SIZE = 5
 CURSOR_PAGE_SIZE = 50
@@ -55,7 +55,7 @@ class LegacyPageSchema(Schema):
 def page_of(
     record: type[Schema], envelope: type[Schema] = PageSchema, name: str | None = None
 ) -> type[marshmallow.Schema]:
-    """Return the schema of a page of records; it is called after them unless a name is given."""
+    """Return the schema of a page of records; it is named after them unless a name is given."""
     is_legacy = envelope is LegacyPageSchema
     name = name or f"{'Legacy' if is_legacy else ''}{record.__name__[: -len('Schema')]}PageSchema"
     values = List(marshmallow.fields.Nested(record))
@@ -127,7 +127,7 @@ class OneOf(Text):
 
 
 class OperationName(OneOf):
-    """The name of an operation: one of those that are declared when a request comes."""
+    """The name of an operation; the allowed names are read at each request."""
 
     def __init__(self, names: Callable[[], Iterable[str]], **kwargs: Any) -> None:
         Text.__init__(self, validate=_Names(names), **kwargs)
@@ -135,7 +135,7 @@ class OperationName(OneOf):
 
 
 class _Names:
-    """Tells the OpenAPI document which names there are; the field itself checks them."""
+    """Lists the allowed names in the OpenAPI document; the field itself checks them."""
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self._names = names
@@ -149,7 +149,7 @@ class _Names:
 
 
 class SearchText(Text):
-    """A substring of a name, long enough for the index."""
+    """A substring of a name, long enough to use the index."""
 
     default_error_messages = {
         "short": f"Must hold {SEARCH_LENGTH} or more characters.",
@@ -192,13 +192,13 @@ class LegacyListArgs(Schema):
 
 
 def page_size(args: dict[str, Any], name: str = "pageSize") -> int:
-    """Return the size of a page: the requested one, capped by the largest that is set."""
+    """Return the page size: the requested one, up to the configured maximum."""
     size: int = min(args[name], current_app.config["PAGE_SIZE_MAX"])
     return size
 
 
 def paged_list(args: dict[str, Any], read: Callable[[Window], Page]) -> dict[str, Any]:
-    """Return the body of a paged list; limit shortens the page and not the offset."""
+    """Return the body of a paged list; limit shortens the page without changing the offset."""
     size = page_size(args)
     after = cursors.read(args["after"]) if "after" in args else None
     page = read(Window(args["page"], size, min(args.get("limit", size), size), after))
@@ -213,7 +213,7 @@ def paged_list(args: dict[str, Any], read: Callable[[Window], Page]) -> dict[str
 
 
 def legacy_list(args: dict[str, Any], read: Callable[[Window], Page]) -> dict[str, Any]:
-    """Return the body of a list in the former envelope."""
+    """Return the body of a list in the deprecated envelope."""
     number, size = args["page"], page_size(args, "count")
     page = read(Window(number, size, size))
     count = len(page.values)
@@ -221,7 +221,7 @@ def legacy_list(args: dict[str, Any], read: Callable[[Window], Page]) -> dict[st
 
 
 def cursor_list(args: dict[str, Any], read: Callable[[int, bytes], CursorPage]) -> dict[str, Any]:
-    """Return the body of a list that is walked by cursors."""
+    """Return the body of a list that is read with cursors."""
     return cursor_body(read(page_size(args), cursors.read(args.get("after", ""))))
 
 
@@ -234,6 +234,6 @@ def cursor_response(page: CursorPage) -> Response:
 
 
 def deprecated_headers(successor: str) -> dict[str, str]:
-    """Return the headers that mark a list as deprecated, with a link to its successor."""
+    """Return the headers of a deprecated list, with a link to its successor."""
     link = f'<{successor}>; rel="successor-version"'
     return {"Deprecation": DEPRECATED_SINCE, "Link": link}

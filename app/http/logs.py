@@ -1,4 +1,4 @@
-"""The format of log lines: text in development, one JSON object each in production."""
+"""The format of log lines: text in development, one JSON object per line in production."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ HANDLER = "quartermaster"
 
 
 def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> None:
-    """Log to standard error in the chosen format, the warnings first; may be repeated."""
-    # These fields of a record are not used, and cost time.
+    """Log to standard error in the given format, the warnings first. May be called again."""
+    # These fields of a log record are not used, and take time to fill.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    logging._srcfile = None  # As the logging HOWTO advises.
+    logging._srcfile = None  # As the logging HOWTO recommends.
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if handler.name == HANDLER]:
         root.removeHandler(handler)
@@ -28,7 +28,7 @@ def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> None
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root.addHandler(handler)
     root.setLevel(level)
-    # At DEBUG pymongo logs every command, with the stored hashes and codes.
+    # At DEBUG, pymongo logs every command, including stored hashes and codes.
     logging.getLogger("pymongo").setLevel(max(root.level, logging.INFO))
     for warning in warnings:
         logging.getLogger("quartermaster").warning(warning)
@@ -54,7 +54,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """A readable line; control characters that a client sent are escaped."""
+    """A readable line; control characters from clients are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")

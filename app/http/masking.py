@@ -8,18 +8,18 @@ MASK = "***"
 _SECRET = re.compile(
     # A SHA-256: a password as it is sent, or a refresh token as it is stored.
     r"[0-9a-f]{64,}"
-    # A document that MongoDB refused, in its error message.
+    # A document in an error message of MongoDB.
     r"|(?<=, full error: )\{.*\}"
     # A stored password hash.
     r"|\$argon2[\w$=,+/.-]*"
-    # An access token, or its beginning: each is base64 of [" and a guid.
+    # An access token, or its beginning: each starts with [" and a guid, in base64.
     r"|(?-i:Wy[IJ])[\w-]{20,}[\w.-]*"
-    # A key, or the greater part of one.
+    # An API key, or most of one.
     r"|(?-i:qm_)[0-9A-Za-z]{20,}",
     re.ASCII | re.IGNORECASE,
 )
 
 
 def masked(text: str) -> str:
-    """Return a text with all secrets replaced."""
+    """Return a text with all secrets masked."""
     return _SECRET.sub(MASK, text)

@@ -1,4 +1,4 @@
-"""Parses bodies, forms and query strings by their schemas. No other module reads input."""
+"""Parses bodies, forms and query strings with their schemas. No other module reads input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_NAME_LENGTH = 100
 PIECE_BYTES = 64 * 1024
 CACHED_QUERIES = 4096
 CACHED_QUERY_LENGTH = 200
-# How lenient bodies spell numbers and booleans.
+# How lenient bodies write booleans.
 WORDS = {"true": True, "false": False}
 BITS = {"1": True, "0": False}
 
@@ -38,7 +38,7 @@ Unknown = Literal["raise", "exclude", "include"]
 
 
 class RequestParser(FlaskParser):
-    """webargs' parser with our limits, our lenient bodies and our errors."""
+    """webargs' parser with our limits, lenient bodies and error messages."""
 
     DEFAULT_VALIDATION_STATUS = 400
     DEFAULT_UNKNOWN_BY_LOCATION = {
@@ -51,7 +51,7 @@ class RequestParser(FlaskParser):
         if location != "query":
             return super().parse(argmap, req, location=location, **options)
         query = request.environ.get("QUERY_STRING", "")
-        # A longer query string is hardly ever repeated, and would fill the cache.
+        # Longer query strings are rarely repeated, and would fill the cache.
         is_cached = len(query) <= CACHED_QUERY_LENGTH
         read = _parse_query if is_cached else _parse_query.__wrapped__
         return dict(read(self, argmap, query, **options))
@@ -72,7 +72,7 @@ class RequestParser(FlaskParser):
 
 @functools.lru_cache(CACHED_QUERIES)
 def _parse_query(parser: RequestParser, schema: Schema, query: str, **options: Any) -> Any:
-    """Parse the query string of the current request; it is an argument only for the cache."""
+    """Parse the query string of the current request; query is only the cache key."""
     return FlaskParser.parse(parser, schema, location="query", **options)
 
 
@@ -84,7 +84,7 @@ def _lenient_body(schema: Schema) -> dict[str, Any]:
     values = respell(schema, read_form(schema))
     count = values.get("count")
     if current_app.config["COMPATIBILITY"] and type(count) is int and count == 0:
-        # Public clients mean the default by it.
+        # Public clients send it to request the default.
         del values["count"]
     return values
 
@@ -92,7 +92,7 @@ def _lenient_body(schema: Schema) -> dict[str, Any]:
 def load(
     schema: Schema, values: Any, unknown: Unknown = "raise", partial: bool | None = None
 ) -> Any:
-    """Deserialise values by a schema, or raise Invalid; partial: none of them is required."""
+    """Deserialise values with a schema, or raise Invalid; with partial, no field is required."""
     try:
         return schema.load(values, unknown=unknown, partial=partial)
     except ValidationError as error:
@@ -101,7 +101,7 @@ def load(
 
 def _invalid(schema: Schema, messages: dict[str, Any]) -> Invalid:
     fields = {}
-    # Thousands of messages would cost the server more than the sender.
+    # Formatting thousands of messages would cost the server more than the sender.
     for name, faults in itertools.islice(_flat(messages), MAX_ERRORS):
         name = name[:MAX_NAME_LENGTH]
         fields[name] = [_unknown(name, schema) if m == UNKNOWN else m for m in faults]
@@ -109,9 +109,10 @@ def _invalid(schema: Schema, messages: dict[str, Any]) -> Invalid:
 
 
 def respell(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
-    """Return a lenient body as a strict one: by the names of fields, and in their types.
+    """Convert a lenient body to a strict one, with the names and types of the schema's fields.
 
-    Unknown fields are dropped, unless the schema takes them. Two spellings of one name are refused.
+    Unknown fields are dropped, unless the schema accepts them. Raise Invalid for a field that is
+    sent in two spellings.
     """
     fields = _named(schema)
     names = {name.lower(): name for name in fields}
@@ -130,14 +131,14 @@ def respell(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _typed(field: Field[Any], text: str) -> Any:
-    """Return the number or the boolean that a text spells, unless the field is a string."""
+    """Return the number or boolean that a text represents, unless the field is a string."""
     if isinstance(field, String):
         return text
     if isinstance(field, Boolean):
         return (WORDS | BITS).get(text.lower(), text)
     if DIGITS.fullmatch(text):
         return int(text)
-    # For a field that takes numbers and booleans, "1" is a number and "true" a boolean.
+    # A field for both numbers and booleans reads "1" as a number and "true" as a boolean.
     return text if isinstance(field, Integer) else WORDS.get(text.lower(), text)
 
 
@@ -146,7 +147,7 @@ def _named(schema: Schema) -> dict[str, Field[Any]]:
 
 
 def body_pieces(limit: int) -> Iterator[bytes]:
-    """Yield the body of this request, or raise if it is larger than the limit, or cut off."""
+    """Yield the body of this request; raise if it exceeds the limit or is incomplete."""
     declared = request.content_length
     if declared is not None and declared > limit:
         raise RequestEntityTooLarge
@@ -155,7 +156,7 @@ def body_pieces(limit: int) -> Iterator[bytes]:
     while left:
         try:
             piece: bytes = stream.read(min(PIECE_BYTES, left))
-        except Exception as error:  # Each server raises its own for a malformed or broken-off body.
+        except Exception as error:  # The type depends on the server: malformed or incomplete.
             raise Invalid("The request body could not be read.") from error
         if not piece:
             break
@@ -172,7 +173,7 @@ def read_body() -> bytes:
 
 
 def read_json() -> dict[str, Any]:
-    """Return the JSON object in the body; no body is an empty object."""
+    """Return the JSON object in the body; an empty body is an empty object."""
     body = read_body()
     if not body:
         return {}
@@ -183,12 +184,12 @@ def read_json() -> dict[str, Any]:
     except ValueError as error:
         raise Invalid(f"The request body is not valid JSON: {error}.") from None
     if value == [] and _is_lenient():
-        # An empty array is how some languages write an empty object.
+        # Some languages encode an empty object as an empty array.
         return {}
     if not isinstance(value, dict):
         raise Invalid("The request body must be a JSON object.")
     if len(value) > MAX_FIELDS:
-        # To check a hundred thousand fields would cost the server more than the sender.
+        # Checking a hundred thousand fields would cost the server more than the sender.
         raise Invalid(f"The request body has more than {MAX_FIELDS} fields.")
     return value
 
@@ -198,9 +199,9 @@ def is_json(mimetype: str) -> bool:
 
 
 def read_form(known: Schema | None = None) -> dict[str, Any]:
-    """Return the fields of a form, or of a JSON body.
+    """Return the fields of a form or of a JSON body.
 
-    Each field must be given once. With a schema, fields that are not in it are ignored.
+    No field may be repeated. With a schema, unknown fields are ignored.
     """
     if request.mimetype != FORM:
         return read_json()
@@ -222,18 +223,18 @@ def refuse_repeated(names: Iterable[str]) -> None:
 
 
 def _flat(errors: dict[Any, Any]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the messages of fields; of one in a nested object or list, by the path to it."""
+    """Yield the messages of each field; a field in a nested object or list is named by its path."""
     for name, messages in errors.items():
         if isinstance(messages, list):
             yield str(name), messages
         else:
             for inner, found in _flat(messages):
-                # What marshmallow says of the whole is not a field of it.
+                # marshmallow reports errors of the whole object as _schema.
                 yield (str(name) if inner == "_schema" else f"{name}.{inner}"), found
 
 
 def _unknown(name: str, schema: Schema) -> str:
-    """Say so, and which field of the same object, nested or not, may have been meant."""
+    """Return the message for an unknown field, with the closest field name of the same object."""
     outer, _, inner = name.partition(".")
     if inner and isinstance(field := _named(schema).get(outer), Nested):
         return _unknown(inner, field.schema)
@@ -243,7 +244,7 @@ def _unknown(name: str, schema: Schema) -> str:
 
 
 def _sentence(fields: dict[str, list[str]]) -> str:
-    """Join all errors to one sentence: The field 'a' is required; the field 'b' must be true."""
+    """Join all errors into one sentence: The field 'a' is required; the field 'b' must be true."""
     parts = [
         f"the field '{name}' {messages[0][:1].lower()}{messages[0][1:].rstrip('.')}"
         for name, messages in fields.items()

@@ -19,22 +19,22 @@ class LookupConverter(BaseConverter):
 
 
 class PlayerConverter(LookupConverter):
-    """The key of a player; rank, online and bag are paths of their own, and not names."""
+    """The key of a player; rank, online and bag are separate paths, not names."""
 
     regex = r"(?!(?:rank|online|bag)\Z)[^/]+"
-    # Werkzeug derives this from the regex, wrongly here: a trailing slash would be a 404.
+    # Werkzeug derives this from the regex, but wrongly here: a trailing slash would be a 404.
     part_isolating = True
 
 
 class ObjectTypeConverter(BaseConverter):
-    """A type of objects; time is a path of its own, and no type."""
+    """An object type; time is a separate path, not a type."""
 
     regex = r"(?!time\Z)[^/]+"
     part_isolating = True
 
 
 def path_guid(name: str, text: str, *, nil: bool = True) -> str:
-    """Return the guid in a part of a path, or raise Invalid with the name of that part."""
+    """Return the guid in a path segment, or raise Invalid with the name of that segment."""
     guid = parse_guid(text)
     if guid is None:
         raise Invalid(f"The {name} '{text}' must be a guid.", {name: ["Must be a guid."]})

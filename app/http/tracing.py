@@ -1,4 +1,4 @@
-"""A request id in every response, and one log line and one count for every request."""
+"""Adds a request id to every response, and logs and counts every request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from app.http.masking import MASK, masked
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication
 
-# Makes what limits a request that arrived at a monotonic time.
+# Returns the scope of a request, given its monotonic arrival time.
 Scope = Callable[[float], AbstractContextManager[Any]]
 
 log = logging.getLogger("quartermaster.access")
@@ -31,33 +31,33 @@ CALLER = "quartermaster.caller"
 _ID = "quartermaster.request_id"
 _DETAILS = "quartermaster.details"
 _VALID_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}", re.ASCII)
-# The paths that revoke a token contain it, and so may misspelled ones.
+# The paths that revoke a token contain the token; misspelled ones may, too.
 _CREDENTIALS_PATH = re.compile(r"/+api/+oauth/", re.IGNORECASE)
 _GUID_LIKE = re.compile(r"[0-9a-f-]{32,}", re.IGNORECASE)
 MAX_NAME_LENGTH = 40
 
 
 def request_id() -> str:
-    """Return the id of the current request, or a dash outside of a request."""
+    """Return the id of the current request, or a dash outside a request."""
     return current_environ().get(_ID, "-")
 
 
 def note(**details: str) -> None:
-    """Add details to the log line of the current request; names by ``loggable_name`` alone."""
+    """Add details to the log line of the current request; pass names through ``loggable_name``."""
     if environ := current_environ():
         environ.setdefault(_DETAILS, {}).update(details)
 
 
 def loggable_name(name: str) -> str:
-    """Return a name that a client sent, shortened, and with everything like a secret masked."""
+    """Return a name from a client, shortened, with everything that looks like a secret masked."""
     plain = masked(_GUID_LIKE.sub(MASK, name))
     return plain if len(plain) <= MAX_NAME_LENGTH else plain[:MAX_NAME_LENGTH] + "..."
 
 
 class RequestTracing:
-    """WSGI middleware around Flask: what it logs and counts is what the client gets.
+    """WSGI middleware around Flask: it logs and counts the response that the client gets.
 
-    Every request runs in a scope, which limits what it may use of the database.
+    Every request runs in a scope, which limits its use of the database.
     """
 
     def __init__(self, wsgi_app: WSGIApplication, scope: Scope) -> None:
@@ -77,14 +77,14 @@ class RequestTracing:
 
 
 def _valid_id(given: str | None) -> str:
-    """Return the id that a client gave, if it is sane, and else a random one."""
+    """Return the request id of the client if it is valid, else a random one."""
     if given is None or not _VALID_ID.fullmatch(given) or masked(given) != given:
         return f"{random.getrandbits(128):032x}"  # nosec B311 # It is no secret.
     return given
 
 
 def _note_answer(environ: dict[str, Any], status: int, seconds: float) -> None:
-    """Count and log a request. Flask begins its answers within the context of their requests."""
+    """Count and log a request. Flask starts a response within its request context."""
     rule = request.url_rule if has_request_context() else None
     method: str = environ["REQUEST_METHOD"]
     metrics.request_ended(rule.rule if rule else None, method, status, seconds)
@@ -107,9 +107,9 @@ def _note_answer(environ: dict[str, Any], status: int, seconds: float) -> None:
 
 
 def name_by_route(record: logging.LogRecord) -> bool:
-    """Log an unexpected error, as a filter of Flask's logger, by its route.
+    """Log an unexpected error with its route, as a filter of Flask's logger.
 
-    Flask names the path, which may hold a token.
+    Flask's own message contains the path, which may contain a token.
     """
     if record.exc_info and has_request_context():
         record.msg, record.args = "%s %s failed", (request.method, request.url_rule)

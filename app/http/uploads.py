@@ -1,4 +1,4 @@
-"""Bodies that are larger than memory should hold: received and sent piece by piece."""
+"""Bodies that are too large for memory: received and sent in pieces."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from app.http.parser import MAX_FIELDS, PIECE_BYTES, body_pieces, refuse_repeate
 from app.limits import Limiter
 from app.request_scope import resumable, working
 
-# The pieces of an answer, and its headers.
+# The pieces of a response body, and its headers.
 Pieces = tuple[Iterable[bytes], Mapping[str, str]]
 
-# The page whose form may have a file.
+# The path of the page whose form may contain a file.
 FORM_PATH = "/console/batches"
 MULTIPART = "multipart/form-data"
-# Of all fields of a form beside its file.
+# The maximum size of all form fields except the file.
 FIELDS_BYTES = 64 * 1024
 
 
 class UploadPlaces(Limiter):
-    """The bodies that one worker receives at a time, a quarter of them from one account at most.
+    """The bodies that one worker receives concurrently, at most a quarter of them from one account.
 
-    So a slow sender does not keep others from sending.
+    So a slow sender does not block others.
     """
 
     def __init__(self, places: int) -> None:
@@ -39,7 +39,7 @@ class UploadPlaces(Limiter):
 
 
 class DownloadPlaces(Limiter):
-    """The answers that one worker sends at a time, as fast as clients read them."""
+    """The responses that one worker streams concurrently, as fast as clients read them."""
 
     def __init__(self, places: int) -> None:
         own = "You load other files", max(1, places // 2)
@@ -51,7 +51,7 @@ download_places = current(DownloadPlaces)
 
 
 class Upload(NamedTuple):
-    """A body in a file, and its SHA-256."""
+    """A body in a temporary file, and its SHA-256."""
 
     file: BinaryIO
     digest: str
@@ -59,7 +59,7 @@ class Upload(NamedTuple):
 
 @contextmanager
 def upload(sender: str) -> Iterator[Upload]:
-    """Yield the body of this request, all of it, or raise; the file ends with the block."""
+    """Yield the complete body of this request, or raise; the file is deleted after the block."""
     with tempfile.TemporaryFile() as file:
         digest = hashlib.sha256()
         with working(upload_places, sender):
@@ -71,10 +71,10 @@ def upload(sender: str) -> Iterator[Upload]:
 
 
 def download(begin: Callable[[], Pieces], reader: str, **options: Any) -> Response:
-    """Return an answer that is made while it is sent; it holds a place until then, or raises.
+    """Return a streamed response. It holds a place until it is sent; without a free one, raise.
 
-    Begin returns its pieces and headers, and is called when there is a place. Each piece is made in
-    the context of the current request, and may take as long as a request.
+    begin returns the pieces and the headers, and is called once there is a place. Each piece is
+    produced in the context of the current request, and has the time limit of a request.
     """
     with ExitStack() as held:
         held.enter_context(working(download_places, reader))
@@ -88,7 +88,7 @@ def download(begin: Callable[[], Pieces], reader: str, **options: Any) -> Respon
 
 
 def is_form_with_file() -> bool:
-    """Tell whether this request holds a form with a file, and its path takes one."""
+    """Return whether this request is a form with a file, on the path that accepts one."""
     return request.mimetype == MULTIPART and request.path.rstrip("/") == FORM_PATH
 
 
@@ -98,14 +98,14 @@ def read_form_with_file(sender: str) -> dict[str, str]:
     request.max_form_memory_size, request.max_form_parts = FIELDS_BYTES, MAX_FIELDS
     with working(upload_places, sender):
         fields = request.form
-    if not fields:  # Werkzeug's answer to a form that it cannot parse
+    if not fields:  # Werkzeug returns no fields for a form that it cannot parse
         raise Invalid("The request body is not a valid form.")
     refuse_repeated(name for name in fields if len(fields.getlist(name)) > 1)
     return fields.to_dict()
 
 
 def form_file() -> Upload | None:
-    """Return the file of the form that was read; None where it has none."""
+    """Return the file of the parsed form; None if there is none."""
     sent = request.files.get("file")
     if sent is None:
         return None

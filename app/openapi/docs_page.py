@@ -42,8 +42,8 @@ CONTENT_SECURITY_POLICY = (
 
 
 def register(app: Flask, blueprints: Iterable[Blueprint], public: Callable[..., object]) -> None:
-    """Add the public routes of the document and of Swagger UI, and redirect browsers there."""
-    # Made when it is first asked for.
+    """Add the public routes of the OpenAPI document and Swagger UI, and redirect browsers there."""
+    # Generated at the first request.
     document = app.extensions[SPECIFICATION] = cache(partial(specification, app.config, blueprints))
 
     def openapi_json() -> Response:
@@ -73,7 +73,7 @@ def docs_page() -> Response:
 
 def docs_file(name: str) -> Response:
     try:
-        # Revalidated each time: a cached file of an older release would not fit the page.
+        # Revalidated each time: a cached file of an older release would not match the page.
         return send_from_directory(OWN_FILES, name, max_age=0)
     except NotFound:
         return send_from_directory(swagger_ui_path, name, max_age=DAY_SECONDS)

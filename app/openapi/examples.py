@@ -1,4 +1,4 @@
-"""The values of the documentation's examples: a character of the demo world. Pure."""
+"""The values in the examples of the documentation, from the demo world. Pure."""
 
 PLAYER = "Ebrensha"
 PLAYER_ID = "18e4d157-7c05-4e6e-97e0-1c81530fc97b"
@@ -6,11 +6,11 @@ ENTRY = f"player:{PLAYER_ID}:7"
 USER = "norunvel"
 USER_ID = "340408de-4e62-4fe6-85a6-ce15ac7bbc9e"
 EMAIL = "norunvel@example.com"
-# A health potion, which stacks, and a bag that the character carries.
+# A health potion, which stacks, and a bag in the character's inventory.
 ITEM = "4cbcc54c-e669-490f-89d7-6e99eef1e894"
 BAG_ITEM = "19bc611c-318c-4462-bba2-0bf845050150"
 BAG = "c33730dc-ad41-4f5a-8922-f85454c314b1"
-# A spell that the character does not know, and one that it does.
+# A spell that the character has not learned, and one that it has.
 SPELL = "72d9e6ad-da4c-4bfd-8e0f-f24f2a55a4b4"
 KNOWN_SPELL = "bc51ac87-d8c1-424e-93ab-061befeb8765"
 # The step of a quest.
@@ -26,6 +26,6 @@ NOTE = "e0b7a1f6-2d1e-4b0c-8f2b-5a3f0d9c7e12"
 TOKEN = "b0e1f3a4-6c1c-4f5e-9a35-0d6a4f2f9c11"  # noqa: S105
 ACTION = "5b1c9f3e-7a44-4d0e-8c36-2f9d1e7a6b05"
 BATCH = "8e2a6c5d-41f7-4b39-9d08-7c3b5a1f2e64"
-# The name of a server of the game.
+# The name of a game server.
 GAME = "world-1"
 CURSOR_EXAMPLE = "NwAAABBOAAEAAAAQTwABAAAAB1MAZ.q1w2e3r4t5y6u7i8o9p0"

@@ -1,4 +1,4 @@
-"""The parts of the OpenAPI document that concern all operations."""
+"""The parts of the OpenAPI document that apply to all operations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.openapi.examples import ENTRY
 
 GUIDE = Path(__file__).with_name("guide.md").read_text()
 
-# A relative server URL is right behind any proxy: it resolves against the document's own address.
+# A relative server URL works behind any proxy: it is resolved against the document's own URL.
 ABOUT: dict[str, Any] = {
     "info": {"description": GUIDE},
     "version": version("quartermaster"),

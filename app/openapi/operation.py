@@ -1,4 +1,4 @@
-"""Completes an operation of the OpenAPI document with what follows from its view and its path."""
+"""Completes an operation of the OpenAPI document from its view and its path."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ REASON = {
 
 
 class Operation:
-    """One operation as flask-smorest documents it, completed in place."""
+    """An operation as flask-smorest documents it, completed in place."""
 
     def __init__(self, operation: Document, rule: Rule, app: Flask, schemas: Document) -> None:
         self._operation = operation
@@ -111,7 +111,7 @@ class Operation:
             responses[status]["headers"] = _headers(names)
 
     def _example(self, schema: Document) -> Any:
-        """Compose the example of a schema from those of its properties."""
+        """Compose the example of a schema from the examples of its properties."""
         schema = self._resolved(schema)
         if "example" in schema:
             return schema["example"]
@@ -125,7 +125,7 @@ class Operation:
         }
 
     def _require_all(self, schema: Document) -> None:
-        """Mark every property of a response as required, except Next, which only a walk has."""
+        """Mark every property of a response as required, except Next, which not all pages have."""
         schema = self._resolved(schema)
         if schema.get("type") == "array":
             self._require_all(schema["items"])
@@ -177,7 +177,7 @@ class Operation:
         return InvalidField(name, f"Must be {'true or false' if is_flag else 'a whole number'}.")
 
     def _refusals(self) -> Iterator[QuartermasterError]:
-        """Yield the errors that roles and path imply, then those that the view adds."""
+        """Yield the errors that the roles and the path imply, then those that the view declares."""
         if self._roles:
             yield Unauthorized()
         yield from map(RoleMissing, self._roles)
@@ -191,7 +191,7 @@ class Operation:
 
 
 def _camel_case(name: str) -> str:
-    """Return a name in camelCase, which client generators convert to their language's style."""
+    """Return a name in camelCase, which client generators convert to the style of a language."""
     return re.sub(r"_(.)", lambda match: match[1].upper(), name)
 
 

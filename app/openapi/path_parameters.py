@@ -1,4 +1,4 @@
-"""The path parameters of the OpenAPI document, whose names differ from those of the views."""
+"""The path parameters of the OpenAPI document; their names differ from those in the views."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _ARGUMENT = re.compile(r"<(?:[^:<>]+:)?([^<>]+)>")
 
 
 class PathParameter(NamedTuple):
-    """A path parameter as it is documented."""
+    """A documented path parameter."""
 
     name: str
     description: str
     example: str
-    # What a 404 says; None for what can only be malformed.
+    # The example of a 404; None if the parameter can only be malformed.
     missing: NotFound | None = None
     is_guid: bool = False
 
@@ -46,7 +46,7 @@ USER = PathParameter("lookupKey", "A username or user id.", examples.USER, NO_US
 PLACE = "A character's id, or its name, or its place in the user's list, from 0."
 OBJECT_TYPE = "A type of objects, such as item, spell or map."
 
-# By the group of an operation, and the name in its rule.
+# By the group of the operation, and the argument name in the rule.
 PATH_PARAMETERS = {
     ("Players", "key"): PLAYER,
     ("Players", "player_id"): _guid("lookupKey", "A character's id.", examples.PLAYER_ID),

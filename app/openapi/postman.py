@@ -1,4 +1,4 @@
-"""Makes the Postman collection and its environment from the OpenAPI document."""
+"""Generates the Postman collection and its environment from the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from app.types import Document
 SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
 JSON = "application/json"
 TOKEN = {"key": "token", "value": "{{accessToken}}", "type": "string"}
-# In JavaScript: what runs before and after the request of an operation, and what checks an answer.
+# JavaScript that runs before and after the request of an operation, and that checks responses.
 SCRIPTS = Path(__file__).with_name("postman_scripts")
-# The statuses whose examples depend on the operation; the others are the same for each.
+# The statuses whose examples depend on the operation; the others are always the same.
 SAVED_STATUSES = (200, 400, 401, 403, 404, 409)
 
 
 def script(name: str) -> str:
-    """Return a script; empty if there is none."""
+    """Return a script, or an empty text if it does not exist."""
     path = SCRIPTS / f"{name}.js"
     return path.read_text() if path.is_file() else ""
 
@@ -76,7 +76,7 @@ def collection(document: Document) -> Document:
 
 
 def in_order(names: Iterable[str], first: str | None = None) -> Iterator[str]:
-    """Yield operations in the order in which a run sends them: each before those that need it."""
+    """Yield operations in the order of a run: each before those that depend on it."""
     for name in names:
         if RUNS_AFTER.get(name) == first:
             yield name
@@ -99,7 +99,7 @@ class Request:
         self.folder: str = operation["tags"][0]
 
     def items(self) -> list[Document]:
-        """Return the item of the operation; createToken has one for each of its two grants."""
+        """Return the item of an operation; createToken has two, one for each grant."""
         item = self._item(self._operation["summary"], self._request(self._body()))
         if self._name != "createToken":
             return [item]
@@ -119,7 +119,7 @@ class Request:
         }
 
     def _checks(self) -> str:
-        """Return the script that checks the answer, and sets variables that later requests send."""
+        """Return the script that checks the response, and sets variables for later requests."""
         is_of_game = self._name in ANSWERED_BY_THE_GAME
         checks = script("game_answers" if is_of_game else "answers")
         after = "" if is_of_game else script(f"after/{self._name}")
@@ -178,7 +178,7 @@ class Request:
         body = WHOLE_BODIES.get(self._name, body)
         if kind != JSON:
             return _form(body)
-        # Postman substitutes text: without the quotes, the body holds a number or a boolean.
+        # Postman substitutes text: without the quotes, the body contains a number or a boolean.
         text = json.dumps(body, indent=2).replace('"{{value}}"', "{{value}}")
         return {"mode": "raw", "raw": text, "options": {"raw": {"language": "json"}}}
 
@@ -196,7 +196,7 @@ class Request:
             if name not in ("example", "description", "nullable")
             and (name, part) != ("format", "int64")
         }
-        # Without a type, any value fits, null too.
+        # A schema without a type accepts any value, including null.
         if schema.get("nullable") and "type" in converted:
             converted["type"] = [converted["type"], "null"]
         return converted

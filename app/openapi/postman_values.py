@@ -22,7 +22,7 @@ ENVIRONMENT = {
     "baseUrl": "http://127.0.0.1:8000",
     "username": "demo",
     "password": "demo",
-    # A key, where there is one, is used instead of the password.
+    # If a key is set, it is used instead of the password.
     "key": "",
     "player": examples.PLAYER,
     "user": examples.USER,
@@ -33,7 +33,7 @@ ENVIRONMENT = {
     "globalVariableId": examples.GLOBAL_VARIABLE,
     "mapId": examples.MAP,
 }
-# What needs what another request has found or changed runs right after that one. The others run in
+# A request that needs the result of another one runs right after it. All other requests run in
 # the order of the document.
 RUNS_AFTER = {
     "setVariable": "getVariableValue",
@@ -65,27 +65,27 @@ PATH_VALUES = {
     ("Credentials", "id"): "{{signInId}}",
     ("Keys", "id"): "{{keyId}}",
 }
-# The headers of requests that leave an entry in history.
+# The headers of requests that add a history entry.
 HEADER_VALUES = {"Idempotency-Key": "{{$guid}}", "X-Reason": "Trying%20the%20collection"}
-# A player has room for a hundred notes: with one key, all runs write the same one.
+# A player has at most a hundred notes: with a fixed key, all runs write the same note.
 FIXED_HEADERS = {"writePlayerNote": {"Idempotency-Key": "the-note-of-the-collection"}}
-# Operations that send something else in their path.
+# Operations with other values in their path.
 OWN_PATHS = {
-    # A user of the demo world, who has characters, unlike the one that the run registers.
+    # A user of the demo world with characters; the user that the run registers has none.
     **dict.fromkeys(("getUser", "listCharacters"), "{{user}}"),
     "listPlayerActivity": "{{player}}",
-    # A player who is not used otherwise, so that a run can be repeated.
+    # A player that no other request uses, so that a run can be repeated.
     **dict.fromkeys(("renamePlayer", "savePlayer", "deletePlayer"), "{{sparePlayer}}"),
     "eraseUser": "{{goneUser}}",
     "revokeTokens": "{{newUser}}",
 }
-# What the running game does, or does not: it may not run, or the player may not play.
+# Operations of the running game. The game may not be running, or the player may be offline.
 ANSWERED_BY_THE_GAME = {
     *("kickPlayer", "killPlayer", "warpPlayer", "warpPlayerToPlace"),
     *("kickUser", "killUser", "warpUser", "warpUserToPlace"),
     *("sayToEverybody", "sayOnMap", "sayToPlayer", "answerAction"),
 }
-# These send no more of their example than this.
+# Bodies that replace the whole example.
 WHOLE_BODIES: dict[str, Document] = {
     "savePlayer": {"Name": "{{spareName}}"},
     "reportOnline": {"Offline": ["{{sparePlayer}}"]},

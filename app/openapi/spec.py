@@ -1,4 +1,4 @@
-"""The OpenAPI document: what the views' decorators declare, and what follows from it."""
+"""The OpenAPI document, from the declarations of the views."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from app.types import Document
 
 
 class Api(flask_smorest.Api):
-    """flask-smorest's document with our error shape."""
+    """flask-smorest's API with our error format."""
 
-    # Not called ErrorSchema: generated JavaScript clients would get a class Error.
+    # Not named ErrorSchema: generated JavaScript clients would get a class Error.
     ERROR_SCHEMA = FailureSchema
 
 
 def specification(settings: Mapping[str, Any], blueprints: Iterable[Blueprint]) -> Document:
     """Return the document of some blueprints.
 
-    An application of its own registers them: to document all views is most of what the start of
-    the application that serves them would cost.
+    A separate application registers them: documenting all views would take most of the startup time
+    of the application that serves requests.
     """
     app = Flask("documentation", static_folder=None)
     app.config.update(settings)
@@ -51,11 +51,11 @@ def _complete_components(components: Document) -> None:
     components["headers"] = HEADERS
     components.pop("responses")
     components.pop("parameters", None)
-    # flask-smorest adds it for its X-Pagination header, which no response here has.
+    # flask-smorest adds it for its X-Pagination header, which no response has here.
     components["schemas"].pop("PaginationMetadata")
     for schema in components["schemas"].values():
         for field in schema.get("properties", {}).values():
-            # Where there is no type, OpenAPI 3.0 allows null, and not the word nullable.
+            # OpenAPI 3.0 forbids nullable without a type; such a schema accepts null anyway.
             if not field.keys() & {"type", "allOf", "$ref"}:
                 field.pop("nullable", None)
 
