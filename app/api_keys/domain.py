@@ -1,4 +1,4 @@
-"""Making, rotating and revoking the keys of an account. Pure."""
+"""Rules for creating, rotating and revoking the keys of an account. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from app.types import Document, whole
 READS = ("Keys", "KeyDigests")
 LIFETIME = timedelta(days=90)
 MOST_KEYS = 50
-# How many former texts of a key may work beside its own.
+# The maximum number of replaced secrets of a key that still work.
 MOST_FORMER = 4
 
 
 class KeyNameTaken(Conflict):
-    """Another key of the account has this name, by which history tells them apart."""
+    """Another key of the account has this name; history identifies keys by name."""
 
     sentence = "The account has a key with the name '{name}' already."
 
@@ -47,7 +47,7 @@ class Terms(NamedTuple):
 
 
 def create(user: Document, *, key_id: str, digest: str, terms: Terms, now: datetime) -> Change:
-    """Add a key to an account; those that have expired long ago make room."""
+    """Add a key to an account, and remove keys that expired long ago."""
     keys = {id_: key for id_, key in _changeable(user).items() if not _is_stale(key, now)}
     if any(key.get("Name") == terms.name for key in keys.values()):
         raise KeyNameTaken(terms.name)
@@ -73,9 +73,9 @@ def rotate(
     expires_at: datetime | None,
     now: datetime,
 ) -> Change:
-    """Give a key another text; the former one works for as long as the overlap says.
+    """Give a key a new secret; the former one still works during the overlap.
 
-    Unless said otherwise, it works for as long as it was made for, from now on.
+    Without expires_at, the key starts its original lifetime again.
     """
     keys = _changeable(user)
     if key_id not in dict(keys_of(user)):
@@ -94,7 +94,7 @@ def rotate(
 
 
 def _former(key: Document, now: datetime, overlap: timedelta) -> list[Document]:
-    """Return the secrets of a key that work beside a new one."""
+    """Return the former secrets of a key that still work next to a new one."""
     ends = min(key["ExpiresAt"], now + overlap)
     former = [{**secret, "EndsAt": min(secret["EndsAt"], ends)} for secret in secrets_of(key)]
     return [secret for secret in former if overlap and secret["EndsAt"] > now][:MOST_FORMER]
@@ -108,7 +108,7 @@ def revoke(user: Document, *, key_id: str, owner: str) -> Change:
 
 
 def public_keys(user: Document, now: datetime, used_today: Mapping[str, int]) -> list[Document]:
-    """Return the keys of an account as its owner sees them, those made last first."""
+    """Return the keys of an account as its owner sees them, the newest first."""
     records = [
         _public_key(id_, key, now, used_today.get(id_, 0))
         for id_, key in keys_of(user)
@@ -147,7 +147,7 @@ def _seconds(now: datetime, expires_at: datetime) -> int:
 
 
 def _is_stale(key: object, now: datetime) -> bool:
-    """Tell whether a key expired so long ago that nobody looks for it in the list."""
+    """Return whether a key expired so long ago that it can be removed."""
     ends = key.get("ExpiresAt") if isinstance(key, dict) else None
     return isinstance(ends, datetime) and ends < now - LIFETIME
 

@@ -1,4 +1,4 @@
-"""The keys of an account: one's own, or with users.manage anybody's."""
+"""Manages the keys of an account: one's own, or anybody's with users.manage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ users = current(Users)
 
 
 class Made(NamedTuple):
-    """A key that was made or rotated; its text is shown once, and not at all by a repetition."""
+    """A key that was created or rotated; its secret is shown once, and never in a replay."""
 
     record: Document
     secret: str | None
@@ -36,14 +36,14 @@ class Made(NamedTuple):
 
 def terms_of(body: dict[str, Any], now: datetime) -> Terms:
     wanted = [scope for scope in Scope if scope.value in body["Scopes"]]
-    # A name is kept for long and shown to many: a token in it is not.
+    # Names are stored for long and shown to many people, so a token in one is masked.
     name = masked(body["Name"].strip())
     expires_at = require_future(body["ExpiresAt"], now) or now + LIFETIME
     return Terms(name, wanted, expires_at, body["Addresses"], body["Budget"])
 
 
 def require_future(wanted: datetime | None, now: datetime) -> datetime | None:
-    """Return when a key is to end, or raise unless that lies in the future; None: not given."""
+    """Return the expiry of a key, or raise if it is not in the future; None: not given."""
     if wanted is not None and wanted <= now:
         raise InvalidField("ExpiresAt", "Must lie in the future.")
     return wanted
@@ -65,7 +65,7 @@ def create_key(user_id: str, terms: Terms, intent: Intent) -> Made:
 def rotate_key(
     owner: Document, key_id: str, overlap: timedelta, expires_at: datetime | None, intent: Intent
 ) -> Made:
-    """Give a key of an account another text; it works as long as it did, or until a time."""
+    """Give a key of an account a new secret, with its original lifetime or until expires_at."""
     secret, now = new_secret(), users.now()
     rule = partial(
         rotate, digest=digest_of(secret), overlap=overlap, expires_at=expires_at, now=now
@@ -74,13 +74,13 @@ def rotate_key(
 
 
 def revoke_key(owner: Document, key_id: str, intent: Intent) -> Applied:
-    """Revoke a key of an account: it is dead here at once, and everywhere within seconds."""
+    """Revoke a key of an account: immediately here, and within seconds on all workers."""
     return _change(owner, key_id, revoke, intent)
 
 
 def _change(owner: Document, key_id: str, rule: Callable[..., Change], intent: Intent) -> Applied:
     account = Lookup.parse(owner["_id"])
-    # History has the name of the key as well: people know it by that.
+    # History also records the name of the key, by which people recognise it.
     name = dict(keys_of(users.get(account, "Keys"))).get(key_id, {}).get("Name")
     meant = intent._replace(arguments={**intent.arguments, "Name": name})
     rule = partial(rule, key_id=key_id, owner=owner["Name"])

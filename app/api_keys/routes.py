@@ -49,7 +49,7 @@ not_found = NotOwned("key", "demo")
 others = (RoleMissing(Role.USERS_MANAGE.value), NotFound("user", Lookup.parse("nobody")))
 
 
-# A key that could make keys would outlive its own end.
+# No key may manage keys: it could create one that outlives it.
 @read_route(blp, "", KeyListSchema, KeyAccess.NONE, args=KeyOwnerArgs(), refuses=others)
 def list_user_keys(args: Document) -> Document:
     """List keys
@@ -104,7 +104,7 @@ def revoke_user_key(args: Document, key_id: str) -> Response:
 
 
 def owner_of(args: Document) -> Document:
-    """Return whose keys a request is about: the caller's own, or with users.manage anybody's."""
+    """Return the account whose keys are requested: the caller's own, or any with users.manage."""
     return owner(Lookup.parse(args.get("user", guard.caller().id)))
 
 

@@ -1,8 +1,8 @@
-"""Keys by which tools authenticate: their text, and what is stored of them. Pure.
+"""API keys, by which tools authenticate: their format, and how they are stored. Pure.
 
-A key is stored in the document of its account, so that making or revoking one is a change like any
-other, with its entry in history. Of its text only the SHA-256 is stored: 40 random characters need
-no slow hash.
+A key is stored in the document of its account, so that creating or revoking one is a change like
+any other, with a history entry. Only the SHA-256 of the secret is stored: 40 random characters
+need no slow hash.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Budget(NamedTuple):
-    """How many items a key may move; None: no limit."""
+    """How many items a key may move; None means no limit."""
 
     largest_quantity: int | None = None
     items_per_day: int | None = None
@@ -37,12 +37,12 @@ class Budget(NamedTuple):
 
 
 class AccessKey(NamedTuple):
-    """A key as a request uses it."""
+    """A key, as a request uses it."""
 
     id: str
     name: str
     scopes: frozenset[Scope]
-    # In seconds since 1970: the end of the key, or of the secret that a rotation has replaced.
+    # The expiry of the key, or of a secret that a rotation replaced, in seconds since 1970.
     ends_at: float
     networks: tuple[Network, ...] = ()
     budget: Budget | None = None
@@ -64,12 +64,12 @@ def new_secret() -> str:
 
 
 def is_key(text: str) -> bool:
-    """Tell whether a text is a key and not an access token; one with a typing error is none."""
+    """Return whether a text is an API key instead of an access token, valid or not."""
     return text.startswith(PREFIX)
 
 
 def is_well_formed(text: str) -> bool:
-    """Tell whether the checksum of a key is right, before the database is asked."""
+    """Return whether the checksum of a key is right, before querying the database."""
     if len(text) != LENGTH or not text.isascii():
         return False
     return _checksum(text[:-CHECKSUM_LENGTH]) == text[-CHECKSUM_LENGTH:]
@@ -98,7 +98,7 @@ def access_key(user: Document, digest: str) -> AccessKey | None:
 
 
 def access_key_by_id(user: Document, id_: str) -> AccessKey | None:
-    """Return a key of an account, for what goes on after the request that it was sent with."""
+    """Return a key of an account, for work that continues after the request that used it."""
     key = dict(keys_of(user)).get(id_)
     return _access_key(id_, key, key["ExpiresAt"]) if key else None
 
@@ -115,7 +115,7 @@ def _access_key(id_: str, key: Document, ends: datetime) -> AccessKey:
 
 
 def keys_of(user: Document) -> Iterator[tuple[str, Document]]:
-    """Yield the keys of an account by id; what is no key is left out, as a game may store it."""
+    """Yield the keys of an account by id, without malformed ones: a game may store anything."""
     keys = user.get("Keys")
     for id_, key in keys.items() if isinstance(keys, dict) else ():
         if _has(key, Name=str, ExpiresAt=datetime):
@@ -123,7 +123,7 @@ def keys_of(user: Document) -> Iterator[tuple[str, Document]]:
 
 
 def secrets_of(key: Document) -> list[Document]:
-    """Return the secrets of a key: its own, and those that rotations have replaced."""
+    """Return the secrets of a key: the current one, and those that rotations have replaced."""
     found = key.get("Secrets")
     secrets = found if isinstance(found, list) else []
     return [secret for secret in secrets if _has(secret, Digest=str, EndsAt=datetime)]
@@ -141,14 +141,14 @@ def scopes_of(key: Document) -> list[Scope]:
 
 
 def networks_of(addresses: Any) -> list[Network]:
-    """Return the networks that stored addresses mean; one that cannot be read allows nobody."""
+    """Return the networks of stored addresses; an unreadable one allows nobody."""
     if addresses is None:
         return []
     found = addresses if isinstance(addresses, list) else []
     return [_network(address) for address in found] or [NOWHERE]
 
 
-# The IPv6 addresses that stand for IPv4 addresses begin with so many bits.
+# The length of the prefix of IPv6 addresses that represent IPv4 addresses.
 MAPPED_BITS = 96
 NOWHERE = ipaddress.IPv4Network("255.255.255.255/32")
 
@@ -166,7 +166,7 @@ def _network(address: Any) -> Network:
 
 
 def budget_of(stored: Any) -> Budget | None:
-    """Return the budget of a key; one that cannot be read allows nothing."""
+    """Return the budget of a key; an unreadable one allows nothing."""
     if stored is None:
         return None
     if not isinstance(stored, dict):

@@ -1,4 +1,4 @@
-"""Callers: the account behind an access token or a key, with its current roles."""
+"""Callers: the account of an access token or a key, with its current roles."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from app.types import Document
 log = logging.getLogger("quartermaster")
 
 CACHE_SIZE = 10_000
-# A key that is used all the time says so once a minute.
+# The last use of a key is stored at most once a minute.
 MINUTE = timedelta(minutes=1)
 
 
 class CallerGone(QuartermasterError):
-    """Somebody for whom work goes on after a request could not send that request any more."""
+    """The caller of work that continues after a request no longer has access."""
 
 
 class Caller(NamedTuple):
-    """An account that uses the API, and the key that it does so with, if it is one."""
+    """An account that uses the API, and its key if it uses one."""
 
     id: str
     name: str
@@ -50,7 +50,7 @@ class Caller(NamedTuple):
 
     @property
     def logged(self) -> str:
-        """How log lines name it; of a key, by its name as well."""
+        """The name in log lines, including that of the key."""
         return f"{self.name} (key {loggable_name(self.key.name)})" if self.key else self.name
 
     def require(self, *roles: Role) -> None:
@@ -59,7 +59,7 @@ class Caller(NamedTuple):
                 raise RoleMissing(role.value)
 
     def require_scope(self, *scopes: Scope | KeyAccess) -> None:
-        """Raise unless it has no key, whose account alone counts, or a key with these scopes."""
+        """Raise unless the key has these scopes; a caller without a key needs none."""
         if self.key is None:
             return
         for scope in scopes:
@@ -69,12 +69,12 @@ class Caller(NamedTuple):
                 raise ScopeMissing(scope.value)
 
     def may(self, role: Role, scope: Scope) -> bool:
-        """Tell whether it has a role and, if it has a key, a scope."""
+        """Return whether the caller has a role and, if it uses a key, a scope."""
         return role in self.roles and (self.key is None or scope in self.key.scopes)
 
 
 class Callers:
-    """Caches callers for a few seconds, so that a change of roles or tokens soon takes effect."""
+    """Caches callers for a few seconds: changed roles and revoked tokens take effect soon."""
 
     def __init__(
         self, storage: Storage, seconds: float, clock: Callable[[], float] = time.monotonic
@@ -85,19 +85,19 @@ class Callers:
         read = cached_by(key=lambda claims: claims.chain)(self._read)
         self.get: Callable[[Claims], Caller] = read
         self._get_by_key: Callable[[str], Caller] = cached_by(key=str)(self._read_key)
-        # Empties the cache, after a change that this worker made itself.
+        # Clears the cache after a change by this worker.
         self.forget: Callable[[], None] = read.cache_clear
 
     def get_by_key(self, secret: str) -> Caller:
-        """Return the caller of a key, or raise Unauthorized if it is unknown or no longer works."""
+        """Return the caller of a key, or raise Unauthorized for an unknown or expired key."""
         caller = self._get_by_key(secret)
-        # It may end while it is cached.
+        # It may expire while it is cached.
         if caller.key is None or caller.key.ends_at <= self._database_clock.time():
             raise Unauthorized
         return caller
 
     def find(self, user_id: str, key_id: str | None) -> Caller:
-        """Return a caller whose request was answered before, as it is now; raise CallerGone."""
+        """Return the current state of a caller from an earlier request, or raise CallerGone."""
         user = self._find_user({"_id": user_id}, "Keys")
         if user is None:
             raise CallerGone("the account is gone")
@@ -120,14 +120,14 @@ class Callers:
         return _caller(user, key)
 
     def _read(self, claims: Claims) -> Caller:
-        """Return a caller, or raise Unauthorized if its chain or its account is gone."""
+        """Return a caller, or raise Unauthorized if its token chain or account no longer exists."""
         user = self._find_user({"_id": claims.user_id}, "PasswordVersion")
         # A chain is valid while one of its refresh tokens is unused.
         chain = {"Chain": claims.chain, "Used": False, "UserId": claims.user_id}
         token = self._db["refresh_tokens"].find_one(chain, {"PasswordVersion": 1})
         if user is None or token is None:
             raise Unauthorized
-        # A change of password and a revocation increment it, which voids all earlier tokens.
+        # A change of password or a revocation increments it, which invalidates all earlier tokens.
         version = user.get("PasswordVersion")
         if version is None or token.get("PasswordVersion") != version or self._is_banned(user):
             raise Unauthorized
@@ -137,13 +137,13 @@ class Callers:
         return self._db["users"].find_one(where, ["Name", "Power", field, *BAN_STATE])
 
     def _is_banned(self, user: Document) -> bool:
-        # Few are: most requests need no clock.
+        # Few accounts are banned, so most requests need no clock.
         return bool(user.get(BAN.flag)) and is_in_force(user, BAN, self._database_clock.now())
 
     def _note_use(self, user: Document, key: AccessKey) -> None:
-        """Store when a key was used, to the minute: once a minute, however many workers there are.
+        """Store when a key was last used, to the minute: once a minute across all workers.
 
-        Nothing depends on it, so a failure is no reason to refuse the request.
+        Nothing depends on it, so the request continues if this fails.
         """
         path, now = f"Keys.{key.id}.LastUsedAt", self._database_clock.now()
         minute = now.replace(second=0, microsecond=0)

@@ -1,4 +1,4 @@
-"""The decorator that checks the roles of a caller and the scopes of a key; every view has one."""
+"""The decorators that check the roles of a caller and the scopes of a key. Every view has one."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class AddressNotAllowed(Forbidden):
 def required(
     *needs: Scope | KeyAccess | Role, identified_by: Callable[[], Caller] | None = None
 ) -> Callable[[View], View]:
-    """Require these roles of a caller, always the role api, and these scopes of a key.
+    """Require these roles of a caller, in addition to api, and these scopes of a key.
 
-    A caller is identified by its access token or its key, unless another way is given.
+    A caller is identified by access token or key, unless identified_by is given.
     """
     roles = tuple(dict.fromkeys((Role.API, *(need for need in needs if isinstance(need, Role)))))
     scopes = tuple(need for need in needs if not isinstance(need, Role))
@@ -62,16 +62,16 @@ def required(
 def _declare(
     view: View, roles: tuple[Role, ...] = (), scopes: tuple[Scope | KeyAccess, ...] = ()
 ) -> View:
-    """Say for the Blueprint and the documentation who may call a view."""
+    """Declare who may call a view, for the Blueprint and the documentation."""
     named = tuple(scope.value for scope in scopes if isinstance(scope, Scope))
     view.access = roles  # type: ignore[attr-defined]
-    # Without a scope, a key does not count; None says that no key may do it.
+    # Empty: a key needs no scope. None: no key may call the view.
     view.scopes = None if KeyAccess.NONE in scopes else named  # type: ignore[attr-defined]
     return view
 
 
 def public(view: View) -> View:
-    """Declare that a view needs neither a role nor a scope."""
+    """Declare that a view needs no role and no scope."""
 
     @functools.wraps(view)
     def limited(**path: Any) -> Any:
@@ -82,7 +82,7 @@ def public(view: View) -> View:
 
 
 def without_database(view: View) -> View:
-    """Declare that a view is public, and is served even while the database hangs."""
+    """Declare that a view is public, and works while the database hangs."""
     return _declare(view)
 
 
@@ -112,7 +112,7 @@ def caller() -> Caller:
 
 
 def check_every_view(app: Flask) -> None:
-    """Refuse an application with a view that has neither a role nor is declared public."""
+    """Raise if a view neither requires a role nor is declared public."""
     for endpoint, view in app.view_functions.items():
         if not hasattr(view, "access") or not hasattr(view, "scopes"):
             raise UnguardedView(f"The view '{endpoint}' has no role decorator.")

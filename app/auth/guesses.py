@@ -14,7 +14,7 @@ attempts = current(Attempts)
 
 
 class Guess:
-    """An attempt to be made, with the account and the client under which a failure counts."""
+    """An attempt, with the account and the client to which a failure is attributed."""
 
     def __init__(self, **of: str) -> None:
         self._of = of
@@ -24,24 +24,24 @@ class Guess:
         attempts.refuse_if_locked(**self._of)
 
     def counted(self) -> AbstractContextManager[None]:
-        """Allow the attempt unless the limit is used up; an error within counts as a failure."""
+        """Allow the attempt unless the limit is reached; an exception counts as a failure."""
         return attempts.one(**self._of)
 
 
 def guess_by_address(account: str | None = None) -> Guess:
-    """Return an attempt of the client's address, to sign in to an account or with a token."""
+    """Return an attempt of the client's address to sign in to an account or with a token."""
     return Guess(**({"account": account} if account else {}), address=client_address())
 
 
 def guess_by_caller(account: str) -> Guess:
-    """Return an attempt at an account through a caller of the API.
+    """Return an attempt on an account through a caller of the API.
 
-    It counts by caller and not by address: all visitors of a web site share the site's address.
+    It counts by caller instead of address: all visitors of a web site share the site's address.
     """
     return Guess(account=account, caller=guard.caller().id)
 
 
 def unknown_account(name: str) -> str:
-    """Return what stands for the account of an unknown name, limited alike to reveal nothing."""
-    # A digest: the client chooses the name, and its length.
+    """Return the rate-limit key of an unknown name: limits must not reveal which accounts exist."""
+    # A digest, because the client chooses the name and its length.
     return f"name {hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"

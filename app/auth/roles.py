@@ -1,4 +1,4 @@
-"""Roles, and the Power flags of an account that stand for them. Pure."""
+"""Roles, and the Power flags of an account that grant them. Pure."""
 
 from __future__ import annotations
 

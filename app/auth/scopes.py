@@ -1,4 +1,4 @@
-"""What a key may do: the scopes that a view asks for. Pure."""
+"""The scopes of API keys. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Scope(Enum):
 
 
 class KeyAccess(Enum):
-    """What a view says of keys that asks for no scope."""
+    """How a view that needs no scope treats keys."""
 
     ANY = "any key"
     NONE = "no key"

@@ -16,19 +16,19 @@ log = logging.getLogger("quartermaster")
 
 
 def signing_keys(settings: Settings) -> list[str]:
-    """Return the signing key, generated if none is set, then former keys still accepted."""
+    """Return the signing keys: the configured or generated one, then former ones still accepted."""
     key = settings.SECRET_KEY or _key_from_file(Path(settings.DATA_DIR))
     return [key, *settings.SECRET_KEY_FALLBACKS]
 
 
 def _key_from_file(folder: Path) -> str:
-    """Generate a key once and keep it in a file, so that tokens survive a restart."""
+    """Return the key in a file, generated once, so that tokens survive a restart."""
     path = folder / "secret_key"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            # Of several workers that start together, one generates the key.
+            # If several workers start together, one of them generates the key.
             fcntl.flock(handle, fcntl.LOCK_EX)
             return _read(path) or _generate(path)
         finally:
@@ -39,7 +39,7 @@ def _key_from_file(folder: Path) -> str:
 
 
 def _read(path: Path) -> str | None:
-    """Return the key in the file; None for what a full disk or a crash leaves (nothing, zeros)."""
+    """Return the key in the file; None if a full disk or a crash left it empty or full of zeros."""
     try:
         key = path.read_bytes().decode()
     except FileNotFoundError:

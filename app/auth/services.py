@@ -1,4 +1,4 @@
-"""The services that know callers, and limit what they do."""
+"""The services that identify callers and limit their requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving items within the budget of the key that a caller uses."""
+"""Enforces the item budget of an API key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ budgets = current(Budgets)
 
 
 class OverBudget(Forbidden):
-    """A key has not the budget for what it asks; field is the limit that it lacks."""
+    """The budget of a key does not allow a change; field is the exceeded limit."""
 
     sentence = "The budget of the key '{key}' does not allow it: {why} ({field})."
 
@@ -26,9 +26,9 @@ def spend(
     change: Callable[[], Applied],
     find_earlier: Callable[[], Applied | None],
 ) -> Applied:
-    """Make a change that moves so many of these items, if the budget of the caller's key allows it.
+    """Make a change that moves these quantities, if the budget of the caller's key allows it.
 
-    A text says what is done where nobody knows how much that moves.
+    If moved is a text, the quantities are unknown; the text names the change in the error.
     """
     key = guard.caller().key
     if key is None or key.budget is None or moved is None:
@@ -50,7 +50,7 @@ def _spend_of_day(
 ) -> Applied:
     reservation = budgets.reserve(key.id, total, limit)
     if reservation is None:
-        # A repetition of what was done before moves nothing, and needs no budget.
+        # A repeated request moves nothing, and needs no budget.
         if earlier := find_earlier():
             return earlier
         why = f"fewer than {total} of its {limit} items are left for today"
@@ -58,7 +58,7 @@ def _spend_of_day(
     try:
         applied = change()
     except QuartermasterError as error:
-        # Of an outcome that is unknown, the worst is assumed: that the items have been moved.
+        # If the outcome is unknown, assume that the items were moved.
         if isinstance(error, Busy) or not isinstance(error, Unavailable):
             budgets.give_back(reservation)
         raise
@@ -68,7 +68,7 @@ def _spend_of_day(
 
 
 def refuse_budgets(what: str, key: AccessKey | None = None) -> None:
-    """Refuse a caller whose key has a budget, where nobody can say what would be moved."""
+    """Refuse a key with a budget, because the quantities that would be moved are unknown."""
     key = key or guard.caller().key
     if key is not None and key.budget is not None:
         raise _refused(key, f"{what} is not for a key with a budget", "Budget")

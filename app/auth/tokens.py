@@ -1,4 +1,4 @@
-"""Access tokens: signed, so that verifying one needs no database."""
+"""Access tokens: signed, so that they are verified without the database."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Claims(NamedTuple):
 
 
 class AccessTokens:
-    """Issues and checks access tokens. The first key signs; the others are still accepted."""
+    """Issues and checks access tokens. The first key signs; the others are only accepted."""
 
     def __init__(
         self, keys: list[str], lifetime: int, clock: Callable[[], float] | None = None
     ) -> None:
         self.lifetime = lifetime
-        # The database's clock: one machine may check what another has issued.
+        # The database's clock: one machine may check tokens that another has issued.
         self.now = clock or time.time
         newest_last = list(reversed(keys))
         self._signer = Signer(
@@ -42,11 +42,11 @@ class AccessTokens:
             key_derivation="hmac",
             digest_method=hashlib.sha256,
         )
-        # A caller sends the same token many times. lru_cache caches no exceptions.
+        # A caller sends the same token many times. lru_cache does not cache exceptions.
         self._verified = functools.lru_cache(CACHE_SIZE)(self._verify)
 
     def issue(self, user_id: str, chain: str, now: int) -> str:
-        """Return a token whose lifetime begins now."""
+        """Return a token whose lifetime starts now."""
         payload = orjson.dumps([user_id, chain, now + self.lifetime])
         return self._signer.sign(base64_encode(payload)).decode()
 
@@ -70,9 +70,9 @@ class AccessTokens:
 
 
 def _is_canonical(signature: str) -> bool:
-    """Tell whether a signature is canonical base64.
+    """Return whether a signature is canonical base64.
 
-    The decoder ignores padding, foreign characters and trailing bits, so that one token could be
-    spelled in many ways, each with a cache entry of its own.
+    The decoder ignores padding, foreign characters and trailing bits. So one token could be written
+    in many ways, each with its own cache entry.
     """
     return base64_encode(base64_decode(signature)).decode() == signature

@@ -1,4 +1,4 @@
-"""Declares views that read: path, who may call it, arguments, response and refusals in one line."""
+"""Declares views that only read: path, access, arguments, response and errors in one decorator."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def read_route(
     successor: str | None = None,
     **options: Any,
 ) -> Callable[[View], View]:
-    """Declare a view that makes no operation. It returns the body, or a complete response.
+    """Declare a view without an operation. It returns the body or a complete response.
 
-    Arguments come from the query, or from the body of another method than GET. A view with a
-    successor is deprecated. Options describe the answer, and say whether the body is required.
+    Arguments come from the query string, or from the body if the method is not GET. A view with a
+    successor is deprecated. Options describe the response and whether the body is required.
     """
     is_required = options.pop("is_body_required", False)
     headers = deprecated_headers(successor) if successor else None

@@ -1,4 +1,4 @@
-"""Sign-ins, token answers, and refusals as RFC 6749 has them. Pure."""
+"""Sign-ins, token responses, and the errors of RFC 6749. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.errors import QuartermasterError
 
 
 class SignIn(NamedTuple):
-    """A chain of tokens or a session: when it began and ends, and a session's browser."""
+    """A token chain or a console session: its start, its end, and the browser of a session."""
 
     chain: str
     at: datetime
@@ -60,7 +60,7 @@ def banned(until: datetime | None) -> TokenRefused:
 
 
 def refusal(code: str, message: str) -> dict[str, Any]:
-    """Return the body of a refusal, with the fields of RFC 6749 and our own Message."""
+    """Return the body of an error, with the fields of RFC 6749 and our own Message."""
     return {"error": code, "error_description": message, "Message": message}
 
 

@@ -1,4 +1,4 @@
-"""Signing in with a password, going on with a refresh token, and ending sign-ins."""
+"""Signing in with a password, continuing with a refresh token, and ending sign-ins."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ users = current(Users)
 
 def sign_in(username: str, password: str) -> Issued:
     user = authenticate(username, password)
-    # The version that was read with the password: if the password was changed since, the new
-    # token is void from the start.
+    # The version was read together with the password: if the password has changed since, the new
+    # token is invalid from the start.
     return refresh_tokens.issue(user["_id"], user["PasswordVersion"])
 
 
@@ -44,7 +44,7 @@ def authenticate(username: str, password: str) -> Document:
     stored: str | None = user["PasswordHash"] if user else None
     guess = guess_by_address(user["_id"] if user else unknown_account(name))
     hasher.check(guess, stored, password, bad_credentials())
-    if user is None or stored is None:  # hasher.check has refused it already
+    if user is None or stored is None:  # hasher.check has already refused it
         raise bad_credentials()
     if renewed := hasher.renewed(stored, password):
         users.renew_hash(user["_id"], stored, renewed)
@@ -55,7 +55,7 @@ def authenticate(username: str, password: str) -> Document:
 def refresh(refresh_token: str) -> Issued:
     found = refresh_tokens.find(refresh_token)
     if found is None:
-        # Counted only here: a valid token is not refused for failures from the same address.
+        # Only invalid tokens count: failures from the same address never block a valid one.
         with guess_by_address().counted():
             raise bad_refresh_token()
     try:
@@ -68,7 +68,7 @@ def refresh(refresh_token: str) -> Issued:
     if user["PasswordVersion"] != found.get("PasswordVersion"):
         raise bad_refresh_token()
     _require_access(user)
-    # Rotated last: a refresh token that is used up without an answer would be lost.
+    # Rotate last: if an earlier step fails, the client still has a valid refresh token.
     return refresh_tokens.rotate(found)
 
 
@@ -80,11 +80,11 @@ def _require_access(user: Document) -> None:
 
 
 def owner(key: Lookup) -> Document:
-    """Return the account that a caller may manage: its own, or with users.manage any."""
+    """Return an account that the caller may manage: its own, or any with users.manage."""
     caller = guard.caller()
     if caller.id != key.id and name_key(caller.name) != key.name_key:
         caller.require(Role.USERS_MANAGE)
-    # A game may have written the account, and left them out.
+    # An account created by a game may lack these fields.
     return {"Name": str(key), "PasswordVersion": None, **users.get(key, "Name", "PasswordVersion")}
 
 
@@ -93,7 +93,7 @@ def list_sign_ins(key: Lookup, size: int, after: str = "") -> CursorPage:
 
 
 def end_sign_in(key: Lookup, chain: str) -> Document:
-    """End one sign-in, and return whose it was."""
+    """End one sign-in, and return its account."""
     user = owner(key)
     refresh_tokens.end_sign_in(user, chain)
     callers.forget()
@@ -101,7 +101,7 @@ def end_sign_in(key: Lookup, chain: str) -> Document:
 
 
 def end_sign_in_of_token(key: Lookup, token: str) -> Document:
-    """End the sign-in that a refresh token belongs to, and return whose it was."""
+    """End the sign-in of a refresh token, and return its account."""
     user = owner(key)
     refresh_tokens.revoke_token(user, token)
     callers.forget()
@@ -109,7 +109,7 @@ def end_sign_in_of_token(key: Lookup, token: str) -> Document:
 
 
 def end_all(key: Lookup) -> tuple[Document, Applied]:
-    """End all sign-ins of an account, and return whose they were."""
+    """End all sign-ins of an account, and return the account."""
     user = owner(key)
     applied = users.revoke_tokens(Lookup.parse(user["_id"]), intent(REVOKE_TOKENS))
     callers.forget()

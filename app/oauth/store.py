@@ -1,9 +1,8 @@
-"""Sign-ins in MongoDB: chains of refresh tokens, and sessions at the console.
+"""Sign-ins in MongoDB: chains of refresh tokens, and console sessions.
 
-A chain begins with a sign-in and grows with every refresh. Tokens are hashed and single-use: one
-that is presented a second time has been stolen, by the first or by the second client, so the whole
-chain is revoked. A session is a chain of one token, which the browser keeps in a cookie, and which
-gets no further tokens.
+A chain starts with a sign-in and grows with every refresh. Tokens are hashed and single-use. If a
+token is used twice, one of the two clients has stolen it, so the whole chain is revoked. A session
+is a chain of one token, which the browser keeps in a cookie, and which cannot be refreshed.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ REFRESH_TOKENS = CollectionPlan(
             "ExpiresAt": MOMENT,
         },
         {
-            # When the chain began, with a sign-in.
+            # When the chain started.
             "BeganAt": MOMENT,
-            # A session at the console, and in which browser.
+            # Whether it is a console session, and its browser.
             "IsSession": FLAG,
             "Browser": TEXT,
         },
@@ -56,7 +55,7 @@ REFRESH_TOKENS = CollectionPlan(
         expiry(),
     ),
 )
-# How many surplus tokens one sign-in deletes at most.
+# The maximum number of surplus tokens that one sign-in deletes.
 TRIMMED = 100
 MOST_SIGN_INS = 100
 LAST_TO_END_FIRST = [("ExpiresAt", -1), ("_id", 1)]
@@ -71,7 +70,7 @@ class Issued(NamedTuple):
 
 
 class Session(NamedTuple):
-    """A session at the console that has not ended."""
+    """An active console session."""
 
     user_id: str
     chain: str
@@ -87,13 +86,13 @@ class RefreshTokens:
         self._most = most
 
     def issue(self, user_id: str, password_version: int) -> Issued:
-        """Begin a chain of tokens, for the password of this version."""
+        """Start a token chain for this version of the password."""
         return self._begin(user_id, password_version, self._lifetime)
 
     def begin_session(
         self, user_id: str, password_version: int, seconds: int, browser: str
     ) -> Issued:
-        """Begin a session at the console, which lives for so many seconds."""
+        """Start a console session with this lifetime."""
         lifetime, about = timedelta(seconds=seconds), {"IsSession": True, "Browser": browser}
         return self._begin(user_id, password_version, lifetime, **about)
 
@@ -112,13 +111,13 @@ class RefreshTokens:
         return Session(found["UserId"], found["Chain"], found["ExpiresAt"])
 
     def sign_ins(self, user_id: str) -> list[SignIn]:
-        """Return the newest sign-ins of an account that are still in use, the newest first."""
+        """Return the newest active sign-ins of an account, the newest first."""
         found = self._tokens.find({"UserId": user_id, "Used": False})
         newest = found.sort(LAST_TO_END_FIRST).limit(MOST_SIGN_INS)
         return sorted(self._sign_ins(newest), key=lambda sign_in: sign_in.at, reverse=True)
 
     def list_sign_ins(self, user: Document, size: int, after: bytes = b"") -> CursorPage:
-        """Return a page of an account's sign-ins; those that end last come first."""
+        """Return a page of an account's sign-ins, in descending order of their end."""
         where = self._in_use(user)
         list_name = f"sign-ins {user['_id']}"
         if after:
@@ -133,7 +132,7 @@ class RefreshTokens:
         return CursorPage(self._sign_ins(shown), newest_first.position(list_name, last))
 
     def walk(self, user: Document) -> Iterator[SignIn]:
-        """Yield all sign-ins of an account that are in use, page by page."""
+        """Yield all active sign-ins of an account, page by page."""
         after: bytes | None = b""
         while after is not None:
             page = self.list_sign_ins(user, MOST_SIGN_INS, after)
@@ -141,7 +140,7 @@ class RefreshTokens:
             after = page.next
 
     def _in_use(self, user: Document) -> Document:
-        """Return the filter for the tokens and sessions of an account that still work."""
+        """Return the filter for the valid tokens and sessions of an account."""
         return {
             "UserId": user["_id"],
             "Used": False,
@@ -150,10 +149,10 @@ class RefreshTokens:
         }
 
     def _sign_ins(self, tokens: Iterable[Document]) -> list[SignIn]:
-        """Return the sign-ins of tokens, of which the last to end come first."""
+        """Return the sign-ins of tokens that are sorted by descending end."""
         found: dict[str, SignIn] = {}
         for token in tokens:
-            # During a refresh, and after a crash in one, a chain has two.
+            # During a refresh, or after a crash in one, a chain has two tokens.
             found.setdefault(token["Chain"], self._sign_in(token))
         return list(found.values())
 
@@ -161,7 +160,7 @@ class RefreshTokens:
         ends = token["ExpiresAt"]
         return SignIn(
             token["Chain"],
-            # Older programs did not store when a chain began.
+            # Older releases did not store when a chain started.
             token.get("BeganAt") or ends - self._lifetime,
             ends,
             bool(token.get("IsSession")),
@@ -187,13 +186,14 @@ class RefreshTokens:
         return issued
 
     def _trim(self, user_id: str, is_session: bool) -> None:
-        """Delete the oldest unused tokens of an account beyond the limit, or the oldest sessions.
+        """Delete the oldest unused tokens or the oldest sessions of an account beyond the limit.
 
-        Each sign-in counts after its own insert, so of concurrent ones the last sees all. A session
-        ends before most tokens do: counted together, a new one would be the first to go.
+        Each sign-in counts after its own insert, so the last of concurrent ones sees all. Tokens
+        and sessions are counted separately: sessions end before most tokens, so a new session would
+        be the first to be deleted.
         """
         unused = {"UserId": user_id, "Used": False, **({"IsSession": True} if is_session else {})}
-        # Of tokens it is covered by the index "user": skipping a thousand takes a millisecond.
+        # For tokens, the index "user" covers this: skipping a thousand takes a millisecond.
         surplus = self._tokens.find(unused, ["_id"], skip=self._most, limit=TRIMMED)
         try:
             ids = [token["_id"] for token in surplus.sort(LAST_TO_END_FIRST).batch_size(TRIMMED)]
@@ -204,7 +204,7 @@ class RefreshTokens:
             log.warning("Tokens beyond the limit are left to the next sign-in: %s", error)
 
     def find(self, token: str) -> Document | None:
-        """Return the document of a token that is valid; revoke the chain of a used one."""
+        """Return the document of a valid token; revoke the chain of a used one."""
         id_ = _hash(token)
         found = self._tokens.find_one({"_id": id_})
         if found is None:
@@ -213,15 +213,15 @@ class RefreshTokens:
         if found["ExpiresAt"] <= self._clock.now() or found.get("IsSession"):
             return None
         if found["Used"]:
-            # Where a primary was cut off, its own use of the token may be rolled back.
+            # On a primary that is cut off, the use of the token may still be rolled back.
             confirm(self._tokens, {"_id": id_, "Used": True})
             self.revoke_chain(found["Chain"])
             return None
         return found
 
     def rotate(self, found: Document) -> Issued:
-        """Exchange a token for the next of its chain."""
-        # Inserted first: after a crash in between, the old token still works.
+        """Exchange a token for the next one of its chain."""
+        # Insert first: after a crash in between, the old token still works.
         began = {"BeganAt": found["BeganAt"]} if "BeganAt" in found else {}
         ends = self._clock.now() + self._lifetime
         issued = self._add(found["UserId"], found["PasswordVersion"], found["Chain"], ends, **began)
@@ -232,9 +232,9 @@ class RefreshTokens:
         return issued
 
     def revoke_chain(self, chain: str) -> None:
-        """Revoke a chain by deleting its unused tokens; without one, all of it is void.
+        """Revoke a chain by deleting its unused tokens; without them the chain is invalid.
 
-        There is one, or a few after crashes during a refresh. The used ones are swept.
+        There is one, or a few after crashes during a refresh. Used tokens are swept later.
         """
         self._tokens.delete_many({"Chain": chain, "Used": False})
         bulk.sweep(self._tokens, {"Chain": chain})
