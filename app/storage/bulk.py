@@ -29,16 +29,16 @@ log = logging.getLogger("quartermaster")
 BATCH = 1000
 BATCH_BYTES = 16 * 1024 * 1024
 REWRITE_BATCH, REWRITE_ATTEMPTS = 200, 10
-# The new value of a field that rewrite removes.
+# Marks a field that rewrite removes.
 REMOVED: Any = object()
-# How long a sweep may take. The TTL index or the next sweep deletes the rest.
+# The time limit of a sweep. The TTL index or the next sweep deletes the rest.
 SWEEP_SECONDS = 0.5
 LARGEST = 16 * 1024 * 1024 - 16 * 1024
 _RAW = CodecOptions(document_class=RawBSONDocument)
 
 
 class Spool:
-    """Documents kept in a temporary file until all of them are checked."""
+    """Documents in a temporary file, until all of them are checked."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (close ends it)
@@ -60,7 +60,7 @@ class Spool:
 
 
 def encode(document: Document) -> bytes:
-    """Return a document in BSON, or raise Invalid if MongoDB cannot store it."""
+    """Return a document as BSON, or raise Invalid if MongoDB cannot store it."""
     try:
         encoded = bson.encode(document)
     except (InvalidDocument, OverflowError, ValueError, RecursionError) as error:
@@ -71,7 +71,7 @@ def encode(document: Document) -> bytes:
 
 
 def clashes(collection: Collection[Document], field: str, owners: Mapping[str, str]) -> set[str]:
-    """Return the values of a unique field that documents other than their owners have already."""
+    """Return the values of a unique field that documents other than their owners already have."""
     taken = set()
     with pymongo.timeout(LONG_WORK_SECONDS):
         for batch in batches(owners):
@@ -86,13 +86,13 @@ def write(
     documents: Iterable[Any],
     replace: Callable[[Collection[Document], list[Any]], object],
 ) -> Iterator[int]:
-    """Insert documents or replace those of the same id; yield how many after each batch."""
+    """Insert documents or replace those with the same id; yield the size of each batch."""
     is_empty = collection.find_one({}, ["_id"]) is None
     return _pipelined(collection, documents, _insert if is_empty else replace)
 
 
 def add_missing(collection: Collection[Document], documents: Iterable[Any]) -> Iterator[int]:
-    """Insert documents that are known to be valid, and skip those whose id exists."""
+    """Insert documents that are known to be valid, and skip existing ids."""
     is_empty = collection.find_one({}, ["_id"]) is None
     return _pipelined(collection, documents, _insert_trusted if is_empty else _insert_missing)
 
@@ -100,7 +100,7 @@ def add_missing(collection: Collection[Document], documents: Iterable[Any]) -> I
 def _pipelined(
     collection: Collection[Document], documents: Iterable[Any], store: Callable[..., object]
 ) -> Iterator[int]:
-    """Prepare the next batch while the server stores the last one."""
+    """Prepare the next batch while the server stores the previous one."""
     with ThreadPoolExecutor(1) as pool:
         pending: Future[int] | None = None
         for batch in _within_bytes(documents):
@@ -118,7 +118,7 @@ def _stored(
         with pymongo.timeout(LONG_WORK_SECONDS):
             store(collection, batch)
     except BulkWriteError as error:
-        # Without write errors, it is the write concern that failed: no majority acknowledged.
+        # Without write errors, the write concern has failed: no majority acknowledged the write.
         faults = error.details["writeErrors"] or error.details["writeConcernErrors"]
         first = faults[0]["errmsg"]
         raise Conflict(f"Not all {collection.name} could be written: {first}.") from None
@@ -141,7 +141,7 @@ def _insert_missing(collection: Collection[Document], batch: list[Any]) -> None:
 def sweep(
     collection: Collection[Document], where: Document, seconds: float = SWEEP_SECONDS
 ) -> None:
-    """Delete obsolete documents for a moment. Best effort: errors are logged, the rest stays."""
+    """Delete obsolete documents within a time limit. Best effort: errors are only logged."""
     end = time.monotonic() + seconds
     try:
         while time.monotonic() < end:
@@ -158,7 +158,7 @@ def sweep(
 def read_all(
     collection: Collection[Document], sort: str, leave_out: list[str]
 ) -> Iterator[Document]:
-    """Yield every document of a collection in order."""
+    """Yield every document of a collection, sorted."""
     with pymongo.timeout(LONG_WORK_SECONDS):
         found = collection.find({}, dict.fromkeys(leave_out, 0), sort=[(sort, 1)])
         # The default batch is up to 16 MB.
@@ -166,7 +166,7 @@ def read_all(
 
 
 def _within_bytes(documents: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield batches that are no larger than memory should hold; of a few large ones or many."""
+    """Yield batches that fit into memory: a few large documents, or many small ones."""
     batch: list[Any] = []
     size = 0
     for document in documents:
@@ -190,10 +190,10 @@ def rewrite(
     found: Iterable[Document],
     rule: Callable[[Document], Document],
 ) -> Iterator[int]:
-    """Change documents by a rule, and yield how many were changed.
+    """Change documents with a rule, and yield the numbers of changed documents.
 
-    The rule returns the new values by path, or REMOVED. Documents that somebody else has changed
-    since they were read are read again.
+    The rule returns the new values by path, or REMOVED. Documents that changed since they were read
+    are read again.
     """
     for chunk in batches(found, REWRITE_BATCH):
         for _ in range(REWRITE_ATTEMPTS):
@@ -211,7 +211,7 @@ def rewrite(
 
 
 def _guarded_update(document: Document, values: Document) -> UpdateOne:
-    """Return the update of a document whose values have not changed since it was read."""
+    """Return the update of a document, with the values that were read in its filter."""
     removed = {path: "" for path, value in values.items() if value is REMOVED}
     new = {path: value for path, value in values.items() if value is not REMOVED}
     before = {path: value_at(document, path) for path in values}

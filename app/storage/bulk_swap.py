@@ -1,9 +1,10 @@
 """The compare-and-swap for many documents at once: two reads and one bulk write.
 
-Each change is decided and written as by app/storage/swap.py: with the stamp and the values that
-were read in its filter, its entry in the same update, and its key looked for before. MongoDB tells
-of a bulk write only how many of its filters matched. Unless all did, those count as made whose
-stamp is found then; the others have no outcome, and the next try finds by its key what was made.
+Each change is decided and written as in app/storage/swap.py: its filter contains the stamp and the
+values that were read, the same update appends its entry, and its key is looked up before. For a
+bulk write, MongoDB only returns how many filters matched. If not all did, the documents are read
+again: changes whose stamp is found were made. The others have no outcome; the next try finds by key
+what was made.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ log = logging.getLogger("quartermaster")
 
 
 class Wanted(NamedTuple):
-    """A change of one document among many; its intent has a key."""
+    """The change of one document among many; its intent has a key."""
 
     id: Any
     reads: tuple[str, ...]
@@ -43,9 +44,9 @@ class Wanted(NamedTuple):
 
 
 class Swapped(NamedTuple):
-    """What came of a change among many, and the Version of the document that it was judged on.
+    """The outcome of one change among many, and the Version of the document that was read.
 
-    No outcome: somebody else was faster, or the document needs more than one write.
+    The outcome is None if another process was faster, or the document needs more than one write.
     """
 
     outcome: Applied | QuartermasterError | None = None
@@ -53,13 +54,13 @@ class Swapped(NamedTuple):
 
 
 class BulkSwapper(Swapper):
-    """Changes the documents of one collection, also many at once."""
+    """Changes the documents of one collection, one by one or many at once."""
 
     def swap_many(self, wanted: Sequence[Wanted]) -> list[Swapped]:
-        """Try to change many different documents, each by its own rule."""
+        """Try to change many different documents, each with its own rule."""
         documents = self.read_many(wanted)
         moved = self._journals.find_moved([one.intent for one in wanted])
-        # Whether one is gone, or was never there, is left to a change of its own.
+        # A missing document has no outcome here: the caller then changes it alone.
         read = [one for one in wanted if one.id in documents]
         decided = {
             one.id: self.decide(documents[one.id], one.rule, one.intent, moved) for one in read
@@ -76,7 +77,7 @@ class BulkSwapper(Swapper):
         return outcome if isinstance(outcome, QuartermasterError) else self._outcome_of(outcome)
 
     def _write_many(self, decisions: Sequence[Decision]) -> set[Any]:
-        """Write decisions by one command, and return the ids of those that took effect for sure."""
+        """Write decisions with one command; return the ids of those that certainly took effect."""
         ids = [decision.based_on["_id"] for decision in decisions]
         updates = [UpdateOne(decision.based_on, decision.update) for decision in decisions]
         try:
@@ -90,7 +91,7 @@ class BulkSwapper(Swapper):
             if error.details["writeConcernErrors"]:
                 return set()
         metrics.SWAP_RETRIES.labels(self._collection.name).inc()
-        # A majority holds what was written, and nobody else has its stamp.
+        # A majority holds what was written, and each stamp is unique to its write.
         primary = self._collection.with_options(read_preference=ReadPreference.PRIMARY)
         found = primary.find({"_id": {"$in": ids}}, ["Stamp"])
         stamps = {document["_id"]: document.get("Stamp") for document in found}
@@ -102,13 +103,13 @@ class BulkSwapper(Swapper):
         }
 
     def read_many(self, wanted: Sequence[Wanted]) -> dict[Any, Document]:
-        """Return by id what these changes read of their documents."""
+        """Return by id the fields of the documents that these changes read."""
         reads = tuple({path: None for one in wanted for path in one.reads})
         projection = projection_of(reads, None)
         if any(one.intent.undoes for one in wanted):
             projection["Journal"] = 1
         else:
-            # Each document is wanted once, so at most one of the keys is in its Journal.
+            # Each document has one change, so at most one of the keys is in its Journal.
             keys = {"$in": [one.intent.key for one in wanted]}
             projection["Journal"] = {"$elemMatch": {"IdempotencyKey": keys}}
         of_these = {"_id": {"$in": list({one.id: None for one in wanted})}}
@@ -118,9 +119,9 @@ class BulkSwapper(Swapper):
         return documents
 
     def judge_many(self, wanted: Sequence[Wanted], documents: dict[Any, Document]) -> list[Swapped]:
-        """Tell what would come of changes, made one after another, and change nothing.
+        """Return the outcomes that changes would have, one after another, without making them.
 
-        The documents, as read_many returns them, are then as the changes would leave them.
+        The documents, from read_many, are updated to the state that the changes would leave.
         """
         moved = self._journals.find_moved([one.intent for one in wanted])
         return [self._judged(one, documents, moved) for one in wanted]

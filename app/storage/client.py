@@ -25,18 +25,18 @@ from app.storage.journal import Journals
 from app.storage.monitoring import CommandMetrics
 from app.types import Document
 
-# By which MongoDB tells our connections from those of a game.
+# Identifies our connections in MongoDB, next to those of a game.
 APP_NAME = "quartermaster"
 CLIENT_OPTIONS: Document = {
     "appname": APP_NAME,
     "tz_aware": True,
     # A stored date beyond year 9999 is clamped to datetime.max.
     "datetime_conversion": "DATETIME_CLAMP",
-    # MongoDB stores texts as they come, and a game may send what is no UTF-8.
+    # MongoDB stores strings unchecked, and a game may write invalid UTF-8.
     "unicode_decode_error_handler": "replace",
     "w": "majority",
     "retryWrites": True,
-    # Connect with the first operation; some commands need none.
+    # Connect at the first operation; some commands need no database.
     "connect": False,
 }
 MOCK_SCHEME = "mongomock://"
@@ -60,9 +60,9 @@ class StorageSettings(Protocol):
 
 
 class Storage:
-    """A database, its client, and the lease of the embedded server if there is one.
+    """A database, its client, and the lease of the embedded server if it is used.
 
-    Created in the process that uses it: a MongoClient is not fork-safe.
+    Create it in the process that uses it: a MongoClient is not fork-safe.
     """
 
     def __init__(self, settings: StorageSettings) -> None:
@@ -83,19 +83,19 @@ class Storage:
         self.journals = Journals(self.db, settings.HISTORY_DAYS)
 
     def swapper(self, kind: SubjectKind) -> BulkSwapper:
-        """Return what changes the documents of a kind."""
+        """Return the swapper for the documents of a kind."""
         return BulkSwapper(self.db[kind.collection], kind, self.journals, self.clock)
 
     def request_scope(self, arrived_at: float) -> RequestScope:
-        """Return what limits a request that arrived at this monotonic time."""
+        """Return the scope of a request, given its monotonic arrival time."""
         return RequestScope(self._places, arrived_at)
 
     def requests_at_work(self) -> int:
-        """Return how many requests of this worker are at the database at this moment."""
+        """Return how many requests of this worker are using the database."""
         return self._places.in_use
 
     def refuse_requests(self, refuse: bool) -> None:
-        """Refuse all operations of requests on a database with another schema version, or stop."""
+        """Start or stop refusing database access of requests, for another schema version."""
         self._places.is_closed = refuse
 
     def ping(self) -> None:
@@ -107,7 +107,7 @@ class Storage:
             raise Unavailable("The database does not answer.") from error
 
     def describe(self) -> Document:
-        """Return what runs the database, for the people who watch it."""
+        """Return facts about the database server, for operators."""
         if self.is_mock:
             return {"Version": "mongomock", "Members": [], "Primary": None}
         hello = self.client.admin.command("hello")
@@ -122,28 +122,28 @@ class Storage:
 
 
 def by_key(key: Lookup) -> Document:
-    """Return the filter for whom a lookup key means."""
+    """Return the filter for a lookup key."""
     return {"_id": key.id} if key.id else {"NameKey": key.name_key}
 
 
 def database_uri(settings: StorageSettings) -> str:
-    """Return the URI of the database in use, with its name, and without connecting."""
+    """Return the URI of the database with its name, without connecting."""
     uri = urlsplit(settings.MONGODB_URI or _embedded_uri(settings.DATA_DIR))
     if uri.path not in ("", "/"):
         return uri.geturl()
     query = uri.query
     options = {name.lower() for name in parse_qs(query)}
     if "@" in uri.netloc and not options & {"authsource", "authmechanism"}:
-        # Accounts are looked for in the database of the URI, and in admin where it names none.
+        # Without authSource, MongoDB looks for the account in the database that the URI names.
         query = f"{query}&authSource=admin".lstrip("&")
     return uri._replace(path=f"/{quote(settings.MONGODB_DATABASE)}", query=query).geturl()
 
 
 def _embedded_uri(data_dir: str) -> str:
-    """Return the URI of the embedded server, which somebody else has started."""
+    """Return the URI of the embedded server, which another program has started."""
     folder = Path(data_dir).resolve() / "mongodb"
     state = read_state(folder)
-    # A supervisor that was killed has left its state behind.
+    # A killed supervisor leaves its state file behind.
     if state is None or not is_supervised(folder):
         raise QuartermasterError(
             f"No embedded MongoDB runs in {folder}: start one with make run or quartermaster serve."
@@ -164,7 +164,7 @@ def _client(uri: str, settings: StorageSettings) -> MongoClient[Document]:
             **CLIENT_OPTIONS,
         )
     except (ConfigurationError, ValueError) as error:
-        # pymongo may quote a part of the password.
+        # pymongo's error may quote a part of the password.
         reason = re.sub(r"[\"'].*[\"']", "...", str(error))
         raise QuartermasterError(
             f"QM_MONGODB_URI cannot be used: {reason}. In a password, signs such as / : @ ? # % "

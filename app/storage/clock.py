@@ -1,9 +1,9 @@
 """The clock of the database, which all machines share for counting and expiry.
 
 The clocks of two machines may differ by more than the window in which failed sign-ins are counted,
-or by more than the lifetime of an access token. Timestamps that several machines compare therefore
-come from the primary's clock, which the ``hello`` command returns. Between two readings, the
-monotonic clock of this machine advances the time.
+or the lifetime of an access token. Timestamps that several machines compare therefore come from
+the primary's clock, which the ``hello`` command returns. Between two readings, the monotonic clock
+of this machine advances the time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-# The drift between two clocks in this time is far below a millisecond.
+# In this time, two clocks drift by far less than a millisecond.
 READ_EVERY_SECONDS = 5.0
 
 

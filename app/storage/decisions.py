@@ -1,8 +1,8 @@
-"""What a change of a document writes, and on what that depends; nothing here writes it.
+"""Decides what a change writes, and under which condition. Nothing here writes.
 
-A rule is applied to a document as it was read. The filter of the write holds the stamp that was
-read, which is unique to the last write, and the values that the change is based on, against writers
-such as a game that do not stamp. The same update appends the entry of the change to the Journal.
+A rule is applied to a document as it was read. The filter of the write contains the stamp that was
+read, which is unique to the last write. It also contains the values that the change is based on: a
+game writes without stamps. The same update appends the entry of the change to the Journal.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from app.storage.journal import MovedEntries
 from app.storage.update_from_difference import as_read, difference
 from app.types import Document, whole
 
-# What identifies a write: Version counts the changes, and Stamp is unique. A counter alone would
-# not do: in a network split, two primaries count up to the same number.
+# Identify a write: Version counts the changes, and Stamp is unique. A counter alone is not
+# enough: in a network split, two primaries reach the same number.
 WRITE_IDENTITY = ("Version", "Stamp")
-# A larger count was not made by counting, and would soon overflow an int64.
+# A larger number cannot result from counting, and would soon overflow an int64.
 LARGEST_COUNT = 2**62
-# A Journal that is an array with room for one more entry.
+# Matches a Journal that is an array with room for another entry.
 HAS_ROOM: Document = {
     "Journal": {"$type": "array"},
     f"Journal.{JOURNAL_LENGTH - 1}": {"$exists": False},
@@ -44,7 +44,7 @@ HAS_ROOM: Document = {
 
 
 class Decision(NamedTuple):
-    """The result of a rule: the filter of what it is based on, the update, and the outcome."""
+    """The result of a rule: the filter with its preconditions, the update, and the outcome."""
 
     based_on: Document
     update: Document
@@ -61,7 +61,7 @@ class Decisions:
     def decide(
         self, document: Document, rule: Rule, intent: Intent, moved: MovedEntries
     ) -> Decision:
-        """Apply the rule to the document as read, and collect the filter of the write."""
+        """Apply the rule to the document as read, and compose the filter of the write."""
         unchanged = {
             "_id": document["_id"],
             **{name: as_read(document, name) for name in WRITE_IDENTITY},
@@ -98,11 +98,11 @@ class Decisions:
         return Decision({**unchanged, **values, **HAS_ROOM}, update, applied)
 
     def _bookkeeping(self, document: Document) -> Document:
-        """Return the next version, a stamp, the time, and the count of entries with one more."""
+        """Return the next version, a new stamp, the time, and the incremented entry count."""
         version = _count(document.get("Version"))
         if version is None:
             version = fresh_version()
-        # A game may have set the Version back, and an entry has its id from it.
+        # A game may have set the Version back, but entry ids must not repeat.
         version = max(version, _count(document.get("LastVersion")) or 0)
         return {
             "Version": version + 1,
@@ -120,7 +120,7 @@ class Decisions:
         return {**entry, "_id": None, "At": None}
 
     def with_entry(self, document: Document, intent: Intent, changes: list[Document]) -> Document:
-        """Return a document that is written as a whole, with one more entry in its Journal."""
+        """Return a document that is written as a whole, with another entry in its Journal."""
         bookkeeping = self._bookkeeping(document)
         entry = new_entry(self._kind, document, intent, within_size(changes), bookkeeping)
         return {**document, **bookkeeping, "Journal": [*document["Journal"], entry]}
@@ -132,12 +132,12 @@ def find_earlier(document: Document, intent: Intent, moved: MovedEntries) -> Dec
     if intent.key is not None:
         entry = next((e for e in entries if e.get("IdempotencyKey") == intent.key), None)
         if entry is not None:
-            # In a network split it may be rolled back: the write finds it at the primary.
+            # A network split may roll it back: the write checks that the primary still has it.
             with_entry = {"_id": document["_id"], "Journal.IdempotencyKey": intent.key}
             return replay(with_entry, entry, intent)
         entry = moved.find_key(document["_id"], intent.key)
         if entry is not None:
-            # Only what a majority holds has moved to history.
+            # Entries in history are always majority-committed.
             return replay({"_id": document["_id"]}, entry, intent)
     if intent.undoes is not None:
         require_undoable(entries, intent.undoes, moved)
@@ -145,7 +145,7 @@ def find_earlier(document: Document, intent: Intent, moved: MovedEntries) -> Dec
 
 
 def require_undoable(journal: list[Document], entry: Document, moved: MovedEntries) -> None:
-    """Raise if a change was undone before, or was rolled back since it was read."""
+    """Raise if a change was already undone, or was rolled back since it was read."""
     undo = next((other for other in journal if other.get("Undoes") == entry["_id"]), None)
     if undo := undo or moved.find_undo(entry["_id"]):
         raise AlreadyUndone(entry["_id"], undo["_id"])
@@ -159,14 +159,14 @@ def _entries_in(journal: Any) -> list[Document]:
 
 
 def replay(where: Document, entry: Document, intent: Intent) -> Decision:
-    """Return the first answer again, or raise if the key came with another request."""
+    """Return the first answer again, or raise if the key was used for another request."""
     if (entry["Operation"], entry.get("Fingerprint")) != (intent.operation, intent.fingerprint):
         raise KeyReused(str(intent.key))
     return Decision(where, NO_CHANGE, Applied(entry.get("Answer"), replayed=True, entry=entry))
 
 
 def fresh_version() -> int:
-    """Return a version for a document that is replaced as a whole: later than any it has had."""
+    """Return a version for a document that is replaced as a whole: higher than all before."""
     return time.time_ns() // 1_000_000 * JOURNAL_LENGTH
 
 
@@ -183,13 +183,13 @@ def projection_of(reads: tuple[str, ...], intent: Intent | None) -> Document:
     if intent.undoes is not None:
         projection["Journal"] = 1
     elif intent.key is not None:
-        # The server returns only the entry with this key.
+        # The server only returns the entry with this key.
         projection["Journal"] = {"$elemMatch": {"IdempotencyKey": intent.key}}
     return projection
 
 
 def add_empty_maps(document: Document, reads: tuple[str, ...]) -> None:
-    """Add an empty map for each path that was projected into a map and found nothing.
+    """Add an empty map for each projected path whose map was not found.
 
     Otherwise a rule that adds a key would seem to replace the whole map.
     """
@@ -198,7 +198,7 @@ def add_empty_maps(document: Document, reads: tuple[str, ...]) -> None:
 
 
 def parent_of(path: str) -> str:
-    """Return the map that a path such as Variables.x leads into; empty for a whole field."""
+    """Return the map that contains a path such as Variables.x; empty for a whole field."""
     return path.rpartition(".")[0]
 
 

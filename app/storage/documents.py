@@ -1,4 +1,4 @@
-"""What the stores of players, users and objects share: changing documents, listing named ones."""
+"""What the stores of players, users and objects share: changing and listing documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.types import Document
 
 
 class ChangeableDocuments:
-    """The documents of one kind, which rules change."""
+    """The documents of one kind, changed by rules."""
 
     def __init__(self, storage: Storage, kind: SubjectKind, total_seconds: float) -> None:
         self._kind = kind
@@ -41,7 +41,7 @@ class ChangeableDocuments:
             raise self.not_found(error, key) from None
 
     def preview(self, key: Any, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Document:
-        """Return the entry that a change would have, without changing anything."""
+        """Return the entry that a change would have, without making the change."""
         try:
             reads, rule = self._checked(reads, rule)
             return self._swapper.preview(self._where(key), reads, rule, intent)
@@ -49,34 +49,34 @@ class ChangeableDocuments:
             raise self.not_found(error, key) from None
 
     def find_earlier(self, key: Any, intent: Intent) -> Applied | None:
-        """Return what the same request has done to a document before; None if it is new."""
+        """Return the result of the same request from before; None if it is new."""
         return self._swapper.find_earlier(self._where(key), intent)
 
     def _where(self, key: Any) -> Document:
         return by_key(key)
 
     def _checked(self, reads: tuple[str, ...], rule: Rule) -> tuple[tuple[str, ...], Rule]:
-        """Return what is read, and the rule with the checks that every change needs."""
+        """Return the fields to read, and the rule with the checks that every change needs."""
         return reads, rule
 
     def not_found(self, error: NotFound, key: Any) -> NotFound:
-        """Return the error with the key that the caller asked for; an entry to undo has its own."""
+        """Return the error with the caller's key; errors about other kinds stay as they are."""
         return NotFound(self._kind.name, key) if error.kind == self._kind.name else error
 
 
 class NamedDocuments(ChangeableDocuments):
-    """The documents of a kind with unique names, which are listed and searched by name."""
+    """The documents of a kind with unique names, which can be listed and searched by name."""
 
-    # By field and whether ascending, each with the index that holds it.
+    # By field and direction (True is ascending), each with its index.
     orders: Mapping[tuple[str, bool], Order]
-    # The projection of a record, and the same with the former names.
+    # The projection of a record, and the same with former names.
     record: Document
     record_with_former_names: Document
 
     def list(
         self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
     ) -> Page:
-        """Return a page of records, of those whose name holds the searched text if any."""
+        """Return a page of records; with a search text, of those whose name contains it."""
         wanted = self.orders[order, ascending]
         if search:
             page = self._pages.search(window, wanted, self.record, search)
@@ -85,7 +85,7 @@ class NamedDocuments(ChangeableDocuments):
         return page._replace(values=self._serve(page.values))
 
     def formerly(self, text: str, limit: int) -> Sequence[tuple[Document, str]]:
-        """Return some records that had a name that begins with a text, each with that name."""
+        """Return records with a former name that starts with a text, each with that name."""
         had = {KEY_PATH: {"$regex": f"^{re.escape(text)}"}}
         fields = self.record_with_former_names
         found = self._documents.find(had, fields, sort=[("NameKey", 1)]).hint("former_name")
@@ -94,7 +94,7 @@ class NamedDocuments(ChangeableDocuments):
         return [(record, name) for record, (_, name) in zip(records, named, strict=True)]
 
     def get_many(self, ids: Sequence[str], *fields: str) -> dict[str, Document]:
-        """Return these fields of some documents by id."""
+        """Return these fields of documents, by id."""
         found = self._documents.find({"_id": {"$in": ids}}, [*fields])
         return {document["_id"]: self._usable(document, fields) for document in found}
 
@@ -103,5 +103,5 @@ class NamedDocuments(ChangeableDocuments):
         return document
 
     def _serve(self, documents: Sequence[Document]) -> Any:
-        """Return the records of documents that were read as such."""
+        """Return the records of documents that were read with the projection of a record."""
         raise NotImplementedError

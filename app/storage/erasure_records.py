@@ -1,11 +1,11 @@
-"""The records of erased persons, and how a write that names one of them meets its erasure.
+"""The records of erasures, and the check of writes that name an erased person.
 
-No pause is long enough: a worker may be stopped for an hour between two steps. So both sides write
-before they look. An erasure stores its record, and then looks for what names the person. Whoever
-stores something that names people looks at the records after that. One of the two sees the other.
+Waiting does not help: a worker may be suspended for an hour between two steps. So both sides write
+before they read. An erasure stores its record, then searches for documents that name the person. A
+process that stores a document with names then reads the records. So one of them sees the other.
 
-In a text about somebody else, an erased person is found by the digests of the names, which a record
-keeps until a day after it is finished (app/storage/mentions.py).
+In texts, erased people are found by digests of their names, which a record keeps until a day after
+the erasure has finished (app/storage/mentions.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ERASURES = CollectionPlan(
         index("mentions", "NameShapes", sparse=True),
     ),
 )
-# The records by which names are still found in texts.
+# Matches records that still have the digests of names.
 LATELY: Document = {"NameShapes": {"$exists": True}}
 READ = ["Players", "NameShapes", "NameDigests"]
 
@@ -45,13 +45,13 @@ class ErasureRecords:
         self._players = committed(db["players"])
 
     def erased(self, ids: Iterable[str]) -> set[str]:
-        """Return which of these are ids of erased accounts or of their characters."""
+        """Return which of these are ids of erased accounts or their characters."""
         return set(self.owners(ids))
 
     def owners(self, ids: Iterable[Any]) -> dict[str, str]:
-        """Return whose erasures these accounts and characters belong to, by their ids.
+        """Return the erased account of each of these accounts and characters, by id.
 
-        A character that is there is its owner's, who may be another one in a restored backup.
+        An existing character with another owner is left out: it may be from a restored backup.
         """
         wanted = {id_ for id_ in ids if isinstance(id_, str)}
         return self._owners(self._records_of(wanted), wanted) if wanted else {}
@@ -69,10 +69,10 @@ class ErasureRecords:
     def meet(
         self, named: Mapping[Any, Any], texts: Callable[[], Iterable[Any]] | None = None
     ) -> bool:
-        """Let the erasures go on that concern what was just written; tell whether it is theirs.
+        """Reopen the erasures that concern a document just written; return whether it is theirs.
 
-        Named are all accounts and characters that it is about or by, with the names in it. Texts
-        returns what people have written in it, and is called only if somebody was erased lately.
+        named contains all accounts and characters that it is about or by, with the names in it.
+        texts returns the free texts in it, and is called only if somebody was erased recently.
         """
         wanted = {id_ for id_ in named if isinstance(id_, str)}
         records = self._records_of(wanted, *([LATELY] if texts else []))
@@ -81,23 +81,23 @@ class ErasureRecords:
             self.reopen(owner, named[id_])
         lately = [record for record in records if "NameShapes" in record]
         for user_id, names in named_in(texts(), lately).items() if texts and lately else ():
-            # Not the Stamp: an erasure need not wait for those who keep writing the name.
+            # The Stamp stays: an erasure need not wait for people who keep writing the name.
             again = {"$set": {"FinishedAt": None, "Mentioned": ObjectId()}, **_naming(names)}
             self._erasures.update_one({"_id": user_id}, again)
         return bool(owners)
 
     def lately(self) -> list[Document]:
-        """Return the finished records by which names are still found in texts."""
+        """Return the finished records that still have the digests of names."""
         return list(self._committed.find({**LATELY, "FinishedAt": {"$ne": None}}, READ))
 
     def reopen(self, user_id: str, *names: Any) -> None:
-        """Let an erasure be carried out once more, also where the person is named so."""
-        # The stamp tells whoever is about to finish it that there is more.
+        """Run an erasure again, also for these names of the person."""
+        # A new Stamp keeps a worker that is about to finish the erasure from doing so.
         again: Document = {"$set": {"FinishedAt": None, "Stamp": ObjectId()}}
         self._erasures.update_one({"_id": user_id}, {**again, **_naming(names)})
 
     def add_names(self, user_id: str, names: Iterable[str]) -> None:
-        """Add names to a record, before they are looked for."""
+        """Add names to a record before searching for them."""
         if update := _naming(names):
             self._erasures.update_one({"_id": user_id}, update)
 
@@ -108,7 +108,7 @@ class ErasureRecords:
 
 
 def _naming(names: Iterable[Any]) -> Document:
-    """Return the update that adds names to a record, and by what they are found later."""
+    """Return the update that adds names and their digests to a record."""
     texts = sorted({name for name in names if isinstance(name, str) and name})
     shapes = {text: shape for text in texts if (shape := shape_of(text))}
     added = {

@@ -1,4 +1,4 @@
-"""Translates errors of MongoDB for the layers above, which know no MongoDB."""
+"""Translates MongoDB errors for the layers above, which do not depend on MongoDB."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ DatabaseError = PyMongoError
 UNAUTHORIZED = 13
 DUPLICATE_KEY = 11000
 
-# An index that a query used was dropped, as another process does that brings a schema up to date.
+# An index that a query used was dropped, for example by a process that updates the schema.
 QUERY_PLAN_KILLED = 175
 
-# Errors after which the same operation may succeed, with MongoDB's names.
+# Errors after which the same operation may succeed, with their MongoDB names.
 TRANSIENT_CODES = {
     # A server is shutting down, or a primary is being elected.
     91: "ShutdownInProgress",
@@ -36,7 +36,7 @@ TRANSIENT_CODES = {
     13436: "NotPrimaryOrSecondary",
     133: "FailedToSatisfyReadPreference",
     134: "ReadConcernMajorityNotAvailableYet",
-    # The network between servers.
+    # The network between servers is unavailable.
     6: "HostUnreachable",
     7: "HostNotFound",
     89: "NetworkTimeout",
@@ -50,7 +50,7 @@ TRANSIENT_CODES = {
     262: "ExceededTimeLimit",
     290: "TransactionExceededLifetimeLimitSeconds",
     14031: "OutOfDiskSpace",
-    # What a query was reading has gone: the server restarted, or somebody ended the query.
+    # A query lost its cursor: the server restarted, or somebody killed the query.
     43: "CursorNotFound",
     QUERY_PLAN_KILLED: "QueryPlanKilled",
     237: "CursorKilled",
@@ -59,7 +59,7 @@ TRANSIENT_CODES = {
 
 
 def explain(error: PyMongoError) -> Unavailable | None:
-    """Return Unavailable for a transient error, or None for one that is a bug of ours."""
+    """Return Unavailable for a transient error, or None for a bug in this program."""
     transient = isinstance(
         error, ConnectionFailure | ExecutionTimeout | WTimeoutError | WriteConcernError
     )
@@ -70,7 +70,7 @@ def explain(error: PyMongoError) -> Unavailable | None:
     elif isinstance(error, OperationFailure):
         transient = transient or error.code in TRANSIENT_CODES
     if isinstance(error, ServerSelectionTimeoutError):
-        # No command was sent that could be counted as failed.
+        # No command was sent, so none was counted as failed.
         metrics.MONGODB_FAILURES.labels("connect", "").inc()
     if transient or error.timeout:
         return Unavailable("The database is not available at the moment; please try again.")
@@ -78,7 +78,7 @@ def explain(error: PyMongoError) -> Unavailable | None:
 
 
 def has_only_duplicate_keys(error: BulkWriteError) -> bool:
-    """Tell whether duplicate keys are the only errors, and a majority acknowledged the rest."""
+    """Return whether duplicate keys are the only errors, and a majority acknowledged the rest."""
     faults = error.details["writeErrors"]
     return not error.details.get("writeConcernErrors") and all(
         fault["code"] == DUPLICATE_KEY for fault in faults
@@ -86,5 +86,5 @@ def has_only_duplicate_keys(error: BulkWriteError) -> bool:
 
 
 def is_forbidden(error: PyMongoError) -> bool:
-    """Tell whether the MongoDB account lacks a privilege; it may still read and write."""
+    """Return whether the MongoDB account lacks a privilege; it may still read and write."""
     return isinstance(error, OperationFailure) and error.code == UNAUTHORIZED

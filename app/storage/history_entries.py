@@ -7,7 +7,7 @@ from typing import Any
 
 from app.types import Document
 
-# The types of what every entry has, and of what a game that drops nulls may have removed.
+# The required fields of an entry with their types; a game may have dropped those that can be null.
 REQUIRED = {"_id": str, "At": datetime, "Subject": dict, "Operation": str, "Changes": list}
 OPTIONAL = {"By": dict, "Arguments": dict, "Reason": str | None}
 # The fields of an entry that may be null or empty.
@@ -22,7 +22,7 @@ EMPTY_FIELDS: Document = {
 def entries_of(document: Document) -> list[Document]:
     """Return the entries in a document's Journal, the oldest first.
 
-    What is no entry is left out: a game may have written anything.
+    Values that are not entries are left out: a game may have written anything.
     """
     journal = document.get("Journal")
     found = journal if isinstance(journal, list) else []
@@ -30,7 +30,7 @@ def entries_of(document: Document) -> list[Document]:
 
 
 def is_entry(entry: Any) -> bool:
-    """Return whether this program has written something into a Journal."""
+    """Return whether a value in a Journal is an entry that this program has written."""
     return (
         isinstance(entry, dict)
         and all(isinstance(entry.get(name), kind) for name, kind in REQUIRED.items())
@@ -41,7 +41,7 @@ def is_entry(entry: Any) -> bool:
 
 
 def _complete(entry: Document) -> Document:
-    """Return an entry with all of its fields: a game that saves documents may drop its nulls."""
+    """Return an entry with all fields: a game that saves documents may drop nulls."""
     changes = [change for change in entry["Changes"] if isinstance(change, dict)]
     complete = [{"Path": "", "Before": None, "After": None, **change} for change in changes]
     return {**EMPTY_FIELDS, **entry, "Changes": complete}

@@ -1,4 +1,4 @@
-"""Replaces whole documents by imported ones, without losing a change or an entry of history."""
+"""Replaces whole documents by imported ones, without losing changes or history entries."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from app.storage.history_entries import entries_of
 from app.storage.update_from_difference import as_read
 from app.types import Document
 
-# How often a document is read again that others keep changing.
+# How often to read a document again that is changed concurrently.
 ATTEMPTS = 20
 _DECODED: CodecOptions[Document] = CodecOptions(tz_aware=True)
 
 
 class Replacer:
-    """Writes imported documents of one kind, each with the entry of its import."""
+    """Writes imported documents of one kind, each with a history entry for the import."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Replacer:
         intent: Intent,
         kept: Sequence[tuple[str, ...]] = (),
     ) -> None:
-        """Make one; of kept, a group of fields that a document has none of stays as it is."""
+        """Each group of fields in kept stays as stored if an imported document has none of them."""
         self._journals = storage.journals
         self._swapper = storage.swapper(kind)
         self._kind = kind
@@ -43,9 +43,9 @@ class Replacer:
         self._groups = kept
 
     def replace(self, collection: Collection[Document], batch: list[Any]) -> None:
-        """Insert documents or replace those of the same id; leave alone what is the same already.
+        """Insert documents or replace those with the same id; skip those that are identical.
 
-        A document that somebody changes in between is read and compared again.
+        A document that is changed in between is read and compared again.
         """
         left = {raw["_id"]: raw for raw in batch}
         written: dict[Any, Any] = {}
@@ -62,12 +62,12 @@ class Replacer:
                 return
             left = {id_: left[id_] for id_ in documents}
             written = {id_: document["Stamp"] for id_, document in documents.items()}
-            # A Journal may be full.
+            # A Journal may be full: move its entries.
             self._journals.move(self._kind, list(left))
         raise Conflict(f"Others keep changing {collection.name} that are to be replaced.")
 
     def _is_written(self, stored: Document | None, stamp: Any) -> bool:
-        """Tell whether an earlier attempt has written a document, whatever came after it."""
+        """Return whether an earlier attempt has written a document, whatever was written later."""
         if stored is None or stamp is None:
             return False
         entries = entries_of(stored)
@@ -75,7 +75,7 @@ class Replacer:
         return is_here or self._journals.has_moved(stored["_id"], stamp)
 
     def _replacement(self, raw: Any, before: Document | None) -> Document | None:
-        """Return the document to write, or None where nothing would change."""
+        """Return the document to write, or None if nothing would change."""
         if before is None:
             inserted: Document = raw
             return inserted
@@ -99,7 +99,7 @@ class Replacer:
 def _write_all(
     collection: Collection[Document], stored: Document, documents: dict[Any, Document]
 ) -> bool:
-    """Write documents, each unless it was changed since it was read; tell whether all were."""
+    """Write each document unless it changed since it was read; return whether all were written."""
     writes: list[Any] = []
     for id_, document in documents.items():
         if id_ not in stored:
@@ -120,5 +120,5 @@ def _write_all(
 
 
 def _is_other_key(error: BulkWriteError) -> bool:
-    """Tell whether another unique key than the id is taken: somebody else has just taken a name."""
+    """Return whether a unique key other than the id is taken, such as a name."""
     return any("_id" not in fault.get("keyPattern", {}) for fault in error.details["writeErrors"])

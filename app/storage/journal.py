@@ -1,11 +1,11 @@
-"""The way of entries from the journals of documents to the collection history.
+"""Moves entries from the Journals of documents to the history collection.
 
 A change and its entry are one atomic update: the entry is appended to the Journal of the document
-(app/storage/swap.py). From there it moves to history in four steps that may be repeated: read what
-a majority holds, insert it under an id of its own, append that id to the log of events
-(app/storage/event_log.py), remove the entry from the Journal. Whoever dies in between leaves
-entries in both places, and the next one finishes the work. So a Journal holds what has not moved,
-and nothing else; an index finds the documents that have any.
+(app/storage/swap.py). From there it moves to history in four repeatable steps: read what a majority
+holds, insert it under its own id, append that id to the event log (app/storage/event_log.py), and
+remove the entry from the Journal. If a process dies in between, entries are in both places, and the
+next mover finishes the work. So a Journal only contains entries that have not moved. An index finds
+the documents that have any.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ log = logging.getLogger("quartermaster")
 NAME = "history"
 HAS_ENTRIES: Document = {"Journal.0": {"$exists": True}}
 MOVABLE: Document = {**HAS_ENTRIES, PENDING: {"$exists": False}}
-# The index of every collection with journals: by the oldest entry that has not moved.
+# The index of every collection with Journals, by the oldest unmoved entry.
 UNMOVED = index("unmoved", "Journal.At", partialFilterExpression=HAS_ENTRIES)
-# The index of named documents with notes of staff, of which there are few.
+# The index of named documents with notes of staff, which are few.
 NOTED = index("noted", "NameKey", "_id", partialFilterExpression={"Notes": {"$exists": True}})
 
 
@@ -86,30 +86,30 @@ HISTORY = CollectionPlan(
         expiry(),
     ),
 )
-# What a document raises that MongoDB does not store.
+# The errors for a document that MongoDB does not accept.
 UNACCEPTABLE = (BulkWriteError, WriteError, DocumentTooLarge, InvalidDocument, OverflowError)
 BATCH = 500
-# What is read of a document with entries.
+# The fields that are read of a document with entries.
 READ = ["Name", "UserId", "Stamp", "Journal"]
-# Others are found by the index.
+# The maximum number of remembered documents; the index finds the others.
 MOST_NOTED = 10_000
 
 
 class Holder(NamedTuple):
-    """A document with entries that have not moved."""
+    """A document with unmoved entries."""
 
     document: Document
     entries: list[Document]
 
     def has_only_entries(self) -> bool:
-        """Tell whether its Journal holds nothing but entries with a stamp, by which to remove."""
+        """Return whether its Journal contains only entries with a stamp, needed to remove them."""
         return all(map(is_entry, self.document["Journal"]))
 
 
 class MovedEntries:
-    """The moved entries that some changes have to know of, read after their documents.
+    """The moved entries that some changes need, read after their documents.
 
-    In this order: an entry that is moving is in one of both.
+    In this order, an entry that is moving is found in at least one place.
     """
 
     def __init__(self, history: Collection[Document], intents: Sequence[Intent]) -> None:
@@ -128,11 +128,11 @@ class MovedEntries:
             self._stamps = {(entry["Subject"]["Id"], entry.get("Stamp")) for entry in moved}
 
     def find_key(self, subject_id: Any, key: str | None) -> Document | None:
-        """Return the entry of a change that came with this Idempotency-Key, if it has moved."""
+        """Return the moved entry with this Idempotency-Key, or None."""
         return self._by_key.get((subject_id, str(key)))
 
     def find_undo(self, entry_id: str) -> Document | None:
-        """Return the entry of the change that undid another, if it has moved."""
+        """Return the moved entry of the change that undid another, or None."""
         return self._undoes.get(entry_id)
 
     def has_moved(self, subject_id: Any, stamp: Any) -> bool:
@@ -141,12 +141,12 @@ class MovedEntries:
 
 
 class Journals:
-    """Moves entries of one database, and finds those that have moved."""
+    """Moves the entries of one database, and finds moved ones."""
 
     def __init__(self, db: Database[Document], days: int) -> None:
         self._db = db
         self._kept = timedelta(days=days) if days else None
-        # A secondary may lag behind the document that was read, and not have its moved entries yet.
+        # A secondary may lag behind the document that was read, and lack its moved entries.
         self._history = db[NAME].with_options(read_preference=ReadPreference.PRIMARY)
         # The threads of a worker add to it, and the mover replaces it.
         self._noted: dict[SubjectKind, set[Any]] = {}
@@ -163,7 +163,7 @@ class Journals:
                 noted.add(id_)
 
     def move_noted(self) -> None:
-        """Move the entries of all documents that this process has changed since the last time."""
+        """Move the entries of all documents that this process has changed since the last call."""
         with self._noted_lock:
             noted, self._noted = self._noted, {}
         for kind, changed in noted.items():
@@ -174,7 +174,7 @@ class Journals:
     def move_all(
         self, kind: SubjectKind, until: datetime, advance: Callable[[int], None] = lambda _: None
     ) -> None:
-        """Move the entries of all documents of a kind that were made until a time, by whomever."""
+        """Move all entries of a kind of document up to a time, whoever wrote them."""
         left = {**MOVABLE, "Journal.At": {"$lte": until}}
         collection = self.committed(kind)
         while moved := self._move_found(
@@ -183,21 +183,21 @@ class Journals:
             advance(moved)
 
     def find_moved(self, intents: Sequence[Intent]) -> MovedEntries:
-        """Read what some changes have to know of the entries that have moved."""
+        """Read the moved entries that some changes need."""
         return MovedEntries(self._history, intents)
 
     def find_undo(self, entry_id: str) -> Document | None:
-        """Return the entry of the change that undid another, if it has moved."""
+        """Return the moved entry of the change that undid another, or None."""
         return self._history.find_one({"Undoes": entry_id})
 
     def has_moved(self, subject_id: Any, stamp: Any) -> bool:
-        """Tell whether the entry of a write has moved."""
+        """Return whether the entry of a write has moved."""
         same_write = {"Subject.Id": subject_id, "Stamp": stamp}
         return self._history.find_one(same_write, {"_id": 1}) is not None
 
     def move(self, kind: SubjectKind, ids: list[Any]) -> int:
-        """Move the entries of these documents; return how many of them had any."""
-        # Without the hint, MongoDB would try out each time whether the index of journals is better.
+        """Move the entries of these documents; return how many documents had any."""
+        # Without the hint, MongoDB would each time try out the index of Journals.
         found = self.committed(kind).find({"_id": {"$in": ids}, **MOVABLE}, READ).hint("_id_")
         return self._move_found(kind, found)
 
@@ -212,8 +212,8 @@ class Journals:
             self._move(collection, holders)
         except UNACCEPTABLE as error:
             if isinstance(error, PyMongoError) and explain(error):
-                raise  # It is the database that takes nothing at the moment.
-            # One entry that history does not take must not keep those of others.
+                raise  # The database accepts no writes at the moment.
+            # One entry that history does not accept must not block those of other documents.
             return sum(self._moves_alone(collection, holder) for holder in holders)
         return len(holders)
 
@@ -230,7 +230,7 @@ class Journals:
             return
         entries = [entry for holder in holders for entry in holder.entries]
         metrics.HISTORY_MOVED.labels(collection.name).inc(self._archive(entries))
-        # Before the entries leave their Journals: who dies in between leaves it to the next mover.
+        # Before the entries leave their Journals: after a crash in between, the next mover does it.
         self._erasures.meet(_accounts_in(holders), lambda: _texts_in(collection, holders))
         self._remove(collection, [holder for holder in holders if holder.has_only_entries()])
         for holder in holders:
@@ -238,25 +238,25 @@ class Journals:
                 _empty_journal(collection, holder.document)
 
     def _remove(self, collection: Collection[Document], holders: list[Holder]) -> None:
-        """Remove from the Journals what has moved; entries that have come since stay."""
+        """Remove moved entries from the Journals; newer entries stay."""
         if not holders:
             return
         ids = [holder.document["_id"] for holder in holders]
         stamps = [entry["Stamp"] for holder in holders for entry in holder.entries]
-        # One command: an update for each document would cost more than all else here. The rest of
-        # the document is as valid as before, and to check it would double the cost.
+        # One command: an update per document would cost more than everything else here. The rest of
+        # the document is unchanged, and validating it would double the cost.
         change = {"_id": {"$in": ids}}, {"$pull": {"Journal": {"Stamp": {"$in": stamps}}}}
         try:
             collection.update_many(*change, bypass_document_validation=self._may_bypass)
         except OperationFailure as error:
             if not self._may_bypass or not is_forbidden(error):
                 raise
-            # An account with the role readWrite alone.
+            # The account has only the role readWrite.
             self._may_bypass = False
             collection.update_many(*change)
 
     def oldest(self, kind: SubjectKind) -> datetime | None:
-        """Return the time of the oldest entry that has not moved."""
+        """Return the time of the oldest unmoved entry."""
         dated = {**HAS_ENTRIES, "Journal.At": {"$type": "date"}}
         found = self._db[kind.collection].find_one(
             dated, {"Journal.At": 1}, sort=[("Journal.At", 1)]
@@ -266,17 +266,17 @@ class Journals:
         return min(times, default=None)
 
     def expiry_of(self, at: datetime) -> Document:
-        """Return when something of this time expires, together with its entry; {}: never."""
+        """Return the expiry of an entry of this time, and of what expires with it; {}: never."""
         return {"ExpiresAt": at + self._kept} if self._kept else {}
 
     def keeps(self, at: Any, now: datetime) -> bool:
-        """Tell whether an entry of this time is still kept; False if it is no time."""
+        """Return whether history still keeps an entry of this time; False if it is not a time."""
         return isinstance(at, datetime) and (self._kept is None or now - at < self._kept)
 
     def with_unique_ids(self, entries: list[Document]) -> list[Document]:
-        """Return entries of one document under the ids that they have when they have moved.
+        """Return the entries of one document with the ids that they have in history.
 
-        Two writes may have made the same version: a game that saves whole documents sets it back.
+        Two writes may have the same version: a game that saves whole documents sets it back.
         """
         ids = [entry["_id"] for entry in entries]
         moved = self._history.find({"_id": {"$in": ids}}, ["Stamp"]) if ids else ()
@@ -289,7 +289,7 @@ class Journals:
         ]
 
     def _archive(self, entries: list[Document]) -> int:
-        """Insert entries that are not there yet, and return how many that were."""
+        """Insert the entries that history lacks, and return their number."""
         if not entries:
             return 0
         moved = [archived(entry, self._kept) for entry in entries]
@@ -297,7 +297,7 @@ class Journals:
         renamed = self.with_unique_ids(refused)
         others = [entry for entry in renamed if entry not in refused]
         refused_again = _insert_missing(self._history, others)
-        # Those that were there before may be missing in the log: who moved them may have died.
+        # Existing entries may be missing in the log, if the process that moved them died.
         ids = {entry["Stamp"]: entry["_id"] for entry in (*moved, *renamed)}
         newest = max(entry["At"] for entry in moved)
         self._event_log.append(list(ids.values()), self.expiry_of(newest))
@@ -305,7 +305,7 @@ class Journals:
 
 
 def _accounts_in(holders: Iterable[Holder]) -> dict[Any, Any]:
-    """Return by id, with a name, whose documents these are, and by whom their entries are."""
+    """Return the owners of these documents and the authors of their entries: names by id."""
     accounts: dict[Any, Any] = {}
     for document, entries in holders:
         accounts[document.get("UserId", document["_id"])] = document.get("Name")
@@ -314,7 +314,7 @@ def _accounts_in(holders: Iterable[Holder]) -> dict[Any, Any]:
 
 
 def _texts_in(collection: Collection[Document], holders: Sequence[Holder]) -> Iterator[Any]:
-    """Yield what people have written in entries, and in the documents that these are about."""
+    """Yield the free texts in entries, and in the documents that they are about."""
     for holder in holders:
         for entry in holder.entries:
             yield from entry_texts(entry)
@@ -336,9 +336,9 @@ def _insert_missing(history: Collection[Document], entries: list[Document]) -> l
 
 
 def _empty_journal(collection: Collection[Document], document: Document) -> None:
-    """Empty a Journal with entries from before there was a history, or with a game's own values.
+    """Empty a Journal that contains entries from before there was a history, or values of a game.
 
-    Unless somebody has changed the document since: then the next move does it.
+    If the document has changed since it was read, the next move does this.
     """
     unchanged = {"_id": document["_id"], "Stamp": as_read(document, "Stamp")}
     collection.update_one(unchanged, {"$set": {"Journal": []}})

@@ -1,8 +1,8 @@
-"""Names of erased people in texts, found by digests: the names themselves are not kept. Pure.
+"""Finds the names of erased people in texts by digests, without storing the names. Pure.
 
-A name is found where masking would hide it: as words of its own, in any case, with any blanks. Its
-shape tells how many words it has, and how many characters stand before the first and after the
-last, so that only such parts of a text have to be digested.
+A name is found where masking would replace it: as whole words, in any case, with any blanks. The
+shape of a name is its number of words, and the number of characters before the first word and after
+the last. So only parts of a text with such a shape have to be digested.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from app.moderation.penalties import BAN, MUTE
 from app.naming import compose, name_key
 from app.types import Document
 
-# The fields of an account, and of the changes in its history, that quote what staff have written.
+# The fields of an account, and of the changes in its history, that contain texts of staff.
 QUOTED = (*BAN, *MUTE)
-# A word of a name: masking takes what is neither letter nor digit for its end.
+# A word of a name: for masking, any character other than a letter or a digit ends a word.
 _WORD = re.compile(r"[^\W_]+")
 
 Shape = tuple[int, int, int]
 
 
 def shape_of(name: str) -> Shape | None:
-    """Return the shape of a name; None if it has no word to be found by."""
+    """Return the shape of a name; None if it has no word by which to find it."""
     text = _with_single_blanks(name)
     found = list(_WORD.finditer(text))
     return (len(found), found[0].start(), len(text) - found[-1].end()) if found else None
 
 
 def digest_of(name: str) -> str:
-    """Return by what a name is found in a text."""
+    """Return the digest by which a name is found in a text."""
     text = f"quartermaster mention {name_key(_with_single_blanks(name))}"
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def named_in(values: Iterable[Any], records: Sequence[Document]) -> dict[str, list[str]]:
-    """Return by the ids of erasures how some texts name the people of them."""
+    """Return the names in these texts, by the id of the erasure that they belong to."""
     shapes = {tuple(shape) for record in records for shape in record["NameShapes"]}
     texts = {text for value in values for text in _texts_within(value)}
     parts = {digest_of(part): part for text in texts for part in _parts(text, shapes)}
@@ -50,7 +50,7 @@ def named_in(values: Iterable[Any], records: Sequence[Document]) -> dict[str, li
 
 
 def entry_texts(entry: Document) -> Iterator[Any]:
-    """Yield what people have written in an entry of history."""
+    """Yield the free texts in a history entry."""
     yield entry["Reason"]
     yield entry["Arguments"].get("Moderator")
     for change in entry["Changes"]:
@@ -59,7 +59,7 @@ def entry_texts(entry: Document) -> Iterator[Any]:
 
 
 def document_texts(document: Document) -> Iterator[Any]:
-    """Yield what staff have written in a player or an account: notes, bans and mutes."""
+    """Yield the texts of staff in a player or an account: notes, bans and mutes."""
     notes = document.get("Notes")
     for note in notes.values() if isinstance(notes, dict) else ():
         yield note.get("Text") if isinstance(note, dict) else None

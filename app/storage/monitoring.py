@@ -14,10 +14,10 @@ from app.storage.errors import DUPLICATE_KEY
 
 
 class CommandMetrics(CommandListener):
-    """Feeds the metrics of MongoDB's commands, by name and collection."""
+    """Updates the metrics of MongoDB commands, by command name and collection."""
 
     def __init__(self) -> None:
-        # The collections of the commands that run, by request.
+        # The collections of running commands, by request id.
         self._collections: dict[int, str] = {}
 
     def started(self, event: CommandStartedEvent) -> None:
@@ -38,6 +38,6 @@ class CommandMetrics(CommandListener):
     def _ended(self, event: CommandSucceededEvent | CommandFailedEvent, has_failed: bool) -> None:
         collection = self._collections.pop(event.request_id, "")
         metrics.operation_ended(event.command_name, collection, event.duration_micros / 1e6)
-        # A name that is taken is no failure of the database.
+        # A duplicate key is not a failure of the database.
         if has_failed:
             metrics.MONGODB_FAILURES.labels(event.command_name, collection).inc()

@@ -1,9 +1,9 @@
-"""The thread of a worker that moves entries from journals to history.
+"""The thread of a worker that moves entries from Journals to history.
 
-It moves what its own worker has changed after a moment, so that many entries move at once, and now
-and then what others have left behind: a worker that was killed, or a command. Nothing depends on
-it but how soon an entry is in the list of all: a Journal that is full is moved by its next writer.
-Other chores that finish what a killed worker has left are done as often.
+After a short delay, it moves the entries of its own worker, many at once. From time to time, it
+also moves those that others left behind: a killed worker, or a command. Only the delay until an
+entry appears in history depends on it: if a Journal is full, the next writer moves its entries. The
+thread also runs other chores that finish the work of killed workers.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from app.storage.errors import explain
 log = logging.getLogger("quartermaster")
 
 PAUSE_SECONDS = 0.7
-# How often a worker looks for entries that others have left.
+# How often a worker looks for entries that others left behind.
 LOOK_SECONDS = 5.0
 LEFT_BEHIND = timedelta(seconds=3)
-# How long a worker that ends may take for its last entries.
+# How long a worker that is stopping may take to move its last entries.
 LAST_SECONDS = 1.0
 
 
@@ -53,11 +53,11 @@ class Mover:
         self._pause = pause
         self._next_look = 0.0
         self._ended = threading.Event()
-        # Its own: a thread that draws from the shared generator disturbs whoever has seeded it.
+        # A separate generator: using the shared one would disturb code that has seeded it.
         self._random = random.Random()  # nosec B311 # noqa: S311 (nothing secret about a pause)
 
     def begin(self) -> None:
-        """Move entries in the background of this process, and what is left when it ends."""
+        """Move entries in the background of this process, and the rest when it ends."""
         threading.Thread(target=self._run, name="mover", daemon=True).start()
         atexit.register(self._finish)
 
@@ -88,20 +88,20 @@ class Mover:
         try:
             step()
         except PyMongoError as error:
-            # What was noted is lost, and found by the index later.
+            # The list of changed documents is lost, but the index finds them later.
             level = logging.WARNING if explain(error) else logging.ERROR
             log.log(level, "Entries have not moved to history yet: %s", error)
         except Exception:  # the thread must survive: the next try may succeed
             log.exception("Entries have not moved to history yet.")
 
     def move_leftovers(self) -> None:
-        """Move entries that are still in journals, and measure how old they are."""
-        # Jitter, so that the workers look one after another.
+        """Move entries that are still in Journals, and measure their age."""
+        # Jitter, so that the workers do not look at the same time.
         self._next_look = time.monotonic() + LOOK_SECONDS * self._random.uniform(0.8, 1.2)
         for kind in self._kinds:
             oldest = self._journals.oldest(kind)
             age = (self._clock.now() - oldest).total_seconds() if oldest else 0.0
             metrics.HISTORY_LAG.labels(kind.collection).set(max(0.0, age))
             if oldest:
-                # Younger ones are about to be moved by the worker that has made them.
+                # The worker that wrote newer entries is about to move them.
                 self._journals.move_all(kind, self._clock.now() - LEFT_BEHIND)

@@ -1,4 +1,4 @@
-"""What the filters of history look for in an entry. Pure."""
+"""The fields by which the filters of history find an entry. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _WORD = re.compile(r"\w+")
 
 
 def archived(entry: Document, kept: timedelta | None) -> Document:
-    """Return an entry as history holds it: with what the filters look for, and its expiry."""
+    """Return an entry as history stores it: with search fields and an expiry."""
     derived: Document = {
         "Authors": list(_authors(entry["By"])),
         "Objects": sorted(set(_objects(entry))),
     }
-    # Most changes have no reason, and then no key in the index of words.
+    # Entries without a reason, which are most, stay out of the index of words.
     if entry["Reason"]:
         derived["Words"] = words(entry["Reason"])
     if kept:
@@ -29,7 +29,7 @@ def archived(entry: Document, kept: timedelta | None) -> Document:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text as the filter compares them."""
+    """Return the words of a text in the form that the filter compares."""
     return list(dict.fromkeys(_WORD.findall(name_key(text))))[:MOST_WORDS]
 
 
@@ -41,7 +41,7 @@ def _authors(by: Document) -> Iterator[str]:
 
 
 def _objects(entry: Document) -> Iterator[str]:
-    """Yield the ids of items, spells, variables and objects that were asked for or changed."""
+    """Yield the ids of items, spells, variables and objects in the arguments and the changes."""
     arguments = entry["Arguments"]
     if entry["Subject"]["Kind"] == "object":
         yield entry["Subject"]["Id"]

@@ -1,12 +1,13 @@
 """The compare-and-swap by which every change to a stored document is made.
 
-The document is read once, a pure rule decides, and one atomic update writes (decisions.py). If its
-filter no longer matches, the change is read and decided again. The entry of the change moves from
-the document's Journal to history (journal.py). A request repeated with the same Idempotency-Key
-gets the first answer from there, for as long as history is kept.
+Read the document once, let a pure rule decide, and write with one atomic update (decisions.py). If
+the filter of the update no longer matches, read and decide again. The entry of the change later
+moves from the document's Journal to history (journal.py). If a request is repeated with the same
+Idempotency-Key, it gets the first answer from there, as long as history is kept.
 
-Answers rest on majority-committed data. A primary that is cut off by a network split still serves
-writes that will be rolled back, so a refusal, too, is confirmed by a majority write: a no-op.
+Answers are based on majority-committed data. A primary that is cut off by a network split still
+accepts writes that will be rolled back. So a refusal is also confirmed by a majority write: a
+no-op.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ from app.types import Document
 
 log = logging.getLogger("quartermaster")
 
-# Shorter than a request may use the database, so that the last try is not cut short.
+# Less than the database timeout of a request, so that the last try is not cut short.
 PATIENCE_SECONDS = 4.0
 FIRST_PAUSE = 0.002
 LONGEST_PAUSE = 0.1
-# How often a write may fail on a document that is still as it was read. Two of the failures may be
-# due to a full Journal, which somebody else has emptied, and to a write since.
+# How often a write may fail on a document that is unchanged since it was read. Two failures may be
+# due to a full Journal that another process has emptied, and to a write since.
 MOST_FAILURES = 2
 # PathNotViable and DocumentValidationFailure: the document was changed since it was read.
 NOT_APPLICABLE = (28, 121)
@@ -112,7 +113,7 @@ class Swapper(Decisions):
         raise Busy(self._kind.name)
 
     def _read(self, where: Document, reads: tuple[str, ...], intent: Intent) -> Document | None:
-        """Read a document; None if a majority holds one that was not found, else raise NotFound."""
+        """Read a document or raise NotFound; return None if a majority has one to be read again."""
         document = self._collection.find_one(where, projection_of(reads, intent))
         if document is not None:
             add_empty_maps(document, reads)
@@ -126,7 +127,7 @@ class Swapper(Decisions):
         """After a second failure on the same values, remove what may prevent the write."""
         if based_on in failed:
             if self._is_full(id_):
-                # What no majority holds yet does not move: this is no failure, but too soon.
+                # Uncommitted entries do not move yet: this is not a failure, only too early.
                 self._journals.move(self._kind, [id_])
                 return
             self._add_missing_parts(id_, reads)
@@ -143,23 +144,23 @@ class Swapper(Decisions):
         return self.preview_entry(document, intent, changes)
 
     def find_earlier(self, where: Document, intent: Intent) -> Applied | None:
-        """Return what the same request has done before, as a majority holds it; None: it is new."""
+        """Return the earlier result of the same request, confirmed by a majority; None if new."""
         while document := self._collection.find_one(where, projection_of((), intent)):
             earlier = find_earlier(document, intent, self._journals.find_moved([intent]))
             if earlier is None:
                 break
-            # A write that matches nothing: the entry has just moved to history, or is rolled back.
+            # If the write matches nothing, the entry has just moved to history, or was rolled back.
             if self._try_to_write(earlier, intent):
                 return self._outcome_of(earlier.outcome)
         return None
 
     def find_moved(self, id_: Any, intent: Intent) -> Applied | None:
-        """Return what the same request has done, also to a document that is gone since."""
+        """Return the result of the same request, even if its document no longer exists."""
         entry = self._journals.find_moved([intent]).find_key(id_, intent.key)
         return self._outcome_of(replay({}, entry, intent).outcome) if entry else None
 
     def require_undoable(self, intent: Intent) -> None:
-        """Raise if history holds that the change which a request undoes was undone before."""
+        """Raise if, according to history, the change to undo was already undone."""
         if intent.undoes is not None:
             require_undoable([], intent.undoes, self._journals.find_moved([intent]))
 
@@ -172,8 +173,8 @@ class Swapper(Decisions):
     ) -> Document:
         """Insert a document together with its entry, and return the entry.
 
-        One that is brought back as it was is not checked by the validator, if the account of the
-        database may do that: it may be older than its validator.
+        With is_checked=False, skip the validator if the database account may: a restored document
+        may be older than its validator.
         """
         with_entry = self.with_entry(document, intent, list(changes))
         try:
@@ -224,15 +225,15 @@ class Swapper(Decisions):
             raise
 
     def _is_full(self, id_: Any) -> bool:
-        """Tell whether a Journal has no room for another entry."""
+        """Return whether a Journal has no room for another entry."""
         last = {"_id": id_, f"Journal.{JOURNAL_LENGTH - 1}": {"$exists": True}}
         return self._collection.find_one(last, {"_id": 1}) is not None
 
     def _add_missing_parts(self, id_: Any, reads: tuple[str, ...]) -> None:
         """Add the missing parts of a document whose filter fails without a concurrent write.
 
-        Older programs stored no journal, and a game may have removed a map or set it to null. If
-        that does not help, the document is damaged.
+        Older releases stored no Journal, and a game may have removed a map or set it to null. If
+        this does not help, the document is damaged.
         """
         has_no_journal = {"_id": id_, "Journal": {"$not": {"$type": "array"}}}
         self._collection.update_one(has_no_journal, {"$set": {"Journal": []}})
@@ -241,7 +242,7 @@ class Swapper(Decisions):
 
 
 def _pauses(patience: float) -> Iterator[float]:
-    """Yield pauses of an exponential backoff with jitter, so that concurrent writers spread out."""
+    """Yield the pauses of an exponential backoff with jitter, to spread concurrent writers."""
     deadline = wait_deadline(patience)
     pause = FIRST_PAUSE
     while True:

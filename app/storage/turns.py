@@ -1,7 +1,7 @@
-"""Turns: the threads of a worker that change one document do so one after another.
+"""Turns: the threads of a worker change a document one after another.
 
-Without turns, threads that read the same version all but one fail to write, and read again. Other
-workers and games take no part: the filter of the write guards against those.
+Without turns, of several threads that read the same version only one could write, and the others
+would read again. Other workers and games take no turns: the filter of the write detects those.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from threading import Lock
 
 
 class _Line:
-    """Those who wait for one document, and the lock that one of them holds."""
+    """The threads that wait for one document, and the lock that one of them holds."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -20,7 +20,7 @@ class _Line:
 
 
 class Turns:
-    """The lines of all documents that somebody is about to change."""
+    """The queues of all documents that threads are about to change."""
 
     def __init__(self) -> None:
         self._lines: dict[Hashable, _Line] = {}
@@ -31,7 +31,7 @@ class Turns:
 
     @contextmanager
     def take(self, document: Hashable, seconds: float) -> Iterator[None]:
-        """Wait for a turn, but no longer than so many seconds: after them, go on without one."""
+        """Wait for a turn for up to some seconds, then continue without one."""
         with self._lock:
             line = self._lines.setdefault(document, _Line())
             line.length += 1

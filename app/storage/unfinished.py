@@ -1,12 +1,12 @@
-"""Changes of several documents, finished by whoever finds them half done.
+"""Changes of several documents, which any worker can finish.
 
-MongoDB changes one document at a time. A change that spans several goes by four rules:
+MongoDB changes one document at a time. A change that spans several documents follows four rules:
 
-1. One document decides. Its write holds the decision, the entry of history, and a mark.
-2. The others follow, each by a write that a majority acknowledges, and whose filter holds what it
-   rests on. So a step that is repeated, or comes an hour late, changes nothing.
-3. Nothing is removed before a majority is known to hold what takes its place.
-4. The mark is removed last. Whoever finds one carries out what is left.
+1. One document decides. Its write contains the decision, the history entry, and a mark.
+2. The others follow, each with a majority write whose filter contains its preconditions. So a step
+   that is repeated, or runs an hour late, changes nothing.
+3. Nothing is removed before a majority holds its replacement.
+4. The mark is removed last. A worker that finds a mark carries out the remaining steps.
 
 Every worker looks for marks about every five seconds, and so does db check.
 """
@@ -21,24 +21,24 @@ from app.errors import Unavailable
 
 
 class Unfinished(NamedTuple):
-    """A kind of change that spans documents: how marks of it are found, and it is carried out."""
+    """A kind of change that spans documents: how to find unfinished ones, and to finish them."""
 
     # For metrics and db check, such as "deletion of a player".
     name: str
-    # Returns the ids of what is marked.
+    # Returns the ids of marked documents.
     find: Callable[[], Sequence[str]]
-    # Carries out what is left, or raises Unavailable: then it is tried again later.
+    # Carries out the remaining steps, or raises Unavailable to be retried later.
     finish: Callable[[str], None]
 
 
 class UnfinishedWork:
-    """All kinds of changes of one application that span documents."""
+    """All kinds of changes in one application that span documents."""
 
     def __init__(self, kinds: Sequence[Unfinished]) -> None:
         self._kinds = kinds
 
     def finish_all(self) -> None:
-        """Carry out what others have left; a chore of every worker."""
+        """Finish the changes that others left unfinished; every worker does this regularly."""
         for kind in self._kinds:
             ids = kind.find()
             metrics.UNFINISHED.labels(kind.name).set(len(ids))
@@ -46,14 +46,14 @@ class UnfinishedWork:
                 self.finish(kind, id_)
 
     def find_all(self) -> Iterator[tuple[Unfinished, str]]:
-        """Yield all that is half done at the moment."""
+        """Yield all changes that are unfinished at the moment."""
         for kind in self._kinds:
             for id_ in kind.find():
                 yield kind, id_
 
     @staticmethod
     def finish(kind: Unfinished, id_: str) -> bool:
-        """Try to carry out what is left of a change; tell whether all of it is done."""
+        """Try to finish a change; return whether it is finished."""
         try:
             kind.finish(id_)
         except Unavailable:

@@ -1,4 +1,4 @@
-"""The smallest update between two versions of a document, and the values it is based on. Pure."""
+"""The smallest update between two versions of a document, and its preconditions. Pure."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _ABSENT = object()
 
 
 def difference(old: Document, new: Mapping[str, Any]) -> tuple[Document, Document]:
-    """Return the smallest update that sets these fields, and the filter of what it is based on.
+    """Return the smallest update that sets these fields, and the filter with its preconditions.
 
-    It is based on the fields that it replaces, and in maps on the whole entries that it changes: a
-    slot's quantity may grow only while the slot holds the same item.
+    The filter contains the fields that the update replaces; of maps, the whole entries that it
+    changes: a slot's quantity may only grow while the slot holds the same item.
     """
     update: Document = {}
     values: Document = {}
     for field, value in new.items():
         before = old.get(field, _ABSENT)
-        if value is before:  # a rule returns what it leaves alone as the same object
+        if value is before:  # unchanged: a rule returns the same object
             continue
         if isinstance(value, dict) and isinstance(before, dict) and _has_paths(before, value):
             _compare(update, f"{field}.", before, value)
@@ -33,7 +33,7 @@ def difference(old: Document, new: Mapping[str, Any]) -> tuple[Document, Documen
 
 
 def _has_paths(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Tell whether a path leads to all that differs: a game's own map may have a key like a.b."""
+    """Return whether a path leads to every difference: a game's own map may have a key like a.b."""
     for name in {**old, **new}:
         before, after = old.get(name, _ABSENT), new.get(name, _ABSENT)
         if before is after:
@@ -51,7 +51,7 @@ def _base_on_entries(values: Document, field: str, old: Document, new: Document)
             continue
         values[f"{field}.{name}"] = as_read(old, name)
         if name not in old:
-            # An absent entry of a null field would match too, and could not be set.
+            # An absent entry of a null field would also match, but could not be set.
             values[field] = {"$type": "object"}
 
 
@@ -69,7 +69,7 @@ def _compare(update: Document, path: str, old: Mapping[str, Any], new: Mapping[s
 
 
 def is_comparable(value: Any) -> bool:
-    """Tell whether a value is as it is stored: a text that is no UTF-8 is read as another one."""
+    """Return whether a value is as stored: invalid UTF-8 is decoded to another text."""
     return "\ufffd" not in str(value)
 
 
@@ -79,7 +79,7 @@ def as_read(document: Mapping[str, Any], name: str) -> Document:
 
 
 def value_at(document: Mapping[str, Any], path: str) -> Any:
-    """Return the value that a path leads to; None if it leads nowhere."""
+    """Return the value at a path; None if there is none."""
     value: Any = document
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None

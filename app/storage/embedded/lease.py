@@ -1,8 +1,8 @@
 """The lease of the embedded MongoDB, which all programs with the same data folder share.
 
-Every program holds a shared flock on ``users.lock``, which the kernel releases if it is killed.
-The supervisor (see supervisor.py) shuts MongoDB down when it gets the exclusive lock, so when the
-last program has ended. Whoever notices that it has ended before that starts another.
+Every program holds a shared flock on ``users.lock``, which the kernel releases if it is killed. The
+supervisor (see supervisor.py) shuts MongoDB down when it gets the exclusive lock, that is when the
+last program has ended. If the supervisor ends earlier, a program starts another one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Lease:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._mongod, self._cache_gb = mongod, str(cache_gb)
         self._users = (self.folder / "users.lock").open("w")
-        # Blocks while a former supervisor shuts its server down.
+        # Blocks while a previous supervisor shuts its server down.
         fcntl.flock(self._users, fcntl.LOCK_SH)
         self._is_over = threading.Event()
         try:
@@ -76,7 +76,7 @@ class Lease:
         raise EmbeddedError(f"The embedded MongoDB did not start: {(said or ['no reason'])[-1]}")
 
     def _watch_supervisor(self) -> None:
-        """Start another supervisor if it was killed, or has ended because mongod has."""
+        """Start another supervisor if this one was killed, or ended because mongod did."""
         while not self._is_over.wait(WATCH_SECONDS):
             try:
                 if not is_supervised(self.folder):
@@ -86,7 +86,7 @@ class Lease:
                 log.warning("The embedded MongoDB could not be started again: %s", error)
 
     def _start_supervisor(self) -> None:
-        """Start the supervisor, which takes its lock and goes on in the background."""
+        """Start the supervisor, which takes its lock and continues in the background."""
         mongod = find_mongod(self._mongod, self.folder)
         with (self.folder / "supervisor.log").open("ab") as output:
             subprocess.run(  # nosec B603 # noqa: S603 (our own module with our own arguments)
@@ -102,7 +102,7 @@ class Lease:
 
 
 def find_mongod(chosen: str | None, folder: Path) -> Path:
-    """Return the chosen program, or the first of the wheel and the PATH that runs here."""
+    """Return the chosen program, or the first from the wheel and the PATH that runs here."""
     faults = []
     for candidate in [Path(chosen)] if chosen else installed():
         program = executable(candidate, folder)
@@ -123,7 +123,7 @@ def find_mongod(chosen: str | None, folder: Path) -> Path:
 
 
 def installed() -> list[Path]:
-    # Looked up without importing it: the package runs code at import.
+    # Found without importing it: the package runs code at import.
     spec = importlib.util.find_spec("fiftyone")
     folders = (spec and spec.submodule_search_locations) or ()
     wheel = [Path(folder) / "db" / "bin" / "mongod" for folder in folders]

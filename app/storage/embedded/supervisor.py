@@ -1,6 +1,6 @@
 """Runs the embedded MongoDB while at least one program has a lease on it.
 
-Started as a program by lease.py beside it. It imports nothing of this project, to start fast.
+lease.py starts this as a program. It imports nothing from this project, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from pymongo.errors import OperationFailure, PyMongoError
 REPLICA_SET = "quartermaster"
 OPTIONS = ("--bind_ip=127.0.0.1", "--nounixsocket", "--oplogSize=256", "--quiet")
 START_SECONDS = STOP_SECONDS = 45
-# Releases before 0.2.0 call it so; with another name, two of them would run two supervisors.
+# The name from before 0.2.0: with another name, two releases would run two supervisors.
 SUPERVISOR_LOCK = "guardian.lock"
 
 
 def main(folder: Path, mongod: str, cache_gb: str) -> None:
-    """Run mongod until the last lease has ended, or mongod has: then a program starts us again."""
+    """Run mongod until the last lease ends, or mongod does; then a program starts us again."""
     names = (SUPERVISOR_LOCK, "server.lock", "users.lock")
     supervisor_lock, server_lock, users_lock = ((folder / name).open("a") for name in names)
     if not try_lock(supervisor_lock, seconds=0.5):
-        return  # another supervisor was faster, and serves this program as well
+        return  # another supervisor was faster, and also serves this program
     former = read_state(folder)
     (folder / "server.json").unlink(missing_ok=True)
     if os.fork():
         return  # the lock is held; the parent need not wait for the start
     # mongod inherits the file, and so holds the lock until it ends, even if we are killed.
     if not try_lock(server_lock, seconds=STOP_SECONDS) and former:
-        os.kill(former["pid"], signal.SIGKILL)  # only Linux has told it to end with its supervisor
+        os.kill(former["pid"], signal.SIGKILL)  # it outlived its supervisor (not on Linux)
         try_lock(server_lock, seconds=STOP_SECONDS)
     process = run(folder, [mongod, "--wiredTigerCacheSizeGB", cache_gb], server_lock)
     try:
         publish(folder, process)
         while process.poll() is None:
-            # Granted when the last lease ended, and held to the end: new leases wait for that.
+            # Granted when the last lease ends, and held until the shutdown: new leases wait for it.
             if try_lock(users_lock, seconds=0.1):
                 return
-        # MongoDB makes its journal in files of 100 MB.
+        # MongoDB allocates its journal in files of 100 MB.
         is_full = shutil.disk_usage(folder).free < 300 * 1024 * 1024
         fault = "the disk is full." if is_full else "mongod ends or does not become usable."
         print(time.strftime("%F %T"), fault, "mongod.log says more.", flush=True)
@@ -62,7 +62,7 @@ def main(folder: Path, mongod: str, cache_gb: str) -> None:
 
 
 def run(folder: Path, command: list[str], server_lock: IO[str]) -> subprocess.Popen[bytes]:
-    """Start mongod on the former port, which clients still use, or on another."""
+    """Start mongod on its last port, which clients still use, or on another one."""
     (folder / "data").mkdir(exist_ok=True)
     port = f"--port={usable_port(folder / 'port')}"
     options = [port, f"--dbpath={folder / 'data'}", f"--replSet={REPLICA_SET}", *OPTIONS]
@@ -77,7 +77,7 @@ def run(folder: Path, command: list[str], server_lock: IO[str]) -> subprocess.Po
 
 
 def prepare_child() -> None:
-    """Let mongod open as many files as possible, and end with the supervisor."""
+    """Raise the limit of open files for mongod, and let it end with the supervisor."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):  # macOS refuses an unlimited value
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -86,7 +86,7 @@ def prepare_child() -> None:
 
 
 def publish(folder: Path, process: subprocess.Popen[bytes]) -> None:
-    """Write the state file as soon as the server works; kill a server that does not in time."""
+    """Write the state file once the server is usable; kill a server that takes too long."""
     host, deadline = f"127.0.0.1:{(folder / 'port').read_text()}", time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         with contextlib.suppress(PyMongoError):
@@ -102,7 +102,7 @@ def publish(folder: Path, process: subprocess.Popen[bytes]) -> None:
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:
-    """Return what was published of the running server; None if there is no usable one."""
+    """Return the published state of the running server; None if there is no usable one."""
     try:
         state = json.loads((folder / "server.json").read_text())
         return {**state, "uri": str(state["uri"]), "pid": int(state["pid"])}
@@ -125,8 +125,8 @@ def is_primary(host: str) -> bool:
 
 
 def usable_port(note: Path) -> int:
-    """Return the port that was used last if it is noted and free, else any free port."""
-    # Like mongod, create_server takes a port with connections in TIME_WAIT.
+    """Return the last port if it is recorded and free, else any free port."""
+    # Like mongod, create_server accepts a port with connections in TIME_WAIT.
     with contextlib.suppress(OSError, ValueError):
         if 0 < (port := int(note.read_text())) < 65536:
             socket.create_server(("127.0.0.1", port)).close()
@@ -137,7 +137,7 @@ def usable_port(note: Path) -> int:
 
 
 def try_lock(file: IO[str], kind: int = fcntl.LOCK_EX, seconds: float = 0) -> bool:
-    """Take a lock, waiting so long for others that hold it; return whether it was granted."""
+    """Try to take a lock within some seconds; return whether it was granted."""
     deadline = time.monotonic() + seconds
     while True:
         with contextlib.suppress(BlockingIOError):

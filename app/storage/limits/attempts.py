@@ -1,9 +1,8 @@
 """Limits on failed attempts, exact across all workers and machines.
 
-An attempt makes a reservation before it is examined, and returns it unless it fails. So the
-attempts under way never exceed the failures that are still allowed, however many arrive at once.
-The reservation of a worker that died expires; if that worker is alive after all, it must not tell
-the outcome. All times are the database's.
+An attempt makes a reservation before it is checked, and returns it unless it fails. So concurrent
+attempts never exceed the failures that are still allowed. If a worker dies, its reservation
+expires. If that worker is only slow, it must not return the outcome. All times are the database's.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ RESERVATION_SECONDS = 15
 
 
 class Reservation(NamedTuple):
-    """A reservation in one time window of an account, an address or a caller."""
+    """A reservation in the time window of an account, an address or a caller."""
 
     key: str
     id: str
@@ -53,16 +52,16 @@ class Reservation(NamedTuple):
 
 
 class NotCounted(Unavailable):
-    """The outcome of an attempt could not be counted, and so must not be told.
+    """The outcome of an attempt could not be counted, and so must not be returned.
 
-    Neither success nor failure: if only successes were told, silence would tell of a failure.
+    This applies to success and failure alike: otherwise the error itself would reveal a failure.
     """
 
     sentence = "The attempt could not be counted; please try again."
 
 
 class Attempts:
-    """Counts failures by account, by client address and by caller."""
+    """Counts failures by account, client address and caller."""
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class Attempts:
 
     @contextmanager
     def one(self, **of: str) -> Iterator[None]:
-        """Allow one attempt; an error within counts as a failure, unavailability does not."""
+        """Allow one attempt; an error counts as a failure, except Unavailable."""
         reservations = self._reserve_all(of)
         try:
             yield
@@ -98,7 +97,7 @@ class Attempts:
         self._settle(reservations, failed=False)
 
     def refuse_if_locked(self, **of: str) -> None:
-        """Raise RateLimited if an attempt would be refused, without a reservation or a wait."""
+        """Raise RateLimited if an attempt would be refused, without reserving or waiting."""
         now = self._clock.now()
         kinds = {f"{kind} {name}": kind for kind, name in of.items()}
         still_open = {"_id": {"$in": list(kinds)}, "ExpiresAt": self._open_until(now)}
@@ -121,7 +120,7 @@ class Attempts:
         return reservations
 
     def _reserve(self, kind: str, name: str) -> Reservation:
-        """Reserve, or wait while others are under way that may return their reservations."""
+        """Make a reservation; wait while other attempts may still return theirs."""
         key, limit = f"{kind} {name}", self._limits[kind]
         deadline = wait_deadline(self._patience)
         while True:
@@ -149,11 +148,11 @@ class Attempts:
         return self._unconfirmed.find_one_and_update(free, joined, ["ExpiresAt"])
 
     def _open(self, key: str, entry: Document, now: datetime) -> Document | None:
-        """Begin a time window with a first reservation, unless one is open."""
+        """Start a time window with a first reservation, unless one is open."""
         over = {"_id": key, "ExpiresAt": {"$not": self._open_until(now)}}
         window = {"Taken": 1, "Failures": 0, "Places": [entry], "ExpiresAt": now + self._window}
         try:
-            # Read back as stored, in milliseconds: its end identifies the window.
+            # Read back the end as stored, in milliseconds: it identifies the window.
             return self._unconfirmed.find_one_and_update(
                 over,
                 {"$set": window},
@@ -161,18 +160,18 @@ class Attempts:
                 upsert=True,
                 return_document=ReturnDocument.AFTER,
             )
-        except DuplicateKeyError:  # a window is open, and full
+        except DuplicateKeyError:  # a window is open and full
             return None
 
     def _open_until(self, now: datetime) -> Document:
-        """Return the condition on the end of a window that is open.
+        """Return the condition for the end of an open window.
 
-        An end too far in the future was written by a wrong clock, and does not count.
+        An end too far in the future was written with a wrong clock, and is ignored.
         """
         return {"$gt": now, "$lt": now + 2 * self._window}
 
     def _free_expired(self, full: Document, now: datetime) -> bool:
-        """Free expired reservations, whose workers died; tell whether there were any."""
+        """Free the expired reservations of dead workers; return whether there were any."""
         valid = [entry for entry in full["Places"] if entry["Until"] > now]
         expired = len(full["Places"]) - len(valid)
         if expired:
@@ -182,7 +181,7 @@ class Attempts:
         return bool(expired)
 
     def _return(self, reservations: list[Reservation]) -> None:
-        """Return the reservations of an attempt without an outcome; on an error, they expire."""
+        """Return the reservations of an attempt without an outcome; if this fails, they expire."""
         try:
             self._settle(reservations, failed=False)
         except (PyMongoError, NotCounted) as error:
@@ -191,7 +190,7 @@ class Attempts:
     def _settle(self, reservations: list[Reservation], failed: bool) -> None:
         """Count the outcome of an attempt, or raise NotCounted."""
         count = {"Failures": 1} if failed else {"Taken": -1}
-        # The account comes last, with a majority, which then holds the earlier writes, too.
+        # The account comes last, with a majority write, which confirms the earlier writes, too.
         written_to = [self._unconfirmed] * (len(reservations) - 1) + [self._attempts]
         settled = [
             self._settle_one(collection, reservation, count)
@@ -203,7 +202,7 @@ class Attempts:
     def _settle_one(
         self, collection: Collection[Document], reservation: Reservation, count: Document
     ) -> bool:
-        """Settle one reservation; tell whether it was still held, or its whole window is over."""
+        """Settle one reservation; return whether it was still held, or its window has ended."""
         held = {
             "_id": reservation.key,
             "ExpiresAt": reservation.window,

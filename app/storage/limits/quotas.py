@@ -1,4 +1,4 @@
-"""What callers have used: requests of a minute, and items of a day, shared by all machines."""
+"""The usage of callers, shared by all machines: requests per minute, and items per day."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ log = logging.getLogger("quartermaster")
 USED = object_shape({"_id": TEXT, "Used": COUNT, "ExpiresAt": MOMENT})
 QUOTAS = CollectionPlan("quotas", USED, (expiry(),))
 BUDGETS = CollectionPlan("budgets", USED, (expiry(),))
-# Each expires one period late, so that the TTL monitor never deletes one that still counts.
+# Each document expires one period late, so that the TTL monitor never deletes one in use.
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
 
 class Quotas:
-    """Counts the requests of each caller by the minute, where a limit is set."""
+    """Counts the requests of each caller per minute, if a limit is set."""
 
     def __init__(self, storage: Storage, per_minute: int, clock: Clock | None = None) -> None:
         self._quotas = storage.db[QUOTAS.name]
@@ -54,17 +54,17 @@ class Quotas:
 
 
 class Reservation(NamedTuple):
-    """Items that a key is about to move on a day."""
+    """Items that a key is about to move on one day."""
 
     id: str
     items: int
 
 
 class Budgets:
-    """Counts the items that keys move each day, in UTC.
+    """Counts the items that keys move per day, in UTC.
 
-    What a change is about to move is reserved before it is made, and given back if it was not made.
-    A worker that dies in between leaves its reservation: the key may then move less, never more.
+    The items are reserved before a change, and given back if the change is not made. A worker that
+    dies in between leaves its reservation: the key may then move less, never more.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -72,7 +72,7 @@ class Budgets:
         self._clock = storage.clock
 
     def reserve(self, key_id: str, count: int, limit: int) -> Reservation | None:
-        """Reserve so many items of today's limit; None if fewer are left."""
+        """Reserve items within today's limit; None if too few are left."""
         day = self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
         id_ = f"{key_id} {day:%Y-%m-%d}"
         while count <= limit:
@@ -82,13 +82,13 @@ class Budgets:
                 self._budgets.update_one(has_room, used, upsert=True)
                 return Reservation(id_, count)
             except DuplicateKeyError:
-                # Too much is used, or somebody else has just inserted the first of the day.
+                # Too few are left, or another process has just inserted today's document.
                 if majority_holds(self._budgets, {"_id": id_, "Used": {"$gt": limit - count}}):
                     return None
         return None
 
     def give_back(self, reservation: Reservation) -> None:
-        """Return what was not moved; if that fails, the key may move less today."""
+        """Give back items that were not moved; if this fails, the key may move less today."""
         id_, items = reservation
         try:
             has_used = {"_id": id_, "Used": {"$gte": items}}
@@ -97,7 +97,7 @@ class Budgets:
             log.warning("A reservation of a key's budget was not given back: %s", error)
 
     def used_today(self, key_ids: list[str]) -> dict[str, int]:
-        """Return by key how many items it has moved today."""
+        """Return how many items each key has moved today."""
         ids = {f"{id_} {self._clock.now():%Y-%m-%d}": id_ for id_ in key_ids}
         found = self._budgets.find({"_id": {"$in": list(ids)}})
         return dict.fromkeys(key_ids, 0) | {ids[one["_id"]]: int(one["Used"]) for one in found}

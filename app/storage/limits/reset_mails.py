@@ -1,9 +1,9 @@
-"""The mails with reset codes to each account: few an hour and a day, and one at a time.
+"""Limits the mails with reset codes per account: a few per hour and day, one at a time.
 
-A mail takes a place before it is sent, which counts unless the mail server did not take the mail.
+A mail takes a place before it is sent. The place counts unless the mail server refused the mail.
 So the count is exact across all workers and machines. Requests that arrive while a mail is being
-sent, or a moment later, share it: a click or a request that is repeated makes no second mail. All
-times are the database's.
+sent, or shortly after, share it: a repeated click or request sends no second mail. All times are
+the database's.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ RESET_MAILS = CollectionPlan(
     "reset_mails", object_shape({"_id": TEXT, "Mails": ARRAY, "ExpiresAt": MOMENT}), (expiry(),)
 )
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-# How long after a mail a request shares it.
+# For how long after a mail further requests share it.
 SHARED_SECONDS = 1.0
-# Longer than sending takes, with what is stored afterwards.
+# Longer than sending and storing the code takes.
 SENDING_SECONDS = 30
 PATIENCE_SECONDS = 5.0
 PAUSE_SECONDS = 0.02
 
 
 class MailNotSent(Unavailable):
-    """The mail server does not have the mail: it counts for nobody."""
+    """The mail server did not accept the mail, so it does not count."""
 
 
 class ResetMails:
@@ -57,18 +57,18 @@ class ResetMails:
     ) -> None:
         self._mails = storage.db[RESET_MAILS.name]
         self._clock = clock or storage.clock
-        # The limits that are set, each with the time in which it counts.
+        # The limits that are set, each with its time window.
         self._limits = [(n, window) for n, window in ((per_hour, HOUR), (per_day, DAY)) if n]
         self._kept = max(1, per_hour, per_day)
         self._shared = timedelta(seconds=shared_seconds)
-        # By place in the list of mails, how old that one must be before another is sent.
+        # How old the mail at each index of the list must be before another one is sent.
         self._windows = {0: self._shared}
         for count, window in self._limits:
             self._windows[count - 1] = max(window, self._windows.get(count - 1, window))
 
     @contextmanager
     def one(self, user_id: str) -> Iterator[bool]:
-        """Allow one mail to an account, or tell by False that another request has just sent it."""
+        """Allow one mail to an account; yield False if another request has just sent one."""
         place = uuid.uuid4().hex
         if not self._take(user_id, place):
             yield False
@@ -79,13 +79,13 @@ class ResetMails:
             self._leave(user_id, place, {"$pop": {"Mails": -1}})
             raise
         except BaseException:
-            # The person may have got the mail.
+            # The mail may have been delivered.
             self._leave(user_id, place, {})
             raise
         self._leave(user_id, place, {"$set": {"Mails.0": self._clock.now()}})
 
     def _take(self, user_id: str, place: str) -> bool:
-        """Take a place; wait while another mail is being sent, and tell whether it is shared."""
+        """Take a place; return False to share a mail that was just sent, after waiting for it."""
         deadline = wait_deadline(PATIENCE_SECONDS)
         while True:
             now = self._clock.now()
@@ -103,7 +103,7 @@ class ResetMails:
             time.sleep(PAUSE_SECONDS)
 
     def _try_to_take(self, user_id: str, place: str, now: datetime) -> bool:
-        """Take a place if nobody else sends, nothing was sent just now, and the limits allow it."""
+        """Take a place if no mail is being or was just sent, and the limits allow it."""
         free: Document = {"_id": user_id, "Sending.Until": {"$not": {"$gt": now}}}
         free["$and"] = [
             {"$or": [{f"Mails.{n}": {"$exists": False}}, {f"Mails.{n}": {"$lte": now - window}}]}
@@ -116,7 +116,7 @@ class ResetMails:
         }
         try:
             self._mails.update_one(free, taken, upsert=True)
-        except DuplicateKeyError:  # there is one that does not meet the conditions
+        except DuplicateKeyError:  # there is a document that does not meet the conditions
             return False
         return True
 
@@ -128,7 +128,7 @@ class ResetMails:
             raise RateLimited("account", wait, "reset mails")
 
     def _leave(self, user_id: str, place: str, counted: Document) -> None:
-        """Let others send; where that fails, they may after a while, and the mail counts."""
+        """Let others send. If this fails, they can after a while, and the mail counts."""
         update = {**counted, "$unset": {"Sending": ""}}
         try:
             self._mails.update_one({"_id": user_id, "Sending.Id": place}, update)

@@ -1,4 +1,4 @@
-"""Positions in a list of documents by their time, the newest first."""
+"""Positions in a list that is sorted by time, the newest first."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ NEWEST_FIRST = [("At", -1), ("_id", -1)]
 
 
 def position(filters: Any, document: Document) -> bytes:
-    """Return where a page ends; the digest of its filters refuses the cursor of another list."""
+    """Return the position after a document; the digest of the filters ties it to one list."""
     return digest(filters) + bson.encode({"At": document["At"], "Id": document["_id"]})
 
 
 def parse(filters: Any, cursor: bytes) -> Position:
-    """Return the position that a cursor stands for, or raise InvalidCursor."""
+    """Return the position in a cursor, or raise InvalidCursor."""
     place: Document = bson.decode(within(filters, cursor), bson.CodecOptions(tz_aware=True))
     return place["At"], place["Id"]
 
 
 def after(position: Position) -> Document:
-    """Return the condition of what comes after a position; At bounds the walk of the index."""
+    """Return the filter for documents after a position; At bounds the index scan."""
     at, id_ = position
     return {"At": {"$lte": at}, "$or": [{"At": {"$lt": at}}, {"_id": {"$lt": id_}}]}
 
 
 def within(filters: Any, cursor: bytes) -> bytes:
-    """Return what follows the digest of the filters, or raise InvalidCursor."""
+    """Return the part of a cursor after the digest of the filters, or raise InvalidCursor."""
     if cursor[:DIGEST_BYTES] != digest(filters):
         raise InvalidCursor("Belongs to another list, order or search.")
     return cursor[DIGEST_BYTES:]
 
 
 def digest(filters: Any) -> bytes:
-    """Return a digest of the filters, by which the cursor of another list is refused."""
+    """Return a digest of the filters, to refuse the cursor of another list."""
     return hashlib.sha256(repr(filters).encode()).digest()[:DIGEST_BYTES]

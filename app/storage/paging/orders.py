@@ -17,19 +17,19 @@ from app.errors import InvalidCursor
 from app.types import Document
 
 DIGEST_BYTES = 8
-# Positions keep dates beyond year 9999 as stored; the client of the storage clamps them.
+# Positions keep dates beyond year 9999 as stored; the storage client clamps them.
 AS_STORED: CodecOptions[Document] = CodecOptions(
     tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO
 )
-# The least value of each BSON type that a field may hold, in MongoDB's sort order of types. Null,
-# which includes missing fields, sorts before all of them.
+# The smallest value of each BSON type that a field may have, in MongoDB's sort order of types.
+# Null, which includes missing fields, sorts before all of them.
 LEAST = (float("-inf"), "", False, datetime(1, 1, 1, tzinfo=timezone.utc))
-# The Python types of the same; bool is a subclass of int, so the last match counts.
+# The Python types of these; bool is a subclass of int, so the last match counts.
 KINDS = ((int, float, Decimal128), (str,), (bool,), (datetime, DatetimeMS))
 
 
 class Order(NamedTuple):
-    """A sort order and the index that holds it. It is total: its last field is unique."""
+    """A sort order and its index. The order is total: its last field is unique."""
 
     held_by: str
     sort: Sequence[tuple[str, int]]
@@ -43,24 +43,24 @@ class Order(NamedTuple):
         return self.names[-1]
 
     def position(self, list_name: str, document: Document) -> bytes:
-        """Return the position of a document in a list of this order."""
+        """Return the position of a document in a list with this order."""
         return self._digest(list_name) + bson.encode({n: document.get(n) for n in self.names})
 
     def has_one_position(self, keys: Document) -> bool:
-        """Tell whether sort keys have one position: no arrays, and the last key is a string.
+        """Return whether sort keys have a unique position: no arrays, and the last key is a string.
 
-        Damaged documents, which db check reports, are left out of walks: the position after one of
-        them could skip or repeat others.
+        Damaged documents, which db check reports, are left out of lists with cursors: the position
+        after one could skip or repeat other documents.
         """
         if any(isinstance(value, list) for value in keys.values()):
             return False
         return isinstance(keys.get(self.unique), str | None)
 
     def after(self, position: bytes, list_name: str) -> list[Document]:
-        """Return filters, each an index range, that together match what follows a position.
+        """Return filters, each an index range, that together match the documents after a position.
 
-        A comparison in MongoDB matches values of the same BSON type only, so the types that sort
-        behind it have ranges of their own.
+        A comparison in MongoDB only matches values of the same BSON type, so each type that sorts
+        after it has its own range.
         """
         if position[:DIGEST_BYTES] != self._digest(list_name):
             raise InvalidCursor("Belongs to another list, order or search.")
@@ -75,16 +75,16 @@ class Order(NamedTuple):
         return ranges
 
     def _digest(self, list_name: str) -> bytes:
-        """Return a digest of the list and its sort fields, by which foreign positions are refused.
+        """Return a digest of the list and its sort fields, to refuse positions of other lists.
 
-        A digest, because the text of a search may be long.
+        A digest, because a search text may be long.
         """
         identity = repr((list_name, list(self.sort))).encode()
         return hashlib.blake2b(identity, digest_size=DIGEST_BYTES).digest()
 
 
 def _following(value: Any, is_upwards: bool) -> list[Document]:
-    """Return the conditions of the ranges that follow a value."""
+    """Return the conditions for the ranges after a value."""
     if value is None:
         return [{"$ne": None}] if is_upwards else []
     if _is_nan(value):  # MongoDB sorts NaN before all numbers, and $gt and $lt never match it
@@ -105,7 +105,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _following_string(value: str | None, is_upwards: bool) -> list[Document]:
-    """Return the condition that follows a unique string, which at most one document lacks.
+    """Return the condition for strings after a unique one, which at most one document lacks.
 
     It must be one range: MongoDB merges the sorted ranges of an $or by the fetched documents, in
     which null and missing differ.

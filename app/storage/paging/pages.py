@@ -1,4 +1,4 @@
-"""Pages of a collection, of all documents or of those whose name holds a text."""
+"""Pages of a collection: of all documents, or of those whose name contains a text."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Listing(NamedTuple):
     fields: Fields
     where: Document
     hint: str | None
-    # Tells the cursors of one list from those of another.
+    # Distinguishes the cursors of different lists.
     name: str = ""
 
 
 class Pages:
     """Reads one collection page by page.
 
-    A page by number skips keys in the index of its order, and fetches no document that it skips. A
-    page after a position costs the same at any depth.
+    A page by number skips keys in an index, without fetching the skipped documents. A page after a
+    position costs the same at any depth.
     """
 
     def __init__(self, collection: Collection[Document], total_seconds: float) -> None:
@@ -46,7 +46,7 @@ class Pages:
         self._total = Total(collection, total_seconds)
 
     def total(self) -> int:
-        """Return how many documents there are, as it was some seconds ago at most."""
+        """Return the number of documents, at most some seconds old."""
         return self._total.get()
 
     def read(self, window: Window, order: Order, fields: Fields) -> Page:
@@ -71,17 +71,17 @@ class Pages:
     def walk(
         self, window: Window, order: Order, fields: Fields, where: Document, index: str, name: str
     ) -> Page:
-        """Return the next page of the documents that match a filter, without their number."""
+        """Return the next page of the documents that match a filter, without the total."""
         return self._read_by_keys(0, window, Listing(order, fields, where, index, name))
 
     def search(self, window: Window, order: Order, fields: Fields, text: str) -> Page:
-        """Return one page of the documents whose name holds a text, both as name keys."""
+        """Return one page of the documents whose name contains a text, both as name keys."""
         by_tail = {"NameTails": {"$regex": f"^{re.escape(text)}"}}
         matching = self._collection.count_documents(by_tail)
         listing = Listing(order, fields, by_tail, NAME_TAILS, text)
         if order.names[0] != "NameKey" and self._is_common(matching, window):
-            # The first condition always holds. Without a condition on the leading field, MongoDB
-            # would scan the index for its order and fetch each document to test the name.
+            # The first condition is always true. Without a condition on the leading field, MongoDB
+            # would scan the index for its order, and fetch each document to test the name.
             like = {order.names[0]: {"$ne": ""}, "NameKey": {"$regex": re.escape(text)}}
             listing = listing._replace(where=like, hint=order.held_by)
         elif order.names[0] != "NameKey" and window.after is None:
@@ -91,8 +91,7 @@ class Pages:
     def _read_by_number(self, window: Window, listing: Listing) -> list[Document]:
         """Read a page by its number in one query.
 
-        The index scan may meet a document twice that is moved meanwhile; then the page is read
-        again.
+        If a document moves during the index scan, it may appear twice; then the page is read again.
         """
         order, fields, where, index, _ = listing
         for _ in range(TRIES):
@@ -106,11 +105,11 @@ class Pages:
         return list(once.values())
 
     def _read_by_keys(self, total: int, window: Window, listing: Listing) -> Page:
-        """Choose the keys of a page in an index, then fetch these documents only.
+        """Choose the keys of a page in an index, then fetch only these documents.
 
-        A document that is moved meanwhile is served as it is then, in order, and once. One that is
-        deleted leaves a gap, and a short page looks like the last one, so the keys are chosen
-        again.
+        A document that moves meanwhile is returned once, with its new values, in order. A document
+        that is deleted meanwhile leaves a gap, and a short page would look like the last one, so
+        the keys are chosen again.
         """
         order, unique = listing.order, listing.order.unique
         name = f"{self._collection.name} {listing.name}"
@@ -127,7 +126,7 @@ class Pages:
         return Page(total, values, None if is_last else order.position(name, chosen[-1]))
 
     def _choose(self, window: Window, listing: Listing, name: str) -> list[Document]:
-        """Return the keys of the page; in a walk one more, to see whether there is a next."""
+        """Return the keys of the page; with a cursor, one more to detect a next page."""
         where, index = listing.where, listing.hint
         skip, limit = (window.start, window.limit)
         if window.after is not None:
@@ -164,9 +163,9 @@ class Pages:
         return list(cursor.skip(skip).limit(limit))
 
     def _is_common(self, matching: int, window: Window) -> bool:
-        """Tell whether scanning the order until enough names match is cheaper than sorting matches.
+        """Return whether scanning until enough names match is cheaper than sorting all matches.
 
-        The scan meets about total / matching names for each match; the sort fetches every match.
+        The scan reads about total / matching names for each match; the sort fetches every match.
         """
         return matching**2 > self._total.get() * (window.start + window.limit)
 
@@ -174,7 +173,7 @@ class Pages:
 def _within(where: Document, ranges: list[Document], index: str | None) -> Document:
     """Return a filter that is limited to these ranges."""
     if index == NAME_TAILS:
-        # This index is sorted by tails, so that each range of an $or would scan all matches.
+        # This index is sorted by tails: each range of an $or would scan all matches.
         return {"$and": [where, {"$or": ranges}]}
     return {"$or": [_both(where, part) for part in ranges]}
 

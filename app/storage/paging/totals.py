@@ -1,4 +1,4 @@
-"""Totals of collections, cached for seconds."""
+"""Totals of collections, cached for some seconds."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from pymongo.errors import PyMongoError
 
 from app.types import Document
 
-# For how long a measurement counts.
+# How long a measurement is valid.
 DRIFT_SECONDS = 600
-# For how long a measurement counts that concurrent writes disturbed.
+# How long a measurement is valid if concurrent writes disturbed it.
 ROUGH_SECONDS = 30
 TRIES = 3
-# How long to wait for the measurement of another thread.
+# How long to wait for a measurement by another thread.
 PATIENCE_SECONDS = 2.0
 
 
 def cached_number(
     seconds: float, read: Callable[[], int], clock: Callable[[], float] = time.monotonic
 ) -> Callable[[], int]:
-    """Return a function that reads a number again when it is some seconds old."""
+    """Return a function that caches a number for some seconds."""
     cache = cached(TTLCache(1, seconds, clock), lock=threading.Lock())
     number: Callable[[], int] = cache(read)
     return number
 
 
 class Measured(NamedTuple):
-    """The error of MongoDB's counter, the servers it was measured on, and until when it counts."""
+    """The error of MongoDB's counter, the servers it was measured on, and its expiry."""
 
     error: int = 0
     servers: frozenset[Any] = frozenset()
@@ -41,10 +41,10 @@ class Measured(NamedTuple):
 
 
 class Total:
-    """The number of documents in a collection, some seconds old at most.
+    """The number of documents in a collection, at most some seconds old.
 
-    MongoDB's own counter answers at once at any size, but is wrong after an unclean shutdown. The
-    error stays the same while the same process is primary, so it is measured now and then by a real
+    MongoDB's own counter is fast at any size, but wrong after an unclean shutdown. The error is
+    constant while the same process is primary. So it is measured from time to time with a real
     count, and subtracted.
     """
 
@@ -72,16 +72,16 @@ class Total:
             if servers:
                 self._correct(servers)
             count = self._collection.estimated_document_count()
-            # The first operation connects, and an election may have taken place meanwhile.
+            # The first operation connects, and there may have been an election meanwhile.
             if servers == writable_servers(client):
                 break
         return count - self._measured.error
 
     def _correct(self, servers: frozenset[Any]) -> None:
-        """Measure the counter's error again if it is stale or of other servers."""
+        """Measure the counter's error again if it is stale or from other servers."""
         if self._is_measured(servers):
             return
-        # While another thread measures, a stale error of the same servers can still be used.
+        # While another thread measures, a stale error of the same servers is still used.
         is_other = self._measured.servers != servers
         if self._measuring.acquire(timeout=PATIENCE_SECONDS if is_other else 0):
             try:
@@ -105,7 +105,7 @@ class Total:
             except PyMongoError as fault:
                 if not fault.timeout:
                     raise
-                # Too many to count in time, or the cache of a just started server is cold.
+                # Too many to count in time, or the server has just started with a cold cache.
                 seconds = DRIFT_SECONDS if is_known else ROUGH_SECONDS
                 break
             error = before - count
@@ -118,8 +118,8 @@ class Total:
 def writable_servers(client: MongoClient[Document]) -> frozenset[Any]:
     """Return the processes that hold the counters, each with its last election.
 
-    The address is the same after a crash, and the process after a rollback. Behind a mongos, only
-    the mongos is visible.
+    The address stays the same after a crash, and the process after a rollback. Behind a mongos,
+    only the mongos is visible.
     """
     return frozenset(
         (server.address, (server.topology_version or {}).get("processId"), server.election_id)

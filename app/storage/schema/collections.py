@@ -1,4 +1,4 @@
-"""Brings the collections of a database to their plans: validators, indexes and migrations."""
+"""Updates the collections of a database to their plans: validators, indexes and migrations."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from app.storage.schema.plan import CollectionPlan
 from app.types import Document
 
 NAMESPACE_EXISTS = 48
-# IndexOptionsConflict and IndexKeySpecsConflict: the same name with other keys or options, and the
-# same keys under another name.
+# IndexOptionsConflict and IndexKeySpecsConflict: the same name with other keys or options, and
+# the same keys under another name.
 INDEX_CONFLICTS = (85, 86)
 INDEX_BUILD_ABORTED = 276
 
-# docs/deploy.rst says which versions were tried.
+# docs/deploy.rst lists the tested versions.
 OLDEST_SERVER = (5, 0)
 
 Plans = Sequence[CollectionPlan]
 
 
 class ServerTooOld(QuartermasterError):
-    """The MongoDB server lacks what this program needs."""
+    """The MongoDB server is too old for this program."""
 
     def __init__(self, version: str) -> None:
         needed = ".".join(map(str, OLDEST_SERVER))
@@ -38,7 +38,7 @@ class ServerTooOld(QuartermasterError):
 
 
 def init_database(db: Database[Document], plans: Plans) -> None:
-    """Create what is missing and bring the rest up to date; idempotent, and safe at any time."""
+    """Create what is missing and update the rest; idempotent, and safe at any time."""
     refuse_old_server(db)
     init_collections(db, plans)
     with pymongo.timeout(LONG_WORK_SECONDS):
@@ -49,7 +49,7 @@ def init_database(db: Database[Document], plans: Plans) -> None:
 
 
 def refuse_old_server(db: Database[Document]) -> None:
-    """Raise ServerTooOld where the server is older than the oldest that will do."""
+    """Raise ServerTooOld if the server is older than OLDEST_SERVER."""
     server = db.client.server_info()
     if tuple(server["versionArray"]) < OLDEST_SERVER:
         raise ServerTooOld(server["version"])
@@ -62,7 +62,7 @@ def init_despite_duplicates(db: Database[Document], plans: Plans) -> None:
 
 
 def differences(db: Database[Document], plans: Plans) -> Iterator[tuple[str, str]]:
-    """Yield by collection what db init would have to do."""
+    """Yield by collection what db init would change."""
     version = migrations.refuse_newer(db)
     if version < migrations.CURRENT:
         yield migrations.VERSIONS, f"SchemaVersion is {version}, not {migrations.CURRENT}"
@@ -78,7 +78,7 @@ def differences(db: Database[Document], plans: Plans) -> Iterator[tuple[str, str
 
 
 def _duplicates(db: Database[Document], name: str, index: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which documents prevent a unique index."""
+    """Yield the documents that prevent a unique index."""
     if not index.get("unique"):
         return
     (field,) = index["key"]
@@ -90,7 +90,7 @@ def _duplicates(db: Database[Document], name: str, index: Mapping[str, Any]) -> 
 
 
 def init_collections(db: Database[Document], plans: Plans) -> None:
-    """Create the collections with their validators. A bulk load comes before the indexes."""
+    """Create the collections with their validators, but no indexes: a bulk load comes first."""
     migrations.refuse_newer(db)
     for plan in plans:
         _set_validator(db, plan.name, validation(plan))
@@ -99,7 +99,7 @@ def init_collections(db: Database[Document], plans: Plans) -> None:
 def validation(plan: CollectionPlan) -> Document:
     """Return the validation options of a collection.
 
-    The level is moderate: a valid document must stay valid, an invalid one may be changed. With
+    The level is moderate: a valid document must stay valid, but an invalid one may be changed. With
     strict, a document older than its validator could not be changed at all, not even repaired.
     """
     validator = {"$jsonSchema": plan.shape}
@@ -120,7 +120,7 @@ def _set_validator(db: Database[Document], name: str, wanted: Document) -> None:
 
 
 def _update_validator(db: Database[Document], name: str, wanted: Document) -> None:
-    """Change a validator only where it differs: collMod takes an exclusive lock."""
+    """Change a validator only if it differs: collMod takes an exclusive lock."""
     if not wanted.items() <= db[name].options().items():
         db.command("collMod", name, **wanted)
 
@@ -129,7 +129,7 @@ def _create_indexes(db: Database[Document], plan: CollectionPlan, more_tries: in
     try:
         db[plan.name].create_indexes(list(plan.indexes))
     except OperationFailure as error:
-        # A process that prepares the database at the same time may drop an index that we build.
+        # Another process that prepares the database may drop an index that this one builds.
         if not more_tries or error.code not in (*INDEX_CONFLICTS, INDEX_BUILD_ABORTED):
             raise
         for index in plan.indexes:
@@ -138,7 +138,7 @@ def _create_indexes(db: Database[Document], plan: CollectionPlan, more_tries: in
 
 
 def _drop_conflicting(db: Database[Document], name: str, index: IndexModel) -> None:
-    """Drop an older form of an index: the same name or the same keys, with other options."""
+    """Drop an older version of an index: the same name or keys, with other options."""
     wanted = index.document
     for existing in list(db[name].list_indexes()):
         has_name = existing["name"] == wanted["name"]

@@ -1,4 +1,4 @@
-"""Explains why a document fails its validator; MongoDB only says that it does. Pure."""
+"""Explains why a document fails its validator; MongoDB only reports that it does. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 Shape = Mapping[str, Any]
 
-# MongoDB's names of the Python types. int and long are not told apart.
+# MongoDB's names for the Python types. int and long are not distinguished.
 KINDS: dict[type, str] = {
     str: "string",
     bool: "bool",
@@ -21,7 +21,7 @@ KINDS: dict[type, str] = {
     dict: "object",
     list: "array",
 }
-# By the names of classes of the driver, which a pure module does not import.
+# By class name: a pure module does not import the driver.
 DRIVER_KINDS = {"ObjectId": "objectId"}
 WORDS = {
     "string": "a text",
@@ -38,14 +38,14 @@ MISSING = "is missing"
 
 
 class Fault(NamedTuple):
-    """Where in a document something is wrong, and what."""
+    """A path in a document, and what is wrong there."""
 
     where: str
     what: str
 
 
 def faults(shape: Shape, value: Any, where: str = "") -> Iterator[Fault]:
-    """Yield what is wrong with a value."""
+    """Yield the faults of a value."""
     kind = kind_of(value)
     wanted = shape.get("bsonType")
     if wanted and kind not in _kinds(wanted if isinstance(wanted, str) else tuple(wanted)):
@@ -62,7 +62,7 @@ def faults(shape: Shape, value: Any, where: str = "") -> Iterator[Fault]:
 
 
 def kind_of(value: Any) -> str:
-    """Return MongoDB's name of a value's type; the name of its class for other types."""
+    """Return MongoDB's name for a value's type; for other types, the name of the class."""
     kind = KINDS.get(type(value))
     if kind is None:
         name = type(value).__name__

@@ -1,8 +1,8 @@
-"""Migrations: ordered steps from the database of any former release to today's.
+"""Migrations: ordered steps from the database of any earlier release to the current schema.
 
-The SchemaVersion of a database counts the steps that it has taken. Each step is idempotent
-and finds by itself what is left to do: it may be killed and repeated, and several processes may
-take it at the same time.
+The SchemaVersion of a database is the number of steps it has taken. Each step is idempotent and
+finds the remaining work by itself: it may be killed and repeated, and several processes may run it
+concurrently.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from app.types import Document
 Step = Callable[[Database[Document]], None]
 
 VERSIONS = "schema"
-# The SchemaVersion of the first release, 0.2.0: a database without one is new.
+# The SchemaVersion of the first release, 0.2.0; a database without one is new.
 FIRST = 6
 SCHEMA_VERSIONS = CollectionPlan(VERSIONS, object_shape({"_id": TEXT, "SchemaVersion": COUNT}))
 ONLY = {"_id": "schema"}
 INDEX_NOT_FOUND = 27
 # NamespaceNotFound and NamespaceExists.
 RENAMED_BEFORE = (26, 48)
-# Nothing is lost: what the game kept there stays under this name, until the operator drops it.
+# Nothing is deleted: the game's former items stay under this name until the operator drops them.
 FORMER_ITEMS = "items_before_objects"
 
 
 class DatabaseTooNew(QuartermasterError):
-    """A newer release has migrated the database; this one does not know its schema."""
+    """A newer release has migrated the database to a schema that this one does not support."""
 
     def __init__(self, name: str, version: int) -> None:
         super().__init__(
@@ -52,7 +52,7 @@ class DatabaseTooNew(QuartermasterError):
 
 
 def begin_history(db: Database[Document]) -> None:
-    """Have a Journal on every document, with entries instead of bare Idempotency-Keys."""
+    """Add a Journal to every document, with entries instead of bare Idempotency-Keys."""
     for kind in ("player", "user", "bag"):
         collection = db[f"{kind}s"]
         collection.update_many({"Journal": {"$exists": False}}, {"$set": {"Journal": []}})
@@ -63,7 +63,7 @@ def begin_history(db: Database[Document]) -> None:
 
 def _with_entries(kind: str, document: Document) -> UpdateOne:
     subject = {"Kind": kind, "Id": document["_id"], "Name": document.get("Name")}
-    # It was a ring buffer with nulls in it, and a game may have written anything.
+    # It was a ring buffer that contained nulls, and a game may have written anything.
     journal = [
         _entry_of_key(subject, number, found)
         for number, found in enumerate(document["Journal"])
@@ -74,7 +74,7 @@ def _with_entries(kind: str, document: Document) -> UpdateOne:
 
 
 def _entry_of_key(subject: Document, number: int, found: Document) -> Document:
-    """Return the entry of a change of 0.2.0, which recorded its key, its answer and no more."""
+    """Return the entry of a change by 0.2.0, which only recorded its key and its answer."""
     operation = found.get("Operation")
     return {
         **EMPTY_FIELDS,
@@ -92,7 +92,7 @@ def _entry_of_key(subject: Document, number: int, found: Document) -> Document:
 
 
 def move_items_into_objects(db: Database[Document]) -> None:
-    """Move the items of a game, of which stack limits were known, into the catalogue."""
+    """Move the items of a game with their stack limits into the catalogue."""
     _rename(db, "items", FORMER_ITEMS)
     for batch in batches(db[FORMER_ITEMS].find({})):
         found = [(parse_guid(str(item["_id"])), item) for item in batch]
@@ -102,23 +102,23 @@ def move_items_into_objects(db: Database[Document]) -> None:
 
 
 def only_schema(db: Database[Document]) -> None:
-    """Change no document, but validators or indexes.
+    """Change only validators or indexes, no documents.
 
-    By the number of the step, an older program knows that the database is no longer for it.
+    From the number of the step, an older release recognises that the database is too new for it.
     """
 
 
 def restore_by_stamps(db: Database[Document]) -> None:
-    """Drop the count of those who moved a deleted player: copies have stamps instead.
+    """Drop the counter of processes that move a deleted player: copies now have stamps.
 
-    The validators and indexes know reset mails and who started a batch as well.
+    The validators and indexes also cover reset mails and the author of a batch.
     """
     counted = {"RemovalCount": {"$exists": True}}
     db["players"].update_many(counted, {"$unset": {"RemovalCount": ""}})
 
 
 def keep_former_names(db: Database[Document]) -> None:
-    """Note on players the names that they had, as far as history tells of renames."""
+    """Add former names to players, from the renames in history."""
     had: dict[str, list[Document]] = {}
     renames = {"Operation": {"$in": ["rename", "undo"]}, "Changes.Path": "Name"}
     for entry in db["history"].find(renames, ["Subject", "Changes"], sort=[("At", 1)]):
@@ -134,7 +134,7 @@ def keep_former_names(db: Database[Document]) -> None:
 
 
 def compose_folded_names(db: Database[Document]) -> None:
-    """Compose the keys of names after case folding: a name in capitals is the same then."""
+    """Compose name keys again after case folding, so that a name in capitals has the same key."""
     for kind in ("players", "users", "objects"):
         for batch in batches(db[kind].find(_in_another_script("NameKey"), ["Name", "NameKey"])):
             _write(db[kind], [_with_name_key(found, "") for found in batch if _is_stale(found)])
@@ -160,7 +160,7 @@ def _is_stale(document: Document) -> bool:
 
 
 def _with_name_key(document: Document, path: str) -> UpdateOne:
-    """Return the update of a stale key; of a deleted player, of that in its copy as well."""
+    """Return the update of a stale key; for a deleted player, also in its copy."""
     key = name_key(document["Player"]["Name"] if path else document["Name"])
     keys = {"NameKey": key, f"{path}NameKey": key, f"{path}NameTails": name_tails(key)}
     same = {"_id": document["_id"], "NameKey": document["NameKey"]}
@@ -168,7 +168,7 @@ def _with_name_key(document: Document, path: str) -> UpdateOne:
 
 
 def _with_words(entry: Document) -> UpdateOne | None:
-    """Return the update of what the filters of history look for, where it is stale."""
+    """Return the update of the search fields of an entry, if they are stale."""
     derived = archived(entry, None)
     new = {name: derived.get(name) for name in ("Words", "Authors") if name in entry}
     is_same = all(entry[name] == value for name, value in new.items())
@@ -176,7 +176,7 @@ def _with_words(entry: Document) -> UpdateOne | None:
 
 
 def _note_names(had: dict[str, list[Document]], entry: Document) -> None:
-    """Note the names that an entry says a player had, the last first."""
+    """Add the former names of a player in an entry, the latest first."""
     for change in entry.get("Changes", ()):
         if change["Path"] == "Name" and entry.get("Subject", {}).get("Kind") == "player":
             names = had.setdefault(entry["Subject"]["Id"], [])
@@ -194,12 +194,12 @@ def _with_former(document: Document, path: str, had: list[Document]) -> UpdateOn
 
 
 def _rename(db: Database[Document], name: str, new: str) -> None:
-    """Rename a collection, if it is there, and no other has the new name."""
+    """Rename a collection if it exists and the new name is free."""
     if name in db.list_collection_names():
         try:
             db[name].rename(new)
         except OperationFailure as error:
-            if error.code not in RENAMED_BEFORE:  # by another process, or in an earlier attempt
+            if error.code not in RENAMED_BEFORE:  # by another process or an earlier attempt
                 raise
 
 
@@ -242,7 +242,7 @@ def refuse_newer(db: Database[Document]) -> int:
 
 
 def migrate(db: Database[Document], steps: Sequence[Step] = STEPS) -> None:
-    """Take the steps that a database has not taken yet."""
+    """Run the steps that a database has not taken yet."""
     for number in range(max(FIRST, refuse_newer(db)), CURRENT):
         _take(steps[number - FIRST], db)
         _record_version(db, number + 1)
@@ -252,23 +252,23 @@ def _take(step: Step, db: Database[Document], more_tries: int = 3) -> None:
     try:
         step(db)
     except OperationFailure as error:
-        # Another process that takes the same step has dropped an index that a query of ours used.
+        # Another process that runs the same step has dropped an index that this query used.
         if not more_tries or error.code != QUERY_PLAN_KILLED:
             raise
         _take(step, db, more_tries - 1)
 
 
 def _record_version(db: Database[Document], version: int) -> None:
-    """Record the SchemaVersion with $max: a slower process must not lower it."""
+    """Record the SchemaVersion with $max: a slower process must not decrease it."""
     further = {"$max": {"SchemaVersion": version}}
     try:
         db[VERSIONS].update_one(ONLY, further, upsert=True)
-    except DuplicateKeyError:  # another process has just made it
+    except DuplicateKeyError:  # another process has just inserted it
         db[VERSIONS].update_one(ONLY, further)
 
 
 def _write(collection: Collection[Document], updates: list[UpdateOne]) -> None:
-    """Write updates; one that would duplicate a key is skipped, and db check reports it."""
+    """Write updates; skip those that would duplicate a key, which db check reports."""
     try:
         if updates:
             collection.bulk_write(updates, ordered=False)
@@ -282,7 +282,7 @@ def _with_email_key(document: Document) -> UpdateOne:
 
 
 def drop_index(collection: Collection[Document], name: str) -> None:
-    """Remove an index, if it is there."""
+    """Drop an index if it exists."""
     try:
         if name in collection.index_information():
             collection.drop_index(name)

@@ -1,4 +1,4 @@
-"""What db init makes of a collection: each feature declares its own plan beside its store."""
+"""The definition of a collection for db init. Each feature declares its own next to its store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.types import Document
 
 
 class CollectionPlan(NamedTuple):
-    """A collection: its name, the shape that its validator asks for, and its indexes."""
+    """A collection: its name, the shape for its validator, and its indexes."""
 
     name: str
     shape: Document
@@ -18,7 +18,7 @@ class CollectionPlan(NamedTuple):
 
 
 def index(name: str, *keys: str, **options: Any) -> IndexModel:
-    """Return an index on these keys; a leading minus is descending."""
+    """Return an index on these keys; a leading minus means descending."""
     order = [
         (key.removeprefix("-"), DESCENDING if key.startswith("-") else ASCENDING) for key in keys
     ]
@@ -26,5 +26,5 @@ def index(name: str, *keys: str, **options: Any) -> IndexModel:
 
 
 def expiry() -> IndexModel:
-    """Return the TTL index of documents that say themselves when they expire."""
+    """Return a TTL index for documents with their own expiry time."""
     return index("expiry", "ExpiresAt", expireAfterSeconds=0)

@@ -1,4 +1,4 @@
-"""Prepares the database in the background of a worker, and decides whether the worker is ready."""
+"""Prepares the database in the background of a worker, and decides if the worker is ready."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from app.storage.schema.collections import Plans, ServerTooOld, init_database
 log = logging.getLogger("quartermaster")
 
 PAUSE_SECONDS = 1.0
-# Many times as long as it takes to find that a database is prepared already.
+# Many times longer than detecting that a database is already prepared.
 FIRST_TRY_SECONDS = 2.0
 NOT_PREPARED = "The database could not be prepared; the log says why."
 NEEDS_DB_INIT = (
@@ -32,18 +32,18 @@ SERVES_ON = (
     "which serves on until it is replaced."
 )
 
-# A byte of shared memory, set once a worker of this master was ready; None in other programs.
+# A byte of shared memory, set once any worker of this master was ready; None in other programs.
 _was_ready: mmap.mmap | None = None
-# What a worker does when it is ready.
+# Called when a worker is ready.
 _on_ready: Callable[[], None] | None = None
 
 
 def share_readiness(on_ready: Callable[[], None] | None) -> None:
-    """Share with the workers that this process will fork whether one of them was ever ready.
+    """Share with the workers that this process forks whether one of them was ever ready.
 
-    During a rolling upgrade the new release migrates the database while the old one keeps serving.
-    A worker that the old master forks meanwhile must serve, too: it runs the same code as the
-    others. A master that starts on a newer database must not.
+    During a rolling upgrade, the new release migrates the database while the old one keeps serving.
+    A worker that the old master forks meanwhile must serve, too: it runs the same code as its other
+    workers. But a master that starts on a newer database must not serve.
     """
     global _was_ready, _on_ready
     _was_ready, _on_ready = mmap.mmap(-1, 1), on_ready
@@ -55,7 +55,7 @@ def note_ready() -> None:
 
 
 class Preparation:
-    """The readiness of a worker: its database answers, and has its indexes and validators."""
+    """The readiness of a worker: its database responds, and has its indexes and validators."""
 
     def __init__(self, storage: Storage, plans: Plans, pause: float = PAUSE_SECONDS) -> None:
         self._storage = storage
@@ -67,8 +67,8 @@ class Preparation:
     def begin(self) -> None:
         """Prepare the database in the background; the worker is not ready until that is done.
 
-        Wait a moment for the first try: a worker accepts requests when this returns, and is to be
-        ready by then if its database is. One that is away or has to be migrated is not waited for.
+        Wait briefly for the first try: a worker accepts requests when this returns, and should be
+        ready by then. Do not wait longer if the database is unavailable or has to be migrated.
         """
         self._fault = "The database is not prepared yet."
         metrics.BUILD.labels["schema"] = str(migrations.CURRENT)
@@ -94,7 +94,7 @@ class Preparation:
                 time.sleep(self._pause)
 
     def _try_to_prepare(self) -> str | None:
-        """Prepare the database once; return why the worker is not ready, or None."""
+        """Try to prepare the database; return why the worker is not ready, or None."""
         version = 0
         try:
             version = migrations.version_of(self._storage.db)
@@ -117,7 +117,7 @@ class Preparation:
             _on_ready()
 
     def _refuse(self, reason: str) -> str:
-        """Refuse requests on a database of another schema version, and return why."""
+        """Refuse requests because the schema version differs, and return the reason."""
         self._storage.refuse_requests(True)
         return reason
 

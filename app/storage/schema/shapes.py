@@ -39,7 +39,7 @@ def map_of(key_pattern: str, value: Shape) -> Document:
 def object_shape(
     required: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None
 ) -> Document:
-    """Return the shape of an object; it may hold further fields, such as a game's own."""
+    """Return the shape of an object; it may have further fields, such as a game's own."""
     properties = {**required, **(optional or {})}
     return {"bsonType": "object", "required": list(required), "properties": properties}
 
@@ -49,15 +49,15 @@ def changeable(
 ) -> Document:
     """Return the shape of a document that the compare-and-swap changes.
 
-    Some of its fields appear with the first change. Their type is left open: the next change
-    overwrites whatever is stored there.
+    Some of its fields are added by the first change. Their types are not restricted: the next
+    change overwrites any value.
     """
     kept = {"Version": COUNT, "Journal": {"bsonType": "array", "maxItems": JOURNAL_LENGTH}}
     appearing: Document = {name: {} for name in SWAP_FIELDS if name not in kept}
     return object_shape({**required, **kept}, {**appearing, **(optional or {})})
 
 
-# What staff have written about a player or a user, by the id of each note (app/notes).
+# Notes of staff about a player or a user, by note id (app/notes).
 NOTES = map_of(
     GUID["pattern"],
     {
@@ -67,5 +67,5 @@ NOTES = map_of(
         "additionalProperties": False,
     },
 )
-# The fields of a document that is found by its name.
+# The fields of a document that can be found by name.
 NAMED: Document = {"_id": GUID, "Name": TEXT, "NameKey": TEXT, "NameTails": ARRAY}
