@@ -1,7 +1,7 @@
-"""Players that a dump has lost: those that were deleted or brought back while it was made.
+"""Finds players that a dump has lost: they were deleted or restored while it was made.
 
-A dump reads the collections one after another. A player that moves from one to the other meanwhile
-may be in neither, and history tells of it.
+A dump reads the collections one after another. A player that moves from one collection to the
+other meanwhile may be in neither. Its history entry is then the only trace.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ DELETED: Document = {
     "Subject.Id": {"$type": "string"},
     "IsErased": {"$ne": True},
 }
-# The copy of a player and the entry of its deletion expire together, within a minute or so.
+# The copy of a deleted player and the entry of its deletion expire within about a minute.
 EXPIRE_TOGETHER = timedelta(hours=1)
-# A game may delete a character itself, also one that was brought back: for so long it is asked for.
+# A game may delete a restored character itself, so it is only expected to exist for this long.
 BROUGHT_BACK_WITHIN = timedelta(days=30)
 
 
 def lost_players(storage: Storage) -> Iterator[Document]:
-    """Yield the last entries of players that should be kept, or back, and are not there."""
+    """Yield the last entry of each player that should exist, itself or as a copy, but does not."""
     history, now = storage.db[HISTORY.name], storage.clock.now()
     seen: set[str] = set()
     for deletions in batches(history.find(DELETED, ["Subject.Id"])):
@@ -46,16 +46,16 @@ def lost_players(storage: Storage) -> Iterator[Document]:
 
 
 def _missing(storage: Storage, ids: set[str]) -> set[str]:
-    """Return who is among neither the players nor the deleted ones, and was not erased."""
+    """Return the ids that are neither players nor deleted players, and were not erased."""
     players, deleted = (committed(storage.db[plan.name]) for plan in (PLAYERS, DELETED_PLAYERS))
-    # The players once more: one may have been brought back in between.
+    # Check the players twice: one may have been restored in between.
     for collection in (players, deleted, players):
         ids = ids - existing_ids(collection, ids)
     return ids - ErasureRecords(storage.db).erased(ids)
 
 
 def _is_expected(last: Document, now: datetime) -> bool:
-    """Tell whether a player should be there whose last entry this is."""
+    """Return whether the player of this last entry should still exist."""
     expires: Any = last.get("ExpiresAt")
     if last["Operation"] == DELETED["Operation"]:
         return not isinstance(expires, datetime) or expires > now + EXPIRE_TOGETHER

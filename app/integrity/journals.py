@@ -1,4 +1,4 @@
-"""Whether every change has its entry: in the Journal of its document, or in history."""
+"""Checks that every change has an entry: in the Journal of its document, or in history."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from app.storage.schema.explain_validator import Fault
 from app.types import Document, whole
 
 Range = tuple[int, int]
-# The argument of a repair that tells which numbers of entries are lost, as pairs of first and last.
+# The argument of a repair that lists the numbers of lost entries, as pairs of first and last.
 LOST = "LostEntries"
-# An entry moves within seconds; where it does not, nobody moves any.
+# Entries move within seconds; if one has not moved after this time, no worker moves entries.
 MOVES_WITHIN = timedelta(minutes=1)
 
 
 def history_faults(
     storage: Storage, name: str, documents: list[Document]
 ) -> dict[str, list[Fault]]:
-    """Return by the repr of an id which documents have entries that are lost or have not moved."""
+    """Return the documents with lost or unmoved entries, by the repr of their id."""
     now, lost = storage.clock.now(), lost_numbers(storage, name, documents)
     found = {
         repr(document["_id"]): [
@@ -55,15 +55,15 @@ def _lost(count: int) -> Iterator[Fault]:
 
 
 def is_mended_beside(fault: Fault) -> bool:
-    """Return whether a fault is mended by moving entries, or by noting what is lost or left out."""
+    """Return whether a fault is repaired by moving entries, or by recording what is lost."""
     return fault.where.partition(".")[0] in ("Journal", "JournalCount", "Entry")
 
 
 def lost_numbers(storage: Storage, name: str, documents: list[Document]) -> dict[str, list[Range]]:
-    """Return by the repr of an id which entries are neither there nor noted as lost.
+    """Return the numbers of missing entries that are not recorded as lost, by the repr of an id.
 
-    Documents that do not count their entries are left out, and those whose id is no text: nobody
-    finds their entries.
+    Documents that do not count their entries are skipped. So are those whose id is not a string:
+    their entries cannot be found.
     """
     counted = {
         document["_id"]: document
@@ -88,17 +88,17 @@ def _gaps_in(storage: Storage, document: Document, ranges: list[Range]) -> list[
 
 
 def _ranges(entry: Document) -> Iterator[Range]:
-    """Yield the number of an entry, and those that it notes as lost."""
-    # A game may have written to the entry before it moved.
+    """Yield the number of an entry, and the numbers that it records as lost."""
+    # A game may have changed the entry before it moved.
     if (number := whole(entry.get("Number"))) is not None:
         yield number, number
     yield from map(tuple, entry.get("Arguments", {}).get(LOST, ()))
 
 
 def gaps(known: list[Range], first: int, last: int) -> list[Range]:
-    """Return the ranges between two numbers that are in no known one.
+    """Return the ranges between two numbers that no known range covers.
 
-    Not by walking from number to number: a game may have stored any count.
+    This does not iterate over the numbers: a game may have stored any count.
     """
     missing = []
     for begin, end in sorted(known):
@@ -111,12 +111,12 @@ def gaps(known: list[Range], first: int, last: int) -> list[Range]:
 
 
 def event_faults(storage: Storage, name: str, documents: list[Document]) -> dict[str, list[Fault]]:
-    """Return by the repr of an id which entries of history no reader of events is told of."""
+    """Return the history entries that are not in the event log, by the repr of an id."""
     if name != HISTORY.name:
         return {}
     log, history = EventLog(storage.db), storage.db[HISTORY.name]
     oldest = history.find_one({"_id": {"$in": log.first()}}, ["At"], sort=[("At", 1)])
-    # Older ones are from before there were events.
+    # Older entries were written before there was an event log.
     ids = [
         document["_id"]
         for document in documents
@@ -127,7 +127,7 @@ def event_faults(storage: Storage, name: str, documents: list[Document]) -> dict
 
 
 def move_entries(storage: Storage, name: str, ids: list[Any]) -> None:
-    """Move entries from the Journals of documents to history, and from there to the events."""
+    """Move entries from the Journals of documents to history, and add them to the event log."""
     if kind := SUBJECTS.get(name):
         storage.journals.move(kind, ids)
     if name == HISTORY.name:
@@ -147,7 +147,7 @@ def with_entry(
     intent: Intent,
     lost: list[Range],
 ) -> Document:
-    """Return a repaired document with the entry of its repair, and of what is lost."""
+    """Return a repaired document with the entry of its repair, which records the lost entries."""
     kind = SUBJECTS[name]
     changes = field_changes(kind, before, after)
     if lost:

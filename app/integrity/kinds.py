@@ -1,4 +1,4 @@
-"""What makes a document valid: the shape of its validator, and the rules of app.integrity.rules."""
+"""What makes a document valid: the shape in its validator, and the rules in app.integrity.rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.users import domain as users
 
 
 class Reference(NamedTuple):
-    """The id of another document that a field of a document holds."""
+    """A field that contains the id of another document."""
 
     collection: str
     id: str
@@ -30,14 +30,14 @@ class Kind(NamedTuple):
     """How the documents of a collection are checked and repaired."""
 
     shape: Mapping[str, Any]
-    # Each with the fields that it reads.
+    # Each rule with the fields that it reads.
     rules: list[tuple[tuple[str, ...], Rule]] = []
     repair: Repair = lambda document, _: document
     slot_maps: tuple[str, ...] = ()
     has_owner: bool = False
 
     def references(self, document: Document) -> Iterator[Reference]:
-        """Yield which other documents one refers to: its owner, and the bags in its slots."""
+        """Yield the references of a document: to its owner, and to the bags in its slots."""
         if self.has_owner and isinstance(document.get("UserId"), str):
             yield Reference("users", document["UserId"], "UserId")
         for field in self.slot_maps:
@@ -50,7 +50,7 @@ class Kind(NamedTuple):
 def document_faults(
     kind: Kind, document: Document, limits: Limits, is_shape_valid: bool = False
 ) -> list[Fault]:
-    """Return the faults that can be seen without reading other documents."""
+    """Return the faults that are visible without reading other documents."""
     found = [] if is_shape_valid else _shape_faults(kind, document)
     valid = _without_faults(document, found) if found else document
     for needs, rule in kind.rules:
@@ -74,7 +74,7 @@ def _shape_faults(kind: Kind, document: Document) -> list[Fault]:
 
 
 def _without_faults(document: Document, found: list[Fault]) -> Document:
-    """Drop what violates the shape, so that the rules can check the rest."""
+    """Drop the fields that violate the shape, so that the rules can check the rest."""
     valid = {name: dict(v) if isinstance(v, dict) else v for name, v in document.items()}
     for fault in found:
         field, *inner = fault.where.split(".")
@@ -148,7 +148,7 @@ OBJECT = Kind(
     ],
     repairs.repaired_object,
 )
-# By collection. Of most, only the shape is checked.
+# By collection. For most, only the shape is checked.
 KINDS = {
     **{plan.name: Kind(plan.shape) for plan in COLLECTIONS},
     "users": USER,

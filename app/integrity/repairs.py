@@ -1,7 +1,7 @@
-"""Repairs that need no guess. Pure.
+"""Repairs that need no guessing. Pure.
 
-Derived fields are derived again, missing fields get the value that readers assume for them, and
-empty slots are removed. Nothing else changes: no item is ever lost or created.
+Derived fields are computed again, missing fields get the default that readers assume, and empty
+slots are removed. Nothing else changes: no item is ever lost or created.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from app.naming import email_key, name_key, name_tails
 from app.types import Document
 from app.users.domain import NO_POWER
 
-# Returns a repaired copy; the version is one that no document has had before.
+# Returns a repaired copy; the version must be one that no document has had before.
 Repair = Callable[[Document, int], Document]
 
-# The values that readers assume where a field is missing.
+# The defaults that readers assume for missing fields.
 PLAYER_IF_MISSING: Document = {
     "Inventory": {},
     "Bank": {},
@@ -38,7 +38,7 @@ def _repaired(
     repaired = {
         **if_missing,
         **document,
-        # The swap finds entries in a list only: replacing another type forgets no key.
+        # The swap only finds entries in a list: replacing another type loses no Idempotency-Key.
         "Journal": journal if isinstance(journal, list) else [],
         "Version": _count_or(document.get("Version"), version),
     }
@@ -55,7 +55,7 @@ repaired_object: Repair = partial(_repaired, {}, ())
 
 def repaired_user(user: Document, version: int) -> Document:
     repaired = _repaired(USER_IF_MISSING, (), user, version)
-    # Without its PasswordVersion nobody knows which tokens are valid: an unused one revokes all.
+    # Without a PasswordVersion, it is unknown which tokens are valid: a new version revokes all.
     repaired["PasswordVersion"] = _count_or(user.get("PasswordVersion"), version)
     if isinstance(repaired.get("Email"), str):
         repaired["EmailKey"] = email_key(repaired["Email"])
@@ -77,7 +77,7 @@ def _without_empty_slots(slots: Any) -> Any:
 
 
 def _without_nulls(slot: Any) -> Any:
-    """Drop the optional fields that are null: the validator wants them absent instead."""
+    """Drop optional fields that are null: the validator requires them to be absent."""
     if not isinstance(slot, dict):
         return slot
     return {

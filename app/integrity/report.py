@@ -11,12 +11,12 @@ from app.integrity.scan import Finding
 from app.naming import printable
 from app.types import Document
 
-# The id of a refresh token is its hash: a report shows only as much as tells them apart.
+# The id of a refresh token is its hash: a report shows only enough digits to distinguish tokens.
 TOKEN_HASH_DIGITS_SHOWN = 8
 
 
 class Report:
-    """Prints findings while the scan runs, and counts them for the summary."""
+    """Prints findings during the scan, and counts them for the summary."""
 
     def __init__(self, repair: bool) -> None:
         self._repair = repair
@@ -30,16 +30,16 @@ class Report:
         _print(f"{name}: {fault} ({'left to you' if self._repair else 'can be repaired'})")
 
     def add_returned(self, name: str, id_: str, is_text: bool, is_repaired: bool) -> None:
-        """Report somebody who was erased and is back, or is named in a text."""
+        """Report an erased person whose data has returned, or who is named in a text."""
         fault = "names somebody who was erased" if is_text else "was erased, and is back"
         self._add_repairable(f"{name} {printable(id_)}: {fault}", is_repaired)
 
     def add_unfinished(self, kind: str, id_: str, is_repaired: bool) -> None:
-        """Report a change of several documents that is half done."""
+        """Report a change of several documents that is not finished."""
         self._add_repairable(f"{kind} {printable(id_)}: is not finished", is_repaired)
 
     def add_lost_player(self, last: Document) -> None:
-        """Report a player that is in neither collection, by its last entry of history."""
+        """Report a player that is in neither collection, with its last history entry."""
         self.unrepaired += 1
         subject, at = last["Subject"], last["At"].isoformat(timespec="seconds")
         done = "brought back" if last["Operation"] == "undo" else "deleted"
@@ -55,7 +55,7 @@ class Report:
         _print(f"{fault} ({outcome if self._repair else 'can be repaired'})")
 
     def add_findings(self, name: str, count: int, findings: list[Finding]) -> None:
-        """Report the findings on a batch of count documents."""
+        """Report the findings of a batch of count documents."""
         self._checked[name] += count
         for finding in findings:
             is_repaired = self._repair and finding.is_repaired

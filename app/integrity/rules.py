@@ -1,6 +1,6 @@
-"""The rules of a valid document that a JSON schema cannot express.
+"""The rules for valid documents that a JSON schema cannot express.
 
-Each reads fields whose shape is valid, and yields the faults of their values.
+Each rule reads fields whose shape is valid, and yields the faults of their values.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def variables(player: Document, _: Limits) -> Iterator[Fault]:
 
 
 def notes(document: Document, _: Limits) -> Iterator[Fault]:
-    """Refuse what an import would not read."""
+    """Check that an import can read the notes."""
     if len(document["Notes"]) > MOST_NOTES:
         yield Fault("Notes", f"holds more than {MOST_NOTES} notes")
     for id_, note in document["Notes"].items():
@@ -111,7 +111,7 @@ def equipment(player: Document, _: Limits) -> Iterator[Fault]:
 
 
 def object_fields(found: Document, _: Limits) -> Iterator[Fault]:
-    """Check the fields that mean something here, as an import does."""
+    """Check the fields that this program reads, as an import does."""
     if found["Type"] == "item" and not objects.is_stack_limit(found.get("StackLimit")):
         yield Fault("StackLimit", "is not a number from 1 on")
     value = found.get("Value", 0)
@@ -125,7 +125,7 @@ def object_name(found: Document, _: Limits) -> Iterator[Fault]:
 
 
 def exportable_field_names(player: Document, _: Limits) -> Iterator[Fault]:
-    """Refuse names that an export could not write or an import would not read."""
+    """Check that an export can write all field names, and an import can read them."""
     for name in player:
         if name in ("Id", "NameParts") or name.startswith("$") or "." in name or not name:
             yield Fault(name, "is a name that no field may have")

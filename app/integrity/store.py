@@ -21,11 +21,11 @@ SOURCES = (*WRITE_IDENTITY, "Name", "Email")
 def replace_fields(
     collection: Collection[Document], pairs: list[tuple[Document, Document]]
 ) -> list[Document]:
-    """Write the difference between each document as read and as repaired.
+    """Write the differences between each document as read and as repaired.
 
-    The filter is optimistic locking: a document that changed since it was read is not written. The
-    repaired one has its entry of history, and another Version and Stamp, so that concurrent
-    compare-and-swaps read again. Returns the documents whose new keys belong to another document.
+    The filter is optimistic locking: a document that changed since it was read is not written. A
+    repaired document has a history entry, and a new Version and Stamp, so that concurrent
+    compare-and-swaps read it again. Return the documents whose new keys belong to another document.
     """
     try:
         collection.bulk_write([_update(*pair) for pair in pairs], ordered=False)
@@ -54,7 +54,7 @@ def existing_ids(collection: Collection[Document], ids: Iterable[str]) -> set[st
 def ids_with_invalid_shape(
     collection: Collection[Document], ids: list[Any], shape: Mapping[str, Any]
 ) -> list[Any]:
-    """Return the ids of the documents that the server's validator would refuse."""
+    """Return the ids of the documents that the server's validator would reject."""
     refused = {"_id": {"$in": ids}, "$nor": [{"$jsonSchema": shape}]}
     return [found["_id"] for found in collection.find(refused, ["_id"])]
 

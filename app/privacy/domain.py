@@ -1,4 +1,4 @@
-"""What an erasure leaves of a person: ids, and nothing that names anybody. Pure."""
+"""What an erasure leaves of a person: ids, and no text that identifies anybody. Pure."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ WHY_RECORDS_STAY = "The ids, so that a restored backup does not bring the person
 BLANKS = r"\s+"
 ERASE = "erase"
 EXPORT = "export-personal-data"
-# What is read of an account that is to be erased, and changed when it is closed.
+# The fields of an account that closing it reads and changes.
 CLOSED_FIELDS = ("Power", "PasswordHash", "PasswordVersion", "Reset", "Keys", "KeyDigests")
 ERASED_AT = "ErasedAt"
-# The arguments of operations that hold words of this program.
+# The arguments of operations whose values are constants of this program.
 PROGRAM_WORDS = ("Role", "Scopes")
 SIDES = ("Before", "After")
-# Where people and games have written texts in actions, in batches and in their rows. The id is what
-# somebody has sent as the id of an entry to undo.
+# The free texts in actions, in batches and in their rows. The id is whatever a client sent as the
+# id of an entry to undo.
 ACTION_TEXTS = ("Reason", "Error", "Arguments.Message", "Arguments.Target", "Result")
 BATCH_TEXTS = ("Name", "Reason", "Undo", "Player", "Why", "Arguments.id")
 
 
 class NotConfirmed(InvalidField):
-    """The name that confirms an erasure is another."""
+    """The name that confirms an erasure does not match."""
 
     def __init__(self) -> None:
         super().__init__("Confirm", "Must be the username of the account that is to be erased.")
 
 
 class OwnAccount(Conflict):
-    """Nobody erases the account that is needed to finish the erasure."""
+    """Nobody can erase their own account: it is needed to finish the erasure."""
 
     sentence = "Nobody can erase their own account: ask a colleague."
 
 
 class ErasureUnderWay(Unavailable):
-    """There is more to erase than one request does; nothing of it is undone."""
+    """The erasure takes longer than one request; it continues in the background."""
 
     sentence = (
         "The erasure has begun and is not finished: it goes on by itself, and the same request "
@@ -62,10 +62,10 @@ class ErasureUnderWay(Unavailable):
 
 
 def close(user: Document, *, now: datetime) -> Change:
-    """Close an account for good; the answer tells how many keys it had."""
+    """Close an account for good; the answer contains the number of its keys."""
     if ERASED_AT in user:
         return Change({}, {"Keys": 0})
-    # A game may have made the account, and left things out.
+    # An account created by a game may lack fields.
     power = user.get("Power")
     power = power if isinstance(power, dict) else {}
     fields: Document = {
@@ -81,7 +81,7 @@ def close(user: Document, *, now: datetime) -> Change:
 
 
 def note_export(user: Document) -> Change:
-    """Change nothing, and leave an entry: somebody is about to read all about a person."""
+    """Change nothing, but add an entry: somebody is about to read all data about a person."""
     return Change({}, None, is_noted=True)
 
 
@@ -91,13 +91,13 @@ def _next_count(value: Any) -> int:
 
 
 def is_caller(user: Document) -> bool:
-    """Tell whether somebody may use the API with this account."""
+    """Return whether this account may use the API."""
     power = user.get("Power")
     return bool(isinstance(power, dict) and power.get("Api")) or any(keys_of(user))
 
 
 def texts_naming(user: Document, characters: Iterable[Document], others: Iterable[Any]) -> set[str]:
-    """Return what names a person: names and addresses of today and before, and some others."""
+    """Return the texts that identify a person: all names and addresses so far, and others."""
     holders = [user, *characters]
     names = [holder.get("Name") for holder in holders]
     former = [name for holder in holders for name in former_names(holder)]
@@ -106,7 +106,7 @@ def texts_naming(user: Document, characters: Iterable[Document], others: Iterabl
 
 
 def notes_without(document: Document, path: str, user_id: str, texts: Collection[str]) -> Document:
-    """Return the notes at a path with an erased author and mentions masked; empty: no change."""
+    """Return the notes at a path with the erased author and mentions masked; empty: no change."""
     notes = value_at(document, path)
     if not isinstance(notes, dict):
         return {}
@@ -122,19 +122,19 @@ def _note_without(note: Any, user_id: str, texts: Collection[str]) -> Any:
 
 
 def texts_without(document: Document, paths: Iterable[str], texts: Collection[str]) -> Document:
-    """Return by path what changes of a document when mentions are masked; empty: nothing."""
+    """Return the new values by path after masking mentions in a document; empty: no change."""
     before = {path: value_at(document, path) for path in paths}
     after = {path: _mask_within(value, texts) for path, value in before.items()}
     return {path: value for path, value in after.items() if value != before[path]}
 
 
 def digest_of(name: str) -> str:
-    """Return by what an erasure is found whose account is gone; it is dropped in the end."""
+    """Return the digest by which an erasure is found once its account is deleted; it expires."""
     return hashlib.sha256(f"quartermaster erasure {name_key(name)}".encode()).hexdigest()
 
 
 def anonymous(entry: Document) -> Document:
-    """Return an entry about an erased person: ids, numbers and times stay, and no text does."""
+    """Return an entry about an erased person: ids, numbers and times stay, but no text."""
     arguments = {
         name: value if name in PROGRAM_WORDS else _without_text(value)
         for name, value in entry["Arguments"].items()
@@ -146,7 +146,7 @@ def anonymous(entry: Document) -> Document:
     stripped = {
         **entry,
         "Subject": {**entry["Subject"], "Name": None},
-        # Why somebody was erased is the operator's business; names are masked in it.
+        # The reason of an erasure belongs to the operator; names in it are masked.
         "Reason": entry["Reason"] if entry["Operation"] == ERASE else None,
         "Arguments": arguments,
         "RequestId": None,
@@ -157,25 +157,25 @@ def anonymous(entry: Document) -> Document:
 
 
 def without_author(entry: Document) -> Document:
-    """Return an entry by an erased person: of its author, the id stays."""
+    """Return an entry by an erased person: only the id of the author stays."""
     by = {**entry["By"], "Name": None}
     by.pop("Key", None)
     return _refile(_without_key({**entry, "By": by, "RequestId": None}))
 
 
 def _without_key(entry: Document) -> Document:
-    """Return an entry without its Idempotency-Key: nobody can repeat the request any more."""
+    """Return an entry without its Idempotency-Key: the request can no longer be repeated."""
     hidden = ("IdempotencyKey", "Fingerprint", "Answer")
     return {name: value for name, value in entry.items() if name not in hidden}
 
 
 def quoting_operations() -> list[str]:
-    """Return the operations whose entries quote what staff have written."""
+    """Return the operations whose entries quote texts of staff."""
     return [operation.name for operation in all_operations() if operation.quotes_staff]
 
 
 def without_mentions(entry: Document, texts: Collection[str]) -> Document:
-    """Return an entry in which people have named nobody of these; ids and paths stay."""
+    """Return an entry with these names masked in its texts; ids and paths stay."""
     new = {**entry, "Reason": _mask_within(entry["Reason"], texts)}
     if entry["Operation"] in quoting_operations():
         if moderator := entry["Arguments"].get("Moderator"):
@@ -201,7 +201,7 @@ def _mask_within(value: Any, texts: Collection[str]) -> Any:
 
 
 def _mask_map(value: Document, texts: Collection[str]) -> Document:
-    """Mask the values and the keys of a map; no two keys become the same."""
+    """Mask the values and the keys of a map; masked keys stay distinct."""
     new: Document = {}
     for name, inner in value.items():
         key = free = mask(name, texts)
@@ -212,19 +212,19 @@ def _mask_map(value: Document, texts: Collection[str]) -> Document:
 
 
 def mask(text: str, names: Collection[str]) -> str:
-    """Return a text with names and addresses replaced, where they stand as words of their own."""
-    # The longest first: an address may hold a name.
+    """Return a text with names and addresses masked, where they are whole words."""
+    # The longest first: an address may contain a name.
     for name in sorted(filter(None, names), key=len, reverse=True):
         parts = map(re.escape, compose(name).split())
         pattern = rf"(?<![^\W_]){BLANKS.join(parts)}(?![^\W_])"
         found = re.sub(pattern, ERASED, compose(text), flags=re.IGNORECASE)
-        # A text that names nobody stays as it was written.
+        # A text without names stays exactly as it was written.
         text = found if ERASED in found else text
     return text
 
 
 def _without_text(value: Any) -> Any:
-    """Return a value without any text but ids."""
+    """Return a value without texts other than ids."""
     if isinstance(value, str):
         return value if parse_guid(value) else None
     if isinstance(value, dict):
@@ -235,13 +235,13 @@ def _without_text(value: Any) -> Any:
 
 
 def _refile(entry: Document) -> Document:
-    """Return an entry with what the filters look for, derived anew."""
+    """Return an entry with its search fields computed again."""
     kept = {name: value for name, value in entry.items() if name != "Words"}
     return archived(kept, None)
 
 
 def public_erasure(record: Document) -> Document:
-    """Return what an erasure tells: what went, and what stayed and why."""
+    """Return the public form of an erasure: what was deleted, what stayed, and why."""
     counts = record.get("Counts", {})
     return {
         "Id": record["_id"],

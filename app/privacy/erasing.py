@@ -1,4 +1,4 @@
-"""Erasing a person at the request of a caller or of a command."""
+"""Erases a person at the request of a caller or a command."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def erase(
     intent: Intent,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Document:
-    """Erase a person, or go on with it; return the record of the erasure."""
+    """Erase a person, or continue the erasure; return its record."""
     try:
         user = users.get(key, "Name")
     except NotFound:
@@ -42,20 +42,20 @@ def erase(
         raise OwnAccount
     if online := erasures.online_characters(user["_id"], players.online_since()):
         raise PlayerOnline(online[0])
-    # Somebody else may have finished it meanwhile.
+    # Another process may have finished it meanwhile.
     with suppress(NotFound):
         erasures.begin(user["_id"], intent)
     return erasures.finish(user["_id"], _deadline(), advance)
 
 
 def _finish(record: Document, confirm: str, advance: Callable[[int], None]) -> Document:
-    """Go on with the erasure of an account that is gone."""
+    """Continue the erasure of an account that is already deleted."""
     if digest_of(confirm) != record.get("NameDigest", digest_of(confirm)):
         raise NotConfirmed
     return erasures.finish(record["_id"], _deadline(), advance)
 
 
 def _deadline() -> float | None:
-    """Return until when this request works at it; a command has all the time it needs."""
+    """Return the time until which this request works on the erasure; None for a command."""
     renew_time_limit()
     return None if arrival() is None else monotonic() + erasures.request_seconds

@@ -1,4 +1,4 @@
-"""All that is stored about a person, as one JSON document, written piece by piece."""
+"""All stored data about a person, as one JSON document, written in pieces."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from app.users.store import Users
 
 PAGE = 100
 KINDS = ("player", "user", "bag", "object")
-# What is kept for finding people, and is about them all the same.
+# Internal search fields that nevertheless contain personal data.
 TOLD = {"FormerNames", "FormerEmails"}
-# What is no part of the account's record: secrets, derived keys, and what is told by itself.
+# Fields that are not exported: secrets, derived keys, and those exported separately.
 LEFT_OUT = {*users.INTERNAL, "PasswordHash", "Notes"} - TOLD
 
 
 @dataclass(eq=False)
 class PersonalData:
-    """Reads what is stored about people."""
+    """Exports the stored data about people."""
 
     storage: Storage
     accounts: Users
@@ -54,9 +54,9 @@ class PersonalData:
     batches: Batches
 
     def write(self, key: Lookup, intent: Intent) -> tuple[Applied, Iterator[bytes]]:
-        """Return the pieces of the document about a person; raise NotFound before the first.
+        """Return the pieces of the document about a person; raise NotFound before the first piece.
 
-        Before them comes an entry in history: nobody reads of a person without a trace.
+        A history entry is written first: nobody reads personal data without a trace.
         """
         user_id = self.accounts.get(key, "_id")["_id"]
         applied = self.accounts.change(Lookup.parse(user_id), (), note_export, intent)
@@ -84,7 +84,7 @@ class PersonalData:
         yield "Notes", _notes(user.get("Notes"))
         used = self.budgets.used_today([id_ for id_, _ in keys_of(user)])
         yield "Keys", public_keys(user, now, used)
-        # A game may have made the account, and left the version out.
+        # An account created by a game may lack the version.
         sign_ins = self.refresh_tokens.walk({"PasswordVersion": None, **user})
         yield "SignIns", map(public_sign_in, sign_ins)
         actions = self.actions.of_person(ids, user_id)
@@ -96,7 +96,7 @@ class PersonalData:
         yield "HistoryBy", self._entries(author=user_id)
 
     def _character(self, player: Document) -> Document:
-        """Return a character with all that it owns and knows, bags included."""
+        """Return a character with everything that it owns and has learned, including bags."""
         bags = [_readable(bag, ()) for bag in self.bags.carried_by([player])]
         return {**_readable(player, set(players.INTERNAL) - TOLD), "Bags": bags}
 
@@ -116,21 +116,21 @@ def _batch_row(row: Document) -> Document:
 
 
 def _notes(notes: Any) -> Iterator[Document]:
-    """Yield all notes on an account, those included that an undo has hidden."""
+    """Yield all notes on an account, including those that an undo has hidden."""
     for id_, note in as_map(notes).items():
         if is_note(note):
             yield {**public_note(id_, note), "IsHidden": bool(note.get("IsHidden"))}
 
 
 def _readable(document: Document, left_out: Iterable[str]) -> Document:
-    """Return a stored document as JSON tells it, without some fields."""
+    """Return a stored document with JSON values, without some fields."""
     hidden = {"_id", "Journal", *left_out}
     fields = {name: _plain(value) for name, value in document.items() if name not in hidden}
     return {"Id": document["_id"], **fields}
 
 
 def _plain(value: Any) -> Any:
-    """Return a stored value as JSON tells it; times are written as everywhere else."""
+    """Return a stored value as a JSON value; times have the format of the API."""
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):

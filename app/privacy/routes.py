@@ -47,7 +47,7 @@ def get_personal_data(key: Lookup) -> Response:
     sign-ins and notes, in one document. That it was read is told in the history of the user.
     """
     headers = {"Cache-Control": "no-store"}
-    if request.method == "HEAD":  # Flask routes HEAD to GET views, and HEAD reads nothing
+    if request.method == "HEAD":  # Flask routes HEAD to GET views; HEAD needs no history entry
         users.get(key, "_id")
         return Response(content_type=CONTENT_TYPE, headers=headers)
 
@@ -76,13 +76,13 @@ def erase_user(args: dict[str, Any], key: Lookup) -> Response:
     again tells when it is done.
     """
     refuse_budgets("erasing a person, with all characters,")
-    # This line of the log is written when the person has been erased.
+    # The log line is written after the erasure, so the name in the path is masked.
     tracing.note(path=request.path.replace(key.text, MASK))
     record = erase(key, args["Confirm"], intent(ERASE_USER))
     return change_response(Applied(None, entry=entry_of(record["_id"])), public_erasure(record))
 
 
 def entry_of(user_id: str) -> Document | None:
-    """Return the entry that says who was erased, if it is still kept."""
+    """Return the entry of the erasure, if history still has it."""
     newest = history.list(Filters(("user",), user_id, operation=ERASE), 1).values
     return {"_id": newest[0]["Id"]} if newest else None

@@ -20,7 +20,7 @@ SOURCES = (Users, History, RefreshTokens, Budgets, Bags, Actions, Batches)
 
 def add_services(services: Services) -> None:
     settings, storage = services.settings, services[Storage]
-    # For so long, a worker may take a person who is erased for a caller, and finish a request.
+    # For this long, a worker may still have an erased caller cached, and finish a request of it.
     settling = settings.AUTH_CACHE_SECONDS + settings.MONGODB_OPERATION_SECONDS
     services.add(
         Erasures(storage, services[Deletions], settling),

@@ -1,10 +1,11 @@
-"""Erasing a person in MongoDB.
+"""Erases a person in MongoDB.
 
-An erasure changes several documents (app/storage/unfinished.py). Its record decides, and is the
-mark: it holds the ids of all that belongs to the person. Each step finds by itself what is left to
-do, so an erasure may be killed anywhere, repeated, and carried out by several workers at once. What
-others store meanwhile, or an hour later, meets the record (app/storage/erasure_records.py). The
-records stay, and are part of every backup and export: by them db check finds who came back.
+An erasure changes several documents (app/storage/unfinished.py). Its record is the document that
+decides, and the mark: it contains the ids of everything that belongs to the person. Each step finds
+by itself what remains to be done. So an erasure may be killed at any point, repeated, and carried
+out by several workers at once. Concurrent and later writes check the record
+(app/storage/erasure_records.py). Records are kept, and are part of every backup and export: with
+them, db check finds erased people whose data has returned.
 """
 
 from __future__ import annotations
@@ -56,20 +57,20 @@ from app.users.store import USERS
 
 UNFINISHED: Document = {"FinishedAt": None}
 BATCH = 200
-# How long one request works at it: longer than most take, and well within the time of a request.
+# How long one request works on an erasure: enough for most, and well below the request timeout.
 REQUEST_SECONDS = 4.0
-# Passes over what others may have added meanwhile.
+# The maximum number of passes over data that others may have added meanwhile.
 MOST_PASSES = 10
 CHORE_SECONDS = 5.0
 DAY = timedelta(days=1)
-# The fields of a record by which names are found in texts.
+# The fields of a record for finding names in texts.
 FINDING_NAMES = ("NameShapes", "NameDigests", "NamesUntil")
-# The fields of an account that name a person.
+# The fields of an account that identify a person.
 NAMED_BY = ["Name", "FormerNames", "Email", "FormerEmails"]
 
 
 class Trace(NamedTuple):
-    """What is left of somebody who was erased: the collection and the id, and the names in it."""
+    """Remaining data of an erased person: the collection, the id, and the names in the document."""
 
     collection: str
     id: str
@@ -78,7 +79,7 @@ class Trace(NamedTuple):
 
 
 class Erasures(ErasureRecords):
-    """The erasures of one application: their records, and how they are carried out."""
+    """The erasures of one application: their records, and their execution."""
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class Erasures(ErasureRecords):
         settling_seconds: float,
         request_seconds: float = REQUEST_SECONDS,
     ) -> None:
-        # A primary that is cut off may miss what is left to do, or have done it in vain.
+        # A primary that is cut off has stale data, and its writes are rolled back.
         self._db = storage.db.with_options(
             read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
         )
@@ -100,17 +101,17 @@ class Erasures(ErasureRecords):
         self._mentions = Mentions(self._db)
         self._users = self._db[USERS.name]
         self._deleted = self._db[DELETED_PLAYERS.name]
-        # For so long, workers may still take the person for a caller, and write the name.
+        # For this long, workers may still have the person cached as a caller, and write the name.
         self._settling = timedelta(seconds=settling_seconds)
 
     def find(self, user_id: str | None, name: str | None) -> Document | None:
-        """Return the erasure of an account by id, or by name until a day after it is finished."""
+        """Return the erasure of an account by id, or by name until a day after it finished."""
         if user_id is not None:
             return self._erasures.find_one({"_id": user_id})
         return self._erasures.find_one({"NameDigest": digest_of(name or "")})
 
     def online_characters(self, user_id: str, since: datetime | None) -> list[str]:
-        """Return the names of a person's characters that are online."""
+        """Return the names of a person's online characters."""
         found = self._players.find({"UserId": user_id}, ["Name", "Online", "LastSeen"])
         return [str(player.get("Name")) for player in found if players.is_online(player, since)]
 
@@ -121,14 +122,14 @@ class Erasures(ErasureRecords):
             raise NotFound("user", user_id)
         now = self._clock.now()
         fresh: Document = {"BegunAt": now, "By": intent.origin.user_id, "Players": [], "Bags": []}
-        # Somebody who came back with a restored backup is erased anew.
+        # A person who returned with a restored backup is erased again.
         again: Document = {
             "FinishedAt": None,
             "NameDigest": digest_of(str(user.get("Name"))),
             "Stamp": fresh_stamp(),
         }
         if is_caller(user):
-            # Before the account is closed: whoever goes on after a crash must know it.
+            # Set before the account is closed: a worker that continues after a crash needs it.
             again["SettledAt"] = now + self._settling
         anew = {"$setOnInsert": fresh, "$set": again, "$unset": {"NamesUntil": ""}}
         self._erasures.update_one({"_id": user_id}, anew, upsert=True)
@@ -143,7 +144,7 @@ class Erasures(ErasureRecords):
         deadline: float | None = None,
         advance: Callable[[int], None] = lambda _: None,
     ) -> Document:
-        """Carry out what is left of an erasure; raise ErasureUnderWay when the time is over."""
+        """Carry out the rest of an erasure; raise ErasureUnderWay at the deadline."""
         take = partial(_take, deadline=deadline, advance=advance)
         for _ in range(MOST_PASSES):
             record = self._record(user_id)
@@ -151,16 +152,16 @@ class Erasures(ErasureRecords):
                 return record
             take(self._mask_mentions(user_id))
             if take(self._erase(user_id)):
-                continue  # what others have added meanwhile, the next pass finds
+                continue  # the next pass finds what others have added meanwhile
             if (left := self._seconds_to_settle(record)) > 0:
                 raise ErasureUnderWay(retry_after=int(left) + 1)
             if self._note_finished(record):
                 return self._record(user_id)
             now = self._record(user_id)
             if now.get("Stamp") == record.get("Stamp"):
-                # Others keep writing the name. What they store is masked as soon as it is stored.
+                # Others keep writing the name. Each such text is masked as soon as it is stored.
                 return {**now, "FinishedAt": self._clock.now()}
-        # Others add faster than this takes away.
+        # Others add data faster than this deletes it.
         raise ErasureUnderWay
 
     def _seconds_to_settle(self, record: Document) -> float:
@@ -168,8 +169,8 @@ class Erasures(ErasureRecords):
         return (settled - self._clock.now()).total_seconds() if settled else 0.0
 
     def _note_finished(self, record: Document) -> bool:
-        """Note that an erasure is finished, unless somebody has let it be carried out once more."""
-        # From the first time on: whoever is named again and again is forgotten all the same.
+        """Mark an erasure as finished, unless it was reopened meanwhile."""
+        # $min keeps the first time: texts that name the person again must not extend it.
         until = {"$min": {"NamesUntil": self._clock.now() + DAY}}
         self._erasures.update_one({"_id": record["_id"]}, until)
         entries = self._db[HISTORY.name].count_documents({"Subject.Id": {"$in": _ids(record)}})
@@ -179,11 +180,11 @@ class Erasures(ErasureRecords):
         return bool(self._erasures.update_one(unchanged, update).matched_count)
 
     def finish_left(self, user_id: str) -> None:
-        """Go on for a moment with an erasure that others have left."""
+        """Continue for a moment an erasure that another worker has not finished."""
         self.finish(user_id, monotonic() + CHORE_SECONDS)
 
     def forget_names(self) -> None:
-        """Drop what finds an erasure by name, and names in texts, a day after its end."""
+        """Drop the digests for finding an erasure by name, and names in texts, after a day."""
         now = self._clock.now()
         former = {"NameDigest": {"$exists": True}, "FinishedAt": {"$lt": now - DAY}}
         self._erasures.update_many(former, {"$unset": {"NameDigest": "", "SettledAt": ""}})
@@ -195,14 +196,14 @@ class Erasures(ErasureRecords):
         return [record["_id"] for record in self._erasures.find(UNFINISHED, ["_id"])]
 
     def returned(self) -> Iterator[Trace]:
-        """Yield where somebody who was erased is back, or is named again."""
+        """Yield data of erased people that has returned, and texts that name them again."""
         for record in self._erasures.find({"FinishedAt": {"$ne": None}}, sort=[("_id", 1)]):
             for name, where in _traces(record["_id"]):
                 for found in self._db[name].find(where, ["_id"]):
                     yield Trace(name, str(found["_id"]), record["_id"])
             for id_ in self._mentions.batches.erased_among([record["_id"], *record["Players"]]):
                 yield Trace(BATCH_ROWS.name, id_, record["_id"])
-        # Entries of history are compared before they leave their Journals, with their documents.
+        # History is not searched: entries are checked before they leave their Journals.
         lately = self.lately()
         for traces in (self._mentions.actions, self._mentions.batches) if lately else ():
             for name, id_, texts in traces.texts():
@@ -221,32 +222,33 @@ class Erasures(ErasureRecords):
             self._erasures.update_one({"_id": user_id}, {"$inc": more})
 
     def _mask_mentions(self, user_id: str) -> Iterator[int]:
-        """Mask the names and the address of a person where others have written them.
+        """Mask the names and the address of a person in texts of other people.
 
-        Once is enough: whoever stores such a text later compares it with the record.
+        Once is enough: later writes of such a text are checked against the record.
         """
-        # What is erased in this pass, the next ones must still know.
+        # Store the names first: later passes need them after the account is deleted.
         if user := self._users.find_one({"_id": user_id}, NAMED_BY):
             self._move_entries()
             self.add_names(user_id, self._mentions.texts_naming(user))
         return self._mentions.mask(user_id, set(self._record(user_id).get("Texts", ())))
 
     def _erase(self, user_id: str) -> Iterator[int]:
-        """Erase a person; yield how much each step has changed.
+        """Erase a person; yield the number of changes of each step.
 
-        The account goes after all that is found by it, and history last, when all is in it.
+        The account is deleted after everything that is found through it. History comes last, when
+        all entries have moved there.
         """
         yield self._erase_sign_ins(user_id)
         yield self._note_belongings(user_id)
         ids = _ids(self._record(user_id))
         yield from self._mentions.actions.erase(ids, user_id)
         yield from self._mentions.batches.erase(ids, user_id)
-        # The inner bags first: whoever goes on after a crash finds them by the outer ones.
+        # Inner bags first: after a crash, they are still found through the outer ones.
         for bag in reversed(self._bags.carried_by(self._characters(user_id))):
             yield self._delete(BAG_SUBJECT, bag["_id"])
         yield self._bury_characters(user_id)
         for player in list(self._players.find({"UserId": user_id}, ["_id"])):
-            # One that is being brought back has lost the copy that it was made of.
+            # A character that is being restored no longer has the copy that it was restored from.
             self._deletions.finish_restoration(player["_id"])
             yield self._delete(players.SUBJECT, player["_id"])
         yield self._delete(users.SUBJECT, user_id)
@@ -262,14 +264,14 @@ class Erasures(ErasureRecords):
         return tokens
 
     def _note_belongings(self, user_id: str) -> int:
-        """Record the ids of characters and bags, before any of them is deleted."""
+        """Record the ids of characters and bags before any of them is deleted."""
         characters = self._characters(user_id)
         ids = sorted(player["_id"] for player in characters)
         bags = sorted(bag["_id"] for bag in self._bags.carried_by(characters))
         if ids or bags:
             more = {"Players": {"$each": ids}, "Bags": {"$each": bags}}
             self._erasures.update_one({"_id": user_id}, {"$addToSet": more})
-            # Rows of batches and reasons may name a character by its id.
+            # Rows of batches and reasons may refer to a character by its id.
             self.add_names(user_id, ids)
         return len(ids) + len(bags)
 
@@ -280,9 +282,9 @@ class Erasures(ErasureRecords):
         return [*self._players.find(own, ["Inventory", "Bank"]), *kept]
 
     def _bury_characters(self, user_id: str) -> int:
-        """Replace copies of characters by tombstones, with which a copy that comes late collides.
+        """Replace copies of characters by tombstones: inserting a copy later then fails.
 
-        So nobody can keep or bring back one of them.
+        So none of the characters can be kept or restored.
         """
         ids = self._record(user_id)["Players"]
         buried = self._deleted.find({"_id": {"$in": ids}, "ErasedUserId": user_id}, ["_id"])
@@ -296,7 +298,7 @@ class Erasures(ErasureRecords):
         try:
             self._deleted.replace_one(own, {**nobodys, **stamp}, upsert=True)
         except DuplicateKeyError:
-            # In a restored backup, the character is somebody else's.
+            # In a restored backup, the character belongs to another account.
             return False
         return True
 
@@ -312,7 +314,7 @@ class Erasures(ErasureRecords):
         raise Busy(kind.name)
 
     def _strip_history(self, user_id: str) -> Iterator[int]:
-        """Take names and texts out of the entries about and by a person."""
+        """Remove names and texts from the entries about and by a person."""
         ids = _ids(self._record(user_id))
         self._move_entries()
         for some in range(0, len(ids), BATCH):
@@ -322,14 +324,14 @@ class Erasures(ErasureRecords):
         yield from self._mentions.rewrite_history(by, without_author, "author")
 
     def _move_entries(self) -> None:
-        """Move all entries that are still in Journals to history, where names are taken out."""
+        """Move all entries that are still in Journals to history, where names are removed."""
         self._journals.move_noted()
         for kind in (players.SUBJECT, users.SUBJECT, BAG_SUBJECT, objects.SUBJECT):
             self._journals.move_all(kind, self._clock.now())
 
 
 def _take(steps: Iterable[int], deadline: float | None, advance: Callable[[int], None]) -> int:
-    """Take steps until the time is over; return how much they have changed."""
+    """Run steps until the deadline; return the number of changes."""
     changed = 0
     for count in steps:
         changed += count
@@ -340,14 +342,15 @@ def _take(steps: Iterable[int], deadline: float | None, advance: Callable[[int],
 
 
 def _ids(record: Document) -> list[str]:
-    """Return the ids of an account and of all that belonged to it."""
+    """Return the ids of an account and of everything that belonged to it."""
     return [record["_id"], *record["Players"], *record["Bags"]]
 
 
 def _traces(user_id: str) -> list[tuple[str, Document]]:
-    """Return where an erased person, or what belonged to one, would be found.
+    """Return the collections and filters that would find an erased person or their data.
 
-    Not by the ids of characters and bags: they may be somebody else's in a restored backup.
+    Ids of characters and bags are not used: in a restored backup, they may belong to another
+    account.
     """
     own = {"UserId": user_id}
     by = {"By.UserId": user_id, "By.Name": {"$ne": None}}

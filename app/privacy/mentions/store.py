@@ -1,4 +1,4 @@
-"""Masks the names of an erased person where others have written them."""
+"""Masks the names of an erased person in texts of other people."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from app.users.store import USERS
 
 
 class Mentions:
-    """What others have written about people: reasons, penalties, notes, actions and batches."""
+    """Texts about people: reasons, penalties, notes, actions and batches."""
 
     def __init__(self, db: Database[Document]) -> None:
         self._users = db[USERS.name]
@@ -39,7 +39,7 @@ class Mentions:
         self.batches = BatchTraces(db)
 
     def texts_naming(self, user: Document) -> set[str]:
-        """Return the names and addresses that an account and its characters have ever had."""
+        """Return all names and addresses that an account and its characters have had."""
         own = {"UserId": user["_id"]}
         kept = self._deleted.find(own, ["Player._id", "Player.Name", "Player.FormerNames"])
         characters = [
@@ -53,7 +53,7 @@ class Mentions:
         return texts_naming(user, characters, former)
 
     def mask(self, user_id: str, texts: Collection[str]) -> Iterator[int]:
-        """Mask texts wherever others have written them; yield how many documents were changed."""
+        """Mask names in texts of other people; yield the numbers of changed documents."""
         rule = partial(without_mentions, texts=texts)
         for text in sorted(texts):
             if wanted := words(text):
@@ -88,7 +88,7 @@ class Mentions:
     def rewrite_history(
         self, where: Document, rule: Callable[[Document], Document], hint: str
     ) -> Iterator[int]:
-        """Replace entries of history by what a rule makes of them; yield how many were changed."""
+        """Replace history entries by the result of a rule; yield the numbers of changed entries."""
 
         def changed(entry: Document) -> Document:
             new = rule(entry)
