@@ -1,4 +1,4 @@
-"""The application for any WSGI server; each of its processes imports this after the fork."""
+"""The application for any WSGI server; each worker process imports this after the fork."""
 
 import config
 from app import create_app, metrics

@@ -39,7 +39,7 @@ def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
-    """Return a sentence for each QM_ variable that is not a setting, such as a misspelt one."""
+    """Return a warning for each QM_ variable that is not a setting, such as a misspelt one."""
     environ = os.environ if environ is None else environ
     kinds = typing.get_type_hints(Settings)
     sentences = []
@@ -90,7 +90,7 @@ EXPECTED = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def _faults(settings: Settings) -> Iterator[str]:
-    """Yield a sentence for each setting that does not fit."""
+    """Yield a sentence for each invalid setting."""
     required = REQUIRED.get(settings.ENV, ())
     if missing := [PREFIX + name for name in required if not getattr(settings, name)]:
         yield f"The {settings.ENV} environment cannot start without {' and '.join(missing)}."
@@ -195,7 +195,7 @@ MAY_BE_0 = (
     "HISTORY_DAYS",
 )
 LARGEST_NUMBER = 2**31 - 1
-# A day. pymongo and sockets refuse far longer ones, and would blame something else.
+# One day. pymongo and sockets reject much longer timeouts, with misleading errors.
 LONGEST_TIMEOUT = 86_400
 LIFETIMES = (
     "ACCESS_TOKEN_SECONDS",
@@ -205,7 +205,7 @@ LIFETIMES = (
     "ONLINE_TTL_SECONDS",
     "FAILURE_WINDOW_SECONDS",
 )
-# What mongod asks for.
+# The minimum that mongod accepts.
 MINIMA = {"EMBEDDED_CACHE_GB": 0.25}
 MAXIMA = {
     **dict.fromkeys(("PORT", "MAIL_PORT", "GAME_PORT"), 65_535),

@@ -27,12 +27,12 @@ class Settings:
     MONGOD: str | None = None
     # The WiredTiger cache of the embedded server.
     EMBEDDED_CACHE_GB: float = 1.0
-    # Who runs a command, for history; else the system user. deploy/qm sets it.
+    # Who runs a command, for history; by default the system user. deploy/qm sets it.
     OPERATOR: str | None = None
-    # The folder of the embedded server's data, development's secret and its outgoing mail.
+    # The folder for the embedded server's data, and in development the secret and outgoing mail.
     DATA_DIR: str = "var"
 
-    # The address to listen on. Production takes another than loopback behind a proxy alone.
+    # The address to listen on. In production, other than loopback only behind a proxy.
     HOST: str = "127.0.0.1"
     # The port to listen on.
     PORT: int = 8000
@@ -40,7 +40,7 @@ class Settings:
     SOCKET: str | None = None
     # The number of worker processes.
     WORKERS: int = 2
-    # The folder in which workers add up their metrics, under a server that serve does not start.
+    # The folder in which workers share their metrics, if another program than serve starts them.
     METRICS_DIR: str | None = None
     # The number of requests of a worker that use the database concurrently.
     THREADS: int = 8
@@ -48,13 +48,13 @@ class Settings:
     WORKER_TIMEOUT_SECONDS: int = 30
     # How long a stopping worker may take to finish running requests.
     GRACEFUL_TIMEOUT_SECONDS: int = 20
-    # The maximum of open connections of a worker; further ones wait until one is closed.
+    # The maximum number of open connections of a worker; further ones wait until one is closed.
     CONNECTIONS: int = 1000
     # The keep-alive timeout: how long a connection may be idle between two requests.
     KEEPALIVE_SECONDS: int = 65
-    # The number of requests after which a worker is replaced, against memory leaks; 0: never.
+    # The number of requests after which a worker is replaced, to limit memory leaks; 0: never.
     MAX_REQUESTS: int = 100_000
-    # The maximum of requests added to that at random, so that workers are not replaced all at once.
+    # The maximum of a random addition to that, so that workers are not replaced at the same time.
     MAX_REQUESTS_JITTER: int = 10_000
     # The largest request body in bytes.
     MAX_CONTENT_LENGTH: int = 1024 * 1024
@@ -62,14 +62,14 @@ class Settings:
     BATCH_CONTENT_LENGTH: int = 32 * 1024 * 1024
     # Whether to accept forms, field names in any case, "1" and "true", and ignore unknown fields.
     LENIENT_BODIES: bool = False
-    # Whose clients to be compatible with: intersect, or nobody's (see docs/compatibility.rst).
+    # The clients to be compatible with: intersect, or empty for none (see docs/compatibility.rst).
     COMPATIBILITY: str = ""
 
     # The lifetime of an access token.
     ACCESS_TOKEN_SECONDS: int = 300
     # The lifetime of a refresh token.
     REFRESH_TOKEN_SECONDS: int = 7 * 24 * 3600
-    # The maximum of refresh tokens of an account; beyond, the oldest are revoked.
+    # The maximum number of refresh tokens of an account; beyond it, the oldest are revoked.
     REFRESH_TOKENS_PER_ACCOUNT: int = 2000
     # How long a worker caches a caller's roles and revoked tokens; 0 disables the cache.
     AUTH_CACHE_SECONDS: float = 5.0
@@ -77,9 +77,9 @@ class Settings:
     PASSWORD_CACHE_SECONDS: float = 60.0
     # The number of passwords that a worker hashes concurrently.
     HASH_PLACES: int = 2
-    # The length of the queue for that in each worker; further requests are answered with 503.
+    # The length of the queue for hashing in each worker; further requests are answered with 503.
     HASH_LINE: int = 32
-    # argon2id: the time cost, passes over the memory.
+    # argon2id: the time cost, in passes over the memory.
     ARGON2_TIME_COST: int = 2
     # argon2id: the memory cost in KiB.
     ARGON2_MEMORY_KIB: int = 19456
@@ -88,15 +88,15 @@ class Settings:
 
     # The number of reverse proxies whose X-Forwarded-For is trusted; 0: none.
     TRUSTED_PROXIES: int = 0
-    # The failed passwords or reset codes of an account before it is rate-limited.
+    # The number of wrong passwords or reset codes of an account before it is rate-limited.
     ACCOUNT_FAILURES: int = 10
-    # The failed sign-ins from a client address before it is rate-limited.
+    # The number of failed sign-ins from a client address before it is rate-limited.
     ADDRESS_FAILURES: int = 100
-    # The wrong passwords, codes or names that a caller may send before it is rate-limited.
+    # The number of wrong passwords, codes or names from a caller before it is rate-limited.
     CALLER_FAILURES: int = 1000
-    # The maximum of requests of a caller per minute; 0: unlimited.
+    # The maximum number of requests of a caller per minute; 0: unlimited.
     REQUESTS_PER_MINUTE: int = 0
-    # The window in which failures are counted, from the first one on.
+    # The window in which failures are counted, starting with the first one.
     FAILURE_WINDOW_SECONDS: int = 600
 
     # The SMTP server. Without one, development writes mails to DATA_DIR/outbox.
@@ -109,30 +109,30 @@ class Settings:
     MAIL_USE_SSL: bool = False
     # A CA bundle to trust instead of the system's.
     MAIL_CA_FILE: str | None = None
-    # The account at the SMTP server, if it requires one.
+    # The username at the SMTP server, if it requires one.
     MAIL_USERNAME: str | None = None
-    # The password of that account.
+    # The password of that username.
     MAIL_PASSWORD: str | None = None
     # The From address of mails.
     MAIL_DEFAULT_SENDER: str = "Quartermaster <noreply@localhost>"
     # The number of mails that a worker sends concurrently.
     MAIL_PLACES: int = 2
-    # The length of the queue for that in each worker; further requests are answered with 503.
+    # The length of the queue for mail in each worker; further requests are answered with 503.
     MAIL_LINE: int = 8
-    # The time budget for sending a mail, all SMTP commands included.
+    # The timeout for sending a mail, including all SMTP commands.
     MAIL_TIMEOUT_SECONDS: float = 5.0
-    # Whether to send no mail; set here because Flask-Mail's default depends on TESTING.
+    # Whether to suppress mail; set here because Flask-Mail's default depends on TESTING.
     MAIL_SUPPRESS_SEND: bool = False
     # The subject of the mail with a password reset code.
     RESET_SUBJECT: str = "Your password reset code"
     # The lifetime of a password reset code.
     RESET_CODE_SECONDS: int = 1800
-    # The maximum of mails with a reset code to an account in an hour; 0: unlimited.
+    # The maximum number of mails with a reset code to an account per hour; 0: unlimited.
     RESET_MAILS_PER_HOUR: int = 5
-    # The same in a day.
+    # The maximum number of such mails per day; 0: unlimited.
     RESET_MAILS_PER_DAY: int = 20
 
-    # The maximum page size; a larger pageSize or count is capped to it.
+    # The maximum page size; a larger pageSize or count is reduced to it.
     PAGE_SIZE_MAX: int = 100
     # How long the Total of an unfiltered list and the count of online players are cached.
     TOTAL_CACHE_SECONDS: float = 1.0
@@ -146,8 +146,8 @@ class Settings:
     STACK_LIMIT: int = 1_000_000
     # How long a worker caches the stack limit of an item; 0 disables the cache.
     CATALOGUE_CACHE_SECONDS: float = 3.0
-    # Whether to refuse to give items and teach spells that the catalogue does not hold; else a
-    # warning is told.
+    # Whether to refuse items and spells that are not in the catalogue; otherwise the response has a
+    # Warning header.
     STRICT_CATALOGUE: bool = False
     # The name of the game, as clients show it.
     GAME_NAME: str = "Quartermaster"
@@ -155,36 +155,36 @@ class Settings:
     GAME_PORT: int = 5400
     # Whether clients are told that only staff may play.
     GAME_ADMIN_ONLY: bool = False
-    # The shortest name that a character can be given; imported names may be any.
+    # The minimum length of a new character name; imported names may have any length.
     CHARACTER_NAME_SHORTEST: int = 2
-    # The longest one; no name has more than 255 characters.
+    # The maximum length of a new character name, at most 255.
     CHARACTER_NAME_LONGEST: int = 40
-    # The maximum of characters of an account, as clients are told it.
+    # The maximum number of characters of an account, as shown to clients.
     MAX_CHARACTERS: int = 3
-    # The maximum of a stat, as clients are told it.
+    # The maximum of a stat, as shown to clients.
     MAX_STAT: int = 255
-    # The maximum level of a character, as clients are told it.
+    # The maximum level of a character, as shown to clients.
     MAX_LEVEL: int = 100
     # How long after LastSeen a player counts as online; 0: the Online flag alone decides.
     ONLINE_TTL_SECONDS: int = 300
 
-    # How long an entry of history is kept, in days, from its change on; 0: for ever.
+    # How many days a history entry is kept; 0: for ever.
     HISTORY_DAYS: int = 400
     # Whether a change without a reason in the header X-Reason is refused with 400.
     REASON_REQUIRED: bool = False
 
-    # The lowest level that is logged: DEBUG, INFO, WARNING or ERROR.
+    # The minimum level of log lines: DEBUG, INFO, WARNING or ERROR.
     LOG_LEVEL: str = "INFO"
     # The format of log lines: text or json.
     LOG_FORMAT: str = "text"
 
     # Whether to serve the console, the pages for support staff, below /console.
     CONSOLE: bool = True
-    # How long somebody who signs in at the console stays so.
+    # The lifetime of a console session.
     CONSOLE_SESSION_SECONDS: int = 12 * 3600
-    # What the console calls this environment, so that nobody mistakes it for another; else ENV.
+    # The name of this environment in the console, to distinguish it from others; by default ENV.
     ENVIRONMENT_NAME: str = ""
-    # Its colour: green, blue, violet, amber, red or grey; else green, and red in production.
+    # Its colour: green, blue, violet, amber, red or grey; by default green, and red in production.
     ENVIRONMENT_COLOUR: str = ""
 
     # The title of the OpenAPI document.
@@ -208,16 +208,16 @@ class Production(Settings):
 
 
 class Testing(Settings):
-    """Cheap hashes, no caches, and no database unless a test names one."""
+    """Cheap hashes, no caches, and no database unless a test sets one."""
 
     ENV: str = "testing"
     TESTING: bool = True
-    # Answer unexpected errors, as production does; Flask would raise them in the test client.
+    # Answer unexpected errors as production does; Flask would raise them in the test client.
     PROPAGATE_EXCEPTIONS: bool = False
     SECRET_KEY: str | None = "a secret that only the tests use: 32+ long"  # noqa: S105 (not a real secret)
     MONGODB_URI: str | None = "mongomock://localhost"
     MONGODB_SELECTION_SECONDS: float = 2.0
-    # A busy machine must not fail a test.
+    # Tests must not fail because the machine is busy.
     MONGODB_OPERATION_SECONDS: float = 60.0
     AUTH_CACHE_SECONDS: float = 0.0
     TOTAL_CACHE_SECONDS: float = 0.0

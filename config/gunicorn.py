@@ -11,13 +11,13 @@ host = f"[{settings.HOST}]" if ":" in settings.HOST else settings.HOST
 bind = f"unix:{settings.SOCKET}" if settings.SOCKET else f"{host}:{settings.PORT}"
 # Only our own group, which the proxy belongs to, may use the Unix socket.
 umask = 0o007
-# All workers accept from one queue. With a queue for each (SO_REUSEPORT), a worker that ends would
-# lose the connections in its own queue.
+# All workers accept from one queue. With one queue per worker (SO_REUSEPORT), a worker that ends
+# would lose the connections in its queue.
 reuse_port = False
 workers = settings.WORKERS
 worker_class = "gthread"
-# Two more than have a place at the database, so that a request without database access never waits
-# for one; and one for each request that hashes a password, sends a mail, or waits for either.
+# Two more than the database places, so that a request without database access never waits for one;
+# plus one for each request that hashes a password, sends a mail, or waits for either.
 threads = settings.THREADS + 2
 threads += settings.HASH_PLACES + settings.HASH_LINE + settings.MAIL_PLACES + settings.MAIL_LINE
 worker_connections = settings.CONNECTIONS
@@ -28,12 +28,12 @@ max_requests_jitter = settings.MAX_REQUESTS_JITTER
 keepalive = settings.KEEPALIVE_SECONDS
 # Long enough for a path with two long percent-encoded names.
 limit_request_line = 8190
-# What is over the limit gets a page of gunicorn's own. The size of all headers is limited by nginx.
+# Requests over the limit get gunicorn's own error page. nginx limits the total size of headers.
 limit_request_fields = 1000
-# No client may set SCRIPT_NAME or PATH_INFO by a header.
+# Clients must not set SCRIPT_NAME or PATH_INFO through headers.
 forwarder_headers = ""
-# app/http/address.py reads X-Forwarded-Proto. gunicorn would refuse requests in which it and the
-# headers of older proxies differ.
+# app/http/address.py reads X-Forwarded-Proto. gunicorn would refuse requests in which it differs
+# from the headers of older proxies.
 secure_scheme_headers: dict[str, str] = {}
 # The application writes the access log itself, with the request id.
 accesslog = None
@@ -43,7 +43,7 @@ on_reload = "app.server.gunicorn_server.limit_connections"
 pre_fork = "app.server.gunicorn_server.pre_fork"
 post_worker_init = "app.server.gunicorn_server.post_worker_init"
 on_exit = "app.server.gunicorn_server.on_exit"
-# Signals do the same as the control socket, which is a file in the home directory.
+# Disabled: signals do the same, and it would create a file in the home directory.
 control_socket_disable = True
 logconfig_dict: dict[str, Any] = {
     "version": 1,

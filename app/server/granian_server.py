@@ -1,4 +1,4 @@
-"""Granian, a faster server that is an extra: docs/deploy.rst says what it does not do."""
+"""Granian, a faster optional server; docs/deploy.rst lists its limitations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from config.base import Settings
 
 
 def run(settings: Settings) -> None:
-    """Serve until a signal ends it, with the settings that gunicorn has."""
+    """Serve until a signal arrives, with the same settings as gunicorn."""
     try:
         from granian import Granian
     except ImportError:
@@ -45,7 +45,7 @@ def _options(settings: Settings) -> dict[str, Any]:
         "backpressure": settings.CONNECTIONS,
         "respawn_failed_workers": True,
         "workers_kill_timeout": settings.GRACEFUL_TIMEOUT_SECONDS,
-        # It warns of many threads, which wait for MongoDB most of the time.
+        # At info it warns about many threads; but they mostly wait for MongoDB.
         "log_level": "info" if settings.ENV == "production" else "error",
         "log_dictconfig": {**gunicorn.logconfig_dict, "loggers": loggers},
     }

@@ -1,4 +1,4 @@
-"""gunicorn, started by this program instead of by its own command."""
+"""gunicorn, started by this program instead of its own command."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _REFUSED = re.compile(r"(Invalid request from ip=\S*: [^:]*).*", re.DOTALL)
 
 
 class GunicornServer(BaseApplication):
-    """gunicorn, configured by config/gunicorn.py alone."""
+    """gunicorn, configured only by config/gunicorn.py."""
 
     def __init__(self, on_fork: Callable[[], object]) -> None:
         self._on_fork = on_fork
         super().__init__()
 
     def load_config(self) -> None:
-        """Apply the settings; gunicorn calls it at the start and at every reload."""
+        """Apply the settings; gunicorn calls this at the start and at every reload."""
         # Imported here, because it reads the environment when it is imported.
         from config import gunicorn
 
@@ -37,7 +37,7 @@ class GunicornServer(BaseApplication):
         self.cfg.set("post_fork", lambda _, __: self._on_fork())
 
     def load(self) -> Any:
-        # Only here, in a worker: pymongo's client does not survive a fork.
+        # Imported only in a worker: pymongo's client does not survive a fork.
         from wsgi import app
 
         return app
@@ -50,7 +50,7 @@ def on_starting(server: Any) -> None:
 
 
 def limit_connections(server: Any) -> None:
-    """Let a worker accept no more connections than the limit of open files has room for."""
+    """Limit the connections of a worker to what the limit of open files allows."""
     wanted = server.cfg.worker_connections
     allowed, limit = resources.connections(wanted, config.load().MONGODB_POOL_SIZE)
     if allowed < wanted:
@@ -62,7 +62,7 @@ def limit_connections(server: Any) -> None:
 
 
 def pre_fork(server: Any, worker: Any) -> None:
-    # The garbage collector writes to each object that it visits: copy-on-write would copy the
+    # The garbage collector writes to each object that it visits, so copy-on-write would copy the
     # memory that workers share with the master.
     gc.freeze()
 

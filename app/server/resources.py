@@ -1,4 +1,4 @@
-"""What the processes of a server use of the system: open files, memory, and a metrics folder."""
+"""System resources of the server processes: open files, memory, and a metrics folder."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 import config
 from app.metrics_files import lock
 
-# Files of a worker that are not connections: logs, metrics, libraries, mail being sent.
+# Open files of a worker that are not connections: logs, metrics, libraries, mail being sent.
 OWN_FILES = 64
 # The servers of a replica set, each with a connection pool and pymongo's monitors.
 SERVERS = 3
 MONITORS = 2
-# The minimum, also where the limit is too low for it.
+# The minimum, even if the limit of open files is too low for it.
 LEAST_CONNECTIONS = 16
 
 M_MMAP_THRESHOLD = -3
@@ -28,15 +28,15 @@ METRICS_PREFIX = "quartermaster-metrics-"
 
 
 def raise_open_files() -> None:
-    """Raise the soft limit of this process, and of those that it forks, to the hard limit."""
+    """Raise the soft limit of open files, also for forked processes, to the hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Some systems report a hard limit that they do not allow.
+    # Some systems report a hard limit that cannot be set.
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def connections(wanted: int, pool_size: int) -> tuple[int, int]:
-    """Return how many connections a worker may hold, and the limit of open files."""
+    """Return the maximum number of connections of a worker, and the limit of open files."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return wanted, limit
@@ -45,11 +45,11 @@ def connections(wanted: int, pool_size: int) -> tuple[int, int]:
 
 
 def return_large_blocks() -> None:
-    """Let this process, and those that it forks, map each large block of memory by itself.
+    """Allocate each large block of memory with mmap, in this process and those that it forks.
 
-    By default, glibc raises the size of what it maps to that of the largest block that was freed.
-    After the first hash of a password, 19 MB, the next ones come from the heap of their thread, and
-    stay there. Other C libraries have no mallopt, or ignore it.
+    By default, glibc raises its mmap threshold to the size of the largest block that was freed.
+    After the first password hash, which takes 19 MB, later ones would come from the heap of their
+    thread and stay there. Other C libraries have no mallopt, or ignore it.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -57,19 +57,19 @@ def return_large_blocks() -> None:
 
 
 def make_metrics_folder() -> Path | None:
-    """Make the folder in which the workers of this run count, unless the settings name one.
+    """Create the metrics folder that the workers share, unless the settings name one.
 
-    Each worker finds it by QM_METRICS_DIR, and can show the sum. The folder is locked, so that a
-    later run recognises the folder of a run that was killed, and removes it.
+    Workers find it through QM_METRICS_DIR, and can expose the sum. The folder is locked while this
+    run lives, so that a later run can recognise and remove the folder of a killed run.
     """
     if config.load().METRICS_DIR:
         return None
     for folder in Path(tempfile.gettempdir()).glob(f"{METRICS_PREFIX}*"):
-        # A locked folder belongs to a living run; another user's cannot be opened.
+        # A locked folder belongs to a living run; another user's folder cannot be opened.
         with contextlib.suppress(OSError):
             os.close(lock(folder))
             shutil.rmtree(folder)
-    # Renamed only when it is locked: a run that starts at the same time would remove it.
+    # Renamed only once it is locked: otherwise a run that starts at the same time would remove it.
     unnamed = Path(tempfile.mkdtemp())
     lock(unnamed)
     folder = unnamed.rename(unnamed.with_name(METRICS_PREFIX + unnamed.name))

@@ -1,7 +1,7 @@
 """What happens once before a server starts.
 
-The address to listen on is checked: gunicorn would log and retry for seconds, then exit. The
-database is prepared, and a banner is made.
+Check the address to listen on: gunicorn would log and retry for seconds, then exit. Prepare the
+database, and compose the banner.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ RETRY_SECONDS = 0.1
 
 
 def wait_for_address(settings: Settings, timeout_seconds: float) -> None:
-    """Raise a QuartermasterError if the address is still in use when the timeout is over."""
+    """Raise a QuartermasterError if the address is still in use after the timeout."""
     if os.environ.get("LISTEN_PID") == str(os.getpid()):
-        return  # socket activation: systemd listens already, and gunicorn inherits the socket
+        return  # socket activation: systemd already listens, and gunicorn inherits the socket
     deadline = time.monotonic() + timeout_seconds
     while fault := _listen_fault(settings):
         if time.monotonic() > deadline:
@@ -59,7 +59,7 @@ def _listen_fault(settings: Settings) -> str | None:
 
 def _bind_error(host: str, port: int) -> OSError | None:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        # As gunicorn does: connections in TIME_WAIT do not make an address busy.
+        # As gunicorn does: connections in TIME_WAIT do not block an address.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -69,7 +69,7 @@ def _bind_error(host: str, port: int) -> OSError | None:
 
 
 def _unix_socket_fault(path: str) -> str | None:
-    """Return why gunicorn cannot bind to a path; it replaces a socket that nobody listens on."""
+    """Return why gunicorn cannot bind to a path; it replaces a socket without a listener."""
     folder, cannot = Path(path).parent, f"Cannot listen on {path}: "
     if not folder.is_dir():
         return f"{cannot}there is no folder {folder}."
@@ -86,9 +86,9 @@ def _unix_socket_fault(path: str) -> str | None:
 
 
 def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
-    """Prepare the database, or leave that to the workers, which answer 503 until it is ready.
+    """Prepare the database, or leave that to the workers, which respond with 503 until it is ready.
 
-    Exiting instead would be a restart loop: systemd starts the program again each time.
+    Exiting instead would cause a restart loop: systemd would start the program again each time.
     """
     try:
         init_database(storage.db, COLLECTIONS)
@@ -112,7 +112,7 @@ def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
 
 
 def announcer(settings: Settings, demo: bool) -> Callable[[], None] | None:
-    """Return what each worker calls when it is ready: the last of them prints the banner."""
+    """Return the function that each worker calls once it is ready: the last prints the banner."""
     if settings.ENV == "production":
         return None
     text, ready = banner(settings, demo), multiprocessing.Value("i", 0)
@@ -127,7 +127,7 @@ def announcer(settings: Settings, demo: bool) -> Callable[[], None] | None:
 
 
 def banner(settings: Settings, demo: bool) -> str:
-    """Return what a person at the terminal reads: where the API is, and how to try it."""
+    """Return the banner for the terminal: where the API is, and how to try it."""
     if settings.SOCKET:
         return f"Quartermaster serves the Unix socket {settings.SOCKET}\nCtrl-C stops it."
     host = f"[{settings.HOST}]" if ":" in settings.HOST else settings.HOST
