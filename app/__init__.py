@@ -63,9 +63,9 @@ from app.users import services as user_services
 from app.variables import routes as variables
 from config.base import Settings
 
-# Operations of rooms that have no routes, and so would not be imported.
+# Operations of rooms without routes: nothing else would import them.
 COMMANDS = (IMPORT, REPAIR)
-# In the order of the documentation.
+# In the order of the documentation's groups.
 BLUEPRINTS = (
     players.blp,
     variables.of_players,
@@ -118,7 +118,7 @@ def create_app(settings: Settings | None = None) -> Flask:
 
 
 def create_bare_app(settings: Settings | None = None) -> Flask:
-    """Return an application without routes, which is all that a command needs."""
+    """Return an application without routes, for commands."""
     settings = settings or config.load()
     logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT, config.unknown_variables())
     app = Flask(__name__, static_folder=None, template_folder="users/templates")
@@ -128,7 +128,7 @@ def create_bare_app(settings: Settings | None = None) -> Flask:
 
 
 def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
-    """Make the services that views reach with ``current``: each room its own, the lowest first."""
+    """Create the services that views reach with ``current``. Each room adds its own, bottom up."""
     services = Services(app, settings, storage, Preparation(storage, COLLECTIONS))
     for room in (auth_services, item_services, player_services, user_services):
         room.add_services(services)
@@ -140,7 +140,7 @@ def add_services(app: Flask, settings: Settings, storage: Storage) -> None:
 
 
 def add_stores(services: Services) -> None:
-    """Add the services of rooms that have one or two."""
+    """Add the services of the rooms that have only one or two."""
     settings, storage = services.settings, services[Storage]
     tokens = RefreshTokens(
         storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT
@@ -149,7 +149,7 @@ def add_stores(services: Services) -> None:
     services.add(
         tokens,
         history,
-        # A quarter of the threads, at most, waits for the game.
+        # At most a quarter of the threads may wait for the game.
         Actions(storage, max(1, settings.THREADS // 4)),
         TakenActions(storage),
         Events(storage, history),
@@ -160,7 +160,7 @@ def add_stores(services: Services) -> None:
 
 
 def add_background(services: Services) -> None:
-    """Add what each worker does beside its requests."""
+    """Add the background work of each worker."""
     deletions, erasures, batches = services[Deletions], services[Erasures], services[Batches]
     is_ready = services[Preparation].is_ready
     work = UnfinishedWork(

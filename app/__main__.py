@@ -42,7 +42,7 @@ class ErrorReportingGroup(AppGroup):
             raise click.ClickException(
                 f"{explain(error) or 'MongoDB refused'} ({reason})"
             ) from error
-        except BrokenPipeError:  # an OSError that click itself handles, as in `export | head`
+        except BrokenPipeError:  # click handles this OSError itself, as in `export | head`
             raise
         except OSError as error:
             raise click.ClickException(f"{error.strerror}: {error.filename or 'output'}") from error
@@ -62,20 +62,20 @@ def main(ctx: click.Context) -> None:
 
 
 def _create_app(ctx: click.Context) -> Flask:
-    """Make the application for a command, and close its database when the command ends."""
+    """Create the application for a command, and close its database when the command ends."""
     is_offline = ctx.invoked_subcommand in ("openapi", "postman")
-    # Only the documents of the API need its routes, which take a tenth of a second.
+    # Only the API documents need the routes, which take a tenth of a second to register.
     app = create_app(_offline_settings()) if is_offline else create_bare_app()
     storage = app.extensions[SERVICES][Storage]
     ctx.call_on_close(storage.close)
-    # The db commands check the version themselves: db version has to report a newer one.
+    # The db commands check the schema version themselves: db version must report a newer one.
     if not is_offline and ctx.invoked_subcommand != "db":
         refuse_newer(storage.db)
     return app
 
 
 def _offline_settings() -> Settings:
-    """Return settings for commands that use no database: pymongo connects lazily."""
+    """Return settings for commands that use no database; pymongo connects lazily."""
     return config.load({**os.environ, "QM_ENV": "testing"}, MONGODB_URI="mongodb://localhost")
 
 
@@ -97,7 +97,7 @@ COMMANDS = (
 )
 for command in COMMANDS:
     main.add_command(command)
-# At its end, a command would look through all that was imported for garbage: a quarter of a second.
+# Freeze all imported objects: a garbage collection at exit would take a quarter of a second.
 gc.freeze()
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""QM_COMPATIBILITY=intersect: answers as public clients of the Intersect Engine read them.
+"""QM_COMPATIBILITY=intersect: responses as public clients of the Intersect Engine expect them.
 
-They rely on more than the contract has. All that this setting changes is here and in the table of
-docs/compatibility.rst: what is added to answers below, and how bodies are read in
-app/http/parser.py. Without it, no line of this runs.
+These clients rely on more than the contract promises. This module adds to responses, and
+app/http/parser.py reads bodies more leniently; the table in docs/compatibility.rst lists both.
+Without the setting, none of this runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from app.types import Document
 from app.users.store import Users
 
 INTERSECT = "intersect"
-# What these clients show as "never", where null would crash them.
+# These clients show this as "never"; null would crash them.
 NEVER = "0001-01-01T00:00:00Z"
 
 objects = current(Objects)
@@ -34,7 +34,7 @@ Complete = Callable[[Any], Any]
 
 
 def apply(app: Flask) -> None:
-    """Have the views complete their answers for these clients."""
+    """Wrap the views whose responses these clients expect to contain more."""
     for endpoint, complete in COMPLETED.items():
         app.view_functions[endpoint] = _completed(app.view_functions[endpoint], complete)
 
@@ -61,7 +61,7 @@ def _player(player: Document) -> Document:
 
 
 def _health(player: Document, field: str) -> float:
-    """Return the first of some vitals; 0 where a game has stored something else."""
+    """Return the first vital, which is health; 0 if a game has stored something else."""
     vitals = player.get(field)
     health = vitals[0] if isinstance(vitals, list) and vitals else 0
     return health if isinstance(health, int | float) else 0
@@ -120,7 +120,7 @@ def _one(complete: Callable[[list[Document]], list[Document]]) -> Complete:
     return lambda record: complete([record])[0]
 
 
-# What completes the answer of each view.
+# The function that completes the response of each view.
 COMPLETED: dict[str, Complete] = {
     "Players.list_players": _paged(_players),
     "Players.rank_players": _paged(_players),

@@ -1,4 +1,4 @@
-"""Exceptions that carry data. app/http/errors.py decides the status and the body of each."""
+"""Exceptions that carry data. app/http/errors.py maps each to a status and a body."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 class QuartermasterError(Exception):
-    """Everything that this program raises on purpose; the text is one sentence for a person.
+    """The base of all expected errors; the text is one sentence for a person.
 
     A class may declare its sentence. The names in braces are the arguments, in this order, and
-    attributes of the error.
+    become attributes of the error.
     """
 
     sentence = "{message}"
@@ -34,14 +34,14 @@ class NotFound(QuartermasterError):
 
 
 class NotOwned(NotFound):
-    """Something of an account that is gone, or somebody else's."""
+    """Something of an account that no longer exists, or that belongs to another account."""
 
     def __init__(self, kind: str, owner: str) -> None:
         super().__init__(kind, owner, f"No {kind} with that id belongs to '{owner}'.")
 
 
 class Conflict(QuartermasterError):
-    """The stored state does not allow what was asked."""
+    """The stored state does not allow the request."""
 
 
 class KeyReused(Conflict):
@@ -53,7 +53,7 @@ class AlreadyUndone(Conflict):
 
 
 class Damaged(Conflict):
-    """The stored document has not the shape that a change needs."""
+    """The stored document does not have the shape that a change needs."""
 
     sentence = (
         "What is stored of this {kind} does not allow the change; the operator can ask "
@@ -74,7 +74,7 @@ class EmailTaken(Conflict):
 
 
 class Invalid(QuartermasterError):
-    """A request whose fields are at fault, or that cannot be understood at all."""
+    """A request with invalid fields, or one that cannot be parsed at all."""
 
     def __init__(self, message: str, fields: dict[str, list[str]] | None = None) -> None:
         super().__init__(message)
@@ -82,7 +82,7 @@ class Invalid(QuartermasterError):
 
 
 class InvalidField(Invalid):
-    """A request with one field at fault; the fault is a sentence without its subject."""
+    """A request with one invalid field; the fault is a sentence without its subject."""
 
     def __init__(self, name: str, fault: str) -> None:
         super().__init__(f"The field '{name}' {fault[:1].lower()}{fault[1:]}", {name: [fault]})
@@ -98,7 +98,7 @@ class Unauthorized(QuartermasterError):
 
 
 class Forbidden(QuartermasterError):
-    """The caller is authenticated, and not allowed to do this."""
+    """The caller is authenticated, but not allowed to do this."""
 
 
 class RoleMissing(Forbidden):
@@ -120,7 +120,7 @@ class InvalidCredentials(Forbidden):
 
 
 class RateLimited(QuartermasterError):
-    """A limit is used up; the request was not examined."""
+    """A rate limit is exceeded; the request was not processed."""
 
     def __init__(self, limit: str, retry_after: int, of: str = "failed attempts") -> None:
         super().__init__(f"Too many {of}; please try again in {retry_after} seconds.")
@@ -129,7 +129,7 @@ class RateLimited(QuartermasterError):
 
 
 class Unavailable(QuartermasterError):
-    """A dependency, such as the database, is unavailable; a retry later is safe."""
+    """A dependency, such as the database, is unavailable; it is safe to retry later."""
 
     retry_after = 2
 
@@ -147,7 +147,7 @@ class OutcomeUnknown(Unavailable):
 
 
 class Busy(Unavailable):
-    """Too many concurrent changes of the same document; nothing was written."""
+    """Too many concurrent changes to the same document; nothing was written."""
 
     sentence = "Too many changes to this {kind} at once; please try again."
     retry_after = 1

@@ -1,4 +1,4 @@
-"""Makes an operation for the caller of a request, and declares the route that takes it."""
+"""Executes an operation for the caller of a request, and declares its route."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Key = Any
 
 
 class Store(Protocol):
-    """What changes the documents of one kind."""
+    """Changes the documents of one kind."""
 
     def change(self, key: Key, reads: tuple[str, ...], rule: Rule, intent: Intent) -> Applied: ...
 
@@ -50,7 +50,7 @@ def execute(operation: Operation, store: Store, key: Key, args: dict[str, Any]) 
 
 
 def preview(operation: Operation, store: Store, key: Key, args: dict[str, Any]) -> Document:
-    """Return the entry that a change would have, without making it."""
+    """Return the entry that a change would have, without making the change."""
     prepared = operation.prepared(args)
     meant = previewed_intent(operation, args)
     return store.preview(key, *known_objects.checked(operation, args, prepared, meant))
@@ -65,11 +65,10 @@ def change_route(
     method: str = "POST",
     **options: Any,
 ) -> Callable[[View], View]:
-    """Declare a view that makes an operation: its path, who may call it, what it takes and answers.
+    """Declare a view that executes an operation: path, access, arguments and response.
 
-    Options replace what the operation says: body (a schema or None), and whether it is required,
-    and needs (scope and roles).
-    Others describe the answer.
+    Options override the declaration of the operation: body (a schema or None), whether the body is
+    required, and needs (scope and roles). Other options describe the response.
     """
     body = options.pop("body", operation.arguments)
     is_required = options.pop("is_body_required", True)
@@ -91,7 +90,7 @@ def change_route(
 
 
 def change_routes(blueprint: Blueprint, store: Store, operations: ModuleType) -> None:
-    """Add the routes of a module's operations that declare an endpoint, and so need no view."""
+    """Add the routes of a module's operations that declare an endpoint and so need no view."""
     for operation in vars(operations).values():
         if isinstance(operation, Operation) and operation.endpoint:
             _add_route(blueprint, store, operation, operation.endpoint)
@@ -108,7 +107,7 @@ def _add_route(
 
 
 def _own_refusals(operation: Operation) -> list[QuartermasterError]:
-    """Return examples of the refusals that follow from what an operation declares."""
+    """Return examples of the errors that follow from an operation's declaration."""
     found: list[QuartermasterError] = []
     if name := operation.needs_object:
         declared = operation.arguments.fields[name].metadata

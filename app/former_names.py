@@ -1,7 +1,7 @@
-"""The names, and the addresses, that a player or a user had before. Pure.
+"""Former names and email addresses of players and users. Pure.
 
-A document keeps its former names beside its name, written by the same change, so that whoever
-knows only a former name finds it. Nothing of them is in history, and they go with the document.
+A document keeps its former names next to its name, written by the same change, so that it can be
+found by a former name. History does not record them, and they are deleted with the document.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from app.errors import Invalid
 from app.naming import email_key, name_key
 from app.types import Document
 
-# By what they are found.
+# The path of the indexed field.
 KEY_PATH = "FormerNames.Key"
 MOST_FORMER = 20
 
@@ -25,39 +25,39 @@ class SeveralFormer(Invalid):
 
 
 def former_names(document: Document) -> list[str]:
-    """Return the names that a document had before, the last first; a game may store anything."""
+    """Return the former names of a document, the latest first; a game may store anything."""
     listed = document.get("FormerNames")
     found = [former.get("Name") for former in _list(listed) if isinstance(former, dict)]
     return [name for name in found if isinstance(name, str)]
 
 
 def former_emails(user: Document) -> list[str]:
-    """Return the addresses that an account had before, the last first."""
+    """Return the former addresses of an account, the latest first."""
     return [email for email in _list(user.get("FormerEmails")) if isinstance(email, str)]
 
 
 def carry_names(before: Document, new: Document) -> Document:
-    """Return the FormerNames of a document that gets a Name, if it has any."""
+    """Return the FormerNames of a document whose Name changes, if it has any."""
     kept = _without(new["Name"], [before.get("Name"), *former_names(before)], name_key)
     names = [{"Name": name, "Key": name_key(name)} for name in kept]
     return {"FormerNames": names} if names or "FormerNames" in before else {}
 
 
 def carry_emails(before: Document, new: Document) -> Document:
-    """Return the FormerEmails of an account that gets an Email, if it has any."""
+    """Return the FormerEmails of an account whose Email changes, if it has any."""
     kept = _without(new["Email"], [before.get("Email"), *former_emails(before)], email_key)
     return {"FormerEmails": kept} if kept or "FormerEmails" in before else {}
 
 
 def without_former_names(document: Document, beginning: str) -> tuple[Document, str]:
-    """Return a document without its FormerNames, and the one of them that begins so."""
+    """Return a document without its FormerNames, and the first of them with this prefix."""
     rest = {name: value for name, value in document.items() if name != "FormerNames"}
     found = (n for n in former_names(document) if name_key(n).startswith(beginning))
     return rest, next(found, "")
 
 
 def only_one(kind: str, name: str, ids: Iterable[str]) -> str | None:
-    """Return the only id of some; None if there is none."""
+    """Return the only id; None if there is none. Raise SeveralFormer if there are several."""
     found = sorted(set(ids))
     if len(found) > 1:
         raise SeveralFormer(kind, name, found)
@@ -65,7 +65,7 @@ def only_one(kind: str, name: str, ids: Iterable[str]) -> str | None:
 
 
 def _without(new: str, texts: Iterable[Any], key_of: Callable[[str], str]) -> list[str]:
-    """Return texts, each once by its key, without the new one."""
+    """Return the distinct texts, compared by key, without the new one."""
     by_key: dict[str, str] = {}
     for text in texts:
         if isinstance(text, str) and text:

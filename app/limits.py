@@ -1,4 +1,4 @@
-"""Limits how many requests of a worker do the same work at the same time."""
+"""Limits how many requests of a worker do the same kind of work concurrently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from time import monotonic
 
 from app.errors import Unavailable
 
-# How long the work is assumed to take before any was done, and the weight of each new duration.
+# The assumed duration of the work before the first measurement, and the weight of each new one.
 FIRST_SECONDS = 0.1
 WEIGHT = 0.1
 LONGEST_RETRY = 15
@@ -22,11 +22,11 @@ class TooManyAtOnce(Unavailable):
 
 
 class Limiter:
-    """A limited number of places for one kind of work, and a queue of those who wait for one.
+    """A limited number of places for one kind of work, and a queue for them.
 
-    Whoever finds the queue full, or has waited for too long, is refused. So is everybody who waits
-    when no place was freed for as long, because then the work hangs. Retry-After says when there
-    would be a place: each time a little later, so that a crowd does not come back all at once.
+    A request is refused if the queue is full or it has waited too long. All waiting requests are
+    refused if no place was freed for that long, because then the work hangs. Retry-After estimates
+    when a place will be free. It grows with each refusal, so that clients do not retry all at once.
     """
 
     def __init__(
@@ -37,18 +37,18 @@ class Limiter:
         patience: float = 0.0,
         own: tuple[str, int] | None = None,
     ) -> None:
-        # Busy begins the sentence of a refusal; own has another, and the places of one holder.
+        # busy starts the error sentence; own is the sentence and the limit of a single holder.
         self.places, self.busy, self.own = places, busy, own
         self.patience = patience
         self._queue = queue
-        # How many places are taken at this moment: in all, and where own is given by each holder.
+        # The places in use: in total, and if own is set, by holder.
         self.in_use = 0
         self._held: Counter[str] = Counter()
         self._waiting = 0
         self._freed = threading.Condition(threading.Lock())
         self._freed_at = monotonic()
         self._seconds = FIRST_SECONDS
-        # Until when those who were refused before will be at work.
+        # When the clients that were refused so far will have had their turn.
         self._booked_until = 0.0
 
     @contextmanager
@@ -61,7 +61,7 @@ class Limiter:
             self.leave(began, holder)
 
     def enter(self, holder: str = "", since: float | None = None) -> float:
-        """Take a place, and return when; the time to wait for it counts from since."""
+        """Take a place and return the time; the waiting time counts from since."""
         with self._freed:
             if self.own and self._held[holder] >= self.own[1]:
                 raise TooManyAtOnce(self.own[0], retry_after=self._turn())
@@ -74,7 +74,7 @@ class Limiter:
             return now
 
     def leave(self, began: float, holder: str = "") -> None:
-        """Give back a place that was taken at this time."""
+        """Give back a place that was taken at the time began."""
         with self._freed:
             self.in_use -= 1
             if self.own:
@@ -98,10 +98,10 @@ class Limiter:
             self._waiting -= 1
 
     def _turn(self) -> int:
-        """Return in how many seconds somebody who is refused would have a turn."""
+        """Return in how many seconds a refused client would get a place."""
         now, each = monotonic(), self._seconds / max(1, self.places)
         after_the_queue = now + self._waiting * each
         turn = max(self._booked_until, after_the_queue) + each
-        # A late turn means that many who were refused have not come back.
+        # An estimate this late means that many refused clients have not retried: start again.
         self._booked_until = turn if turn < now + LONGEST_RETRY else after_the_queue
         return max(1, min(LONGEST_RETRY, math.ceil(turn - now)))

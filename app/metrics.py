@@ -1,7 +1,7 @@
 """Prometheus metrics.
 
-Labels never hold input of a client: routes instead of paths, known methods, statuses. That bounds
-their cardinality, and keeps personal data out of the metrics.
+Labels never contain client input: they are routes instead of paths, known methods, statuses. This
+limits their cardinality, and keeps personal data out of the metrics.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ disable_created_metrics()
 
 
 class Build(Collector):
-    """The build info, which is equal in all workers and so in none of their files."""
+    """The build info: the same in all workers, and so kept in none of their files."""
 
     def __init__(self) -> None:
-        # Read at import: the files on disk may be those of a newer release later.
+        # Read at import: later, the files on disk may be those of a newer release.
         self.labels = {"version": version("quartermaster"), "python": platform.python_version()}
 
     def collect(self) -> Iterator[InfoMetricFamily]:
@@ -122,7 +122,7 @@ BUDGET_REFUSALS: Counter = _counter(
 MAILS: Counter = _counter("mails", "Mails, sent or failed.", "outcome")
 RATE_LIMITED: Counter = _counter("rate_limited", "Requests refused by a limit.", "limit")
 
-# Rare ones are exposed as 0 from the start: rate() misses the first increment of a new series.
+# Exposed as 0 from the start: rate() misses the first increment of a new series.
 INITIAL_LABELS: tuple[tuple[tuple[Any, ...], tuple[str, ...]], ...] = (
     ((SWAP_RETRIES, SWAP_REPLAYS, HISTORY_MOVED, HISTORY_LAG), ("players", "users")),
     ((MAILS,), ("sent", "failed")),
@@ -153,9 +153,9 @@ def request_ended(route: str | None, method: str, status: int, seconds: float) -
 
 
 def request_totals() -> tuple[int, int, dict[float, int]]:
-    """Return this worker's counts: all requests, those answered with 5xx, and by latency bucket.
+    """Return this worker's request counts: all, those answered with 5xx, and by latency bucket.
 
-    The probes do not count.
+    Requests to the probes do not count.
     """
     requests = failures = 0
     for sample in _samples_of(REQUESTS, "_total"):
@@ -166,7 +166,7 @@ def request_totals() -> tuple[int, int, dict[float, int]]:
         bound = float(sample.labels["le"])
         below[bound] = below.get(bound, 0) + int(sample.value)
     bounds = sorted(below)
-    # Prometheus' buckets are cumulative: each holds the faster ones as well.
+    # Prometheus buckets are cumulative: each includes the faster ones.
     slower = zip(bounds, [0, *(below[bound] for bound in bounds)], strict=False)
     counts = {bound: below[bound] - faster for bound, faster in slower if bound < float("inf")}
     return requests, failures, counts
@@ -193,13 +193,13 @@ def exposition() -> bytes:
 
 
 def share(folder: str | None) -> None:
-    """Keep the metrics of this worker in a folder, so that any worker can show those of all.
+    """Keep the metrics of this worker in a folder, so that any worker can expose those of all.
 
-    Without a folder, each shows its own.
+    Without a folder, each worker exposes its own.
     """
     global _exposed
     os.environ.pop(FOLDER_VARIABLE, None)
-    # Drop the values that were inherited from the master by the fork.
+    # Drop the values that the fork copied from the master.
     for metric in _LABELLED:
         metric.clear()
     _request_meters.clear()
@@ -220,7 +220,7 @@ def share(folder: str | None) -> None:
 def _number_in(folder: Path) -> int | None:
     try:
         return take_number(folder)
-    except OSError as error:  # serve without shared metrics if the disk is full
+    except OSError as error:  # continue without shared metrics if the disk is full
         log.warning("This worker shows its own metrics alone: %s", error)
         return None
 

@@ -1,8 +1,9 @@
-"""Metrics in files: each worker counts in its own, and shows the sum of all.
+"""Metrics in files: each worker counts in its own files, and exposes the sum of all.
 
-A worker takes the first number that no living process holds, by a lock that ends with the process.
-With the number it takes over the files of a worker that ended: counters never go back, and there
-are only as many files as workers at a time. No server has to tell who has ended.
+A worker takes the first number that no living process holds. It holds the number by a file lock,
+which the kernel releases when the process ends. With the number, it takes over the files of a
+worker that has ended. So counters never decrease, and there are no more files than concurrent
+workers. No server has to report which workers have ended.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 KINDS = ("counter", "histogram", "gauge_livesum", "gauge_livemostrecent")
-# Several times what all label sets need: growing a memory-mapped file on a full disk is a SIGBUS.
+# Several times the size of all label sets: growing a memory-mapped file on a full disk is a SIGBUS.
 FILE_SIZE = 1 << 20
 
 
@@ -37,14 +38,14 @@ def lock(path: Path) -> int:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Wait until no other process looks at the locks of a folder."""
+    """Wait until no other process checks the locks of a folder."""
     with (folder / "mutex").open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def take_number(folder: Path) -> int:
-    """Return a number that is this process's as long as it lives, with files for its metrics."""
+    """Return a number that this process holds until it ends, and create the metric files for it."""
     with _alone(folder):
         for number in count():
             with contextlib.suppress(BlockingIOError):
@@ -70,7 +71,7 @@ def _make_files(folder: Path, number: int) -> None:
 
 
 class LivingWorkers(MultiProcessCollector):
-    """Adds up the files of all workers; gauges count for living ones alone."""
+    """Adds up the files of all workers; gauges only include living workers."""
 
     def __init__(self, registry: Any, folder: Path) -> None:
         self._folder = folder

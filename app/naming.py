@@ -1,4 +1,4 @@
-"""Guids, the keys of names and addresses, and the lookup keys of paths. Pure."""
+"""Guids, the comparison keys of names and addresses, and the lookup keys in paths. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import idna
 
-# The shortest search text.
+# The minimum length of a search text.
 SEARCH_LENGTH = 3
-# The longest name, and the longest text that NFC may compose into one.
+# The maximum length of a name, and the longest text that is composed to NFC.
 NAME_LENGTH = 255
 SPELLED_LENGTH = 4 * NAME_LENGTH
 LONGEST_DOMAIN = 253
@@ -28,7 +28,7 @@ _INVISIBLE = re.compile(
 
 
 def parse_guid(text: str) -> str | None:
-    """Return the guid in its served form, or None where the text is not one."""
+    """Return the guid in the form of the API, or None if the text is not a guid."""
     return text.lower() if _GUID.fullmatch(text) else None
 
 
@@ -45,7 +45,7 @@ def holds_invisible(text: str) -> bool:
 
 
 def is_visible(text: str) -> bool:
-    """Tell whether a text shows anything; combining marks alone do not."""
+    """Return whether a text has a visible character; combining marks alone are not visible."""
     rest = _INVISIBLE.sub("", text)
     return any(not c.isspace() and not unicodedata.category(c).startswith("M") for c in rest)
 
@@ -53,7 +53,7 @@ def is_visible(text: str) -> bool:
 def name_key(name: str) -> str:
     """Return the key by which names are unique: composed, case-folded, and composed again.
 
-    Case folding takes some letters apart, such as the Greek \u0390, whose capital it does not.
+    Case folding decomposes some letters, such as the Greek \u0390, but not the capital form.
     """
     return compose(compose(name).casefold())
 
@@ -116,6 +116,6 @@ def name_tails(key: str) -> list[str]:
 
 
 def name_fields(name: str) -> dict[str, Any]:
-    """Return the fields of a document by which it is found by its name."""
+    """Return the fields by which a document is found by name."""
     key = name_key(name)
     return {"NameKey": key, "NameTails": name_tails(key)}

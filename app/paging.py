@@ -1,4 +1,4 @@
-"""The requested window of a list, and the page that answers it. Pure."""
+"""The requested part of a list, and the page that is returned. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from app.types import Document
 
 
 class Window(NamedTuple):
-    """The requested part of a list: page * size records are skipped, limit are served.
+    """The requested part of a list: skip page * size records, return up to limit.
 
-    With after, the part begins behind that position instead; b"" is the beginning of the list.
+    With after, the part starts after that position instead; b"" is the beginning of the list.
     """
 
     page: int
@@ -25,7 +25,7 @@ class Window(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Some records of a list, the total, and with after the position to continue from."""
+    """Records of a list, the total, and if after was set, the position to continue from."""
 
     total: int
     values: list[Document]
@@ -33,7 +33,7 @@ class Page(NamedTuple):
 
 
 class CursorPage(NamedTuple):
-    """Some records of a list that is walked by cursors, and where it goes on; None at the end."""
+    """Records of a list with cursors, and the position of the next page; None on the last page."""
 
     values: Sequence[Any]
     next: bytes | None

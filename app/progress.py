@@ -25,7 +25,7 @@ def progress(label: str, length: int) -> Iterator[Callable[[int], None]]:
 
 
 def _lines(label: str, length: int) -> Callable[[int], None]:
-    """Return a function that writes how far the work is, but no line for what ends at once."""
+    """Return a function that prints the progress; work that ends quickly prints no line."""
     done, next_line = 0, time.monotonic() + LINE_SECONDS
 
     def advance(steps: int) -> None:

@@ -1,8 +1,8 @@
-"""What a request may use of the database: a place among others, and a time limit.
+"""Limits the database use of a request: a place among concurrent requests, and a timeout.
 
-A database that hangs would hold every thread of a worker, and with them the requests that need no
-database. So only some requests use the database at a time. A request that waits for other work,
-such as hashing, gives its place back until that is done.
+If the database hangs, it must not block every thread of a worker: some requests need no database.
+So only some of the threads use it at a time. A request that waits for other work, such as
+hashing, gives its place back until that work is done.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 from app.errors import Unavailable
 from app.limits import Limiter
 
-# How long a request waits for a place at the database.
+# How long a request waits for a database place.
 PATIENCE_SECONDS = 2.0
 
 Result = TypeVar("Result")
 
 
 class SchemaMismatch(Unavailable):
-    """The database has another schema version, and nothing was sent. /readyz says which."""
+    """The database has another schema version, and no command was sent. /readyz has the details."""
 
     sentence = "The service does not fit its database at the moment; please try again."
 
@@ -39,7 +39,7 @@ class DatabasePlaces(Limiter):
     ) -> None:
         super().__init__("The database is slow", places, queue=float("inf"), patience=patience)
         self.time_limit = time_limit
-        # Set while the database has another schema version than this program.
+        # True while the schema version of the database differs from that of this program.
         self.is_closed = False
 
     def enter(self, holder: str = "", since: float | None = None) -> float:
@@ -49,7 +49,7 @@ class DatabasePlaces(Limiter):
 
 
 class RequestScope:
-    """The place and the time limit of one request."""
+    """The database place and the time limit of one request."""
 
     def __init__(self, database: DatabasePlaces, arrived_at: float) -> None:
         self.arrived_at = arrived_at
@@ -70,7 +70,7 @@ class RequestScope:
         _current.reset(self._outer)
 
     def renew(self) -> None:
-        """Start the time limit, or start it again for the next piece of long work."""
+        """Start the time limit, or restart it for the next part of long work."""
         self._end_timeout()
         self._timeout = self._database.time_limit()
         self._timeout.__enter__()
@@ -85,7 +85,7 @@ class RequestScope:
         self.renew()
 
     def leave_database(self) -> bool:
-        """Give the place at the database back, and tell whether there was one."""
+        """Give the database place back; return whether the request had one."""
         entered_at, self._entered_at = self._entered_at, None
         if entered_at is not None:
             self._database.leave(entered_at)
@@ -93,12 +93,12 @@ class RequestScope:
 
     @contextmanager
     def working(self, limiter: Limiter, holder: str) -> Iterator[None]:
-        """Hold a place of other work in exchange for that at the database."""
+        """Hold a place for other work, and give the database place back meanwhile."""
         if limiter in self._elsewhere:
             try:
                 yield
             finally:
-                # The time of the work itself does not count.
+                # The time spent on the work itself does not count.
                 self.renew()
             return
         was_at_database = self.leave_database()
@@ -109,7 +109,7 @@ class RequestScope:
                 yield
         finally:
             self._elsewhere.discard(limiter)
-            # The body of a response may hold a place for longer than its request lasts.
+            # A response body may hold a place longer than its request lasts.
             if was_at_database and not self._is_over:
                 self.enter_database(monotonic())
 
@@ -119,7 +119,7 @@ _current: ContextVar[RequestScope | None] = ContextVar("request_scope", default=
 
 @contextmanager
 def at_database() -> Iterator[None]:
-    """Hold a place at the database until the block ends, or raise Unavailable."""
+    """Hold a database place until the block ends, or raise Unavailable."""
     scope = _current.get()
     if scope is None:
         yield
@@ -132,7 +132,7 @@ def at_database() -> Iterator[None]:
 
 
 def working(limiter: Limiter, holder: str = "") -> AbstractContextManager[None]:
-    """Hold a place of other work until the block ends; commands need none."""
+    """Hold a place for other work until the block ends; commands need no place."""
     scope = _current.get()
     return scope.working(limiter, holder) if scope else nullcontext()
 
@@ -159,16 +159,16 @@ def arrival() -> float | None:
 
 
 def wait_deadline(seconds: float) -> float:
-    """Return until when the current request may wait, counted from its arrival.
+    """Return the time until which the current request may wait, counted from its arrival.
 
-    Counted from now, the waits of a request that waits for several things would add up.
+    Otherwise the waiting times of a request that waits several times would add up.
     """
     arrived_at = arrival()
     return (monotonic() if arrived_at is None else arrived_at) + seconds
 
 
 def renew_time_limit() -> None:
-    """Give the current request its whole time at the database again."""
+    """Restart the database timeout of the current request."""
     scope = _current.get()
     if scope is not None:
         scope.renew()

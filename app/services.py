@@ -1,4 +1,4 @@
-"""The services of an application: stores and others that views reach by their types."""
+"""The services of an application, such as stores. Views look them up by type."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Services(dict[type, Any]):
-    """All services by type. Each room adds its own, with those of the rooms below."""
+    """All services by type. Each room adds its own, which may use those of lower rooms."""
 
     def __init__(self, app: Any, settings: Any, *services: object) -> None:
         super().__init__()

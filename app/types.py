@@ -1,11 +1,11 @@
-"""Values as MongoDB holds them. Pure."""
+"""Values as MongoDB stores them. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
 Document = dict[str, Any]
-# All numbers of so many digits are int64.
+# Every number with this many digits fits into an int64.
 _MOST_DIGITS = 18
 
 
@@ -18,16 +18,16 @@ def whole(value: Any) -> int | None:
 
 
 def decimal(text: str) -> int | None:
-    """Return the number that a text spells in up to 18 decimal digits, or None.
+    """Return the number in a text of up to 18 decimal digits, or None.
 
-    int() alone also takes a sign and the digits of other scripts, and raises for more than 4,300.
+    int() also accepts a sign and digits of other scripts, and raises for more than 4,300 digits.
     """
     is_number = len(text) <= _MOST_DIGITS and text.isascii() and text.isdecimal()
     return int(text) if is_number else None
 
 
 def is_deep(value: Any, levels: int) -> bool:
-    """Tell whether a value has more levels, without a recursion that it could overflow."""
+    """Return whether a value has more levels, without recursion: a deep value would overflow it."""
     level = [value]
     for _ in range(levels + 1):
         inner = [list(v.values()) if isinstance(v, dict) else v for v in level]
