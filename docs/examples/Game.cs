@@ -109,7 +109,7 @@ public sealed class GameDatabase
 
     private static readonly BsonDocument Absent = new BsonDocument("$exists", false);
 
-    // What the service writes has a Stamp, and what a game writes has none.
+    // Writes of the service set a Stamp; writes of a game do not.
     private static readonly BsonDocument ByTheService = BsonDocument.Parse(@"{ $match: { $or: [
         { operationType: 'update', 'updateDescription.updatedFields.Stamp': { $exists: true } },
         { operationType: { $in: ['insert', 'replace'] }, 'fullDocument.Stamp': { $exists: true } } ] } }");
@@ -124,7 +124,7 @@ public sealed class GameDatabase
         players = db.GetCollection<BsonDocument>("players");
     }
 
-    // Changes single fields of a player, by what it holds now. Null leaves it alone.
+    // Changes single fields of a player, based on its current content. Null changes nothing.
     public async Task ChangeAsync(string id, Func<BsonDocument, BsonDocument> decide)
     {
         for (var i = 0; i < Tries; i++)
@@ -143,11 +143,11 @@ public sealed class GameDatabase
         throw new BusyException();
     }
 
-    // Makes an account. MongoWriteException with the category DuplicateKey: name or address is taken.
+    // Makes an account. If name or address is taken: MongoWriteException with the category DuplicateKey.
     public async Task<string> MakeAccountAsync(string name, string email, string password)
     {
         if (email.Any(c => c > 127))
-            throw new ArgumentException("Let the service register this address: its key takes IDNA.");
+            throw new ArgumentException("Let the service register this address: its key needs IDNA.");
         var user = BsonDocument.Parse(File.ReadAllText("new_user.json"));
         Identify(user, name);
         user["Email"] = email;
@@ -157,7 +157,7 @@ public sealed class GameDatabase
         return user["_id"].AsString;
     }
 
-    // Makes a character. MongoWriteException with the category DuplicateKey: the name is taken.
+    // Makes a character. If the name is taken: MongoWriteException with the category DuplicateKey.
     public async Task<string> MakeCharacterAsync(string userId, string name)
     {
         var player = BsonDocument.Parse(File.ReadAllText("new_player.json"));
@@ -177,7 +177,7 @@ public sealed class GameDatabase
         document["CreationDate"] = DateTime.UtcNow;
     }
 
-    // Says who is playing: at log-in, and about every 30 seconds for all of them at once.
+    // Reports who is playing: at log-in, and about every 30 seconds for all players at once.
     public async Task HeartbeatAsync(IReadOnlyList<string> playing)
     {
         var seen = BsonDocument.Parse("{ $set: { Online: true }, $currentDate: { LastSeen: true } }");
@@ -196,7 +196,7 @@ public sealed class GameDatabase
         return players.UpdateOneAsync(new BsonDocument("_id", playerId), left);
     }
 
-    // Moves what lies in a slot, such as "Inventory.3", to an empty one, such as "Bank.7".
+    // Moves the content of a slot, such as "Inventory.3", to an empty one, such as "Bank.7".
     public async Task<bool> MoveItemAsync(string playerId, string source, string target)
     {
         var moved = false;
@@ -221,7 +221,7 @@ public sealed class GameDatabase
         return slots?.GetValue(parts[1], BsonNull.Value) as BsonDocument;
     }
 
-    // Puts items into the inventory, as many as have room there, and returns how many.
+    // Puts as many items into the inventory as fit there, and returns how many.
     public async Task<int> PickUpAsync(string playerId, string item, int quantity, int size, int limit)
     {
         var left = quantity;
@@ -245,8 +245,8 @@ public sealed class GameDatabase
         return quantity - left;
     }
 
-    // Calls back for whatever the service writes to a player: gifts, names, variables and so on.
-    // The function gets the token to go on from after a restart, and returns whether to go on.
+    // Calls a function for every write of the service to a player: gifts, names, variables and so on.
+    // The function gets the player and the resume token, and returns whether to continue.
     public async Task GiftsAsync(BsonDocument resume, Func<BsonDocument, BsonDocument, bool> arrived)
     {
         var options = new ChangeStreamOptions

@@ -54,7 +54,7 @@ const (
 	passes, memory, lanes = 2, 19456, 1
 )
 
-// Slot holds what lies in a slot. It has no other fields.
+// Slot is the content of a slot. It has no other fields.
 type Slot struct {
 	ItemID    string  `bson:"ItemId"`
 	Quantity  int32   `bson:"Quantity"`
@@ -120,7 +120,7 @@ func named(document bson.M, name string) {
 	document["Name"], document["NameKey"], document["NameTails"] = name, key, nameTails(key)
 }
 
-// change writes single fields of a player, by what it holds now. An empty update leaves it alone.
+// change writes single fields of a player, based on its current content. An empty update changes nothing.
 func change(ctx context.Context, db *mongo.Database, id string, decide func(Player) bson.M) error {
 	players := db.Collection("players")
 	for i := 0; i < tries; i++ {
@@ -150,11 +150,11 @@ func change(ctx context.Context, db *mongo.Database, id string, decide func(Play
 	return errBusy
 }
 
-// makeAccount makes an account. mongo.IsDuplicateKeyError: the name or the address is taken.
+// makeAccount makes an account. If the name or the address is taken, mongo.IsDuplicateKeyError(err) is true.
 func makeAccount(ctx context.Context, db *mongo.Database, name, email, password string) (string, error) {
 	for _, char := range email {
 		if char > 127 {
-			return "", errors.New("let the service register this address: its key takes IDNA")
+			return "", errors.New("let the service register this address: its key needs IDNA")
 		}
 	}
 	user := bson.M{}
@@ -209,7 +209,7 @@ func newGuid() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// makeCharacter makes a character. mongo.IsDuplicateKeyError: the name is taken.
+// makeCharacter makes a character. If the name is taken, mongo.IsDuplicateKeyError(err) is true.
 func makeCharacter(ctx context.Context, db *mongo.Database, userID, name string) (string, error) {
 	player := bson.M{}
 	if err := bson.UnmarshalExtJSON(newPlayer, false, &player); err != nil {
@@ -221,7 +221,7 @@ func makeCharacter(ctx context.Context, db *mongo.Database, userID, name string)
 	return player["_id"].(string), err
 }
 
-// heartbeat says who is playing: at log-in, and about every 30 seconds for all of them at once.
+// heartbeat reports who is playing: at log-in, and about every 30 seconds for all players at once.
 func heartbeat(ctx context.Context, db *mongo.Database, playing []string) error {
 	for len(playing) > 0 {
 		some := playing
@@ -245,7 +245,7 @@ func logOut(ctx context.Context, db *mongo.Database, playerID string) error {
 	return err
 }
 
-// moveItem moves what lies in a slot, such as "Inventory.3", to an empty one, such as "Bank.7".
+// moveItem moves the content of a slot, such as "Inventory.3", to an empty one, such as "Bank.7".
 func moveItem(ctx context.Context, db *mongo.Database, playerID, source, target string) (bool, error) {
 	moved := false
 	err := change(ctx, db, playerID, func(player Player) bson.M {
@@ -267,7 +267,7 @@ func slot(player Player, path string) (Slot, bool) {
 	return held, ok
 }
 
-// pickUp puts items into the inventory, as many as have room there, and returns how many.
+// pickUp puts as many items into the inventory as fit there, and returns how many.
 func pickUp(ctx context.Context, db *mongo.Database, playerID, item string, quantity, size, limit int32) (int32, error) {
 	var left int32
 	err := change(ctx, db, playerID, func(player Player) bson.M {
@@ -305,14 +305,14 @@ func isPlain(held Slot, item string) bool {
 	return held.ItemID == item && held.BagID == "" && len(held.StatBuffs) == 0
 }
 
-// What the service writes has a Stamp, and what a game writes has none.
+// Writes of the service set a Stamp; writes of a game do not.
 var byTheService = bson.M{"$or": bson.A{
 	bson.M{"operationType": "update", "updateDescription.updatedFields.Stamp": bson.M{"$exists": true}},
 	bson.M{"operationType": bson.M{"$in": bson.A{"insert", "replace"}}, "fullDocument.Stamp": bson.M{"$exists": true}},
 }}
 
-// gifts calls back for whatever the service writes to a player: gifts, names, variables and so on.
-// The function gets the token to go on from after a restart, and returns whether to go on.
+// gifts calls a function for every write of the service to a player: gifts, names, variables and so on.
+// The function gets the player and the resume token, and returns whether to continue.
 func gifts(ctx context.Context, db *mongo.Database, resume any, arrived func(Player, any) bool) error {
 	opts := options.ChangeStream().SetFullDocument(options.UpdateLookup)
 	if resume != nil {

@@ -1,10 +1,10 @@
-"""What a game does in the database that it shares with Quartermaster: see docs/game.rst.
+"""How a game uses the database that it shares with Quartermaster: see docs/game.rst.
 
     pip install pymongo argon2-cffi
     python game.py mongodb://127.0.0.1:27017/?directConnection=true
 
-plays it through once: it makes an account and a character, and waits for a gift to it.
-The files new_user.json and new_player.json lie beside it.
+makes an account and a character, runs through all functions, and waits for a gift.
+The files new_user.json and new_player.json are in the same folder.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from pymongo.collection import Collection
 from pymongo.database import Database
 
 Document = dict[str, Any]
-# Returns the update and the answer; no update: all stays as it is.
+# Returns the update and the answer. Without an update, nothing changes.
 Decide = Callable[[Document], tuple[Document | None, Any]]
 
 HERE = Path(__file__).parent
@@ -36,7 +36,7 @@ NEW_PLAYER = (HERE / "new_player.json").read_text()
 TRIES = 50
 MANY = 1000
 HASHER = PasswordHasher(time_cost=2, memory_cost=19456, parallelism=1)
-# What the service writes has a Stamp, and what a game writes has none.
+# Writes of the service set a Stamp; writes of a game do not.
 BY_THE_SERVICE = {
     "$or": [
         {"operationType": "update", "updateDescription.updatedFields.Stamp": {"$exists": True}},
@@ -46,11 +46,11 @@ BY_THE_SERVICE = {
 
 
 class Gone(Exception):
-    """There is no such document any more."""
+    """The document no longer exists."""
 
 
 class Busy(Exception):
-    """Others were faster each time."""
+    """Other writers came first at every try."""
 
 
 def name_key(name: str) -> str:
@@ -72,7 +72,7 @@ def sha256(password: str) -> str:
 
 
 def change(collection: Collection[Document], id_: str, decide: Decide) -> Any:
-    """Change single fields of a document, by what it holds now."""
+    """Change single fields of a document, based on its current content."""
     for _ in range(TRIES):
         document = collection.find_one({"_id": id_, "DeletedAt": {"$exists": False}})
         if document is None:
@@ -88,9 +88,9 @@ def change(collection: Collection[Document], id_: str, decide: Decide) -> Any:
 
 
 def make_account(db: Database[Document], name: str, email: str, password: str) -> str:
-    """Make an account; DuplicateKeyError: the name or the address is taken."""
+    """Make an account. Raise DuplicateKeyError if the name or the address is taken."""
     if not email.isascii():
-        raise ValueError("Let the service register this address: its key takes IDNA.")
+        raise ValueError("Let the service register this address: its key needs IDNA.")
     user = json_util.loads(NEW_USER)
     user |= {"_id": str(uuid.uuid4()), **named(name), "Email": email, "EmailKey": email.lower()}
     user |= {
@@ -109,13 +109,13 @@ def is_password(user: Document, password: str) -> bool:
 
 
 def is_in_force(user: Document, flag: str, until: str) -> bool:
-    """Tell whether a ban ("IsBanned", "BannedUntil") or a mute ("IsMuted", "MutedUntil") is."""
+    """Return whether a penalty is in force: "IsBanned", "BannedUntil"; "IsMuted", "MutedUntil"."""
     end = user.get(until)
     return user.get(flag) is True and (end is None or end > datetime.now(timezone.utc))
 
 
 def make_character(db: Database[Document], user_id: str, name: str, **fields: Any) -> str:
-    """Make a character; DuplicateKeyError: the name is taken."""
+    """Make a character. Raise DuplicateKeyError if the name is taken."""
     player = json_util.loads(NEW_PLAYER)
     player |= {"_id": str(uuid.uuid4()), **named(name), "UserId": user_id}
     player |= {"CreationDate": datetime.now(timezone.utc), **fields}
@@ -124,7 +124,7 @@ def make_character(db: Database[Document], user_id: str, name: str, **fields: An
 
 
 def heartbeat(db: Database[Document], playing: Iterable[str]) -> None:
-    """Say who is playing: at log-in, and about every 30 seconds for all of them at once."""
+    """Report who is playing: at log-in, and about every 30 seconds for all players at once."""
     ids = list(playing)
     for start in range(0, len(ids), MANY):
         db.players.update_many(
@@ -139,7 +139,7 @@ def log_out(db: Database[Document], player_id: str) -> None:
 
 
 def move_item(db: Database[Document], player_id: str, source: str, target: str) -> bool:
-    """Move what lies in a slot, such as "Inventory.3", to an empty one, such as "Bank.7"."""
+    """Move the content of a slot, such as "Inventory.3", to an empty one, such as "Bank.7"."""
 
     def decide(player: Document) -> tuple[Document | None, bool]:
         held, there = slot(player, source), slot(player, target)
@@ -156,7 +156,7 @@ def slot(player: Document, path: str) -> Document | None:
 
 
 def hand_over(db: Database[Document], giver: str, taker: str, source: str, target: str) -> bool:
-    """Move what lies in a slot of one player to an empty slot of another: both or neither."""
+    """Move the content of a slot to an empty slot of another player, in one transaction."""
 
     def both(session: ClientSession) -> bool:
         there = {"DeletedAt": {"$exists": False}}
@@ -177,7 +177,7 @@ def hand_over(db: Database[Document], giver: str, taker: str, source: str, targe
 def pick_up(
     db: Database[Document], player_id: str, item: str, quantity: int, size: int, limit: int
 ) -> int:
-    """Put items into the inventory, as many as have room there; return how many."""
+    """Put as many items into the inventory as fit there; return how many."""
 
     def decide(player: Document) -> tuple[Document | None, int]:
         slots, left, changed = player.get("Inventory") or {}, quantity, {}
@@ -195,7 +195,7 @@ def pick_up(
 
 
 def gifts(db: Database[Document], resume: Document | None = None) -> Iterator[Document]:
-    """Yield whatever the service writes to a player: gifts, names, variables and so on."""
+    """Yield every write of the service to a player: gifts, names, variables and so on."""
     with db.players.watch(
         [{"$match": BY_THE_SERVICE}], full_document="updateLookup", resume_after=resume
     ) as stream:
@@ -205,7 +205,7 @@ def gifts(db: Database[Document], resume: Document | None = None) -> Iterator[Do
 
 
 def take_action(db: Database[Document], game: str) -> Document | None:
-    """Take the next action that waits, and say that this game looks for them."""
+    """Take the oldest waiting action, and report that this game polls."""
     look = {"$currentDate": {"LookedAt": True}}
     looked = db.games.find_one_and_update(
         {"_id": game}, look, upsert=True, return_document=ReturnDocument.AFTER
@@ -220,7 +220,7 @@ def take_action(db: Database[Document], game: str) -> Document | None:
 def answer_action(
     db: Database[Document], action_id: str, error: str | None = None, result: Document | None = None
 ) -> None:
-    """Say that an action is done, or why it is not."""
+    """Report that an action is done, or why it failed."""
     if error:
         db.actions.update_one({"_id": action_id}, {"$set": {"Error": error}})
     else:

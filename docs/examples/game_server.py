@@ -1,18 +1,18 @@
-"""A small game world that shares its database with Quartermaster, and keeps the rules for that.
+"""A small game that shares its database with Quartermaster, and follows the rules of docs/game.rst.
 
     python game_server.py --uri "$(quartermaster db uri)"
 
-About a hundred characters walk, fight, loot, trade, talk, log in and out. What it does to the
-database is what a real game server does; the rest is dice. It needs pymongo, as a game in another
-language needs the driver for that language. The rules, and where they are kept:
+About a hundred characters walk, fight, loot, trade, talk, log in and out. It uses the database as a
+real game server does; the play itself is random. It needs pymongo; a game in another language needs
+the driver for that language. The rules, and the code that follows them:
 
-1. A write filters on the Version that was read and counts it up; if nothing matches, somebody else
-   was faster: read again, and decide again. It sets single fields and slots, never whole documents,
-   and what changes two characters is a transaction (Characters).
-2. Gifts, and whatever else others do to a character, are learnt from a change stream (Gifts).
-3. The game says that it looks for actions such as a kick, takes them and answers them (Actions).
-4. Who is online is said in bulk, without counting Version up; bans and mutes are fields of the
-   account (World: log_in, log_out, look_up_penalties).
+1. A write filters on the Version that was read and increments it. If nothing matches, another
+   writer was faster: read again, and decide again. A write sets single fields and slots, never
+   whole documents, and a change of two characters is a transaction (Characters).
+2. A change stream reports gifts and other changes by others (Gifts).
+3. The game polls for actions such as a kick, takes them and answers them (Actions).
+4. The game reports in bulk who is online, without incrementing Version. Bans and mutes are fields
+   of the account (World: log_in, log_out, look_up_penalties).
 5. A new account or character has all fields, two of them derived from its name (named).
 """
 
@@ -39,8 +39,7 @@ from pymongo import MongoClient
 from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
 
 Document = dict[str, Any]
-# What is to be changed of a character: a field such as "Exp", or a slot such as "Inventory.3",
-# which the value None removes.
+# The changes to a character, by field ("Exp") or slot ("Inventory.3"). None removes a slot.
 Change = dict[str, Any]
 
 NIL = "00000000-0000-0000-0000-000000000000"
@@ -48,15 +47,15 @@ INVENTORY_SIZE, STACK_LIMIT = 35, 1_000_000  # QM_INVENTORY_SIZE and QM_STACK_LI
 WIDTH, HEIGHT = 32, 26
 TICK_SECONDS, DOORS_SECONDS, KICKED_SECONDS = 0.1, 2, 20
 FIRST_ANSWER_SECONDS, LAST_ANSWER_SECONDS = 3, 5
-LOOK_SECONDS = 1  # after ten seconds without a sign of us, the service refuses actions
-PRESENCE_SECONDS = 30  # after QM_ONLINE_TTL_SECONDS (300), it counts nobody as online any more
-NOT_DELETED = {"DeletedAt": {"$exists": False}}  # whoever has it is about to be moved away
-UNREAD = {"Journal": 0, "Notes": 0, "NameTails": 0}  # the service's own, or of no use here
-NO_RIGHT, DAMAGED = (13, 18, 8000), (28, 121)  # MongoDB's codes; the latter: the write fits nowhere
+LOOK_SECONDS = 1  # if no game polls for ten seconds, the service refuses actions
+PRESENCE_SECONDS = 30  # after QM_ONLINE_TTL_SECONDS (300), a player counts as offline
+NOT_DELETED = {"DeletedAt": {"$exists": False}}  # else the service is deleting it
+UNREAD = {"Journal": 0, "Notes": 0, "NameTails": 0}  # fields of the service, or not needed here
+NO_RIGHT, DAMAGED = (13, 18, 8000), (28, 121)  # MongoDB's codes; DAMAGED: an invalid document
 SETTINGS = {
-    "w": "majority",  # what fewer servers have may be undone
+    "w": "majority",  # a write on fewer servers may be rolled back
     "readConcernLevel": "majority",
-    "timeoutMS": 10_000,  # until then, the driver repeats what an election interrupts
+    "timeoutMS": 10_000,  # until then, the driver retries what an election interrupts
     "connectTimeoutMS": 2_000,
 }
 FIRST = ("Al", "Bar", "Cor", "Dag", "El", "Fen", "Gor", "Hal", "Jor", "Kel", "Mir", "Tor", "Wil")
@@ -67,11 +66,11 @@ dice = random.Random()
 
 
 class Refused(Exception):
-    """An action that cannot be done; its text is the sentence that the caller gets."""
+    """An action that cannot be done; its text is the error message for the caller."""
 
 
 class Screen:
-    """Plain lines, and on a terminal one below them that says how things are."""
+    """The output: plain lines, and on a terminal a status line below them."""
 
     def __init__(self, is_quiet: bool) -> None:
         self.is_quiet, self.is_terminal = is_quiet, sys.stdout.isatty()
@@ -91,7 +90,7 @@ class Screen:
 
 
 def difference(before: Document, after: Document) -> dict[str, int]:
-    """Return how much of each item came (or went, below zero) from one state to another."""
+    """Return the difference in the quantity of each item between two states."""
     items: Counter[str] = Counter()
     for sign, character in ((-1, before), (1, after)):
         for place in ("Inventory", "Bank"):
@@ -101,7 +100,7 @@ def difference(before: Document, after: Document) -> dict[str, int]:
 
 
 def changed(character: Document, change: Change) -> Document:
-    """Return a copy of a character with a change made."""
+    """Return a copy of a character with a change applied."""
     after = dict(character)
     for path, value in change.items():
         field, _, slot = path.partition(".")
@@ -114,7 +113,7 @@ def changed(character: Document, change: Change) -> Document:
 
 
 def still(value: Any) -> Document:
-    """Return the condition that a field is as it was read; it may have been absent."""
+    """Return the condition that a field is unchanged since it was read, or is still absent."""
     return {"$exists": False} if value is None else {"$eq": value}
 
 
@@ -127,7 +126,7 @@ def assignments(change: Change, write_id: str) -> Document:
 
 
 class Characters:
-    """Copies of the characters that are being played, and the one way to write them.
+    """Copies of the characters that are being played, and the only code that writes them.
 
     Each write sets GameWrite, a field of our own, to something unique. If the connection is lost
     before the answer comes, the next look at the character tells whether the write was made.
@@ -146,7 +145,7 @@ class Characters:
         self.tell_others_change: Callable[[Document, dict[str, int]], None] = lambda *_: None
 
     def read(self, ids: Iterable[str]) -> None:
-        """Read characters anew, and tell what others have done to those that we had."""
+        """Read characters again, and report what others have changed."""
         ids = list(ids)
         self.outdated.difference_update(ids)
         found = {c["_id"]: c for c in self.collection.find({"_id": {"$in": ids}}, self.projection)}
@@ -157,12 +156,12 @@ class Characters:
                 self.compare(former or now, now, is_final=False)
 
     def compare(self, former: Document, now: Document, is_final: bool) -> None:
-        """Tell what others have changed; what we did ourselves, unheard, is not of others."""
+        """Report changes by others, without our own writes whose response was lost."""
         if others := difference(changed(former, self.settle(now, is_final)), now):
             self.tell_others_change(now, others)
 
     def write(self, changes: dict[str, Change]) -> bool:
-        """Make all changes or none; False: somebody else was faster, and we have read again."""
+        """Make all changes or none. If another writer was faster, read again and return False."""
         self.end_broken_sessions()
         if outdated := self.outdated & changes.keys():
             self.read(outdated)
@@ -188,7 +187,7 @@ class Characters:
         return True
 
     def write_all(self, write_id: str, changes: dict[str, Change]) -> dict[str, Document]:
-        """Return the characters as they were before; fewer than asked for: nothing was written."""
+        """Return the characters before the write; if one is missing, nothing was written."""
 
         def write_each(session: Any = None) -> dict[str, Document]:
             found = {}
@@ -202,10 +201,10 @@ class Characters:
 
         if len(changes) == 1:
             return write_each()
-        # Both or neither, also if we are killed in between. Until the commit, all others have to
-        # wait for these two characters: a transaction is for two quick writes, and nothing else.
+        # Both writes or neither, even if we are killed in between. Until the commit, other
+        # writers wait for these two characters: keep a transaction to two quick writes.
         client = self.collection.database.client
-        # By itself, the driver tries a transaction again for two minutes, and we would do nothing.
+        # By default, the driver retries a transaction for two minutes, which would block the game.
         with client.start_session() as session, pymongo.timeout(client.options.timeout):
             try:
                 return session.with_transaction(write_each)
@@ -214,25 +213,25 @@ class Characters:
                 raise
 
     def end_broken_sessions(self) -> None:
-        """End transactions of lost connections: for a minute, they would keep all others out."""
+        """End transactions of lost connections, which would block other writers for a minute."""
         while self.broken_sessions:
             session_id = self.broken_sessions[-1]
             self.collection.database.client.admin.command({"killSessions": [session_id]})
             self.broken_sessions.pop()
 
     def write_one(self, write_id: str, id_: str, change: Change, session: Any) -> Document | None:
-        """Write a character if it is as we know it, and return it as it was before."""
+        """Write a character if it is unchanged since we read it; return it as it was before."""
         where = {"_id": id_, "Version": still(self.copies[id_].get("Version"))}
         update = {**assignments(change, write_id), "$inc": {"Version": 1}}
         return self.collection.find_one_and_update(where, update, self.projection, session=session)
 
     def written(self, before: Document, change: Change, write_id: str) -> Document:
-        """Return what a character is after a write."""
+        """Return a character as it is after a write."""
         version = (before.get("Version") or 0) + 1
         return changed(before, {**change, "Version": version, "GameWrite": write_id})
 
     def settle(self, character: Document, is_final: bool) -> Change:
-        """Return what a write in doubt has changed. After one more of ours, none can come late."""
+        """Return what unconfirmed writes changed. After our next write, none can take effect."""
         doubts, made = self.in_doubt.get(character["_id"], {}), {}
         if (write_id := character.get("GameWrite")) in doubts:
             made = doubts.pop(write_id)
@@ -242,7 +241,7 @@ class Characters:
         return made
 
     def effects(self, found: dict[str, Document], changes: dict[str, Change]) -> Document | None:
-        """Return for the ledger what a write does to items, to Version, and to the Journal."""
+        """Return the effects of a write on items, Version and Journal, for the ledger."""
         effects = {}
         for id_, change in changes.items() if self.ledger else ():
             before, after = found[id_], self.written(found[id_], change, "")
@@ -252,14 +251,14 @@ class Characters:
         return effects
 
     def note(self, write_id: str, state: str, effects: Document | None = None) -> None:
-        """Add a line to the ledger, which the tests add up with what was asked of the service."""
+        """Add a line to the ledger, which the tests compare with the requests to the service."""
         if self.ledger:
             line = {"Write": write_id, "State": state, "At": time.monotonic(), "Effects": effects}
             print(json_util.dumps(line), file=self.ledger, flush=True)
 
 
 class CarelessCharacters(Characters):
-    """How not to write, for the tests: nothing of this belongs into a game."""
+    """Wrong ways to write, for the tests. Do not use them in a game."""
 
     def __init__(self, collection: Any, options: argparse.Namespace) -> None:
         super().__init__(collection, options)
@@ -299,15 +298,15 @@ class Gifts:
         self.characters.read(set(found) & self.characters.copies.keys())
 
     def by_stream(self) -> Iterator[str]:
-        """Yield who was changed since the last look; after an error, go on where we were."""
+        """Yield the characters changed since the last call; after an error, resume from there."""
         try:
             self.stream = self.stream or self.open_stream()
             while event := self.stream.try_next():
                 yield event["documentKey"]["_id"]
             self.resume_token = self.stream.resume_token
         except OperationFailure as error:
-            # The server may have forgotten where we were: then the Versions tell what we missed.
-            # If it was not even able to begin, we do without.
+            # If the resume token has expired, the Versions show what we missed. If no stream can be
+            # opened, we only compare Versions.
             self.has_streams, self.stream = self.resume_token is not None, None
             self.resume_token = None
             self.screen.tell(f"The change stream has ended: {reason(error)}.")
@@ -334,7 +333,7 @@ class Gifts:
 
 
 class Actions:
-    """Takes what the service asks of the game, does it, and answers."""
+    """Takes actions from the service, executes them, and answers."""
 
     def __init__(self, world: "World", name: str) -> None:
         self.world, self.name, self.tell = world, name, world.screen.tell
@@ -346,9 +345,9 @@ class Actions:
         self.games.update_one({"_id": self.name}, seen, upsert=True)
 
     def take_all(self) -> None:
-        """Take and answer all that waits; the condition on Taken keeps others from doing so too."""
+        """Take and answer all waiting actions. The filter on Taken excludes other game servers."""
         where: Document = {"Taken": None, "TakeBefore": {"$gt": datetime.now(timezone.utc)}}
-        if self.world.options.characters:  # we are one of several, and take what is for our own
+        if self.world.options.characters:  # one of several game servers takes its own actions
             where["Subject.Id"] = {"$in": [*self.world.mine, *self.world.mine.values()]}
         taken = {"$currentDate": {"Taken": True}, "$set": {"TakenBy": self.name}}
         while action := self.actions.find_one_and_update(where, taken, sort=[("TakeBefore", 1)]):
@@ -360,7 +359,7 @@ class Actions:
             self.actions.update_one({"_id": action["_id"]}, answer)
 
     def do(self, kind: str, subject: Document, arguments: Document) -> Document | None:
-        """Do an action, and return its result."""
+        """Execute an action, and return its result."""
         if kind not in self.kinds:
             raise Refused(f"The game does not know what '{kind}' is.")
         name = subject.get("Name") or subject["Id"]
@@ -399,7 +398,7 @@ class Actions:
         return there
 
     def insist(self, one: Document, decide: Callable[[Document], Change]) -> None:
-        """Decide and write again, until nobody else is faster."""
+        """Decide and write, and retry while other writers are faster."""
         id_, characters = one["_id"], self.world.characters
         for _ in range(20):
             if id_ in characters.copies and characters.write({id_: decide(characters.copies[id_])}):
@@ -408,7 +407,7 @@ class Actions:
 
 
 class World:
-    """Who plays, and what they do."""
+    """The players, and what they do."""
 
     def __init__(self, db: Any, options: argparse.Namespace) -> None:
         self.db, self.options, self.screen = db, options, Screen(options.quiet)
@@ -436,11 +435,11 @@ class World:
         self.mine = self.choose_characters()
 
     def choose_characters(self) -> dict[str, str]:
-        """Return the account of each character that we play; where there are too few, make some."""
+        """Return the account of each character that we play; make more if there are too few."""
         where: Document = dict(NOT_DELETED)
         if listed := self.options.characters:
             where["_id"] = {"$in": listed.read_text().split()}
-        # First who is said to be online, so that in the end nobody is who does not play.
+        # Characters marked online first, so that at the end none is marked who does not play.
         found = self.db["players"].find(where, ["UserId"]).sort({"Online": -1, "_id": 1})
         chosen = list(found.limit(self.options.players))
         if not listed:
@@ -456,14 +455,14 @@ class World:
         while True:
             name = f"{dice.choice(FIRST)}{dice.choice(LAST)} {dice.randrange(1000)}"
             character = new_character(name, account["_id"], map_id, place["Name"])
-            try:  # an index keeps names unique; to look first and then insert would not
+            try:  # an index keeps names unique; a query before the insert would not
                 self.db["players"].insert_one(character)
             except DuplicateKeyError:
                 continue
             return character
 
     def log_in(self, ids: Iterable[str]) -> None:
-        """Say in bulk who plays: at log-in, and of everybody every half a minute."""
+        """Report in bulk who plays: at log-in, and for all players every half a minute."""
         online = {"$set": {"Online": True}, "$currentDate": {"LastSeen": True}}
         self.db["players"].update_many({"_id": {"$in": list(ids)}, **NOT_DELETED}, online)
 
@@ -475,7 +474,7 @@ class World:
             self.characters.copies.pop(id_, None)
 
     def open_doors(self) -> None:
-        """Let some come and some go, so that about nine of ten play."""
+        """Let some players log in and some log out, so that about nine of ten play."""
         playing, now = self.characters.copies, time.monotonic()
         self.log_out(dice.sample(list(playing), len(playing) // 50))
         may = [id_ for id_, user in self.mine.items() if user not in self.banned]
@@ -486,10 +485,10 @@ class World:
         self.log_in(playing.keys() & set(coming))
 
     def look_up_penalties(self) -> None:
-        """Read who may not play and who may not speak, and send the banned away."""
+        """Read bans and mutes, and log out banned players."""
 
         def penalised(flag: str, until: str) -> set[str]:
-            # Compare with the time: nobody resets the flag when it is over.
+            # Compare with the time: the flag stays true after the end.
             in_force = [{until: None}, {until: {"$gt": datetime.now(timezone.utc)}}]
             where = {"_id": {"$in": list(self.mine.values())}, flag: True, "$or": in_force}
             return {user["_id"] for user in self.db["users"].find(where, ["_id"])}
@@ -507,7 +506,7 @@ class World:
             told = f"got {what} as a gift" if quantity > 0 else f"had {what} taken away"
             self.screen.tell(f"{character['Name']} {told}.")
 
-    # What somebody may do. Each returns what it changes, by character.
+    # The activities of players. Each returns its changes, by character.
 
     def walk(self, one: Document) -> dict[str, Change]:
         dx, dy, direction = dice.choice(((0, -1, 0), (0, 1, 1), (-1, 0, 2), (1, 0, 3)))
@@ -522,7 +521,7 @@ class World:
         level, most = one["Level"], [max(100, one["MaxVitals"][0]), *one["MaxVitals"][1:]]
         health = one["Vitals"][0] - dice.randrange(30)
         exp = one["Exp"] + dice.randint(1, 10 + 10 * level)
-        if health <= 0:  # beaten, or killed by an action: up again
+        if health <= 0:  # beaten, or killed by an action: revive
             return {one["_id"]: {"Vitals": most}}
         if exp < 100 * level:
             return {one["_id"]: {"Vitals": [health, *one["Vitals"][1:]], "Exp": exp}}
@@ -531,7 +530,7 @@ class World:
         return {one["_id"]: {**rise, "StatPoints": one["StatPoints"] + 5, "Vitals": most}}
 
     def loot(self, one: Document) -> dict[str, Change]:
-        """Pick up a thing: onto a plain stack of its kind that has room, or into a free slot."""
+        """Pick up an item: onto a plain stack of it that has room, or into a free slot."""
         (item, about), slot = any_of(self.items), free_slot(one)
         found = {"ItemId": item, "Quantity": 1}
         for n, held in self.stacks(one):
@@ -549,7 +548,7 @@ class World:
         return {}
 
     def trade(self, one: Document) -> dict[str, Change]:
-        """Exchange two stacks, or give one away to somebody who has none but a free slot."""
+        """Exchange two stacks, or give one to a player who has none, but a free slot."""
         _, other = any_of(self.characters.copies)
         slot, given = next(iter(self.stacks(one)), (None, None))
         other_slot, got = next(iter(self.stacks(other)), (free_slot(other), None))
@@ -564,14 +563,14 @@ class World:
         return {}
 
     def stacks(self, one: Document) -> list[tuple[str, Document]]:
-        """Return what somebody carries, in any order; items that we do not know are not ours."""
+        """Return the stacks of a player, in random order, of items that this game uses."""
         held = [
             (n, s) for n, s in (one.get("Inventory") or {}).items() if s["ItemId"] in self.items
         ]
         return dice.sample(held, len(held))
 
     def play(self) -> None:
-        """Let somebody do something."""
+        """Let a random player do something."""
         if not self.characters.copies:
             return
         _, one = any_of(self.characters.copies)
@@ -587,7 +586,7 @@ class World:
             self.mine = {id_: user for id_, user in self.mine.items() if id_ not in changes}
 
     def run(self) -> None:
-        """Do all that is due, until the end; wait for a database that is away."""
+        """Run the chores when they are due, until the end; wait while the database is down."""
         chores: dict[Callable[[], None], float] = {
             lambda: self.log_in(self.characters.copies): PRESENCE_SECONDS,
             self.look_up_penalties: LOOK_SECONDS,
@@ -604,10 +603,10 @@ class World:
             if due[chore] > now:
                 time.sleep(min(TICK_SECONDS, due[chore] - now))
                 continue
-            due[chore] = max(due[chore] + chores[chore], now - 1)  # nobody makes up for an hour
+            due[chore] = max(due[chore] + chores[chore], now - 1)  # skip what was due long ago
             try:
                 chore()
-                if is_away and chore == self.actions.say_that_we_look:  # a write, and it succeeds
+                if is_away and chore == self.actions.say_that_we_look:  # a write has succeeded
                     self.screen.tell("The database answers again.")
                     is_away = False
             except PyMongoError as error:
@@ -624,7 +623,7 @@ class World:
         return f"{len(self.characters.copies)} of {len(self.mine)} play. Done: {done or 'nothing'}."
 
     def end(self) -> None:
-        """Log everybody out, and look for actions no more."""
+        """Log all players out, and stop polling for actions."""
         summary = self.summary()
         self.log_out(self.mine)
         self.actions.games.delete_one({"_id": self.options.name})
@@ -641,7 +640,7 @@ def free_slot(one: Document) -> str | None:
 
 
 def named(name: str) -> Document:
-    """Return the fields of whoever has a name: by the key it is unique, by the tails searched."""
+    """Return the fields of a name: the key for uniqueness, the tails for the search."""
     key = unicodedata.normalize("NFC", name).casefold()
     tails = [key[start:] for start in range(len(key) - 2)]  # of three characters and more
     names = {"_id": str(uuid.uuid4()), "Name": name, "NameKey": key, "NameTails": tails}
@@ -649,7 +648,7 @@ def named(name: str) -> Document:
 
 
 def new_account(name: str) -> Document:
-    """Return an account without any right in the service, or a password for it."""
+    """Return an account without roles in the service and without a password."""
     powers = ("Editor", "Ban", "Kick", "Mute", "Api", "ApiPersonalInformation", "ApiUserManagement")
     email = f"{name}@example.com"
     fields = {"Email": email, "EmailKey": email, "Power": dict.fromkeys(powers, False)}
@@ -706,7 +705,7 @@ def main() -> int:
         world = World(db, options)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: setattr(world, "is_ending", True))
-        world.log_out(world.mine)  # whom a server that died has left online
+        world.log_out(world.mine)  # characters that a game server left online when it died
         world.screen.tell(f"{options.name} has {len(world.mine)} characters. Ctrl-C ends it.", True)
         try:
             world.run()

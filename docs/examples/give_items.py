@@ -1,4 +1,4 @@
-"""Give items to the players in a CSV file: each gift once, however often this is run.
+"""Give items to the players in a CSV file: each gift once, however often you run this.
 
     python give_items.py --url https://game.example.com list > players.csv
     python give_items.py --url https://game.example.com give easter-2026.csv
@@ -24,8 +24,8 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-TIMEOUT = (5, 30)  # seconds to connect, and to wait for an answer
-# No answer, a 429 and a 503 are tried again, after as long as Retry-After says; nothing else is.
+TIMEOUT = (5, 30)  # seconds to connect, and to wait for a response
+# Retry if there is no response, and after a 429 or a 503, as Retry-After says; never otherwise.
 RETRY = Retry(8, allowed_methods=None, status_forcelist=(429, 503), backoff_factor=0.2)
 Gift = dict[str, str]
 
@@ -36,7 +36,7 @@ class Api:
         self.key = key.strip()
         self.http = requests.Session()
         self.http.mount(self.url, HTTPAdapter(max_retries=RETRY))
-        self.http.auth = self.authorize  # a plain header would give way to what ~/.netrc says
+        self.http.auth = self.authorize  # ~/.netrc would override a plain header
 
     def authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers["Authorization"] = f"Bearer {self.key}"
@@ -44,7 +44,7 @@ class Api:
 
     def call(self, method: str, path: str, **options: Any) -> requests.Response:
         answer = self.http.request(method, self.url + path, timeout=TIMEOUT, **options)
-        if answer.status_code == 401:  # no other request would fare better
+        if answer.status_code == 401:  # every other request would fail too
             raise RuntimeError(f"{message(answer)} The key is unknown, expired or revoked.")
         return answer
 
@@ -52,7 +52,7 @@ class Api:
 def message(answer: requests.Response) -> str:
     try:
         return str(answer.json()["Message"])
-    except (ValueError, KeyError, TypeError):  # some proxy's answer
+    except (ValueError, KeyError, TypeError):  # the response of a proxy
         return f"{answer.status_code} {answer.reason}"
 
 
@@ -71,7 +71,7 @@ def all_players(api: Api) -> Iterator[dict[str, Any]]:
 
 
 def read_gifts(path: Path) -> list[Gift]:
-    """Read the whole file before anything is given, so that a bad row stops us in time."""
+    """Read the whole file before giving anything, so that nothing is given if a row is invalid."""
     gifts = []
     with path.open(newline="", encoding="utf-8-sig") as file:
         for row in (rows := csv.DictReader(file)):
@@ -83,7 +83,7 @@ def read_gifts(path: Path) -> list[Gift]:
 
 
 def identified(api: Api, gifts: list[Gift], occasion: str) -> list[Gift]:
-    """Add whom each gift is for, by id, however a row spells it, and a key that stays the same."""
+    """Add to each gift the id of its player, and a key that is the same in every run."""
     found: dict[str, Gift] = {}
     for player in {gift["player"] for gift in gifts}:
         answer = api.call("GET", f"/api/v1/players/{quote(player, safe='')}")
@@ -149,7 +149,7 @@ def main() -> int:
         RuntimeError,
         ValueError,
         csv.Error,
-    ) as error:  # what requests raises are OSErrors
+    ) as error:  # exceptions of requests are OSErrors
         sys.exit(f"{error}\nRun it again when that is mended: nothing is given twice.")
     return 0
 

@@ -1,4 +1,4 @@
-"""Change many players by a CSV file: plan, look at what is refused, run, and undo.
+"""Change many players by a CSV file: plan, review what is refused, run, and undo.
 
     export QUARTERMASTER_KEY=qm_...
     python run_batch.py --url http://127.0.0.1:8000 plan easter-2026.csv
@@ -27,14 +27,14 @@ from urllib3.util import Retry
 
 # A plan of 100,000 rows takes up to a minute.
 TIMEOUT = (10, 300)
-# No answer, a 429 and a 503 are tried again, after as long as Retry-After says; nothing else is.
+# Retry if there is no response, and after a 429 or a 503, as Retry-After says; never otherwise.
 RETRY = Retry(8, allowed_methods=None, status_forcelist=(429, 503), backoff_factor=0.2)
 BATCHES = "/api/v1/batches"
 LOOK_SECONDS = 1.0
 
 
 class Api:
-    """The service, as whoever the key belongs to."""
+    """A client of the service, authenticated by a key."""
 
     def __init__(self, url: str, key: str) -> None:
         self.url = url.rstrip("/")
@@ -51,7 +51,7 @@ class Api:
 
 
 def plan(api: Api, file: Path) -> str:
-    """Plan what a file says, once: the same file again answers the same batch."""
+    """Plan the rows of a file. For the same file, the service returns the same batch again."""
     rows = file.read_bytes()
     headers = {
         "Content-Type": "text/csv",
@@ -71,7 +71,7 @@ def rows_of(api: Api, batch: str, verdict: str) -> Iterator[dict[str, Any]]:
 
 
 def show(api: Api, batch: str) -> int:
-    """Print what is refused and how far a batch is, and return 1 if anything is refused."""
+    """Print the refused rows and the progress of a batch. Return 1 if a row is refused."""
     for row in rows_of(api, batch, "refused"):
         print(f"row {row['Row']}, {row['Player']}: {row['Why']}")
     now = api.call("GET", f"{BATCHES}/{batch}")
@@ -83,7 +83,7 @@ def show(api: Api, batch: str) -> int:
 
 
 def run(api: Api, batch: str) -> bool:
-    """Let the service carry a batch out, and wait for that until somebody presses Ctrl-C.
+    """Let the service run a batch, and wait until it ends or somebody presses Ctrl-C.
 
     Return whether it was left to run to its end.
     """
@@ -93,7 +93,7 @@ def run(api: Api, batch: str) -> bool:
             time.sleep(LOOK_SECONDS)
             state = api.call("GET", f"{BATCHES}/{batch}")["State"]
     except KeyboardInterrupt:
-        # Closing the tool otherwise leaves the batch to the service, which goes on.
+        # If the tool is closed in another way, the service continues the batch.
         api.call("POST", f"{BATCHES}/{batch}/pause")
         print("Paused. Run it again to go on: no row is done twice.", file=sys.stderr)
         return False
@@ -115,13 +115,13 @@ def main() -> int:
             return show(api, plan(api, args.file))
         if args.command == "run" and not run(api, args.batch):
             show(api, args.batch)
-            return 130  # as programs do that Ctrl-C has ended
+            return 130  # the usual exit status after Ctrl-C
         if args.command in ("pause", "cancel"):
             api.call("POST", f"{BATCHES}/{args.batch}/{args.command}")
         elif args.command == "undo":
             args.batch = api.call("POST", f"{BATCHES}/{args.batch}/undo")["Id"]
         return show(api, args.batch)
-    except (OSError, RuntimeError) as error:  # what requests raises are OSErrors
+    except (OSError, RuntimeError) as error:  # exceptions of requests are OSErrors
         sys.exit(f"{error}\nRun it again when that is mended: no row is done twice.")
 
 
