@@ -166,7 +166,7 @@ def add_background(services: Services) -> None:
     work = UnfinishedWork(
         (
             *deletions.unfinished(),
-            Unfinished("erasure", erasures.unfinished, erasures.finish_left),
+            Unfinished("erasure", erasures.unfinished, erasures.continue_erasure),
             Unfinished("plan of a batch", batches.stale, batches.remove),
             Unfinished("cancelled batch", batches.abandoned, services[Choosing].find_made),
         )

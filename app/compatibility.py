@@ -35,11 +35,11 @@ Complete = Callable[[Any], Any]
 
 def apply(app: Flask) -> None:
     """Wrap the views whose responses these clients expect to contain more."""
-    for endpoint, complete in COMPLETED.items():
-        app.view_functions[endpoint] = _completed(app.view_functions[endpoint], complete)
+    for endpoint, complete in COMPLETIONS.items():
+        app.view_functions[endpoint] = _wrap(app.view_functions[endpoint], complete)
 
 
-def _completed(view: Callable[..., Any], complete: Complete) -> Callable[..., Any]:
+def _wrap(view: Callable[..., Any], complete: Complete) -> Callable[..., Any]:
     @functools.wraps(view)
     def completed(**path: Any) -> Response:
         response = cast(Response, view(**path))
@@ -121,7 +121,7 @@ def _one(complete: Callable[[list[Document]], list[Document]]) -> Complete:
 
 
 # The function that completes the response of each view.
-COMPLETED: dict[str, Complete] = {
+COMPLETIONS: dict[str, Complete] = {
     "Players.list_players": _paged(_players),
     "Players.rank_players": _paged(_players),
     "Players.list_online_players": _legacy(_players),

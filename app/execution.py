@@ -38,7 +38,7 @@ class Store(Protocol):
 
 
 def execute(operation: Operation, store: Store, key: Key, args: dict[str, Any]) -> Applied:
-    prepared = operation.prepared(args)
+    prepared = operation.prepare_change(args)
     meant = keyed_intent(operation, args)
     moved = operation.moves(args) if callable(operation.moves) else operation.moves
     reads, rule, meant = known_objects.checked(operation, args, prepared, meant)
@@ -51,7 +51,7 @@ def execute(operation: Operation, store: Store, key: Key, args: dict[str, Any]) 
 
 def preview(operation: Operation, store: Store, key: Key, args: dict[str, Any]) -> Document:
     """Return the entry that a change would have, without making the change."""
-    prepared = operation.prepared(args)
+    prepared = operation.prepare_change(args)
     meant = previewed_intent(operation, args)
     return store.preview(key, *known_objects.checked(operation, args, prepared, meant))
 

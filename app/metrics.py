@@ -142,7 +142,7 @@ _request_meters: dict[tuple[str, str, int], tuple[Callable[[], None], Callable[[
 _operation_observers: dict[tuple[str, str], Callable[[float], None]] = {}
 
 
-def request_ended(route: str | None, method: str, status: int, seconds: float) -> None:
+def record_request(route: str | None, method: str, status: int, seconds: float) -> None:
     key = (route or NONE, method if method in METHODS else OTHER, status)
     meters = _request_meters.get(key)
     if meters is None:
@@ -179,7 +179,7 @@ def _samples_of(metric: Counter | Histogram, suffix: str) -> Iterator[Any]:
                 yield sample
 
 
-def operation_ended(operation: str, collection: str, seconds: float) -> None:
+def record_operation(operation: str, collection: str, seconds: float) -> None:
     key = (operation, collection)
     observe = _operation_observers.get(key)
     if observe is None:

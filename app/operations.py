@@ -177,7 +177,7 @@ class Operation:
                     f"'{taken}' as history does: '{called}'. These may differ by case alone."
                 )
 
-    def prepared(self, args: Document, in_batch: bool = False) -> Prepared:
+    def prepare_change(self, args: Document, in_batch: bool = False) -> Prepared:
         prepare = (in_batch and self.batch and self.batch.prepare) or self.prepare
         if isinstance(prepare, str):
             raise IncompleteOperation(f"The operation '{self.name}' is made by {prepare}.")

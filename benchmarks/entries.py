@@ -14,7 +14,7 @@ from bson import ObjectId
 
 from app.changes import entry_id
 from app.demo import world as names
-from app.storage.search_fields import archived
+from app.storage.search_fields import history_document
 
 Document = dict[str, Any]
 
@@ -69,4 +69,4 @@ def _entry(player: int, version: int, who: int, at: datetime) -> Document:
         "Stamp": ObjectId(),
         "Number": version,
     }
-    return archived(entry, None)
+    return history_document(entry, None)

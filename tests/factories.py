@@ -17,7 +17,7 @@ from app.oauth.store import RefreshTokens
 from app.objects import domain as objects
 from app.players import domain as players
 from app.storage.client import Storage
-from app.storage.search_fields import archived
+from app.storage.search_fields import history_document
 from app.users import domain as users
 from app.users.passwords import Passwords
 from tests.applications import service
@@ -96,7 +96,7 @@ def make_entry(subject, kind="player", **overrides):
         "Stamp": ObjectId(),
         "Number": version,
     }
-    return archived({**entry, **overrides}, None)
+    return history_document({**entry, **overrides}, None)
 
 
 def make_batch(**overrides):

@@ -15,7 +15,7 @@ from app.objects.domain import TIME
 from app.objects.domain import TYPES as OBJECT_TYPES
 from app.players import domain as players
 from app.storage.schema import shapes
-from app.storage.search_fields import archived
+from app.storage.search_fields import history_document
 from app.users import domain as users
 from app.users.passwords import Passwords
 from config.base import Settings
@@ -181,7 +181,7 @@ def test_the_page_has_the_fields_of_an_entry():
     origin = Origin(NIL, "Nova", "api", reason="a reason", key="shop")
     intent = Intent("give", origin, key="key", fingerprint="hash", undoes={"_id": ""}, warning="x")
     entry = new_entry(BAG_SUBJECT, {"_id": NIL}, intent, [], bookkeeping)
-    kept = archived({**entry, "Answer": None}, NOW - NOW.replace(year=2025))
+    kept = history_document({**entry, "Answer": None}, NOW - NOW.replace(year=2025))
     assert set(fields) == set(kept) >= set(PLANS["history"].shape["properties"])
 
 

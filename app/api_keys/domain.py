@@ -60,7 +60,7 @@ def create(user: Document, *, key_id: str, digest: str, terms: Terms, now: datet
         "Lifetime": _seconds(now, terms.expires_at),
     }
     given = {name: value for name, value in key.items() if value is not None}
-    return _changed({**keys, key_id: given}, key_id)
+    return _with_keys({**keys, key_id: given}, key_id)
 
 
 def rotate(
@@ -90,7 +90,7 @@ def rotate(
         "Secrets": [{"Digest": digest, "EndsAt": expires_at}, *_former(key, now, overlap)],
         "Lifetime": _seconds(now, expires_at),
     }
-    return _changed({**keys, key_id: rotated}, key_id)
+    return _with_keys({**keys, key_id: rotated}, key_id)
 
 
 def _former(key: Document, now: datetime, overlap: timedelta) -> list[Document]:
@@ -104,7 +104,7 @@ def revoke(user: Document, *, key_id: str, owner: str) -> Change:
     keys = _changeable(user)
     if key_id not in keys:
         raise NotOwned("key", owner)
-    return _changed({id_: key for id_, key in keys.items() if id_ != key_id}, key_id)
+    return _with_keys({id_: key for id_, key in keys.items() if id_ != key_id}, key_id)
 
 
 def public_keys(user: Document, now: datetime, used_today: Mapping[str, int]) -> list[Document]:
@@ -152,7 +152,7 @@ def _is_stale(key: object, now: datetime) -> bool:
     return isinstance(ends, datetime) and ends < now - LIFETIME
 
 
-def _changed(keys: Document, answer: str) -> Change:
+def _with_keys(keys: Document, answer: str) -> Change:
     digests = [
         secret["Digest"]
         for key in keys.values()

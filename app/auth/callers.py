@@ -49,7 +49,7 @@ class Caller(NamedTuple):
     key: AccessKey | None = None
 
     @property
-    def logged(self) -> str:
+    def log_name(self) -> str:
         """The name in log lines, including that of the key."""
         return f"{self.name} (key {loggable_name(self.key.name)})" if self.key else self.name
 

@@ -23,7 +23,7 @@ class Guess:
         """Raise RateLimited if the attempt would be refused; this costs one read."""
         attempts.refuse_if_locked(**self._of)
 
-    def counted(self) -> AbstractContextManager[None]:
+    def attempt(self) -> AbstractContextManager[None]:
         """Allow the attempt unless the limit is reached; an exception counts as a failure."""
         return attempts.one(**self._of)
 

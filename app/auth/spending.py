@@ -34,7 +34,7 @@ def spend(
     if key is None or key.budget is None or moved is None:
         return change()
     if isinstance(moved, str):
-        raise _refused(key, f"{moved} is not for a key with a budget", "Budget")
+        raise _refusal(key, f"{moved} is not for a key with a budget", "Budget")
     _require_within(key, key.budget, moved)
     if key.budget.items_per_day is None:
         return change()
@@ -54,7 +54,7 @@ def _spend_of_day(
         if earlier := find_earlier():
             return earlier
         why = f"fewer than {total} of its {limit} items are left for today"
-        raise _refused(key, why, "ItemsPerDay")
+        raise _refusal(key, why, "ItemsPerDay")
     try:
         applied = change()
     except QuartermasterError as error:
@@ -71,19 +71,19 @@ def refuse_budgets(what: str, key: AccessKey | None = None) -> None:
     """Refuse a key with a budget, because the quantities that would be moved are unknown."""
     key = key or guard.caller().key
     if key is not None and key.budget is not None:
-        raise _refused(key, f"{what} is not for a key with a budget", "Budget")
+        raise _refusal(key, f"{what} is not for a key with a budget", "Budget")
 
 
 def _require_within(key: AccessKey, budget: Budget, quantities: Mapping[str, int]) -> None:
     for item, quantity in quantities.items():
         if budget.items is not None and item not in budget.items:
-            raise _refused(key, f"it may not move the item {item}", "Items")
+            raise _refusal(key, f"it may not move the item {item}", "Items")
         if budget.largest_quantity is not None and quantity > budget.largest_quantity:
             most = budget.largest_quantity
             why = f"it may move {most} of an item at once, not {quantity}"
-            raise _refused(key, why, "LargestQuantity")
+            raise _refusal(key, why, "LargestQuantity")
 
 
-def _refused(key: AccessKey, why: str, field: str) -> OverBudget:
+def _refusal(key: AccessKey, why: str, field: str) -> OverBudget:
     metrics.BUDGET_REFUSALS.labels(field).inc()
     return OverBudget(key.name, why, field)

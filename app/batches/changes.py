@@ -58,7 +58,7 @@ def _change_of(
     meant = Intent(row["Operation"], origin, row_arguments(row), row_key(row["_id"]), "")
     if row["Operation"] != UNDO.name:
         operation = batch_operations()[row["Operation"]]
-        prepared = operation.prepared(arguments, in_batch=True)
+        prepared = operation.prepare_change(arguments, in_batch=True)
         checked = known_objects.checked(operation, arguments, prepared, meant)
         return Wanted(row["Subject"]["Id"], *checked)
     entry = entries.get(arguments["id"])

@@ -11,7 +11,7 @@ from app.history.operations import UNDO
 from app.history.store import History
 from app.request_scope import renew_time_limit
 from app.storage.bulk import batches as in_chunks
-from app.storage.search_fields import archived
+from app.storage.search_fields import history_document
 from app.types import Document
 
 # How many entries are looked at together.
@@ -44,7 +44,9 @@ class Choosing:
                 number += 1
                 row = Row(number, None, UNDO.name, {"id": entry["_id"]})
                 if "Undoes" in entry and undoes_nothing(
-                    entry, undone.get, lambda other: matches(other, filters, archived(other, None))
+                    entry,
+                    undone.get,
+                    lambda other: matches(other, filters, history_document(other, None)),
                 ):
                     fault = str(Undone(entry["_id"], entry["Undoes"]))
                     row = row._replace(fault=fault, subject=entry["Subject"])

@@ -126,7 +126,7 @@ def _check_unfinished(report: Report, repair: bool) -> None:
 
 def _check_erasures(report: Report, repair: bool, meant: Intent) -> None:
     """Report who was erased and is back or named, and with --repair erase them once more."""
-    traces = list(dict.fromkeys(erasures.returned()))
+    traces = list(dict.fromkeys(erasures.find_returned()))
     failed = set()
     for user_id in {trace.user_id for trace in traces} if repair else ():
         names = [n for trace in traces if trace.user_id == user_id for n in trace.names]

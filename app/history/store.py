@@ -19,7 +19,7 @@ from app.storage.history_entries import entries_of
 from app.storage.journal import HISTORY
 from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST, Position
-from app.storage.search_fields import archived
+from app.storage.search_fields import history_document
 from app.types import Document
 
 WALK_BATCH = 500
@@ -99,7 +99,7 @@ class History:
         unmoved = [
             entry
             for entry in self._unmoved(filters)
-            if matches(entry, filters, archived(entry, None))
+            if matches(entry, filters, history_document(entry, None))
             and (position is None or (entry["At"], entry["_id"]) < position)
         ]
         moved = self._moved(filters, position, size + 1)

@@ -54,7 +54,7 @@ def register(app: Flask, kind: type[Exception], translate: Translation) -> None:
     """
     app.register_error_handler(QuartermasterError, answer)
     app.register_error_handler(HTTPException, _answer_http)
-    app.register_error_handler(kind, _translated(translate))
+    app.register_error_handler(kind, _translating_handler(translate))
 
 
 def answer(error: QuartermasterError) -> Response:
@@ -105,7 +105,7 @@ def _answer_http(error: HTTPException) -> Response:
     return json_response({"Message": message}, status, kept)
 
 
-def _translated(translate: Translation) -> Callable[[Exception], Response]:
+def _translating_handler(translate: Translation) -> Callable[[Exception], Response]:
     def handler(error: Exception) -> Response:
         known = translate(error)
         if known is None:

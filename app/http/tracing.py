@@ -87,7 +87,7 @@ def _note_answer(environ: dict[str, Any], status: int, seconds: float) -> None:
     """Count and log a request. Flask starts a response within its request context."""
     rule = request.url_rule if has_request_context() else None
     method: str = environ["REQUEST_METHOD"]
-    metrics.request_ended(rule.rule if rule else None, method, status, seconds)
+    metrics.record_request(rule.rule if rule else None, method, status, seconds)
     if not log.isEnabledFor(logging.INFO):
         return
     path, caller = get_path_info(environ), environ.get(CALLER)
@@ -100,7 +100,7 @@ def _note_answer(environ: dict[str, Any], status: int, seconds: float) -> None:
         "status": status,
         "ms": round(seconds * 1000, 1),
         "address": environ.get("REMOTE_ADDR"),
-        "caller": caller and caller.logged,
+        "caller": caller and caller.log_name,
         **environ.get(_DETAILS, {}),
     }
     log.info("request", extra={"details": details})

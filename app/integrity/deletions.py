@@ -51,7 +51,7 @@ def _missing(storage: Storage, ids: set[str]) -> set[str]:
     # Check the players twice: one may have been restored in between.
     for collection in (players, deleted, players):
         ids = ids - existing_ids(collection, ids)
-    return ids - ErasureRecords(storage.db).erased(ids)
+    return ids - ErasureRecords(storage.db).erased_ids(ids)
 
 
 def _is_expected(last: Document, now: datetime) -> bool:

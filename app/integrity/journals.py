@@ -30,8 +30,10 @@ def history_faults(
     now, lost = storage.clock.now(), lost_numbers(storage, name, documents)
     found = {
         repr(document["_id"]): [
-            *_unmoved(sum(now - entry["At"] > MOVES_WITHIN for entry in entries_of(document))),
-            *_lost(sum(last - first + 1 for first, last in lost[repr(document["_id"])])),
+            *_unmoved_faults(
+                sum(now - entry["At"] > MOVES_WITHIN for entry in entries_of(document))
+            ),
+            *_lost_faults(sum(last - first + 1 for first, last in lost[repr(document["_id"])])),
         ]
         for document in documents
         if repr(document["_id"]) in lost
@@ -39,13 +41,13 @@ def history_faults(
     return {key: faults for key, faults in found.items() if faults}
 
 
-def _unmoved(count: int) -> Iterator[Fault]:
+def _unmoved_faults(count: int) -> Iterator[Fault]:
     if count:
         noun = "entry" if count == 1 else "entries"
         yield Fault("Journal", f"holds {count} {noun} that should be in history")
 
 
-def _lost(count: int) -> Iterator[Fault]:
+def _lost_faults(count: int) -> Iterator[Fault]:
     if count:
         entries = "1 entry" if count == 1 else f"{count} entries"
         what = (

@@ -111,7 +111,7 @@ PLAYER = Kind(
         (("Equipment",), rules.equipment),
         ((), rules.exportable_field_names),
     ],
-    repairs.repaired_player,
+    repairs.repair_player,
     ("Inventory", "Bank"),
     has_owner=True,
 )
@@ -125,7 +125,7 @@ USER = Kind(
         (("Power",), rules.known_powers),
         ((), rules.known_fields(users.SHAPE)),
     ],
-    repairs.repaired_user,
+    repairs.repair_user,
 )
 BAG = Kind(
     BAG_SHAPE,
@@ -135,7 +135,7 @@ BAG = Kind(
         (("SlotCount", "Slots"), rules.slots("Slots", lambda bag, _: int(bag["SlotCount"]))),
         ((), rules.known_fields(BAG_SHAPE)),
     ],
-    repairs.repaired_bag,
+    repairs.repair_bag,
     ("Slots",),
 )
 OBJECT = Kind(
@@ -146,7 +146,7 @@ OBJECT = Kind(
         (("Type",), rules.object_fields),
         ((), rules.exportable_field_names),
     ],
-    repairs.repaired_object,
+    repairs.repair_object,
 )
 # By collection. For most, only the shape is checked.
 KINDS = {

@@ -31,7 +31,7 @@ PLAYER_IF_MISSING: Document = {
 USER_IF_MISSING: Document = {"PasswordHash": None, "MuteReason": None, "Reset": None}
 
 
-def _repaired(
+def _repair(
     if_missing: Document, slot_maps: tuple[str, ...], document: Document, version: int
 ) -> Document:
     journal = document.get("Journal")
@@ -48,13 +48,13 @@ def _repaired(
     return repaired | {name: _without_empty_slots(repaired[name]) for name in slot_maps}
 
 
-repaired_player: Repair = partial(_repaired, PLAYER_IF_MISSING, ("Inventory", "Bank"))
-repaired_bag: Repair = partial(_repaired, {"Slots": {}}, ("Slots",))
-repaired_object: Repair = partial(_repaired, {}, ())
+repair_player: Repair = partial(_repair, PLAYER_IF_MISSING, ("Inventory", "Bank"))
+repair_bag: Repair = partial(_repair, {"Slots": {}}, ("Slots",))
+repair_object: Repair = partial(_repair, {}, ())
 
 
-def repaired_user(user: Document, version: int) -> Document:
-    repaired = _repaired(USER_IF_MISSING, (), user, version)
+def repair_user(user: Document, version: int) -> Document:
+    repaired = _repair(USER_IF_MISSING, (), user, version)
     # Without a PasswordVersion, it is unknown which tokens are valid: a new version revokes all.
     repaired["PasswordVersion"] = _count_or(user.get("PasswordVersion"), version)
     if isinstance(repaired.get("Email"), str):

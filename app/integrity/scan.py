@@ -92,7 +92,7 @@ class Scan:
     def _findings(self, name: str, ids: list[Any]) -> list[Finding]:
         """Read the documents again, because they may have changed, and repair them if requested."""
         before = list(self._invalid(name, read(self._db[name], ids)))
-        repaired = [self._repaired(name, document, set()) for document, _ in before]
+        repaired = [self._repaired_document(name, document, set()) for document, _ in before]
         unrepairable = _faults_by_id(self._invalid(name, repaired))
         remaining = _faults_by_id(before)
         if self._repair:
@@ -120,7 +120,7 @@ class Scan:
             lost = lost_numbers(self._storage, name, documents)
             pairs = []
             for before in documents:
-                after = self._repaired(name, before, clashing)
+                after = self._repaired_document(name, before, clashing)
                 missing = lost.get(repr(before["_id"]), [])
                 if before != after or missing:
                     written = with_entry(self._storage, name, before, after, intent, missing)
@@ -130,7 +130,7 @@ class Scan:
             clashes = replace_fields(self._db[name], pairs)
             clashing |= {repr(document["_id"]) for document in clashes}
 
-    def _repaired(self, name: str, document: Document, clashing: set[str]) -> Document:
+    def _repaired_document(self, name: str, document: Document, clashing: set[str]) -> Document:
         repaired = KINDS[name].repair(document, fresh_version())
         if repr(document["_id"]) not in clashing:
             return repaired

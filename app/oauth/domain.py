@@ -54,7 +54,7 @@ def no_access() -> TokenRefused:
     return TokenRefused("access_denied", "This account lacks the role 'api' to use the API.")
 
 
-def banned(until: datetime | None) -> TokenRefused:
+def account_banned(until: datetime | None) -> TokenRefused:
     end = f" until {until:%Y-%m-%d %H:%M} UTC" if until else ""
     return TokenRefused("access_denied", f"This account is banned{end}.")
 

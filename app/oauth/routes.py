@@ -24,9 +24,9 @@ from app.http.path_converters import path_guid
 from app.naming import Lookup
 from app.oauth.domain import (
     TokenRefused,
+    account_banned,
     bad_credentials,
     bad_refresh_token,
-    banned,
     no_access,
     public_sign_in,
     refusal,
@@ -73,7 +73,7 @@ REFUSED = _examples(
     refresh_token=bad_refresh_token(),
     invalid_request=TokenRefused("invalid_request", "The field 'username' is required."),
 )
-DENIED = _examples(access_denied=no_access(), banned=banned(None))
+DENIED = _examples(access_denied=no_access(), banned=account_banned(None))
 
 
 @blp.route("/token", methods=["POST"])

@@ -14,7 +14,7 @@ from app.http.cursors import Cursors
 from app.http.intents import intent
 from app.moderation.penalties import BAN, BAN_STATE, end_of, is_in_force
 from app.naming import Lookup, name_key
-from app.oauth.domain import bad_credentials, bad_refresh_token, banned, no_access
+from app.oauth.domain import account_banned, bad_credentials, bad_refresh_token, no_access
 from app.oauth.operations import REVOKE_TOKENS
 from app.oauth.store import Issued, RefreshTokens
 from app.paging import CursorPage
@@ -56,7 +56,7 @@ def refresh(refresh_token: str) -> Issued:
     found = refresh_tokens.find(refresh_token)
     if found is None:
         # Only invalid tokens count: failures from the same address never block a valid one.
-        with guess_by_address().counted():
+        with guess_by_address().attempt():
             raise bad_refresh_token()
     try:
         user = users.get(
@@ -74,7 +74,7 @@ def refresh(refresh_token: str) -> Issued:
 
 def _require_access(user: Document) -> None:
     if is_in_force(user, BAN, users.now()):
-        raise banned(end_of(user, BAN))
+        raise account_banned(end_of(user, BAN))
     if Role.API not in roles_of(user["Power"]):
         raise no_access()
 

@@ -83,7 +83,7 @@ class Objects(ChangeableDocuments):
     def list(self, type_: str, window: Window) -> Page:
         """Return a page of the objects of a type, by name."""
         of_type = {"Type": type_}
-        return _served(self._pages.filtered(window, BY_NAME, RECORD, of_type, BY_NAME.held_by))
+        return _served(self._pages.read_filtered(window, BY_NAME, RECORD, of_type, BY_NAME.held_by))
 
     def walk(self, type_: str, window: Window, search: str | None) -> Page:
         """Return the next page of the objects of a type, or of those whose name holds a text."""

@@ -68,7 +68,7 @@ class Operation:
         operation["description"] = "\n\n".join(filter(None, paragraphs))
         operation["security"] = [{"password": self._roles}, {"bearer": []}] if self._roles else []
         operation["parameters"] = [
-            *(parameter.documented() for parameter in self._path_parameters),
+            *(parameter.to_openapi() for parameter in self._path_parameters),
             *operation.get("parameters", []),
             *([IDEMPOTENCY_KEY] if self._is("is_idempotent") else []),
             *([REASON] if self._is("is_recorded") else []),
@@ -112,7 +112,7 @@ class Operation:
 
     def _example(self, schema: Document) -> Any:
         """Compose the example of a schema from the examples of its properties."""
-        schema = self._resolved(schema)
+        schema = self._resolve(schema)
         if "example" in schema:
             return schema["example"]
         if schema.get("type") == "array":
@@ -126,7 +126,7 @@ class Operation:
 
     def _require_all(self, schema: Document) -> None:
         """Mark every property of a response as required, except Next, which not all pages have."""
-        schema = self._resolved(schema)
+        schema = self._resolve(schema)
         if schema.get("type") == "array":
             self._require_all(schema["items"])
         elif "properties" in schema:
@@ -134,7 +134,7 @@ class Operation:
             for inner in schema["properties"].values():
                 self._require_all(inner)
 
-    def _resolved(self, schema: Document) -> Document:
+    def _resolve(self, schema: Document) -> Document:
         name = schema.get("$ref", "").rpartition("/")[2]
         resolved: Document = self._schemas[name] if name else schema
         return resolved
@@ -169,7 +169,7 @@ class Operation:
 
     def _bad_body(self) -> Invalid:
         media = next(iter(self._operation["requestBody"]["content"].values()))
-        schema = self._resolved(media["schema"])
+        schema = self._resolve(media["schema"])
         if "required" in schema:
             return InvalidField(schema["required"][0], "Is required.")
         name, field = next(iter(schema["properties"].items()))

@@ -26,7 +26,7 @@ class PathParameter(NamedTuple):
     missing: NotFound | None = None
     is_guid: bool = False
 
-    def documented(self) -> Document:
+    def to_openapi(self) -> Document:
         return {
             "in": "path",
             "name": self.name,

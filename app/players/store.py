@@ -169,7 +169,7 @@ class Players(NamedDocuments):
     def list_online(self, window: Window) -> Page:
         """Return a page of those who are online, by name."""
         online = _online(self.online_since())
-        page = self._pages.filtered(window, ORDERS["name", True], RECORD, online)
+        page = self._pages.read_filtered(window, ORDERS["name", True], RECORD, online)
         return page._replace(values=self._serve(page.values))
 
     def list_of_user(self, user_id: str) -> Sequence[Document]:

@@ -15,7 +15,7 @@ from app.former_names import former_emails, former_names
 from app.naming import compose, name_key, parse_guid
 from app.operations import all_operations
 from app.storage.mentions import QUOTED
-from app.storage.search_fields import archived
+from app.storage.search_fields import history_document
 from app.storage.update_from_difference import value_at
 from app.types import Document, whole
 from app.users.domain import LARGEST_COUNT, NO_POWER
@@ -237,7 +237,7 @@ def _without_text(value: Any) -> Any:
 def _refile(entry: Document) -> Document:
     """Return an entry with its search fields computed again."""
     kept = {name: value for name, value in entry.items() if name != "Words"}
-    return archived(kept, None)
+    return history_document(kept, None)
 
 
 def public_erasure(record: Document) -> Document:

@@ -35,9 +35,9 @@ from app.users.store import Users
 PAGE = 100
 KINDS = ("player", "user", "bag", "object")
 # Internal search fields that nevertheless contain personal data.
-TOLD = {"FormerNames", "FormerEmails"}
+EXPORTED_INTERNAL = {"FormerNames", "FormerEmails"}
 # Fields that are not exported: secrets, derived keys, and those exported separately.
-LEFT_OUT = {*users.INTERNAL, "PasswordHash", "Notes"} - TOLD
+LEFT_OUT = {*users.INTERNAL, "PasswordHash", "Notes"} - EXPORTED_INTERNAL
 
 
 @dataclass(eq=False)
@@ -98,7 +98,7 @@ class PersonalData:
     def _character(self, player: Document) -> Document:
         """Return a character with everything that it owns and has learned, including bags."""
         bags = [_readable(bag, ()) for bag in self.bags.carried_by([player])]
-        return {**_readable(player, set(players.INTERNAL) - TOLD), "Bags": bags}
+        return {**_readable(player, set(players.INTERNAL) - EXPORTED_INTERNAL), "Bags": bags}
 
     def _entries(self, **of: str) -> Iterator[Document]:
         filters = Filters(KINDS, **of)  # type: ignore[arg-type] # one of its texts

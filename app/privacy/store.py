@@ -44,12 +44,12 @@ from app.privacy.domain import (
 from app.privacy.mentions.store import Mentions
 from app.storage.client import Storage
 from app.storage.decisions import fresh_stamp
-from app.storage.erasure_records import LATELY, ErasureRecords
+from app.storage.erasure_records import WITH_DIGESTS, ErasureRecords
 from app.storage.journal import HISTORY
 from app.storage.limits.attempts import ATTEMPTS
 from app.storage.limits.quotas import QUOTAS
 from app.storage.limits.reset_mails import RESET_MAILS
-from app.storage.mentions import named_in
+from app.storage.mentions import find_names
 from app.storage.update_from_difference import as_read
 from app.types import Document
 from app.users import domain as users
@@ -179,7 +179,7 @@ class Erasures(ErasureRecords):
         update = {"$set": done, "$unset": {"Texts": ""}}
         return bool(self._erasures.update_one(unchanged, update).matched_count)
 
-    def finish_left(self, user_id: str) -> None:
+    def continue_erasure(self, user_id: str) -> None:
         """Continue for a moment an erasure that another worker has not finished."""
         self.finish(user_id, monotonic() + CHORE_SECONDS)
 
@@ -188,14 +188,14 @@ class Erasures(ErasureRecords):
         now = self._clock.now()
         former = {"NameDigest": {"$exists": True}, "FinishedAt": {"$lt": now - DAY}}
         self._erasures.update_many(former, {"$unset": {"NameDigest": "", "SettledAt": ""}})
-        lately = {**LATELY, "NamesUntil": {"$lt": now}}
-        self._erasures.update_many(lately, {"$unset": dict.fromkeys(FINDING_NAMES, "")})
+        recent = {**WITH_DIGESTS, "NamesUntil": {"$lt": now}}
+        self._erasures.update_many(recent, {"$unset": dict.fromkeys(FINDING_NAMES, "")})
 
     def unfinished(self) -> list[str]:
         """Return the ids of accounts whose erasure is not finished."""
         return [record["_id"] for record in self._erasures.find(UNFINISHED, ["_id"])]
 
-    def returned(self) -> Iterator[Trace]:
+    def find_returned(self) -> Iterator[Trace]:
         """Yield data of erased people that has returned, and texts that name them again."""
         for record in self._erasures.find({"FinishedAt": {"$ne": None}}, sort=[("_id", 1)]):
             for name, where in _traces(record["_id"]):
@@ -204,10 +204,10 @@ class Erasures(ErasureRecords):
             for id_ in self._mentions.batches.erased_among([record["_id"], *record["Players"]]):
                 yield Trace(BATCH_ROWS.name, id_, record["_id"])
         # History is not searched: entries are checked before they leave their Journals.
-        lately = self.lately()
-        for traces in (self._mentions.actions, self._mentions.batches) if lately else ():
+        recent = self.recent_records()
+        for traces in (self._mentions.actions, self._mentions.batches) if recent else ():
             for name, id_, texts in traces.texts():
-                for user_id, names in named_in(texts, lately).items():
+                for user_id, names in find_names(texts, recent).items():
                     yield Trace(name, id_, user_id, tuple(names))
 
     def _record(self, user_id: str) -> Document:

@@ -88,16 +88,16 @@ def write(
 ) -> Iterator[int]:
     """Insert documents or replace those with the same id; yield the size of each batch."""
     is_empty = collection.find_one({}, ["_id"]) is None
-    return _pipelined(collection, documents, _insert if is_empty else replace)
+    return _write_batches(collection, documents, _insert if is_empty else replace)
 
 
 def add_missing(collection: Collection[Document], documents: Iterable[Any]) -> Iterator[int]:
     """Insert documents that are known to be valid, and skip existing ids."""
     is_empty = collection.find_one({}, ["_id"]) is None
-    return _pipelined(collection, documents, _insert_trusted if is_empty else _insert_missing)
+    return _write_batches(collection, documents, _insert_trusted if is_empty else _insert_missing)
 
 
-def _pipelined(
+def _write_batches(
     collection: Collection[Document], documents: Iterable[Any], store: Callable[..., object]
 ) -> Iterator[int]:
     """Prepare the next batch while the server stores the previous one."""
@@ -106,12 +106,12 @@ def _pipelined(
         for batch in _within_bytes(documents):
             if pending:
                 yield pending.result()
-            pending = pool.submit(_stored, store, collection, batch)
+            pending = pool.submit(_store_batch, store, collection, batch)
         if pending:
             yield pending.result()
 
 
-def _stored(
+def _store_batch(
     store: Callable[..., object], collection: Collection[Document], batch: list[Any]
 ) -> int:
     try:

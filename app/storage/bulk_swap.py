@@ -67,13 +67,13 @@ class BulkSwapper(Swapper):
         }
         made = self._write_many(list(decided.values()))
         return [
-            Swapped(self._counted(decided[one.id].outcome), version_of(documents[one.id]))
+            Swapped(self._final_outcome(decided[one.id].outcome), version_of(documents[one.id]))
             if one.id in made
             else Swapped()
             for one in wanted
         ]
 
-    def _counted(self, outcome: Applied | QuartermasterError) -> Applied | QuartermasterError:
+    def _final_outcome(self, outcome: Applied | QuartermasterError) -> Applied | QuartermasterError:
         return outcome if isinstance(outcome, QuartermasterError) else self._outcome_of(outcome)
 
     def _write_many(self, decisions: Sequence[Decision]) -> set[Any]:
@@ -124,9 +124,9 @@ class BulkSwapper(Swapper):
         The documents, from read_many, are updated to the state that the changes would leave.
         """
         moved = self._journals.find_moved([one.intent for one in wanted])
-        return [self._judged(one, documents, moved) for one in wanted]
+        return [self._judge(one, documents, moved) for one in wanted]
 
-    def _judged(
+    def _judge(
         self, wanted: Wanted, documents: dict[Any, Document], moved: MovedEntries
     ) -> Swapped:
         document = documents.get(wanted.id)

@@ -84,7 +84,7 @@ class NamedDocuments(ChangeableDocuments):
             page = self._pages.read(window, wanted, self.record)
         return page._replace(values=self._serve(page.values))
 
-    def formerly(self, text: str, limit: int) -> Sequence[tuple[Document, str]]:
+    def find_by_former_name(self, text: str, limit: int) -> Sequence[tuple[Document, str]]:
         """Return records with a former name that starts with a text, each with that name."""
         had = {KEY_PATH: {"$regex": f"^{re.escape(text)}"}}
         fields = self.record_with_former_names

@@ -17,7 +17,7 @@ from bson import ObjectId
 from pymongo.database import Database
 
 from app.storage.committed import committed
-from app.storage.mentions import digest_of, named_in, shape_of
+from app.storage.mentions import digest_of, find_names, shape_of
 from app.storage.schema.plan import CollectionPlan, index
 from app.storage.schema.shapes import ARRAY, GUID, MOMENT, object_shape
 from app.types import Document
@@ -32,7 +32,7 @@ ERASURES = CollectionPlan(
     ),
 )
 # Matches records that still have the digests of names.
-LATELY: Document = {"NameShapes": {"$exists": True}}
+WITH_DIGESTS: Document = {"NameShapes": {"$exists": True}}
 READ = ["Players", "NameShapes", "NameDigests"]
 
 
@@ -44,7 +44,7 @@ class ErasureRecords:
         self._committed = committed(self._erasures)
         self._players = committed(db["players"])
 
-    def erased(self, ids: Iterable[str]) -> set[str]:
+    def erased_ids(self, ids: Iterable[str]) -> set[str]:
         """Return which of these are ids of erased accounts or their characters."""
         return set(self.owners(ids))
 
@@ -75,20 +75,20 @@ class ErasureRecords:
         texts returns the free texts in it, and is called only if somebody was erased recently.
         """
         wanted = {id_ for id_ in named if isinstance(id_, str)}
-        records = self._records_of(wanted, *([LATELY] if texts else []))
+        records = self._records_of(wanted, *([WITH_DIGESTS] if texts else []))
         owners = self._owners(records, wanted)
         for id_, owner in owners.items():
             self.reopen(owner, named[id_])
-        lately = [record for record in records if "NameShapes" in record]
-        for user_id, names in named_in(texts(), lately).items() if texts and lately else ():
+        recent = [record for record in records if "NameShapes" in record]
+        for user_id, names in find_names(texts(), recent).items() if texts and recent else ():
             # The Stamp stays: an erasure need not wait for people who keep writing the name.
             again = {"$set": {"FinishedAt": None, "Mentioned": ObjectId()}, **_naming(names)}
             self._erasures.update_one({"_id": user_id}, again)
         return bool(owners)
 
-    def lately(self) -> list[Document]:
+    def recent_records(self) -> list[Document]:
         """Return the finished records that still have the digests of names."""
-        return list(self._committed.find({**LATELY, "FinishedAt": {"$ne": None}}, READ))
+        return list(self._committed.find({**WITH_DIGESTS, "FinishedAt": {"$ne": None}}, READ))
 
     def reopen(self, user_id: str, *names: Any) -> None:
         """Run an erasure again, also for these names of the person."""

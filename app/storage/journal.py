@@ -38,7 +38,7 @@ from app.storage.history_entries import entries_of, is_entry
 from app.storage.mentions import QUOTED, document_texts, entry_texts
 from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import ARRAY, MOMENT, TEXT, object_shape
-from app.storage.search_fields import archived
+from app.storage.search_fields import history_document
 from app.storage.update_from_difference import as_read
 from app.types import Document
 
@@ -214,10 +214,10 @@ class Journals:
             if isinstance(error, PyMongoError) and explain(error):
                 raise  # The database accepts no writes at the moment.
             # One entry that history does not accept must not block those of other documents.
-            return sum(self._moves_alone(collection, holder) for holder in holders)
+            return sum(self._try_to_move_alone(collection, holder) for holder in holders)
         return len(holders)
 
-    def _moves_alone(self, collection: Collection[Document], holder: Holder) -> bool:
+    def _try_to_move_alone(self, collection: Collection[Document], holder: Holder) -> bool:
         try:
             self._move(collection, [holder])
         except UNACCEPTABLE:
@@ -292,7 +292,7 @@ class Journals:
         """Insert the entries that history lacks, and return their number."""
         if not entries:
             return 0
-        moved = [archived(entry, self._kept) for entry in entries]
+        moved = [history_document(entry, self._kept) for entry in entries]
         refused = _insert_missing(self._history, moved)
         renamed = self.with_unique_ids(refused)
         others = [entry for entry in renamed if entry not in refused]

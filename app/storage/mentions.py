@@ -37,7 +37,7 @@ def digest_of(name: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def named_in(values: Iterable[Any], records: Sequence[Document]) -> dict[str, list[str]]:
+def find_names(values: Iterable[Any], records: Sequence[Document]) -> dict[str, list[str]]:
     """Return the names in these texts, by the id of the erasure that they belong to."""
     shapes = {tuple(shape) for record in records for shape in record["NameShapes"]}
     texts = {text for value in values for text in _texts_within(value)}

@@ -14,7 +14,7 @@ MOST_WORDS = 100
 _WORD = re.compile(r"\w+")
 
 
-def archived(entry: Document, kept: timedelta | None) -> Document:
+def history_document(entry: Document, kept: timedelta | None) -> Document:
     """Return an entry as history stores it: with search fields and an expiry."""
     derived: Document = {
         "Authors": list(_authors(entry["By"])),

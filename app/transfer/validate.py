@@ -59,7 +59,7 @@ def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool, intent: Intent)
             yield f"Line {number}: {error}"
     ids = lines.pop("_id")
     for batch in bulk.batches(ids) if kind in ("users", "players") else ():
-        for number in sorted(ids[id_][0] for id_ in erasures.erased(batch)):
+        for number in sorted(ids[id_][0] for id_ in erasures.erased_ids(batch)):
             yield f"Line {number}: the field 'Id' belongs to somebody who was erased."
     for field, seen in lines.items():
         owners = {value: id_ for value, (_, id_) in seen.items()}

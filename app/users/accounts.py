@@ -80,7 +80,7 @@ def mail_reset_code(key: Lookup, intent: Intent) -> Applied:
     with mailer.slot(), reset_mails.one(user["_id"]) as is_first:
         if not is_first:
             return users.change(key, (), keep_code, intent)
-        with guess.counted():
+        with guess.attempt():
             return _send_code(key, user, intent)
 
 
@@ -97,7 +97,7 @@ def redeem_reset_code(key: Lookup, code: str, sha256: str, intent: Intent) -> Ap
     """Exchange a code for a new password, or raise WrongCode."""
     rule = partial(redeem_code, code=code, now=users.now(), make_hash=partial(hasher.hash, sha256))
     guess = guess_by_caller(_guessed_at(key, "_id")["_id"])
-    with hasher.slot_for(guess), guess.counted():
+    with hasher.slot_for(guess), guess.attempt():
         applied = users.change_password(key, rule, intent)
         if not applied.answer:
             raise WrongCode
@@ -110,5 +110,5 @@ def _guessed_at(key: Lookup, *fields: str) -> Document:
     try:
         return users.get(key, *fields)
     except NotFound:
-        with guess_by_caller(unknown_account(str(key))).counted():
+        with guess_by_caller(unknown_account(str(key))).attempt():
             raise

@@ -24,7 +24,7 @@ class Guess(Protocol):
 
     def refuse_if_locked(self) -> None: ...
 
-    def counted(self) -> AbstractContextManager[None]: ...
+    def attempt(self) -> AbstractContextManager[None]: ...
 
 
 class Hasher:
@@ -42,7 +42,7 @@ class Hasher:
         self, guess: Guess, stored: str | None, sha256: str, refusal: QuartermasterError
     ) -> None:
         """Raise the refusal, counted as a failure, unless this is the password."""
-        with self.slot_for(guess, stored, sha256), guess.counted():
+        with self.slot_for(guess, stored, sha256), guess.attempt():
             if not self.matches(stored, sha256):
                 raise refusal
 

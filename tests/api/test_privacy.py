@@ -253,7 +253,7 @@ def test_a_character_that_is_somebody_elses_by_now_stays(staff, erase, person, d
     hero = db.players.find_one({"Name": people.HERO})
     erase()
     db.players.insert_one({**hero, "UserId": person.colleague, "Name": "Heir", "NameKey": "heir"})
-    assert list(erasures.returned()) == []
+    assert list(erasures.find_returned()) == []
     erasures.reopen(person.id)
     erasures.finish(person.id)
     assert db.players.find_one({"_id": hero["_id"]})
@@ -351,16 +351,16 @@ def test_an_account_that_a_game_has_made_is_erased_too(staff, db):
 def test_who_came_back_is_found(erase, person, db, erasures):
     saved = db.users.find_one({"_id": person.id}), list(db.players.find({"UserId": person.id}))
     erase()
-    assert list(erasures.returned()) == []
+    assert list(erasures.find_returned()) == []
     db.users.insert_one(saved[0])
     db.players.insert_many(saved[1])
     db.players.insert_one({**saved[1][0], "_id": guid(), "Name": "New", "NameKey": "new"})
-    found = list(erasures.returned())
+    found = list(erasures.find_returned())
     assert ("users", person.id, person.id, ()) in found
     assert len(found) == 3
     erasures.reopen(person.id)
     erasures.finish(person.id)
-    assert list(erasures.returned()) == []
+    assert list(erasures.find_returned()) == []
     assert people.found_in(db) == []
 
 
@@ -369,11 +369,11 @@ def test_rows_that_came_back_are_found(erase, person, db, erasures):
     erase()
     db.batch_rows.delete_many({})
     db.batch_rows.insert_many(rows)
-    (trace,) = set(erasures.returned())
+    (trace,) = set(erasures.find_returned())
     assert (trace.collection, trace.user_id) == ("batch_rows", person.id)
     erasures.reopen(person.id)
     erasures.finish(person.id)
-    assert list(erasures.returned()) == []
+    assert list(erasures.find_returned()) == []
     assert people.found_in(db) == []
     # Nobody else is in them.
     assert db.batch_rows.count_documents({}) == len(rows) - 1
@@ -429,7 +429,7 @@ def test_rows_about_somebody_who_was_erased_are_not_kept(erase, person, db, eras
 
     kept = plan_amid("add_rows", erased)()
     assert [row["Subject"] and row["Subject"]["Name"] for row in kept] == [None, "Stranger"]
-    assert list(erasures.returned()) == []
+    assert list(erasures.find_returned()) == []
 
 
 def test_rows_that_name_a_character_by_its_id_are_not_kept(staff, erase, person, db, finish):

@@ -61,7 +61,7 @@ def sample(db):
 
 def answer(count, status=200, seconds=0.003, route="/api/v1/players"):
     for _ in range(count):
-        metrics.request_ended(route, "GET", status, seconds)
+        metrics.record_request(route, "GET", status, seconds)
 
 
 def test_a_sample_counts_what_was_answered_since_the_last_one(make_sampler, sample):

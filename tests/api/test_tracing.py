@@ -79,7 +79,7 @@ def test_what_fails_while_a_request_is_traced_leaves_nothing_of_it_behind(client
     def fail(*_):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("app.metrics.request_ended", fail)
+    monkeypatch.setattr("app.metrics.record_request", fail)
     with pytest.raises(OSError, match="No space"):
         client.get("/healthz")
     assert current_environ() == {}

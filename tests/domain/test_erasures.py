@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.privacy.domain import ERASED, close, mask
-from app.storage.mentions import digest_of, named_in, shape_of
+from app.storage.mentions import digest_of, find_names, shape_of
 from tests.factories import NOW, make_key, make_user, with_keys
 
 NAMES = [
@@ -29,7 +29,7 @@ NAMES = [
 def test_a_name_is_found_where_masking_hides_it(name, text, spell):
     text = text.replace("{}", spell(name))
     record = {"_id": "erased", "NameShapes": [shape_of(name)], "NameDigests": [digest_of(name)]}
-    found = named_in([{"Result": [text]}], [record]).get("erased", [])
+    found = find_names([{"Result": [text]}], [record]).get("erased", [])
     hidden = mask(text, [name])
     assert bool(found) >= (ERASED in hidden)
     # Names are unique by their folded case, in which STRASSE is Straße; masking knows it not.

@@ -20,9 +20,9 @@ from tests.factories import NOW
 LIMITS = Limits(35, 100, 35, lambda _: 1_000_000)
 VERSION = 64_000
 KINDS = {
-    "players": (kinds.PLAYER, repairs.repaired_player),
-    "users": (kinds.USER, repairs.repaired_user),
-    "bags": (kinds.BAG, repairs.repaired_bag),
+    "players": (kinds.PLAYER, repairs.repair_player),
+    "users": (kinds.USER, repairs.repair_user),
+    "bags": (kinds.BAG, repairs.repair_bag),
 }
 UNEXPECTED_VALUES = [
     *(None, "", "x", "A" * 8, -1, 0, 2**31, 2**40, 1.5, 5.0, float("nan"), True, [], [1], ["x"]),

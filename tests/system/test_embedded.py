@@ -283,7 +283,7 @@ def test_a_program_that_does_not_run_here_says_what_it_lacks(tmp_path):
 
 
 def test_without_any_program_the_way_out_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.storage.embedded.lease.installed", list)
+    monkeypatch.setattr("app.storage.embedded.lease.installed_programs", list)
     with pytest.raises(EmbeddedError, match=r"no wheel .* this platform.*QM_MONGODB_URI"):
         find_mongod(None, tmp_path)
 

@@ -96,7 +96,7 @@ def former_cards(
     if not search:
         return []
     names = {shown["Name"] for shown in listed}
-    cards = [card(record, name) for record, name in store.formerly(search, MOST_FORMER)]
+    cards = [card(record, name) for record, name in store.find_by_former_name(search, MOST_FORMER)]
     return [shown for shown in cards if shown["Name"] not in names]
 
 

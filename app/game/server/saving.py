@@ -62,7 +62,7 @@ def save_character(player_id: str, body: dict[str, Any], sizes: Mapping[str, Any
     record = PlayerRecord(sizes)
     values = {name: value for name, value in body.items() if name != "Version"}
     fields = _checked(record, player_id, values, name_lengths(sizes))
-    if erasures.erased([player_id, fields.get("UserId", player_id)]):
+    if erasures.erased_ids([player_id, fields.get("UserId", player_id)]):
         raise WasErased
     told = {"Fields": sorted(fields), "Body": body}
     meant = keyed_intent(SAVE, told, unrecorded=("Body",))

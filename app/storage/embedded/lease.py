@@ -104,7 +104,7 @@ class Lease:
 def find_mongod(chosen: str | None, folder: Path) -> Path:
     """Return the chosen program, or the first from the wheel and the PATH that runs here."""
     faults = []
-    for candidate in [Path(chosen)] if chosen else installed():
+    for candidate in [Path(chosen)] if chosen else installed_programs():
         program = executable(candidate, folder)
         try:
             subprocess.run(  # nosec B603 # noqa: S603 (the operator chose or installed it)
@@ -122,7 +122,7 @@ def find_mongod(chosen: str | None, folder: Path) -> Path:
     )
 
 
-def installed() -> list[Path]:
+def installed_programs() -> list[Path]:
     # Found without importing it: the package runs code at import.
     spec = importlib.util.find_spec("fiftyone")
     folders = (spec and spec.submodule_search_locations) or ()

@@ -56,7 +56,7 @@ class Pages:
             return Page(total, self._read_by_number(window, Listing(order, fields, {}, None)))
         return self._read_by_keys(total, window, Listing(order, fields, {}, order.held_by))
 
-    def filtered(
+    def read_filtered(
         self,
         window: Window,
         order: Order,

@@ -23,7 +23,7 @@ from app.storage.errors import QUERY_PLAN_KILLED, has_only_duplicate_keys
 from app.storage.history_entries import EMPTY_FIELDS
 from app.storage.schema.plan import CollectionPlan
 from app.storage.schema.shapes import COUNT, TEXT, object_shape
-from app.storage.search_fields import archived
+from app.storage.search_fields import history_document
 from app.types import Document
 
 Step = Callable[[Database[Document]], None]
@@ -169,7 +169,7 @@ def _with_name_key(document: Document, path: str) -> UpdateOne:
 
 def _with_words(entry: Document) -> UpdateOne | None:
     """Return the update of the search fields of an entry, if they are stale."""
-    derived = archived(entry, None)
+    derived = history_document(entry, None)
     new = {name: derived.get(name) for name in ("Words", "Authors") if name in entry}
     is_same = all(entry[name] == value for name, value in new.items())
     return None if is_same else UpdateOne({"_id": entry["_id"]}, {"$set": new})
