@@ -46,7 +46,7 @@ runner = current(Runner)
 
 
 class Made(NamedTuple):
-    """A batch, and whether the same request has made it before."""
+    """A batch, and whether an earlier attempt of the same request made it."""
 
     batch: Document
     replayed: bool = False
@@ -55,7 +55,7 @@ class Made(NamedTuple):
 def plan(source: RowSource, digest: str, name: str = "") -> Made:
     """Plan a batch from the rows of a body, or from the changes of history that it names.
 
-    A name that is given beside the body overrides the one in it.
+    The argument name overrides the name in the body.
     """
     refuse_budgets("a batch")
     sent, earlier = _find_earlier(digest)
@@ -75,7 +75,7 @@ def plan(source: RowSource, digest: str, name: str = "") -> Made:
 
 
 def read_head(source: RowSource, given: Document) -> Document:
-    """Return what a body says of the batch besides its rows; what is given overrides it."""
+    """Return the fields of a batch in a body, without its rows; given fields override them."""
     fields = {name: value for name, value in source.head.items() if name != "Rows"}
     head: Document = load(HEAD, {**fields, **given})
     if "Undo" in head and "Rows" in source.head:
@@ -91,7 +91,7 @@ def filters_as_json(chosen: Document) -> Document:
 
 
 def plan_undo(batch_id: str) -> Made:
-    """Plan the batch that undoes all that another one has done."""
+    """Plan the batch that undoes another one."""
     refuse_budgets("a batch")
     guard.caller().require_scope(Scope.HISTORY_UNDO)
     visible_batch(batch_id)
@@ -104,7 +104,7 @@ def plan_undo(batch_id: str) -> Made:
 
 
 def _find_earlier(digest: str) -> tuple[tuple[str | None, str, str], Document | None]:
-    """Return what identifies this request, and the batch that it has made before."""
+    """Return what identifies this request, and the batch that it already made, if any."""
     key = sent_key()
     if not key:
         return (None, digest, ""), None
@@ -134,7 +134,7 @@ def visible_batch(batch_id: str) -> Document:
 
 
 def require_run(caller: Caller, batch: Document) -> None:
-    """Raise unless a caller may carry out a batch: it needs what the single calls would need."""
+    """Raise unless a caller may carry out a batch: the permissions are those of single calls."""
     caller.require(Role.API)
     caller.require_scope(Scope.PLAYERS_CHANGE)
     needs = batch.get("Needs", ())
@@ -148,20 +148,20 @@ def require_run(caller: Caller, batch: Document) -> None:
 
 
 def current_record(batch: Document) -> Document:
-    """Return the record of a batch that callers see, with the present counts of its rows."""
+    """Return the public record of a batch, with the current counts of its rows."""
     return public_batch(batch, current_counts(batch))
 
 
 def current_counts(batch: Document) -> Document:
     """Return how many rows of a batch have each verdict now."""
-    # The stored counts of other states may be seconds old.
+    # In other states, the stored counts may be seconds old.
     is_still = batch["State"] in ("planned", "done")
     counts: Document = batch["Counts"] if is_still else batches.count(batch["_id"])
     return counts
 
 
 def rows_page(batch: Document, args: Document, size: int) -> Document:
-    """Return a page of the rows of a visible batch, as callers see them, and where the next is."""
+    """Return a page of the public rows of a visible batch, and the cursor of the next page."""
     subject = players.get_id_ever(Lookup.parse(args["player"])) if "player" in args else None
     filters = RowFilters(batch["_id"], args.get("verdict"), subject)
     page = batches.list_rows(filters, size, cursors.read(args.get("after", "")))
@@ -173,29 +173,29 @@ def rows_page(batch: Document, args: Document, size: int) -> Document:
 
 
 def advance(batch_id: str) -> Document:
-    """Carry out rows of a batch as the caller, and let the service go on with it."""
+    """Carry out rows of a batch as the caller; the service continues with the rest."""
     starter = _starter_of(batch_id)
     return runner.advance(batch_id, origin(is_change=False)._replace(via="batch"), starter)
 
 
 def start(batch_id: str) -> Document:
-    """Let the service carry out a batch as the caller, and return it with its progress."""
+    """Start a batch, which the service carries out as the caller; return it with its progress."""
     batch = batches.start(batch_id, _starter_of(batch_id))
     return {**batch, "Counts": current_counts(batch)}
 
 
 def pause(batch_id: str) -> Document:
-    """Let the service carry out nothing more of a batch for now, and return it."""
+    """Pause a batch, and return it."""
     return batches.pause(visible_batch(batch_id)["_id"])
 
 
 def cancel(batch_id: str) -> Document:
-    """Let nothing more of a batch be carried out, ever, and return it."""
+    """Cancel a batch, and return it."""
     return batches.cancel(visible_batch(batch_id)["_id"])
 
 
 def _starter_of(batch_id: str) -> Document:
-    """Return what is stored of the caller, as whom the service goes on, if it may run a batch."""
+    """Return the stored identity that the service continues with, or raise if it may not run."""
     caller = guard.caller()
     require_run(caller, batches.get(batch_id))
     key = {"Key": caller.key.name, "KeyId": caller.key.id} if caller.key else {}

@@ -1,8 +1,8 @@
-"""The thread of a worker that carries out started batches, also when their callers are gone.
+"""The worker thread that carries out started batches, even after their callers disconnect.
 
-It goes on as who started the batch, for as long as that account or key could still start it. The
-threads of all workers share the parts of a batch as callers do, and what a worker that was killed
-had taken is taken by another.
+It acts as the account or key that started the batch, for as long as that one may still start it.
+The threads of all workers share the parts of a batch as callers do. If a worker is killed, another
+one takes over its parts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from app.types import Document
 
 log = logging.getLogger("quartermaster")
 
-# How often a worker looks for batches while it finds none to go on with.
+# How often an idle worker looks for batches.
 LOOK_SECONDS = 1.0
-# How long a worker that ends waits for the rows that it is at.
+# How long a worker that shuts down waits for the rows that it is carrying out.
 LAST_SECONDS = 2.0
-# Why a batch is paused; it names nobody.
+# Why a batch is paused; the sentences name no person.
 REASONS: dict[type[QuartermasterError], str] = {
     RoleMissing: "Whoever started it no longer has the role '{0.role}'.",
     ScopeMissing: "The key that it was started with no longer has the scope '{0.scope}'.",
@@ -51,7 +51,7 @@ class BatchWorker:
         self._runner = runner
         self._callers = callers
         self._is_ready = is_ready
-        # The context of the application, in which a row finds what it needs.
+        # Rows look up their services in the application context.
         self._context = context
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="batches", daemon=True)
@@ -61,7 +61,7 @@ class BatchWorker:
         atexit.register(self.end)
 
     def end(self) -> None:
-        """Stop, once the rows that were begun are noted."""
+        """Stop after the results of the current rows are stored."""
         self._ended.set()
         self._thread.join(LAST_SECONDS)
 
@@ -78,7 +78,7 @@ class BatchWorker:
                 log.exception("Batches do not go on yet.")
 
     def work(self) -> bool:
-        """Carry out some seconds' worth of each batch, and tell whether there was anything."""
+        """Work on each started batch for some seconds; return whether there was anything to do."""
         with self._context():
             gone_on = [self._go_on(batch) for batch in self._batches.started()]
         return any(gone_on)
@@ -97,7 +97,7 @@ class BatchWorker:
         return self._runner.go_on(batch, origin, self._ended.is_set)
 
     def _origin_of(self, batch: Document) -> Origin:
-        """Return as whom a batch goes on; raise if the starter could not start it any more."""
+        """Return the identity that carries out a batch; raise if it may no longer start it."""
         by = batch["StartedBy"]
         if by["UserId"] is None:
             # Whoever may run commands may do everything.

@@ -1,4 +1,4 @@
-"""What a row changes: the rule that a single call would apply, and the fields that it reads."""
+"""The change that a row makes: the same rule as in a single call, and the fields that it reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.operations import Inverse, batch_operations
 from app.storage.bulk_swap import Wanted
 from app.types import Document
 
-# The change of a player that can be made together with others; None if it was made alone.
+# A change that is made in bulk with others, a refusal, or None if the change was made alone.
 Outcome = Wanted | QuartermasterError | None
 
 history = current(History)
@@ -24,7 +24,7 @@ known_objects = current(KnownObjects)
 
 
 def row_arguments(row: Document) -> Document:
-    """Return the arguments of a row under the names of history; a row without shape has none."""
+    """Return the arguments of a row under their names in history; {} for a malformed row."""
     operation = batch_operations().get(row["Operation"])
     return operation.history_arguments(row["Arguments"]) if operation else {}
 
@@ -32,10 +32,10 @@ def row_arguments(row: Document) -> Document:
 def changes_of(
     rows: Sequence[Document], origin: Origin, make_alone: Callable[[Document, Intent], object]
 ) -> Iterator[tuple[Document, Outcome]]:
-    """Yield each row with the change of its player, or with why it is refused.
+    """Yield each row with the change of its player, or with its refusal.
 
-    What a batch cannot make together with others is left to make_alone: undos of accounts, of
-    deletions and the like.
+    Calls make_alone for changes that cannot be made in bulk, such as undos of deletions and of
+    changes of accounts.
     """
     undone = [row["Arguments"]["id"] for row in rows if row["Operation"] == UNDO.name]
     entries = history.get_many(undone) if undone else {}

@@ -1,4 +1,4 @@
-"""The rows of a batch that undoes others: the changes of a time, or what a batch has done."""
+"""The rows of a batch that undoes changes: those that match filters, or those of a batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.storage.bulk import batches as in_chunks
 from app.storage.search_fields import history_document
 from app.types import Document
 
-# How many entries are looked at together.
+# How many entries are read at once.
 CHUNK = 500
 # The names of the filters in the query of history.
 QUERY = {
@@ -33,7 +33,7 @@ class Choosing:
         self._history = history
 
     def changes(self, chosen: Document, kinds: tuple[str, ...]) -> Iterator[Row]:
-        """Yield a row for each change about these kinds of documents, the newest first."""
+        """Yield a row for each matching change of these kinds of documents, the newest first."""
         filters = filters_of({QUERY[name]: value for name, value in chosen.items()}, kinds)
         self._history.move_all()
         number = 0
@@ -52,12 +52,12 @@ class Choosing:
                     row = row._replace(fault=fault, subject=entry["Subject"])
                 yield row
         if not number:
-            # A primary that is cut off lacks what others have changed since.
+            # A primary that is cut off may lack newer changes.
             self._batches.require_majority()
             raise NothingToUndo("no change matches")
 
     def _undone_by(self, entries: Sequence[Document]) -> dict[str, Document]:
-        """Return by id what some entries undo, and what that undoes, and so on."""
+        """Return by id the entries that these entries undo, directly or through other undos."""
         found: dict[str, Document] = {}
         looked_up: set[str] = set()
         wanted = {entry["Undoes"] for entry in entries if "Undoes" in entry}
@@ -69,7 +69,7 @@ class Choosing:
         return found
 
     def find_made(self, batch_id: str) -> None:
-        """Mark rows as done that were carried out by callers who died before they noted it."""
+        """Mark rows as done whose caller carried them out and died before storing that."""
         self._history.move_all()
         made: list[str] = []
         for ids in self._batches.abandoned_rows(batch_id):
@@ -79,7 +79,7 @@ class Choosing:
         self._batches.note_made(batch_id, made)
 
     def done_rows(self, batch_id: str) -> Iterator[Row]:
-        """Yield a row for each one that a batch has carried out, the last first."""
+        """Yield an undo row for each row that a batch has carried out, the last first."""
         self.find_made(batch_id)
         number = 0
         for done in self._batches.walk_done(batch_id):

@@ -40,7 +40,7 @@ BATCHES = CollectionPlan(
         expiry(),
     ),
 )
-# Rows about nobody who is known. Only these hold a name that is not their own player's.
+# Rows whose player is unknown. Only these may hold the name of somebody else.
 UNKNOWN: Document = {"Subject": None}
 BATCH_ROWS = CollectionPlan(
     "batch_rows",

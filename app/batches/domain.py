@@ -11,11 +11,11 @@ from app.types import Document
 
 MOST_ROWS = 100_000
 STATES = ("planning", "planned", "running", "paused", "done", "cancelled")
-# The states in which rows may still be carried out, now or later.
+# The states in which rows may still be carried out.
 OPEN = ("planned", "running", "paused")
 VERDICTS = ("ready", "refused", "done")
 PROGRESS = ("Ready", "Done", "Refused", "Replanned")
-# How many rows a part has, at least. A part has more if one player has more.
+# The minimum number of rows in a part. A part is longer if one player has more rows.
 PART_ROWS = 200
 # How many rows of a longer part are stored, read and held in memory at once.
 PORTION_ROWS = 1000
@@ -24,7 +24,7 @@ MOST_KINDS = 20
 
 
 class BatchNotFound(NotFound):
-    """There is no such batch, or it has expired."""
+    """The batch does not exist, or has expired."""
 
     def __init__(self, batch_id: str) -> None:
         super().__init__("batch", batch_id)
@@ -35,7 +35,7 @@ class StillPlanning(Conflict):
 
 
 class PlannedTooLong(Unavailable):
-    """Others took the planner for dead, and removed the plan."""
+    """The planner was silent for too long, so another process removed the plan."""
 
     sentence = "The batch took too long to be planned; please divide it, or try again."
 
@@ -81,25 +81,25 @@ class UndoneTwice(Conflict):
 
 
 class NewBatch(NamedTuple):
-    """What is known of a batch before its rows are read."""
+    """The fields of a batch that are known before its rows are read."""
 
     fields: Document
-    # What identifies a repetition of the request, if it has an Idempotency-Key.
+    # Identifies a repeated request; None without an Idempotency-Key.
     request_key: str | None
     fingerprint: str
     key: str = ""
 
 
 class Row(NamedTuple):
-    """A row as it was sent, and whom it is about."""
+    """A row as it was sent, and its subject."""
 
     number: int
     player: str | None
     operation: str | None
     arguments: Document
-    # Why it is refused before anybody has looked at the player.
+    # Why the row is refused before the player is read.
     fault: str | None = None
-    # The kind, id and name of the document, once they are known.
+    # The kind, id and name of the document, once it has been looked up.
     subject: Document | None = None
 
     @property
@@ -108,7 +108,7 @@ class Row(NamedTuple):
 
 
 def row_id(batch_id: str, number: int) -> str:
-    """Return the id of a row; ids sort as rows do."""
+    """Return the id of a row; ids sort in the order of the rows."""
     return f"{batch_id}:{number:06}"
 
 
@@ -117,14 +117,14 @@ def number_of(row: Document) -> int:
 
 
 def row_key(id_: str) -> str:
-    """Return the Idempotency-Key of a row, by which it is carried out once."""
+    """Return the Idempotency-Key of a row, which prevents that it is carried out twice."""
     return f"batch {id_}"
 
 
 def in_parts(rows: Iterable[Row]) -> Iterator[tuple[int, list[Row]]]:
-    """Yield rows, which are sorted by document, in portions, each with the number of its part.
+    """Yield rows in portions, each with the number of its part; rows are sorted by document.
 
-    A part holds all rows of a document. One caller at a time carries it out, in its order.
+    All rows of a document are in the same part. One caller at a time carries out a part, in order.
     """
     part = length = 0
     portion: list[Row] = []
@@ -142,7 +142,7 @@ def in_parts(rows: Iterable[Row]) -> Iterator[tuple[int, list[Row]]]:
 
 
 def in_waves(rows: Iterable[Document]) -> list[list[Document]]:
-    """Divide rows so that each document is in a wave once, and its rows keep their order."""
+    """Divide rows into waves: a wave has one row per document, and rows keep their order."""
     waves: list[list[Document]] = []
     count: dict[Any, int] = {}
     for row in rows:
@@ -157,10 +157,10 @@ def in_waves(rows: Iterable[Document]) -> list[list[Document]]:
 def undoes_nothing(
     entry: Document, get: Callable[[str], Document | None], is_chosen: Callable[[Document], bool]
 ) -> bool:
-    """Tell whether an entry and those that it undoes, if they are chosen too, change nothing.
+    """Tell whether an entry and the entries that it undoes, if also chosen, cancel each other out.
 
-    An undo and its change cancel each other out. With a redo, the undo of the undo, they are three,
-    and the last one is undone, as if it alone had been made.
+    An undo and its change cancel each other out. With a redo (the undo of the undo) there are three
+    entries, and only the redo has to be undone.
     """
     chain = 1
     undone: Document | None = entry
@@ -173,9 +173,9 @@ def undoes_nothing(
 
 
 class Summary:
-    """What the ready rows of a plan do, by operation and object: how many rows, and of how many.
+    """Counts the ready rows of a plan, and their subjects, by operation and object.
 
-    Rows are added sorted by subject, so that each subject is counted once without a list of all.
+    Rows must be added sorted by subject: that counts each subject once without a list of all.
     """
 
     def __init__(self) -> None:
@@ -190,7 +190,7 @@ class Summary:
         kind = (row["Operation"], next((arguments[name] for name in named), None))
         if kind not in self._kinds and len(self._kinds) >= MOST_KINDS:
             kind = (None, None)
-        # Each is the quantity or the value, if it is the same in all rows.
+        # A quantity or value is kept only if it is the same in all rows.
         each = arguments.get("quantity", arguments.get("value"))
         new = {"Operation": kind[0], "Object": kind[1], "Each": each}
         counts = self._kinds.setdefault(kind, {**new, "Rows": 0, "Subjects": 0, "Total": 0})
@@ -202,7 +202,7 @@ class Summary:
         counts["Total"] += arguments.get("quantity", 0)
 
     def records(self) -> list[Document]:
-        """Return a record for each kind of rows, the most frequent first, and the others last."""
+        """Return a record for each kind of row, the most frequent first, and "others" last."""
         return sorted(self._kinds.values(), key=lambda kind: (not kind["Operation"], -kind["Rows"]))
 
 
@@ -229,7 +229,7 @@ def undo_of(batch: Document) -> Document:
 
 
 def progress_of(counts: Document) -> Document:
-    """Return how many rows have each verdict, and how many were judged anew."""
+    """Return how many rows have each verdict, and how many were replanned."""
     return {name: counts.get(name, 0) for name in PROGRESS}
 
 

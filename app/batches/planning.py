@@ -1,4 +1,4 @@
-"""Makes the plan of a batch: whom each row is about, and whether it could be carried out now."""
+"""Plans a batch: finds the subject of each row, and whether the row could be carried out now."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from app.storage.bulk_swap import Wanted
 from app.types import Document
 
 CHUNK = 500
-# How often a plan says that it is under way.
+# How often a planner notes that it is alive.
 RENEWAL_SECONDS = PLANNING.total_seconds() / 6
-# A plan leaves no entry, so it is nobody's.
+# A plan makes no entry of history, so it needs no author.
 NOBODY = Origin(None, "", "batch")
 
 RequireUndo = Callable[[str], None]
@@ -49,7 +49,7 @@ Advance = Callable[[int], None]
 class RowSpool:
     """Rows in a temporary file, read back sorted by subject.
 
-    Only their places are in memory: some ten megabytes for the largest batch.
+    Only their offsets are in memory: about ten megabytes for the largest batch.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Planner:
     def __init__(self, batches: Batches, players: Players) -> None:
         self._batches = batches
         self._players = players
-        # A plan is much work: a worker makes one at a time.
+        # Planning is expensive: a worker makes one plan at a time.
         self.limiter = Limiter("Another batch is being planned", 1)
         self._renewed_at = 0.0
 
@@ -88,13 +88,13 @@ class Planner:
         require_undo: RequireUndo,
         advance: Advance = lambda _: None,
     ) -> Document:
-        """Store a batch with the verdict of each row, and return it; nothing is changed yet.
+        """Store a batch with the verdict of each row, and return it; no player is changed.
 
-        require_undo raises if the caller may not undo an entry. advance is called with how many
-        rows were judged.
+        require_undo raises if the caller may not undo an entry. advance is called with the number
+        of rows that were judged.
         """
         with working(self.limiter), closing(RowSpool()) as spool:
-            # Whoever has read a long body has used up its time.
+            # Reading a long body may have used up the time limit.
             renew_time_limit()
             batch = self._batches.begin(new.fields["By"], new.fields["Via"])
             try:
@@ -106,14 +106,14 @@ class Planner:
                 raise
 
     def _renew(self, batch: Document) -> None:
-        """Give the request its whole time limit again, and say now and then that it goes on."""
+        """Restart the time limit of the request, and note regularly that the planner is alive."""
         renew_time_limit()
         if time.monotonic() >= self._renewed_at + RENEWAL_SECONDS:
             self._renewed_at = time.monotonic()
             self._batches.describe(batch, {})
 
     def _read(self, batch: Document, rows: Iterable[Row], spool: RowSpool) -> None:
-        """Add rows to the spool, with whom they are about."""
+        """Add rows to the spool with their subjects."""
         for chunk in in_chunks(rows, CHUNK):
             self._renew(batch)
             if len(spool) + len(chunk) > MOST_ROWS:
@@ -141,7 +141,7 @@ class Planner:
         require_undo: RequireUndo,
         advance: Advance,
     ) -> Document:
-        # The batch says what its rows need before there is a row that somebody could look at.
+        # The permissions are stored before the first row, so that nobody sees a row without them.
         begun = {"Rows": len(spool), "Needs": sorted(spool.needs)}
         batch = self._batches.describe(batch, {**new.fields, **begun})
         judge = Judge(self._players, require_undo)
@@ -161,14 +161,14 @@ class Planner:
 
 
 class Judge:
-    """Sets the verdicts of rows, each on what the rows before it would leave of the player."""
+    """Sets the verdicts of rows, each on the player as the earlier rows would leave it."""
 
     def __init__(self, players: Players, require_undo: RequireUndo) -> None:
         self._players = players
         self._require_undo = require_undo
-        # What the rows before would leave of each player.
+        # Players as the earlier rows would leave them.
         self._players_by_id: dict[str, Document] = {}
-        # Which row is the first to undo an entry.
+        # By entry, the first row that undoes it.
         self._undoing_rows: dict[str, int] = {}
 
     def judge(self, rows: Sequence[Document]) -> None:
@@ -200,7 +200,7 @@ class Judge:
     def _judge_players(self, in_bulk: list[tuple[Document, Wanted]]) -> None:
         wanted = [one for _, one in in_bulk]
         known = self._players_by_id
-        # What was read of a player before has only the fields that were read then.
+        # A player that was read for earlier rows has only the fields that those needed.
         read = self._players.read_many(wanted).items()
         self._players_by_id = {id_: {**found, **known.get(id_, {})} for id_, found in read}
         verdicts = self._players.judge_many(wanted, self._players_by_id)
@@ -210,7 +210,7 @@ class Judge:
                 _refuse(row, verdict.outcome)
 
     def forget_all_but(self, subject_id: str) -> None:
-        """Remember only the last player of a portion, whose rows may go on in the next one."""
+        """Forget all players but the last of a portion, whose rows may continue in the next one."""
         known = self._players_by_id
         self._players_by_id = {subject_id: known[subject_id]} if subject_id in known else {}
         undone = self._undoing_rows.items()
@@ -218,7 +218,7 @@ class Judge:
 
 
 def _with_entry(row: Row) -> Row:
-    """Return a row with the document of the entry that it undoes."""
+    """Return a row with the subject of the entry that it undoes."""
     subject = subject_of(row.arguments["id"])
     if subject is None:
         return row._replace(fault=masked(str(NotFound("entry of history", row.arguments["id"]))))
@@ -246,13 +246,13 @@ def _unjudged(batch_id: str, row: Row) -> Document:
 
 
 def _needs(operation: str | None, subject: Document | None) -> set[str]:
-    """Return what a caller must be allowed to do to see or carry out a row."""
+    """Return the permissions that a caller needs to see or carry out a row."""
     needs = {"undo"} if operation == UNDO.name else set()
     return needs | {"users"} if subject and subject["Kind"] == "user" else needs
 
 
 def _refuse(row: Document, refusal: QuartermasterError) -> None:
     if isinstance(refusal, Forbidden):
-        # Whom it is about is not shown either.
+        # The subject must not be visible either.
         row["Subject"] = None
     row |= {"Verdict": "refused", "Why": masked(str(refusal))}

@@ -21,20 +21,20 @@ from app.operations import batch_operations
 from app.types import Document
 
 CSV = "text/csv"
-# The most parts of one row: names, values, and the braces and brackets around them.
+# The most parser events of one row: names, values, braces and brackets.
 MOST_EVENTS = 200
 HEAD_FIELDS = ("Name", "Reason", "Rows", "Undo")
 DELIMITERS = (";", "\t")
-# A string or a number in JSON: the parser takes minutes for one of megabytes.
+# The longest string or number in JSON: the parser takes minutes for one of several megabytes.
 LONGEST_TOKEN = 128 * 1024
-# A line of CSV with all its cells: more than the longest row needs.
+# The longest row of CSV, in characters: more than any valid row needs.
 LONGEST_LINE = 128 * 1024
-# As many lines as a spreadsheet has.
+# The number of lines in a spreadsheet.
 MOST_LINES = 2**20
-# How the files of spreadsheets begin: .xlsx and .ods, and .xls.
+# The first bytes of spreadsheet files: .xlsx and .ods, and .xls.
 SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 TOO_MANY_CELLS = "The line has more cells than the first line names columns."
-# An escape in a JSON string: of a character or of a pair of surrogates. Others are faults.
+# A valid escape in a JSON string: one character, or a pair of surrogates.
 _ESCAPE = re.compile(
     rb"""\\ (?P<whole>
         [^u]
@@ -44,7 +44,7 @@ _ESCAPE = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _NUMBER = re.compile(rb"[0-9.eE+-]+")
-# The bytes of a pair of surrogates.
+# The length of a pair of surrogates, in bytes.
 _LONGEST_ESCAPE = 12
 
 
@@ -58,7 +58,7 @@ class RowSource(Protocol):
 
 
 class JsonRows:
-    """The rows in a JSON document, which is read twice: first for head, which may follow them."""
+    """The rows in a JSON document. It is read twice: fields of head may follow the rows."""
 
     def __init__(self, file: BinaryIO, called: str = "The request body") -> None:
         self._file = file
@@ -78,7 +78,7 @@ class JsonRows:
 
     def _values(self, head: Document) -> Iterator[Any]:
         try:
-            # Events without their paths: for a body of brackets alone, paths would take seconds.
+            # Events without paths: for a body of many brackets, computing paths would take seconds.
             yield from self._build(ijson.basic_parse(CheckedJson(self._file), use_float=True), head)
         except UnicodeDecodeError:
             raise Invalid(f"{self._called} is not valid JSON: it is not UTF-8.") from None
@@ -89,7 +89,7 @@ class JsonRows:
             raise Invalid(f"{self._called} is not valid JSON: {fault}.") from None
 
     def _build(self, events: Iterator[tuple[str, Any]], head: Document) -> Iterator[Any]:
-        """Build values from the events of the parser: yield rows, and keep others in head."""
+        """Build values from parser events: yield the rows, and store the other fields in head."""
         if next(events, ("", None))[0] != "start_map":
             raise Invalid(f"{self._called} must be a JSON object.")
         for event, name in events:
@@ -108,7 +108,7 @@ class JsonRows:
 
 
 def _refuse_early(file: BinaryIO, rows: Iterator[object]) -> None:
-    """Refuse spreadsheets, and too many rows: to count them is ten times faster than to check."""
+    """Refuse spreadsheets and too many rows; counting is ten times faster than checking."""
     if file.read(4) in SPREADSHEETS:
         raise Invalid(
             "The file is a spreadsheet: save it as CSV (UTF-8) there, and send that file."
@@ -119,16 +119,16 @@ def _refuse_early(file: BinaryIO, rows: Iterator[object]) -> None:
 
 
 class CheckedJson:
-    """A file with JSON in which half a pair of surrogates, or a very long token, is an error.
+    """A JSON file that refuses lone surrogates and very long tokens.
 
-    The parser would replace half a pair by another character, and so make another name.
+    The parser would replace a lone surrogate by another character, and so change a name.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        # The start of an escape whose end has not been read yet.
+        # An incomplete escape at the end of the previous chunk.
         self._begun = b""
-        # The least length of the token at the end of what was read.
+        # The minimum length of the token that is still being read.
         self._token_bytes = 0
         self._is_string = False
 
@@ -140,7 +140,7 @@ class CheckedJson:
         return data
 
     def _measure(self, text: bytes, size: int) -> None:
-        """Count the bytes of a token that fills all of what was read."""
+        """Update the length of a token that spans several chunks."""
         unescaped = text.replace(b"\\\\", b"")
         quotes = unescaped.count(b'"') - unescaped.count(b'\\"')
         is_filled = not quotes and (self._is_string or _NUMBER.fullmatch(text))
@@ -161,7 +161,7 @@ class CheckedJson:
 
 
 def _items(events: Iterator[tuple[str, Any]]) -> Iterator[Any]:
-    """Yield the values of the list that begins now."""
+    """Yield the values of the list that begins at the current event."""
     if next(events)[0] != "start_array":
         raise InvalidField("Rows", "Must be a list.")
     for event, value in events:
@@ -219,7 +219,7 @@ class CsvRows:
 
 
 class CsvLines:
-    """The lines of a file; a line too long, or one too many, is refused before it is read."""
+    """The lines of a file; refuses a line that is too long, or one too many, before reading it."""
 
     def __init__(self, text: TextIO) -> None:
         self._text = text
@@ -227,7 +227,7 @@ class CsvLines:
         self.begin_row()
 
     def begin_row(self) -> None:
-        """Count anew: a row has several lines if its cells have."""
+        """Reset the character count of the row; a row spans several lines if its cells do."""
         self._characters_left = LONGEST_LINE
 
     def __iter__(self) -> Iterator[str]:
@@ -247,9 +247,9 @@ class CsvLines:
 
 
 def _csv_cells(lines: CsvLines) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the names of the columns and the cells of each line that is not empty."""
+    """Yield the column names and the cells of each row that is not empty."""
     first = next(lines, "")
-    # In many languages, spreadsheets put a semicolon between columns.
+    # In many locales, spreadsheets separate columns by semicolons.
     delimiter = next((mark for mark in DELIMITERS if mark in first and "," not in first), ",")
     columns = next(csv.reader([first], delimiter=delimiter, strict=True), [])
     if len(columns) > MAX_FIELDS:
@@ -261,15 +261,15 @@ def _csv_cells(lines: CsvLines) -> Iterator[tuple[list[str], list[str]]]:
     lines.begin_row()
     for cells in csv.reader(lines, delimiter=delimiter, strict=True):
         lines.begin_row()
-        # Spreadsheets leave lines behind the last row in which every cell is empty.
+        # Spreadsheets export empty rows after the last one.
         if any(map(str.strip, cells)):
             yield names, cells
 
 
 def parse_row(number: int, values: Any, is_text: bool = False) -> Row:
-    """Return a row, with a fault if it has not the shape that its operation needs.
+    """Return a row, with a fault if its operation cannot load it.
 
-    Field names are taken in any case. In text, as in CSV, numbers are strings.
+    Field names are case-insensitive. With is_text, as in CSV, numbers are strings.
     """
     if not isinstance(values, dict):
         return Row(number, None, None, {}, "A row must be an object with named values.")

@@ -1,4 +1,4 @@
-"""Carries out the rows of a batch, many at once, for as long as a request may take."""
+"""Carries out the rows of a batch in bulk, for as long as a request may take."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from app.storage.bulk_swap import Swapped, Wanted
 from app.types import Document
 
 ADVANCE_SECONDS = 2.0
-# How long to wait for a part that others may give back.
+# How long to wait before looking again for a part that others may release.
 PAUSE_SECONDS = 0.05
-# While other requests are served, only this many rows are carried out at once, followed by a rest
-# of the same duration: so the others wait no longer for the interpreter and for MongoDB.
+# While the worker serves other requests, it carries out only this many rows at once, and then
+# rests for as long as they took. So other requests do not wait longer for the GIL and for MongoDB.
 FEW_ROWS = 40
 LONGEST_REST_SECONDS = 0.5
-# How often rows are tried together, before each is tried alone.
+# How often rows are tried in bulk before each is tried alone.
 BULK_ATTEMPTS = 3
 
 
 class Run(NamedTuple):
-    """As whom rows are carried out, until when, and whether other requests are served."""
+    """Who carries out rows, until when, and whether the worker serves other requests."""
 
     origin: Origin
     is_over: Callable[[], bool]
@@ -46,7 +46,7 @@ class Runner:
     ) -> None:
         self._batches = batches
         self._players = players
-        # A worker has a few threads for batches; the others are for everybody else.
+        # Limits the threads of a worker that carry out batches, so that the others serve requests.
         self.limiter = Limiter("Others carry out batches", places)
         self.requests_at_work = requests_at_work
         self._seconds = ADVANCE_SECONDS
@@ -61,9 +61,9 @@ class Runner:
         return self._batches.note_progress(batch_id)
 
     def go_on(self, batch: Document, origin: Origin, is_ended: Callable[[], bool]) -> bool:
-        """Carry out rows of a batch without a caller, and tell whether there were any to take.
+        """Carry out rows of a batch in the background; return whether there were any parts to take.
 
-        That takes no place of a caller, and gives way to all requests, also to those that run it.
+        This does not count against the limit of callers, and yields to all requests.
         """
         batch_id, run = batch["_id"], self._new_run(batch, origin, is_ended)
         parts = self._carry_out_parts(batch_id, run, waits=False)
@@ -78,14 +78,14 @@ class Runner:
         return Run(
             origin._replace(reason=batch["Reason"]),
             lambda: time.monotonic() >= end or is_ended(),
-            # Runs have given their places at the database back, and do not rest for each other.
+            # Runs do not count as requests at work, so they do not rest for each other.
             lambda: self.requests_at_work() > 0,
         )
 
     def _carry_out_parts(self, batch_id: str, run: Run, waits: bool) -> int:
         """Carry out free parts until the time is over; return how many.
 
-        waits: also wait for parts that others hold, and may give back.
+        With waits, also wait for parts that others hold and may release.
         """
         parts = 0
         while not run.is_over() and self._batches.is_running(batch_id):
@@ -99,9 +99,9 @@ class Runner:
         return parts
 
     def _carry_out(self, lease: Lease, run: Run) -> None:
-        """Carry out the rows of a part, and give it back if all that was made is noted.
+        """Carry out the rows of a part, and release it if all results are stored.
 
-        Otherwise its lease tells, as after a crash, that rows may have been made.
+        Otherwise the lease stays: as after a crash, it marks that rows may have been carried out.
         """
         held: Lease | None = lease
         held_up: set[str] = set()
@@ -119,10 +119,9 @@ class Runner:
     def _carry_out_rows(
         self, lease: Lease, rows: Sequence[Document], held_up: set[str], run: Run
     ) -> bool:
-        """Carry out some rows of a part until the time is over; False if not all was noted.
+        """Carry out some rows of a part until the time is over; False if a result is not stored.
 
-        A row that could not be tried holds up the later ones of its document, which keep their
-        order.
+        A row that could not be tried blocks the later rows of its document, to keep their order.
         """
         for wave in in_waves(rows):
             left = [row for row in wave if row["Subject"]["Id"] not in held_up]
@@ -140,7 +139,7 @@ class Runner:
         return True
 
     def _settle(self, rows: Sequence[Document], origin: Origin) -> list[Settled]:
-        """Carry out rows of different documents; those that could not be tried stay as they are."""
+        """Carry out rows of different documents; return no result for those that were not tried."""
         settled: list[Settled] = []
         left: dict[str, tuple[Document, Wanted]] = {}
         for row, outcome in changes_of(rows, origin, undo_as):
@@ -163,7 +162,7 @@ class Runner:
         return settled
 
     def _change_each(self, wanted: Sequence[Wanted]) -> Iterator[Swapped]:
-        """Change players as single calls would, which mend and wait where it is needed."""
+        """Change players one by one, as single calls do, with their retries and repairs."""
         for one in wanted:
             try:
                 key = Lookup.parse(one.id)
@@ -176,7 +175,7 @@ class Runner:
 
 
 def _portions(rows: Sequence[Document], run: Run) -> Iterator[Sequence[Document]]:
-    """Yield all rows at once, or a few at a time while others are served."""
+    """Yield all rows at once, or a few at a time while the worker serves other requests."""
     while rows:
         size = FEW_ROWS if run.are_others_served() else len(rows)
         yield rows[:size]
@@ -189,10 +188,10 @@ def _settled(row: Document, swapped: Swapped) -> Settled:
         version = _judged_on(outcome)
     has_changed = version is not None and version != row["Version"]
     why = masked(str(outcome)) if isinstance(outcome, QuartermasterError) else None
-    # What could be done by the plan and cannot be done now was judged anew, whatever has changed.
+    # The plan found the row ready, so a refusal now is always a new verdict.
     return Settled(row["_id"], why, has_changed or why is not None)
 
 
 def _judged_on(applied: Applied) -> int | None:
-    """Return the Version that a player had before a change."""
+    """Return the Version of a player before a change."""
     return applied.entry["Version"] - 1 if applied.entry else None

@@ -19,7 +19,7 @@ def add_services(services: Services) -> None:
     settings, storage = services.settings, services[Storage]
     players = services[Players]
     batches = Batches(storage)
-    # At most a quarter of the threads carries out batches.
+    # At most a quarter of the threads carry out batches.
     places = max(1, settings.THREADS // 4)
     runner = Runner(batches, players, places, storage.requests_at_work)
     services.add(

@@ -1,10 +1,10 @@
-"""Batches in MongoDB: one document for each; app/batches/parts/store.py has their rows and parts.
+"""Batches in MongoDB, one document each; app/batches/parts/store.py has their rows and parts.
 
-Answers rest on what a majority holds, as those of app/storage/swap.py do: what was read is
-confirmed by a no-op with write concern majority, whose filter is what the answer rests on. If it no
-longer matches, it is read again. What one document says of others is written when a majority holds
-it of the others: that no row of a part is ready, before the part goes; that a batch has no part,
-before it is done.
+As in app/storage/swap.py, answers depend only on majority-committed state. A read is confirmed by
+a no-op write with write concern majority, whose filter holds the values that the answer depends on.
+If the filter no longer matches, the document is read again. A statement about other documents is
+written only after their state is majority-committed: a part is deleted after none of its rows is
+ready, and a batch becomes done after it has no part.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from app.storage.paging import newest_first
 from app.storage.paging.newest_first import NEWEST_FIRST
 from app.types import Document
 
-# A planner says every few seconds that it is at work. After this time of silence it has died.
+# A planner notes every few seconds that it is alive. After this time without a note it is dead.
 PLANNING = timedelta(seconds=30)
-# How often a batch is read again that others keep changing, or of which primaries disagree.
+# How often a batch is read again while others keep changing it, or while primaries disagree.
 MOST_READS = 5
 
 
@@ -64,24 +64,24 @@ class Batches(Parts):
         return self._confirmed({"RequestKey": request_key})
 
     def find_earlier(self, request_key: str, fingerprint: str, key: str) -> Document | None:
-        """Return the batch that the same request has made before."""
+        """Return the batch that an earlier attempt of the same request made, if any."""
         found = self.find_of_request(request_key)
         if found and found["Fingerprint"] != fingerprint:
             raise KeyReused(key)
         return found
 
     def hand_over(self, request_key: str, batch_id: str) -> None:
-        """Let another batch be the one that is found by a key."""
+        """Assign a request key to another batch."""
         former = {"RequestKey": request_key}
         self._batches.update_one(former, {"$unset": {"RequestKey": "", "Fingerprint": ""}})
         ours = {"RequestKey": request_key, "Fingerprint": ""}
         self._batches.update_one({"_id": batch_id}, {"$set": ours})
 
     def begin(self, by: Document, via: str) -> Document:
-        """Store a batch that is about to be planned, before anybody is looked up for it.
+        """Store a batch that is about to be planned, before its players are looked up.
 
-        From now on, an erasure is not finished before the plan is: what it looks up and stores may
-        name the person.
+        From now on, an erasure does not finish before the plan does, because the plan may store the
+        name of the erased person.
         """
         now = self.now()
         stored = {
@@ -94,7 +94,7 @@ class Batches(Parts):
         return stored
 
     def describe(self, batch: Document, fields: Document) -> Document:
-        """Set what is known of a batch, and note that its planner is alive."""
+        """Set fields of a batch, and note that its planner is alive."""
         until = {"PlannedUntil": self.now() + PLANNING}
         described = self._update(_under_plan(batch["_id"]), {**fields, **until})
         if described is None:
@@ -103,16 +103,16 @@ class Batches(Parts):
         return described
 
     def _meet(self, by: Document, texts: Callable[[], Iterable[Any]] | None = None) -> None:
-        """Run those erasures again whose person made or started a batch, or is named in texts."""
+        """Repeat the erasures of people who made or started a batch, or are named in texts."""
         self._erasures.meet({by.get("UserId"): by.get("Name")}, texts)
 
     def add_rows(self, batch: Document, part: int, rows: Sequence[Document]) -> None:
-        """Store rows of a part with their verdicts, and the part if there is anything to do."""
+        """Store rows of a part with their verdicts, and the part itself if a row is ready."""
         expires = {"ExpiresAt": batch["ExpiresAt"]} if "ExpiresAt" in batch else {}
         own = {"Batch": batch["_id"], "Part": part, **expires}
         self._rows.insert_many([{**row, **own} for row in rows], ordered=False)
-        # The record of an erasure comes before it looks for rows: whoever comes second sees the
-        # other.
+        # An erasure stores its record before it looks for rows, so whichever of the two runs second
+        # sees the other.
         ids = {row["Subject"]["Id"] for row in rows if row["Subject"]}
         if erased := self._erasures.owners(ids):
             gone = {**ids_within(batch["_id"]), "Subject.Id": {"$in": list(erased)}}
@@ -121,15 +121,15 @@ class Batches(Parts):
         if unknown:
             self._meet({}, lambda: [row.get(name) for row in unknown for name in ROW_TEXTS])
         if any(row["Verdict"] == "ready" for row in rows):
-            # More rows of the same part may have been stored before.
+            # Earlier rows of a long part may have stored the part already.
             id_ = {"_id": f"{batch['_id']}:{part:06}"}
             free = {"$setOnInsert": {**own, "LeasedUntil": NEVER}}
             self._parts.update_one(id_, free, upsert=True)
 
     def complete(self, batch: Document, found: Document, new: NewBatch) -> Document:
-        """Let a batch be carried out whose plan is complete, and return it.
+        """Mark the plan of a batch as complete, and return the batch.
 
-        Or the one that the same request has made at the same time.
+        If the same request has made another batch at the same time, return that one instead.
         """
         counts = self.count(batch["_id"])
         planned: Document = {**found, "State": "planned", "Counts": counts}
@@ -142,7 +142,7 @@ class Batches(Parts):
         except DuplicateKeyError:
             completed = self.find_earlier(new.request_key or "", new.fingerprint, new.key)
             if completed is None:
-                # It was rolled back, or has expired since.
+                # The other batch was rolled back, or has expired.
                 raise Busy("batch") from None
             self.remove(batch["_id"])
         if completed is None:
@@ -150,14 +150,14 @@ class Batches(Parts):
         return completed
 
     def remove(self, batch_id: str) -> None:
-        """Delete a batch that was not planned to its end; one that was stays whole.
+        """Delete a batch whose plan is incomplete; do nothing if the plan is complete.
 
-        Whoever plans it may not know: the answer to its last write may be lost. So it is marked
-        before its rows are deleted, and nobody completes a plan that is marked.
+        The planner may not know which is true, because the answer to its last write may be lost. So
+        the batch is marked before its rows are deleted, and a marked plan is never completed.
         """
         still = {"_id": batch_id, "State": "planning"}
         marked = self._batches.update_one(still, {"$set": {"IsRemoved": True}}).matched_count
-        # A planner that stood still may have stored rows after others had removed its batch.
+        # A planner that was suspended may have stored rows after others had removed its batch.
         if not marked and majority_holds(self._batches, {"_id": batch_id}):
             return
         self._rows.delete_many(ids_within(batch_id))
@@ -165,24 +165,24 @@ class Batches(Parts):
         self._batches.delete_one(still)
 
     def stale(self) -> Sequence[str]:
-        """Return the batches whose planner has died."""
+        """Return the ids of the batches whose planner has died."""
         is_dead = {"PlannedUntil": {"$not": {"$gte": self.now()}}}
         stale = {"State": "planning", "At": {"$lt": self.now() - PLANNING}, **is_dead}
         return [batch["_id"] for batch in self._batches.find(stale, ["_id"])]
 
     def get(self, batch_id: str) -> Document:
-        """Return a batch as the primary has it; that there is none, a majority confirms."""
+        """Return a batch as the primary has it; a majority confirms a NotFound."""
         return self._batches.find_one({"_id": batch_id}) or self._get_confirmed(batch_id)
 
     def _get_confirmed(self, batch_id: str) -> Document:
-        """Return a batch whose state a majority holds, so that an answer may rest on it."""
+        """Return a batch whose state is majority-committed, so that an answer may depend on it."""
         found = self._confirmed({"_id": batch_id})
         if found is None:
             raise BatchNotFound(batch_id)
         return found
 
     def _confirmed(self, where: Document) -> Document | None:
-        """Return the batch of an id or of a key as a majority holds it, or that it holds none."""
+        """Return the majority-committed batch that a filter by id or request key finds, if any."""
         for _ in range(MOST_READS):
             found = self._batches.find_one(where)
             seen = {"_id": found["_id"], "State": found["State"]} if found else {}
@@ -191,11 +191,11 @@ class Batches(Parts):
         raise Busy("batch")
 
     def require_majority(self) -> None:
-        """Wait until a majority holds all that the primary has; raise if it is cut off."""
+        """Wait until a majority has all writes of the primary; raise if the primary is cut off."""
         majority_holds(self._batches, {"_id": ""})
 
     def _update(self, where: Document, fields: Document) -> Document | None:
-        """Set fields of a batch, and return it as it is then, which a majority holds."""
+        """Set fields of a batch, and return the updated, majority-committed batch."""
         return self._batches.find_one_and_update(
             where, {"$set": fields}, return_document=ReturnDocument.AFTER
         )
@@ -217,14 +217,14 @@ class Batches(Parts):
         return bool(self.get(batch_id)["State"] == "running")
 
     def started(self) -> Sequence[Document]:
-        """Return the batches that the workers carry out, the oldest first."""
+        """Return the running batches that were started, the oldest first."""
         running = self._batches.find({"State": "running"}, sort=[("BegunAt", 1)])
         return [batch for batch in running if "StartedBy" in batch]
 
     def start(self, batch_id: str, by: Document, resumes: bool = True) -> Document:
-        """Let a batch be carried out as somebody, by callers and by the workers, and return it.
+        """Start a batch, which callers and workers carry out on behalf of an account; return it.
 
-        One that runs already, or is done, is returned as it is.
+        A batch that is running or done is returned unchanged.
         """
         running = {"State": "running", "StartedBy": by, "PausedWhy": None}
         # A batch that release 0.3.0 began has no StartedBy.
@@ -241,9 +241,9 @@ class Batches(Parts):
         return _allowed(batch, planning=StillPlanning, cancelled=Cancelled, paused=Paused)
 
     def pause(self, batch_id: str, why: str | None = None) -> Document:
-        """Let nothing more of a batch be carried out until it is started again.
+        """Pause a batch until it is started again, and return it.
 
-        One that has come to its end meanwhile is returned as it is.
+        A batch that has finished meanwhile is returned unchanged.
         """
         running = {"_id": batch_id, "State": "running"}
         batch = self._update(running, {"State": "paused", "PausedWhy": why})
@@ -252,8 +252,8 @@ class Batches(Parts):
         return self.note_progress(batch_id)
 
     def cancel(self, batch_id: str) -> Document:
-        """Cancel a batch; parts that are being carried out come to their end."""
-        # Whoever carries out rows now may have died: what was made is found out later.
+        """Cancel a batch; parts that are being carried out are finished."""
+        # A caller may have died while carrying out rows: the abandoned rows are checked later.
         cancelled = {"State": "cancelled", "EndedAt": self.now(), "IsAbandoned": True}
         batch = self._update({"_id": batch_id, "State": {"$in": OPEN}}, cancelled)
         _allowed(batch or self._get_confirmed(batch_id), planning=StillPlanning, done=AllDone)
@@ -261,7 +261,7 @@ class Batches(Parts):
         return self._update({"_id": batch_id, "State": "cancelled"}, counts) or self.get(batch_id)
 
     def require_ended(self, batch_id: str) -> Document:
-        """Return a batch of which no row will be carried out any more."""
+        """Return a batch, or raise NotEnded if rows of it may still be carried out."""
         batch = _allowed(self._get_confirmed(batch_id), planning=StillPlanning)
         leased = {"Batch": batch_id, "LeasedUntil": {"$gte": self.now()}}
         if batch["State"] in OPEN or majority_holds(self._parts, leased):
@@ -269,11 +269,11 @@ class Batches(Parts):
         return batch
 
     def note_progress(self, batch_id: str) -> Document:
-        """Store the progress of a batch, and return it; it is done when nobody has a part of it.
+        """Store the progress of a batch, and return it; a batch without parts becomes done.
 
-        A caller who has died may hold one, though all rows of it were carried out.
+        A dead caller may still hold a part whose rows are all carried out.
         """
-        # Before the rows are counted: whatever a part says of them is true then.
+        # Check parts before counting rows: a part is deleted only after none of its rows is ready.
         has_parts = majority_holds(self._parts, {"Batch": batch_id})
         counts = self.count(batch_id)
         noted: Document = {"Counts": counts}
@@ -283,7 +283,7 @@ class Batches(Parts):
         return {**(self._update(still, noted) or self._get_confirmed(batch_id)), "Counts": counts}
 
     def abandoned(self) -> Sequence[str]:
-        """Return the batches that were cancelled while they ran, once nobody works on them."""
+        """Return the ids of batches that were cancelled while running and that nobody works on."""
         found = self._batches.find({"IsAbandoned": True}, ["_id"])
         leased = {"LeasedUntil": {"$gte": self.now()}}
         return [
@@ -304,7 +304,7 @@ class Batches(Parts):
 
 
 def _under_plan(batch_id: str) -> Document:
-    """Return the filter of a batch whose plan nobody has given up."""
+    """Return the filter of a batch whose plan is not marked for removal."""
     return {"_id": batch_id, "State": "planning", "IsRemoved": {"$exists": False}}
 
 
@@ -316,17 +316,17 @@ def _allowed(batch: Document, **refusals: type[Conflict]) -> Document:
 
 
 class BatchTraces:
-    """What the batches of one database hold about people who are erased."""
+    """Personal data in the batches of one database, for erasures."""
 
     def __init__(self, db: Database[Document]) -> None:
-        # What a plan has just stored, a secondary may not have yet.
+        # A secondary may lag behind what a plan has just stored.
         primary = db.with_options(read_preference=ReadPreference.PRIMARY)
         self._batches = primary[BATCHES.name]
         self._rows = primary[BATCH_ROWS.name]
         self._erasures = ErasureRecords(db)
 
     def erase(self, ids: Sequence[str], user_id: str) -> Iterator[int]:
-        """Delete the rows about a person, and keep only the id of who has made batches."""
+        """Delete the rows about a person; of the author of batches, keep only the id."""
         yield self._rows.delete_many({"Subject.Id": {"$in": ids}}).deleted_count
         for author, more in (("By", ("RequestKey", "Fingerprint")), ("StartedBy", ())):
             own = {f"{author}.UserId": user_id, f"{author}.Name": {"$ne": None}}
@@ -335,23 +335,23 @@ class BatchTraces:
             yield self._batches.update_many(own, nameless).modified_count
 
     def erased_among(self, ids: Sequence[str]) -> Sequence[str]:
-        """Return those of some ids that were erased, and have rows."""
+        """Return which of these ids were erased but still have rows."""
         found = self._rows.distinct("Subject.Id", {"Subject.Id": {"$in": ids}})
         return list(self._erasures.owners(found))
 
     def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
-        """Set what a rule makes of the texts of all batches."""
+        """Apply a rule to the texts of all batches."""
         for collection, found, _ in self._naming():
             yield from rewrite(collection, found, rule)
 
     def texts(self) -> Iterator[tuple[str, str, Iterator[Any]]]:
-        """Yield the collection, the id and the texts of all batches and rows that have any."""
+        """Yield the collection, the id and the texts of all batches and rows with free text."""
         for collection, found, names in self._naming():
             for document in found:
                 yield collection.name, document["_id"], map(document.get, names)
 
     def _naming(self) -> Iterator[tuple[Collection[Document], Cursor[Document], list[str]]]:
-        """Yield what may name people in the words of others."""
+        """Yield the documents and fields whose free text may name people."""
         yield self._batches, self._batches.find({}, TEXTS), TEXTS
-        # All rows may be millions, and an erasure that is cut off begins anew.
+        # There may be millions of rows: read only those that can name somebody else.
         yield self._rows, self._rows.find(UNKNOWN, ROW_TEXTS).hint("unknown"), ROW_TEXTS

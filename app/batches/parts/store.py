@@ -1,8 +1,8 @@
-"""The rows of batches, and their parts: some rows that one caller carries out at a time.
+"""The rows of batches, and their parts: groups of rows that one caller carries out at a time.
 
-Whoever takes a part has it for some seconds, by a lease: after a crash, the next one takes it over.
-The lease only saves work. That no row is carried out twice follows from its key, which is looked
-for in the Journal and in history before each try (app/storage/bulk_swap.py).
+A caller leases a part for some seconds. After a crash, the lease expires and the next caller takes
+the part over. The lease only saves work. The Idempotency-Key of a row guarantees that it is carried
+out once: each attempt first looks for it in the Journal and in history (app/storage/bulk_swap.py).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from app.storage.paging import newest_first
 from app.types import Document
 
 LEASE = timedelta(seconds=10)
-# What came of rows is noted only while nobody else can have taken them over.
+# Results are stored only while the lease certainly holds.
 SURE_SECONDS = LEASE.total_seconds() / 2
 NEVER = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 CHUNK = 500
 
 
 class Lease(NamedTuple):
-    """A part that one caller carries out, and until when nobody else does."""
+    """A part that one caller carries out, and when the lease expires."""
 
     id: str
     batch_id: str
@@ -51,7 +51,7 @@ class RowFilters(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What came of a row: done, or refused with a sentence; and whether it was judged anew."""
+    """The result of a row: done, or refused with a sentence; and whether it was replanned."""
 
     id: str
     why: str | None
@@ -60,17 +60,17 @@ class Settled(NamedTuple):
 
 class Parts:
     def __init__(self, storage: Storage) -> None:
-        # What another worker has just written, a secondary may not have yet.
+        # A secondary may lag behind what another worker has just written.
         primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
         self._rows = primary[BATCH_ROWS.name]
         self._parts = primary[BATCH_PARTS.name]
         self.now = storage.clock.now
 
     def count(self, batch_id: str) -> Document:
-        """Return how many rows of a batch have each verdict, and how many were judged anew.
+        """Return how many rows of a batch have each verdict, and how many were replanned.
 
-        Rows that get their verdict meanwhile change their place in the index of verdicts, so those
-        that are ready are counted as what is left.
+        A row that is settled during the count moves within the index of verdicts. So ready rows are
+        not counted: their number is the total minus the others.
         """
         decided = {"Batch": batch_id, "Verdict": {"$in": ["done", "refused"]}}
         by_verdict = self._count_by(decided, "$Verdict", "verdict")
@@ -94,7 +94,7 @@ class Parts:
         return CursorPage(found[:size], position)
 
     def walk_rows(self, filters: RowFilters, after: int = 0, most: int = 0) -> Iterator[Document]:
-        """Yield rows in their order, those after a number; most: how many are read (0: all)."""
+        """Yield the rows after a number, in order; at most "most" of them, or all if it is 0."""
         batch_id, verdict, subject_id = filters
         where: Document = {"Batch": batch_id, **ids_within(batch_id)}
         where["_id"]["$gt"] = row_id(batch_id, after)
@@ -109,12 +109,12 @@ class Parts:
         yield from self._rows.find({"Subject.Id": {"$in": ids}}, sort=[("_id", 1)])
 
     def walk_done(self, batch_id: str) -> Iterator[Sequence[Document]]:
-        """Yield the rows that were carried out, the last first, some at once."""
+        """Yield chunks of the rows that were carried out, the last first."""
         done = {"Batch": batch_id, "Verdict": "done"}
         yield from in_chunks(self._rows.find(done, sort=[("_id", -1)]).batch_size(CHUNK), CHUNK)
 
     def abandoned_rows(self, batch_id: str) -> Iterator[Sequence[str]]:
-        """Yield the ids of rows that a caller who died may have carried out without noting it."""
+        """Yield the ids of rows that a dead caller may have carried out without storing results."""
         abandoned = {"Batch": batch_id, "LeasedUntil": {"$gt": NEVER, "$lt": self.now()}}
         parts = [part["Part"] for part in self._parts.find(abandoned, ["Part"])]
         left = {"Batch": batch_id, "Part": {"$in": parts}, "Verdict": "ready"}
@@ -123,11 +123,11 @@ class Parts:
             yield [row["_id"] for row in some]
 
     def has_parts(self, batch_id: str) -> bool:
-        """Tell whether somebody carries out rows of a batch, or could."""
+        """Tell whether parts of a batch are left that are, or could be, carried out."""
         return self._parts.find_one({"Batch": batch_id}, ["_id"]) is not None
 
     def lease(self, batch_id: str) -> Lease | None:
-        """Take a part that nobody else carries out; None if there is none."""
+        """Lease a part that nobody else holds; return None if there is none."""
         now, taken_at = self.now(), time.monotonic()
         part = self._parts.find_one_and_update(
             {"Batch": batch_id, "LeasedUntil": {"$lt": now}},
@@ -140,7 +140,7 @@ class Parts:
         return Lease(part["_id"], batch_id, part["Part"], part["LeasedUntil"], taken_at)
 
     def renew(self, lease: Lease) -> Lease | None:
-        """Extend a lease by some seconds; None if another has the part by now."""
+        """Extend a lease by some seconds; return None if another caller has taken the part over."""
         until, taken_at = self.now() + LEASE, time.monotonic()
         own = {"_id": lease.id, "LeasedUntil": lease.until}
         if not self._parts.update_one(own, {"$set": {"LeasedUntil": until}}).matched_count:
@@ -148,7 +148,7 @@ class Parts:
         return lease._replace(until=until, taken_at=taken_at)
 
     def release(self, lease: Lease) -> None:
-        """Give a part back, for whoever comes next; it goes with its last row."""
+        """Release a part for other callers; delete it if no row is left."""
         own = {"_id": lease.id, "LeasedUntil": lease.until}
         if self._rows.find_one_and_update(_ready(lease), NO_CHANGE, ["_id"], hint="part"):
             self._parts.update_one(own, {"$set": {"LeasedUntil": NEVER}})
@@ -156,14 +156,14 @@ class Parts:
             self._parts.delete_one({"_id": lease.id})
 
     def ready_rows(self, lease: Lease, after: str = "") -> Sequence[Document]:
-        """Return the next rows of a part that are still to be carried out, in their order."""
+        """Return the next ready rows of a part, in order."""
         left = {**_ready(lease), "_id": {"$gt": after}}
-        # By itself, MongoDB may take the index of verdicts, and read all rows that are ready.
+        # Without a hint, MongoDB may choose the index of verdicts, and read all ready rows.
         found = self._rows.find(left, sort=[("_id", 1)]).hint("part")
         return list(found.limit(PORTION_ROWS))
 
     def settle(self, lease: Lease, settled: Sequence[Settled]) -> bool:
-        """Store what came of rows; False if another may have taken them over, who will store it."""
+        """Store results of rows; return False without storing if the lease may have expired."""
         if time.monotonic() >= lease.taken_at + SURE_SECONDS:
             return False
         for replanned in (False, True):
@@ -172,7 +172,7 @@ class Parts:
             if done:
                 self._rows.update_many({"_id": {"$in": done}}, {"$set": noted})
         refused = [
-            # Whoever has carried it out meanwhile is right.
+            # If another caller has settled the row meanwhile, its result stays.
             UpdateOne(
                 {"_id": one.id, "Verdict": "ready"},
                 {"$set": {"Verdict": "refused", "Why": one.why, "Replanned": one.replanned}},
