@@ -63,7 +63,7 @@ def create_user(name: str, email: str, password_stdin: bool, reason: str | None)
     password = sys.stdin.buffer.readline().rstrip(b"\r\n")
     if not password:
         raise Invalid("Standard input holds no password.")
-    # Clients never send a password, but its SHA-256: that is what is stored as an argon2 hash.
+    # Clients send the SHA-256 of a password, never the password; its argon2 hash is stored.
     sha256 = hashlib.sha256(password).hexdigest()
     account = users.create(name, email, passwords.hash(sha256), intent(REGISTER, reason)).answer
     output = f"Created the user {account['Name']} ({account['_id']})."
@@ -121,7 +121,7 @@ def erase_user(name: str, confirm: str | None, reason: str | None) -> None:
     """
     key = Lookup.parse(name)
     if erasures.find(key.id, key.text) is None:
-        users.get(key, "_id")  # or say at once that there is nobody
+        users.get(key, "_id")  # fails at once if there is no such user
     typed = confirm or click.prompt(f"Type the username of {name} to erase it for good")
     meant = intent(ERASE_USER, reason)
     with progress("Erasing", 0) as advance:
@@ -130,10 +130,10 @@ def erase_user(name: str, confirm: str | None, reason: str | None) -> None:
             try:
                 erased = public_erasure(erase(key, typed, meant, advance))
             except ErasureUnderWay as error:
-                # A worker takes the person for a caller, or finishes the erasure meanwhile.
+                # A worker may still treat the person as a caller, or be finishing the erasure.
                 time.sleep(error.retry_after)
     gone = ", ".join(f"{count} {NOUNS[what]}" for what, count in erased["Gone"].items())
-    # By the id: from now on, the name is stored nowhere.
+    # By id, because the name is no longer stored anywhere.
     report(f"Erased the user {erased['Id']}: {gone}.", "erased the user %s", erased["Id"])
     for stayed in erased["Stayed"]:
         click.echo(f"Stayed: {stayed['Count']} of {stayed['What']}. {stayed['Why']}")

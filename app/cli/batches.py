@@ -95,7 +95,7 @@ def run(which: str, name: str, reason: str | None, yes: bool) -> None:
     found = _find(which) or _plan_file(_path(which), name, reason, again=False)
     ready = batches.count(found["_id"])["Ready"]
     _show(found)
-    # One that runs may have to be ended, though all of its rows were carried out.
+    # A running batch may have to be marked as done although no row is left.
     if not ready and found["State"] != "running":
         return
     if ready and not yes:
@@ -103,7 +103,7 @@ def run(which: str, name: str, reason: str | None, yes: bool) -> None:
     try:
         _run(found["_id"], ready)
     except KeyboardInterrupt:
-        # A second one would cut off what the command does at its end.
+        # A second Ctrl-C would interrupt the final steps of the command.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         with suppress(NotRunning):
             batches.pause(found["_id"])
@@ -161,17 +161,17 @@ def _plan_file(path: Path, name: str, reason: str | None, again: bool) -> Docume
         called = name or head["Name"] or path.name
         fields = {"Name": called, **_author(reason or head["Reason"])}
         new = NewBatch(fields, None if again else request_key, "")
-        # How many rows there are is not known before the end: about as many as lines.
+        # The number of rows is unknown before the end; it is about the number of lines.
         with progress("Planning", max(lines, 1)) as advance:
             planned = planner.plan(source, new, _may_undo, advance)
         if again:
-            # From now on, the file stands for this one.
+            # From now on, the file refers to the new batch.
             batches.hand_over(request_key, planned["_id"])
         return planned
 
 
 def _read_whole(file: BinaryIO) -> tuple[str, int]:
-    """Return the key by which the batch of a file is found again, and how many lines it has."""
+    """Return the request key of the batch of a file, and the number of lines in the file."""
     digest, lines = hashlib.sha256(), 0
     for piece in iter(lambda: file.read(PIECE_BYTES), b""):
         digest.update(piece)
@@ -181,7 +181,7 @@ def _read_whole(file: BinaryIO) -> tuple[str, int]:
 
 
 def _find(which: str) -> Document | None:
-    """Return the batch with an id, or the one of a file; None if the file was not planned yet."""
+    """Return the batch with an id, or the batch of a file; None if the file is not planned yet."""
     if id_ := parse_guid(which):
         return batches.get(id_)
     with _path(which).open("rb") as file:
@@ -221,7 +221,7 @@ def _author(reason: str | None) -> Document:
 
 
 def _may_undo(_: str) -> None:
-    """Let whoever may run commands undo everything."""
+    """Allow every undo: whoever can run commands may undo everything."""
 
 
 def _show(found: Document) -> None:

@@ -50,7 +50,7 @@ def seed(players: int, users: int, yes: bool, into_production: bool) -> None:
         )
     if not yes and holds_other_players(storage, players):
         sentence = f"The database '{storage.db.name}' holds players that seed has not made."
-        # A script cannot answer, and has to pass --yes.
+        # A script cannot answer a prompt: it must pass --yes.
         if not sys.stdin.isatty():
             raise Conflict(f"{sentence} --yes adds to them.")
         click.confirm(f"{sentence} Add to them?", abort=True)

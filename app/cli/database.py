@@ -91,7 +91,7 @@ def check_database(ctx: click.Context, repair: bool, reason: str | None) -> None
     for name, fault in differences(storage.db, COLLECTIONS):
         report.add_collection_fault(name, fault)
     version = migrations.version_of(storage.db)
-    # Of an older schema, every document would be a fault: db init comes first.
+    # With an older schema, every document would be reported: db init must run first.
     if version == migrations.CURRENT:
         _check_documents(report, intent(REPAIR, reason) if repair else None)
         _check_unfinished(report, repair)
@@ -118,14 +118,14 @@ def _check_documents(report: Report, repair: Intent | None) -> None:
 
 
 def _check_unfinished(report: Report, repair: bool) -> None:
-    """Report changes of several documents that are half done, and with --repair finish them."""
+    """Report unfinished changes of several documents; with --repair, finish them."""
     for kind, id_ in list(work.find_all()):
         is_finished = repair and work.finish(kind, id_)
         report.add_unfinished(kind.name, id_, is_finished)
 
 
 def _check_erasures(report: Report, repair: bool, meant: Intent) -> None:
-    """Report who was erased and is back or named, and with --repair erase them once more."""
+    """Report erased people who are stored or named again; with --repair, erase them again."""
     traces = list(dict.fromkeys(erasures.find_returned()))
     failed = set()
     for user_id in {trace.user_id for trace in traces} if repair else ():

@@ -1,4 +1,4 @@
-"""Who changes something at the command line, why, and how a command reports it."""
+"""The author and the reason of a change at the command line, and how a command reports it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def intent(operation: Operation, reason: str | None, **arguments: Any) -> Intent
 
 
 def report(output: str | None, action: str, *names: str) -> None:
-    """Print what a command did, and log it: no request log would show it."""
+    """Print what a command did, and log it, because no request log contains it."""
     log.info(f"The system user %s {action} at the command line.", operator(), *names)
     if output:
         click.echo(output)
@@ -72,13 +72,13 @@ def report(output: str | None, action: str, *names: str) -> None:
 
 
 def move_entries() -> None:
-    """Move the entries of a command to history; what fails here is left to the service."""
+    """Move the entries of a command to history; if that fails, the service moves them later."""
     with suppress(DatabaseError):
         storage.journals.move_noted()
 
 
 def operator() -> str:
-    """Return who runs this command: the name in QM_OPERATOR, else the system user."""
+    """Return the operator's name: QM_OPERATOR, else the system user."""
     return current_app.config["OPERATOR"] or system_user()
 
 

@@ -128,7 +128,7 @@ def account(name: str) -> Document:
 
 def id_of(owner: Document, text: str) -> str:
     named = [record["Id"] for record in list_keys(owner["_id"]) if record["Name"] == text]
-    # An id is an id, whatever another key is called.
+    # An id takes precedence over another key of the same name.
     id_ = parse_guid(text) or next(iter(named), None)
     if id_ is None:
         raise Invalid(f"{owner['Name']} has no key '{printable(text)}'.")

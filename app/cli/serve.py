@@ -47,7 +47,7 @@ def serve(host: str | None, port: int | None, workers: int | None, server: str, 
         storage = stack.enter_context(closing(Storage(settings)))
         preparation.share_readiness(startup.announcer(settings, demo))
         startup.prepare_database(storage, settings, demo)
-        # Fails here once and with a sentence, rather than in every worker.
+        # Fails once, with a readable message, instead of in every worker.
         signing_keys(settings)
         # pymongo's client is not fork-safe: each worker makes its own.
         storage.client.close()

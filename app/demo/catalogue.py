@@ -1,4 +1,4 @@
-"""The catalogue of the demo world: what its items, spells, maps and so on are."""
+"""The catalogue of the demo world: items, spells, maps and so on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of which the demo world is made, and the ids that belong to them."""
+"""The names in the demo world, and their ids."""
 
 from __future__ import annotations
 

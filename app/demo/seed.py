@@ -54,7 +54,7 @@ def prepare_demo(storage: Storage, passwords: Passwords) -> None:
     first = storage.db["players"].find_one({}, ["_id"])
     is_demo = storage.db["players"].find_one({"_id": guid("player", 0)}, ["_id"]) is not None
     if first is None or (is_demo and storage.db["objects"].find_one({}, ["_id"]) is None):
-        # A world that an older program has made has no catalogue yet.
+        # A world that an older release seeded has no catalogue yet.
         seed_world(storage, passwords, DEMO_PLAYERS, DEMO_USERS)
     users = Users(storage)
     if users.credentials(DEMO_NAME) is None:

@@ -1,4 +1,4 @@
-"""Samples: how many players were online, and how requests fared, in each five minutes. Pure."""
+"""Samples: players online, and counts and latencies of requests, per five minutes. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ MICROSECONDS = 1_000_000
 
 
 class Traffic(NamedTuple):
-    """How many requests there were, how many failed, and how many took at most so many seconds.
+    """Counts of requests, of failures, and a histogram of latencies.
 
-    A request is slower than the last bound if it is in no bucket.
+    A request that is slower than the last bound is in no bucket.
     """
 
     requests: int = 0
-    # Answers with a status of 500 and more.
+    # Answers with a status of 500 or more.
     failures: int = 0
     # By upper bound, in seconds; each request is in one bucket.
     buckets: Mapping[float, int] = {}
 
     def since(self, earlier: Traffic) -> Traffic:
-        """Return what has happened since an earlier count."""
+        """Return the difference from an earlier count."""
         return Traffic(
             self.requests - earlier.requests,
             self.failures - earlier.failures,
@@ -34,7 +34,7 @@ class Traffic(NamedTuple):
 
 
 def interval_of(moment: datetime) -> datetime:
-    """Return the beginning of the interval that a moment is in."""
+    """Return the beginning of the interval that contains a moment."""
     into = timedelta(
         minutes=moment.minute % 5, seconds=moment.second, microseconds=moment.microsecond
     )
@@ -42,9 +42,9 @@ def interval_of(moment: datetime) -> datetime:
 
 
 def counted(traffic: Traffic) -> Document:
-    """Return by path what a sample counts up by. Bounds are stored in microseconds.
+    """Return by path the increments of a sample. Bounds are stored in microseconds.
 
-    In seconds they would hold a dot, which separates the parts of a path.
+    In seconds they would contain a dot, which separates the parts of a path.
     """
     buckets = {
         f"Buckets.{round(bound * MICROSECONDS)}": count
@@ -67,7 +67,7 @@ def traffic_of(samples: Iterable[Document]) -> Traffic:
 
 
 def quantile(traffic: Traffic, share: float) -> float | None:
-    """Return the bound, in seconds, below which this share of the requests were answered."""
+    """Return the bound, in seconds, below which this share of the requests was answered."""
     wanted = share * traffic.requests
     seen = 0
     for bound in sorted(traffic.buckets):

@@ -1,4 +1,4 @@
-"""The thread of a worker that takes samples, for the plots of the console."""
+"""The worker thread that takes samples for the plots of the console."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from app.storage.errors import DatabaseError
 
 log = logging.getLogger("quartermaster")
 
-# How often a worker looks whether its database is ready for the first sample.
+# How often a worker checks whether the database is ready for the first sample.
 READY_SECONDS = 1.0
-# After which all entries of a time are in the collection history, unless the database was away.
+# By then, entries have moved to the collection history, unless the database was unavailable.
 MOVED = timedelta(seconds=20)
 
 
 class Sampler:
-    """Counts what its worker has answered, and who is online, once in an interval.
+    """Counts the answers of its worker, and the players online, once per interval.
 
-    What a worker has counted since its last sample is lost when it ends; metrics keep it.
+    Counts since the last sample are lost when the worker ends; the metrics keep them.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Sampler:
         self._ended = threading.Event()
 
     def begin(self) -> None:
-        # A worker continues the counters of the one whose place it takes.
+        # A worker inherits the counters of the worker that it replaces.
         self._before = Traffic(*request_totals())
         threading.Thread(target=self._run, name="sampler", daemon=True).start()
         atexit.register(self.end)
@@ -53,7 +53,7 @@ class Sampler:
         self._ended.set()
 
     def _run(self) -> None:
-        # The first one as soon as the database is ready, so that a plot has a point soon.
+        # Take the first sample as soon as the database is ready, so that plots soon have a point.
         pause = READY_SECONDS
         while not self._ended.wait(pause):
             if not self._is_ready():
@@ -68,7 +68,7 @@ class Sampler:
                 log.exception("No sample was taken.")
 
     def take(self) -> None:
-        """Add what has happened since the last sample to the present interval."""
+        """Add the counts since the last sample to the current interval."""
         now, traffic = self._samples.now(), Traffic(*request_totals())
         interval = interval_of(now)
         self._samples.add(interval, self._players.count_online(), traffic.since(self._before))
@@ -79,8 +79,8 @@ class Sampler:
         self._samples.complete(begin, "Changes", lambda: self._history.count_changes(begin, end))
 
     def _seconds_left(self) -> float:
-        """Return the seconds until the present interval ends, minus one."""
+        """Return the seconds until the current interval ends, minus one."""
         now = self._samples.now()
         left = (interval_of(now) + INTERVAL - now).total_seconds()
-        # Shortly before its end, what is counted belongs to the interval; the rest is the next's.
+        # A sample shortly before the end belongs to this interval; later counts go into the next.
         return left - 1 if left > 2 else left + INTERVAL.total_seconds() - 1

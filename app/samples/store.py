@@ -23,7 +23,7 @@ class Samples:
         self.now = storage.clock.now
 
     def add(self, interval: datetime, online: int, traffic: Traffic) -> None:
-        """Add to the sample of an interval, which other workers add to as well."""
+        """Add to the sample of an interval; other workers add to the same sample."""
         update = {
             # All workers count the same players, at slightly different times.
             "$max": {"Online": online},
@@ -33,7 +33,7 @@ class Samples:
         self._samples.update_one({"_id": interval}, update, upsert=True)
 
     def complete(self, interval: datetime, field: str, count: Count) -> None:
-        """Add counts that one worker makes for all, unless another one was faster."""
+        """Add counts that one worker makes for all, unless another worker was faster."""
         lacks = {"_id": interval, field: {"$exists": False}}
         if self._samples.find_one(lacks, ["_id"]) is not None:
             counts = {str(name): number for name, number in count().items()}
@@ -45,7 +45,7 @@ class Samples:
         return list(found)
 
     def levels(self) -> dict[int, int]:
-        """Return how many players have each level, as it was counted last."""
+        """Return how many players have each level, from the latest count."""
         found = self._samples.find_one(
             {"Levels": {"$exists": True}}, ["Levels"], sort=[("_id", -1)]
         )

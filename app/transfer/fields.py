@@ -1,4 +1,4 @@
-"""The marshmallow fields of records that only import has."""
+"""The marshmallow fields that only records of imports have."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def ordered(schema: Schema, record: dict[str, Any]) -> dict[str, Any]:
     return {name: record[name] for name in (*known, *sorted(record.keys() - known))}
 
 
-# There are two sets of names for the Power flags; this is where they differ.
+# There are two sets of names for the Power flags; these names differ.
 ALIASES = {"PersonalInformation": "ApiPersonalInformation"}
 
 

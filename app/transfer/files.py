@@ -16,7 +16,7 @@ from app.errors import Conflict
 
 @contextmanager
 def open_output(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
-    """Open a file that takes its name once everything is written; - is standard output.
+    """Open a file that is renamed to its path when it is complete; - is standard output.
 
     A symlink at path is replaced, not followed: another user may have planted it.
     """
@@ -27,7 +27,7 @@ def open_output(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
         sys.stdout.flush()
         return
     is_special = Path(path).exists() and not Path(path).is_file()
-    # A device or a FIFO is written to: a rename would replace it.
+    # Write directly to a device or a FIFO: a rename would replace it.
     with Path(path).open("wb") if is_special else _renamed_when_complete(path, is_secret) as file:
         yield file
 
@@ -49,7 +49,7 @@ def _renamed_when_complete(path: str, is_secret: bool) -> Iterator[IO[bytes]]:
 
 
 def _is_stdout(path: str) -> bool:
-    """Tell whether a path, such as /dev/stdout, is the file that standard output is."""
+    """Tell whether a path, such as /dev/stdout, is the same file as standard output."""
     try:
         return os.path.samestat(Path(path).stat(), os.fstat(sys.stdout.fileno()))
     except (OSError, AttributeError):  # no such file, or standard output is closed or replaced

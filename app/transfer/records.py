@@ -26,14 +26,14 @@ from app.types import Document, whole
 from app.users import domain as users
 from app.variables import domain as variables
 
-# A page of a hundred of them is still an answer that a client can take.
+# With this limit, clients can handle an answer with a hundred of them.
 LARGEST_OBJECT = 256 * 1024
 
 
 class SizedRecord(Schema):
-    """A record some of whose fields have limits that are settings."""
+    """A record with fields whose limits are settings."""
 
-    # The longest line, in bytes; a document has a limit of its own.
+    # The longest line, in bytes; MongoDB limits documents separately.
     largest: int | None = None
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
@@ -51,7 +51,7 @@ class OpenRecord(SizedRecord):
     class Meta(Schema.Meta):
         unknown = INCLUDE
 
-    # What no record may set.
+    # Fields that a record must not set.
     internal: tuple[str, ...] = ()
 
     @validates_schema(pass_original=True)
@@ -107,7 +107,7 @@ class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both inclu
 
     @staticmethod
     def stored_fields(record: Document) -> Document:
-        """Return the fields of a record, of which some may be missing, as they are stored."""
+        """Return the fields of a partial record as they are stored."""
         slots: Document = {
             name: items.slot_map(record[name]) for name in ("Inventory", "Bank") if name in record
         }
@@ -207,11 +207,11 @@ class ObjectRecord(OpenRecord):
 
     @post_load
     def loads_unknown_fields(self, data: Document, **_: Any) -> Document:
-        """Check the fields that mean something here, for the types that have them."""
+        """Check the fields that the service uses, for the types that have them."""
         loaded = super().loads_unknown_fields(data)
         if loaded["Type"] == "item" and not objects.is_stack_limit(loaded.get("StackLimit")):
             raise ValidationError("Must be a number from 1 on, or null.", "StackLimit")
-        # Without a value, the stored one stays.
+        # Without a Value in the record, the stored one stays.
         value = loaded.pop("Value", None) if loaded["Type"] == variables.GLOBAL else None
         if value is not None:
             # Many languages write 100 as 100.0.
@@ -228,7 +228,7 @@ class ObjectRecord(OpenRecord):
 
 
 class ErasureRecord(SizedRecord):
-    """Who was erased: ids, by which db check finds who came back with a restored backup."""
+    """An erasure: the ids by which db check finds erased people in a restored backup."""
 
     Id = Guid(required=True)
     BegunAt = Moment(required=True)
@@ -258,7 +258,7 @@ RECORDS: dict[str, type[Record]] = {
 
 
 def export_line(kind: str, record: Record, document: Document) -> bytes:
-    """Return a document as a line of JSON, or raise Conflict if a part could not be written."""
+    """Return a document as a line of JSON, or raise Conflict if a part cannot be exported."""
     id_ = document["_id"]
     try:
         return encode(record.record(document)) + b"\n"

@@ -1,4 +1,4 @@
-"""Writes imported documents to the database, and exports those that are in it."""
+"""Writes imported documents to the database, and exports documents."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from app.transfer.records import RECORDS, export_line
 from app.users.passwords import cost_of
 from app.users.store import record_costs
 
-# Fields that stay as they are if a line does not mention them. Defaults would lift bans, and set
-# back the variables of a running game.
+# Fields that stay unchanged if a line does not contain them. Defaults would lift bans, and reset
+# the variables of a running game.
 ALONE = ("PasswordHash", "Notes", "Keys", "KeyDigests", "ErasedAt")
 KEPT: dict[str, tuple[tuple[str, ...], ...]] = {
     "users": ((*BAN, "BanByAddress"), *((name,) for name in ALONE)),
@@ -48,12 +48,12 @@ def write_documents(storage: Storage, kind: str, spool: bulk.Spool, intent: Inte
 
 
 def _merge_erasures(storage: Storage, spool: bulk.Spool) -> None:
-    """Add new erasures, and the ids of known ones; none is ever removed."""
+    """Add new erasures, and new ids to known ones; nothing is removed."""
     collection = storage.db[ERASURES.name]
     with progress(f"Writing {ERASURES.name}", len(spool)) as advance:
         for raw in spool:
             record = dict(raw)
-            # Nobody is erased by an import: db check names who is back, and --repair erases.
+            # An import erases nobody: db check reports who is stored again, and --repair erases.
             record["FinishedAt"] = record.get("FinishedAt") or record["BegunAt"]
             sets = {name: {"$each": list(record.pop(name))} for name in ("Players", "Bags")}
             merged = {"$setOnInsert": record, "$addToSet": sets}

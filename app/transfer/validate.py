@@ -25,13 +25,13 @@ from app.transfer.records import RECORDS, Record
 from app.types import Document, is_deep
 from app.users.passwords import Passwords
 
-# The unique keys beside the id, each with the field of the record that it is derived from.
+# The unique keys besides the id, each with the record field that it is derived from.
 UNIQUE = {
     "users": {"NameKey": "Name", "EmailKey": "Email"},
     "players": {"NameKey": "Name"},
 }
 HASH_BATCH_SIZE = 64
-# MongoDB stores no more than some hundred.
+# MongoDB limits the nesting of documents to about a hundred levels.
 DEEPEST = 80
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -43,7 +43,7 @@ erasures = current(Erasures)
 def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool, intent: Intent) -> Iterator[str]:
     """Add the documents of valid lines to the spool; yields a sentence for each fault."""
     names = {"_id": "Id", **UNIQUE.get(kind, {})}
-    # By field and value: the line, and the id of its document.
+    # By field and value: the line number and the id of its document.
     lines: dict[str, dict[str, tuple[int, str]]] = {field: {} for field in names}
     for number, document in _documents(kind, file, intent):
         if isinstance(document, str):
