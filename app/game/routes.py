@@ -1,4 +1,4 @@
-"""What clients ask first: the game's name, its state and its settings."""
+"""The name, the state and the settings of the game, which clients request first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.types import Document
 ABOUT = "The game: its name, its state and its settings."
 # The master process imports this before it forks, so it is the same in all of its workers.
 STARTED = time.monotonic()
-# The settings that limit what a player may have, by their names in the game.
+# The settings that limit players, by their names in the game.
 LIMITS = {
     "MaxCharacters": "MAX_CHARACTERS",
     "MaxStat": "MAX_STAT",

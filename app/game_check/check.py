@@ -1,4 +1,4 @@
-"""Looks at a database, and finds what the game that shares it does wrong."""
+"""Checks a database for mistakes of the game that shares it."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from app.storage.schema.explain_validator import Fault
 from app.types import Document
 
 COLLECTIONS = (*WATCHED, "objects")
-# Settings change: what lies beyond a limit of today is not the game's doing.
+# Settings change: a value beyond a current limit is not the game's fault.
 NO_LIMITS = Limits(LARGEST_BAG, LARGEST_BAG, LARGEST_BAG, lambda _: LARGEST_QUANTITY)
 PAUSE_SECONDS = 0.1
 
 
 class GameCheck:
-    """One look at a database, in bounded memory; what it finds is in findings."""
+    """One check of a database, in bounded memory; the results are in findings."""
 
-    # Lets operations take as long as a large collection needs.
+    # Removes the time limit of operations, for large collections.
     patiently = staticmethod(GameDatabase.patiently)
 
     def __init__(self, storage: Storage, online_ttl: int) -> None:
@@ -59,21 +59,21 @@ class GameCheck:
         self.looked_at: Counter[str] = Counter()
         self.writes = Writes(self.findings, _faults)
         self._running = RunningWrites(self.findings)
-        # Whether the filters of writes can be seen.
+        # Whether $currentOp shows the filters of writes.
         self._sees_filters = True
-        # The documents whose lost entries were reported.
+        # Documents whose lost entries were reported already.
         self._with_lost: set[tuple[str, str]] = set()
-        # How many writes changed nothing while the game was watched.
+        # How many writes without effect the game made while it was watched.
         self._idle = 0
-        # How many are Online and were not seen lately, if no game was seen either.
+        # How many players are Online with an old LastSeen; set only if no game was seen.
         self._left_online = 0
-        # How many players were looked at twice; None if writes were seen as they happened.
+        # How many players were compared at two times; None if a change stream reported the writes.
         self._compared: int | None = None
-        # Why nobody looks for actions, if no game was seen either.
+        # Why no game server polls for actions; set only if no game was seen.
         self._without_game: str | None = None
 
     def stages(self, seconds: int) -> Iterator[tuple[str, int, Iterator[int]]]:
-        """Yield each stage of the check: its label, its length, and the steps as they are taken."""
+        """Yield each stage of the check: its label, its length, and an iterator of its steps."""
         for name in COLLECTIONS:
             yield f"Looking at {name}", self._database.count(name), self._documents(name)
         yield "Looking at who is online", 1, self._players()
@@ -93,9 +93,9 @@ class GameCheck:
         return report.summary(database, self.looked_at, seen, len(self.findings))
 
     def _documents(self, name: str) -> Iterator[int]:
-        """Look at all documents of a collection; yields how many after each batch."""
+        """Check all documents of a collection; yield the number of documents in each batch."""
         for ids in self._database.ids(name):
-            # In this order: a document is never older than an entry that was read before it.
+            # In this order, so that a document is never older than its entry.
             newest = self._database.newest_entries(ids) if name in WATCHED else {}
             documents = list(self._database.read(name, ids))
             invalid = ids_with_invalid_shape(self._storage.db[name], ids, KINDS[name].shape)
@@ -119,7 +119,7 @@ class GameCheck:
             yield len(documents)
 
     def _players(self) -> Iterator[int]:
-        """Look at who is banned or was deleted."""
+        """Check players who are banned or were deleted."""
         for player, account in self._database.online_with_banned(self._since()):
             if is_ban_ignored(player, account, self._now()):
                 self._add([(Habit.BANS_IGNORED, [])], "players", player)
@@ -132,10 +132,10 @@ class GameCheck:
         yield 1
 
     def _presence(self, is_game_seen: bool) -> None:
-        """Look at who is online; players who were put into a database say nothing of a game."""
+        """Check players who are online; imported players do not prove that a game runs."""
         since = self._since()
         if since is None:
-            return  # The flag alone counts, and LastSeen means nothing.
+            return  # Without a TTL, only the flag counts, not LastSeen.
         setting = report.online_setting(int(self._ttl.total_seconds()))
         for habit, seen, fields in (
             (Habit.STALE_ONLINE, {"$lt": since}, [setting]),
@@ -151,7 +151,7 @@ class GameCheck:
             self.findings.add(habit, "player", None, count=max(0, count - len(some)))
 
     def _actions(self) -> Iterator[int]:
-        """Look at the actions of the last day; yields how many after each."""
+        """Check the actions of the last day; yield 1 after each."""
         now = self._now()
         somebody_looks = any(looks(game, now) for game in self._database.games())
         for action in self._database.actions(now - RECENT):
@@ -160,7 +160,7 @@ class GameCheck:
             yield 1
 
     def _games(self) -> Iterator[int]:
-        """Look at who looks for actions, and whether a game that was seen does."""
+        """Check the game servers that poll for actions, and whether a game that was seen does."""
         games, now = self._database.games(), self._now()
         for game in games:
             self.looked_at[GAMES] += 1
@@ -180,7 +180,7 @@ class GameCheck:
         yield 1
 
     def _watch(self, seconds: float) -> Iterator[int]:
-        """Watch who writes what for some seconds; yields how many milliseconds have passed."""
+        """Watch writes for some seconds; yield the milliseconds that have passed."""
         stream = self._database.stream()
         began = time.monotonic()
         with Sampler(self._database) as sampler:
@@ -193,7 +193,7 @@ class GameCheck:
                 yield int((now - began) * 1000)
                 began = now
         self._sees_filters = sampler.is_allowed
-        # Look whether all entries are still there that the service made meanwhile.
+        # Check that the entries that the service made meanwhile are still there.
         for entry in self._database.lost(self.writes.changes.entries):
             if entry.holder() not in self._with_lost:
                 self._with_lost.add(entry.holder())
@@ -211,7 +211,7 @@ class GameCheck:
             self._idle = max(0, after - before - self.writes.all.total())
 
     def _look_twice(self, seconds: float) -> Iterator[None]:
-        """Compare some players with what they are some seconds later."""
+        """Compare some players with their state some seconds later."""
         before, ids = {}, []
         for player in self._database.players_to_compare():
             if repr(player["_id"]) not in before:

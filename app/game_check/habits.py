@@ -1,4 +1,4 @@
-"""The habits of a game that harm it and others, in sentences for whoever writes the game. Pure."""
+"""Harmful habits of a game, in sentences for its developers. Pure."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ TAKE = (
 
 
 class Habit(Enum):
-    """What a game does, and what it should do instead.
+    """A mistake that a game makes, and what it should do instead.
 
-    In the sentence, {many} is how many documents or writes show it, and {fields} is where.
+    In the sentence, {many} is the number of affected documents or writes, and {fields} names the
+    affected fields.
     """
 
     def __init__(self, sentence: str, instead: str) -> None:

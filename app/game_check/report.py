@@ -1,4 +1,4 @@
-"""What game check reports: the habits, how often they were seen, and a summary. Pure."""
+"""The report of game check: habits, how often each was seen, and a summary. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.naming import printable
 from app.types import Document
 
 MOST_EXAMPLES = 2
-# How many of the fields that show a habit are named, and how many are counted.
+# How many fields of a finding are named, and how many are counted.
 FIELDS_NAMED, FIELDS_COUNTED = 4, 100
 LONGEST_TEXT = 80
 _VERBS = {"was": "were", "is": "are", "has": "have"}
@@ -18,7 +18,7 @@ _NOUNS = {"games": "game server"}
 
 
 class Finding:
-    """A habit, how many documents or writes show it, and some of them."""
+    """A habit, the number of documents or writes that show it, and some examples."""
 
     def __init__(self, habit: Habit, noun: str) -> None:
         self.habit = habit
@@ -63,7 +63,7 @@ class Finding:
 
 
 class Findings(dict[tuple[Habit, str], Finding]):
-    """All that was found, in bounded memory: counts, and a few examples of each."""
+    """All findings, in bounded memory: counts, and a few examples of each."""
 
     def add(
         self,
@@ -73,19 +73,19 @@ class Findings(dict[tuple[Habit, str], Finding]):
         fields: Iterable[str] = (),
         count: int = 1,
     ) -> None:
-        """Note that documents show a habit; the noun is what one of them is."""
+        """Add documents or writes that show a habit; the noun names one of them."""
         if count:
             self.setdefault((habit, noun), Finding(habit, noun)).add(example, fields, count)
 
 
 def example_of(document: Document) -> str:
-    """Return the name and the id of a document, as far as it has them."""
+    """Return the name and the id of a document, without what is missing."""
     id_, name = terminal_text(str(document.get("_id"))), document.get("Name")
     return f"{terminal_text(name)} ({id_})" if isinstance(name, str) else id_
 
 
 def terminal_text(text: str) -> str:
-    """Return a text of a database as a terminal may show it."""
+    """Return a text from the database, escaped for a terminal."""
     text = printable(text)
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."
 
@@ -93,13 +93,13 @@ def terminal_text(text: str) -> str:
 def counted_noun(count: int, noun: str) -> str:
     if count == 1:
         return f"1 {noun}"
-    # The plural of "write to players" is in its middle.
+    # The plural of "write to players" is "writes to players".
     head, to, rest = noun.partition(" to ")
     return f"{count:,} {head}s{to}{rest}"
 
 
 def enumeration(names: list[str]) -> str:
-    """Return names as a sentence lists them."""
+    """Return names as a list in a sentence: a, b and c."""
     *most, last = names or [""]
     return f"{', '.join(most)} and {last}" if most else last
 
@@ -144,7 +144,7 @@ def _filters_seen(count: int | None) -> str:
 
 
 def left_online(count: int, seconds: int) -> str:
-    """Return how many are Online of whom no game says so any more."""
+    """Return a sentence on how many players are Online although no game confirms it any more."""
     players, are = counted_noun(count, "player"), "is" if count == 1 else "are"
     return (
         f"{players} {are} Online, and no game was seen that says so: by {online_setting(seconds)}, "

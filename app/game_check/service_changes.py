@@ -1,4 +1,4 @@
-"""What the service changes while somebody watches, and what the game makes of it. Pure."""
+"""Changes of the service during the watch, and whether the game reverts them. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from app.changes import is_same_value
 from app.game_check.stored import MAPS
 from app.types import Document
 
-# How many entries are remembered, and of how many documents the changes.
+# The limits of remembered entries, and of documents with remembered changes.
 MOST_REMEMBERED = 100_000
-# Within how many seconds a write takes back what somebody has hardly seen. The times of a change
-# stream are whole seconds.
+# A write that restores the former value within so many seconds counts as a revert. The times of a
+# change stream are whole seconds.
 A_MOMENT = 1
 _ENTRY_ADDED = re.compile(r"Journal\.\d+")
 
@@ -27,9 +27,9 @@ class Write(NamedTuple):
     id: Any
     updated: Document
     removed: tuple[str, ...]
-    # All of it after an insert or a replacement; of an update it is not known.
+    # The whole document after an insert or a replacement; unknown after an update.
     document: Document
-    # When, in whole seconds.
+    # The time, in whole seconds.
     at: int = 0
 
     def fields(self) -> set[str]:
@@ -37,7 +37,7 @@ class Write(NamedTuple):
         return {path.partition(".")[0] for path in (*self.updated, *self.removed)}
 
     def value_of(self, path: str, former: Any) -> Any:
-        """Return what an update makes of an entry of a map, such as Inventory.3."""
+        """Return the value of a map entry, such as Inventory.3, after an update."""
         field, _, name = path.partition(".")
         if field in self.updated:
             whole_map = self.updated[field]
@@ -48,11 +48,11 @@ class Write(NamedTuple):
         return {**former, **inner} if inner and isinstance(former, dict) else former
 
     def added_entry(self) -> Document:
-        """Return the entry that the service adds with a Stamp of its own; {} if there is none."""
+        """Return the Journal entry that the service adds with its Stamp; {} if there is none."""
         values = self.updated if self.kind == "update" else self.document
         journal = values.get("Journal")
         added = journal[-1:] if isinstance(journal, list) else []
-        # What is added to others is told by its place.
+        # An entry that is appended to others is stored under its index.
         added += [value for path, value in values.items() if _ENTRY_ADDED.fullmatch(path)]
         entry = added[-1] if added else None
         is_new = isinstance(entry, dict) and entry.get("Stamp") == values.get("Stamp")
@@ -60,7 +60,7 @@ class Write(NamedTuple):
 
 
 class Left(NamedTuple):
-    """What the service left in an entry of a map, what was there before, and when."""
+    """The value that the service wrote to a map entry, the value before, and the time."""
 
     before: Any
     after: Any
@@ -72,7 +72,7 @@ class Left(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An entry of the service, and its document."""
+    """A Journal entry of the service, and its document."""
 
     id: str
     stamp: Any
@@ -80,12 +80,12 @@ class Entry(NamedTuple):
     subject_id: Any
 
     def holder(self) -> tuple[str, str]:
-        """Return what identifies its document."""
+        """Return the collection and the id of its document."""
         return self.collection, repr(self.subject_id)
 
 
 class ServiceChanges:
-    """The changes of the service, in bounded memory."""
+    """Recent changes of the service, in bounded memory."""
 
     def __init__(self) -> None:
         # Since the last write of the game, by document and path.
@@ -107,7 +107,7 @@ class ServiceChanges:
                 left[path] = Left(former.before if former else before, after, write.at)
 
     def taken_back_by(self, key: str, write: Write) -> set[str]:
-        """Return the maps in which a game's first write after a change has reverted it."""
+        """Return the maps in which a game's first write after a change reverts the change."""
         return {
             f"{path.partition('.')[0]}.*"
             for path, left in self._left.pop(key, {}).items()
@@ -116,7 +116,7 @@ class ServiceChanges:
 
 
 def _changed_slots(entry: Document) -> Iterator[tuple[str, Any, Any]]:
-    """Yield which map entries changed: the path, and the values before and after."""
+    """Yield the changed map entries: the path, and the values before and after."""
     changes = entry.get("Changes")
     for change in changes if isinstance(changes, list) else ():
         path = change.get("Path") if isinstance(change, dict) else None

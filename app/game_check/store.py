@@ -1,4 +1,4 @@
-"""Database access of game check: it reads, and changes nothing."""
+"""Read-only database access of game check."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from app.users.store import USERS
 WATCHED = ("players", "bags", "users")
 ACTIONS, GAMES = actions.ACTIONS.name, actions.GAMES.name
 BATCH = 500
-# Of the players that are looked at twice, as many online ones as others.
+# How many online players, and how many others, are compared at two times.
 LOOKED_AT = 500
 MOST_GAMES = 1000
-# How long the server may wait for the next write before it answers that there is none.
+# How long the server waits for the next write before it returns an empty batch.
 AWAIT_MILLISECONDS = 100
-# How long nobody looks at what MongoDB carries out: a share of the time that a look takes.
+# The rest between two calls of $currentOp, as a multiple of the duration of a call.
 REST_SECONDS, REST_SHARE = 0.005, 4
-# How long what has come before the end may take to arrive.
+# How long writes from before the end may take to arrive.
 DRAIN_SECONDS = 5
 MOST_CAUGHT = 1000
 _EVENTS: list[Document] = [
@@ -55,16 +55,16 @@ _EVENTS: list[Document] = [
 
 
 class GameDatabase:
-    """A database that a game shares, as its primary has it: a secondary may lag behind."""
+    """A database that a game shares, read from the primary: a secondary may lag behind."""
 
     def __init__(self, storage: Storage) -> None:
-        # Not through the storage, which a thread of its own would not find.
+        # Not through the storage, which is not available in the sampler's thread.
         self._admin = storage.client.admin
         self._db = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
 
     @staticmethod
     def patiently() -> AbstractContextManager[None]:
-        """Return what lets operations take as long as a large collection needs."""
+        """Return a context without a time limit for operations."""
         return pymongo.timeout(LONG_WORK_SECONDS)
 
     def count(self, name: str) -> int:
@@ -80,11 +80,11 @@ class GameDatabase:
         yield from self._db[name].find({"_id": {"$in": ids}}, list(fields) or None)
 
     def newest_entries(self, ids: list[Any]) -> dict[str, Document]:
-        """Return by the repr of an id the newest entry of each document that has moved."""
+        """Return the newest entry of each document in history, by the repr of the document's id."""
         known = [id_ for id_ in ids if isinstance(id_, str)]
         stages: list[Document] = [
             {"$match": {"Subject.Id": {"$in": known}}},
-            # As the index has it, so that one entry of each is read, however many there are.
+            # In the order of the index, so that only one entry of each document is read.
             {"$sort": {"Subject.Id": -1, "At": -1}},
             {"$group": {"_id": "$Subject.Id", "Newest": {"$first": "$$ROOT"}}},
         ]
@@ -92,7 +92,7 @@ class GameDatabase:
         return {repr(group["_id"]): group["Newest"] for group in found}
 
     def online(self, seen: Document, most: int = MOST_EXAMPLES) -> tuple[int, list[Document]]:
-        """Return how many are Online with such a LastSeen, and some of them."""
+        """Return how many players are Online with a LastSeen that matches, and some of them."""
         where = {"Online": True, "LastSeen": seen}
         some = self._db[PLAYERS.name].find(where, ["Name"]).limit(most)
         return self._db[PLAYERS.name].count_documents(where), list(some)
@@ -102,7 +102,7 @@ class GameDatabase:
         return self._db[PLAYERS.name].count_documents(where)
 
     def online_with_banned(self, since: datetime | None) -> Iterator[tuple[Document, Document]]:
-        """Yield each player who is online with an account that has the flag of a ban."""
+        """Yield each online player whose account has the ban flag, and the account."""
         where = {"Online": True, **({"LastSeen": {"$gte": since}} if since else {})}
         found = self._db[PLAYERS.name].find(where, ["Name", "UserId", "LastSeen"])
         for batch in batches(found, BATCH):
@@ -119,7 +119,7 @@ class GameDatabase:
         yield from self._db[PLAYERS.name].find(marked, ["Name", "Version", "LastVersion"])
 
     def stored_with_deleted(self) -> Iterator[tuple[Document, Document]]:
-        """Yield each player of whom a deleted one is kept under the same id, and that one."""
+        """Yield each player that also has a copy in deleted_players, and the copy."""
         found = self._db[DELETED_PLAYERS.name].find({}, ["Player.LastVersion"])
         for batch in batches(found, BATCH):
             kept = {repr(one["_id"]): one.get("Player") for one in batch}
@@ -134,12 +134,12 @@ class GameDatabase:
         yield from (self._db[ACTIONS].find({"At": {"$gte": since}}, list(names)).batch_size(BATCH))
 
     def games(self) -> list[Document]:
-        """Return the game servers, the last to look first."""
+        """Return the game servers, the one that polled last first."""
         latest = self._db[GAMES].find({}, ["LookedAt"], sort=[("LookedAt", -1)])
         return list(latest.limit(MOST_GAMES))
 
     def stream(self) -> DatabaseChangeStream[Document] | None:
-        """Return a stream of writes; None if there is none, as without a replica set."""
+        """Return a change stream; None if it is unavailable, as without a replica set."""
         try:
             return self._db.watch(_EVENTS, max_await_time_ms=AWAIT_MILLISECONDS)
         except OperationFailure:
@@ -149,9 +149,9 @@ class GameDatabase:
     def writes(
         stream: DatabaseChangeStream[Document], seconds: float, at_end: Callable[[], None]
     ) -> Iterator[Write | None]:
-        """Yield the writes of some seconds as they happen, and None while there is none.
+        """Yield the writes of some seconds as they happen, and None while there are none.
 
-        After at_end, those that had come before it are yielded.
+        After the call of at_end, yield the writes that happened before it.
         """
         end = time.monotonic() + seconds
         with stream:
@@ -164,9 +164,9 @@ class GameDatabase:
                 yield _write_of(event)
 
     def running(self) -> list[Document]:
-        """Return the writes that MongoDB carries out at this moment, but for the service's own.
+        """Return the writes that MongoDB is executing now, except those of the service.
 
-        A write within a transaction needs no filter on Version: MongoDB guards what was read there.
+        Leaves out transactions, whose writes need no filter on Version: MongoDB detects conflicts.
         """
         names = [f"{self._db.name}.{name}" for name in WATCHED]
         of_others = {
@@ -180,7 +180,7 @@ class GameDatabase:
         )
 
     def write_count(self) -> int | None:
-        """Return how many writes MongoDB has received, effective or not, if it says so."""
+        """Return how many writes MongoDB has received, effective or not; None if unknown."""
         stats: list[Document] = [{"$collStats": {"latencyStats": {}}}]
         try:
             found = [one for name in WATCHED for one in self._db[name].aggregate(stats)]
@@ -191,18 +191,18 @@ class GameDatabase:
     def lost(self, entries: list[Entry]) -> Iterator[Entry]:
         """Yield the entries that are neither in their documents nor in history."""
         for some in batches(entries, BATCH):
-            # In this order: an entry is in history before it leaves its document.
+            # In this order, because an entry is in history before it leaves its document.
             held = self._stamps_held(some)
             ids = [id_ for entry in some for id_ in (entry.id, f"{entry.id}:{entry.stamp}")]
             found = self._db[HISTORY].find({"_id": {"$in": ids}}, ["Stamp"])
             moved = {repr(entry.get("Stamp")) for entry in found}
             gone = [e for e in some if repr(e.stamp) not in moved | held.get(e.holder(), set())]
-            # Whoever is erased or deleted takes entries along.
+            # Erasing or deleting a document also removes its entries.
             left = self._stamps_held(gone)
             yield from (entry for entry in gone if entry.holder() in left)
 
     def _stamps_held(self, entries: list[Entry]) -> dict[tuple[str, str], set[str]]:
-        """Return by document the repr of the stamps in its Journal."""
+        """Return the reprs of the stamps in the Journal of each document."""
         held: dict[tuple[str, str], set[str]] = {}
         for name in {entry.collection for entry in entries}:
             ids = [entry.subject_id for entry in entries if entry.collection == name]
@@ -213,21 +213,21 @@ class GameDatabase:
         return held
 
     def players_to_compare(self) -> Iterator[Document]:
-        """Yield some players, those who play first; some of them twice."""
+        """Yield some players, online ones first; some of them twice."""
         players = self._db[PLAYERS.name]
         yield from players.find({"Online": True}, sort=[("LastSeen", -1)]).limit(LOOKED_AT)
         yield from players.aggregate([{"$sample": {"size": LOOKED_AT}}])
 
 
 class Sampler(threading.Thread):
-    """Catches writes while MongoDB carries them out, beside whoever watches the stream."""
+    """Polls the writes that MongoDB is executing, in parallel to the change stream."""
 
     def __init__(self, database: GameDatabase) -> None:
         super().__init__(daemon=True)
         self._database = database
         self._caught: deque[Document] = deque(maxlen=MOST_CAUGHT)
         self._ending = threading.Event()
-        # Whether the account may see what others do.
+        # Whether the database account may see operations of others.
         self.is_allowed = True
 
     def __enter__(self) -> Sampler:
@@ -249,11 +249,11 @@ class Sampler(threading.Thread):
                 self.is_allowed = False
                 return
             except PyMongoError:
-                return  # Whoever watches the stream tells that the database is away.
+                return  # The main thread reports that the database is unavailable.
             rest = max(REST_SECONDS, REST_SHARE * (time.monotonic() - began))
 
     def take(self) -> Iterator[Document]:
-        """Yield what was caught since the last time."""
+        """Yield the writes that were found since the last call."""
         while self._caught:
             yield self._caught.popleft()
 

@@ -1,4 +1,4 @@
-"""What documents and actions that are stored tell of the game that wrote them. Pure."""
+"""Finds habits of a game in stored documents and actions. Pure."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from app.storage.schema.explain_validator import MISSING, Fault
 from app.types import Document, whole
 
 PRESENCE = frozenset({"Online", "LastSeen", "LastOnline"})
-# Maps of which the game and the service write single entries.
+# Maps in which the game and the service write single entries.
 MAPS = frozenset({"Inventory", "Bank", "Spells", "Variables", "Slots"})
-# What the service alone writes.
+# Fields that only the service writes.
 OWN_FIELDS = frozenset(
     {*SWAP_FIELDS, "Notes", "Keys", "KeyDigests", "DeletedAt", "RestoredFrom", "ErasedAt"}
     | {"FormerNames", "FormerEmails"}
 ) - {"Version"}
-# Older actions tell of a game that may be another by now.
+# Older actions may come from an earlier version of the game.
 RECENT = timedelta(days=1)
 LOOKS_WITHIN = timedelta(seconds=10)
 ANSWERS_WITHIN = timedelta(minutes=1)
 TAKES_WITHIN = timedelta(seconds=5)
-# The game compares with a clock of its own before the database writes the time.
+# A tolerance: the game compares times with its own clock, and the database writes them.
 CLOCK_ERROR = timedelta(seconds=5)
-# A clock that is further ahead makes it seem that somebody looks, or plays, who does not.
+# A time further in the future would make a stopped game, or an offline player, seem active.
 FAR_AHEAD = timedelta(minutes=1)
 LONGEST_ID = 64
 TYPES = {"Taken": datetime, "TakenBy": str, "Done": datetime, "Error": str, "Result": dict}
-# How long after a ban a game may take to end a session.
+# How long a game may take to end a session after a ban.
 BAN_GRACE = timedelta(minutes=1)
 # The texts of penalties, which an erasure rewrites in accounts and in history.
 _REWRITTEN = frozenset(name for penalty in (BAN, MUTE) for name in (penalty.reason, penalty.by))
@@ -83,7 +83,7 @@ def _habit_of(fault: Fault) -> Habit:
 def book_habits(
     kind: SubjectKind, document: Document, entries: list[Document], now: datetime
 ) -> Iterator[tuple[Habit, list[str]]]:
-    """Yield what a document and its entries tell of writes since; entries hold the newest one."""
+    """Yield the habits that a document and its entries, with the newest one, show."""
     version = whole(document.get("Version"))
     former = [whole(document.get("LastVersion")), *(whole(e.get("Version")) for e in entries)]
     if version is not None and version < max((v for v in former if v is not None), default=0):
@@ -98,7 +98,7 @@ def book_habits(
 
 
 def _odd_books(document: Document, now: datetime) -> Iterator[str]:
-    """Yield fields of the service that hold what it never writes."""
+    """Yield fields of the service with values that it never writes."""
     for name in ("LastVersion", "JournalCount"):
         if name in document and (whole(document[name]) is None or document[name] < 0):
             yield name
@@ -109,7 +109,7 @@ def _odd_books(document: Document, now: datetime) -> Iterator[str]:
 
 
 def _changed_since(kind: SubjectKind, document: Document, entries: list[Document]) -> list[str]:
-    """Return which fields differ from what the last change made of them, at the same version."""
+    """Return the fields that differ from the last change although Version is the same."""
     last = [
         entry
         for entry in entries
@@ -126,7 +126,7 @@ def _changed_since(kind: SubjectKind, document: Document, entries: list[Document
 
 
 def _is_told(kind: SubjectKind, change: Any) -> bool:
-    """Tell whether an entry quotes the value that a change left, and nobody else may change it."""
+    """Tell whether an entry contains the value after a change, and only the service changes it."""
     if not isinstance(change, dict) or not isinstance(change.get("Path"), str):
         return False
     field = change["Path"].partition(".")[0]
@@ -153,13 +153,13 @@ def is_ban_ignored(player: Document, account: Document, now: datetime) -> bool:
 
 
 def is_written_while_deleted(player: Document) -> bool:
-    """Tell whether a game has counted a player up that the service has marked as deleted."""
+    """Tell whether a game has counted up the Version of a player marked as deleted."""
     version, last = whole(player.get("Version")), whole(player.get("LastVersion"))
     return version is not None and last is not None and version > last
 
 
 def is_stored_again(player: Document, kept: Document) -> bool:
-    """Tell whether a deleted player is back without the service, which would count Version on."""
+    """Tell whether a game stored a deleted player again: the service would continue Version."""
     former, last = whole(kept.get("LastVersion")), whole(player.get("LastVersion")) or 0
     return "DeletedAt" not in player and former is not None and last <= former
 
@@ -167,7 +167,7 @@ def is_stored_again(player: Document, kept: Document) -> bool:
 def action_habits(
     action: Document, now: datetime, somebody_looks: bool
 ) -> Iterator[tuple[Habit, list[str]]]:
-    """Yield what an action tells of the game that was to take it."""
+    """Yield the habits that an action shows of the game that was to take it."""
     asked, before = action.get("At"), action.get("TakeBefore")
     taken, done, error = (action.get(name) for name in ("Taken", "Done", "Error"))
     if not isinstance(asked, datetime) or now - asked > RECENT:
@@ -200,7 +200,7 @@ def _wrong_values(action: Document) -> Iterator[str]:
 
 
 def wrong_fields_of(game: Document, now: datetime) -> list[str]:
-    """Return the fields of a document in games that are not usable."""
+    """Return the unusable fields of a document in games."""
     id_, looked = game.get("_id"), game.get("LookedAt")
     wrong = []
     if not isinstance(id_, str) or not 1 <= len(id_) <= LONGEST_ID:
@@ -211,13 +211,13 @@ def wrong_fields_of(game: Document, now: datetime) -> list[str]:
 
 
 def looks(game: Document, now: datetime) -> bool:
-    """Tell whether a game server looks for actions now."""
+    """Tell whether a game server polls for actions now."""
     looked = game.get("LookedAt")
     return isinstance(looked, datetime) and now - looked <= LOOKS_WITHIN
 
 
 def why_nobody_looks(games: list[Document]) -> str:
-    """Return since when no game server has looked."""
+    """Return a sentence on since when no game server has polled."""
     dated: list[Any] = [game for game in games if isinstance(game.get("LookedAt"), datetime)]
     if not dated:
         return "none has ever said so in the collection games"

@@ -1,4 +1,4 @@
-"""What a game does while it is watched: its writes, told apart from those of the service. Pure."""
+"""Judges the writes of a game, and separates them from those of the service. Pure."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from app.moderation.penalties import BAN, MUTE
 from app.storage.schema.explain_validator import Fault
 from app.types import Document, whole
 
-# How many documents, stamps and players are remembered.
+# The limit of remembered documents, stamps and players.
 MOST_REMEMBERED = 100_000
-# The same write may be caught several times, one soon after another.
+# The same write may be found in several consecutive samples.
 MOST_CAUGHT = 10_000
-# Who changes all of these, and adds no entry, has set all that was read.
+# A write that changes all of these without an entry has stored the whole document.
 _SET_WITH_DOCUMENTS = {"Stamp", "LastVersion", "JournalCount"}
 _KEY_USED = re.compile(r"Keys\.[^.]+\.LastUsedAt")
-# What an erasure puts in place of a name.
+# The text that an erasure puts in place of a name.
 _ERASED = "(erased)"
 _PENALTY_TEXTS = {name for penalty in (BAN, MUTE) for name in (penalty.reason, penalty.by)}
-# Fields that the service writes alone and without a stamp: it moves entries, hides the erased in
-# notes, moves the deleted, hashes a password anew, and adds a map that a game has removed.
+# Fields that the service may write without a stamp, each set alone: it moves entries, hides erased
+# people in notes, moves deleted players, rehashes passwords, and adds maps that a game removed.
 _WRITTEN_ALONE = {"Journal", "Notes", "RestoredFrom", "RestorePending", "PasswordHash"}
-# Who sets all of these sets all that it has read.
+# A write that sets all of these stores the whole document.
 _OF_WHOLE_DOCUMENTS = ({"Journal", "NameKey"}, {"Journal", "SlotCount"}, {"_id"})
 
 
@@ -45,16 +45,16 @@ class Writes:
         self._deleted: set[str] = set()
         self._stamps: set[str] = set()
         self.changes = ServiceChanges()
-        # All writes that were seen, by collection.
+        # All writes, by collection.
         self.all: Counter[str] = Counter()
-        # The writes of the game by collection, without those of who is online.
+        # The writes of the game by collection, without those of presence.
         self.game: Counter[str] = Counter()
         self.presence = 0
-        # The players that it has changed.
+        # The players that the game has changed.
         self.players: set[str] = set()
 
     def see(self, write: Write) -> None:
-        """Judge a write, and remember what tells the next ones apart."""
+        """Judge a write, and remember what is needed to classify later ones."""
         key = f"{write.collection} {write.id!r}"
         self.all[write.collection] += 1
         if self._is_by_service(key, write):
@@ -72,7 +72,7 @@ class Writes:
         self._remember(key, write)
 
     def _is_by_service(self, key: str, write: Write) -> bool:
-        """Tell whether the service wrote: each of its changes leaves a stamp of its own."""
+        """Tell whether the service made a write: each of its changes has a unique stamp."""
         if write.kind == "delete" or is_housekeeping(write):
             return True
         values = write.updated if write.kind == "update" else write.document
@@ -85,7 +85,7 @@ class Writes:
         if write.kind == "update":
             is_counted = bool(entry) and entry.get("Version") == version
             return is_counted or not write.fields() >= _SET_WITH_DOCUMENTS
-        # Of all changes, an import alone replaces a document.
+        # In the service, only an import replaces whole documents.
         is_known = write.kind == "insert" or entry.get("Operation") == "import"
         return bool(entry) and is_known
 
@@ -151,7 +151,7 @@ class Writes:
 
 
 def is_housekeeping(write: Write) -> bool:
-    """Tell whether an update is one of those that the service makes without a stamp."""
+    """Tell whether an update is one that the service makes without a stamp."""
     if write.kind != "update":
         return False
     fields = write.fields()
@@ -169,7 +169,7 @@ def is_housekeeping(write: Write) -> bool:
 
 
 class Look(NamedTuple):
-    """What a look at a document remembers: digests, since a game may keep megabytes in a field."""
+    """Digests of the fields of a document, because a game may keep megabytes in a field."""
 
     version: int | None
     stamp: str
@@ -186,7 +186,7 @@ def look_at(document: Document) -> Look:
 
 
 def compare_looks(findings: Findings, document: Document, before: Look) -> bool:
-    """Judge what became of a player between two looks; tell whether the game has changed it."""
+    """Judge the changes of a player between two looks; return whether the game changed it."""
     after = look_at(document)
     if after.stamp != before.stamp:
         return False
@@ -206,7 +206,7 @@ class RunningWrites:
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self._seen: OrderedDict[Any, None] = OrderedDict()
-        # How many writes of a game were caught with their filters.
+        # How many writes of a game were found with their filters.
         self.count = 0
 
     def see(self, operation: Document) -> None:
@@ -229,7 +229,7 @@ class RunningWrites:
         if any(names <= fields for names in _OF_WHOLE_DOCUMENTS):
             self._findings.add(Habit.WHOLE_DOCUMENTS, noun, example)
         elif fields <= OWN_FIELDS:
-            # In a change stream, this looks like the service that moves entries.
+            # In a change stream, this looks like the service moving entries.
             self._findings.add(Habit.OWN_FIELDS_WRITTEN, noun, example, sorted(fields))
         elif _map(update, "$inc").get("Version") == 1 and not _names_version(where):
             self._findings.add(Habit.UNFILTERED_WRITES, noun, example, [_client_of(operation)])
@@ -247,20 +247,20 @@ def _fields_of(update: Any) -> Iterable[str]:
 
 
 def _names_version(where: Any) -> bool:
-    """Tell whether a filter mentions Version, at whatever depth."""
+    """Tell whether a filter contains Version, at any depth."""
     if isinstance(where, dict):
         return "Version" in where or any(map(_names_version, where.values()))
     return isinstance(where, list) and any(map(_names_version, where))
 
 
 def _client_of(operation: Document) -> str:
-    """Return the name that a client gave to MongoDB."""
+    """Return the application name of the client of an operation."""
     name = _map(_map(operation, "clientMetadata"), "driver").get("name")
     unnamed = f"a client without a name ({name})" if name else "a client without a name"
     return str(operation.get("appName") or unnamed)
 
 
 def _map(value: Any, name: str) -> Document:
-    """Return the map in a field of a map; {} if either is something else."""
+    """Return the map in a field of a map; {} if either is not a map."""
     inner = value.get(name) if isinstance(value, dict) else None
     return inner if isinstance(inner, dict) else {}

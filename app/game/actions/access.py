@@ -26,7 +26,7 @@ def visible_action(action_id: str) -> Document:
 
 
 def search(args: Document, size: int) -> CursorPage:
-    """Return a page of the actions that a query asks for, of those that the caller may see."""
+    """Return a page of the actions that match a query and that the caller may see."""
     return actions.list(_filters_of(args), size, cursors.read(args.get("after", "")))
 
 
@@ -36,7 +36,7 @@ def _filters_of(args: Document) -> ActionFilters:
         require_users()
         subject_id = users.get(Lookup.parse(args["user"]), "_id")["_id"]
     if "player" in args:
-        # Nothing is asked of a player and of a user at once.
+        # An action has one subject: no action matches both a player and a user.
         player_id = players.get_id_ever(Lookup.parse(args["player"]))
         subject_id = player_id if subject_id is None else f"{subject_id} {player_id}"
     return ActionFilters(subject_id, args.get("kind"), sees_users())

@@ -1,4 +1,4 @@
-"""Asking the running game to do something, and waiting a moment for its answer."""
+"""Requests an action from the running game, and waits briefly for its answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVERYBODY: Document = {"Kind": "world", "Id": None, "Name": None}
 
 
 class Answer(NamedTuple):
-    """What came of an action within the time that a request waits; done, or not yet."""
+    """The state of an action after the request has waited: done, or still open."""
 
     action: Document
     is_done: bool
@@ -45,12 +45,12 @@ def map_subject(map_id: str) -> Document:
 
 
 def warp_arguments(args: Document) -> Document:
-    """Return where a player is to go; without a place, the game chooses one on the map."""
+    """Return the destination of a warp; without coordinates, the game chooses them on the map."""
     return {"MapId": args["mapid"], "X": args.get("x"), "Y": args.get("y")}
 
 
 def chat_arguments(args: Document) -> Document:
-    """Return the message to show. What many read must hold no token."""
+    """Return the message, with tokens masked: many people read it."""
     return {
         "Message": masked(args["Message"]),
         "Color": {**WHITE, **args["Color"]} if args.get("Color") else None,
@@ -58,12 +58,12 @@ def chat_arguments(args: Document) -> Document:
     }
 
 
-# What the game gets of the arguments of a request, for the kinds of actions that have any.
+# By kind of action, the function that turns request arguments into those of the game.
 ARGUMENTS = {"warp": warp_arguments, "chat": chat_arguments}
 
 
 def ask(kind: str, subject: Document, args: Document) -> Answer:
-    """Ask the game for an action; raise what it says where it does not do it."""
+    """Ask the game for an action; raise if the game refuses it, or if no game took it in time."""
     arguments = ARGUMENTS[kind](args) if kind in ARGUMENTS else {}
     asked = actions.ask(subject, action_intent(kind, arguments))
     action = actions.wait(asked.action)

@@ -1,4 +1,4 @@
-"""Actions: what only the running game can do, and what it has answered. Pure."""
+"""Actions: requests that only the running game can carry out, and its answers. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from app.types import Document, whole
 
 
 class ActionWords(NamedTuple):
-    """How the service speaks of an action."""
+    """The texts for a kind of action."""
 
-    # What was done, before the name of whom it was done to.
+    # A past participle, followed by the name of the subject.
     past: str
-    # What to know before asking for it.
+    # A hint for staff before they request it.
     about: str
-    # What the API answers when it is done. Clients match these texts.
+    # The answer of the API when it is done. Clients match these texts.
     done: str = ""
 
 
@@ -35,17 +35,17 @@ KINDS = {
     ),
     "chat": ActionWords("Said", "It cannot be taken back."),
 }
-# What a game writes into an action.
+# Fields of an action that a game writes.
 ANSWER_FIELDS = ("Taken", "TakenBy", "Done", "Error", "Result")
 ENDED = ("done", "failed", "lapsed")
 STATES = ("waiting", "taken", "done", "failed", "lapsed")
-# How long after it was asked for a game may take an action: later, nobody waits for it.
+# How long after the request a game may take an action: later, nobody waits for it.
 TAKEN_WITHIN = timedelta(seconds=30)
-# A game that has not looked for so long does not run.
+# A game that has not polled for so long counts as stopped.
 LOOKED_WITHIN = timedelta(seconds=10)
-# The longest sentence of a game that is told.
+# The longest error text of a game that is shown.
 LONGEST_ERROR = 500
-# What is served of an action as it is stored.
+# Stored fields that are served unchanged.
 SERVED = ("Kind", "Subject", "Arguments", "At", "By", "Via", "Reason", "TakenBy")
 
 
@@ -55,7 +55,7 @@ class NoGame(Unavailable):
 
 
 class ActionFailed(Conflict):
-    """The game has not done what it was asked; the text is its own."""
+    """The game refused the action; the text is the game's own."""
 
 
 class ActionLapsed(Conflict):
@@ -76,7 +76,7 @@ class ActionNotFound(NotFound):
 
 
 def new_action(id_: str, subject: Document, intent: Intent, now: datetime) -> Document:
-    """Return the action that a request asks for; its kind is the operation of the intent."""
+    """Return the document of a new action; its kind is the operation of the intent."""
     origin = intent.origin
     by = {"UserId": origin.user_id, "Name": origin.name}
     action: Document = {
@@ -99,15 +99,15 @@ def new_action(id_: str, subject: Document, intent: Intent, now: datetime) -> Do
 
 
 def request_key(subject: Document, intent: Intent) -> str:
-    """Return what is unique to a request with an Idempotency-Key, which counts for one subject.
+    """Return the unique key of a request with an Idempotency-Key, within its subject.
 
-    What is said to everybody has none: there, it counts for the account that says it.
+    A message to everybody has no subject, so its key is unique within the caller's account.
     """
     return f"{subject['Kind']} {subject['Id'] or intent.origin.user_id} {intent.key}"
 
 
 def sound(action: Document) -> Document:
-    """Return an action as it is read, whatever a game has made of what it should leave alone."""
+    """Return an action with usable values in all fields, even if a game has damaged some."""
     subject = {"Kind": None, "Id": None, "Name": None, **_as_map(action.get("Subject"))}
     kind = action.get("Kind")
     return {
@@ -124,7 +124,7 @@ def _as_map(value: Any) -> Document:
 
 
 def state_of(action: Document, now: datetime) -> str:
-    """Return how far an action is. A game may have written other values than it should."""
+    """Return the state of an action. A game may have written unexpected values."""
     if _is_written(action.get("Error")):
         return "failed"
     if _is_written(action.get("Done")):
@@ -140,12 +140,12 @@ def _is_written(value: Any) -> bool:
 
 
 def is_answered(action: Document) -> bool:
-    """Tell whether a game has said what came of an action."""
+    """Tell whether a game has answered an action."""
     return _is_written(action.get("Done")) or _is_written(action.get("Error"))
 
 
 def error_of(action: Document) -> str | None:
-    """Return the sentence of a game on why it has not done an action."""
+    """Return the reason that a game gave for refusing an action; None if there is none."""
     error = action.get("Error")
     if not _is_written(error):
         return None
@@ -168,22 +168,22 @@ def public_action(action: Document, now: datetime) -> Document:
 
 
 def is_looking(looked_at: Any, now: datetime) -> bool:
-    """Tell whether a game that has looked for actions at a time still does.
+    """Tell whether a game that last polled for actions at this time counts as running.
 
-    A time to come was written by a wrong clock, and would count for ever.
+    A time in the future comes from a wrong clock, and would count for too long.
     """
     return isinstance(looked_at, datetime) and abs(now - looked_at) <= LOOKED_WITHIN
 
 
 def done_sentence(action: Document) -> str:
-    """Return what the API answers when an action is done."""
+    """Return the answer of the API when an action is done."""
     words = KINDS.get(action["Kind"])
     to = f"{action['Arguments'].get('MapId')}{place_of(action)}"
     return words.done.format(name=action["Subject"]["Name"], to=to) if words else ""
 
 
 def place_of(action: Document) -> str:
-    """Return the place on a map, if it is known: where a player is now, or was to go."""
+    """Return the coordinates on a map, if known: of the result, or else as requested."""
     result = action.get("Result")
     told = result if isinstance(result, dict) else {}
     place = [whole(told.get(axis, action["Arguments"].get(axis))) for axis in ("X", "Y")]

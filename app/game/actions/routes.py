@@ -1,4 +1,4 @@
-"""What only the running game can do: kick, kill, warp and chat."""
+"""Actions that only the running game can carry out: kick, kill, warp and chat."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ needs_query = RoleMissing(Role.USERS_QUERY.value)
 
 
 class Target(NamedTuple):
-    """By whose name the game finds whom it acts on, and what the views have of that."""
+    """Whether views find the character by player or by user, with the paths, names and roles."""
 
     name: str
     blueprint: Blueprint
@@ -77,7 +77,7 @@ class Target(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What the game is asked to do to somebody: the path and the texts of its views."""
+    """An action on a player: the path and the texts of its views."""
 
     kind: str
     path: str
@@ -135,7 +135,7 @@ def ask_route(
     args: Any = None,
     **answer: Any,
 ) -> Callable[[Any], Any]:
-    """Declare a view that asks the game for an action."""
+    """Return a decorator for a view that asks the game for an action."""
 
     def decorator(view: Any) -> Any:
         view = blueprint.leaves_no_entry(blueprint.idempotent(view))
@@ -235,14 +235,14 @@ def get_action(action_id: str) -> Document:
 
 
 def say(subject: Document, args: Document, **where: str) -> Response:
-    """Ask the game to show a message; answer what was said, without what must not be repeated."""
+    """Ask the game to show a message; answer the message with tokens masked."""
     body = {n: masked(value) if isinstance(value, str) else value for n, value in args.items()}
     answer = ask("chat", subject, args)
     return action_response(answer, {"success": True, "chatMessage": body, **where})
 
 
 def action_response(answer: Answer, done: Document) -> Response:
-    """Return the response to a request that has asked the game for an action."""
+    """Return the response to a request for an action: the answer, or 202 if there is none yet."""
     headers = replayed_headers(answer.replayed)
     if answer.is_done:
         return json_response(done, headers=headers)

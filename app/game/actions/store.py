@@ -1,8 +1,8 @@
 """Actions in MongoDB, which the game takes and answers there.
 
-A request stores an action and waits for the answer. It reads again and again, and between the
-reads it holds neither a place at the database nor a connection. Few threads of a worker wait at the
-same time: whoever finds no place is told at once that the answer is to come.
+A request stores an action and polls for the answer. Between reads it holds neither a database slot
+nor a connection. Only a few threads of a worker wait at the same time: without a free slot, the
+request returns at once, before the answer has come.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ ACTIONS = CollectionPlan(
         {"TakerId": GUID, "RequestKey": TEXT, "Fingerprint": TEXT_OR_NULL, "ExpiresAt": MOMENT},
     ),
     (
-        # By when it lapses, so that the many that have lapsed are passed over.
+        # By expiry time, so that the many lapsed actions are skipped.
         index("waiting", "TakeBefore", partialFilterExpression={"Taken": None}),
         index("time", "At", "_id"),
         index("kind", "Kind", "At", "_id"),
@@ -81,18 +81,18 @@ ACTIONS = CollectionPlan(
         expiry(),
     ),
 )
-# The servers of a game, each with the time at which it looked for actions last.
+# The game servers, each with the time of its last poll for actions.
 GAMES = CollectionPlan(
     "games", object_shape({"_id": TEXT, "LookedAt": MOMENT}), (index("looked", "LookedAt"),)
 )
 WAIT_SECONDS = 2.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.1
-# What staff or the game have written in their own words.
+# Fields with free text of staff or of the game.
 TEXTS = ["Arguments", "Reason", "Error", "Result"]
 
 
 class Asked(NamedTuple):
-    """An action, and whether the same request has asked for it before."""
+    """An action, and whether an earlier attempt of the same request stored it."""
 
     action: Document
     replayed: bool = False
@@ -108,7 +108,7 @@ class ActionFilters(NamedTuple):
 
 class Actions:
     def __init__(self, storage: Storage, waiters: int, wait_seconds: float = WAIT_SECONDS) -> None:
-        # What a game has just written, a secondary may not have yet.
+        # A secondary may lag behind what a game has just written.
         primary = storage.db.with_options(read_preference=ReadPreference.PRIMARY)
         self._actions = primary[ACTIONS.name]
         self._games = primary[GAMES.name]
@@ -131,7 +131,7 @@ class Actions:
         except DuplicateKeyError:
             earlier = self._earlier(subject, intent)
             if earlier is None:
-                # It was rolled back, or has expired in between.
+                # The earlier action was rolled back, or has expired.
                 message = "The same request was just being made; please try again."
                 raise Unavailable(message, retry_after=1) from None
             return earlier
@@ -148,7 +148,7 @@ class Actions:
         found = self._actions.find_one({"RequestKey": request_key(subject, intent)})
         if found is None:
             return None
-        # A primary that is cut off may have it alone.
+        # A primary that is cut off may be the only one that has it.
         confirm(self._actions, {"_id": found["_id"]})
         found = sound(found)
         if (found["Kind"], found.get("Fingerprint")) != (intent.operation, intent.fingerprint):
@@ -156,22 +156,22 @@ class Actions:
         return Asked(found, replayed=True)
 
     def is_game_looking(self) -> bool:
-        """Tell whether a game has looked for actions of late."""
+        """Tell whether a game has polled for actions recently."""
         now = self.now()
-        # A time to come was written by a wrong clock, and would count for ever.
+        # A time in the future comes from a wrong clock, and would count for too long.
         lately = {"$gte": now - LOOKED_WITHIN, "$lte": now + LOOKED_WITHIN}
         return self._games.find_one({"LookedAt": lately}, ["_id"]) is not None
 
     def games(self) -> Sequence[Document]:
-        """Return the servers of the game, the one that looked last first."""
+        """Return the game servers, the one that polled last first."""
         return list(self._games.find({}, sort=[("LookedAt", -1)]).limit(100))
 
     def wait(self, action: Document) -> Document:
-        """Return an action as soon as it is answered, or as it is when the time is over."""
+        """Wait until an action is answered or the time is over; return its latest state."""
         if state_of(action, self.now()) in ENDED:
             confirm(self._actions, _as_answered(action))
         else:
-            # The action is stored, and may be done: to wait in vain is no failure of it.
+            # The action is stored and may still be done, so a failed wait is not an error.
             with suppress(Unavailable), working(self._waiters):
                 action = self._wait(action)
         metrics.ACTIONS.labels(action["Kind"], state_of(action, self.now())).inc()
@@ -206,22 +206,22 @@ class Actions:
         return CursorPage(found[:size], following)
 
     def of_person(self, ids: Sequence[str], user_id: str) -> Iterator[Document]:
-        """Yield the actions about some documents, and those that an account has asked for."""
+        """Yield the actions about some documents, and those that an account requested."""
         where = {"$or": [{"Subject.Id": {"$in": ids}}, {"By.UserId": user_id}]}
         yield from map(sound, self._actions.find(where, sort=NEWEST_FIRST))
 
 
 class ActionTraces:
-    """The actions of one database, as far as they tell of people who are erased."""
+    """Personal data in the actions of one database, for erasures."""
 
     def __init__(self, db: Database[Document]) -> None:
         self._actions = db[ACTIONS.name]
 
     def erase(self, ids: Sequence[str], user_id: str) -> Iterator[int]:
-        """Delete the actions about a person, and leave of who has asked for others the id."""
+        """Delete the actions about a person; of the author of others, keep only the id."""
         yield self._actions.delete_many({"Subject.Id": {"$in": ids}}).deleted_count
         own = {"By.UserId": user_id, "By.Name": {"$ne": None}}
-        # Nobody can repeat the request any more.
+        # The erased account can no longer repeat the request.
         hidden = {"By.Key": "", "RequestKey": "", "Fingerprint": ""}
         nameless = {"$set": {"By.Name": None, "RequestId": None}, "$unset": hidden}
         yield self._actions.update_many(own, nameless).modified_count
@@ -232,17 +232,17 @@ class ActionTraces:
             yield ACTIONS.name, action["_id"], texts_of(action)
 
     def rewrite(self, rule: Callable[[Document], Document]) -> Iterator[int]:
-        """Set what a rule makes of the words of people and games in all actions."""
+        """Apply a rule to the free texts of all actions."""
         yield from rewrite(self._actions, self._actions.find({}, TEXTS), rule)
 
 
 def texts_of(action: Document) -> Iterator[Any]:
-    """Yield what staff or the game have written in an action."""
+    """Yield the free texts of an action."""
     yield from (action.get(name) for name in TEXTS)
 
 
 def _as_answered(action: Document) -> Document:
-    """Return the condition that an action is taken and answered as it was read."""
+    """Return the filter that the taker and the answer of an action are as they were read."""
     return {name: as_read(action, name) for name in ("_id", "Taken", "Done", "Error")}
 
 

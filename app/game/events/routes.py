@@ -1,4 +1,4 @@
-"""Events: all changes in the order in which they became history, for tools that poll."""
+"""Events: all changes in the order in which they were added to history, for tools that poll."""
 
 from __future__ import annotations
 

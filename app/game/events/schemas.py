@@ -8,7 +8,7 @@ from app.http.fields import Integer, List, Text
 from app.http.lists import CursorListArgs
 from app.openapi.examples import CURSOR_EXAMPLE
 
-# What stands for the end of the list, instead of a cursor.
+# The value of "after" that means the end of the list.
 NOW = "now"
 
 

@@ -1,4 +1,4 @@
-"""Events: the entries of history in the order in which they came there."""
+"""Events: the entries of history in the order in which they were added."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.storage.journal import HISTORY
 from app.types import Document
 
 LIST_NAME = b"events "
-# How many entries of the log one request goes through, where the caller may see few of them.
+# How many entries of the log one request reads at most, if the caller may see few of them.
 MOST_READ = 2000
 
 
@@ -32,7 +32,7 @@ class Events:
         self._history = history
 
     def end(self) -> bytes:
-        """Return the cursor of a reader who wants only what comes from now on."""
+        """Return the cursor for a reader who wants only new entries."""
         return _cursor(self._log.end())
 
     def list(self, cursor: bytes, size: int, sees_users: bool) -> CursorPage:
@@ -55,8 +55,8 @@ class Events:
     def _read(self, entry_ids: Sequence[str]) -> Sequence[Document]:
         found = self._find(entry_ids)
         missing = [id_ for id_ in entry_ids if id_ not in found]
-        # An entry expires before its place in the log. A primary that was cut off may not have it
-        # yet: then this write fails, and nothing is left out.
+        # A missing entry has normally expired, which happens before its place in the log expires.
+        # But a primary that is cut off may lack it: then this write fails, and no entry is skipped.
         if missing and majority_holds(self._entries, {"_id": {"$in": missing}}):
             found = self._find(entry_ids)
         entries = [found[id_] for id_ in entry_ids if id_ in found]

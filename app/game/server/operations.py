@@ -1,4 +1,4 @@
-"""Saving a character as its game has it."""
+"""Saving a character from the game."""
 
 from __future__ import annotations
 

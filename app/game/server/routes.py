@@ -1,4 +1,4 @@
-"""What a game does that has no driver for MongoDB: save characters, say who plays, take actions."""
+"""For games without a MongoDB driver: save characters, report who is online, take actions."""
 
 from __future__ import annotations
 
@@ -133,6 +133,6 @@ def answer_action(args: Document, action_id: str) -> Document:
 
 
 def taker_of(args: Document) -> Taker:
-    """Return which server of the game this is."""
+    """Return the game server that makes this request."""
     caller = guard.caller()
     return Taker(masked(args["Game"]), caller.id, Role.USERS_QUERY in caller.roles)

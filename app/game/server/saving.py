@@ -1,4 +1,4 @@
-"""Saving a character as its game has it, for games that have no driver for MongoDB."""
+"""Saves characters for games without a MongoDB driver."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from app.transfer.validate import DEEPEST
 from app.types import Document, is_deep
 
 ATTEMPTS = 5
-# What staff write, what erasures do, and what a former release has derived.
+# Fields of staff, of erasures, and those that a former release derived.
 OTHERS = frozenset({"Notes", "ErasedAt", "NameParts"})
-# A character cannot do without them.
+# Required fields of a new character.
 NEEDED = ("Name", "UserId")
 
 erasures = current(Erasures)
@@ -37,7 +37,7 @@ class WasErased(Conflict):
 
 
 class Saved(NamedTuple):
-    """What a game has saved, and whether the character is new."""
+    """The result of saving a character, and whether the character is new."""
 
     applied: Applied
     is_new: bool
@@ -56,7 +56,7 @@ class Saved(NamedTuple):
 
 
 def save_character(player_id: str, body: dict[str, Any], sizes: Mapping[str, Any]) -> Saved:
-    """Set the given fields of a character, or make it if there is none with this id."""
+    """Set the given fields of a character, or create it if there is none with this id."""
     refuse_budgets("saving a character")
     version = _version(body)
     record = PlayerRecord(sizes)
@@ -68,10 +68,10 @@ def save_character(player_id: str, body: dict[str, Any], sizes: Mapping[str, Any
     meant = keyed_intent(SAVE, told, unrecorded=("Body",))
     for _ in range(ATTEMPTS):
         if saved := players.save(player_id, record.stored_fields(fields), version, meant):
-            # Of one that was made by the same request before, there is no answer but its entry.
+            # If an earlier attempt created the character, the answer comes from its entry.
             return Saved(saved, is_new=saved.answer is None)
         if version is not None:
-            # What the game has read is gone.
+            # The version that the game has read no longer exists.
             raise NotFound("player", player_id)
         if made := players.insert(_new(record, player_id, fields), meant):
             if erasures.meet({fields["UserId"]: fields["Name"]}):
@@ -90,7 +90,7 @@ def _version(body: dict[str, Any]) -> int | None:
 
 
 def _require_name(name: str, player_id: str, lengths: tuple[int, int]) -> None:
-    """Refuse a name that cannot be given, unless the character has it: it may be imported."""
+    """Refuse an invalid name, unless the character already has it, as after an import."""
     try:
         require_name(name, "Name", lengths)
     except Invalid:
@@ -102,13 +102,13 @@ def _require_name(name: str, player_id: str, lengths: tuple[int, int]) -> None:
 def _checked(
     record: PlayerRecord, player_id: str, values: dict[str, Any], lengths: tuple[int, int]
 ) -> Document:
-    """Return the fields of a body as an import would load them."""
+    """Return the fields of a body, checked and loaded as in an import."""
     for name in OTHERS & values.keys():
         raise InvalidField(name, "Is not for a game to set.")
     if isinstance(values.get("Name"), str):
         _require_name(values["Name"], player_id, lengths)
     for name in values:
-        # All who read players would see it.
+        # Every reader of the player would see the token.
         if masked(name) != name:
             raise Invalid("No name of a field may look like a token, key or hash.")
     if is_deep(values, DEEPEST):
@@ -127,9 +127,9 @@ def _checked(
 
 
 def _has_operators(values: list[Any]) -> bool:
-    """Tell whether a map within some values has a key that MongoDB would not store everywhere.
+    """Tell whether a nested map has a key that not every MongoDB operation accepts.
 
-    Extended JSON, such as {"$date": "..."}, has become a value by then.
+    Extended JSON, such as {"$date": "..."}, is already converted.
     """
     for value in values:
         if isinstance(value, dict):
@@ -142,7 +142,7 @@ def _has_operators(values: list[Any]) -> bool:
 
 
 def _new(record: PlayerRecord, player_id: str, fields: Document) -> Document:
-    """Return a character that has all fields: the given ones, and defaults."""
+    """Return a complete character: the given fields, and defaults for the others."""
     missing = {name: ["Is required."] for name in NEEDED if name not in fields}
     if missing:
         name = next(iter(missing))

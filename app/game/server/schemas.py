@@ -33,13 +33,13 @@ class SaveArgs(PlayerSchema):
     Bank = List(fields.Nested(SlotSchema), description="All filled slots.")
     Spells = List(fields.Nested(KnownSpellSchema))
     Variables = List(fields.Nested(VariableSchema))
-    # Without an example, or trying the documented one would be refused.
+    # No example: the documented request would be refused with a Version that is not current.
     Version = Integer(
         0, description="What the game has read: if the player has another by now, nothing changes."
     )
 
     def load(self, data: Any, **_: Any) -> Any:
-        """Leave it as it is: the record of an import checks it, whose sizes are settings."""
+        """Return the data unchecked: PlayerRecord checks it, because its limits are settings."""
         return data
 
 

@@ -1,4 +1,4 @@
-"""Actions as a game without a driver for MongoDB takes and answers them."""
+"""Actions for games without a MongoDB driver, which take and answer them by HTTP."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from app.storage.update_from_difference import as_read
 from app.types import Document, is_deep
 
 LARGEST_RESULT, DEEPEST = 4096, 20
-# A name of a game is whatever a request says: so many of an account are kept, for so long.
+# Requests choose the names of game servers freely, so each account keeps only so many, for so long.
 MOST_GAMES = 100
 FORGOTTEN_AFTER = timedelta(days=30)
 
 
 class Taker(NamedTuple):
-    """A server of the game: its name, the account that it comes with, and whom that may see."""
+    """A game server: its name, its account, and whether that account may see users."""
 
     game: str
     account_id: str
@@ -34,7 +34,7 @@ class Taker(NamedTuple):
 
 
 class TakenActions:
-    """The actions of one application, for the servers of its game."""
+    """The actions of one application, for its game servers."""
 
     def __init__(self, storage: Storage) -> None:
         self._actions = storage.db[ACTIONS.name]
@@ -43,17 +43,17 @@ class TakenActions:
         self.now = storage.clock.now
 
     def look(self, taker: Taker) -> None:
-        """Note that a game looks for actions."""
+        """Store that a game server polls for actions."""
         update = {"$set": {"LookedAt": self.now(), "AccountId": taker.account_id}}
         try:
             noted = self._games.update_one({"_id": taker.game}, update, upsert=True)
-        except DuplicateKeyError:  # another request has just made it
+        except DuplicateKeyError:  # another request has just inserted it
             noted = self._games.update_one({"_id": taker.game}, update)
         if noted.upserted_id is not None:
             self._forget(taker.account_id)
 
     def _forget(self, account_id: str) -> None:
-        """Forget games that have not looked for long, and of an account all but its last ones."""
+        """Delete game servers that stopped polling long ago, and the oldest of an account."""
         self._games.delete_many({"LookedAt": {"$lt": self.now() - FORGOTTEN_AFTER}})
         own = self._games.find({"AccountId": account_id}, ["_id"], sort=[("LookedAt", -1)])
         beyond = [game["_id"] for game in own.skip(MOST_GAMES)]
@@ -61,7 +61,7 @@ class TakenActions:
             self._games.delete_many({"_id": {"$in": beyond}})
 
     def take(self, taker: Taker, most: int) -> Sequence[Document]:
-        """Take the oldest actions that wait, for a game."""
+        """Take the oldest open actions for a game server."""
         taken: Sequence[Document] = []
         while len(taken) < most and (action := self._take_one(taker)):
             taken = [*taken, action]
@@ -78,7 +78,7 @@ class TakenActions:
         )
 
     def unanswered(self, taker: Taker, most: int) -> Sequence[Document]:
-        """Return what a game has taken of late and not answered; its answer may have got lost."""
+        """Return recent actions that a game server took and has not answered; it may miss them."""
         lately = {**_taken_by(taker), "Done": None, "Error": None}
         since = {"At": {"$gt": self.now() - 2 * LOOKED_WITHIN}}
         return list(self._actions.find({**since, **lately}, sort=[("At", 1)]).limit(most))
@@ -86,7 +86,7 @@ class TakenActions:
     def answer(
         self, action_id: str, taker: Taker, error: str | None, result: Document | None
     ) -> Document:
-        """Store what came of an action that a game has taken; to repeat it changes nothing."""
+        """Store the answer to an action that a game server has taken; idempotent."""
         _require_small(result)
         said: Document = {"Error": error, "Result": result}
         mine = {"_id": action_id, **_taken_by(taker)}
@@ -98,7 +98,7 @@ class TakenActions:
             confirm_absent(self._actions, {"_id": action_id})
             raise ActionNotFound(action_id)
         self._erasures.meet({}, lambda: texts_of(action))
-        # What was answered, or who has taken it, may be rolled back where it was read.
+        # The answer or the taker that was read may still be rolled back.
         read = {name: as_read(action, name) for name in ("TakenBy", "TakerId", "Done", "Error")}
         confirm(self._actions, {"_id": action_id, **read})
         if any(action.get(name) != value for name, value in _taken_by(taker).items()):
@@ -109,12 +109,12 @@ class TakenActions:
 
 
 def _taken_by(taker: Taker) -> Document:
-    """Return the condition that this game has taken an action, and not another of its name."""
+    """Return the filter of actions that this server has taken, not another of the same name."""
     return {"TakenBy": taker.game, "TakerId": taker.account_id}
 
 
 def _require_small(result: Document | None) -> None:
-    """Raise Invalid for a result that MongoDB does not store, or that would fill a page."""
+    """Raise Invalid for a result that MongoDB cannot store, or that is too large for a page."""
     try:
         is_large = is_deep(result, DEEPEST) or len(encode({"Result": result})) > LARGEST_RESULT
     except Invalid:
