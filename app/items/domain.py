@@ -1,10 +1,10 @@
 """Items: how slots are stored and served, and the rules of giving and taking. Pure.
 
-Stored is a sparse map from slot number to its content, without defaults. Served is a list of full
-slot records in slot order, empty slots included.
+The stored form is a sparse map from slot number to content, without defaults. The served form is a
+list of complete slot records in slot order, including empty slots.
 
-The game writes these maps, too. A slot that cannot be read is occupied by something unknown: it is
-served as empty, never given to, taken from or counted, and db check reports it.
+The game writes these maps, too. An unreadable slot counts as occupied by something unknown: it is
+served as empty, nothing is given to it, taken from it or counted in it, and db check reports it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BAG_SHAPE = changeable(
 BAG_SUBJECT = SubjectKind("bag")
 
 NO_BUFFS = [0, 0, 0, 0, 0]
-# The values of each field in a slot that holds nothing.
+# The field values of an empty slot.
 NOTHING = {"ItemId": (NIL,), "Quantity": (0,), "BagId": (None, NIL), "StatBuffs": (None, NO_BUFFS)}
 # A larger quantity is a mistake; the sum of all slots must fit into an int64.
 LARGEST_QUANTITY = 2**53
@@ -48,7 +48,7 @@ def slot_record(number: int, held: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def slot_records(slots: Slots, size: int) -> list[dict[str, Any]]:
-    """Return all slots in order; a filled one beyond the size is appended, not hidden."""
+    """Return all slots in order; filled slots beyond the size are appended, not hidden."""
     records = list(_empty_slots(size))
     for record in filled(slots):
         if record["Slot"] < size:
@@ -60,18 +60,18 @@ def slot_records(slots: Slots, size: int) -> list[dict[str, Any]]:
 
 @functools.lru_cache(8)
 def _empty_slots(size: int) -> tuple[dict[str, Any], ...]:
-    """Return the records of so many empty slots. They are cached: callers must not change them."""
+    """Return the records of empty slots. They are cached: callers must not change them."""
     return tuple(slot_record(number, EMPTY) for number in range(size))
 
 
 def filled(slots: Slots) -> list[dict[str, Any]]:
-    """Return the records of the slots that hold something, in order."""
+    """Return the records of the filled slots, in order."""
     numbers = sorted(int(slot) for slot, held in slots.items() if is_readable(slot, held))
     return [slot_record(number, slots[str(number)]) for number in numbers]
 
 
 def is_readable(slot: str, held: Any) -> bool:
-    """Tell whether a slot can be read: a canonical number, an item, a quantity, maybe a bag."""
+    """Tell whether a slot is valid: a canonical number, an item, a quantity, optionally a bag."""
     return (
         (number := decimal(slot)) is not None
         and str(number) == slot
@@ -83,7 +83,7 @@ def is_readable(slot: str, held: Any) -> bool:
 
 
 def is_empty(held: Any) -> bool:
-    """Tell whether a stored slot holds nothing, and so should not be stored."""
+    """Tell whether a stored slot is empty, and so should not be stored."""
     return (
         isinstance(held, dict)
         and held.keys() >= {"ItemId", "Quantity"}
@@ -100,7 +100,7 @@ def quantity_of(held: Mapping[str, Any]) -> int:
 
 
 def bags_in(document: Mapping[str, Any]) -> set[str]:
-    """Return the bags that lie in the slots of a player or of a bag."""
+    """Return the ids of the bags in the slots of a player or of a bag."""
     found = set()
     for field in ("Inventory", "Bank", "Slots"):
         slots = document.get(field)
@@ -161,7 +161,7 @@ def give(
     limits: Limits,
     bankoverflow: bool = False,
 ) -> Change:
-    """Put items into the inventory, with bankoverflow the rest into the bank; all or nothing."""
+    """Put items into the inventory; with bankoverflow, the rest into the bank. All or nothing."""
     fields = _given(player, itemid, quantity, limits, bankoverflow)
     inventory, bank = fields["Inventory"], fields.get("Bank", player["Bank"])
     counts = {"bank": count(bank, itemid), "inventory": count(inventory, itemid)}
@@ -170,14 +170,14 @@ def give(
 
 
 def give_uncounted(player: dict[str, Any], *, bankoverflow: bool, **given: Any) -> Change:
-    """Give items, and do not tell how many there are then. It needs the bank for an overflow."""
+    """Give items without counting them afterwards; reads the bank only for an overflow."""
     return Change(_given(player, **given, bank=bankoverflow), None)
 
 
 def _given(
     player: dict[str, Any], itemid: str, quantity: int, limits: Limits, bank: bool
 ) -> dict[str, Any]:
-    """Return what giving changes: the inventory, and the bank if it takes the rest."""
+    """Return the fields that giving changes: the inventory, and the bank if it takes the rest."""
     inventory, left = _merged(player["Inventory"], limits.inventory, itemid, quantity, limits.stack)
     fields = {"Inventory": inventory}
     if left and bank:
@@ -190,7 +190,7 @@ def _given(
 def take(
     player: dict[str, Any], *, itemid: str, quantity: int, is_filled: Callable[[str], bool]
 ) -> Change:
-    """Take items out of the inventory, in slot order; a bag that holds something stays."""
+    """Take items out of the inventory, in slot order; refuse to take a filled bag."""
     inventory = dict(player["Inventory"])
     left, filled_bag = quantity, None
     for slot in _slots_of(inventory, itemid):
@@ -208,7 +208,7 @@ def take(
 
 
 def take_from(slots: dict[str, Any], slot: str, wanted: int) -> int:
-    """Take so many out of a slot, or all that it holds; return how many."""
+    """Take a quantity out of a slot, or all of it if it has less; return the quantity taken."""
     quantity = quantity_of(slots[slot])
     taken = min(wanted, quantity)
     if taken == quantity:
@@ -225,7 +225,7 @@ def count(slots: Slots, item: str) -> int:
 def _merged(
     slots: Slots, size: int, item: str, quantity: int, stack: int
 ) -> tuple[dict[str, Mapping[str, Any]], int]:
-    """Merge into plain stacks, then fill empty slots, in slot order; return the rest as well."""
+    """Fill plain stacks, then empty slots, in slot order; return the slots and the rest."""
     after = dict(slots)
     stacks = (slot for slot in _slots_of(slots, item) if is_plain(slots[slot]))
     empty = (slot for slot in map(str, range(size)) if slot not in slots)

@@ -27,7 +27,7 @@ def prepare_give(args: Document) -> Prepared:
 
 
 def prepare_batch_give(args: Document) -> Prepared:
-    """Read the bank, which is as large as the inventory, only for what overflows to it."""
+    """Return the give of a batch row: it reads the bank, which is large, only for an overflow."""
     reads = CONTAINERS if args["bankoverflow"] else ("Inventory",)
     return Prepared(reads, partial(give_uncounted, **args, limits=catalogue.limits(args["itemid"])))
 

@@ -1,4 +1,4 @@
-"""What players own: inventory, bank and bags, giving and taking."""
+"""Inventory, bank and bags of players; giving and taking items."""
 
 from __future__ import annotations
 

@@ -25,14 +25,14 @@ class Bags:
         bag = self._bags.find_one({"_id": bag_id}, ["SlotCount", "Slots"])
         if bag is None:
             raise NotFound("bag", bag_id)
-        # A game may have stored any number, and each slot is served.
+        # A game may have stored any SlotCount, and all slots are served.
         size = max(0, min(whole(bag.get("SlotCount")) or 0, LARGEST_BAG))
         stored = bag.get("Slots")
         slots = slot_records(stored if isinstance(stored, dict) else {}, size)
         return {"Id": bag["_id"], "SlotCount": size, "Slots": slots}
 
     def carried_by(self, holders: Iterable[Document]) -> list[Document]:
-        """Return the bags in the slots of players, and those within them after the outer ones."""
+        """Return the bags in the slots of players, then the bags inside those, and so on."""
         found: dict[str, Document] = {}
         wanted = set().union(*map(bags_in, holders))
         while wanted:
@@ -49,14 +49,14 @@ class Bags:
 
 
 class Catalogue:
-    """The limits of items: the stack limit is the setting's, or a lower one of the catalogue."""
+    """The limits of items: the catalogue may lower the stack limit of the settings."""
 
     def __init__(self, known: KnownObjects, limits: Limits) -> None:
         self._known = known
         self._limits = limits
 
     def limits(self, item: str) -> Limits:
-        """Return the limits of an item, as they were at most some seconds ago."""
+        """Return the limits of an item, which may be some seconds old."""
         found = self._known.find("item", item) or {}
         stack = min(self._limits.stack, _whole(found.get("StackLimit")) or LARGEST_QUANTITY)
         return self._limits._replace(stack=stack)

@@ -1,7 +1,7 @@
-"""The inverse of what happens to items: what came is taken, what went is given back. Pure.
+"""Undoes changes of items: takes back what was given, and gives back what was taken. Pure.
 
-Slots are compared as they are now. What others have changed since stays, and what cannot be undone
-without a guess is refused.
+It works on the current slots. Later changes by others stay, and an undo that would need a guess is
+refused.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Spent(Conflict):
 
 
 class BagIsElsewhere(Conflict):
-    """A bag that was taken: whether somebody else has got it since, only the game can tell."""
+    """A bag was taken, and only the game knows whether somebody else has it now."""
 
     sentence = "The bag {bag} may be with somebody else by now, and is not given back."
 
 
 class Thing(NamedTuple):
-    """What a slot holds, without its quantity; things with the same mark are the same."""
+    """The content of a slot without its quantity; things with the same mark are equal."""
 
     item: str
     mark: str
@@ -48,10 +48,10 @@ class Thing(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A quantity of a thing that came into a slot, or went out of it where it is negative.
+    """A quantity of a thing that was added to a slot, or removed from it if negative.
 
-    Where the slot held some of it before and after, it may grow again, also if it is no plain
-    stack.
+    If the slot held the thing both before and after, the stack may grow again, even if it is not
+    a plain stack.
     """
 
     container: str
@@ -68,7 +68,7 @@ def undo(
     limits_of: Callable[[str], Limits],
     is_filled: Callable[[str], bool],
 ) -> Change:
-    """Take back what the changes brought, and give back what they took; all or nothing."""
+    """Take back what the changes added, and give back what they removed; all or nothing."""
     slots = {name: dict(player[name]) for name in CONTAINERS}
     moves = [move for change in changes for move in _moves(change)]
     came = [move for move in moves if move.quantity > 0]
@@ -81,7 +81,7 @@ def undo(
 
 
 def quantities(changes: list[Document]) -> dict[str, int]:
-    """Return by item how many of it the changes moved, whichever way."""
+    """Return by item the quantity that the changes moved in either direction."""
     moved: dict[str, int] = {}
     for change in changes:
         for move in _moves(change):
@@ -90,7 +90,7 @@ def quantities(changes: list[Document]) -> dict[str, int]:
 
 
 def thing_of(held: Mapping[str, Any]) -> Thing:
-    """Return what a slot holds. All plain slots of an item are the same; others are by content."""
+    """Return the thing in a slot. Plain slots of an item are equal; others are by content."""
     content = {name: value for name, value in held.items() if name != "Quantity"}
     item = held["ItemId"]
     return Thing(item, item if is_plain(held) else repr(sorted(content.items())), content)
@@ -110,7 +110,7 @@ def _moves(change: Document) -> Iterator[Move]:
 
 
 def _take_back(slots: dict[str, Slots], came: list[Move], is_filled: Callable[[str], bool]) -> None:
-    """Take a thing from where it came to, then from wherever it lies now."""
+    """Take things from the slots that they were added to, then from any other slot."""
     thing = came[0].thing
     bag = bag_of(thing.content)
     if bag and is_filled(bag):
@@ -134,12 +134,12 @@ def _take(slots: Slots, slot: str, thing: Thing, wanted: int) -> int:
 def _give_back(
     slots: dict[str, Slots], went: list[Move], limits_of: Callable[[str], Limits]
 ) -> None:
-    """Put things to where they went from, then to the first places that fit."""
+    """Put things back into their former slots, then into the first slots that fit."""
     left = []
     for move in went:
         if bag := bag_of(move.thing.content):
             raise BagIsElsewhere(bag)
-        # What lay in one slot goes back to one slot, also if it is more than stacks today.
+        # A stack goes back into one slot, even if it exceeds the current stack limit.
         stack = max(limits_of(move.thing.item).stack, -move.quantity)
         may_grow = move.may_grow or is_plain(move.thing.content)
         put = _put(slots[move.container], move.slot, move.thing, -move.quantity, stack, may_grow)
@@ -149,7 +149,7 @@ def _give_back(
 
 
 def _give_elsewhere(slots: dict[str, Slots], move: Move, quantity: int, limits: Limits) -> None:
-    """Fill plain stacks of the item first, then empty slots, as giving does."""
+    """Fill plain stacks of the item first, then empty slots, like give."""
     left = quantity
     sizes = {"Inventory": limits.inventory, "Bank": limits.bank}
     for may_grow in (True, False) if is_plain(move.thing.content) else (False,):
@@ -162,7 +162,7 @@ def _give_elsewhere(slots: dict[str, Slots], move: Move, quantity: int, limits: 
 
 
 def _put(slots: Slots, slot: str, thing: Thing, wanted: int, stack: int, may_grow: bool) -> int:
-    """Put a thing into a slot that is empty, or that holds it and may grow; return how many."""
+    """Put a thing into an empty slot, or onto the same thing; return the quantity put."""
     if not wanted:
         return 0
     if slot not in slots:

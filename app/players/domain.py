@@ -1,4 +1,4 @@
-"""The player document: its fields, what is stored of it, and what is served. Pure."""
+"""The player document: its fields, and its stored and served forms. Pure."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ SLOT: Document = {
 }
 SLOTS = map_of(SLOT_NUMBER, SLOT)
 DELETED_AT = "DeletedAt"
-# The stamp of the copy in deleted_players that a player was brought back from, until it is removed.
+# The stamp of the copy in deleted_players that a player was restored from, until it is removed.
 RESTORED_FROM = "RestoredFrom"
-# What is no player in a path such as /api/v1/players/rank.
+# Path segments that are not player names, as in /api/v1/players/rank.
 PATHS = ("rank", "online", "bag")
-# What no name that is given may hold: it means something in pages, in chats and in paths.
+# Characters that a new name must not contain: they have a meaning in pages, chats or paths.
 MARKUP = '<>&"`\\{}|%?#'
 VARIABLE: Document = {"bsonType": ["int", "long", "bool"]}
 
@@ -104,18 +104,18 @@ SHAPE = changeable(
         "CreationDate": MOMENT,
         **{name: field.shape for name, field in FIELDS.items()},
     },
-    # A player with this time is about to be moved to the deleted ones.
+    # Set while the player is being moved to deleted_players.
     {"Notes": NOTES, "FormerNames": ARRAY, DELETED_AT: MOMENT, RESTORED_FROM: STAMP, PENDING: FLAG},
 )
-# What follows from the name, and from those before it.
+# Fields derived from the name and from former names.
 NAME_FIELDS = ("NameKey", "NameTails", "FormerNames")
 SUBJECT = SubjectKind("player", derived=NAME_FIELDS, unquoted=("Notes",), carried=carry_names)
-# Endpoints of their own serve these.
+# Separate endpoints serve these fields.
 EMBEDDED = ("Inventory", "Bank", "Spells", "Variables", "Notes")
 # Derived keys and bookkeeping, which are never served.
 MARKS = (DELETED_AT, RESTORED_FROM, PENDING)
 INTERNAL = (*NAME_FIELDS, *MARKS, *SWAP_FIELDS)
-# The projection of what is served as the record of a player: all but these.
+# The projection of a served player: all fields but these.
 RECORD = dict.fromkeys((*EMBEDDED, *INTERNAL), 0)
 
 
@@ -132,7 +132,7 @@ class PlayerOnline(Conflict):
 
 
 class PlayerIsBack(Conflict):
-    """A deleted player that an import or the game has stored again."""
+    """An import or the game has stored a deleted player again."""
 
     sentence = "The deleted player is there again: somebody else has brought it back."
 
@@ -155,14 +155,14 @@ class NotKept(Conflict):
 
 
 def rename(player: Document, *, name: str) -> Change:
-    """Give a player another name; it is found by the former ones too."""
+    """Give a player another name; its former names still find it."""
     fields = {"Name": name, **name_fields(name)}
     fields |= carry_names(player, fields)
     return Change(fields, {"Id": player["_id"], "Name": name})
 
 
 def undo_rename(player: Document, *, changes: list[Document]) -> Change:
-    """Give a player its former name, if it still has the one that was given."""
+    """Restore the former name of a player, if the new one has not changed since."""
     (change,) = changes
     if player.get("Name") != change["After"]:
         raise RenamedSince(str(player.get("Name")))
@@ -170,7 +170,7 @@ def undo_rename(player: Document, *, changes: list[Document]) -> Change:
 
 
 def save(player: Document, *, fields: Document, version: int | None) -> Change:
-    """Set fields of a player as its game has them; the version is what the game has read."""
+    """Set fields of a player from its game; version is the one that the game has read."""
     if isinstance(player.get(DELETED_AT), datetime):
         raise WasDeleted
     if PENDING in player:
@@ -192,28 +192,28 @@ def mark_deleted(player: Document, *, now: datetime, online_since: datetime | No
 
 
 def refuse_restoring(player: Document) -> Change:
-    """Refuse to bring a player back that is there; one that is marked is about to be moved."""
+    """Refuse to restore a player that exists; a marked one is about to be moved."""
     if isinstance(player.get(DELETED_AT), datetime):
         raise Busy("player")
     raise PlayerIsBack
 
 
 def without_marks(player: Document) -> Document:
-    """Return a player as it was before it was deleted."""
+    """Return a player without the marks of a deletion."""
     return {name: value for name, value in player.items() if name not in MARKS}
 
 
 def require_not_deleted(player: Document) -> None:
-    """Raise NotFound for a player that is being deleted at this moment."""
+    """Raise NotFound for a player that is being deleted."""
     if PENDING in player:
         raise BeingRestored
-    # A game that saves all fields of a class of its own stores null.
+    # A game that saves all fields of its own class stores null here.
     if isinstance(player.get(DELETED_AT), datetime):
         raise NotFound("player", player["_id"])
 
 
 def check_name(name: str) -> None:
-    """Raise Invalid for a name that could not be shown, or not be asked for in a path."""
+    """Raise Invalid for a name that cannot be displayed, or cannot be part of a path."""
     if not name.strip() or len(name) > NAME_LENGTH or not name.isprintable():
         raise Invalid(f"Must be 1 to {NAME_LENGTH} printable characters, not all blank.")
     if "/" in name or name in (".", ".."):
@@ -225,14 +225,14 @@ def check_name(name: str) -> None:
 
 
 def name_lengths(settings: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how short and how long a name may be that is given."""
+    """Return the minimum and maximum length of a new name."""
     return settings["CHARACTER_NAME_SHORTEST"], settings["CHARACTER_NAME_LONGEST"]
 
 
 def require_name(name: str, field: str, lengths: tuple[int, int]) -> None:
-    """Raise Invalid, with the field that is at fault, for a name that cannot be given.
+    """Raise Invalid, with the name of the field, for an invalid new name.
 
-    Names that are stored already, and those of an import, may be others: see check_name.
+    Stored and imported names follow a weaker rule: see check_name.
     """
     try:
         check_name(name)
@@ -257,7 +257,7 @@ def _check_given_name(name: str, shortest: int, longest: int) -> None:
 
 
 def defaults(now: datetime) -> Document:
-    """Return the fields of a player of whom nothing but the name and the user is known."""
+    """Return the default fields of a player; they lack the name and the user."""
     values = {name: deepcopy(field.default) for name, field in FIELDS.items()}
     return {**values, "CreationDate": now}
 
@@ -277,7 +277,7 @@ def player_document(record: Document, version: int = 0) -> Document:
 
 
 def public_player(document: Document, online_since: datetime | None) -> Document:
-    """Turn a document, read without its internal fields, into the record that callers see."""
+    """Turn a document, read without its internal fields, into the public record."""
     # Id comes first in the answer. It is set last, because a game may store a field named Id.
     record = {"Id": None, **document, "Online": is_online(document, online_since)}
     record["Id"] = record.pop("_id")
@@ -285,23 +285,23 @@ def public_player(document: Document, online_since: datetime | None) -> Document
 
 
 def with_maps(document: Document) -> Document:
-    """Return a player for a reader: an embedded map that is missing or no map is empty."""
+    """Return a player for a reader: a missing or invalid embedded map becomes empty."""
     maps = {name: document.get(name) for name in EMBEDDED}
     return {**document, **{name: m if isinstance(m, dict) else {} for name, m in maps.items()}}
 
 
 def with_changeable_maps(document: Document) -> Document:
-    """Return a player for a change, which must not overwrite what is no map."""
+    """Return a player for a change, or raise Damaged instead of overwriting an invalid map."""
     if not all(isinstance(document.get(name), dict | None) for name in EMBEDDED):
         raise Damaged("player")
     return with_maps(document)
 
 
 def is_online(document: Document, since: datetime | None) -> bool:
-    """Tell whether the Online flag is fresh; a game server that died left stale ones."""
+    """Tell whether the Online flag is fresh; a game server that crashed leaves stale flags."""
     flag = bool(document.get("Online"))
     if since is None or not flag:
         return flag
     seen = document.get("LastSeen")
-    # A game may have stored something else.
+    # A game may have stored a value of another type.
     return isinstance(seen, datetime) and seen >= since

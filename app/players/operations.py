@@ -35,7 +35,7 @@ def prepare_undo_rename(changes: list[Document]) -> Prepared:
 
 
 def undo_deletion(entry: Document, intent: Intent) -> Applied:
-    """Bring a player back, or delete it again where the entry is the undo of a deletion."""
+    """Restore a player, or delete it again if the entry is the undo of a deletion."""
     id_ = entry["Subject"]["Id"]
     if _is_deletion(entry):
         return deletions.restore(id_, intent)
@@ -59,7 +59,7 @@ RENAME = Operation(
     scope=Scope.PLAYERS_CHANGE,
     arguments=RenameArgs(),
     prepare=prepare_rename,
-    # A name is unique, so a refusal of one must not stop others.
+    # A name is unique: a duplicate key must not fail the other changes of a bulk write.
     inverse=Inverse(fields=("Name",), prepare=prepare_undo_rename, in_bulk=False),
     moves=None,
     batch=None,

@@ -41,7 +41,7 @@ from app.storage.schema.plan import CollectionPlan, expiry, index
 from app.storage.schema.shapes import GUID, MOMENT, STAMP, object_shape
 from app.types import Document, whole
 
-# The orders of lists, by field and whether ascending, each with the index that holds it.
+# The orders of lists, by field and direction, each with its index.
 ORDERS = {
     ("name", True): Order("name", [("NameKey", 1)]),
     ("name", False): Order("name", [("NameKey", -1)]),
@@ -50,10 +50,10 @@ ORDERS = {
     ("lastonline", True): Order("last_online", [("LastOnline", 1), ("NameKey", 1)]),
     ("lastonline", False): Order("last_online", [("LastOnline", -1), ("NameKey", -1)]),
 }
-# By these, a change sees that a player is just being deleted or brought back.
+# These fields show a change that the player is being deleted or restored.
 UNSETTLED = (DELETED_AT, PENDING)
 BY_CREATION = [("CreationDate", 1), ("_id", 1)]
-# JSON has no larger integer.
+# The largest int64; the JSON encoder does not accept arbitrarily large integers.
 LARGEST_TOTAL = 2**63 - 1
 ONLINE_ONLY = {"partialFilterExpression": {"Online": True}}
 PLAYERS = CollectionPlan(
@@ -66,11 +66,11 @@ PLAYERS = CollectionPlan(
         index("name_tails", "NameTails", "NameKey"),
         index("former_name", KEY_PATH, sparse=True),
         index("user", "UserId", "CreationDate", "_id"),
-        # Equals go by name in both directions, so neither order is the other read backwards.
+        # Ties are sorted by name in both directions, so neither order is the reverse of the other.
         index("rank", "-Level", "-Exp", "NameKey"),
         index("rank_ascending", "Level", "Exp", "NameKey"),
         index("last_online", "LastOnline", "NameKey"),
-        # Online, though always true here, is a key so that the index covers a count.
+        # Online is always true here, but as a key it lets the index cover a count.
         index("online_by_name", "Online", "NameKey", "LastSeen", **ONLINE_ONLY),
         index("online_by_time", "Online", "LastSeen", **ONLINE_ONLY),
         *(
@@ -81,7 +81,7 @@ PLAYERS = CollectionPlan(
 )
 
 
-# Those who were deleted, each as it was, for as long as history is kept, so that it can be undone.
+# Copies of deleted players, kept for as long as history, so that a deletion can be undone.
 DELETED_PLAYERS = CollectionPlan(
     "deleted_players",
     object_shape(
@@ -95,12 +95,12 @@ DELETED_PLAYERS = CollectionPlan(
         expiry(),
     ),
 )
-# What is kept of a deleted player; of an erased one, only that it was erased.
+# Matches the copy of a deleted player; the document of an erased one has no Player.
 KEPT: Document = {"Player": {"$type": "object"}}
 
 
 class Identity(NamedTuple):
-    """Who a player is; a game may have stored no account."""
+    """The identity of a player; a game may have stored no account."""
 
     id: str
     name: str
@@ -126,7 +126,7 @@ class Players(NamedDocuments):
         return id_
 
     def get_id_ever(self, key: Lookup) -> str:
-        """Return the id of a player, also of one that was deleted and is kept for an undo."""
+        """Return the id of a player, or of a deleted one of which a copy is kept."""
         try:
             return self.get_id(key)
         except NotFound:
@@ -138,7 +138,7 @@ class Players(NamedDocuments):
             return id_
 
     def get_id_by_any_name(self, key: Lookup) -> str:
-        """Return the id of a player, also of a deleted one, also by a name that only it had."""
+        """Return the id of a player, deleted or not, by its name or a former name only it had."""
         try:
             return self.get_id_ever(key)
         except NotFound:
@@ -151,11 +151,11 @@ class Players(NamedDocuments):
             raise
 
     def identity(self, key: Lookup) -> Identity:
-        """Return the id and the name of a player, and the account that plays it."""
+        """Return the id, the name and the account of a player."""
         return _identity(self._read(key, {"Name": 1, "UserId": 1}))
 
     def play_times(self, user_ids: Sequence[str]) -> dict[str, int]:
-        """Return by user how many seconds all of its characters were played."""
+        """Return by user the total seconds that its characters were played."""
         played = self._documents.find({"UserId": {"$in": user_ids}}, ["UserId", "PlayTimeSeconds"])
         totals = dict.fromkeys(user_ids, 0)
         for player in played:
@@ -163,11 +163,11 @@ class Players(NamedDocuments):
         return {user_id: min(total, LARGEST_TOTAL) for user_id, total in totals.items()}
 
     def read(self, key: Lookup, *fields: str) -> Document:
-        """Return these maps of a player only, empty if they are missing."""
+        """Return only these maps of a player; a missing one is empty."""
         return with_maps(self._read(key, dict.fromkeys(fields, 1)))
 
     def list_online(self, window: Window) -> Page:
-        """Return a page of those who are online, by name."""
+        """Return a page of the players who are online, by name."""
         online = _online(self.online_since())
         page = self._pages.read_filtered(window, ORDERS["name", True], RECORD, online)
         return page._replace(values=self._serve(page.values))
@@ -188,12 +188,12 @@ class Players(NamedDocuments):
         return public_player(player, self.online_since())
 
     def count_by_level(self) -> dict[int, int]:
-        """Return how many players have each level. It walks the whole index of levels."""
+        """Return how many players have each level. This scans the whole index of levels."""
         by_level = {"$group": {"_id": "$Level", "Count": {"$sum": 1}}}
-        # Sorted, so that the index covers it.
+        # The sort makes MongoDB use the index, which covers the query.
         found = self._documents.aggregate([{"$sort": {"Level": -1}}, by_level], hint="rank")
         counts = {whole(group["_id"]): group["Count"] for group in found}
-        # A game may have stored what is no level.
+        # A game may have stored invalid levels.
         return {level: count for level, count in counts.items() if level is not None}
 
     def _count_online(self) -> int:
@@ -210,7 +210,7 @@ class Players(NamedDocuments):
             raise self.name_taken(error) from None
 
     def made_before(self, key: Lookup, intent: Intent) -> Applied | None:
-        """Return what the same request has done to a player that was deleted since."""
+        """Return what an earlier attempt of this request did to a player that was deleted since."""
         if intent.key is None:
             return None
         kept = self._deleted.find({**by_key(key), **KEPT}, ["_id"])
@@ -218,21 +218,21 @@ class Players(NamedDocuments):
         return next(filter(None, made), None)
 
     def change_many(self, wanted: Sequence[Wanted]) -> Sequence[Swapped]:
-        """Try to apply many rules, each to another player; who has no outcome is tried again."""
+        """Try to apply rules to different players; those without an outcome must be retried."""
         return self._swapper.swap_many([*map(self._checked_one, wanted)])
 
     def read_many(self, wanted: Sequence[Wanted]) -> dict[str, Document]:
-        """Return by id what these changes read of their players."""
+        """Return by id the fields that these changes read."""
         return self._swapper.read_many([*map(self._checked_one, wanted)])
 
     def judge_many(
         self, wanted: Sequence[Wanted], documents: dict[str, Document]
     ) -> Sequence[Swapped]:
-        """Tell what would come of changes of players that were read, one after another."""
+        """Return the outcomes that changes would have, one after another, on these documents."""
         return self._swapper.judge_many([*map(self._checked_one, wanted)], documents)
 
     def identify_many(self, keys: Sequence[Lookup]) -> dict[Lookup, Identity]:
-        """Return by lookup key who the players are; those that do not exist are left out."""
+        """Return the identities of the players that exist, by lookup key."""
         fields = ["Name", "NameKey", "UserId"]
         by_id = {"_id": {"$in": [key.id for key in keys if key.id]}}
         by_name = {"NameKey": {"$in": [key.name_key for key in keys if not key.id]}}
@@ -242,7 +242,7 @@ class Players(NamedDocuments):
         return {key: _identity(player) for key, player in named.items() if player}
 
     def name_taken(self, error: DuplicateKeyError) -> PlayerNameTaken | Unavailable:
-        """Return why a name was refused; the player that held it may have been rolled back."""
+        """Return why a name was refused; the player that had it may be rolled back."""
         taken = (error.details or {}).get("keyValue")
         if not taken or majority_holds(self._documents, dict(taken)):
             return PlayerNameTaken()
@@ -253,7 +253,7 @@ class Players(NamedDocuments):
     def save(
         self, player_id: str, fields: Document, version: int | None, intent: Intent
     ) -> Applied | None:
-        """Set fields of a player as its game has them; return None if there is no such player."""
+        """Set fields of a player from its game; return None if there is no such player."""
         rule = partial(save, fields=fields, version=version)
         try:
             derived = NAME_FIELDS if "Name" in fields else ()
@@ -267,7 +267,7 @@ class Players(NamedDocuments):
             raise self.name_taken(error) from None
 
     def insert(self, player: Document, intent: Intent) -> Applied | None:
-        """Store a new player; return None if another was faster."""
+        """Insert a new player; return None if the player exists already."""
         try:
             return Applied(None, entry=self._swapper.insert(player, intent))
         except DuplicateKeyError as error:
@@ -276,9 +276,9 @@ class Players(NamedDocuments):
             raise self.name_taken(error) from None
 
     def report_online(self, online: Sequence[str], offline: Sequence[str], everyone: bool) -> int:
-        """Note who plays and who does not; return how many of the latter were online.
+        """Store who is online and who is offline; return how many of the latter were online.
 
-        With everyone, all who are not named as online are not.
+        With everyone, all players who are not in online are offline.
         """
         now = self.now()
         self._note_presence({"_id": {"$in": online}}, {"Online": True, "LastSeen": now})
@@ -287,10 +287,10 @@ class Players(NamedDocuments):
         return self._note_presence({**gone, "Online": True}, left)
 
     def _note_presence(self, where: Document, fields: Document) -> int:
-        """Set fields that say who plays; it is no change that history tells of."""
+        """Set presence fields, without an entry in history."""
         update = {"$set": fields}
         try:
-            # What else is wrong with one player must not keep the others.
+            # An invalid document of one player must not block the others.
             result = self._documents.update_many(where, update, bypass_document_validation=True)
         except OperationFailure as error:
             if not is_forbidden(error):
@@ -305,7 +305,7 @@ class Players(NamedDocuments):
         return player
 
     def online_since(self) -> datetime | None:
-        """Return since when a player must have been seen to count as online; None: no limit."""
+        """Return the oldest LastSeen that counts as online; None without a limit."""
         return self.now() - self._online_ttl if self._online_ttl else None
 
     def _checked(self, reads: tuple[str, ...], rule: Rule) -> tuple[tuple[str, ...], Rule]:

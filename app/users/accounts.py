@@ -1,4 +1,4 @@
-"""What happens to an account's password: checking, changing, resetting. Every guess is counted."""
+"""Checks, changes and resets passwords of accounts. Every guess is counted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ users = current(Users)
 
 
 def refuse_own_account(key: Lookup) -> None:
-    """Refuse a key that changes the account it belongs to, and could so make keys."""
+    """Refuse an API key that changes its own account: with a new password it could make keys."""
     caller = guard.caller()
     is_own = key.id == caller.id if key.id else key.name_key == name_key(caller.name)
     if caller.key is not None and is_own:
@@ -45,7 +45,7 @@ def refuse_own_account(key: Lookup) -> None:
 
 
 def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str:
-    """Raise the refusal unless this is the password; return the stored hash of it."""
+    """Raise the refusal unless this is the password; return its stored hash."""
     user = _guessed_at(key, "PasswordHash")
     stored: str | None = user["PasswordHash"]
     hasher.check(guess_by_caller(user["_id"]), stored, sha256, refusal)
@@ -59,7 +59,7 @@ def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str
 
 
 def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None = None) -> Applied:
-    """Store a new password; if a former one was checked, it must still be the stored one."""
+    """Store a new password; with checked, only if that is still the stored hash."""
     rule = partial(replace_password, password_hash=hasher.hash(sha256), checked=checked)
     applied = users.change_password(key, rule, intent)
     callers.forget()
@@ -69,7 +69,7 @@ def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None =
 def mail_reset_code(key: Lookup, intent: Intent) -> Applied:
     """Mail a new code that resets the password.
 
-    Requests that come at once share the code and the mail of the first.
+    Simultaneous requests share the code and the mail of the first.
     """
     user = _guessed_at(key, "Name", "Email", "EmailKey", "PasswordVersion")
     if intent.key and (earlier := users.find_earlier(key, intent)):
@@ -89,7 +89,7 @@ def _send_code(key: Lookup, user: Document, intent: Intent) -> Applied:
     expires_at = users.now() + timedelta(seconds=setting("RESET_CODE_SECONDS"))
     rule = partial(remember_code, code=code, expires_at=expires_at, mailed=user)
     mailer.send_code(user["Name"], user["Email"], code)
-    # Stored after the mail: if the mail fails, the former code stays valid.
+    # Store the code after mailing: if the mail fails, the former code stays valid.
     return users.change(key, ("Reset", "EmailKey", "PasswordVersion"), rule, intent)
 
 
@@ -106,7 +106,7 @@ def redeem_reset_code(key: Lookup, code: str, sha256: str, intent: Intent) -> Ap
 
 
 def _guessed_at(key: Lookup, *fields: str) -> Document:
-    """Return an account before a guess at it; a guess at a name that does not exist counts too."""
+    """Return an account for a guess; count the guess even if the account does not exist."""
     try:
         return users.get(key, *fields)
     except NotFound:

@@ -60,7 +60,7 @@ KEYS = map_of(
             "Addresses": ARRAY,
             "Budget": {"bsonType": "object"},
             "LastUsedAt": MOMENT,
-            # For how many seconds it works, from its making or rotation on.
+            # Its lifetime in seconds, from creation or rotation.
             "Lifetime": COUNT,
         },
     ),
@@ -72,8 +72,8 @@ SHAPE = changeable(
         "EmailKey": TEXT,
         "Power": object_shape(dict.fromkeys(POWER_FLAGS, FLAG)),
         "PasswordHash": TEXT_OR_NULL,
-        # Counts changes of the password and revocations. A token holds the value of its issue, and
-        # is void when the account has another.
+        # Counts password changes and revocations. A token contains the value at its issue, and is
+        # void when the account has another value.
         "PasswordVersion": COUNT,
         "Reset": RESET_SHAPE,
         "IsMuted": FLAG,
@@ -87,16 +87,16 @@ SHAPE = changeable(
         BAN.reason: TEXT_OR_NULL,
         BAN.until: MOMENT_OR_NULL,
         BAN.by: TEXT_OR_NULL,
-        # Whether the game is to refuse the person's addresses as well.
+        # Whether the game should also refuse the person's IP addresses.
         "BanByAddress": FLAG,
         "Notes": NOTES,
-        # The keys of the account's tools by id, and by what each of them is found (app/auth).
+        # The API keys of the account by id, and the digests that find them (app/auth).
         "Keys": KEYS,
         "KeyDigests": ARRAY,
         "FormerNames": ARRAY,
-        # By which an erasure finds where others have written them.
+        # An erasure searches texts for these.
         "FormerEmails": ARRAY,
-        # An account with this time is about to be erased.
+        # Set while the account is being erased.
         "ErasedAt": MOMENT,
     },
 )
@@ -106,7 +106,7 @@ def _carried(before: Document, new: Document) -> Document:
     return carry_names(before, new) | carry_emails(before, new)
 
 
-# History stays when a person is erased: of addresses it tells only that they changed.
+# History stays when a person is erased, so it records only that an address changed.
 SUBJECT = SubjectKind(
     "user",
     secret={"Email": "Email", "PasswordHash": "Password", "Reset": "ResetCode"},
@@ -118,7 +118,7 @@ SUBJECT = SubjectKind(
 # Derived keys, secrets and bookkeeping, which are never served.
 INTERNAL = (*sorted(SUBJECT.unrecorded), "Reset", "Keys", "ErasedAt")
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
-# The types that readers rely on, and what they take for anything else.
+# The types that readers rely on, and the defaults for values of other types.
 _READ_AS: dict[str, tuple[tuple[type, ...], Any]] = {
     "Name": ((str,), ""),
     "Email": ((str,), ""),
@@ -127,10 +127,10 @@ _READ_AS: dict[str, tuple[tuple[type, ...], Any]] = {
     "PasswordHash": ((str, type(None)), None),
     "MuteReason": ((str, type(None)), None),
 }
-# A larger count was not made by counting, and would soon overflow an int64.
+# A larger value is not a real count, and would soon overflow an int64.
 LARGEST_COUNT = 2**62
 
-# The part before the @: what every mail server accepts, and nothing that could end a header.
+# The part before the @: what every mail server accepts, without header injection.
 _LOCAL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}")
 _DOMAIN = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z0-9-]{2,63}")
 LONGEST_EMAIL = 254
@@ -159,7 +159,7 @@ def is_username(name: str) -> bool:
 
 
 def is_email(email: str) -> bool:
-    """Tell whether an address is plausible; only a mail to it would prove more."""
+    """Tell whether an address is plausible; only a mail could verify it."""
     local, _, domain = email.rpartition("@")
     return (
         len(email) <= LONGEST_EMAIL
@@ -180,7 +180,7 @@ def require_email(email: str, field: str) -> None:
 
 
 def require_mailable(user: Document) -> None:
-    """Raise Conflict for an account whose address no mail server knows."""
+    """Raise Conflict for an account whose address is not a plausible email address."""
     if not email_as_sent(user["Email"]):
         raise Conflict("Password reset email could not be sent: the account's address is none.")
 
@@ -200,9 +200,9 @@ def user_document(record: Document, version: int = 0) -> Document:
 
 
 def usable(user: Document, fields: Iterable[str], unused: Callable[[], int]) -> Document:
-    """Return an account in which these fields can be relied on: a game may have made it.
+    """Return an account with valid values in these fields; a game may have stored others.
 
-    Without its PasswordVersion nobody knows which tokens are valid: an unused one makes all void.
+    Without a PasswordVersion, the valid tokens are unknown: an unused one makes all of them void.
     """
     wrong: Document = {}
     for name in fields:
@@ -252,7 +252,7 @@ def queried_power(power: Mapping[str, bool]) -> dict[str, bool]:
 
 
 def changed_power(power: Mapping[str, bool]) -> dict[str, bool]:
-    """Return the flags under the names that the contract has for a change of email."""
+    """Return the flags under the names that the contract specifies for a change of email."""
     return {name: power.get(name, False) for name in POWER_FLAGS}
 
 
@@ -262,7 +262,7 @@ def public_user(
     code: str | None,
     now: datetime,
 ) -> Document:
-    """Return the record that callers see, with the reset code if they may see it."""
+    """Return the public record, with the reset code for callers who may see it."""
     is_muted = is_in_force(user, MUTE, now)
     return {
         "Id": user["_id"],
@@ -285,9 +285,9 @@ def new_code() -> str:
 
 
 class ResetCodes:
-    """Makes the code that belongs to an Idempotency-Key: the same each time, and not to be guessed.
+    """Derives a reset code from an Idempotency-Key: deterministic, and not guessable.
 
-    The key is known to whoever sends it, and the code must not be: so it is an HMAC of the key.
+    The sender knows the key but must not know the code, so the code is an HMAC of the key.
     """
 
     def __init__(self, signing_key: str) -> None:
@@ -309,12 +309,12 @@ def remember_code(user: Document, *, code: str, expires_at: datetime, mailed: Do
 
 
 def keep_code(user: Document) -> Change:
-    """Change nothing: the code that another request has just mailed stays."""
+    """Change nothing: keep the code that another request has just mailed."""
     return Change({}, None)
 
 
 def change_email(user: Document, *, new: str, checked: str | None = None) -> Change:
-    """Change the address; a code that was mailed to the former one becomes void."""
+    """Change the address; a code mailed to the former address becomes void."""
     _require_checked(user, checked)
     fields = {"Email": new, "EmailKey": email_key(new), "Reset": None}
     return Change({**fields, **carry_emails(user, fields)}, None)
@@ -334,7 +334,7 @@ def revoke_tokens(user: Document) -> Change:
 def redeem_code(
     user: Document, *, code: str, now: datetime, make_hash: Callable[[], str]
 ) -> Change:
-    """Exchange a code for a new password; the answer is whether it was right. Failures count."""
+    """Exchange a code for a new password; answer whether the code was right. Count failures."""
     valid = valid_code(user, now)
     if valid is None:
         return Change({}, False)

@@ -1,4 +1,4 @@
-"""Hashing and checking passwords within requests: few at a time, in constant time, cached."""
+"""Hashes and checks passwords in requests: few at a time, in constant time, with a cache."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Hasher:
     def check(
         self, guess: Guess, stored: str | None, sha256: str, refusal: QuartermasterError
     ) -> None:
-        """Raise the refusal, counted as a failure, unless this is the password."""
+        """Raise the refusal, and count a failure, unless this is the password."""
         with self.slot_for(guess, stored, sha256), guess.attempt():
             if not self.matches(stored, sha256):
                 raise refusal
@@ -49,10 +49,10 @@ class Hasher:
     def slot_for(
         self, guess: Guess, stored: str | None = None, sha256: str = ""
     ) -> AbstractContextManager[None]:
-        """Return the slot that an attempt needs, to be taken before the attempt is counted.
+        """Return the slot that an attempt needs; take it before the attempt is counted.
 
-        In this order no attempt waits for a slot while others wait for its outcome. A locked-out
-        client and a cached password take no slot.
+        In this order, no attempt waits for a slot while others wait for its outcome. A locked-out
+        client and a cached password need no slot.
         """
         if stored and self._verified.has(stored, sha256):
             return nullcontext()
@@ -65,7 +65,7 @@ class Hasher:
             return self._passwords.hash(sha256)
 
     def renewed(self, stored: str, sha256: str) -> str | None:
-        """Return a hash at today's cost if the stored one has another; None if there is no slot."""
+        """Return a hash at the current cost if the stored one has another; None without a slot."""
         if not self._passwords.is_outdated(stored):
             return None
         try:
@@ -74,10 +74,10 @@ class Hasher:
             return None
 
     def matches(self, stored: str | None, sha256: str) -> bool:
-        """Tell whether this is the password. A wrong one takes as long for every account, or none.
+        """Tell whether this is the password. A wrong one takes the same time for every name.
 
-        Stored hashes may have several costs. A wrong password is hashed at each of them, also for
-        a name without an account: otherwise the time would tell who has one, and since when.
+        Stored hashes may have several costs. A wrong password is hashed at each of them, even for a
+        name without an account: otherwise the time would reveal which accounts exist.
         """
         if stored and self._verified.has(stored, sha256):
             return True
@@ -94,10 +94,10 @@ class Hasher:
 
 
 class VerifiedCache:
-    """Remembers verified passwords for seconds: some clients sign in for every call.
+    """Remembers verified passwords for some seconds: some clients sign in for every call.
 
-    It keeps a keyed digest only, with a key of this process. The stored hash is part of the digest,
-    so that a changed password is not found.
+    It keeps only a keyed digest, with a random key per process. The digest includes the stored
+    hash, so that it no longer matches after a password change.
     """
 
     def __init__(self, seconds: float) -> None:

@@ -25,7 +25,7 @@ from app.request_scope import renew_time_limit, working
 from app.storage.limits.reset_mails import MailNotSent
 
 FAILED = "Password reset email could not be sent"
-# What a server answers that does not take a mail, and what is wrong with one before it is sent.
+# Errors of a server that refuses a mail, and of a mail that cannot be sent.
 REFUSED = (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused, ValueError, BadHeaderError)
 
 
@@ -42,7 +42,7 @@ class TimedSmtp(smtplib.SMTP):
     A socket timeout is not enough: a server that trickles its answers never exceeds it.
     """
 
-    # Whether it has begun to send a mail, which may then arrive without an answer.
+    # Whether sending has begun: then the mail may arrive even without an answer.
     has_sent_data = False
 
     def __init__(self, host: str, port: int, seconds: float, **tls: Any) -> None:
@@ -60,7 +60,7 @@ class TimedSmtp(smtplib.SMTP):
         return super().data(msg)
 
     def quit(self) -> Any:
-        # The mail was accepted or refused already: an error of QUIT changes nothing.
+        # The mail is already accepted or refused: an error of QUIT does not matter.
         with contextlib.suppress(smtplib.SMTPException, OSError):
             super().quit()
         self.close()
@@ -119,11 +119,11 @@ class Mailer:
         self._limiter = limiter
 
     def slot(self) -> AbstractContextManager[None]:
-        """Return the slot that sending needs, to be taken before an attempt is counted."""
+        """Return the slot that sending needs; take it before an attempt is counted."""
         return working(self._limiter)
 
     def send_code(self, name: str, email: str, code: str) -> None:
-        """Hand a code over to the mail server, or raise Unavailable: MailNotSent if it is sure."""
+        """Send a code; raise MailNotSent if it was certainly not sent, else Unavailable."""
         with metrics.MAILS.labels("failed").count_exceptions():
             message = self._message(name, email, code)
             if self._config["MAIL_SERVER"]:
@@ -136,12 +136,12 @@ class Mailer:
 
     def _message(self, name: str, email: str, code: str) -> Message:
         minutes = max(1, self._config["RESET_CODE_SECONDS"] // 60)
-        # A name from the game may hold line breaks, which could forge lines of our text.
+        # A name from the game may contain line breaks, which could forge lines of the mail.
         printable = "".join(filter(str.isprintable, name))
         facts = {"name": printable, "code": code, "minutes": minutes}
         return Message(
             self._config["RESET_SUBJECT"],
-            # Flask-Mail would encode the domain by IDNA 2003, which may lead to another domain.
+            # Flask-Mail would encode the domain with IDNA 2003, which may yield another domain.
             recipients=[email_as_sent(email)],
             body=render_template("reset.txt", **facts),
             html=render_template("reset.html", **facts),
@@ -159,7 +159,7 @@ class Mailer:
             kind = Unavailable if is_unsure else MailNotSent
             raise _not_sent("the mail server did not take it", kind) from error
         finally:
-            # What came of it is stored now, and the time with the mail server does not count.
+            # The result must still be stored: do not count the time that the mail server took.
             renew_time_limit()
 
     def _write(self, message: Message, name: str) -> None:
@@ -169,7 +169,7 @@ class Mailer:
         try:
             outbox.mkdir(parents=True, exist_ok=True, mode=0o700)
             path = outbox / f"{time.time_ns()}-{safe_name}.eml"
-            # A code is as good as a password, and an existing folder may be open to others.
+            # A code is as sensitive as a password, and an existing folder may be open to others.
             path.touch(mode=0o600, exist_ok=False)
             path.write_bytes(message.as_bytes())
         except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What happens to accounts: registering, addresses, passwords and roles."""
+"""The operations of accounts: registration, addresses, passwords and roles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def account_operation(
     scope: Scope | KeyAccess | None = Scope.USERS_CHANGE,
     **facts: Any,
 ) -> Operation:
-    """Declare what happens to an account, which has a rule of its own and is never undone."""
+    """Return an operation of accounts, which has its own rule and cannot be undone."""
     return Operation(
         name=name,
         subject="user",

@@ -8,8 +8,8 @@ import secrets
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-# Passes times KiB: a hundred times the usual, some seconds. Hashing at a higher cost, stored by
-# mistake, would block a thread for minutes.
+# The maximum of passes times KiB: a hundred times the usual cost, some seconds. A higher cost,
+# stored by mistake, would block a thread for minutes.
 MOST_WORK = 4_000_000
 _COST = re.compile(r"\$argon2(?:id?|d)\$v=\d+\$m=(\d{1,10}),t=(\d{1,10}),p=\d{1,3}", re.ASCII)
 
@@ -31,9 +31,9 @@ class Passwords:
 
     def __init__(self, time_cost: int, memory_kib: int, parallelism: int) -> None:
         self._hasher = PasswordHasher(time_cost, memory_kib, parallelism)
-        # The prefix of hashes at today's cost.
+        # The prefix of hashes at the current cost.
         self.cost = f"$argon2id$v=19$m={memory_kib},t={time_cost},p={parallelism}"
-        # A salt and a digest that belong to no password.
+        # A salt and a digest that match no password.
         self._dummy = f"{secrets.token_hex(12)}${secrets.token_hex(22)}"
 
     def hash(self, sha256: str) -> str:
@@ -50,5 +50,5 @@ class Passwords:
         self.matches(f"{cost}${self._dummy}", sha256)
 
     def is_outdated(self, stored: str) -> bool:
-        """Tell whether a hash has another cost than today's."""
+        """Tell whether the cost of a hash differs from the current cost."""
         return self._hasher.check_needs_rehash(stored)

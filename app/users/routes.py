@@ -1,4 +1,4 @@
-"""User accounts: lists and lookup, registering, passwords, addresses, characters."""
+"""User accounts: lists, lookup, registration, passwords, addresses, characters."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from app.users.mail import Mailer
 from app.users.passwords import Passwords
 from app.users.store import PasswordCosts, Users
 
-# How long a request waits to hash or to send: a second try costs more than waiting does.
+# How long a request waits for a slot to hash or to send: a retry would cost more than waiting.
 PATIENCE_SECONDS = 5.0
 
 

@@ -52,7 +52,7 @@ USERS = CollectionPlan(
     ),
 )
 PASSWORD_COSTS = CollectionPlan("password_costs", object_shape({"_id": TEXT}))
-# The orders of lists, by field and whether ascending, each with the index that holds it.
+# The orders of lists, by field and direction, each with its index.
 ORDERS = {
     ("name", True): Order("name", [("NameKey", 1)]),
     ("name", False): Order("name", [("NameKey", -1)]),
@@ -75,7 +75,7 @@ class Users(NamedDocuments):
         self._costs = PasswordCosts(storage.db)
 
     def get(self, key: Lookup, *fields: str) -> Document:
-        """Return these fields of an account, or those of its record."""
+        """Return the given fields of an account; without any, those of its record."""
         wanted = list(fields or RECORD)
         user = self._documents.find_one(by_key(key), wanted)
         if user is None:
@@ -83,7 +83,7 @@ class Users(NamedDocuments):
         return self._usable(user, wanted)
 
     def get_id_by_any_name(self, key: Lookup) -> str:
-        """Return the id of an account, also by a name that only it had before."""
+        """Return the id of an account by its name, or by a former name that only it had."""
         try:
             id_: str | None = self.get(key, "_id")["_id"]
         except NotFound:
@@ -94,19 +94,19 @@ class Users(NamedDocuments):
         return str(id_)
 
     def by_address(self, beginning: str, limit: int) -> Sequence[Document]:
-        """Return some accounts whose email address begins with a text, by address."""
+        """Return some accounts whose email address begins with a text, sorted by address."""
         key = {"$regex": f"^{re.escape(name_key(beginning))}"}
         found = self._documents.find({"EmailKey": key}, list(RECORD), sort=[("EmailKey", 1)])
         return self._serve([*found.limit(limit)])
 
     def credentials(self, key: str) -> Document | None:
-        """Return what signing in needs of the account with a name key, or None."""
+        """Return the fields of an account that signing in needs, by name key, or None."""
         fields = ["Name", "PasswordHash", "Power", "PasswordVersion", *BAN_STATE]
         user = self._documents.find_one({"NameKey": key}, fields)
         return self._usable(user, fields) if user else None
 
     def create(self, name: str, email: str, password_hash: str | None, intent: Intent) -> Applied:
-        """Add an account without any power, and answer it; unique indexes refuse duplicates."""
+        """Add an account without Power flags, and return it; unique indexes refuse duplicates."""
         self._costs.record(cost_of(password_hash))
         user = new_account(str(uuid.uuid4()), name, email, password_hash, self.now())
         try:
@@ -139,7 +139,7 @@ class Users(NamedDocuments):
             raise self._email_taken(new) from None
 
     def _email_taken(self, email: str) -> EmailTaken | Unavailable:
-        """Return why an address was refused; the account that held it may have been rolled back."""
+        """Return why an address was refused; the account that had it may be rolled back."""
         if majority_holds(self._documents, {"EmailKey": email_key(email)}):
             return EmailTaken(email)
         return Unavailable(
@@ -147,7 +147,7 @@ class Users(NamedDocuments):
         )
 
     def change_password(self, key: Lookup, rule: Rule, intent: Intent) -> Applied:
-        """Apply a rule that may change the password, and sweep tokens that it made void."""
+        """Apply a rule that may change the password, and delete tokens that became void."""
         return self.change_and_sweep(
             key, ("PasswordHash", "PasswordVersion", "Reset"), rule, intent
         )
@@ -155,13 +155,13 @@ class Users(NamedDocuments):
     def change_and_sweep(
         self, key: Lookup, reads: tuple[str, ...], rule: Rule, intent: Intent
     ) -> Applied:
-        """Apply a rule that may make tokens void, and sweep those."""
+        """Apply a rule that may make tokens void, and delete those."""
         applied = self.change(key, reads, rule, intent)
         self._sweep_tokens(key)
         return applied
 
     def revoke_tokens(self, key: Lookup, intent: Intent) -> Applied:
-        """Make all tokens of an account void by one write, however many there are."""
+        """Make all tokens of an account void with one write, however many there are."""
         return self.change_and_sweep(key, ("PasswordVersion",), revoke_tokens, intent)
 
     def _sweep_tokens(self, key: Lookup) -> None:

@@ -1,15 +1,15 @@
-"""Deleting players and bringing them back, in MongoDB.
+"""Deletes and restores players in MongoDB.
 
-A player is in the collection players, or, as it was, in deleted_players; for a moment it is in
-both. Either way is a change of several documents (app/storage/unfinished.py).
+A player is in the collection players, or a copy of it is in deleted_players; for a moment it is in
+both. Both operations change several documents (app/storage/unfinished.py).
 
-Deleting:   1. One swap marks the player with DeletedAt, and holds the entry of the change.
-            2. Its entries move to history, and a copy of it is kept.
-            3. The player is removed, if it still is as the copy has it.
-Restoring:  1. The player is inserted, pending, with the stamp of the copy and the entry.
-            2. If a majority still holds that copy, the player is no longer pending. If there is
-               another one, or another undo, it is removed: somebody else has brought it back
-               meanwhile, or erased it.
+Deleting:   1. One swap marks the player with DeletedAt, and adds the entry of the change.
+            2. Its entries move to history, and a copy is stored in deleted_players.
+            3. The player is removed, if it still equals the copy.
+Restoring:  1. The player is inserted as pending, with the stamp of the copy and the entry.
+            2. If a majority still has that copy, the player is no longer pending. If there is
+               another copy, or another undo, the player is removed: somebody else has restored
+               or erased it meanwhile.
             3. The copy is removed, and then the mark RestoredFrom.
 """
 
@@ -49,7 +49,7 @@ from app.types import Document
 
 log = logging.getLogger("quartermaster")
 
-# A game may have stored anything else there.
+# A game may have stored a value of another type.
 MARKED: Document = {DELETED_AT: {"$type": "date"}}
 RESTORED: Document = {RESTORED_FROM: {"$type": "objectId"}}
 DELETION_READS = ("Online", "LastSeen", DELETED_AT, PENDING)
@@ -58,7 +58,7 @@ PAUSE_SECONDS = 0.02
 
 
 class Deletions:
-    """The deletions of one application, and what undoes them."""
+    """Deletes and restores the players of one application."""
 
     def __init__(self, storage: Storage, players: Players) -> None:
         self._store = players
@@ -69,7 +69,7 @@ class Deletions:
         self._journals = storage.journals
 
     def unfinished(self) -> Sequence[Unfinished]:
-        """Return how deletions and restorations are found and finished that others have left."""
+        """Return how to find and finish deletions and restorations that were interrupted."""
         return (
             Unfinished("deletion", partial(self._ids, MARKED), self.finish_deletion),
             Unfinished("restoration", partial(self._ids, RESTORED), self.finish_restoration),
@@ -79,11 +79,11 @@ class Deletions:
         return [player["_id"] for player in self._players.find(marked, ["_id"])]
 
     def delete(self, key: Lookup, intent: Intent) -> Applied:
-        """Delete a player. What it was is kept for as long as history, so that it can be undone."""
+        """Delete a player. A copy is kept for as long as history, so that this can be undone."""
         try:
             applied = self._swapper.swap(by_key(key), DELETION_READS, self._mark(), intent)
         except NotFound as error:
-            # One that is marked and still there was left by a worker that died.
+            # A marked player that still exists was left by a worker that died.
             if found := self._players.find_one({**by_key(key), **MARKED}, ["_id"]):
                 self._try_to_finish(found["_id"])
             if earlier := self._store.made_before(key, intent):
@@ -101,7 +101,7 @@ class Deletions:
         return partial(mark_deleted, now=self._store.now(), online_since=since)
 
     def _try_to_finish(self, player_id: str) -> None:
-        """Move a marked player now, or leave it to others: it is deleted by its mark already."""
+        """Try to move a marked player now; on failure others will: the mark already deletes it."""
         try:
             self.finish_deletion(player_id)
         except (Busy, PyMongoError) as error:
@@ -113,16 +113,16 @@ class Deletions:
         own_copy = None
         for _ in _attempts():
             self._journals.move(SUBJECT, [player_id])
-            # A mark that no majority holds may be rolled back.
+            # A mark that is not majority-committed may be rolled back.
             if self._committed.find_one(marked, ["_id"]) is None:
                 self._drop_copy(player_id, own_copy)
                 return
-            # Before the player is read: a copy that another makes meanwhile is not replaced.
+            # Before the player is read, so that a newer copy of somebody else is not replaced.
             former = self._deleted.find_one({"_id": player_id}, ["Stamp", "ErasedUserId"])
             player = self._players.find_one_and_update(
                 marked, {"$set": {"Stamp": fresh_stamp()}}, return_document=ReturnDocument.AFTER
             )
-            # An entry that no majority holds yet does not move.
+            # An entry that is not majority-committed does not move yet.
             if player is None or player.get("Journal"):
                 continue
             own_copy = self._keep(player, former)
@@ -131,7 +131,7 @@ class Deletions:
         raise Busy("player")
 
     def _keep(self, player: Document, former: Document | None) -> object | None:
-        """Keep a copy of a player, unless another has kept one since; return its stamp."""
+        """Store a copy of a player, unless somebody else has stored one since; return its stamp."""
         stamp = fresh_stamp()
         copy = {
             "_id": player["_id"],
@@ -149,31 +149,31 @@ class Deletions:
                 return None
             return stamp
         if "ErasedUserId" in former and former["ErasedUserId"] == player.get("UserId"):
-            # Nothing is kept of an erased person.
+            # No copy of an erased person is kept.
             return former["Stamp"]
         unchanged = {"_id": player["_id"], "Stamp": as_read(former, "Stamp")}
         return stamp if self._deleted.replace_one(unchanged, copy).matched_count else None
 
     def _remove(self, player: Document) -> bool:
-        """Remove a player of which a majority holds a copy, if it is as the copy has it."""
-        # A game that writes at this moment must not lose what it writes.
+        """Remove a player whose copy is majority-committed, if the player still equals the copy."""
+        # A concurrent write of a game must not be lost.
         unchanged = {n: as_read(player, n) for n in player if is_comparable(player[n])}
         return bool(self._players.delete_one(unchanged).deleted_count)
 
     def _drop_copy(self, player_id: str, stamp: object | None) -> None:
-        """Drop a copy that was made while somebody took the mark off the player."""
+        """Delete a copy that was made while somebody removed the mark from the player."""
         is_there = {"_id": player_id, DELETED_AT: {"$not": {"$type": "date"}}}
         if stamp and majority_holds(self._players, is_there):
             self._deleted.delete_one({"_id": player_id, "Stamp": stamp, "ErasedUserId": None})
 
     def restore(self, player_id: str, intent: Intent) -> Applied:
-        """Bring a deleted player back as it was; raise if its name is taken by now."""
+        """Restore a deleted player; raise if its name has been taken meanwhile."""
         for _ in _attempts():
             self._finish_marked(player_id)
-            # Before the player is looked for: whoever restores it removes the copy last.
+            # Read the copy before the player, because a restoration removes the copy last.
             kept = self._kept(player_id)
             try:
-                # The answer of the same request, or why a player who is there is not restored.
+                # Answers a repeated request, or raises why an existing player is not restored.
                 standing = {"_id": player_id, PENDING: {"$exists": False}}
                 return self._swapper.swap(standing, (DELETED_AT,), refuse_restoring, intent)
             except NotFound as error:
@@ -186,13 +186,13 @@ class Deletions:
         raise Busy("player")
 
     def _finish_marked(self, player_id: str) -> None:
-        """Finish what another has begun, who may have died."""
+        """Finish a deletion or restoration that another process has begun."""
         self.finish_restoration(player_id)
         if self._players.find_one({"_id": player_id, **MARKED}, ["_id"]):
             self.finish_deletion(player_id)
 
     def _kept(self, player_id: str) -> Document | None:
-        """Return the copy of a deleted player, with a stamp; former releases gave it none."""
+        """Return the copy of a deleted player; add a stamp, which former releases did not store."""
         without = {"_id": player_id, "Stamp": {"$exists": False}}
         kept = self._deleted.find_one({"_id": player_id})
         if kept and "Stamp" not in kept:
@@ -201,13 +201,13 @@ class Deletions:
         return kept
 
     def _restored(self, player_id: str, kept: Document | None, intent: Intent) -> Applied | None:
-        """Insert a player that is not there; return None if another was faster."""
+        """Restore a player that does not exist; return None if another request was faster."""
         if earlier := self._made_before(player_id, intent):
             return earlier
         try:
             self._swapper.require_undoable(intent)
         except AlreadyUndone:
-            # The same request may have done it since.
+            # An earlier attempt of the same request may have done it.
             if earlier := self._made_before(player_id, intent):
                 return earlier
             raise
@@ -223,9 +223,9 @@ class Deletions:
             raise
 
     def _stands(self, player_id: str, entry: Document) -> bool:
-        """Finish a restoration, and tell whether the player that it inserted stands."""
+        """Finish a restoration, and tell whether the inserted player is permanent."""
         self.finish_restoration(player_id)
-        # Of a player that was removed again, the entry is in neither place.
+        # If the player was removed again, the entry is neither in the Journal nor in history.
         written = {"_id": player_id, "Journal.Stamp": entry["Stamp"], PENDING: {"$exists": False}}
         has_moved = self._journals.has_moved
         return majority_holds(self._players, written) or has_moved(player_id, entry["Stamp"])
@@ -234,7 +234,7 @@ class Deletions:
         return self._swapper.find_moved(player_id, intent) if intent.key else None
 
     def _insert(self, former: Document, copy: object, intent: Intent) -> Document | None:
-        """Insert a player as it was, pending; return its entry, or None if it is there."""
+        """Insert a copy as a pending player; return its entry, or None if the player exists."""
         changes = [{"Path": DELETED_AT, "Before": former[DELETED_AT], "After": None}]
         player = {**without_marks(former), RESTORED_FROM: copy, PENDING: True}
         try:
@@ -245,7 +245,7 @@ class Deletions:
             raise self._store.name_taken(error) from None
 
     def finish_restoration(self, player_id: str) -> None:
-        """Carry out what is left of bringing a player back."""
+        """Finish the restoration of a player."""
         fields = ["Stamp", PENDING, RESTORED_FROM, "Journal"]
         found = self._players.find_one({"_id": player_id, **RESTORED}, fields)
         if found is None:
@@ -254,13 +254,13 @@ class Deletions:
         marked = {"_id": player_id, RESTORED_FROM: found[RESTORED_FROM]}
         if PENDING in found and not self._decide(found, copy):
             return
-        # What was read may be rolled back, and the copy must not go before it stands.
+        # The player that was read may be rolled back: keep the copy until it is committed.
         if majority_holds(self._players, {**marked, PENDING: {"$exists": False}}):
             self._deleted.delete_one(copy)
             self._players.update_one(marked, {"$unset": {RESTORED_FROM: ""}})
 
     def _decide(self, found: Document, copy: Document) -> bool:
-        """Let a pending player stand if a majority still holds the copy that it was made of."""
+        """Make a pending player permanent if the copy it was made from is majority-committed."""
         pending = {name: as_read(found, name) for name in ("_id", "Stamp", PENDING, RESTORED_FROM)}
         if not majority_holds(self._players, pending):
             return False
@@ -270,7 +270,7 @@ class Deletions:
         return bool(self._players.update_one(pending, {"$unset": {PENDING: ""}}).matched_count)
 
     def _is_superseded(self, found: Document) -> bool:
-        """Tell whether somebody else has brought a pending player back, or erased it.
+        """Tell whether somebody else has restored or erased a pending player.
 
         Its copy may be missing for another reason: a dump reads the collections one after another.
         """
@@ -281,7 +281,7 @@ class Deletions:
         return any(other and other.get("Stamp") != undos[-1]["Stamp"] for other in others)
 
     def preview_restore(self, player_id: str, intent: Intent) -> Document:
-        """Return the entry that bringing a deleted player back would have."""
+        """Return the entry that restoring a player would have."""
         kept = self._deleted.find_one({"_id": player_id})
         if not _is_copy(kept):
             raise NotKept
@@ -299,5 +299,5 @@ def _attempts() -> Iterator[int]:
 
 
 def _is_copy(kept: Document | None) -> TypeGuard[Document]:
-    """Tell whether a player was kept, and not only that it was erased."""
+    """Tell whether a document is a copy of a player, and not just the mark of an erasure."""
     return kept is not None and isinstance(kept.get("Player"), dict)
