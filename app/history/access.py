@@ -27,7 +27,7 @@ from app.types import Document
 from app.users.store import Users
 from app.variables.domain import GLOBAL
 
-# Whose history a caller sees with the role api alone.
+# The kinds of subjects whose history a caller with only the role api may see.
 WITHOUT_USERS = ("player", "bag", "object")
 
 cursors = current(Cursors)
@@ -39,13 +39,13 @@ users = current(Users)
 
 def visible_entry(entry_id: str) -> Document:
     if is_of_user(entry_id):
-        # Before it is looked for: whether it exists is not told either.
+        # Before the entry is read, so that its existence is not revealed.
         require_users()
     return history.get(entry_id)
 
 
 def entry_to_undo(entry_id: str) -> Document:
-    """Return an entry that the caller may see; that there is none, a majority confirms."""
+    """Return an entry that the caller may see; a majority confirms a NotFound."""
     try:
         return visible_entry(entry_id)
     except NotFound:
@@ -54,16 +54,16 @@ def entry_to_undo(entry_id: str) -> Document:
 
 
 def visible_entries(entry_ids: Sequence[str]) -> dict[str, Document]:
-    """Return by id those of some entries that exist and that the caller may see."""
+    """Return by id the entries that exist and that the caller may see."""
     may_see_users = sees_users()
     return history.get_many([id_ for id_ in entry_ids if may_see_users or not is_of_user(id_)])
 
 
 def search(args: Document, size: int) -> CursorPage:
-    """Return a page of all entries that the caller may see, or of those of a player or a user."""
+    """Return a page of the entries that the caller may see, of one player or user, or of all."""
     if "user" in args:
         require_users()
-        # No entry is about a player and a user.
+        # An entry has one subject: none matches both a player and a user.
         return page(args, size, () if "player" in args else ("user",), _user_id(args["user"]))
     if "player" in args:
         return page(args, size, ("player",), _player_id(args["player"]))
@@ -83,7 +83,7 @@ def preview_undo(entry: Document) -> Document:
 
 
 def preview_undo_as(entry: Document, meant: Intent) -> Document:
-    """Return the same for an intent that is no request of its own, such as a row of a batch."""
+    """Return the same for an intent that is not a request, such as a row of a batch."""
     inverse = inverse_of(entry)
     history.require_not_undone(entry["_id"])
     if isinstance(inverse, OwnInverse):
@@ -105,7 +105,7 @@ def undo(entry: Document) -> Applied:
 
 
 def undo_as(entry: Document, meant: Intent) -> Applied:
-    """Undo a change for an intent, whatever budget its caller has."""
+    """Undo a change for an intent, without checking a budget."""
     inverse = inverse_of(entry)
     if isinstance(inverse, OwnInverse):
         return inverse.make(entry, meant)
@@ -114,7 +114,7 @@ def undo_as(entry: Document, meant: Intent) -> Applied:
 
 
 def _subject_of(entry: Document) -> tuple[Store, Lookup | ObjectKey]:
-    """Return the document that an entry is about: what changes it, and its key."""
+    """Return the subject of an entry: the store that changes it, and its key."""
     kind, id_ = entry["Subject"]["Kind"], entry["Subject"]["Id"]
     if kind == "object":
         return objects, ObjectKey(GLOBAL, id_)
@@ -122,24 +122,24 @@ def _subject_of(entry: Document) -> tuple[Store, Lookup | ObjectKey]:
 
 
 def visible_kinds() -> tuple[str, ...]:
-    """Return about which kinds of documents the caller may see entries."""
+    """Return the kinds of documents whose entries the caller may see."""
     return (*WITHOUT_USERS, "user") if sees_users() else WITHOUT_USERS
 
 
 def sees_users() -> bool:
-    """Tell whether the caller may see what is told about users: entries, rows and actions."""
+    """Tell whether the caller may see entries, rows and actions about users."""
     return guard.caller().may(Role.USERS_QUERY, Scope.USERS_READ)
 
 
 def require_users() -> None:
-    """Raise unless the caller may see what is told about users."""
+    """Raise unless the caller may see entries, rows and actions about users."""
     caller = guard.caller()
     caller.require(Role.USERS_QUERY)
     caller.require_scope(Scope.USERS_READ)
 
 
 def _player_id(text: str) -> str:
-    """Return the id of a player; an id needs no player, whose history may outlive it."""
+    """Return the id of a player; an id need not exist, because history outlives players."""
     key = Lookup.parse(text)
     return key.id or players.get_id_by_any_name(key)
 

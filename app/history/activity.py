@@ -1,4 +1,4 @@
-"""The log of a user or a player: its entries of history, and the sign-ins of a user."""
+"""The activity log of a user or a player: entries of history, and sign-ins of the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIGN_IN = "sign-in"
 
 
 class Happening(NamedTuple):
-    """A line of a log; lines are ordered by time, and by id where two have the same."""
+    """A line of a log; lines are ordered by time, then by id."""
 
     at: datetime
     id: str
@@ -51,7 +51,7 @@ class Activity:
         unmoved = [_of_entry(entry) for entry in self._history.unmoved(kind, id_)]
         others = [*sign_ins, *unmoved]
         first = first_needed(window.start, len(others))
-        # The page may begin with any of the others: read as many more.
+        # The other lines may all be on earlier pages or on this one, so read that many more.
         limit = window.start - first + window.limit
         moved = self._history.moved(kind, id_, first, limit)
         page = merged([_of_entry(entry) for entry in moved], others, window.start, window.limit)
@@ -59,9 +59,9 @@ class Activity:
 
 
 def first_needed(start: int, others: int) -> int:
-    """Return how many lines of the long list a page of both lists certainly skips.
+    """Return how many lines of the long list come before a page of both lists for certain.
 
-    Of the newest lines of both lists, at most all of the others are not of the long one.
+    Of the lines before the page, at most all of the others are not from the long list.
     """
     return max(0, start - others)
 
@@ -69,9 +69,9 @@ def first_needed(start: int, others: int) -> int:
 def merged(
     long: Sequence[Happening], others: Sequence[Happening], start: int, size: int
 ) -> Sequence[Happening]:
-    """Return a page of two lists; the long one is given from first_needed on."""
+    """Return a page of two merged lists; the long one starts at first_needed."""
     skipped = start - first_needed(start, len(others))
-    # By id: what has moved from one list to the other while they were read is in both.
+    # By id: an entry that moved while the lists were read is in both.
     lines = {line.id: line for line in (*others, *long)}.values()
     return sorted(lines, reverse=True, key=lambda line: line[:2])[skipped : skipped + size]
 
@@ -82,7 +82,7 @@ def _of_entry(entry: Document) -> Happening:
 
 
 def _of_sign_in(chain: str, at: datetime, via: str) -> Happening:
-    # Not the chain itself, which the tokens of the sign-in name.
+    # Not the chain itself, which the tokens of the sign-in contain.
     digest = hashlib.sha256(chain.encode()).hexdigest()[:32]
     return Happening(at, f"{SIGN_IN}:{digest}", SIGN_IN, via, {})
 
@@ -95,7 +95,7 @@ def _served(line: Happening, user_id: str | None, player_id: str | None) -> Docu
         "PlayerId": player_id,
         "Action": line.action,
         "Peer": line.peer,
-        # Addresses of clients are not kept.
+        # IP addresses are not stored.
         "Ip": None,
         "Meta": json.dumps(line.meta, default=str, ensure_ascii=False),
     }

@@ -1,4 +1,4 @@
-"""Entries of history: what is served of them, and which may be undone. Pure."""
+"""Entries of history: their served form, and which can be undone. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.operations import Inverse, OwnInverse, find_inverse, find_operation
 from app.storage.search_fields import words
 from app.types import Document
 
-# The fields of an entry that are served as they are; the others are for finding it.
+# The fields of an entry that are served unchanged; the others are for searching.
 SERVED = (
     "At",
     "Subject",
@@ -52,7 +52,7 @@ def filters_of(args: Document, kinds: tuple[str, ...], subject_id: str | None = 
     return Filters(
         kinds,
         subject_id,
-        # Entries hold of their author the id of the account, and the key of the name.
+        # Entries store the account id of their author, and the key of the name.
         None if by is None else Lookup.parse(by).id or name_key(by),
         args.get("key"),
         args.get("operation"),
@@ -64,7 +64,7 @@ def filters_of(args: Document, kinds: tuple[str, ...], subject_id: str | None = 
 
 
 def _wanted_words(text: str) -> tuple[str, ...]:
-    """Return the words to look for; a text without any, such as !!!, is found nowhere."""
+    """Return the words to search for; a text without any, such as !!!, matches nothing."""
     return tuple(words(text)) or ((text,) if text.strip() else ())
 
 
@@ -75,7 +75,7 @@ def public_entry(entry: Document, undone_by: str | None) -> Document:
 
 
 def subject_of(entry_id: str) -> tuple[str, str] | None:
-    """Return the kind and the id of the document in an entry's id; None if it is none."""
+    """Return the kind and the id of the document in an entry's id; None if it is malformed."""
     match = _ID.fullmatch(entry_id)
     return (match[1], match[2]) if match else None
 
@@ -86,7 +86,7 @@ def is_of_user(entry_id: str) -> bool:
 
 
 def inverse_of(entry: Document) -> Inverse | OwnInverse:
-    """Return what undoes an entry, or raise CannotUndo."""
+    """Return the inverse of an entry, or raise CannotUndo."""
     operation = find_operation(entry["Operation"], entry["Subject"]["Kind"])
     if operation is None:
         raise CannotUndo(entry["_id"], "it has no inverse")
@@ -107,7 +107,7 @@ def path_root(change: Document) -> str:
 
 
 def matches(entry: Document, filters: Filters, derived: Document) -> bool:
-    """Tell whether an entry that has not moved yet is one that a list shows."""
+    """Tell whether an entry that has not moved yet matches the filters of a list."""
     return all(_conditions(entry, filters, derived))
 
 

@@ -1,4 +1,4 @@
-"""Undoing a change, which is a change as well."""
+"""The undo of a change, which is an operation itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNDO = Operation(
     arguments=UndoRowArgs(),
     prepare="the inverse of the operation that it undoes",
     inverse=InverseByFields(),
-    # Its inverse says what it moves.
+    # The inverse declares the items that it moves.
     moves=None,
     batch=BatchRow(order="Undo", orders="Undo {changes}"),
     sentence=BY_CHANGES,

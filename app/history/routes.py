@@ -1,4 +1,4 @@
-"""History: who changed what, when and why, and undo; and the logs of a user or a player."""
+"""History: who changed what, when and why; undo; and the activity of a user or a player."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries in MongoDB: those that have moved to the collection history, and those that have not."""
+"""Entries in MongoDB: in the collection history, and in the Journals of documents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from app.storage.search_fields import history_document
 from app.types import Document
 
 WALK_BATCH = 500
-# The index of the most selective filter comes first.
+# The indexes by filter, the most selective first.
 INDEXES = (
     ("subject_id", "Subject.Id", "subject"),
     ("key", "By.Key", "key"),
@@ -37,28 +37,28 @@ class History:
     def __init__(self, storage: Storage, kinds: dict[str, SubjectKind]) -> None:
         self._db = storage.db
         self._history = storage.db[HISTORY.name]
-        # A secondary may lag behind what was just done.
+        # A secondary may lag behind the latest changes.
         self._primary = self._history.with_options(read_preference=ReadPreference.PRIMARY)
         self._journals = storage.journals
         self._clock = storage.clock
         self._kinds = {kind.name: kind for kind in kinds.values()}
 
     def get(self, entry_id: str) -> Document:
-        """Return an entry as it is stored, wherever it is."""
+        """Return an entry as stored, from history or from a Journal."""
         found = self._find(entry_id)
         if found is None:
             raise NotFound("entry of history", entry_id)
         return found
 
     def confirm_missing(self, entry_id: str) -> None:
-        """Raise Unavailable if a majority holds an entry that was not found."""
+        """Raise Unavailable if a majority has an entry that was not found here."""
         if subject := subject_of(entry_id):
             in_journal = {"_id": subject[1], "Journal._id": entry_id}
             confirm_absent(self._db[self._kinds[subject[0]].collection], in_journal)
         confirm_absent(self._history, {"_id": entry_id})
 
     def get_many(self, entry_ids: Sequence[str]) -> dict[str, Document]:
-        """Return by id those of some entries that exist, wherever they are."""
+        """Return by id the entries that exist, from history or from Journals."""
         found = {e["_id"]: e for e in self._primary.find({"_id": {"$in": list(entry_ids)}})}
         for entry_id in entry_ids:
             if entry_id not in found and (unmoved := self._find(entry_id)):
@@ -66,19 +66,19 @@ class History:
         return found
 
     def ids_by_key(self, keys: Sequence[str]) -> dict[str, str]:
-        """Return by Idempotency-Key the ids of the entries that have moved."""
+        """Return by Idempotency-Key the ids of the entries in the collection history."""
         where = {"IdempotencyKey": {"$in": list(keys)}}
         found = self._primary.find(where, ["IdempotencyKey"])
         return {entry["IdempotencyKey"]: entry["_id"] for entry in found}
 
     def move_all(self) -> None:
-        """Move the entries of all changes until now, so that lists have them."""
+        """Move the entries of all changes so far to history, so that lists contain them."""
         until = self._clock.now()
         for kind in self._kinds.values():
             self._journals.move_all(kind, until)
 
     def walk(self, filters: Filters) -> Iterator[Document]:
-        """Yield all entries in the collection history that match, as stored, the newest first."""
+        """Yield all matching entries of the collection history, as stored, the newest first."""
         where, hint = _query(filters)
         found = self._primary.find(where, sort=NEWEST_FIRST).batch_size(WALK_BATCH)
         yield from found.hint(hint) if hint else found
@@ -88,14 +88,14 @@ class History:
             raise AlreadyUndone(entry_id, by)
 
     def serve(self, entries: Iterable[Document]) -> Sequence[Document]:
-        """Return entries as callers see them, with what has undone each."""
+        """Return the public form of entries, each with the id of the entry that undid it."""
         shown = list(entries)
         undone = self._undone([entry["_id"] for entry in shown])
         return [public_entry(entry, undone.get(entry["_id"])) for entry in shown]
 
     def list(self, filters: Filters, size: int, after: bytes | None = None) -> CursorPage:
         position = newest_first.parse(filters, after) if after else None
-        # The Journal is read first: an entry that moves in between is found twice, not never.
+        # Read the Journal first: an entry that moves in between is found twice, but never missed.
         unmoved = [
             entry
             for entry in self._unmoved(filters)
@@ -111,7 +111,7 @@ class History:
 
     def unmoved(self, kind: str, id_: str) -> Sequence[Document]:
         """Return the entries of a document that are not in the collection history yet."""
-        # The Journal is read first: an entry that moves in between is in both, and left out here.
+        # Read the Journal first: an entry that moves in between is in both, and left out here.
         entries = self._journal(self._kinds[kind], id_)
         ids = [entry["_id"] for entry in entries]
         moved = {entry["_id"] for entry in self._history.find({"_id": {"$in": ids}}, ["_id"])}
@@ -126,8 +126,8 @@ class History:
         return self._history.count_documents(_about(kind, id_), hint="subject")
 
     def count_changes(self, begin: datetime, end: datetime) -> dict[str, int]:
-        """Return by operation how many entries of a time are in the collection history."""
-        # With the operations, the index "operation" is read at that time alone, and no document is.
+        """Return by operation the number of entries of a period in the collection history."""
+        # Listing the operations lets the index "operation" cover the query for just this period.
         of_time = {"Operation": {"$in": operation_names()}, "At": {"$gte": begin, "$lt": end}}
         by_operation = {"$group": {"_id": "$Operation", "Count": {"$sum": 1}}}
         found = self._history.aggregate([{"$match": of_time}, by_operation], hint="operation")
@@ -141,7 +141,7 @@ class History:
         return list(found.hint(hint) if hint else found)
 
     def _unmoved(self, filters: Filters) -> Sequence[Document]:
-        """Return the entries in the Journal of the one document that a list is about."""
+        """Return the Journal entries of the subject of a list; none without a subject."""
         if filters.subject_id is None:
             return []
         found: Sequence[Document] = []
@@ -151,7 +151,7 @@ class History:
         return found
 
     def _journal(self, kind: SubjectKind, id_: str) -> Sequence[Document]:
-        """Return the entries of a document that have not moved, under their final ids."""
+        """Return the Journal entries of a document, with their final ids."""
         document = self._db[kind.collection].find_one({"_id": id_}, ["Name", "Journal"])
         return self._journals.with_unique_ids(entries_of(document)) if document else ()
 
@@ -165,7 +165,7 @@ class History:
         return in_journal or self._history.find_one({"_id": entry_id})
 
     def _undone(self, entry_ids: Sequence[str]) -> dict[str, str]:
-        """Return by entry the id of the one that has undone it."""
+        """Return by entry the id of the entry that undid it."""
         if not entry_ids:
             return {}
         undone: dict[str, str] = {}
@@ -194,7 +194,7 @@ def _about(kind: str, id_: str) -> Document:
 
 
 def _query(filters: Filters) -> tuple[Document, str | None]:
-    """Return the query of the filters, and the index that serves it."""
+    """Return the query of the filters, and its index."""
     where: Document = {"Subject.Kind": {"$in": list(filters.kinds)}}
     hint = "time"
     for name, field, index in reversed(INDEXES):

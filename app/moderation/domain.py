@@ -1,4 +1,4 @@
-"""Banning and muting: what becomes of an account, and who may do it. Pure."""
+"""The rules of banning and muting accounts. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.moderation.penalties import BAN, MUTE, Penalty, end_of, is_in_force
 from app.types import Document
 
 BY_ADDRESS = "BanByAddress"
-# What is read of an account for a change.
+# The fields of an account that a change reads.
 READS = (*BAN, *MUTE, BY_ADDRESS, "Power", "PasswordVersion")
 
 
@@ -27,9 +27,9 @@ def impose(
     roles: Set[Role],
     now: datetime,
 ) -> Change:
-    """Impose a penalty for some days. A ban makes all tokens of the account void."""
+    """Impose a penalty for some days. A ban also makes all tokens of the account void."""
     if Role.USERS_MANAGE in roles_of(user["Power"]) and Role.USERS_MANAGE not in roles:
-        # Otherwise the least of the tools could lock all administrators out.
+        # Otherwise any tool could lock out all administrators.
         raise RoleMissing(Role.USERS_MANAGE.value)
     fields = {
         penalty.flag: True,
@@ -43,7 +43,7 @@ def impose(
 
 
 def lift(user: Document, *, penalty: Penalty) -> Change:
-    """End a penalty; nothing changes where there is none."""
+    """End a penalty; change nothing if there is none."""
     if not user.get(penalty.flag):
         return Change({}, None)
     fields = {penalty.flag: False, penalty.reason: None, penalty.until: None, penalty.by: None}

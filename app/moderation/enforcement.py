@@ -1,4 +1,4 @@
-"""Imposing and lifting penalties: the account changes, with an entry in history."""
+"""Imposes and lifts penalties on accounts, with an entry in history."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ users = current(Users)
 def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applied:
     caller = guard.caller()
     manages = caller.may(Role.USERS_MANAGE, Scope.USERS_MANAGE)
-    # What is kept for long and shown to many must hold no token.
+    # Mask tokens in the reason: it is kept for long and shown to many.
     why = masked(args["reason"].strip()) or None
     by = masked(args["moderator"].strip()) or caller.name
     rule = partial(
@@ -49,6 +49,6 @@ def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applie
 
 
 def lift_from(account: Lookup, penalty: Penalty) -> Applied:
-    """End a penalty before its time is over; nothing changes where there is none."""
+    """End a penalty early; change nothing if there is none."""
     rule = partial(lift, penalty=penalty)
     return users.change(account, READS, rule, intent(LIFT[penalty]))

@@ -1,4 +1,4 @@
-"""Banning and muting, and ending either before its time."""
+"""The operations that impose and lift bans and mutes."""
 
 from __future__ import annotations
 

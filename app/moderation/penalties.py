@@ -8,24 +8,24 @@ from typing import Any, NamedTuple
 
 
 class Penalty(NamedTuple):
-    """The fields of an account that tell of a penalty."""
+    """The names of the fields that describe a penalty of an account."""
 
     flag: str
     reason: str
-    # The time of its end; null for one that the game has imposed without an end.
+    # The end of the penalty; null if the game imposed it without an end.
     until: str
     by: str
 
 
 BAN = Penalty("IsBanned", "BanReason", "BannedUntil", "BannedBy")
 MUTE = Penalty("IsMuted", "MuteReason", "MutedUntil", "MutedBy")
-# What tells whether an account is banned.
+# The fields that decide whether an account is banned.
 BAN_STATE = (BAN.flag, BAN.until)
 
 
 def is_in_force(account: Mapping[str, Any], penalty: Penalty, now: datetime) -> bool:
-    """Tell whether a penalty has been imposed and is not over."""
-    # A game may have stored anything under these names before they meant something here.
+    """Tell whether a penalty is imposed and has not ended."""
+    # A game may have stored other values under these names before the service used them.
     until = end_of(account, penalty)
     return account.get(penalty.flag) is True and (until is None or until > now)
 

@@ -52,14 +52,14 @@ def get_moderation(key: Lookup) -> Document:
 
 
 class Target(NamedTuple):
-    """Whose account is meant, and the name that was asked for."""
+    """The account that a penalty is for, and the key in the request."""
 
     name: str
     account: Lookup
 
 
 class Kind(NamedTuple):
-    """By whose name an account is meant, and what its views have of that."""
+    """Whether views find the account by user or by player, with the paths and texts."""
 
     name: str
     blueprint: Blueprint
@@ -121,7 +121,7 @@ PLAYER_KIND = Kind(
     "the user of a player",
     PLAYER,
     owner_of,
-    # By the name of a character, no role for users is needed: the contract has it so.
+    # The contract requires no role for users when the account is found by a character.
     (Scope.USERS_CHANGE,),
 )
 ABOUT = {

@@ -1,7 +1,7 @@
 """Notes of staff on a player or a user: a map from id to note. Pure.
 
-A note that is undone is hidden and kept, so that the undo can be undone. History tells that a note
-was written, and not its text: history stays when a person is erased.
+Undoing a note hides it but keeps it, so that the undo can be undone. History records that a note
+was written, without its text, because history stays when a person is erased.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NoteGone(Conflict):
 
 
 def visible_notes(notes: Any) -> Sequence[Document]:
-    """Return the notes that are not hidden, the newest first; what is no note is left out."""
+    """Return the notes that are not hidden, the newest first; skip invalid ones."""
     shown = [
         public_note(id_, note)
         for id_, note in as_map(notes).items()
@@ -41,12 +41,12 @@ def public_note(id_: str, note: Mapping[str, Any]) -> Document:
 
 
 def as_map(notes: Any) -> Document:
-    """Return stored notes for a reader: where they are missing or no map, there are none."""
+    """Return stored notes for a reader; {} if they are missing or invalid."""
     return notes if isinstance(notes, dict) else {}
 
 
 def is_note(value: Any) -> TypeGuard[Document]:
-    """Tell whether a value can be shown as a note: another program may have stored anything."""
+    """Tell whether a value is a valid note; another program may have stored anything."""
     if not isinstance(value, dict):
         return False
     return isinstance(value.get("At"), datetime) and isinstance(value.get("Text"), str)
@@ -55,7 +55,7 @@ def is_note(value: Any) -> TypeGuard[Document]:
 def write(
     subject: Document, *, note_id: str, text: str, user_id: str, name: str, at: datetime
 ) -> Change:
-    """Add a note. The answer is its id: what is answered is kept in history, unlike the text."""
+    """Add a note. The answer is only its id, because history keeps answers but not the text."""
     notes = changeable(subject)
     if len(notes) >= MOST_NOTES:
         raise TooManyNotes(MOST_NOTES)
@@ -64,7 +64,7 @@ def write(
 
 
 def undo(subject: Document, *, changes: list[Document]) -> Change:
-    """Hide the notes that were written, or show those again that were hidden."""
+    """Hide the notes that were written, or show hidden ones again."""
     notes = dict(changeable(subject))
     for change in changes:
         id_ = change["Path"].partition(".")[2]
@@ -76,7 +76,7 @@ def undo(subject: Document, *, changes: list[Document]) -> Change:
 
 
 def changeable(subject: Document) -> Document:
-    """Return the notes for a change, which must not overwrite what is no map."""
+    """Return the notes for a change, or raise Damaged instead of overwriting an invalid map."""
     if not isinstance(subject.get("Notes"), dict | None):
-        raise Damaged("user")  # of a player, its store has refused it already
+        raise Damaged("user")  # the store of players has already refused a damaged player
     return as_map(subject.get("Notes"))

@@ -24,7 +24,7 @@ def prepare_note(args: Document) -> Prepared:
     rule = partial(
         write,
         note_id=str(uuid.uuid4()),
-        # A note is kept for long and shown to many: a token in it is not.
+        # Mask tokens: a note is kept for long and shown to many.
         text=masked(args["Text"].strip()),
         user_id=caller.id,
         name=caller.name,

@@ -84,7 +84,7 @@ def write_user_note(args: Document, key: Lookup) -> Response:
 
 
 def page_of_notes(subject: Document, size: int, after: bytes) -> CursorPage:
-    """Return a page of notes; a cursor is the place of the last one before it."""
+    """Return a page of notes; a cursor is the sort key of the last note of the page before."""
     notes = visible_notes(subject.get("Notes"))
     list_name = f"notes {subject['_id']} ".encode()
     if after:
@@ -96,12 +96,12 @@ def page_of_notes(subject: Document, size: int, after: bytes) -> CursorPage:
 
 
 def place(note: Document) -> bytes:
-    """Return the place of a note in the order of notes, which is that of these texts."""
+    """Return the sort key of a note."""
     return f"{note['At'].isoformat(timespec='microseconds')} {note['Id']}".encode()
 
 
 def note_response(applied: Applied, subject: Document) -> Response:
-    """Answer the note that was written, now or by the same request before."""
+    """Return the response with the note that this request, or an earlier attempt of it, wrote."""
     note = as_map(subject.get("Notes")).get(applied.answer)
     if not is_note(note):
         raise NoteGone(applied.answer)

@@ -1,6 +1,6 @@
 """The objects of a game's catalogue: items, spells, maps and so on. Pure.
 
-An object is what the game says of it: all of its fields are kept and served.
+The game defines the fields of an object: all of them are stored and served.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ TYPES = (
     "servervariable",
     "tileset",
 )
-# The game's clock: an object of a type of its own, of which there is one at most.
+# The game's clock: a separate type with at most one object.
 TIME = "time"
 SHAPE = changeable({**NAMED, "Type": {"enum": [*TYPES, TIME]}})
 SUBJECT = SubjectKind("object", derived=("NameKey", "NameTails"))
 # Derived keys and bookkeeping, which are never served.
 INTERNAL = ("NameKey", "NameTails", *SWAP_FIELDS)
-# The projection of what is served.
+# The projection of the served fields.
 RECORD = dict.fromkeys(INTERNAL, 0)
 
 
@@ -55,7 +55,7 @@ class NoTime(NotFound):
 
 
 class NotInCatalogue(Conflict):
-    """Something is given that the catalogue does not hold: a typing error, most likely."""
+    """The catalogue lacks the object that is to be given: probably a typing error."""
 
     def __init__(self, type_: str, id_: str) -> None:
         super().__init__(f"The catalogue holds no {type_} with the id '{id_}'.")
@@ -63,14 +63,14 @@ class NotInCatalogue(Conflict):
 
 
 def parse_type(text: str) -> str:
-    """Return the type of a name, in any case, or raise UnknownType."""
+    """Return the type with a name, case-insensitively, or raise UnknownType."""
     if text.lower() not in TYPES:
         raise UnknownType(text)
     return text.lower()
 
 
 def is_stack_limit(value: Any) -> bool:
-    """Tell whether a value is a stack limit, or null, which is none. Many languages store 20.0."""
+    """Tell whether a value is a stack limit, or null for none; 20.0 is valid, too."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value is None or (is_number and 1 <= value < math.inf)
 
@@ -89,7 +89,7 @@ def object_document(record: Document, version: int = 0) -> Document:
 
 
 def public_object(document: Document) -> Document:
-    """Turn a document, read without its internal fields, into the record that callers see."""
+    """Turn a document, read without its internal fields, into the public record."""
     # Id comes first in the answer. It is set last, because a game may store a field named Id.
     record = {"Id": None, **document}
     record["Id"] = record.pop("_id")

@@ -1,4 +1,4 @@
-"""The catalogue: what the game's items, spells, maps and so on are."""
+"""The catalogue of the game: items, spells, maps and so on."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ OBJECTS = CollectionPlan(
 
 
 class ObjectKey(NamedTuple):
-    """Which object is meant."""
+    """The type and the id of an object."""
 
     type: str
     id: str
@@ -71,12 +71,12 @@ class Objects(ChangeableDocuments):
         return {str(document["_id"]): document.get("Name", "") for document in found}
 
     def named(self, type_: str, name: str, limit: int) -> dict[str, str]:
-        """Return by id the names of some objects of a type that have a name, in any case."""
+        """Return some objects of a type with this name, case-insensitively, as names by id."""
         found = self._documents.find({"Type": type_, "NameKey": name_key(name)}, ["Name"])
         return {str(one["_id"]): str(one.get("Name")) for one in found.limit(limit)}
 
     def search_names(self, type_: str, text: str, limit: int) -> dict[str, str]:
-        """Return by id the names of some objects of a type whose name holds a text."""
+        """Return some objects of a type whose name contains a text, as names by id."""
         page = self.walk(type_, Window(0, limit, limit, b""), text)
         return {str(record["Id"]): str(record.get("Name")) for record in page.values}
 
@@ -86,7 +86,7 @@ class Objects(ChangeableDocuments):
         return _served(self._pages.read_filtered(window, BY_NAME, RECORD, of_type, BY_NAME.held_by))
 
     def walk(self, type_: str, window: Window, search: str | None) -> Page:
-        """Return the next page of the objects of a type, or of those whose name holds a text."""
+        """Return a page of the objects of a type, or of those whose name contains a text."""
         where: Document = {"Type": {"$eq": type_}}
         held_by = BY_NAME.held_by
         if search:
@@ -99,14 +99,14 @@ class Objects(ChangeableDocuments):
         return {"_id": key.id, "Type": key.type}
 
     def not_found(self, error: NotFound, key: ObjectKey) -> NotFound:
-        """Return the error with the type that was asked for; an entry to undo has its own."""
+        """Return the error with the requested type; a missing entry to undo keeps its own error."""
         return NotFound(*key) if error.kind == SUBJECT.name else error
 
 
 class KnownObjects:
-    """What changes need to know of objects, as it was at most some seconds ago.
+    """A cache of the objects that changes need.
 
-    So a change of the catalogue reaches all workers soon.
+    It expires after some seconds, so a change of the catalogue soon reaches all workers.
     """
 
     def __init__(self, storage: Storage, seconds: float, is_strict: bool) -> None:
@@ -116,17 +116,17 @@ class KnownObjects:
         self.find: Callable[..., Document | None] = remember(self._find)
 
     def _find(self, type_: str, *id_: str) -> Document | None:
-        """Return the stack limit of an object, or of any of a type; None if there is none."""
+        """Return an object with its stack limit; without an id, any object of the type, or None."""
         where = {"Type": type_, **({"_id": id_[0]} if id_ else {})}
         return self._objects.find_one(where, ["StackLimit"])
 
     def checked(
         self, operation: Operation, arguments: Document, prepared: Prepared, intent: Intent
     ) -> tuple[tuple[str, ...], Rule, Intent]:
-        """Return a change, with a warning if the catalogue lacks what it gives.
+        """Return a change, with a warning if the catalogue lacks the object that it gives.
 
-        A strict service refuses it then. A game without any object of the type has imported none,
-        and is not warned.
+        With strict settings, such a change is refused instead. If the catalogue has no object of
+        the type, it was not imported, and there is no warning.
         """
         name = operation.needs_object
         if name is None:
@@ -141,7 +141,7 @@ class KnownObjects:
 
 
 def _refuse(error: QuartermasterError, _: Document) -> NoReturn:
-    """Raise as a rule does, so that a request that was made before is answered as it was."""
+    """Raise an error as a rule, so that a repeated request still gets its first answer."""
     raise error
 
 

@@ -22,7 +22,7 @@ class NoSpellSlot(Conflict):
 
 
 def known_spells(spells: Mapping[str, str]) -> list[Document]:
-    """Return the known spells in slot order, without entries that are no spells."""
+    """Return the known spells in slot order, without invalid entries."""
     known = (
         (number, spell)
         for slot, spell in spells.items()
@@ -52,7 +52,7 @@ def forget(player: Document, *, spellid: str) -> Change:
 
 
 def undo(player: Document, *, changes: list[Document], size: int) -> Change:
-    """Forget what was taught, and teach what was forgotten, in its former slot if that is free."""
+    """Forget taught spells, and teach forgotten ones, in their former slots if those are free."""
     spells = dict(player["Spells"])
     for change in changes:
         if taught := change["After"]:

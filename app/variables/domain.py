@@ -12,7 +12,7 @@ from app.changes import Change, is_same_value
 from app.errors import Conflict, NotFound
 from app.types import Document, whole
 
-# The type of the objects that are global variables, and what is read of one for a change.
+# The type of global variables, and the fields that a change reads.
 GLOBAL = "servervariable"
 GLOBAL_READS = ("TextId", "Folder", "TimeCreated", "Value")
 BOOLEAN, INTEGER = 1, 2
@@ -53,7 +53,7 @@ def assign(player: Document, *, variable_id: str, value: Value) -> Change:
 
 
 def undo(player: Document, *, changes: list[Document]) -> Change:
-    """Give a variable its former value, if it still has the one that was set."""
+    """Restore the former value of a variable, if it has not changed since."""
     variables = dict(player["Variables"])
     for change in changes:
         variable = change["Path"].partition(".")[2]
@@ -67,12 +67,12 @@ def undo(player: Document, *, changes: list[Document]) -> Change:
 
 
 def is_global_value(value: Any) -> bool:
-    """Tell whether a global variable may have this value; null is one that was never set."""
+    """Tell whether a global variable may have this value; null means never set."""
     return value is None or isinstance(value, bool) or whole(value) is not None
 
 
 def global_value(variable: Document) -> Value:
-    """Return the value; 0 for one that the game has never set, or that is no value."""
+    """Return the value; 0 if the game has never set it, or if it is invalid."""
     stored = variable.get("Value")
     return stored if isinstance(stored, bool) else whole(stored) or 0
 
@@ -82,7 +82,7 @@ def type_of(value: Value) -> int:
 
 
 def global_variable_record(variable: Document) -> Document:
-    """Return the record of a global variable, from that of its object."""
+    """Return the record of a global variable, from the record of its object."""
     texts = {name: variable.get(name) for name in ("Name", "TextId", "Folder")}
     texts = {name: text if isinstance(text, str) else "" for name, text in texts.items()}
     value = global_value(variable)
@@ -98,7 +98,7 @@ def global_variable_record(variable: Document) -> Document:
 
 
 def assign_global(variable: Document, *, value: Value) -> Change:
-    """Set a global variable to a value of the type that it has."""
+    """Set a global variable to a value of its own type."""
     wanted = type_of(global_value(variable))
     if variable.get("Value") is not None and type_of(value) != wanted:
         raise OtherType(variable["_id"], wanted)
@@ -107,9 +107,9 @@ def assign_global(variable: Document, *, value: Value) -> Change:
 
 
 def undo_global(variable: Document, *, changes: list[Document]) -> Change:
-    """Give a global variable its former value, if it still has the one that was set."""
+    """Restore the former value of a global variable, if it has not changed since."""
     (change,) = changes
     if not is_same_value(variable.get("Value"), change["After"]):
         raise ChangedSince(variable["_id"])
-    # Null is a variable that was never set, and takes a value of either type.
+    # A variable that was never set (null) accepts a value of either type.
     return Change({"Value": change["Before"]}, None)

@@ -49,7 +49,7 @@ SET_GLOBAL_VARIABLE = Operation(
     scope=Scope.OBJECTS_CHANGE,
     arguments=VariableArgs(),
     prepare=prepare_set_global,
-    # A row of a batch that undoes it is no change of a player, and is made alone.
+    # A batch row that undoes it does not change a player, so it is carried out alone.
     inverse=Inverse(fields=("Value",), prepare=prepare_undo_global),
     moves=None,
     batch=None,
