@@ -1,6 +1,6 @@
 """The console: pages for the people who run the game.
 
-Each page is in the module of its subject; what they share is in frame and in forms.
+Each page is in the module of its subject; shared parts are in frame and forms.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def register(app: Flask) -> None:
 @pages.blp.route("/<path:rest>", methods=["GET", "POST"])
 @guard.without_database
 def nowhere(rest: str) -> Response:
-    """Lead from the address of a form, which a browser shows after a refusal, to its page."""
+    """Redirect from the URL of a form, which a browser shows after a refusal, to its page."""
     if request.method in SAFE_METHODS and pages.is_form():
         return pages.see_other(quote(pages.page_of_form()))
     raise NotFound("page", rest, "There is no such page.")

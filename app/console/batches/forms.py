@@ -1,4 +1,4 @@
-"""The forms on the page of a batch: it is run, paused, cancelled and undone."""
+"""The forms on the page of a batch: run, pause, cancel and undo."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def about_undo(target: Target) -> Iterable[str]:
 
 
 def leads_to(mark: str) -> Callable[..., Response]:
-    """Return what leads to the page of a batch, which says what came of it."""
+    """Return a function that redirects to the page of a batch with a notice."""
 
     def lead(batch: Document, _: Submission, batch_id: str) -> Response:
         said = mark

@@ -31,14 +31,14 @@ from app.operations import batch_operations
 from app.storage.bulk import batches as in_chunks
 from app.types import Document
 
-# What a batch can be planned from, and the labels of the tabs.
+# The sources of a batch, with the labels of their tabs.
 KINDS = {"players": "Players", "file": "A file", "changes": "Undo changes"}
 API = "POST /api/v1/batches"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class TypedRows:
-    """The rows of a list of names, or none: what a form says of a batch."""
+    """The rows that a form lists, possibly none, and the other fields of the batch."""
 
     def __init__(self, head: Document, rows: Iterable[Document]) -> None:
         self.head = head
@@ -58,7 +58,7 @@ def show_new_batch() -> Response:
 @blp.post("/batches")
 @required()
 def plan_batch() -> Response:
-    """Plan a batch from a list, a file or history. By hand: three forms share this path."""
+    """Plan a batch from a list, a file or history. Not declared: three forms share this path."""
     form = FORMS[posted_kind()]
     sent = Submission.posted(form)
     made = attempt(sent, lambda: form.act(sent) if form.act else None)
@@ -75,11 +75,11 @@ def posted_kind() -> str:
 
 
 def plan_players(sent: Submission) -> access.Made:
-    """Plan that the same is done to all players of a list."""
+    """Plan one operation for all players of a list."""
     wanted = sent.load(BatchForPlayers())
     name = wanted["operation"]
     operation = batch_operations()[name]
-    # What was typed is the arguments of each row.
+    # The typed values are the arguments of each row.
     sent.args = operation.history_arguments(sent.load(operation.arguments))
     lines = lines_of(wanted["players"])
     rows = ({"Player": line, "Operation": name, **sent.args} for line in distinct(lines))
@@ -87,7 +87,7 @@ def plan_players(sent: Submission) -> access.Made:
 
 
 def distinct(lines: list[str]) -> Iterator[str]:
-    """Yield the first line of each player: it was pasted, and may be there by name and by id."""
+    """Yield one line per player: a pasted list may name a player twice, by name and by id."""
     seen: set[str | None] = set()
     for chunk in in_chunks(lines):
         keys = [Lookup.parse(line) for line in chunk]
@@ -111,7 +111,7 @@ def plan_file(sent: Submission) -> access.Made:
 
 
 def plan_changes(sent: Submission) -> access.Made:
-    """Plan that changes of history are undone."""
+    """Plan the undo of changes in history."""
     typed = typed_filters(sent)
     if not typed:
         raise Invalid("Say which changes: fill in one of the fields at least.")
@@ -150,7 +150,7 @@ def new_batch_page(sent: Submission | None = None) -> Response:
 
 
 def batch_body(sent: Submission) -> Document:
-    """Return the body of the API, with the row of one player."""
+    """Return the body for the API, with the row of one player."""
     if sent.name == "changes":
         return {"Name": sent.value("Name"), "Undo": typed_filters(sent) or {"By": "NAME"}}
     row = {"Player": "PLAYER", "Operation": sent.value("operation", "give"), **sent.args}
@@ -158,7 +158,7 @@ def batch_body(sent: Submission) -> Document:
 
 
 def argument_fields() -> tuple[Field, ...]:
-    """Return the fields of all operations for a list of players, as in the forms of a player."""
+    """Return the fields of all operations on a list of players, as in the forms of a player."""
     forms = {form.name: form for forms in PLAYER_FORMS.values() for form in forms}
     named: dict[str, Field] = {}
     for name in list_operations():
@@ -191,7 +191,7 @@ PLAYERS = Field(
     noun="The list of players",
     html={"rows": 10, "maxlength": 500000},
 )
-# The API calls the filters of history so.
+# The names of the filters in the API.
 FILTERS = tuple(
     replace(
         one, name=one.name.capitalize(), is_required=False, html=HTML if one.type == "text" else {}

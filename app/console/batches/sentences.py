@@ -1,4 +1,4 @@
-"""Batches, their rows and their kinds of rows in words. Pure."""
+"""Sentences about batches, their rows and kinds of rows. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.operations import batch_operations, object_arguments
 from app.types import Document
 
 NAMELESS = "A batch without a name"
-# How the filters of changes are called on the page of a batch.
+# The labels of the filters on the page of a batch.
 FILTERS = {
     "By": "made by",
     "Key": "with the key",
@@ -31,7 +31,7 @@ FILTERS = {
 
 
 class Bar(NamedTuple):
-    """How long the parts of a bar are, of a thousand."""
+    """The lengths of the parts of a progress bar, in thousandths."""
 
     done: float
     ready: float
@@ -44,7 +44,7 @@ def bar(counts: Document) -> Bar:
 
 
 def ids_in_rows(rows: Iterable[Document]) -> set[str]:
-    """Return the ids of all catalogue objects that rows and their refusals name."""
+    """Return the ids of the catalogue objects in rows and in their refusals."""
     found = set()
     for row in rows:
         found |= {row["Arguments"].get(name) for name in object_arguments()}
@@ -53,18 +53,18 @@ def ids_in_rows(rows: Iterable[Document]) -> set[str]:
 
 
 def row_sentence(row: Document, names: Names) -> str:
-    """Return what a row does."""
+    """Return a sentence about what a row does."""
     found = batch_operations()[row["Operation"]].batch
     return sentence(found.order if found else "", **named_arguments(row["Arguments"], names))
 
 
 def has_arguments(row: Document) -> bool:
-    """Tell whether a row has the arguments of its operation; one without shape has none."""
+    """Tell whether a row has the arguments of its operation; a malformed row has none."""
     return row["Operation"] is not None and bool(row["Arguments"])
 
 
 def kind_sentence(kind: Document, names: Names) -> str:
-    """Return what all rows of a kind do: Give 5 of an item to 1,234 players."""
+    """Return a sentence about all rows of a kind: Give 5 of an item to 1,234 players."""
     rows, subjects, each = kind["Rows"], kind["Subjects"], kind["Each"]
     if kind["Operation"] is None:
         return f"{counted(rows, 'row')} of other kinds, for {counted(subjects, 'player')}"
@@ -86,7 +86,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def filter_texts(chosen: Document, names: Names) -> list[tuple[str, str]]:
-    """Return which changes a batch undoes, by the labels of the filters."""
+    """Return the filters of the changes that a batch undoes, as labels and texts."""
     texts = {name: str(value) for name, value in chosen.items()}
     if "Item" in chosen:
         texts["Item"] = name_of(chosen["Item"], names)

@@ -1,4 +1,4 @@
-"""The pages of batches: the list, and one with its rows, which is run, cancelled and undone."""
+"""The pages of batches: the list, and a batch with its rows and forms."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ ROW_FILTERS = (
     Field("player", "Player", suggest="player"),
 )
 RESULT_COLUMNS = ("Row", "Player", "PlayerId", "Operation", "What", "Verdict", "Why", "Entry")
-# A spreadsheet takes a cell that begins so for a formula, whoever has written the name in it; some
-# do so with full-width letters as well.
+# A spreadsheet takes a cell that begins with one of these for a formula, and anybody may have
+# chosen the name in it. Some spreadsheets also accept the full-width forms.
 FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 RESULT_ROWS = 500
 
@@ -72,7 +72,7 @@ def list_batches() -> Response:
 @blp.get("/batches/<batch_id>/result")
 @required()
 def download_result(batch_id: str) -> Response:
-    """Send the rows with their verdicts as a file for a spreadsheet, piece by piece."""
+    """Stream the rows with their verdicts as a CSV file for a spreadsheet."""
     batch = access.visible_batch(path_guid("id", batch_id))
     verdict = request.args.get("verdict", "")
     args = {"verdict": verdict} if verdict in TABS[1:] else {}
@@ -130,7 +130,7 @@ def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
 
 
 def plan_words(batch: Document) -> dict[str, Any]:
-    """Return what a batch does in words: its kinds of rows, and which changes it undoes."""
+    """Return the texts about a batch: its kinds of rows, and which changes it undoes."""
     kinds, chosen = batch.get("Summary", []), batch.get("Undo") or {}
     ids = [*(kind["Object"] for kind in kinds), chosen.get("Item")]
     names = objects.names_of([id_ for id_ in ids if id_])
@@ -145,7 +145,7 @@ def search_rows(batch: Document, wanted: Document) -> tuple[Any, str | None]:
 
 
 def with_words(rows: list[Document]) -> list[Document]:
-    """Return rows with what a table says of them; of an undo, what it undoes if it may be seen."""
+    """Return rows with their texts; an undo describes its entry if the caller may see it."""
     found = visible_entries([row["Arguments"]["Id"] for row in rows if "Id" in row["Arguments"]])
     ids = ids_in_rows(rows) | entry_ids_in(found.values())
     names = objects.names_of(ids) if ids else {}

@@ -27,7 +27,7 @@ from app.variables.domain import GLOBAL, global_value
 from app.variables.operations import SET_GLOBAL_VARIABLE
 from app.variables.schemas import SetVariableArgs
 
-# The types that people look for most come first.
+# The most requested types come first.
 ORDER = ("item", "spell", "class", "map", "npc", "quest", "playervariable", "servervariable")
 LABELS = {
     "playervariable": "Player variables",
@@ -120,7 +120,7 @@ register(
 
 
 def object_card(record: Document) -> Document:
-    """Return an object as the list shows it: with a few facts, and an item with its icon."""
+    """Return an object for the list, with a few facts, and the icon of an item."""
     symbol = item_icon(str(record.get("Name"))) if record["Type"] == "item" else ""
     named = {"Id": record["Id"], "Name": record.get("Name")}
     return {**named, "Symbol": symbol, "Facts": facts(record)[:SHOWN_FIELDS]}

@@ -1,4 +1,4 @@
-"""The curl line that does the same as a form. Pure."""
+"""The curl command that does the same as a form. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def curl(
     reason: str = "",
     file: tuple[str, str] | None = None,
 ) -> str:
-    """Return a command for a shell, a part on each line; a file has a media type and a name."""
+    """Return a shell command, one option per line; file is a media type and a file name."""
     parts = [f"curl -X {method}" if method != "GET" else "curl"]
     parts.append('-H "Authorization: Bearer $TOKEN"')
     if key:
@@ -42,7 +42,7 @@ def api_path(*parts: str) -> str:
 
 
 def as_number(text: str) -> int | str:
-    """Return the number that was typed; what is none as it is, for the API to refuse."""
+    """Return a typed number; return other text unchanged, so that the API refuses it."""
     number = decimal(text.removeprefix("-"))
     if number is None:
         return text

@@ -1,7 +1,7 @@
-"""What a form is: one declaration, from which its view, checks, markup and curl line follow.
+"""Declarations of forms, from which views, checks, markup and curl commands are made.
 
-A declaration names the operation that the form makes, what must be typed to confirm it, and the
-labels of its fields. app.console.forms.places turns it into a view.
+A declaration has the operation of the form, the confirmation to type, and the labels of its
+fields. app.console.forms.places turns it into a view.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ if TYPE_CHECKING:
     from app.console.forms.submissions import Submission
 
 NOT_UNDONE = "This cannot be undone."
-# A name is typed as it is: nothing corrects it.
+# Attributes that turn off autocorrection, for names.
 AS_TYPED = {"autocomplete": "off", "spellcheck": "false"}
 BY_NAME = "A name or an id."
 # The module suggest.js turns the browser's own suggestions off, so that they do not hide those of
 # the page. With autocomplete=off in the markup, a browser would not restore the field on Back.
 NAMED = {"spellcheck": "false"}
 FOLDED = "…"
-# What a page has seen of a history that has no entries.
+# The value of Target.seen without any entries.
 NOTHING_SEEN = "nothing"
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a form. It takes from the schema of the operation whatever that declares."""
+    """A field of a form. The schema of the operation fills in what is not declared here."""
 
     name: str
     label: str
     hint: str = ""
     # The value before anything is typed.
     value: Any = ""
-    # That of an HTML input; or area, check, radio or select.
+    # The type of an HTML input; or area, check, radio or select.
     type: str = "text"
-    # What sentences call it, if not by its label.
+    # Its name in sentences, if not the label.
     noun: str = ""
-    # None: as the schema says.
+    # None: as in the schema.
     is_required: bool | None = None
-    # The type of catalogue objects that it names.
+    # The type of catalogue object that it takes.
     object_type: str = ""
-    # What is suggested while somebody types, if not these objects.
+    # The source of suggestions, if not these objects.
     suggest: str = ""
     # Further HTML attributes.
     html: dict[str, Any] = field(default_factory=dict)
-    # The argument of the operation, where that has another name.
+    # The argument of the operation, if its name differs.
     argument: str = ""
     # The values of a radio or select field, with their labels.
     options: Callable[[], Mapping[str, str]] = dict
-    # The values of the form's radio field with which this field counts; empty: with any.
+    # The values of the form's radio field for which this field is used; empty: all.
     only_with: tuple[str, ...] = ()
 
     @property
@@ -67,13 +67,13 @@ class Field:
 
     @property
     def sample(self) -> str:
-        """Return what a curl line shows before anything is typed: no valid value."""
+        """Return a placeholder for the curl command before anything is typed."""
         if self.object_type:
             return f"{self.object_type.removeprefix('player').upper()}-ID"
         return self.label.upper().replace(" ", "-") if self.type == "number" else ""
 
     def completed(self, schema: Schema | None) -> Field:
-        """Return the field with what a schema declares."""
+        """Return the field, completed from a schema."""
         arguments = (schema.fields if schema else {}).items()
         named = [item for item in arguments if (item[1].data_key or item[0]) == self.name]
         name, argument = named[0] if named else (self.argument or self.name, None)
@@ -106,7 +106,7 @@ def _html_of(argument: Any) -> dict[str, Any]:
 
 
 class Group(NamedTuple):
-    """Fields that stand beside each other; the stylesheet knows the layout."""
+    """Fields side by side; the layout is in the stylesheet."""
 
     layout: str
     fields: tuple[Field, ...]
@@ -115,21 +115,21 @@ class Group(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What the forms of a page are about."""
+    """The subject of the forms on a page."""
 
     # The path of the page; the paths of its forms are below it.
     path: str
     id: str = ""
     name: str = ""
     record: Document = {}
-    # The newest entries of its history, if it has one.
+    # The newest entries of its history, if it has a history.
     entries: Sequence[Document] | None = None
-    # The values of fields that nobody has typed into.
+    # The initial values of fields.
     values: Mapping[str, Any] = {}
 
     @property
     def seen(self) -> str:
-        """Return what a form remembers of the history that its page has shown."""
+        """Return a hidden form value: the newest entries when the page was shown."""
         if self.entries is None:
             return ""
         return str(self.entries[0]["Id"]) if self.entries else NOTHING_SEEN
@@ -139,61 +139,61 @@ class Target(NamedTuple):
 class Form:
     """The declaration of a form."""
 
-    # What it does. None: it is no operation of history.
+    # The operation that it makes; None if it makes none.
     operation: Operation | None
-    # A title that ends with an ellipsis is clicked on to unfold the form.
+    # If the title ends with an ellipsis, the form is folded until somebody clicks on it.
     title: str
     button: str
     fields: tuple[Field | Group, ...] = ()
-    # By default the name of the operation, else the title.
+    # Defaults to the name of the operation, else to the title.
     name: str = ""
-    # Of the view, below that of the page; by default the name.
+    # The path of the view, below that of the page; defaults to the name.
     path: str | None = None
-    # The heading of the card that it shares with others; by default it has its own.
+    # The heading of a card that it shares with other forms; by default it has its own card.
     card: str = ""
-    # Makes the change, if not the operation alone: gets the submission and the path's variables.
+    # Called instead of the operation, with the submission and the variables of the path.
     act: Callable[..., Any] | None = None
-    # The view of the API, where the operation has several.
+    # The view in the API, if the operation has several.
     view: str = ""
-    # Method and path in the API, where it is no operation.
+    # The method and path in the API, if there is no operation.
     api: str | Callable[[Submission], str] = ""
     roles: tuple[Role, ...] = ()
-    # What is typed, if not just the arguments of the operation.
+    # The schema of the typed values, if not the arguments of the operation.
     schema: Schema | None = None
-    # Markup of its own before its fields.
+    # A template for markup before the fields.
     template: str = ""
     # Sentences above the fields.
     about: str | Callable[[Target], Iterable[str]] = ""
-    # The hint below a field in which the name of the target must be typed; empty: no such field.
+    # The hint of a field in which the name of the target must be typed; empty: no such field.
     confirm: str = ""
     confirm_field: str = "confirm"
-    # Asks for a reason; otherwise only where changes must have one.
+    # Whether it always asks for a reason, or only if the settings require reasons.
     asks_reason: bool = True
     is_danger: bool = False
-    # A button that takes something back is less prominent.
+    # The button is less prominent, as for lifting a ban.
     is_quiet: bool = False
-    # Refused if somebody else has changed this part of the document meanwhile; "": any part.
+    # The form is refused if somebody else has changed this part meanwhile; "": any part.
     replaces: str | None = None
     # Whether a page offers it.
     is_offered: Callable[[Target], bool] = lambda _: True
-    # Returns the lines of a preview; the slots of the page show it too.
+    # Returns the lines of a preview; the slots on the page show the preview, too.
     preview: Callable[[Document], Iterable[str]] | None = None
-    # The body in the API, if not the fields.
+    # Returns the body for the API, if it is not the fields.
     body: Callable[[Submission], Document | None] | None = None
-    # The media type and the name of the file that curl sends instead of a body.
+    # The media type and the name of a file that curl sends instead of a body.
     file: tuple[str, str] | None = None
-    # Whether its endpoint takes an Idempotency-Key, where it is no operation.
+    # Whether its endpoint takes an Idempotency-Key, if there is no operation.
     takes_key: bool = False
-    # Sets a secret, whose fingerprint history must not hold: each attempt is a change of its own.
+    # It sets a secret, whose fingerprint must not be in history, so attempts are not idempotent.
     is_secret: bool = False
-    # A variable of the path, where a page has such a form in each row.
+    # The path variable that distinguishes the forms, if a page has one in each row.
     row: str = ""
-    # The tab that it leads to, if not its own.
+    # The tab to redirect to, if not its own.
     next_tab: str | None = None
-    # Returns the response after success, if it does not lead to the page of what it changed.
+    # Returns the response after success, if that is not a redirect to the page of its target.
     lead: Callable[..., Response] | None = None
     layout: str = ""
-    # The field that stands beside the button.
+    # The field beside the button.
     line: str = ""
 
     def __post_init__(self) -> None:
@@ -232,7 +232,7 @@ class Form:
 
     @property
     def choice(self) -> Field | None:
-        """Return the radio field that decides which other fields count."""
+        """Return the radio field that decides which other fields are used."""
         return next((one for one in self.by_name.values() if one.type == "radio"), None)
 
     def endpoint(self, sent: Submission) -> str:

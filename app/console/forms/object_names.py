@@ -1,4 +1,4 @@
-"""Objects of the catalogue that somebody names in a form, by id or by name."""
+"""Finds catalogue objects that are typed into a form by id or by name."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MOST_CHOICES = 12
 
 
 class Choice(NamedTuple):
-    """An object of the catalogue that may be meant."""
+    """A candidate for an ambiguous name."""
 
     id: str
     name: str
 
 
 class Ambiguous(Invalid):
-    """A name that no object or several objects of the catalogue have."""
+    """A name that matches no object, or several objects, of the catalogue."""
 
     def __init__(
         self, field: str, fault: str, choices: list[Choice], is_shared: bool = False
@@ -30,7 +30,7 @@ class Ambiguous(Invalid):
 
 
 def plain(text: str) -> str:
-    """Return a text without control characters and without blanks around it."""
+    """Return a text without control characters and surrounding blanks."""
     return "".join(filter(str.isprintable, text)).strip()
 
 
@@ -39,7 +39,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def resolve(field: str, type_: str, typed_text: str) -> str:
-    """Return the id of an object by its id or name, or raise Ambiguous with those it may be."""
+    """Return the id of an object by its id or name, or raise Ambiguous with the candidates."""
     text = plain(typed_text)
     if guid := parse_guid(text):
         return guid

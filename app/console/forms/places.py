@@ -1,4 +1,4 @@
-"""The views of declared forms: each is carried out, and leads to a page or is shown again there."""
+"""The views of declared forms: they carry out a form and redirect, or show a refused form again."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from app.http.path_converters import path_guid
 from app.naming import name_key
 from app.types import Document
 
-# What is shown beside a form. Everything else is an error of the page.
+# Errors that are shown beside the form. Other errors get an error page.
 REFUSALS = (Invalid, Conflict, NotFound, Forbidden, RateLimited, Unavailable)
-# The variables of paths that are ids.
+# The path variables that are ids.
 GUIDS = ("batch_id", "key_id", "object_id", "sign_in_id")
 
 
 class ChangedMeanwhile(Conflict):
-    """Somebody else has changed what a form is about to set, since its page was shown."""
+    """Somebody else has changed the value that a form sets, since its page was shown."""
 
     sentence = (
         "Somebody has made a change since you opened this page. Look at it, and send the form "
@@ -39,32 +39,32 @@ class ChangedMeanwhile(Conflict):
 
 
 class Found(NamedTuple):
-    """What a form is about: its id, and the name that is typed to confirm."""
+    """The target of a form: its id, and the name to type for confirmation."""
 
     id: str
     name: str = ""
 
 
 class Place(NamedTuple):
-    """The pages of one kind, such as those of a player, and the forms on them."""
+    """One kind of page, such as that of a player, with its tabs and forms."""
 
-    # The rule of their paths, and the parts of those before the id.
+    # The URL rule, and the path segments before the id.
     rule: str
     parts: tuple[str, ...]
-    # The forms on each tab. The first tab has the path of the page.
+    # The forms on each tab. The path of the first tab is that of the page.
     tabs: Mapping[str, Iterable[Form]]
-    # Shows a tab: gets its name, the form that was sent, and the variables of the path.
+    # Shows a tab; called with its name, the submitted form, and the variables of the path.
     show: Callable[..., Response]
-    # Finds what a form is about, by the variables of the path.
+    # Finds the target of a form by the variables of the path.
     find: Callable[..., Found] = lambda **_: Found("")
     # The kind of documents in history.
     kind: str = ""
-    # What makes the changes of operations.
+    # The store that applies operations.
     store: Any = None
     roles: tuple[Role, ...] = ()
-    # The tabs for those alone who manage users.
+    # The tabs that need the role users.manage.
     higher_tabs: tuple[str, ...] = ()
-    # Whether another view shows the pages.
+    # Whether a separate view shows the pages.
     is_shown_elsewhere: bool = False
 
     def roles_of(self, tab: str) -> tuple[Role, ...]:
@@ -78,7 +78,7 @@ class Place(NamedTuple):
 
 
 def register(place: Place) -> None:
-    """Add the views of some pages, and of the forms on them."""
+    """Add the views of a place and of its forms."""
     name = "_".join(place.parts)
     for tab, forms in place.tabs.items():
         needs = place.roles_of(tab)
@@ -115,7 +115,7 @@ def _receive(place: Place, tab: str, form: Form, **variables: Any) -> Response:
 
 
 def attempt(sent: Submission, act: Callable[[], Any]) -> Any:
-    """Carry out a form; return None and keep the error in it where that is refused."""
+    """Carry out a form; if it is refused, store the error in it and return None."""
     try:
         return act()
     except REFUSALS as error:
@@ -128,7 +128,7 @@ def _carry_out(place: Place, sent: Submission, path: dict[str, Any]) -> Any:
     form = sent.form
     if form.schema:
         sent.args = sent.load(form.schema)
-    # What is not there any more, the form itself may have deleted: then it is told so again.
+    # The form itself may have deleted its target: a repeated submission gets the same answer.
     with suppress(NotFound):
         found = place.find(**path)
         if form.confirm and form.confirm_field == "confirm":
@@ -144,7 +144,7 @@ def _carry_out(place: Place, sent: Submission, path: dict[str, Any]) -> Any:
 
 
 def _require_name(place: Place, sent: Submission, name: str) -> None:
-    """Refuse a form unless somebody has typed whom it is about."""
+    """Refuse a form unless the name of its target is typed as confirmation."""
     if name_key(sent.value("confirm").strip()) != name_key(name.strip()):
         is_final = sent.form.confirm == NOT_UNDONE
         verb = f" to {sent.form.title.rstrip(FOLDED).lower()} this {place.kind}"
@@ -153,9 +153,9 @@ def _require_name(place: Place, sent: Submission, name: str) -> None:
 
 
 def _require_unchanged(sent: Submission, entries: list[Document]) -> None:
-    """Refuse to replace what somebody else has set meanwhile; the next attempt has seen it.
+    """Refuse to overwrite a change that somebody else made since the page was shown.
 
-    One's own changes do not count: the form may have been sent twice.
+    The caller's own changes do not count: the form may have been sent twice.
     """
     newer = newer_than(sent.value("seen"), entries)
     if any(entry["By"]["UserId"] != guard.caller().id for entry in newer):
@@ -163,7 +163,7 @@ def _require_unchanged(sent: Submission, entries: list[Document]) -> None:
 
 
 def _changes_of(place: Place, sent: Submission, id_: str, changed: str) -> list[Document]:
-    """Return the last entries that changed a part of what a form is about; "": any part."""
+    """Return the latest entries that changed a part of the form's target; "": any part."""
     fields = sent.form.by_name.values()
     named = [sent.args.get(one.argument) for one in fields if one.object_type]
     filters = {"item": named[0]} if named else {}
@@ -174,7 +174,7 @@ def _changes_of(place: Place, sent: Submission, id_: str, changed: str) -> list[
 
 
 def _lead(place: Place, tab: str, outcome: Any, path: dict[str, Any]) -> Response:
-    """Lead from a form that was carried out to a page that says what came of it."""
+    """Redirect from a form to the page that shows its result."""
     if isinstance(outcome, Answer):
         return asked(outcome, place.page_path(outcome.action["Subject"]["Id"], tab))
     applied: Applied = outcome

@@ -1,4 +1,4 @@
-"""Reads the form in a request: its fields, and what of them an error page shows or sends again."""
+"""Reads the form in a request, and selects the fields that an error page shows or resends."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from app.http.uploads import is_form_with_file, read_form_with_file
 from app.naming import parse_guid
 
 _POSTED = "quartermaster.posted"
-# The id of the account whose session a form with a file comes from.
+# The account whose session sent a form with a file.
 SENDER = "quartermaster.sender"
-# The fields of every form that are not typed.
+# The hidden fields of every form.
 HIDDEN = ("token", "key", "seen", "back", "preview", "choose")
 SECRET = ("password", "new", "again")
 
@@ -21,7 +21,7 @@ SECRET = ("password", "new", "again")
 def posted() -> dict[str, str]:
     """Return the fields of the form in this request; the first call reads its body.
 
-    A view calls it when it knows the caller; only the sign-in calls it before. No error page does.
+    A view calls it after authentication; only the sign-in calls it before. Error pages never do.
     """
     environ = current_environ()
     if _POSTED not in environ:
@@ -37,21 +37,21 @@ def _read() -> dict[str, str]:
     if request.mimetype != FORM:
         raise UnsupportedMediaType("A page of the console sends forms alone.")
     if request.content_length is None:
-        # A thread would wait for the chunks, and no browser sends a form in chunks.
+        # A thread would wait for the chunks, and no browser sends forms in chunks.
         raise LengthRequired
     return read_form()
 
 
 def typed() -> dict[str, str]:
-    """Return what somebody has typed into the form that was read, without passwords."""
+    """Return the typed fields of the form that was read, without passwords."""
     fields = _read_fields()
     return {k: text for k, text in fields.items() if text and k not in (*HIDDEN, *SECRET)}
 
 
 def resent() -> dict[str, str]:
-    """Return the fields that send the same change again, by its Idempotency-Key.
+    """Return the fields that repeat the same change, with its Idempotency-Key.
 
-    Empty where the form has no key, or holds a password or a file: no page repeats those.
+    Empty if the form has no key, or has a password or a file, which no page repeats.
     """
     fields = {} if is_form_with_file() else _read_fields()
     if not parse_guid(fields.get("key", "")) or set(fields) & set(SECRET):
@@ -60,6 +60,6 @@ def resent() -> dict[str, str]:
 
 
 def _read_fields() -> dict[str, str]:
-    """Return the fields of the form, if this request has read it; the body is not touched."""
+    """Return the fields of the form if this request has read them; do not read the body."""
     fields: dict[str, str] = current_environ().get(_POSTED, {})
     return fields

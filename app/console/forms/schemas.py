@@ -1,4 +1,4 @@
-"""What forms of the console hold that no body of the API does."""
+"""Schemas of console forms that differ from the bodies of the API."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ LONGEST_KEY_DAYS = 3650
 
 
 def list_operations() -> dict[str, str]:
-    """Return what one form can do to all players of a list, and what it calls that."""
+    """Return the operations on a list of players, with their labels."""
     rows = {name: found.batch for name, found in batch_operations().items()}
     return {name: row.label for name, row in rows.items() if row and row.label}
 
 
 class BatchForPlayers(Schema):
-    """Which players, and what is done to each of them."""
+    """A list of players, and the operation for each of them."""
 
     operation = OperationName(list_operations, load_default="give")
     players = Text(required=True)
@@ -53,13 +53,13 @@ class NewPassword(Schema):
 
 
 class KeyEnd(Schema):
-    """After how many days a key ends."""
+    """The days until a key expires."""
 
     Days = Integer(1, LONGEST_KEY_DAYS, load_default=KEY_DAYS)
 
 
 class NewKey(KeyEnd):
-    """What a key is made with, where a form differs from the API: days, and lists as texts."""
+    """The fields of a new key that differ from the API: a number of days, and lists as texts."""
 
     Name = Text(required=True)
     Addresses = Text(load_default="")
@@ -69,13 +69,13 @@ class NewKey(KeyEnd):
 
 
 class Rotation(KeyEnd):
-    """How a key gets another text."""
+    """The rotation of a key."""
 
     OverlapHours = Integer(0, LONGEST_OVERLAP_HOURS, load_default=OVERLAP_HOURS)
 
 
 class ChatForm(ChatArgs):
-    """What is said, to whom, and in which colour."""
+    """A chat message, its listeners and its colour."""
 
     to = OneOf(EVERYBODY, MAP, PLAYER, load_default=EVERYBODY)
     mapid = Guid()

@@ -1,4 +1,4 @@
-"""A form on a page: as it is first shown, or as it was posted and refused."""
+"""A form on a page: empty at first, or with the posted values after a refusal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from app.spells.domain import NoSpellSlot, SpellKnown
 from app.types import Document, decimal
 from app.variables.domain import OtherType
 
-# Which field a refusal is about, where it is not the whole form.
+# The field that a refusal is about, if it is not the whole form.
 FIELDS: dict[type, str] = {
     NotEnoughItems: "quantity",
     NoRoom: "quantity",
@@ -54,27 +54,27 @@ _VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
 
 
 class Submission:
-    """A form, with what was typed into it."""
+    """A form with the typed values."""
 
     def __init__(self, form: Form, fields: Mapping[str, str] | None = None, row: str = "") -> None:
         self.form = form
         self.name = f"{form.name}-{row}" if row else form.name
         self.fields = dict(fields or {})
         self.error: QuartermasterError | None = None
-        # The valid values of what was typed.
+        # The typed values after validation.
         self.args: dict[str, Any] = {}
         self.key = str(uuid.uuid4())
         self.target = Target("")
-        # The kind of documents that its page is about.
+        # The kind of document that its page shows.
         self.kind = ""
-        # Shows the page that it was sent to: gets this or another form, and variables of the path.
+        # Shows the page of the form; called with a submission and the variables of the path.
         self.show: Callable[..., Response]
-        # The entry that a previewed change would have.
+        # The entry of a previewed change.
         self.preview: Document | None = None
 
     @classmethod
     def posted(cls, form: Form, row: str = "") -> Submission:
-        """Return the posted form, whose key and reason count for the changes of this request."""
+        """Return the posted form; its key and reason apply to the changes of this request."""
         sent = cls(form, posted(), row)
         key = parse_guid(sent.fields.get("key", ""))
         if key is None:
@@ -89,7 +89,7 @@ class Submission:
 
     @property
     def newer(self) -> list[Document]:
-        """Return the shown entries that came after the page of a refused form."""
+        """Return the shown entries that are newer than the page of a refused form."""
         seen = self.fields.get("seen", "")
         return newer_than(seen, self.target.entries or ()) if self.error else []
 
@@ -97,7 +97,7 @@ class Submission:
         return self.fields.get(field, str(default))
 
     def shown_value(self, field: Field) -> str:
-        """Return what a page puts into a field; a password is typed again."""
+        """Return the value that a page puts into a field; a password is left empty."""
         if field.type == "password":
             return ""
         text = self.value(field.name, self.target.values.get(field.name) or field.value)
@@ -109,12 +109,12 @@ class Submission:
         return bool(self.fields.get(field))
 
     def counts(self, field: Field) -> bool:
-        """Tell whether the choice of the form asks for a field."""
+        """Tell whether a field is used with the current choice of the form."""
         choice = self.form.choice
         return not (choice and field.only_with) or self.shown_value(choice) in field.only_with
 
     def choice_classes(self, field: Field) -> str:
-        """Return the classes by which the stylesheet hides fields that the choice does not need."""
+        """Return the CSS classes that hide a field while the choice does not use it."""
         choice = self.form.choice
         if not (choice and field.only_with):
             return ""
@@ -122,7 +122,7 @@ class Submission:
         return " only " + " ".join(f"with-{place}" for place in places)
 
     def fault(self, field: str) -> str:
-        """Return what is wrong with a field; empty if nothing is, and in a preview."""
+        """Return the error of a field; empty if there is none, and in a preview."""
         if self.is_preview:
             return ""
         if isinstance(self.error, Invalid):
@@ -131,7 +131,7 @@ class Submission:
 
     @property
     def refusal(self) -> str:
-        """Return why it was refused; a preview says so in its own place."""
+        """Return why it was refused; empty for a preview, which shows the reason itself."""
         return "" if self.is_preview else self.text
 
     @property
@@ -163,13 +163,13 @@ class Submission:
 
     @property
     def action(self) -> str:
-        """Return the path that it is sent to."""
+        """Return the path that the form posts to."""
         path = self.form.name if self.form.path is None else self.form.path
         return "/".join(filter(None, [self.target.path, _VARIABLE.sub("", path).strip("/")]))
 
     @property
     def last_fields(self) -> list[Field]:
-        """Return the fields for the reason and for the name of the target, as far as asked for."""
+        """Return the fields for the reason and for the confirmation, if the form needs them."""
         form, needs_reason = self.form, current_app.config["REASON_REQUIRED"]
         reason = Field("reason", "Reason", is_required=needs_reason, html={"maxlength": 500})
         label = f"Type {self.target.name} to confirm"
@@ -179,13 +179,13 @@ class Submission:
 
     @property
     def preview_lines(self) -> list[str]:
-        """Return what the preview says: what would be done, or why it would be refused."""
+        """Return the lines of the preview: what would change, or why it would be refused."""
         if self.preview and self.form.preview:
             return list(self.form.preview(self.preview))
         return [self.text if self.is_preview else NO_PREVIEW]
 
     def load(self, schema: Schema) -> Any:
-        """Return the typed values by a schema of the API; objects may be given by name."""
+        """Validate the typed values by a schema of the API; objects may be given by name."""
         ignored = {name for name, field in self.form.by_name.items() if not self.counts(field)}
         typed = {name: text for name, text in self.fields.items() if text and name not in ignored}
         values: dict[str, Any] = typed
@@ -197,10 +197,10 @@ class Submission:
         return load(schema, respell(schema, values))
 
     def refuse(self, error: QuartermasterError) -> None:
-        """Keep why it was refused.
+        """Store why it was refused.
 
-        If nobody knows whether it was carried out, the next attempt is the same change. Otherwise
-        it is another one, with a key of its own.
+        If it is unknown whether it was carried out, the next attempt keeps the Idempotency-Key.
+        Otherwise the next attempt is a new change with a new key.
         """
         self.error = error
         if not isinstance(error, Unavailable) or self.form.is_secret:
@@ -208,12 +208,12 @@ class Submission:
 
     @property
     def status(self) -> int:
-        """Return the status of its page; a preview is answered, whatever it says."""
+        """Return the HTTP status of its page; that of a preview is always 200."""
         return 200 if self.error is None or self.is_preview else status_of(self.error)
 
     @property
     def curl(self) -> str:
-        """Return the command that does the same."""
+        """Return the curl command that does the same."""
         method, _, path = self.form.endpoint(self).partition(" ")
         key = (self.key if self.fields else "A-NEW-KEY") if self.form.takes_key else None
         where = _VARIABLE.sub(self._variable, path)
@@ -229,7 +229,7 @@ class Submission:
         return quote(self.target.id, safe=":")
 
     def typed_body(self, path: str = "") -> Document | None:
-        """Return the body of the API as far as it was typed; its path holds the other fields."""
+        """Return the body for the API from the typed fields that are not in the path."""
         in_path = _VARIABLE.findall(path)
         fields = [one for one in self.form.by_name.values() if one.argument not in in_path]
         pairs = [(field, self._sent_value(field)) for field in fields]
@@ -246,23 +246,23 @@ class Submission:
 
 
 def newer_than(seen: str, entries: Iterable[Document]) -> list[Document]:
-    """Return the entries that came after a page was shown; none if that is unknown.
+    """Return the entries that are newer than those that a page showed; [] if unknown.
 
-    Compares the versions in their ids: the entry that the page has shown need not be among these.
+    It compares the versions in the ids, because the shown entry need not be among these.
     """
     shown = _version(seen) if seen else math.inf
     return [entry for entry in entries if _version(entry["Id"]) > shown]
 
 
 def _version(entry_id: str) -> float:
-    """Return the version in the id of an entry; less than any if there is none."""
+    """Return the version in the id of an entry; minus infinity if there is none."""
     _, _, version = [*entry_id.split(":"), "", ""][:3]
     number = decimal(version)
     return -math.inf if number is None else number
 
 
 def note_refusal(error: QuartermasterError) -> None:
-    """Log or count a refusal that a page shows, and let the page say when to try again."""
+    """Log or count a refusal that a page shows, and add headers such as Retry-After."""
     note(error)
 
     @after_this_request
@@ -274,7 +274,7 @@ def note_refusal(error: QuartermasterError) -> None:
 def forms_on(
     forms: Iterable[Form], target: Target, sent: Submission | None, row: str = ""
 ) -> dict[str, Submission]:
-    """Return by name the forms that a page offers, and the one that was sent to it."""
+    """Return by name the forms that a page offers, including the submitted one."""
     shown = {}
     for form in forms:
         one = Submission(form, row=row)

@@ -1,4 +1,4 @@
-"""The errors of pages, answered by pages."""
+"""Error pages of the console."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.storage.errors import DatabaseError, explain
 
 @blp.errorhandler(QuartermasterError)
 def error_page(error: QuartermasterError) -> Response:
-    """Return the page of an error; whoever is not signed in is asked to sign in."""
+    """Return the page of an error; without a session, the sign-in page."""
     if isinstance(error, Unauthorized):
         return sign_in_page()
     note(error)
@@ -54,10 +54,10 @@ def http_error_page(error: HTTPException) -> Response:
 
 
 def problem_page(status: int, text: str, sign_in: bool = False) -> Response:
-    """Return a page about an error, with what was typed, so that it is not lost.
+    """Return a page about an error, with the typed values, so that they are not lost.
 
-    As far as it was read, and nothing is before the caller is known. Only a form that is known to
-    be from a page of this session is offered again: the page adds a token that makes it so.
+    It shows only what was read, and nothing is read before authentication. It offers to resend a
+    form only if that came from a page of this session, because it adds a valid form token.
     """
     is_read = request.method in session.SAFE_METHODS
     again = resent() if status == 503 and session.current_session() else {}

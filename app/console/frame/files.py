@@ -19,7 +19,7 @@ TYPES = {
     ".svg": "image/svg+xml",
 }
 HEADERS = {
-    # Under another digest a file has another path, so a browser need never ask again.
+    # A changed file has another digest and so another path: browsers may cache it for ever.
     "Cache-Control": "public, max-age=31536000, immutable",
     "X-Content-Type-Options": "nosniff",
     "Vary": "Accept-Encoding",
@@ -42,7 +42,7 @@ def files_digest() -> str:
 
 @functools.cache
 def compressed(name: str) -> bytes:
-    # Without a time in it, equal files are compressed to equal bytes.
+    # Without a timestamp, equal files are compressed to equal bytes.
     return gzip.compress(files()[name], mtime=0)
 
 
@@ -52,7 +52,7 @@ def file_path(name: str) -> str:
 
 @guard.without_database
 def get_file(digest: str, name: str) -> Response:
-    """Send a file. One of another release is not found: it would not fit the page."""
+    """Send a file. The digest of another release is not found: its files do not fit the page."""
     if name not in files() or digest != files_digest():
         raise NotFound("file", name, "There is no such file.")
     response = Response(files()[name], headers=HEADERS, content_type=TYPES[Path(name).suffix])

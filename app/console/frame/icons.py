@@ -1,10 +1,10 @@
-"""Which icon of frame/icons.html an item gets. Pure."""
+"""Chooses the icon of an item from frame/icons.html. Pure."""
 
 from __future__ import annotations
 
 import re
 
-# The words in names of items that each icon stands for.
+# The words in names of items, by icon.
 WORDS = {
     "sword": "sword blade sabre scimitar katana rapier",
     "dagger": "dagger knife dirk kris",

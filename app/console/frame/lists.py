@@ -1,4 +1,4 @@
-"""Lists on pages: players and users as cards, and searches and filters that are in the path."""
+"""Lists on pages: players and users as cards, with searches and filters in the query."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def moment_of(value: Any) -> datetime | None:
     return value if isinstance(value, datetime) else None
 
 
-# What pages show of a player. A game writes these documents too: a field may be missing or wrong.
+# The fields of a player on pages. A game writes players, too: fields may be missing or wrong.
 PLAYER_FIELDS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("Name", "ClassName", "MapName"), text_of),
     **dict.fromkeys(("Level", "X", "Y", "PlayTimeSeconds"), number_of),
@@ -49,14 +49,14 @@ PLAYER_FIELDS: dict[str, Callable[[Any], Any]] = {
 
 
 def player_card(record: Mapping[str, Any], former_name: str | None = None) -> Document:
-    """Return what pages show of a player; a former name, if a search has found it by that."""
+    """Return the card of a player, with the former name by which a search found it, if any."""
     card = {name: read(record.get(name)) for name, read in PLAYER_FIELDS.items()}
     ids = {"Id": record["Id"], "UserId": record.get("UserId"), "FormerName": former_name}
     return {**card, **ids, "Name": card["Name"] or str(record["Id"])}
 
 
 def user_card(user: Mapping[str, Any], former_name: str | None = None) -> Document:
-    """Return what pages show of an account, with the fields that rules ask for."""
+    """Return the card of an account, with the fields that rules need."""
     power, reset = user.get("Power"), user.get("Reset")
     code = reset if isinstance(reset, dict) and isinstance(reset.get("Code"), str) else {}
     return {
@@ -71,9 +71,9 @@ def user_card(user: Mapping[str, Any], former_name: str | None = None) -> Docume
 
 
 def list_window(sorts: Mapping[str, Any]) -> tuple[str | None, str, Window]:
-    """Return what the path asks for: the searched text, the order and the page.
+    """Return the search text, the order and the page in the query.
 
-    Ignores a text that is too short to be searched for, and an unknown order.
+    Ignores a text that is too short to search for, and an unknown order.
     """
     text = name_key(plain(request.args.get("search", "")))
     sort = request.args.get("sort", "")
@@ -92,7 +92,7 @@ def former_cards(
     listed: list[Document],
     search: str | None,
 ) -> list[Document]:
-    """Return those whose former name begins with a text, and who are not listed already."""
+    """Return cards of those whose former name begins with a text, if not already listed."""
     if not search:
         return []
     names = {shown["Name"] for shown in listed}
@@ -101,7 +101,7 @@ def former_cards(
 
 
 def with_penalties(cards: Iterable[Document], user_id: str) -> list[Document]:
-    """Return cards with the bans and mutes of their accounts, for those who may see accounts."""
+    """Return cards with the bans and mutes of their accounts, if the caller may see accounts."""
     shown = list(cards)
     sees_users = Role.USERS_QUERY in guard.caller().roles
     ids = {card[user_id] for card in shown if isinstance(card[user_id], str)} if sees_users else []
@@ -134,9 +134,9 @@ class Filtered(NamedTuple):
 def filter_page(
     filters: tuple[Field, ...], search: Callable[[Document], tuple[Any, str | None]]
 ) -> Filtered:
-    """Return the part of a list that the filters in the path ask for.
+    """Return the page of a list that the filters in the query select.
 
-    Search gets the filters in use, and returns records and the cursor of the next page.
+    search is called with the filters in use; it returns records and the cursor of the next page.
     """
     wanted = {one.name: plain(request.args.get(one.name, "")) for one in filters}
     sees_users = Role.USERS_QUERY in guard.caller().roles

@@ -1,4 +1,4 @@
-"""The notice on a page that says what the form before it has done."""
+"""The notice on a page about the result of the form before it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.game.actions.access import visible_action
 from app.history.access import visible_entry
 from app.types import Document
 
-# For how long a page tells what a form has done.
+# How long a page shows the notice of a form.
 NEWS = timedelta(minutes=10)
 NOTHING = "Nothing had to be changed."
 NEWS_WITHOUT_ENTRY = {
@@ -29,12 +29,12 @@ NEWS_WITHOUT_ENTRY = {
     "batch-done": "The batch is done.",
     "batch-refused": "All rows were refused: nothing was done.",
 }
-# Of what these change, history keeps nothing.
-UNTOLD = ("revoke-tokens",)
+# Operations whose entries contain no changes.
+WITHOUT_CHANGES = ("revoke-tokens",)
 
 
 def current_notice() -> Document | None:
-    """Return what the form before this page has done, as its path says."""
+    """Return the notice of the form before this page, which the query names."""
     mark = request.args.get("done", "")
     if mark in NEWS_WITHOUT_ENTRY:
         return notice(NEWS_WITHOUT_ENTRY[mark])
@@ -47,7 +47,7 @@ def current_notice() -> Document | None:
 
 
 def notice(text: str, undo: str | None = None, action: str | None = None) -> Document:
-    """Return a notice; an action is one that the game has not answered yet."""
+    """Return a notice; action is the id of an action that the game has not answered yet."""
     return {"Text": text, "Undo": undo, "Action": action}
 
 
@@ -61,7 +61,7 @@ def entry_notice(entry_id: str) -> Document | None:
     entry = visible_entry(entry_id)
     if not is_news(entry):
         return None
-    if not entry["Changes"] and entry["Operation"] not in UNTOLD:
+    if not entry["Changes"] and entry["Operation"] not in WITHOUT_CHANGES:
         return notice(NOTHING)
     text = sentences.notice(entry, objects.names_of(sentences.ids_in([entry])))
     (served,) = history.serve([entry])
@@ -69,6 +69,6 @@ def entry_notice(entry_id: str) -> Document | None:
 
 
 def is_news(record: Document) -> bool:
-    """Tell whether the caller has just done something: the address may be kept, or another's."""
+    """Tell whether the caller has just made a change: the URL may be old, or somebody else's."""
     is_own = record["By"].get("UserId") == guard.caller().id
     return is_own and users.now() - record["At"] <= NEWS

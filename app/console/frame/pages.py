@@ -1,4 +1,4 @@
-"""What every page of the console shares: its blueprint, its frame, its headers and its errors."""
+"""Shared by all pages of the console: the blueprint, the frame, the headers and the errors."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ log = logging.getLogger("quartermaster")
 
 PREFIX = "/console"
 PAGE_SIZE = 50
-# Below this, compressing saves no packet.
+# Compressing smaller pages saves no packet.
 SMALLEST_COMPRESSED = 1000
-# Everything is of the same origin. Neither scripts nor styles stand in a page itself.
+# All files come from the same origin; pages have no inline scripts or styles.
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -45,9 +45,9 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Vary": "Accept-Encoding, Cookie",
 }
-# The endpoint of paths that are none.
+# The endpoint of unknown paths.
 NOWHERE = "console.nowhere"
-# The pages of forms whose own path is that of another page.
+# The pages of forms that share a path with another page.
 FORM_PAGES = {f"{PREFIX}/batches": f"{PREFIX}/batches/new"}
 DEFAULT_COLOURS = {"production": "red"}
 
@@ -65,9 +65,9 @@ def path_to(*parts: Any, **query: Any) -> str:
 
 
 def local(path: str, otherwise: str) -> str:
-    """Return a path of the console that a form or a link holds; another is no place to go to."""
+    """Return a path from a form or link if it is within the console, otherwise the default."""
     is_ours = path == PREFIX or path.startswith((f"{PREFIX}/", f"{PREFIX}?"))
-    # A browser takes a backslash for a slash, drops control characters, and follows two dots.
+    # Browsers treat a backslash as a slash, drop control characters, and resolve "..".
     parts = unquote(path.partition("?")[0]).split("/")
     is_plain = path.isprintable() and "\\" not in path and not {".", ".."} & set(parts)
     return path if is_ours and is_plain else otherwise
@@ -102,7 +102,7 @@ def number(value: Any) -> str:
 
 
 def short_number(value: int) -> str:
-    """Return a number that fits into a slot; the page has the exact one as well."""
+    """Return an abbreviated number that fits into a slot; the page also has the exact one."""
     for size, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
         if value >= 10 * size or (value >= size > 10**6):
             parts = value / size
@@ -116,7 +116,7 @@ def render(
     sent: Submission | None = None,
     **context: Any,
 ) -> Response:
-    """Return a page for somebody who is signed in, with the form that was sent to it, if any."""
+    """Return a page for a signed-in caller, with the form that was submitted to it, if any."""
     caller = guard.caller()
     counts = {"players": players.count()}
     sees_users = Role.USERS_QUERY in caller.roles
@@ -141,9 +141,9 @@ def render(
 
 
 def here() -> str:
-    """Return the path of this page, without what the form before it has done.
+    """Return the path of this page, without the notice of the form before it.
 
-    After a form that was refused, it is the path of the page that the form is on.
+    After a refused form, return the path of the page that the form is on.
     """
     query = [(name, value) for name, value in request.args.items(multi=True) if name != "done"]
     path = quote(request.path if request.method in session.SAFE_METHODS else page_of_form())
@@ -151,7 +151,7 @@ def here() -> str:
 
 
 def page_of_form() -> str:
-    """Return the path of the page that a form is on: its own, or the nearest one above it."""
+    """Return the path of the page that a form is on: its own path, or the nearest one above."""
     adapter = current_app.url_map.bind("")
     path = FORM_PAGES.get(request.path, request.path)
     while path != PREFIX and adapter.match(path, "GET")[0] == NOWHERE:
@@ -160,13 +160,13 @@ def page_of_form() -> str:
 
 
 def is_form() -> bool:
-    """Tell whether the path of this request is that of a form, to which a form is sent."""
+    """Tell whether the path of this request is that of a form."""
     endpoint: str = current_app.url_map.bind("").match(request.path, "POST")[0]
     return endpoint != NOWHERE
 
 
 def page(template: str, status: int = 200, **context: Any) -> Response:
-    """Return a page, also for somebody who is not signed in."""
+    """Return a page, which may be for somebody who is not signed in."""
     settings = current_app.config
     name = settings["ENVIRONMENT_NAME"] or settings["ENV"]
     colour = settings["ENVIRONMENT_COLOUR"] or DEFAULT_COLOURS.get(settings["ENV"], "green")
@@ -181,12 +181,12 @@ def page(template: str, status: int = 200, **context: Any) -> Response:
 
 
 def done(applied: Applied, to: str) -> Response:
-    """Lead from a form that was carried out to a page that says so, and offers to undo it."""
+    """Redirect from a form to a page with a notice that offers an undo."""
     return marked(applied.entry["_id"] if applied.entry else "nothing", to)
 
 
 def asked(answer: Answer, to: str) -> Response:
-    """Lead from a form that has asked the game for something to a page with what came of it."""
+    """Redirect from a form to a page with the state of the requested action."""
     return marked(f"{MARK}{answer.action['_id']}", to)
 
 

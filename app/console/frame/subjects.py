@@ -1,4 +1,4 @@
-"""The tabs of the pages of players and users, and the pages of those who are gone."""
+"""The tabs of the pages of players and users, and the pages of deleted or erased ones."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from app.errors import NotFound
 from app.types import Document
 
 LAST_CHANGES = 6
-# Players and users have the same template for these.
+# The tabs with the same template for players and users.
 SHARED_TABS = ("history", "notes")
 
 
 def changes_on_tab(kind: str, id_: str, tab: str) -> dict[str, Any]:
-    """Return the changes that a tab shows: a page of all, or the last ones."""
+    """Return the changes that a tab shows: a page of all, or the latest."""
     if tab == "history":
         return changes_of(kind, id_, PAGE_SIZE, request.args.get("after", ""))
     return changes_of(kind, id_, LAST_CHANGES)
@@ -50,7 +50,7 @@ def gone_page(
     error: NotFound,
     describe: Callable[[str, list[Document]], Document | None],
 ) -> Response:
-    """Return the page of somebody who was deleted or erased; raise if there was nobody."""
+    """Return the page of a deleted player or erased user; raise the error if there was none."""
     if id_ is None:
         raise error
     changes = changes_of(kind, id_, PAGE_SIZE, request.args.get("after", ""))
@@ -64,6 +64,6 @@ def gone_page(
 
 
 def offer_no_undo(entries: list[Document], but: Document | None = None) -> None:
-    """Offer no undo of what was done to somebody who is not there."""
+    """Remove the offers to undo changes of somebody who no longer exists."""
     for entry in entries:
         entry["CanUndo"] = entry["CanUndo"] and entry is but

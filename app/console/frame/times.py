@@ -1,7 +1,7 @@
 """Times on pages and in their filters. Pure.
 
-A page is rendered in UTC. The module times.js shows its times, and those of its fields, in the
-zone of the reader; what it sends names UTC, so an address means the same moment to everybody.
+A page is rendered in UTC. The module times.js converts its times and time fields to the time zone
+of the reader. It submits UTC, so a URL means the same moment to everybody.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _IN_TEXT = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC")
 
 
 def moment(value: Any) -> str:
-    """Return a time for those whose browser runs no scripts."""
+    """Return a time as text, for browsers without scripts."""
     return f"{value:%Y-%m-%d %H:%M} UTC" if isinstance(value, datetime) else "never"
 
 
@@ -32,7 +32,7 @@ def iso(value: Any) -> str:
 
 
 def parsed(text: str) -> datetime | None:
-    """Return the time that a field or an address holds, UTC where it names no zone."""
+    """Return the time in a field or a URL; UTC if it has no time zone."""
     try:
         at = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", text))
         return at.replace(tzinfo=timezone.utc) if at.tzinfo is None else at.astimezone(timezone.utc)
@@ -41,12 +41,12 @@ def parsed(text: str) -> datetime | None:
 
 
 def as_utc(text: str) -> str:
-    """Return a typed time as the API takes it; what is none as it is, for the API to refuse."""
+    """Return a typed time in the format of the API; other text unchanged, so that it is refused."""
     return iso(parsed(text)) or text
 
 
 def utc_field(text: str) -> str:
-    """Return a time as the value of a field for date and time, which names no zone, in UTC."""
+    """Return a time as the value of a datetime-local field, in UTC."""
     at = parsed(text)
     if at is None:
         return text
@@ -55,6 +55,6 @@ def utc_field(text: str) -> str:
 
 
 def with_times(text: str) -> Markup:
-    """Return a text with its times, as whole_text writes them, marked for times.js."""
+    """Return a text with the times that whole_text has formatted marked up for times.js."""
     time = r'<time datetime="\1T\2Z" title="\g<0>">\g<0></time>'
     return Markup(_IN_TEXT.sub(time, str(escape(text))))  # nosec B704 # noqa: S704 (it is escaped)

@@ -1,4 +1,4 @@
-"""What the game was asked to do, as pages show it."""
+"""Actions of the game as pages show them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from app.game.actions.domain import KINDS, place_of, public_action
 from app.game.actions.store import ActionFilters
 from app.types import Document
 
-# Marks a path that the form of an action leads to.
+# The prefix of a notice about an action.
 MARK = "action:"
 LAST_ACTIONS = 5
 # The states in which an answer may still come.
 PENDING = ("waiting", "taken")
-# For how long a page looks whether the answer has come.
+# How long a page polls for the answer.
 FOLLOWED = timedelta(minutes=2)
-# Other words for the states.
+# The labels of states that differ from the API.
 STATES = {"taken": "under way", "failed": "not done"}
 
 
@@ -38,7 +38,7 @@ def map_ids(action: Document) -> list[Any]:
 
 
 def card(action: Document, names: Names, now: datetime) -> Document:
-    """Return what pages show of a served action; names are those of maps, by id."""
+    """Return the card of a public action; names are those of maps, by id."""
     is_pending = action["State"] in PENDING
     return {
         **action,
@@ -62,14 +62,14 @@ def whom(subject: Document, names: Names) -> str:
 
 
 def what(action: Document, names: Names) -> str:
-    """Return what was asked, without for whom."""
+    """Return what was requested, without the subject."""
     if action["Kind"] == "chat":
         return f"“{action['Arguments'].get('Message')}”"
     return f"{action['Kind'].capitalize()}{_where(action, names)}"
 
 
 def order(action: Document, names: Names) -> str:
-    """Return what was asked and for whom: kick Amelia."""
+    """Return what was requested, with the subject: kick Amelia."""
     somebody = whom(action["Subject"], names)
     if action["Kind"] != "chat":
         return f"{action['Kind']} {somebody}{_where(action, names)}"
@@ -85,7 +85,7 @@ def _where(action: Document, names: Names) -> str:
 
 
 def notice(action: Document, names: Names) -> str:
-    """Return what came of an action that somebody has just asked for."""
+    """Return the notice about an action that was just requested."""
     asked = order(action, names)
     past = KINDS[action["Kind"]].past if action["Kind"] in KINDS else "Done:"
     sentences = {
@@ -98,6 +98,6 @@ def notice(action: Document, names: Names) -> str:
 
 
 def actions_part(id_: str) -> dict[str, Any]:
-    """Return what the page of a player or a user shows of the game."""
+    """Return the part about the game on the page of a player or a user."""
     last = actions.list(ActionFilters(id_), LAST_ACTIONS, b"").values
     return {"asked": cards(last), "game_looks": actions.is_game_looking()}

@@ -1,4 +1,4 @@
-"""The forms that ask the game to do something: to a player or a user, and in the chat."""
+"""The forms that request actions from the game: on a player or a user, and in the chat."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from app.naming import Lookup
 from app.types import Document
 
 IN_THE_GAME = "In the game"
-# To whom something is said, and the field that says to which of them.
+# The kinds of listeners, and the field that selects one.
 TARGETS = {EVERYBODY: "", MAP: "mapid", PLAYER: "player"}
 LABELS = {EVERYBODY: "Everybody", MAP: "All on a map", PLAYER: "One player"}
 
@@ -30,7 +30,7 @@ def subject_of(sent: Submission, key: Lookup) -> Document:
 
 
 def warp_somebody(sent: Submission, key: Lookup) -> Answer:
-    """Ask for a warp: to a place on a map where one was typed, otherwise to the map."""
+    """Request a warp: to coordinates on a map if they were typed, otherwise to the map."""
     sent.args = sent.load(WarpToPlaceArgs() if has_place(sent) else WarpArgs())
     return ask("warp", subject_of(sent, key), sent.args)
 
@@ -48,7 +48,7 @@ def endpoint(sent: Submission) -> str:
 
 
 def action_form(kind: str) -> Form:
-    """Return the form that asks for an action to be done to somebody."""
+    """Return the form that requests an action on a player or a user."""
     return Form(
         None,
         f"{kind.capitalize()}…",
@@ -92,7 +92,7 @@ def listeners(args: Document) -> Document:
 
 
 def chat_body(sent: Submission) -> Document:
-    """Return the body of the API: the message, and the colour if one is wanted."""
+    """Return the body for the API: the message, and the colour if one is chosen."""
     body: Document = {"Message": sent.args.get("Message", sent.value("Message"))}
     if sent.is_checked("coloured") and sent.args:
         parts = bytes.fromhex(sent.args["colour"][1:])
@@ -106,7 +106,7 @@ def chat_api(sent: Submission) -> str:
 
 
 def after_speaking(answer: Answer, sent: Submission) -> Response:
-    """Lead back to the chat: the next message is for the same ones."""
+    """Redirect to the chat, with the same listeners for the next message."""
     to = sent.args["to"]
     chosen = {name: sent.value(name) for name in [TARGETS[to]] if name}
     return asked(answer, path_to("chat", to=to if chosen else None, **chosen))

@@ -1,4 +1,4 @@
-"""The pages of the game: who plays, what the game was asked and what came of it, and the chat."""
+"""The pages of the game: its servers, the actions and their results, and the chat."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FILTERS = (
 )
 ACTIONS_SHOWN = 20
 LAST_CHANGES = 8
-# A server that has not looked for so long was taken away.
+# A server that has not polled for so long was removed.
 SERVERS_SHOWN_FOR = timedelta(days=1)
 
 
@@ -80,9 +80,9 @@ def show_action(action_id: str) -> Response:
 
 
 def servers() -> list[Document]:
-    """Return the game servers that look for actions, or have done so within a day.
+    """Return the game servers that have polled for actions within a day.
 
-    If none has, the last one tells since when the game is stopped.
+    If there are none, return the last one, which shows since when the game is stopped.
     """
     now = actions.now()
     known = [

@@ -1,7 +1,7 @@
-"""Plots as numbers: where bars and lines lie, and what the axis says. Pure.
+"""Plots as numbers: the coordinates of bars and lines, and the labels of the axes. Pure.
 
-A template draws them as SVG, which is stretched to the width of the page; so the axis is text
-beside it. Each plot has its rows, for the table behind it.
+A template draws them as SVG, stretched to the width of the page, so the labels are text outside of
+it. Each plot also has rows for a table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 WIDTH, HEIGHT = 1000, 200
 GAP = 0.18
-# How many colours there are for series.
+# The number of colours for series.
 COLOURS = 8
 STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
@@ -21,7 +21,7 @@ Points = Sequence[tuple[datetime, float]]
 
 
 class Bar(NamedTuple):
-    """A rectangle of a series, in the units of the picture."""
+    """A rectangle of a series, in the units of the SVG."""
 
     series: int
     x: float
@@ -31,19 +31,19 @@ class Bar(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A picture, its axis, and the table behind it."""
+    """A plot, its axis labels, and its table."""
 
     title: str
     unit: str
-    # What to say instead, where there is nothing to draw.
+    # The text if there is nothing to draw.
     empty: str
-    # The names of the series; colours go by their place.
+    # The names of the series; the index is the colour.
     series: Sequence[str] = ()
     bars: Sequence[Bar] = ()
-    # Points of lines as SVG has them, by series; a gap in time begins another line.
+    # SVG points by series; a gap in time begins another line.
     lines: Sequence[tuple[int, str]] = ()
     top: float = 1
-    # Texts or times, of which a page shows the hours and minutes.
+    # Texts, or times that a page shows as hours and minutes.
     labels: Sequence[str | datetime] = ()
     head: Sequence[str] = ()
     rows: Sequence[Sequence[str | datetime]] = ()
@@ -55,9 +55,9 @@ class Plot(NamedTuple):
     def with_bars(
         self, head: str, categories: Sequence[str | datetime], series: Mapping[str, Sequence[int]]
     ) -> Plot:
-        """Return bars for each category, the series on top of each other, the first ones lowest.
+        """Return a plot of stacked bars for each category, the first series lowest.
 
-        Those for which there is no colour are drawn together as others; the table has each.
+        Series without a colour are drawn together as others; the table lists each.
         """
         drawn = _with_others(series)
         top = top_of([sum(values) for values in zip(*series.values(), strict=True)])
@@ -76,13 +76,13 @@ class Plot(NamedTuple):
     def with_lines(
         self, begin: datetime, end: datetime, series: Mapping[str, Points], longest_gap: timedelta
     ) -> Plot:
-        """Return a line for each series over a span of time; longer gaps stay open."""
+        """Return a plot with a line for each series; gaps longer than longest_gap stay open."""
         top = top_of([value for points in series.values() for _, value in points])
 
         def line(points: Points) -> str:
             places = [((at - begin) / (end - begin) * WIDTH, value) for at, value in points]
             if len(places) == 1:
-                # One point alone is drawn as a short line.
+                # A single point is drawn as a short line.
                 places.insert(0, (max(0.0, places[0][0] - 4), places[0][1]))
             return " ".join(f"{x:.1f},{HEIGHT - value / top * HEIGHT:.1f}" for x, value in places)
 
@@ -102,8 +102,8 @@ class Plot(NamedTuple):
 
 
 def top_of(values: Sequence[float]) -> float:
-    """Return the end of an axis for these values: a round number."""
-    # Some room above the largest.
+    """Return the maximum of an axis for these values: a round number."""
+    # Leave some room above the largest value.
     largest = 1.04 * max(values, default=0)
     if largest <= 0:
         return 1
@@ -125,7 +125,7 @@ def _stack(place: int, values: Sequence[int], width: float, top: float) -> list[
 
 
 def _with_others(series: Mapping[str, Sequence[int]]) -> Mapping[str, Sequence[int]]:
-    """Return as many series as there are colours, the last of them the sum of those left."""
+    """Return as many series as there are colours; the last one is the sum of the rest."""
     if len(series) <= COLOURS:
         return series
     names = list(series)
@@ -135,7 +135,7 @@ def _with_others(series: Mapping[str, Sequence[int]]) -> Mapping[str, Sequence[i
 
 
 def _runs(points: Points, longest_gap: timedelta) -> list[list[tuple[datetime, float]]]:
-    """Return the points divided where a gap is too long."""
+    """Return the points, divided at gaps that are too long."""
     runs: list[list[tuple[datetime, float]]] = []
     for point in points:
         if not runs or point[0] - runs[-1][-1][0] > longest_gap:

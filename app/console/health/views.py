@@ -1,4 +1,4 @@
-"""The page of health: requests, errors, latencies, changes and the database, with plots."""
+"""The health page: requests, errors, latencies, changes and the database, with plots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY = timedelta(days=1)
 HOURS = 24
 # A worker that is replaced may miss an interval.
 LONGEST_GAP = 3 * INTERVAL
-# What was not counted yet is counted for the page, if it is not too much.
+# Intervals without a count are counted for the page, if there are not too many.
 MOST_UNCOUNTED = timedelta(minutes=15)
 QUIET = "No samples yet. The first ones come within five minutes."
 

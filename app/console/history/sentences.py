@@ -1,4 +1,4 @@
-"""Entries of history in words. Pure."""
+"""Sentences about entries of history. Pure."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ SHORT_ID = 8
 GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SHORT_TEXT = 80
 UNIT_SECONDS = {"day": 86400, "hour": 3600, "minute": 60}
-# Before and after a change, and the sign of what was there.
+# The sides of a change, each with the sign of its value.
 SIDES = (("Before", -1), ("After", 1))
 
 
 class Line(NamedTuple):
-    """A line about a change: a signed number, if something came or went, and words."""
+    """A line about a change: a signed amount, if something was added or removed, and a text."""
 
     text: str
     amount: int = 0
 
     @property
     def sign(self) -> str:
-        """Return the amount as people read it: +5, or a minus sign and 5."""
+        """Return the amount with its sign: +5, or a minus sign (U+2212) and 5."""
         return f"{'+' if self.amount > 0 else MINUS}{abs(self.amount):,}" if self.amount else ""
 
 
 def name_of(id_: Any, names: Names) -> str:
-    """Return the name of an object of the catalogue; the beginning of its id if it has none."""
+    """Return the name of a catalogue object; the beginning of its id if it has no name."""
     name = names.get(str(id_))
     return str(name) if name else f"{str(id_)[:SHORT_ID]}…"
 
 
 def with_names(text: str, names: Names) -> str:
-    """Return a text with the names of the objects that it has ids of."""
+    """Return a text with the ids of objects replaced by names."""
     return GUID.sub(lambda match: names.get(match[0]) or match[0], text)
 
 
 def ids_in(entries: Iterable[Document]) -> set[str]:
-    """Return the ids of all catalogue objects that some entries are about."""
+    """Return the ids of all catalogue objects in some entries."""
     found: set[Any] = set()
     for entry in entries:
         arguments = entry.get("Arguments") or {}
@@ -71,7 +71,7 @@ class Sentences(string.Formatter):
         return kwargs.get(str(key))
 
     def format_field(self, value: Any, spec: str) -> str:
-        """Return a value as pages show it, a number of days, or the spec itself for "yes"."""
+        """Format a value for pages; a spec makes it a number of days, or is itself the text."""
         if value is None:
             return ""
         if spec == "days":
@@ -96,7 +96,7 @@ def named_arguments(arguments: Document | None, names: Names) -> Document:
 
 
 def lines(entry: Document, names: Names) -> list[Line]:
-    """Return what came of a change, a line for each thing."""
+    """Return the lines about the effects of a change."""
     operation = find_operation(entry["Operation"], entry["Subject"]["Kind"])
     template = operation.sentence if operation else BY_CHANGES
     if template.startswith("{changes") and entry["Changes"]:
@@ -107,7 +107,7 @@ def lines(entry: Document, names: Names) -> list[Line]:
 
 
 def reverse_of(entry: Document) -> Document:
-    """Return a change the other way round, which is what an undo of it does."""
+    """Return an entry with its changes reversed, as an undo does."""
     changes = [
         {**change, "Before": change["After"], "After": change["Before"]}
         for change in entry["Changes"]
@@ -116,7 +116,7 @@ def reverse_of(entry: Document) -> Document:
 
 
 def _change_lines(changes: Iterable[Document], names: Names) -> list[Line]:
-    """Return the items that came and went, all places together, and then the other changes."""
+    """Return lines about items, summed over all containers, and then about other changes."""
     items: Counter[str] = Counter()
     others = []
     for change in changes:
@@ -152,7 +152,7 @@ def _arrow(change: Document, text: Callable[[Any], str]) -> str:
     return f"{text(change['Before'])} {ARROW} {text(change['After'])}"
 
 
-# What a change of a field says; of items, all places are counted together.
+# The lines for a change, by field; items are summed over all containers instead.
 _LINES: dict[str, Callable[[Document, Names], list[Line]]] = {
     "Spells": _spell_lines,
     "Variables": _variable_lines,
@@ -167,7 +167,7 @@ def _is_slot(value: Any) -> bool:
 
 
 def short_text(value: Any) -> str:
-    """Return a value of a document in a few words."""
+    """Return a value of a document as a short text."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -192,7 +192,7 @@ def _as_text(value: Any) -> str:
 
 
 def value_text(value: Any, names: Names) -> str:
-    """Return a value of a change; objects, and what is in slots, by their names."""
+    """Return a value of a change as text, with the names of objects and items."""
     if not _is_slot(value):
         name = names.get(value) if isinstance(value, str) else None
         return name or short_text(value)
@@ -202,7 +202,7 @@ def value_text(value: Any, names: Names) -> str:
 
 
 def notice(entry: Document, names: Names) -> str:
-    """Return the sentence that says what somebody has just done."""
+    """Return the notice about a change that was just made."""
     operation = find_operation(entry["Operation"], entry["Subject"]["Kind"])
     text = sentence(
         operation.notice if operation else NOTICE,
@@ -214,7 +214,7 @@ def notice(entry: Document, names: Names) -> str:
 
 
 def duration(seconds: int) -> str:
-    """Return a time in its largest unit."""
+    """Return a duration in its largest unit."""
     for unit, size in UNIT_SECONDS.items():
         if seconds >= size:
             count = seconds // size

@@ -1,4 +1,4 @@
-"""Entries of history as tables on pages show them."""
+"""Entries of history for tables on pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOT_KEPT = "not kept"
 
 
 def is_undoable(entry: Document) -> bool:
-    """Tell whether it makes sense to offer an undo of a served entry."""
+    """Tell whether a page should offer the undo of a public entry."""
     try:
         inverse_of({**entry, "_id": entry["Id"]})
     except CannotUndo:
@@ -23,13 +23,13 @@ def is_undoable(entry: Document) -> bool:
 
 
 def changes_of(kind: str, id_: str, size: int, after: str = "") -> dict[str, Any]:
-    """Return what pages show of the changes of a document: the last ones, or a page of all."""
+    """Return the changes of a document for pages: the latest, or a page of all."""
     found = history_page({"after": after}, size, (kind,), id_)
     return {"entries": table_entries(found.values), "next": cursors.write(found.next)}
 
 
 def table_entries(entries: Any) -> list[Document]:
-    """Return served entries with what a table shows of them."""
+    """Return public entries with the texts for a table."""
     served = list(entries)
     names = objects.names_of(sentences.ids_in(served)) if served else {}
     return [
@@ -45,7 +45,7 @@ def table_entries(entries: Any) -> list[Document]:
 
 def _change_texts(change: Document, names: sentences.Names) -> Document:
     if change["Before"] is None and change["After"] is None:
-        # History keeps neither value of a secret, of a note and of a key.
+        # History stores no values of secrets, notes and keys.
         return {"Path": change["Path"], "Before": NOT_KEPT, "After": NOT_KEPT}
     texts = {side: sentences.value_text(change[side], names) for side in ("Before", "After")}
     return {"Path": change["Path"], **texts}

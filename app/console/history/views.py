@@ -1,4 +1,4 @@
-"""The pages of history: the list with its filters, and one change with its undo."""
+"""The pages of history: the list with filters, and one change with its undo."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def operation_options() -> dict[str, str]:
     return {"": "anything", **{name: name for name in operation_names()}}
 
 
-# By these, a batch can choose what it undoes.
+# The filters that a batch of undos supports.
 UNDO_FILTERS = (
     Field("by", "Changed by"),
     Field("key", "With the key"),
@@ -66,9 +66,9 @@ def search(wanted: Document) -> tuple[Any, str | None]:
 
 
 def undo_all_path(wanted: dict[str, str]) -> str | None:
-    """Return where to plan a batch that undoes all listed changes; None if no batch can.
+    """Return the path to plan a batch that undoes all listed changes; None if that is impossible.
 
-    A batch chooses changes by fewer filters than the list has: with others, it would undo more.
+    A batch supports fewer filters than the list. If others are in use, it would undo too much.
     """
     chosen = {name: text for name, text in wanted.items() if text}
     if not chosen or not chosen.keys() <= {one.name for one in UNDO_FILTERS}:
@@ -77,7 +77,7 @@ def undo_all_path(wanted: dict[str, str]) -> str | None:
 
 
 def api_filters(wanted: Document) -> Document:
-    """Return typed filters as the API takes them: times in UTC, and items, named or not, by id."""
+    """Return typed filters for the API: times in UTC, and the ids of items, which may be named."""
     values = {k: as_utc(v) if k.lower() in ("from", "to") else v for k, v in wanted.items()}
     return {k: object_id(v, k) if k.lower() == "item" else v for k, v in values.items()}
 
@@ -110,7 +110,7 @@ def entry_page(_: str, sent: Submission | None, entry_id: str) -> Response:
 
 
 def undo_preview(entry: Document, shown: Document) -> tuple[Document | None, str]:
-    """Return what an undo would change, or why there can be none."""
+    """Return the entry of a possible undo, or why the change cannot be undone."""
     if shown["UndoneBy"]:
         return None, "This change was undone already."
     if not shown["CanUndo"]:
@@ -123,7 +123,7 @@ def undo_preview(entry: Document, shown: Document) -> tuple[Document | None, str
 
 
 def related_entries(entry_id: str | None) -> list[Document]:
-    """Return the entry that was undone, or that has undone this one."""
+    """Return the entry that this one undid, or that undid this one."""
     try:
         found = [access.visible_entry(entry_id)] if entry_id else []
     except NotFound:

@@ -1,4 +1,4 @@
-"""The players and users whom somebody has viewed recently, in a cookie of the browser."""
+"""Recently viewed players and users, in a cookie."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAYS_30 = 30 * 24 * 3600
 
 
 class Visited(NamedTuple):
-    """A player or a user, by the part of the console's paths."""
+    """A recently viewed player or user."""
 
     kind: str
     id: str
@@ -26,17 +26,17 @@ class Visited(NamedTuple):
 
 
 def remember(response: Response, kind: str, id_: str) -> None:
-    """Put a player or a user before the others."""
+    """Put a player or a user first in the cookie."""
     newest = Visited(kind, id_)
     others = [visited for visited in _visited() if visited != newest]
     marks = [f"{one.kind[0]}{one.id}" for one in [newest, *others][:MOST]]
-    # Bound to the account: the next person at this browser has viewed others.
+    # Bound to the account, because several people may share a browser.
     value = ".".join([guard.caller().id, *marks])
     set_cookie(response, COOKIE, value, samesite="Strict", max_age=DAYS_30)
 
 
 def recent() -> list[Visited]:
-    """Return whom the caller has viewed, the last one first; who is gone is left out."""
+    """Return whom the caller has viewed, the latest first, without deleted ones."""
     visited = _visited()
     ids = {kind: [one.id for one in visited if one.kind == kind] for kind in ("players", "users")}
     found = {"players": players.get_many(ids["players"], "Name"), "users": {}}

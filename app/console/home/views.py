@@ -32,13 +32,13 @@ ICONS_OF = {"spell": "spell", "playervariable": "quest", "map": "map"}
 
 
 class Found(NamedTuple):
-    """Players and users that a search has found, and how many there are in all."""
+    """The players and users that a search found, and the totals."""
 
     players: list[Document]
     player_count: int
     users: list[Document]
     user_count: int
-    # What to say about the text that was searched for.
+    # A hint about the searched text.
     hint: str = ""
 
 
@@ -64,7 +64,7 @@ def search() -> Response:
 @blp.get("/suggest")
 @required()
 def suggest() -> Response:
-    """Return what a search has found so far, as the options of a list."""
+    """Return the results of a search as the options of a list."""
     found = find(plain(request.args.get("q", "")))
     return page("home/suggest.html", found=found, objects={})
 
@@ -72,7 +72,7 @@ def suggest() -> Response:
 @blp.get("/suggest/player")
 @required()
 def suggest_players() -> Response:
-    """Return players whose name holds a text, as the options of a list, to choose by name."""
+    """Return the names of players that contain a text, as the options of a list."""
     text = plain(request.args.get("q", ""))
     cards: list[Document] = []
     if len(name_key(text)) >= SEARCH_LENGTH:
@@ -87,19 +87,19 @@ def suggest_players() -> Response:
 @blp.get("/suggest/<type_name>")
 @required()
 def suggest_objects(type_name: str) -> Response:
-    """Return objects of the catalogue whose name holds a text, as the options of a list."""
+    """Return catalogue objects whose name contains a text, as the options of a list."""
     type_ = parse_type(type_name)
     suggested = suggestions(type_, request.args.get("q", ""))
     icon = item_icon if type_ == "item" else lambda _: ICONS_OF.get(type_, "box")
     names = list(suggested.values())
-    # A name that several have would be asked for once more.
+    # A name that several objects share would be ambiguous.
     typed = {id_: name if names.count(name) == 1 else id_ for id_, name in suggested.items()}
     named = {id_: (name, icon(name), typed[id_]) for id_, name in suggested.items()}
     return page("home/suggest.html", found=None, objects=named)
 
 
 def find(text: str) -> Found:
-    """Return the players and users that a text may mean: by id, by name, by address."""
+    """Return the players and users that match a text by id, name or email address."""
     if not text:
         return Found([], 0, [], 0, "Type a name, an id or an email address.")
     if len(text) > NAME_LENGTH:
@@ -120,7 +120,7 @@ def find(text: str) -> Found:
 
 
 def cards_of(characters: Page, accounts: Page, hint: str = "", former_of: str = "") -> Found:
-    """Return what was found; of a text, also those who had such a name before."""
+    """Return the cards of results; with former_of, also of those with such a former name."""
     text = name_key(former_of)
     shown_players = [player_card(player) for player in characters.values]
     shown_users = [user_card(user) for user in accounts.values]
@@ -137,7 +137,7 @@ def cards_of(characters: Page, accounts: Page, hint: str = "", former_of: str = 
 
 
 def exact(store: Players | Users, key: Lookup) -> Page:
-    """Return the only match, or none."""
+    """Return a page with the exact match, or an empty one."""
     try:
         return Page(1, [store.get(key)])
     except NotFound:

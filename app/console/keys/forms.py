@@ -1,4 +1,4 @@
-"""The forms that make, rotate and revoke keys: one's own, and with users.manage anybody's."""
+"""The forms that create, rotate and revoke keys: one's own, or anybody's with users.manage."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def make(sent: Submission, key: Lookup | None = None) -> Made:
     account = owner(key or own())
     args = load(KeyArgs(), key_body(sent, item_ids))
     days = sent.args["Days"]
-    # The end is counted from now: what tells the same form again is the number of days.
+    # The expiry time depends on now, so a repeated form is recognised by the number of days.
     meant = intent(CREATE_KEY, **args, Days=days)
     now = users.now()
     args["ExpiresAt"] = now + timedelta(days=days)
@@ -60,7 +60,7 @@ def revoke(_: Submission, key_id: str, key: Lookup | None = None) -> Applied:
 
 
 def show_made(made: Made, sent: Submission, **path: Any) -> Response:
-    """Show a new key. Its text is in the answer to the form, and nowhere else: not in a path."""
+    """Show a new key. Its text is only in the response to the form, never in a URL."""
     return sent.show(None, made=made, **path)
 
 
@@ -70,12 +70,12 @@ def after_revoking(
     page = ("keys",) if key is None else ("users", key, "keys")
     if Role.USERS_QUERY in guard.caller().roles:
         return done(applied, path_to(*page))
-    # Whoever may not see accounts sees no entry of one, not even of their own.
+    # Without the right to see accounts, callers cannot see the entry, even of their own account.
     return see_other(path_to(*page, done="revoked"))
 
 
 def key_body(sent: Submission, read_items: Callable[[str], list[str]] | None = None) -> Document:
-    """Return what was typed as the body by which the API makes a key."""
+    """Return the body for the API that creates a key, from the typed values."""
     limits = {name: sent.value(name) for name in ("LargestQuantity", "ItemsPerDay")}
     budget: Document = {name: as_number(text) for name, text in limits.items() if text}
     if items := (read_items or lines_of)(sent.value("Items")):
@@ -88,7 +88,7 @@ def key_body(sent: Submission, read_items: Callable[[str], list[str]] | None = N
 
 
 def item_ids(text: str) -> list[str]:
-    """Return the ids of the items that a text names, one on each line."""
+    """Return the ids of the items in a text, one per line."""
     lines = lines_of(text)
     if len(lines) > MOST_ITEMS:
         raise InvalidField("Items", f"Must be {MOST_ITEMS} items or fewer.")
@@ -105,7 +105,7 @@ def item_id(text: str) -> str:
 
 
 def endpoint(sent: Submission) -> str:
-    """Return the endpoint for keys; those of others are named by their user."""
+    """Return the endpoint for keys: one's own, or those of a user."""
     operation: Any = sent.form.operation
     method, path = operation.route
     owner_id = sent.target.record["Owner"]

@@ -1,4 +1,4 @@
-"""The pages of keys: one's own, and with users.manage those of anybody."""
+"""The pages of keys: one's own, or anybody's with users.manage."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def keys_part(
     made: Made | None,
     path: str = "",
 ) -> dict[str, Any]:
-    """Return what pages show of the keys of an account; path is that of the page."""
+    """Return the part about the keys of an account; path is that of the page."""
     path = path or path_to("users", account["_id"], "keys")
     records = list_keys(account["_id"])
     names = objects.names_of({id_ for record in records for id_ in items_of(record)})
@@ -55,7 +55,7 @@ def keys_part(
         about = target(f"{path}/{record['Id']}", record["Id"], record["Name"])
         forms = forms_on([ROTATE, REVOKE], about, sent, record["Id"])
         keys.append({**key_card(record, names), "Forms": forms.values()})
-    # The form of a key that is not among these: somebody has revoked it meanwhile.
+    # A submitted form whose key is not listed: somebody has revoked it meanwhile.
     is_lost = sent and sent.form is not CREATE and all(sent not in key["Forms"] for key in keys)
     return {
         "keys": keys,
@@ -67,7 +67,7 @@ def keys_part(
 
 
 def key_card(record: Document, names: dict[str, str]) -> Document:
-    """Return what pages show of a key; names are those of items, by id."""
+    """Return the card of a key; names are those of items, by id."""
     addresses, budget = record["Addresses"], record["Budget"] or {}
     return {
         **record,
@@ -92,13 +92,13 @@ def texts_in(value: Any) -> list[str]:
 
 
 def is_new(made: Made) -> bool:
-    """Tell whether a key was made, and not rotated."""
+    """Tell whether a key was created, not rotated."""
     entry = made.applied.entry
     return entry is not None and entry["Operation"] == "create-key"
 
 
 def find_key(key: Lookup | None = None, key_id: str = "") -> Found:
-    """Return the account of some keys, and the name of the key that a form is about."""
+    """Return the account of a key form as its target, with the name of the key."""
     account = owner(key or own())
     names = {record["Id"]: record["Name"] for record in list_keys(account["_id"])}
     if key_id not in names:

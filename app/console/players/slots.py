@@ -1,4 +1,4 @@
-"""Slots as the grids of the console show them, with what a change would make of them. Pure."""
+"""Slots for the grids of the console, with the preview of a change. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Cell(NamedTuple):
     quantity: int
     bag: str | None
     buffs: int
-    # The quantity that a change would leave, where it changes this slot.
+    # The quantity after a previewed change, if it changes this slot.
     after: int | None
 
 
@@ -35,12 +35,12 @@ class Grid(NamedTuple):
     size: int
 
     def within(self, most: int) -> Grid:
-        """Return so many slots at most: all of a small container, else the filled ones."""
+        """Return at most this many slots: all of a small container, else only filled ones."""
         grid = self if self.size <= most else self.without_empty()
         return grid._replace(cells=grid.cells[:most])
 
     def without_empty(self) -> Grid:
-        """Return the slots that hold something, or would: a bank is large and mostly empty."""
+        """Return the slots that are filled now or after the change: a bank is mostly empty."""
         return self._replace(cells=[cell for cell in self.cells if cell.item])
 
 
@@ -49,7 +49,7 @@ def item_ids(slots: Iterable[Document]) -> set[str]:
 
 
 def grid(slots: list[Document], names: Names, changes: Mapping[int, Any] | None = None) -> Grid:
-    """Return served slots as a grid; changes hold the content of slots after a change."""
+    """Return public slots as a grid; changes contains the content of slots after a change."""
     cells = [_cell(slot, names, changes or {}) for slot in slots]
     return Grid(cells, sum(cell.quantity > 0 for cell in cells), len(cells))
 
@@ -60,19 +60,19 @@ def _cell(slot: Document, names: Names, changes: Mapping[int, Any]) -> Cell:
     if number in changes:
         held = changes[number]
         after = quantity_of(held) if held else 0
-        # An empty slot shows already what would come.
+        # An empty slot shows the item that would be added.
         item = item or (held or {}).get("ItemId")
-    # A slot shows the beginning of a name; the page of the item has all of it.
+    # A slot shows the beginning of a name; the page of the item shows all of it.
     name = short_text(name_of(item, names)) if item else ""
     icon = item_icon(name) if item else ""
-    # A game may have stored something else than a list.
+    # A game may have stored a value that is not a list.
     buffs = slot["StatBuffs"] if isinstance(slot["StatBuffs"], list) else []
     bonus = sum(filter(None, map(whole, buffs)))
     return Cell(number, item, name, icon, slot["Quantity"], slot["BagId"], bonus, after)
 
 
 class Step(NamedTuple):
-    """What a change does to one slot."""
+    """The effect of a change on one slot."""
 
     place: str
     slot: int
@@ -81,7 +81,7 @@ class Step(NamedTuple):
 
 
 def steps(entry: Document | None) -> list[Step]:
-    """Return slot by slot what an entry changes, the inventory first."""
+    """Return the steps of an entry, slot by slot, the inventory first."""
     found = []
     for change in (entry or {}).get("Changes", ()):
         root, _, slot = change["Path"].partition(".")
@@ -91,12 +91,12 @@ def steps(entry: Document | None) -> list[Step]:
 
 
 def changes_of(entry: Document | None, container: str) -> dict[int, Any]:
-    """Return by slot what an entry makes of a container."""
+    """Return by slot the content after an entry, for one container."""
     return {step.slot: step.after for step in steps(entry) if step.place == container}
 
 
 def preview_lines(entry: Document) -> list[str]:
-    """Return what the preview of a change says, a line for each slot."""
+    """Return the lines of the preview of a change, one per slot."""
     found = steps(entry)
     lines = [str(entry["Warning"])] if "Warning" in entry else []
     for step in found:

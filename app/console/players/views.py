@@ -1,4 +1,4 @@
-"""The pages of players: the list, and of each one items, spells, variables, history and notes."""
+"""The pages of players: the list, and tabs for items, spells, variables, history and notes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SORTS = {
     "seen": ("lastonline", False),
 }
 LABELS = {"name": "By name", "level": "Highest level first", "seen": "Last seen first"}
-# Of a bag: a page with thousands of slots is of no use.
+# The most slots of a bag on a page: a page with thousands of slots is useless.
 MOST_SLOTS = 200
 LONGEST_PAGE_NUMBER = 6
 
@@ -70,7 +70,7 @@ def list_players() -> Response:
 @blp.get("/players/online")
 @required()
 def list_online_players() -> Response:
-    """List those who are online, by page numbers: this list has no cursor."""
+    """List the players who are online, by page numbers: this list has no cursor."""
     text = request.args.get("page", "")
     page = (decimal(text) if len(text) <= LONGEST_PAGE_NUMBER else None) or 0
     found = players.list_online(Window(page, PAGE_SIZE, PAGE_SIZE))
@@ -100,7 +100,7 @@ def player_page(tab: str, sent: Submission | None, key: Lookup) -> Response:
 
 
 def describe_deleted(_: str, entries: list[Document]) -> Document | None:
-    """Return the last name of somebody who was deleted, and the deletion, which can be undone."""
+    """Return the last name of a deleted player, and the deletion, which can be undone."""
     if not entries:
         return None
     name = entries[0]["Subject"]["Name"]
@@ -111,7 +111,7 @@ def describe_deleted(_: str, entries: list[Document]) -> Document | None:
 
 
 def owner_of(player: Document) -> Document | None:
-    """Return the account that plays a player, to those who may see accounts."""
+    """Return the account of a player, if the caller may see accounts."""
     user_id = player["UserId"]
     if Role.USERS_QUERY not in guard.caller().roles or not isinstance(user_id, str):
         return None
@@ -141,7 +141,7 @@ def items_content(key: Lookup, sent: Submission | None) -> dict[str, Any]:
 
 
 def opened_bag() -> Document | None:
-    """Return the bag that the path names, with a fault if there is none."""
+    """Return the bag in the query, with a fault if it does not exist."""
     bag_id = request.args.get("bag", "")
     if not bag_id:
         return None

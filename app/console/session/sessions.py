@@ -1,4 +1,4 @@
-"""Who is signed in at the console: the cookie of a session, and where a form comes from."""
+"""Sessions of the console: the cookies, and the check that a form comes from its own pages."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from app.http.tracing import CALLER
 from app.oauth.store import RefreshTokens, Session
 from app.types import Document
 
-# A browser sends a cookie of this kind back by TLS alone, and lets no other host set it.
+# Browsers send a cookie with this prefix only over TLS, and no other host can set it.
 HOST_PREFIX = "__Host-"
 COOKIE = "quartermaster"
-# Binds the form of the sign-in to the browser that has asked for it.
+# Binds the sign-in form to the browser that requested it.
 VISIT_COOKIE = "quartermaster-visit"
 SAFE_METHODS = ("GET", "HEAD")
 _SESSION = "quartermaster.session"
 TOKEN_SIZE = hashlib.sha256().digest_size
-# The first that is found counts: most browsers name others as well.
+# The first match counts, because most browsers also name other browsers.
 BROWSERS = {
     **{"Edg": "Edge", "OPR": "Opera"},
     **{name: name for name in ("Firefox", "Chromium", "Chrome", "Safari")},
@@ -47,11 +47,11 @@ class FormTokens:
         self._keys = [f"quartermaster form {key}".encode() for key in keys]
 
     def make(self, secret: str) -> str:
-        """Return a token for a session's secret, another one each time.
+        """Return a token for a session's secret, different each time.
 
-        A page is compressed, and holds what a stranger may have put into a link. If the token were
-        the same in each page, the sizes of pages would betray it letter by letter (BREACH); so it
-        is combined with random bytes.
+        A page is compressed, and may contain text that a stranger put into a link. If the token
+        were the same in each page, page sizes would reveal it letter by letter (BREACH). So it is
+        combined with random bytes.
         """
         mask = secrets.token_bytes(TOKEN_SIZE)
         return (mask + _combined(mask, _digest(self._keys[0], secret))).hex()
@@ -80,7 +80,7 @@ refresh_tokens = current(RefreshTokens)
 
 
 class ForeignForm(Forbidden):
-    """A form that is not from a page of this session."""
+    """The form does not come from a page of this session."""
 
     sentence = (
         "This form is not from a page of your session. Open the page again, and send it there."
@@ -88,7 +88,7 @@ class ForeignForm(Forbidden):
 
 
 def identify() -> Caller:
-    """Return who is signed in, or raise Unauthorized; a form must be from the same session."""
+    """Return the signed-in caller, or raise Unauthorized; a form must be from its session."""
     secret = cookie(COOKIE)
     session = refresh_tokens.session(secret) if secret else None
     if session is None:
@@ -97,7 +97,7 @@ def identify() -> Caller:
         Claims(session.user_id, session.chain, int(session.expires_at.timestamp()))
     )
     if Role.API not in caller.roles:
-        # For good: the role may be given back to the account, but not to this session.
+        # End the session permanently, even if the account gets the role back.
         _revoke(session)
         raise RoleMissing(Role.API.value)
     environ = current_environ()
@@ -108,7 +108,7 @@ def identify() -> Caller:
     return caller
 
 
-# Keys are for programs: a page asks for the cookie of a session.
+# API keys are for programs; pages need a session cookie.
 required = partial(guard.required, KeyAccess.NONE, identified_by=identify)
 
 
@@ -118,7 +118,7 @@ def current_session() -> Session | None:
 
 
 def begin(response: Response, user: Document) -> None:
-    """Begin a session for an account that has been authenticated; the browser's former one ends."""
+    """Begin a session for an authenticated account, and end the browser's former session."""
     seconds = current_app.config["CONSOLE_SESSION_SECONDS"]
     browser = browser_name(request.headers.get("User-Agent", ""))
     issued = refresh_tokens.begin_session(user["_id"], user["PasswordVersion"], seconds, browser)
@@ -146,7 +146,7 @@ def form_token() -> str:
 
 
 def begin_visit(response: Response, secret: str) -> None:
-    """Give the browser of somebody who is not signed in the cookie that its form needs."""
+    """Set the cookie that the sign-in form needs."""
     set_cookie(response, VISIT_COOKIE, secret, samesite="Strict")
 
 
@@ -162,9 +162,9 @@ def require_own_form(secret: str) -> None:
 
 
 def is_same_origin() -> bool:
-    """Tell whether the browser says that a page of this service sent the request.
+    """Tell whether the headers of the browser show that a page of this service sent the request.
 
-    Browsers send Sec-Fetch-Site by TLS and to localhost only, and Origin with every form.
+    Browsers send Sec-Fetch-Site only over TLS and to localhost, and Origin with every form.
     """
     site = request.headers.get("Sec-Fetch-Site")
     if site is not None:
@@ -173,7 +173,7 @@ def is_same_origin() -> bool:
 
 
 def cookie(name: str) -> str:
-    """Return a cookie of this request; by TLS only one that was set by TLS."""
+    """Return a cookie of this request; over TLS, only one that was set over TLS."""
     return request.cookies.get(f"{HOST_PREFIX}{name}" if request.is_secure else name, "")
 
 
@@ -185,7 +185,7 @@ def set_cookie(
         f"{HOST_PREFIX}{name}" if is_secure else name,
         value,
         max_age=max_age,
-        # The prefix demands the path /. The cookie is honoured below /console alone anyway.
+        # The prefix requires the path /. The cookie is used only below /console anyway.
         path="/" if is_secure else "/console",
         secure=is_secure,
         httponly=True,
@@ -194,7 +194,7 @@ def set_cookie(
 
 
 def browser_name(user_agent: str) -> str:
-    """Return what a User-Agent says in a few known words, such as Firefox on Windows."""
+    """Return a short name for a User-Agent, such as Firefox on Windows."""
     known = (name for mark, name in BROWSERS.items() if mark in user_agent)
     system = next((name for mark, name in SYSTEMS.items() if mark in user_agent), None)
     browser = next(known, "Another browser")

@@ -1,4 +1,4 @@
-"""Signing in and out, and the list of one's own sign-ins."""
+"""Sign-in, sign-out, and the list of one's own sign-ins."""
 
 from __future__ import annotations
 

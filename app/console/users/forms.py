@@ -54,7 +54,7 @@ STAYS = Markup(
 
 
 def penalty_body(sent: Submission) -> Document:
-    """Return the body of a ban or a mute: the API takes the reason there too."""
+    """Return the body of a ban or a mute, which also contains the reason."""
     return {**(sent.typed_body() or {}), "reason": sent.value("reason")}
 
 
@@ -94,13 +94,13 @@ def change_email(sent: Submission, key: Lookup) -> Applied:
 
 
 def change_password(sent: Submission, key: Lookup) -> Applied:
-    # Clients send the SHA-256 of a password; it is stored as an argon2 hash of that.
+    # Clients send the SHA-256 of a password; the service stores the argon2 hash of that.
     sha256 = hashlib.sha256(sent.args["new"].encode()).hexdigest()
     return accounts.set_password(key, sha256, intent(CHANGE_PASSWORD))
 
 
 def erase_user(sent: Submission, key: Lookup) -> Document:
-    # This line of the log is written when the person has been erased.
+    # The log line of this request is written after the erasure, so it must not contain the name.
     tracing.note(path=request.path.replace(key.text, MASK))
     try:
         return erase(key, sent.args["Confirm"].strip(), intent(ERASE_USER))
@@ -133,7 +133,7 @@ PASSWORD = Form(
     view="manage_password",
     body=lambda _: {"new": "SHA-256-OF-THE-PASSWORD"},
     schema=NewPassword(),
-    # A password manager must not keep it under the name of whoever is signed in.
+    # A password manager must not save it for the signed-in user.
     template="users/password_fields.html",
     confirm=NOT_UNDONE,
     replaces="",
@@ -165,7 +165,7 @@ ERASE = Form(
     schema=ERASE_USER.arguments,
     is_offered=lambda target: target.id != guard.caller().id,
     confirm="For good: this cannot be undone.",
-    # The API asks for the name as well, and checks it.
+    # The API also requires the name, and checks it.
     confirm_field="Confirm",
     lead=lambda record, *_, **__: see_other(path_to("users", record["_id"], "history")),
 )

@@ -1,4 +1,4 @@
-"""The pages of users: the list, and of each one account, history, notes and sign-ins."""
+"""The pages of users: the list, and tabs for account, history, notes and sign-ins."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TABS = ("account", "history", "notes", "keys", "sign-ins")
 READS = (*RECORD, *moderation.READS, "CreationDate", "Notes", ERASED_AT)
 SIGN_INS = 25
 
-# What a tab shows beside the facts of an account and its entries, which it gets.
+# Returns the content of a tab from an account and its entries.
 Content = Callable[[Document, list[Document]], dict[str, Any]]
 
 
@@ -90,20 +90,20 @@ def user_page(
 
 
 def describe_erased(id_: str, entries: list[Document]) -> Document | None:
-    """Return the record of an erasure, or of an account that is gone at least its history."""
+    """Return the record of an erasure, if any; None if there are no entries of history either."""
     record = erasures.find(id_, None)
     offer_no_undo(entries)
     return {"erasure": record and public_erasure(record)} if record or entries else None
 
 
 def account_facts(user: Document) -> dict[str, Any]:
-    """Return what all tabs show of an account."""
+    """Return the facts about an account that all tabs show."""
     now = users.now()
     roles = roles_of(user["Power"])
     return {
         "user": user,
         "roles": roles,
-        # As the rule has it: only peers ban an account that manages users.
+        # The same rule as in moderation: only peers may ban an account that manages users.
         "may_punish": Role.USERS_MANAGE in guard.caller().roles or Role.USERS_MANAGE not in roles,
         "powers": [name for name in POWER_FLAGS if user["Power"].get(name)],
         "penalties": moderation.penalties_in_force(user, now),
@@ -156,8 +156,8 @@ register(
 @blp.get("/users/<lookup:key>/personal-data")
 @required(Role.USERS_QUERY, Role.USERS_MANAGE)
 def download_personal_data(key: Lookup) -> Response:
-    """Send all that is stored about a person, piece by piece, as a file to keep."""
-    # The file name does not tell whose it is.
+    """Stream all personal data of a user as a file."""
+    # The file name must not reveal whose data it is.
     id_ = parse_guid(str(users.get(key, "_id")["_id"])) or "user"
     disposition = f'attachment; filename="personal-data-{id_}.json"'
 
