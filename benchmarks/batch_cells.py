@@ -1,4 +1,4 @@
-"""Rows of batches, and look-ups beside a batch that is being carried out."""
+"""Cells for rows of batches, and for look-ups while a batch is carried out."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from benchmarks.servers import Running, exchange
 from benchmarks.worlds import GIVEN_ITEM, World
 
 BATCHES = "/api/v1/batches"
-# How many carry out a batch at the same time: one for each worker.
+# How many clients carry out a batch at the same time: one for each worker.
 CALLERS = 2
 # How many batches are carried out one after another, each with one row for each player.
 REPEATS = 4
 
 
 def measure_rows(run: Run, round_: int, _: Cell, served: Running, __: Path) -> Sample:
-    """Measure rows as others are requests; the latencies are those of the calls that do them."""
+    """Measure rows per second; the latencies are those of the calls that carry them out."""
     world = served.world
     world.reset()
     repeats = REPEATS if run.seconds > 1 else 1
@@ -38,7 +38,7 @@ def measure_rows(run: Run, round_: int, _: Cell, served: Running, __: Path) -> S
     began = time.monotonic()
     latencies = [seconds for batch in planned for seconds in carry_out(served, batch)]
     elapsed = time.monotonic() - began
-    # Moving the entries is part of the work.
+    # The cost includes moving the entries to history.
     time.sleep(MOVE_SECONDS)
     world.wait_for_movers()
     costs = (workers_cpu.seconds(), mongod_cpu.seconds())
@@ -56,7 +56,7 @@ def measure_rows(run: Run, round_: int, _: Cell, served: Running, __: Path) -> S
 
 
 def measure_beside(run: Run, round_: int, cell: Cell, served: Running, data: Path) -> Sample:
-    """Measure look-ups while somebody carries out one batch after another."""
+    """Measure look-ups while a client carries out one batch after another."""
     world = served.world
     world.reset()
     file = load.write_requests(data / "requests.txt", cell.requests(world))
@@ -77,7 +77,7 @@ def measure_beside(run: Run, round_: int, cell: Cell, served: Running, data: Pat
 
 
 def plan(served: Running) -> str:
-    """Plan a gift for every player that is set aside for writes, and return the batch's id."""
+    """Plan a batch that gives an item to every player reserved for writes; return its id."""
     rows = [
         {"Player": name, "Operation": "give", "ItemId": GIVEN_ITEM, "Quantity": 1}
         for name in served.world.written_names
@@ -89,7 +89,7 @@ def plan(served: Running) -> str:
 
 
 def carry_out(served: Running, batch: str) -> list[float]:
-    """Let several carry out a batch to its end; return how long each of their calls took."""
+    """Carry out a batch with several clients; return the duration of each call."""
     latencies: list[float] = []
     faults: list[str] = []
 
@@ -117,14 +117,14 @@ def carry_out(served: Running, batch: str) -> list[float]:
     return latencies
 
 
-# So many batches are planned before they are carried out.
+# How many batches are planned in advance.
 AHEAD = 4
 
 
 @contextmanager
 def carried_out_beside(served: Running) -> Iterator[None]:
-    """Carry out a batch, by one caller, as long as the block lasts; it must not end before."""
-    # The workers carry out what was started as well.
+    """Carry out batches with one client for as long as the block lasts."""
+    # The workers also carry out started batches.
     batches = [plan(served) for _ in range(AHEAD)]
     is_over = threading.Event()
     ran_out = threading.Event()
@@ -141,7 +141,7 @@ def carried_out_beside(served: Running) -> Iterator[None]:
         connection.close()
 
     def refill() -> None:
-        # Planning is part of the work beside, as where people make batches.
+        # Planning is part of the load, as in real use.
         while not is_over.wait(0.05):
             if len(batches) < AHEAD:
                 batches.append(plan(served))
@@ -160,7 +160,7 @@ def carried_out_beside(served: Running) -> Iterator[None]:
 
 
 def forget(world: World) -> None:
-    """Remove all batches, and put back what they have changed."""
+    """Remove all batches, and reset what they changed."""
     world.reset()
     for name in ("batches", "batch_rows", "batch_parts"):
         world.db[name].delete_many({})

@@ -1,4 +1,4 @@
-"""make bench: the service beside its peers, on the same data, in the same run."""
+"""make bench: the service compared with its peers, on the same data, in the same run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from benchmarks.worlds import World
 
 WORKERS = 2
 WARM_UP_SECONDS = 2
-# How long requests that were running when wrk stopped may still take.
+# How long to wait for requests that were in flight when wrk stopped.
 SETTLE_SECONDS = 0.3
 LEAST_SECONDS = 5
 FULL = {"seconds": 10, "rounds": 2, "players": 200_000}
@@ -81,7 +81,7 @@ def measured(
 ) -> Iterator[Sample]:
     """Yield a sample of each cell of each server in each round.
 
-    All servers run all the time, so that those that are compared are asked in the same minute.
+    All servers run all the time, so that compared servers are measured within the same minute.
     """
     credentials = {
         "token": world.token(),
@@ -109,7 +109,7 @@ def measured(
 def turns(
     rounds: int, started: list[Running], cells: list[Cell]
 ) -> Iterator[tuple[int, Cell, Running]]:
-    """Yield what to measure next; every other round asks the servers in reverse."""
+    """Yield what to measure next; every other round visits the servers in reverse order."""
     for round_ in range(rounds):
         for cell in cells:
             order = started if round_ % 2 == 0 else started[::-1]
@@ -126,7 +126,7 @@ def measure(run: Run, round_: int, cell: Cell, served: Running, data: Path) -> S
         sample: Sample = cell.measure(run, round_, cell, served, data)
         return sample
     file = load.write_requests(data / "requests.txt", requests)
-    # A shorter run is a quick look, which needs no warm-up.
+    # A shorter run is only a quick check, without a warm-up.
     if run.seconds >= WARM_UP_SECONDS:
         load.run(served.base, file, served.token, WARM_UP_SECONDS)
         time.sleep(SETTLE_SECONDS)
@@ -136,7 +136,7 @@ def measure(run: Run, round_: int, cell: Cell, served: Running, data: Path) -> S
     workers_cpu, mongod_cpu = Meter(workers), Meter([world.mongod])
     counted = load.run(served.base, file, served.token, run.seconds)
     if cell.effects:
-        # Moving the entries is part of the work; servers without any wait as long.
+        # The cost includes moving the entries; servers without entries wait just as long.
         time.sleep(MOVE_SECONDS)
         world.wait_for_movers()
     costs = (workers_cpu.seconds(), mongod_cpu.seconds())

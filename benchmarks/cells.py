@@ -1,4 +1,4 @@
-"""The cells of the bench: what is asked, what the right answer is, and what it leaves behind."""
+"""The cells of the bench: the requests, the expected answers and the effects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.load import FIRST_NUMBER, MARK, Request
 from benchmarks.worlds import GIVEN_ITEM, SET_VARIABLE, World
 
 PLAYERS = "/api/v1/players"
-# After how long most of the entries of the last changes have moved to history.
+# After this time, most entries of the last changes have moved to history.
 MOVE_SECONDS = 1.5
 GIVE_BODY = f'{{"itemid":"{GIVEN_ITEM}","quantity":1}}'
 
@@ -22,11 +22,11 @@ class Cell(NamedTuple):
     key: str
     name: str
     requests: Callable[[World], list[Request]]
-    # What each of those must be answered with, asked before it is sent.
+    # Returns the expected answer to a request; called before the request is sent.
     answer: Callable[[World, int], Any]
-    # How many of the requests took effect in the database, where they change it.
+    # Counts the requests that took effect in the database, if they change it.
     effects: Callable[[World], int] | None = None
-    # How it is measured, where it is not one request after another.
+    # The function that measures it, if it is not one request after another.
     measure: Callable[..., Any] | None = None
 
 
@@ -67,7 +67,7 @@ def always(path: str) -> Callable[[World], list[Request]]:
 
 
 def given_in_all(world: World) -> int:
-    """Return how many were given to the players set aside: what they hold beyond what they held."""
+    """Return how many items were given to the players reserved for writes."""
     before = world.db["bench_written"].find({}, ["Inventory"])
     after = _written(world, "Inventory")
     now, then = (sum(expected.held_of(p["Inventory"]) for p in found) for found in (after, before))
@@ -77,8 +77,8 @@ def given_in_all(world: World) -> int:
 def set_in_all(world: World) -> int:
     """Return how many requests to set a variable took effect.
 
-    The value of each player is the number of the last request that set it, and the requests go
-    through all players in turn, so the value tells how often that player's turn came.
+    Each request sets the number of the request as the value, and the requests go through all
+    players in turn. So the value shows how many requests have reached that player.
     """
     places = {name: place for place, name in enumerate(world.written_names)}
     total = 0

@@ -1,4 +1,4 @@
-"""What keeps the benches honest: a wrong answer or a lost write ends them."""
+"""Checks of the benches: a wrong answer or a lost write aborts them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ CHECKED = 3
 
 
 class WrongAnswer(Exception):
-    """A server answered something else than it should have."""
+    """A server gave an unexpected answer."""
 
 
 def check_answers(cell: Cell, served: Running, requests: list[Request]) -> None:
-    """Raise unless some of the requests are answered rightly, in every field."""
+    """Raise unless the answers to a sample of the requests are right in every field."""
     for place in {len(requests) * part // CHECKED for part in range(CHECKED)}:
         request = requests[place]
         right = with_times(cell.answer(served.world, place))
@@ -33,7 +33,7 @@ def check_answers(cell: Cell, served: Running, requests: list[Request]) -> None:
 
 
 def first_difference(given: Any, right: Any, path: str = "the answer") -> str:
-    """Return where two answers differ first."""
+    """Return the first difference between two answers."""
     if isinstance(given, dict) and isinstance(right, dict) and given.keys() == right.keys():
         pairs = [(f"{path}.{key}", given[key], right[key]) for key in right]
     elif isinstance(given, list) and isinstance(right, list) and len(given) == len(right):
@@ -45,7 +45,7 @@ def first_difference(given: Any, right: Any, path: str = "the answer") -> str:
 
 
 def check_load(cell: Cell, served: Running, counted: Load) -> None:
-    """Raise unless all requests succeeded, and changed what they should have changed."""
+    """Raise unless all requests succeeded and had their effects."""
     if counted.refused or counted.broken:
         raise WrongAnswer(
             f"{served.server.name} refused {counted.refused} of {counted.requests} requests to "
@@ -59,7 +59,7 @@ def check_load(cell: Cell, served: Running, counted: Load) -> None:
 
 
 def check_effects(cell: Cell, world: World, load: Load, connections: int) -> None:
-    """Raise unless the database holds what wrk saw served, and what was under way at its end."""
+    """Raise unless the effects match the requests that wrk counted or left in flight."""
     if cell.effects is None:
         return
     effects = cell.effects(world)
@@ -71,7 +71,7 @@ def check_effects(cell: Cell, world: World, load: Load, connections: int) -> Non
 
 
 def check_entries(cell: Cell, served: Running) -> None:
-    """Raise unless history holds one entry of each change, or none where there is no history."""
+    """Raise unless history has one entry per change, or none for a server without history."""
     if cell.effects is None:
         return
     effects, entries = cell.effects(served.world), served.world.entries()

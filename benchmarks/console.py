@@ -1,4 +1,4 @@
-"""make bench-console: what a page of the console costs, in CPU and in bytes."""
+"""make bench-console: the cost of pages of the console, in CPU and in bytes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from benchmarks.worlds import World
 
 REPEATS = 40
 WARM_UP = 5
-# What a page may cost.
+# The limits of a page.
 MOST_MS, MOST_FIRST, MOST_AFTER = 30.0, 100_000, 20_000
 FILE = re.compile(r'(?:href|src)="(/console/files/[^"]+)"')
 MODULE = re.compile(r'from "\./([^"]+)"')
 
 
 class Page(NamedTuple):
-    """What a page costs: CPU of the worker and of MongoDB, and its bytes as they are sent."""
+    """The cost of a page: CPU of the worker and of MongoDB, and bytes transferred."""
 
     path: str
     worker_ms: float
@@ -75,7 +75,7 @@ def paths(world: World) -> list[str]:
 
 
 class Browser:
-    """Asks for pages as a browser does that is signed in."""
+    """Requests pages like a signed-in browser."""
 
     def __init__(self, served: Running, cookie: str) -> None:
         self._served = served

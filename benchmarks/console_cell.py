@@ -1,4 +1,4 @@
-"""The page of a player in the console, as staff open it all day."""
+"""The page of a player in the console."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many clients that give at once: to many players, to a few, to one."""
+"""Many clients give items at once: to many players, to a few, to one."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ GROUPS = (1000, 8, 1)
 WARM_UP_SECONDS = 2
 SETTLE_SECONDS = 6.0
 GIVE = next(cell for cell in CELLS if cell.key == "d")
-# Every attempt to change a player is one of these to MongoDB, whether it wins or not; and so is
-# taking moved entries out of a Journal.
+# Every attempt to change a player is one of these commands, whether it succeeds or not; so is
+# removing moved entries from a Journal.
 ATTEMPTS = ("update", "findAndModify")
 RETRIES = re.compile(r"^\w*retries\w*(?:\{[^}]*\})? (\S+)", re.MULTILINE)
 
 
 class Crowd(NamedTuple):
-    """What came of gives by many clients to some players."""
+    """The result of gives by many clients to some players."""
 
     players: int
     load: Load
-    # What the service says itself; MongoDB cannot tell a retry from the moving of entries.
+    # From the service's metrics; MongoDB does not distinguish retries from moving entries.
     retries: float
 
     @property
@@ -48,7 +48,7 @@ def crowds(served: Running, seconds: int, data: Path) -> list[Crowd]:
 
 
 def crowd(served: Running, players: int, seconds: int, data: Path) -> Crowd:
-    """Let all clients give to the same players, and count what it took."""
+    """Let all clients give to the same players, and count attempts and retries."""
     world = served.world
     names = world.written_names[:players]
     file = load.write_requests(data / "requests.txt", gives_to(names))
@@ -70,7 +70,7 @@ def crowd(served: Running, players: int, seconds: int, data: Path) -> Crowd:
 
 
 def settle(world: World) -> None:
-    """Wait until requests that were under way at the end are through, and their retries too."""
+    """Wait until requests that were in flight at the end, with their retries, are finished."""
     deadline = time.monotonic() + SETTLE_SECONDS
     before = -1
     while (now := attempts_so_far(world)) != before and time.monotonic() < deadline:
@@ -84,6 +84,6 @@ def attempts_so_far(world: World) -> int:
 
 
 def told_retries(served: Running) -> float:
-    """Return the retries that the service counts itself."""
+    """Return the number of retries in the service's metrics."""
     with urllib.request.urlopen(f"{served.base}/metrics", timeout=10) as answer:  # noqa: S310 (our own server)
         return sum(map(float, RETRIES.findall(answer.read().decode())))

@@ -1,7 +1,7 @@
-"""The history of a seeded world: who changed what in a year. Pure.
+"""The history of a seeded world: a year of changes. Pure.
 
-In every world, one person has an evening's work that is as long as in any other, amid all that they
-and others did.
+In every world, one person makes the same number of changes in one evening, among many other
+changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Document = dict[str, Any]
 YEAR = timedelta(days=365)
 BEGIN = names.EPOCH - YEAR
 PER_PLAYER = 5
-# The person, from when to when, and how many changes.
+# The evening: the person, the beginning, the length, and the number of changes.
 PERSON, AUTHORS = 7, 50
 EVENING, EVENING_HOURS, EVENING_ENTRIES = BEGIN + timedelta(days=200, hours=18), 5, 80
 REASONS = ("Lost in a crash, ticket {}.", "Won the quiz of week {}.", "Bought twice, order {}.")
@@ -32,7 +32,7 @@ def author(number: int) -> Document:
 
 
 def entries(players: int, is_written: Callable[[int], bool]) -> Iterator[Document]:
-    """Yield some entries for each player; for one who is written to, they are the neighbour's."""
+    """Yield some entries for each player; those of a written player go to the one before."""
     for round_ in range(PER_PLAYER):
         for number in range(players):
             player = number - 1 if is_written(number) else number

@@ -1,4 +1,4 @@
-"""The right answers, made from the stored documents by hand and independently of any server."""
+"""The expected answers, derived from the stored documents independently of any server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def players_by_rank(world: World) -> Document:
 
 
 def players_found(world: World, text: str) -> Document:
-    """Return the first page of a search, by a walk through all names."""
+    """Return the first page of a search, by scanning all names."""
     return _page(world, [("NameKey", 1)], {"NameKey": {"$regex": re.escape(text.casefold())}})
 
 
@@ -51,7 +51,7 @@ def inventory(world: World, name: str) -> list[Document]:
 
 
 def given(world: World, name: str) -> Document:
-    """Return the answer to a give of one, which has not happened yet."""
+    """Return the expected answer to giving one item, before it is given."""
     stored = _stored(world, name)
     bank, held = held_of(stored["Bank"]), held_of(stored["Inventory"]) + 1
     counts = {"total": bank + held, "bank": bank, "inventory": held}
@@ -75,7 +75,7 @@ def held_of(slots: Document) -> int:
 
 
 def with_times(answer: Any) -> Any:
-    """Read the times of an answer, which one server may write otherwise than another."""
+    """Parse the times in an answer, because servers may format them differently."""
     if isinstance(answer, list):
         return [with_times(value) for value in answer]
     if not isinstance(answer, dict):

@@ -1,4 +1,4 @@
-"""make bench-growth: what a request costs as the world grows."""
+"""make bench-growth: the cost of a request as the world grows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from benchmarks.worlds import World
 SIZES = "10000,100000,1000000"
 REQUESTS = 500
 SECONDS = 10
-# A walk that takes longer than this is not linear, and nobody needs to wait for its end.
+# A walk that takes longer than this is not linear, and is aborted.
 WALK_SECONDS = 900
 
 
@@ -63,7 +63,7 @@ def write(growth: Growth, folder: Path) -> None:
 def measure_sizes(
     growth: Growth, seeded: list[World], requests: int, walk_seconds: int, data: Path
 ) -> None:
-    """Ask one server with one worker for each size; all run, so that they take turns."""
+    """Measure one server with one worker for each size; all run, so that they can take turns."""
     with ExitStack() as stack:
         started: list[Running] = [
             stack.enter_context(running(QUARTERMASTER, world, world.token(), 1, data))

@@ -1,4 +1,4 @@
-"""Growth as a picture: what stays flat, the walk through all pages, and many clients at once."""
+"""The picture of growth: flat cells, the walk through all pages, and many clients at once."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Bars longer than this, relative to the smallest world, are cut; the figure beside has the length.
+# Bars longer than this, relative to the smallest world, are cut; a number shows the true length.
 LONGEST = 3.0
 # All in inches.
 BAR, GAP, HEAD, FOOT, WIDTH = 0.17, 0.12, 1.4, 0.25, 10.0
-# Where the bars begin and end, and where the other half begins, of the width.
+# The beginning and end of the bars, and the beginning of the right half, as fractions of the width.
 LEFT, SPLIT, RIGHT = 0.165, 0.56, 0.725
 
 
@@ -41,7 +41,7 @@ def draw(growth: Growth, theme: Theme) -> Figure:
 
 
 def _colours(count: int, theme: Theme) -> list[str]:
-    """Return the colour of each size; the largest has ours."""
+    """Return the colour of each size; the largest has the service's own colour."""
     return [*[theme.other, *[theme.floor] * count][: count - 1], theme.ours]
 
 
@@ -76,7 +76,7 @@ def _group(axes: Axes, growth: Growth, cell: str, theme: Theme) -> None:
 
 
 def _walk(axes: Axes, growth: Growth, theme: Theme) -> None:
-    """Draw what a page costs along the walk through all players."""
+    """Draw the cost of a page along the walk through all players."""
     bare(axes, theme)
     axes.set_yticks([])
     beside = {"transform": axes.transAxes}
@@ -103,7 +103,7 @@ def _walk(axes: Axes, growth: Growth, theme: Theme) -> None:
 
 
 def _crowds(figure: Figure, growth: Growth, theme: Theme) -> None:
-    """Say what came of gives by many clients at once."""
+    """Write the results of many clients that give at once."""
     y, line = 0.31, 0.19 / figure.get_figheight()
     figure.text(RIGHT, y, f"{CLIENTS} clients give at once", **theme.head)
     for crowd in growth.crowds:

@@ -1,4 +1,4 @@
-"""What growth costs, in words and figures."""
+"""The report on the cost of growth."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Table = Callable[[Row, list[Row]], str]
 
 FLAT, WALK = 1.5, 2.0
 RETRIES_EACH, REFUSED_PART = 4.0, 0.01
-# The longest that anybody waits to see what one person did in an evening.
+# The longest acceptable time to list what one person did in an evening.
 EVENING_MS = 50.0
 
 
 @dataclass
 class Growth:
-    """All that was measured on growing worlds."""
+    """The measurements on growing worlds."""
 
     is_full: bool
     machine: str = ""
@@ -41,7 +41,7 @@ class Growth:
         return list(dict.fromkeys(timing.cell for timing in self.timings))
 
     def of(self, cell: str) -> list[Timing]:
-        """Return the figures of a cell, the smallest world first."""
+        """Return the timings of a cell, the smallest world first."""
         found = [timing for timing in self.timings if timing.cell == cell]
         return sorted(found, key=lambda timing: timing.players)
 
@@ -54,7 +54,7 @@ class Growth:
 
 
 def is_flat(cell: str) -> bool:
-    """Tell whether a cell must not grow; what finds a part of all players grows with them."""
+    """Tell whether the cost of a cell must not grow; a search that finds a share of all may."""
     return COMMON_TEXT not in cell
 
 

@@ -1,4 +1,4 @@
-"""Pages of history, as people who ask what happened read them."""
+"""Cells for pages of history."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from benchmarks.worlds import LONG_SECONDS, SECRET, World
 HISTORY = "/api/v1/history"
 PAGE_SIZE, LARGEST_PAGE = 50, 100
 NEWEST_FIRST = [("At", -1), ("_id", -1)]
-# What the caller of the benches may see in the list of all.
+# The kinds of subjects that the caller of the benches may see.
 KINDS = ("player", "bag", "object", "user")
-# How far down the list of all "far down" is.
+# The position of "far down" in the list of all entries.
 FAR = 0.9
 FIELDS = ("At", "Subject", "Operation", "Via", "RequestId", "Reason", "Arguments", "Changes")
 
@@ -33,7 +33,7 @@ def newest(_: World) -> list[Request]:
 
 
 def evening(_: World) -> list[Request]:
-    """Ask what one person did in one evening, all of it at once."""
+    """Return the request for all changes of one person in one evening."""
     begin, end = map(_zulu, _evening())
     by = quote(entries.author(entries.PERSON)["Name"])
     query = f"by={by}&from={begin}&to={end}&pageSize={LARGEST_PAGE}"
@@ -41,7 +41,7 @@ def evening(_: World) -> list[Request]:
 
 
 def far_down(world: World) -> list[Request]:
-    """Ask for a page as a walk would that has come this far."""
+    """Return the request for a page far down the list, by cursor."""
     (last,) = _stored(world, "player", 1, skip=_skipped(world) - 1)
     return [Request("GET", f"{HISTORY}?after={quote(_cursor(last))}")]
 
@@ -52,7 +52,7 @@ def newest_right(world: World, _: int) -> Document:
 
 
 def far_down_right(world: World, _: int) -> Document:
-    """Return a page of players' entries: the few others are newer than all of theirs."""
+    """Return a page of entries of players: the few other entries are newer than all of these."""
     return _page(_stored(world, "player", PAGE_SIZE + 1, skip=_skipped(world)))
 
 

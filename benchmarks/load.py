@@ -1,4 +1,4 @@
-"""Load by wrk: what it sends, and what it counted."""
+"""Load by wrk: the requests and the results."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import click
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
 CONNECTIONS = 16
-# The script writes the number of each request here, counted from FIRST_NUMBER.
+# The script replaces this by the number of each request, starting at FIRST_NUMBER.
 MARK = "#########"
 FIRST_NUMBER = 100_000_000
 
 
 class Request(NamedTuple):
-    """One request, as wrk and the checks send it."""
+    """A request that wrk and the checks send."""
 
     method: str
     path: str
@@ -27,7 +27,7 @@ class Request(NamedTuple):
 
 
 class Load(NamedTuple):
-    """What wrk counted in one run."""
+    """The results of one run of wrk."""
 
     requests: int
     seconds: float
@@ -59,7 +59,7 @@ def write_requests(path: Path, requests: Sequence[Request]) -> Path:
 def run(base: str, file: Path, token: str, seconds: float, connections: int = CONNECTIONS) -> Load:
     """Send the requests of a file for some seconds.
 
-    One thread of wrk is more than any server here can keep busy, and sends the requests in order.
+    One thread of wrk is faster than any of these servers, and sends the requests in order.
     """
     command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout=10s"]
     command += ["--latency", "-s", str(SCRIPT), base, "--", str(file), token]

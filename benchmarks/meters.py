@@ -1,4 +1,4 @@
-"""What work costs: the CPU and the memory of processes."""
+"""Measures CPU and memory of processes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ MEGABYTE = 1024 * 1024
 
 
 class Memory(NamedTuple):
-    """Megabytes of one worker: all that it has mapped, and what would be free without it."""
+    """Memory of one worker in megabytes: resident (RSS), and unique (USS)."""
 
     resident: float
     own: float
 
 
 class Meter:
-    """Counts the CPU seconds of some processes from its making on."""
+    """Counts the CPU seconds of some processes since its creation."""
 
     def __init__(self, processes: list[psutil.Process]) -> None:
         self._processes = processes
@@ -33,13 +33,13 @@ class Meter:
 
 
 def workers_of(pid: int, count: int) -> list[psutil.Process]:
-    """Return the workers among a program's children: the largest, whatever helps beside them."""
+    """Return the workers among a program's children: the largest ones; others are helpers."""
     children = psutil.Process(pid).children(recursive=True)
     return sorted(children, key=lambda child: child.memory_info().rss, reverse=True)[:count]
 
 
 def memory_of(processes: list[psutil.Process]) -> Memory:
-    """Return what one of these uses, on average."""
+    """Return the average memory of these processes."""
     found = [process.memory_full_info() for process in processes]
     return Memory(
         fmean(memory.rss for memory in found) / MEGABYTE,

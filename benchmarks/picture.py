@@ -70,7 +70,7 @@ def draw(run: Run, theme: Theme) -> Figure:
 
 
 def cost_of(cell: str) -> str:
-    """Return the figure by which a cell is judged; a write is work for MongoDB above all."""
+    """Return the figure by which a cell is compared; the main cost of a write is in MongoDB."""
     return "all_ms" if cell == "d" else "worker_ms"
 
 
@@ -101,7 +101,7 @@ def _panel(axes: Axes, run: Run, cell: Cell, column: int, theme: Theme) -> None:
         axes.get_yticklabels()[0].set(color=theme.text, weight="bold")
         title = cell.name.capitalize()
         axes.text(-0.31, 1.03, title, transform=axes.transAxes, **{**theme.head, "size": 9.5})
-        # The goal of a give is beside another server.
+        # The target of a give is relative to another server.
         if goal := GOALS.get(cell.key):
             axes.axvline(goal, color=theme.goal, linewidth=1.6)
             axes.text(goal, -0.62, f" target {goal:.2f}", **theme.goal_text)
@@ -115,7 +115,7 @@ def _column_head(axes: Axes, column: int, theme: Theme) -> None:
 
 
 def _foot(figure: Figure, run: Run, theme: Theme) -> None:
-    """Name what has no peer: memory, and the cells that only the service serves."""
+    """Write the figures without a peer: memory, and the cells that only the service has."""
     told = []
     if OURS in run.servers:
         resident, _ = run.memory(OURS)

@@ -1,4 +1,4 @@
-"""What was measured, and what it comes to over the rounds."""
+"""The measurements, and their averages over the rounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.worlds import World
 
 
 class Sample(NamedTuple):
-    """One cell of one server in one round; milliseconds of CPU are per request."""
+    """One cell of one server in one round; CPU milliseconds are per request."""
 
     server: str
     cell: str
@@ -32,7 +32,7 @@ class Sample(NamedTuple):
 
 
 def machine_of(world: World) -> str:
-    """Return what the figures depend on."""
+    """Return a description of the machine and the versions, which the figures depend on."""
     mongodb = world.db.client.server_info()["version"]
     return (
         f"{psutil.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GB, "
@@ -59,21 +59,21 @@ class Run:
         return [s for s in self.samples if (s.server, s.cell) == (server, cell)]
 
     def mean(self, server: str, cell: str, figure: str) -> float | None:
-        """Return a figure over all rounds; None where the server does not serve the cell."""
+        """Return the mean of a figure over all rounds; None if the server lacks the cell."""
         found = self.of(server, cell)
         return fmean(getattr(sample, figure) for sample in found) if found else None
 
     def ratio(self, server: str, other: str, cell: str, figure: str) -> float | None:
-        """Return how many times as much of something one server has as another."""
+        """Return the ratio of a figure of one server to that of another."""
         one, two = self.mean(server, cell, figure), self.mean(other, cell, figure)
         return one / two if one is not None and two else None
 
     def noise(self, server: str, cell: str, figure: str) -> float:
-        """Return how far the rounds are apart in a figure, as a part of their mean."""
+        """Return the spread of a figure between the rounds, relative to its mean."""
         values = [getattr(sample, figure) for sample in self.of(server, cell)]
         return float((max(values) - min(values)) / fmean(values))
 
     def memory(self, server: str) -> tuple[float, float]:
-        """Return the most that a worker of a server had at the end of any cell."""
+        """Return the largest memory of a worker of a server after any cell."""
         own = [sample for sample in self.samples if sample.server == server]
         return max(s.resident_mb for s in own), max(s.own_mb for s in own)

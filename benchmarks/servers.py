@@ -1,4 +1,4 @@
-"""The servers under test: how each is started, asked and stopped."""
+"""The servers under test: how to start, request and stop each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from benchmarks.worlds import ROOT, World
 
 START_SECONDS = 60
 STOP_SECONDS = 30
-# Each process begins elsewhere, so that parallel runs do not meet.
+# Each process begins at another port, so that parallel runs do not collide.
 PORTS = itertools.count(random.Random(os.getpid()).randrange(10_240, 30_000))  # noqa: S311
 GUNICORN = ["-m", "gunicorn", "-c", "python:config.gunicorn"]
 UVICORN = ["-m", "uvicorn", "--host", "127.0.0.1", "--no-access-log", "--log-level", "warning"]
@@ -41,25 +41,25 @@ Answer = tuple[int, Any]
 
 
 class Server(NamedTuple):
-    """A program that answers some of the cells."""
+    """A program that serves some of the cells."""
 
     name: str
     arguments: Callable[[int, int], list[str]]
     cells: str
-    # What it is asked with: a token, a key or a session of Quartermaster, or a JSON Web Token as is
-    # usual.
+    # Its credentials: a token, an API key or a session of Quartermaster, or for peers a JSON Web
+    # Token.
     credential: str = "token"
-    # How it names what others call otherwise: a request before it is sent, an answer when it came.
+    # Adapt a request before it is sent, and an answer after it is received.
     request: Callable[[Request], Request] = lambda request: request
     answer: Callable[[Any], Any] = lambda answer: answer
     # Whether each of its changes leaves an entry in history.
     has_history: bool = False
-    # What is answered with 200 when it serves.
+    # The path that answers 200 when the server is ready.
     ready: str = "/api/v1/players"
 
 
 def under_gunicorn(app: str) -> Callable[[int, int], list[str]]:
-    """Serve by the gunicorn and the settings that Quartermaster is served by."""
+    """Return the command for gunicorn with the settings of Quartermaster."""
     return lambda _port, _workers: [*GUNICORN, app]
 
 
@@ -68,7 +68,7 @@ def under_uvicorn(app: str) -> Callable[[int, int], list[str]]:
 
 
 def under_granian(interface: str, app: str, threads: int) -> Callable[[int, int], list[str]]:
-    """Serve by Granian: a WSGI application with the threads that gunicorn would have."""
+    """Return the command for Granian; a WSGI application has as many threads as in gunicorn."""
     return lambda port, workers: [
         *(*GRANIAN, interface, "--blocking-threads", str(threads)),
         *("--port", str(port), "--workers", str(workers), app),
@@ -76,7 +76,7 @@ def under_granian(interface: str, app: str, threads: int) -> Callable[[int, int]
 
 
 def as_eve_is_asked(request: Request) -> Request:
-    """Ask for an inventory where Eve has it: a resource has one path."""
+    """Return a request for Eve, where an inventory has another path."""
     path = request.path
     if path.endswith(INVENTORY):
         path = path.removesuffix(INVENTORY).replace("/players/", "/inventories/")
@@ -84,7 +84,7 @@ def as_eve_is_asked(request: Request) -> Request:
 
 
 def as_eve_answers(answer: Any) -> Any:
-    """Read what Eve calls otherwise, and leave out what it adds of its own."""
+    """Return an answer of Eve with our field names and without Eve's own fields."""
     if not isinstance(answer, dict) or "_id" not in answer:
         return answer
     if "Inventory" in answer:
@@ -139,7 +139,7 @@ SERVERS = (
 
 
 class Running:
-    """A server that runs, as those who ask it and measure it know it."""
+    """A running server, for clients and meters."""
 
     def __init__(self, server: Server, world: World, token: str, port: int, process: int) -> None:
         self.server = server
@@ -156,7 +156,7 @@ class Running:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
     def ask(self, request: Request) -> Answer:
-        """Send one request on a connection of its own."""
+        """Send one request on a new connection."""
         connection = self.connect()
         try:
             status, body = exchange(connection, request, self.token)
@@ -168,8 +168,8 @@ class Running:
 def exchange(
     connection: http.client.HTTPConnection, request: Request, token: str
 ) -> tuple[int, bytes]:
-    """Send a request on a connection that is kept, and return its status and its body."""
-    # A cookie has a name, and a token has none.
+    """Send a request on a keep-alive connection; return the status and the body."""
+    # Credentials with a name are a cookie, others are a token.
     headers = {"Cookie": token} if "=" in token else {"Authorization": f"Bearer {token}"}
     if request.body:
         headers["Content-Type"] = "application/json"
@@ -179,7 +179,7 @@ def exchange(
 
 
 def read(body: bytes) -> Any:
-    """Return what a body says; what is not JSON is shown as it is."""
+    """Return the parsed JSON of a body, or its text if it is not JSON."""
     try:
         return json.loads(body)
     except ValueError:
@@ -190,10 +190,9 @@ def read(body: bytes) -> Any:
 def running(
     server: Server, world: World, token: str, workers: int, logs: Path, **settings: str
 ) -> Iterator[Running]:
-    """Serve a world as it would be in production, until the block ends.
+    """Serve a world as in production, until the block ends.
 
-    Quartermaster writes its line for every request, as it does for its users. The peers write
-    none: that work is theirs to save.
+    Quartermaster logs every request, as in production. The peers write no log, in their favour.
     """
     port = free_port()
     log = logs / f"{server.name}.log"
@@ -222,7 +221,7 @@ def running(
 
 
 def _environment(*settings: Mapping[str, str], **more: str) -> dict[str, str]:
-    """Return our environment with no setting of the service in it but these."""
+    """Return the environment of this process with only these settings of the service."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("QM_")}
     for chosen in (*settings, more):
         ours.update(chosen)
@@ -230,7 +229,7 @@ def _environment(*settings: Mapping[str, str], **more: str) -> dict[str, str]:
 
 
 def _wait(served: Running, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until a server answers a request as it should."""
+    """Wait until a server is ready."""
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         try:
@@ -244,9 +243,9 @@ def _wait(served: Running, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def free_port() -> int:
-    """Return a port below those that the system gives to outgoing connections.
+    """Return a free port below the range for outgoing connections.
 
-    One of those could be taken again before the server that it is for listens on it.
+    A port in that range could be taken again before the server listens on it.
     """
     for port in PORTS:
         with socket.socket() as probe, suppress(OSError):

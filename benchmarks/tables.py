@@ -8,7 +8,7 @@ Row = Sequence[str]
 
 
 def aligned(head: Row, rows: Sequence[Row]) -> str:
-    """Return a table for a terminal; all columns but the first stand to the right."""
+    """Return a table for a terminal; all columns but the first are right-aligned."""
     widths = [max(len(row[place]) for row in (head, *rows)) for place in range(len(head))]
     return "\n".join(_line(row, widths) for row in (head, ["-" * width for width in widths], *rows))
 

@@ -1,4 +1,4 @@
-"""What the service is to reach, as ratios in one run, and whether it does."""
+"""The targets of the service, as ratios within one run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOISE, P99_NOISE = 0.10, 0.30
 
 
 class Target(NamedTuple):
-    """A bound on a figure; what misses it by no more than the noise is called so."""
+    """A bound on a figure; a miss that is within the noise is reported as such."""
 
     text: str
     measured: float
@@ -40,7 +40,7 @@ class Target(NamedTuple):
 
 
 def targets(run: Run) -> list[Target]:
-    """Return all targets that this run says something about."""
+    """Return all targets that this run has measured."""
     return [*_cpu(run), *_batches(run), *_rates(run), *_memory(run), *_latency(run)]
 
 

@@ -1,4 +1,4 @@
-"""How the pictures look, on a light page and on a dark one."""
+"""The light and the dark theme of the pictures."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-# Importing it takes longer than all that the tests of the benches import beside it.
+# Imported lazily: it takes longer than all other imports of the bench tests together.
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The fixed salt and the missing date make the same figures the same file. Text stays text.
+# A fixed salt and no date: equal figures make equal files. Text stays text, not paths.
 SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "quartermaster",
@@ -69,20 +69,20 @@ def write(draw: Callable[[Theme], Figure], folder: Path, name: str) -> None:
 
 
 def embedded(name: str, text: str) -> str:
-    """Return the markup that shows the picture of the page's own theme."""
+    """Return the markup that shows the picture in the theme of the page."""
     dark = f'<source media="(prefers-color-scheme: dark)" srcset="{name}{DARK.suffix}.svg">'
     return f'<picture>\n  {dark}\n  <img src="{name}.svg" alt="{text}">\n</picture>\n'
 
 
 def bare(axes: Axes, theme: Theme) -> None:
-    """Leave nothing of the axes but the labels of their rows."""
+    """Remove everything from the axes but the labels of the rows."""
     axes.set(facecolor=theme.page, xticks=[])
     axes.tick_params(length=0, colors=theme.faint, labelsize=9)
     axes.spines[:].set_visible(False)
 
 
 def bars(axes: Axes, theme: Theme, values: list[float], colours: list[str], reach: float) -> None:
-    """Draw bars from top to bottom, each on a track as long as the axes reach."""
+    """Draw bars from top to bottom, each on a track of the full length."""
     bare(axes, theme)
     rows = range(len(values))
     axes.barh(rows, [reach] * len(values), color=theme.track, height=0.74)

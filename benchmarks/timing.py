@@ -25,7 +25,7 @@ COMMON_TEXT = "dra"
 
 
 class Timing(NamedTuple):
-    """What one request of a kind costs in a world of some size, in milliseconds."""
+    """The cost of one request of a cell in a world of some size, in milliseconds."""
 
     cell: str
     players: int
@@ -47,7 +47,7 @@ def search_of(key: str, name: str, texts: list[str]) -> Cell:
 
 
 def rare_names(served: Running, count: int) -> list[str]:
-    """Return names that no other name holds, as far as the server knows; the checks know better."""
+    """Return names that no other name contains, by the server's search; the checks verify it."""
     last = served.world.read_names[::-1]
     found = (
         name for name in last if served.ask(Request("GET", search_path(name)))[1]["Total"] == 1
@@ -56,7 +56,7 @@ def rare_names(served: Running, count: int) -> list[str]:
 
 
 def timings(started: list[Running], requests: int) -> Iterator[list[Timing]]:
-    """Yield the figures of each cell, for all sizes."""
+    """Yield the timings of each cell, for all sizes."""
     rare = {served.world.players: rare_names(served, min(SEARCHES, requests)) for served in started}
     named = {cell.key: cell for cell in CELLS}
     for key in "adebh":
@@ -66,12 +66,12 @@ def timings(started: list[Running], requests: int) -> Iterator[list[Timing]]:
     one = "search, one found"
     yield measure({s: search_of("s", one, rare[s.world.players]) for s in started}, requests)
     many = search_of("t", f"search, '{COMMON_TEXT}'", [COMMON_TEXT])
-    # This one is for information, and slow on purpose.
+    # For information only: this cell is expected to be slow.
     yield measure(dict.fromkeys(started, many), max(CHUNKS, requests // 10))
 
 
 def measure(asked: dict[Running, Cell], requests: int) -> list[Timing]:
-    """Measure a cell in chunks, the sizes in turn, so that a busy minute is busy for all."""
+    """Measure a cell in chunks, the sizes in turn, so that other load affects all sizes."""
     meters = {
         served: Stopwatch(served, cell, min(WARM_UP, requests)) for served, cell in asked.items()
     }
@@ -82,7 +82,7 @@ def measure(asked: dict[Running, Cell], requests: int) -> list[Timing]:
 
 
 class Stopwatch:
-    """Asks one server the requests of one cell, over one connection."""
+    """Sends the requests of one cell to one server, over one connection."""
 
     def __init__(self, served: Running, cell: Cell, warm_up: int) -> None:
         self._served = served

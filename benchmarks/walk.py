@@ -14,13 +14,13 @@ from benchmarks.load import Request
 from benchmarks.servers import Running, exchange, read
 
 PAGE_SIZE = 100
-# The walk is told by parts of so many pages.
+# The walk is reported in parts of so many pages.
 PART = 1000
 
 
 @dataclass
 class Walk:
-    """How long the pages took, in order; not whole where patience ended first."""
+    """The durations of the pages, in order; incomplete if the time limit was reached."""
 
     players: int
     is_whole: bool = False
@@ -32,11 +32,11 @@ class Walk:
 
     @property
     def part(self) -> int:
-        """Return how many pages the first and the last part have; a small world has small ones."""
+        """Return the number of pages in a part, which is smaller in a small world."""
         return min(PART, max(1, self.pages // 10))
 
     def page_ms(self, first: int, count: int) -> float:
-        """Return what a page cost on average, of some pages."""
+        """Return the average duration of some pages."""
         part = self.seconds[first : first + count]
         return 1000 * sum(part) / len(part)
 
@@ -54,7 +54,7 @@ class Walk:
 
 
 def walk(served: Running, patience: float) -> Walk:
-    """Read page after page, and see every player exactly once."""
+    """Read page after page, and check that every player comes exactly once."""
     walked = Walk(served.world.players)
     connection = served.connect()
     seen: set[str] = set()

@@ -44,19 +44,19 @@ Document = dict[str, Any]
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(__file__).parent / ".data"
-# Enough for the largest world: the benches ask what programs cost, not what disks do.
+# A cache for the largest world: the benches measure programs, not disks.
 CACHE_GB = 4.0
 SECRET = "a secret that only the benches use: 32+ long"  # noqa: S105 (it guards nothing)
 BENCH = Origin(None, "bench", "cli")
 CALLER = "benchcaller"
 LONG_SECONDS = 3600
 DAY = 24 * 3600
-# As many names as requests are spread over, where there are enough.
+# How many names the requests are spread over, if there are enough.
 NAMES = 4000
 PLAYERS_PER_USER = 4
-# Part of the stamp: count up when what is prepared below changes.
+# Part of the stamp: increment it when the preparation below changes.
 PREPARED = 3
-# For how long the last changes of a run may wait to be moved to history.
+# How long to wait until the last changes of a run have moved to history.
 MOVE_SECONDS = 10
 
 GIVEN_ITEM = names.ITEM_IDS["Health Potion"]
@@ -65,7 +65,7 @@ SET_VARIABLE = names.VARIABLE_IDS["Reputation"]
 
 
 class World:
-    """One seeded database, with some players set aside for writes and put back after them."""
+    """One seeded database, with some players reserved for writes, which are reset afterwards."""
 
     def __init__(self, lease: Lease, players: int) -> None:
         self.players = players
@@ -76,14 +76,14 @@ class World:
             "QM_SECRET_KEY": SECRET,
             "QM_MONGODB_URI": lease.uri,
             "QM_MONGODB_DATABASE": self.database,
-            # A worker that is replaced amid a run would take what it has used with it.
+            # If a worker is replaced during a run, its CPU time is lost.
             "QM_MAX_REQUESTS": "0",
         }
         self.storage = Storage(config.load(self.settings))
         self.db = self.storage.db
         self._step = max(2, players // NAMES)
         self.written_ids = [names.guid("player", i) for i in self._spread(1, players)]
-        # Where the database holds more than one process, this is the one that does the work.
+        # If the database has more than one process, this is the one that does the work.
         self.mongod = psutil.Process(self.db.command("serverStatus")["pid"])
 
     @property
@@ -93,7 +93,7 @@ class World:
 
     @property
     def written_names(self) -> list[str]:
-        """Players set aside for writes, each with a stack of the given item in its first slot."""
+        """Players reserved for writes, each with a stack of the given item in its first slot."""
         return [names.player_name(i) for i in self._spread(1, self.players)]
 
     @property
@@ -101,7 +101,7 @@ class World:
         return [names.user_name(i) for i in range(0, self.users, max(1, self.users // NAMES))]
 
     def prepare(self) -> None:
-        """Seed what is not there yet, and bring everything into the state that runs begin with."""
+        """Seed what is missing, and reset the world to the initial state of a run."""
         stamp = self._stamp()
         kept = self.db["bench_stamp"].find_one()
         if not kept or kept["Stamp"] != stamp:
@@ -111,8 +111,8 @@ class World:
         self._keep_online()
 
     def reset(self) -> None:
-        """Put the players that were written to back, and leave MongoDB nothing to catch up with."""
-        # A mover amid its work would put entries into history after they were removed from it.
+        """Reset the players that were written to, and wait until MongoDB is idle."""
+        # A mover that is still running would add entries to history after their removal.
         self.wait_for_movers()
         self._put_back()
 
@@ -124,13 +124,13 @@ class World:
             self.db.client.admin.command("fsync")
 
     def wait_for_movers(self) -> None:
-        """Wait until all that was changed has moved to history; not for ever, if nobody moves."""
+        """Wait until all entries have moved to history, up to a time limit."""
         deadline = time.monotonic() + MOVE_SECONDS
         while self.storage.journals.oldest(SUBJECT) and time.monotonic() < deadline:
             time.sleep(0.1)
 
     def entries(self) -> int:
-        """Return how many entries history holds of changes since the last reset."""
+        """Return the number of entries in history since the last reset."""
         return self.db["history"].count_documents(self._of_written())
 
     def _of_written(self) -> Document:
@@ -144,7 +144,7 @@ class World:
             for role in (Role.API, Role.USERS_QUERY):
                 grant = partial(with_role, role=role)
                 users.change_power(Lookup.parse(CALLER), grant, Intent("grant-role", BENCH))
-            # Or the newest page of history would change when a server finds them.
+            # Otherwise the newest page of history would change when a server moves these entries.
             self.storage.journals.move_noted()
         user = users.get(Lookup.parse(CALLER), "PasswordVersion")
         chain = (
@@ -153,8 +153,8 @@ class World:
         return AccessTokens([SECRET], DAY).issue(user["_id"], chain, int(time.time()))
 
     def key(self) -> str:
-        """Return a key of the same account, with a scope for every cell."""
-        # The world is kept between runs, and an account has room for some keys only.
+        """Return an API key of the same account, with a scope for every cell."""
+        # The world is kept between runs, and the number of keys per account is limited.
         none: Document = {"Keys": {}, "KeyDigests": []}
         self.db["users"].update_one({"NameKey": CALLER}, {"$set": none})
         secret = new_secret()
@@ -188,9 +188,9 @@ class World:
             self._set_aside()
 
     def _add_history(self) -> None:
-        """Add a year of changes, and none of those who will be written to."""
+        """Add a year of changes, but none of the players reserved for writes."""
         made = entries(self.players, lambda number: number % self._step == 1)
-        # Building the indexes once takes a fraction of the time of updating them for each entry.
+        # Building the indexes once is much faster than updating them for each entry.
         self.db["history"].drop_indexes()
         with progress("Writing history", self.players * PER_PLAYER) as advance:
             for count in bulk.add_missing(self.db["history"], made):
@@ -198,21 +198,21 @@ class World:
         init_database(self.db, COLLECTIONS)
 
     def _set_aside(self) -> None:
-        """Give each player that will be written to the stack that gives will merge into."""
+        """Give each player reserved for writes the stack that gives will merge into."""
         stack = {"ItemId": GIVEN_ITEM, "Quantity": HELD_BEFORE}
         chosen = {"_id": {"$in": self.written_ids}}
         self.db["players"].update_many(chosen, {"$set": {"Inventory.0": stack}})
         self.db["players"].aggregate([{"$match": chosen}, {"$out": "bench_written"}])
 
     def _keep_online(self) -> None:
-        """Let those who are online stay so for the whole run, so that answers do not change."""
+        """Keep online players online for the whole run, so that answers do not change."""
         tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
         for kind in ("players", "bench_written"):
             with pymongo.timeout(LONG_SECONDS):
                 self.db[kind].update_many({"Online": True}, {"$set": {"LastSeen": tomorrow}})
 
     def _stamp(self) -> str:
-        """Return what changes when other documents or another schema would be made today."""
+        """Return a digest that changes with the seeded documents and the schema."""
         made = names.World(self.users, names.EPOCH, "")
         documents = [*islice(made.users(), 50), *islice(made.players(200), 200)]
         plans = [
