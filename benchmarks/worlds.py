@@ -111,7 +111,7 @@ class World:
         self._keep_online()
 
     def reset(self) -> None:
-        """Reset the players that were written to, and wait until MongoDB is idle."""
+        """Reset the players that were written to, and flush them to disk."""
         # A mover that is still running would add entries to history after their removal.
         self.wait_for_movers()
         self._put_back()
