@@ -104,7 +104,7 @@ class Batches(Parts):
 
     def _meet(self, by: Document, texts: Callable[[], Iterable[Any]] | None = None) -> None:
         """Repeat the erasures of people who made or started a batch, or are named in texts."""
-        self._erasures.meet({by.get("UserId"): by.get("Name")}, texts)
+        self._erasures.reopen_named({by.get("UserId"): by.get("Name")}, texts)
 
     def add_rows(self, batch: Document, part: int, rows: Sequence[Document]) -> None:
         """Store rows of a part with their verdicts, and the part itself if a row is ready."""

@@ -12,12 +12,12 @@ from flask.sessions import SessionInterface
 SERVICES = "quartermaster"
 Service = TypeVar("Service")
 
-_NONE = cast(dict[str, Any], MappingProxyType({}))  # read-only, because it is shared
+_EMPTY = cast(dict[str, Any], MappingProxyType({}))  # read-only, because it is shared
 
 
 def current_environ() -> dict[str, Any]:
     """Return the WSGI environment of the current request; empty outside a request."""
-    return request.environ if has_request_context() else _NONE
+    return request.environ if has_request_context() else _EMPTY
 
 
 class Proxy:

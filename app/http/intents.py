@@ -42,24 +42,24 @@ _LETTER = "|".join(
 )
 REASON_PATTERN = f"^({_LETTER}){{0,{LONGEST_REASON}}}$"
 _REASON = re.compile(f"(?:{_LETTER}){{0,{LONGEST_REASON}}}", re.ASCII)
-# The key of a Statement in the WSGI environment of a request.
-_STATEMENT = "quartermaster.statement"
+# The key of a FormHeaders in the WSGI environment of a request.
+_FORM_HEADERS = "quartermaster.form_headers"
 
 
-class Statement(NamedTuple):
+class FormHeaders(NamedTuple):
     """The Idempotency-Key and the reason from a console form; API clients send headers instead."""
 
     key: str
     reason: str
 
 
-def state(key: str, reason: str) -> None:
+def set_form_headers(key: str, reason: str) -> None:
     """Set the Idempotency-Key and the reason of this request from a form instead of headers."""
-    current_environ()[_STATEMENT] = Statement(key, reason)
+    current_environ()[_FORM_HEADERS] = FormHeaders(key, reason)
 
 
-def _statement() -> Statement | None:
-    return current_environ().get(_STATEMENT)
+def _form_headers() -> FormHeaders | None:
+    return current_environ().get(_FORM_HEADERS)
 
 
 def intent(operation: Operation, why: str | None = None, /, **arguments: Any) -> Intent:
@@ -68,7 +68,7 @@ def intent(operation: Operation, why: str | None = None, /, **arguments: Any) ->
     why is the reason from the body, used if there is no header.
     """
     meant = Intent(operation.name, origin(otherwise=why), arguments)
-    return _with_key(meant, arguments) if _statement() else meant
+    return _with_key(meant, arguments) if _form_headers() else meant
 
 
 def reading_intent(operation: Operation, via: str = "api") -> Intent:
@@ -117,8 +117,8 @@ def _with_key(meant: Intent, arguments: dict[str, Any]) -> Intent:
 
 
 def sent_key() -> str | None:
-    statement = _statement()
-    key = statement.key if statement else current_environ().get("HTTP_IDEMPOTENCY_KEY")
+    form = _form_headers()
+    key = form.key if form else current_environ().get("HTTP_IDEMPOTENCY_KEY")
     if key is None or (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
         return key
     raise Invalid(
@@ -129,21 +129,21 @@ def sent_key() -> str | None:
 def origin(is_change: bool = True, otherwise: str | None = None) -> Origin:
     """Return who sent this request, through which interface, and why."""
     caller = current_environ()[CALLER]
-    via = "console" if _statement() else "api"
+    via = "console" if _form_headers() else "api"
     key = caller.key.name if caller.key else None
     why = _reason(is_change, otherwise or "")
     return Origin(caller.id, caller.name, via, request_id(), why, key)
 
 
 def _reason(is_change: bool, otherwise: str) -> str | None:
-    statement = _statement()
-    text = _typed_reason(statement.reason) if statement else _sent_reason()
+    form = _form_headers()
+    text = _typed_reason(form.reason) if form else _sent_reason()
     text = text.strip() or otherwise.strip()
     if is_visible(text):
         # Reasons are stored for long and shown to many people, so a token in one is masked.
         return masked(text)
     if is_change and current_app.config["REASON_REQUIRED"]:
-        if statement:
+        if form:
             raise Invalid("Say why this is changed.", {"reason": ["Is required."]})
         raise Invalid("The header X-Reason is required: say why this is changed.")
     return None

@@ -102,9 +102,9 @@ def load(
 def _invalid(schema: Schema, messages: dict[str, Any]) -> Invalid:
     fields = {}
     # Formatting thousands of messages would cost the server more than the sender.
-    for name, faults in itertools.islice(_flat(messages), MAX_ERRORS):
+    for name, faults in itertools.islice(_flatten(messages), MAX_ERRORS):
         name = name[:MAX_NAME_LENGTH]
-        fields[name] = [_unknown(name, schema) if m == UNKNOWN else m for m in faults]
+        fields[name] = [_unknown_message(name, schema) if m == UNKNOWN else m for m in faults]
     return Invalid(_sentence(fields), fields)
 
 
@@ -114,7 +114,7 @@ def respell(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
     Unknown fields are dropped, unless the schema accepts them. Raise Invalid for a field that is
     sent in two spellings.
     """
-    fields = _named(schema)
+    fields = _fields_by_name(schema)
     names = {name.lower(): name for name in fields}
     strict: dict[str, Any] = {}
     repeated = []
@@ -123,14 +123,14 @@ def respell(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
         if name in strict:
             repeated.append(name)
         elif name:
-            strict[name] = _typed(fields[name], value) if isinstance(value, str) else value
+            strict[name] = _convert(fields[name], value) if isinstance(value, str) else value
         elif schema.unknown == INCLUDE:
             strict[spelling] = value
     refuse_repeated(repeated)
     return strict
 
 
-def _typed(field: Field[Any], text: str) -> Any:
+def _convert(field: Field[Any], text: str) -> Any:
     """Return the number or boolean that a text represents, unless the field is a string."""
     if isinstance(field, String):
         return text
@@ -142,7 +142,7 @@ def _typed(field: Field[Any], text: str) -> Any:
     return text if isinstance(field, Integer) else WORDS.get(text.lower(), text)
 
 
-def _named(schema: Schema) -> dict[str, Field[Any]]:
+def _fields_by_name(schema: Schema) -> dict[str, Field[Any]]:
     return {field.data_key or name: field for name, field in schema.load_fields.items()}
 
 
@@ -210,7 +210,7 @@ def read_form(known: Schema | None = None) -> dict[str, Any]:
     except ValueError:
         raise Invalid("The request body is not a valid form.") from None
     if known:
-        names = {name.lower() for name in _named(known)}
+        names = {name.lower() for name in _fields_by_name(known)}
         pairs = [(name, value) for name, value in pairs if name.lower() in names]
     counts = Counter(name for name, _ in pairs)
     refuse_repeated(name for name, count in counts.items() if count > 1)
@@ -222,23 +222,23 @@ def refuse_repeated(names: Iterable[str]) -> None:
         raise Invalid(_sentence(fields), fields)
 
 
-def _flat(errors: dict[Any, Any]) -> Iterator[tuple[str, list[str]]]:
+def _flatten(errors: dict[Any, Any]) -> Iterator[tuple[str, list[str]]]:
     """Yield the messages of each field; a field in a nested object or list is named by its path."""
     for name, messages in errors.items():
         if isinstance(messages, list):
             yield str(name), messages
         else:
-            for inner, found in _flat(messages):
+            for inner, found in _flatten(messages):
                 # marshmallow reports errors of the whole object as _schema.
                 yield (str(name) if inner == "_schema" else f"{name}.{inner}"), found
 
 
-def _unknown(name: str, schema: Schema) -> str:
+def _unknown_message(name: str, schema: Schema) -> str:
     """Return the message for an unknown field, with the closest field name of the same object."""
     outer, _, inner = name.partition(".")
-    if inner and isinstance(field := _named(schema).get(outer), Nested):
-        return _unknown(inner, field.schema)
-    by_lower = {field.lower(): field for field in _named(schema)}
+    if inner and isinstance(field := _fields_by_name(schema).get(outer), Nested):
+        return _unknown_message(inner, field.schema)
+    by_lower = {field.lower(): field for field in _fields_by_name(schema)}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return f"Is unknown; did you mean '{by_lower[near[0]]}'?" if near else "Is unknown."
 

@@ -182,7 +182,7 @@ class RefreshTokens:
                 **about,
             }
         )
-        self._erasures.meet({user_id: None})
+        self._erasures.reopen_named({user_id: None})
         return issued
 
     def _trim(self, user_id: str, is_session: bool) -> None:

@@ -66,7 +66,7 @@ class ErasureRecords:
         others = {p["_id"] for p in there if p.get("UserId") != owners[p["_id"]]}
         return {id_: owner for id_, owner in owners.items() if id_ not in others}
 
-    def meet(
+    def reopen_named(
         self, named: Mapping[Any, Any], texts: Callable[[], Iterable[Any]] | None = None
     ) -> bool:
         """Reopen the erasures that concern a document just written; return whether it is theirs.

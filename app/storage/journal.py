@@ -231,7 +231,7 @@ class Journals:
         entries = [entry for holder in holders for entry in holder.entries]
         metrics.HISTORY_MOVED.labels(collection.name).inc(self._archive(entries))
         # Before the entries leave their Journals: after a crash in between, the next mover does it.
-        self._erasures.meet(_accounts_in(holders), lambda: _texts_in(collection, holders))
+        self._erasures.reopen_named(_accounts_in(holders), lambda: _texts_in(collection, holders))
         self._remove(collection, [holder for holder in holders if holder.has_only_entries()])
         for holder in holders:
             if not holder.has_only_entries():

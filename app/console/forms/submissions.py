@@ -80,7 +80,7 @@ class Submission:
         if key is None:
             raise Invalid("The form is not complete; open the page again.")
         sent.key = key
-        intents.state(key, sent.fields.get("reason", ""))
+        intents.set_form_headers(key, sent.fields.get("reason", ""))
         return sent
 
     @property

@@ -141,7 +141,7 @@ class Actions:
             raise
         by = action["By"]
         named = {by["UserId"]: by["Name"], subject["Id"]: subject["Name"]}
-        self._erasures.meet(named, lambda: texts_of(action))
+        self._erasures.reopen_named(named, lambda: texts_of(action))
         return Asked(action)
 
     def _earlier(self, subject: Document, intent: Intent) -> Asked | None:

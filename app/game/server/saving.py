@@ -74,7 +74,7 @@ def save_character(player_id: str, body: dict[str, Any], sizes: Mapping[str, Any
             # The version that the game has read no longer exists.
             raise NotFound("player", player_id)
         if made := players.insert(_new(record, player_id, fields), meant):
-            if erasures.meet({fields["UserId"]: fields["Name"]}):
+            if erasures.reopen_named({fields["UserId"]: fields["Name"]}):
                 raise WasErased
             return Saved(made, is_new=True)
     raise Busy("player")

@@ -97,7 +97,7 @@ class TakenActions:
         if action is None:
             confirm_absent(self._actions, {"_id": action_id})
             raise ActionNotFound(action_id)
-        self._erasures.meet({}, lambda: texts_of(action))
+        self._erasures.reopen_named({}, lambda: texts_of(action))
         # The answer or the taker that was read may still be rolled back.
         read = {name: as_read(action, name) for name in ("TakenBy", "TakerId", "Done", "Error")}
         confirm(self._actions, {"_id": action_id, **read})
