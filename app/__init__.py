@@ -167,8 +167,8 @@ def add_background(services: Services) -> None:
         (
             *deletions.unfinished(),
             Unfinished("erasure", erasures.unfinished, erasures.continue_erasure),
-            Unfinished("plan of a batch", batches.stale, batches.remove),
-            Unfinished("cancelled batch", batches.abandoned, services[Choosing].find_made),
+            Unfinished("plan of a batch", batches.find_stale, batches.remove),
+            Unfinished("cancelled batch", batches.find_abandoned, services[Choosing].find_made),
         )
     )
     chores = [work.finish_all, erasures.forget_names]

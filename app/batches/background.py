@@ -80,7 +80,7 @@ class BatchWorker:
     def work(self) -> bool:
         """Work on each started batch for some seconds; return whether there was anything to do."""
         with self._context():
-            gone_on = [self._go_on(batch) for batch in self._batches.started()]
+            gone_on = [self._go_on(batch) for batch in self._batches.find_started()]
         return any(gone_on)
 
     def _go_on(self, batch: Document) -> bool:

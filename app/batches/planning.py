@@ -148,7 +148,7 @@ class Planner:
         needs, summary = set[str](), Summary()
         for part, portion in in_parts(spool.by_subject()):
             self._renew(batch)
-            rows = [_unjudged(batch["_id"], row) for row in portion]
+            rows = [_new_row(batch["_id"], row) for row in portion]
             judge.judge([row for row in rows if row["Verdict"] == "ready"])
             judge.forget_all_but(portion[-1].subject_id)
             self._batches.add_rows(batch, part, rows)
@@ -230,7 +230,7 @@ def _subject_id(entry_id: str) -> str | None:
     return subject[1] if subject else None
 
 
-def _unjudged(batch_id: str, row: Row) -> Document:
+def _new_row(batch_id: str, row: Row) -> Document:
     """Return a row as it is stored, ready unless it has a fault."""
     return {
         "_id": row_id(batch_id, row.number),

@@ -157,7 +157,7 @@ class Runner:
             change = self._change_each if is_last else self._players.change_many
             for (row, _), one in zip(pending, change(wanted) if wanted else (), strict=True):
                 if one.outcome is not None:
-                    settled.append(_settled(row, one))
+                    settled.append(_result_of(row, one))
                     del left[row["_id"]]
         return settled
 
@@ -167,7 +167,7 @@ class Runner:
             try:
                 key = Lookup.parse(one.id)
                 applied = self._players.change(key, one.reads, one.rule, one.intent)
-                yield Swapped(applied, _judged_on(applied))
+                yield Swapped(applied, _version_before(applied))
             except Unavailable:
                 yield Swapped()
             except QuartermasterError as refusal:
@@ -182,16 +182,16 @@ def _portions(rows: Sequence[Document], run: Run) -> Iterator[Sequence[Document]
         rows = rows[size:]
 
 
-def _settled(row: Document, swapped: Swapped) -> Settled:
+def _result_of(row: Document, swapped: Swapped) -> Settled:
     outcome, version = swapped
     if isinstance(outcome, Applied) and outcome.replayed:
-        version = _judged_on(outcome)
+        version = _version_before(outcome)
     has_changed = version is not None and version != row["Version"]
     why = masked(str(outcome)) if isinstance(outcome, QuartermasterError) else None
     # The plan found the row ready, so a refusal now is always a new verdict.
     return Settled(row["_id"], why, has_changed or why is not None)
 
 
-def _judged_on(applied: Applied) -> int | None:
+def _version_before(applied: Applied) -> int | None:
     """Return the Version of a player before a change."""
     return applied.entry["Version"] - 1 if applied.entry else None

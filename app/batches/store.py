@@ -164,7 +164,7 @@ class Batches(Parts):
         self._parts.delete_many(ids_within(batch_id))
         self._batches.delete_one(still)
 
-    def stale(self) -> Sequence[str]:
+    def find_stale(self) -> Sequence[str]:
         """Return the ids of the batches whose planner has died."""
         is_dead = {"PlannedUntil": {"$not": {"$gte": self.now()}}}
         stale = {"State": "planning", "At": {"$lt": self.now() - PLANNING}, **is_dead}
@@ -216,7 +216,7 @@ class Batches(Parts):
     def is_running(self, batch_id: str) -> bool:
         return bool(self.get(batch_id)["State"] == "running")
 
-    def started(self) -> Sequence[Document]:
+    def find_started(self) -> Sequence[Document]:
         """Return the running batches that were started, the oldest first."""
         running = self._batches.find({"State": "running"}, sort=[("BegunAt", 1)])
         return [batch for batch in running if "StartedBy" in batch]
@@ -238,7 +238,7 @@ class Batches(Parts):
             or self._get_confirmed(batch_id)
         )
         self._meet(by)
-        return _allowed(batch, planning=StillPlanning, cancelled=Cancelled, paused=Paused)
+        return _refuse_states(batch, planning=StillPlanning, cancelled=Cancelled, paused=Paused)
 
     def pause(self, batch_id: str, why: str | None = None) -> Document:
         """Pause a batch until it is started again, and return it.
@@ -248,7 +248,7 @@ class Batches(Parts):
         running = {"_id": batch_id, "State": "running"}
         batch = self._update(running, {"State": "paused", "PausedWhy": why})
         batch = batch or self._get_confirmed(batch_id)
-        _allowed(batch, planning=StillPlanning, planned=NotRunning, cancelled=Cancelled)
+        _refuse_states(batch, planning=StillPlanning, planned=NotRunning, cancelled=Cancelled)
         return self.note_progress(batch_id)
 
     def cancel(self, batch_id: str) -> Document:
@@ -256,13 +256,13 @@ class Batches(Parts):
         # A caller may have died while carrying out rows: the abandoned rows are checked later.
         cancelled = {"State": "cancelled", "EndedAt": self.now(), "IsAbandoned": True}
         batch = self._update({"_id": batch_id, "State": {"$in": OPEN}}, cancelled)
-        _allowed(batch or self._get_confirmed(batch_id), planning=StillPlanning, done=AllDone)
+        _refuse_states(batch or self._get_confirmed(batch_id), planning=StillPlanning, done=AllDone)
         counts = {"Counts": self.count(batch_id)}
         return self._update({"_id": batch_id, "State": "cancelled"}, counts) or self.get(batch_id)
 
     def require_ended(self, batch_id: str) -> Document:
         """Return a batch, or raise NotEnded if rows of it may still be carried out."""
-        batch = _allowed(self._get_confirmed(batch_id), planning=StillPlanning)
+        batch = _refuse_states(self._get_confirmed(batch_id), planning=StillPlanning)
         leased = {"Batch": batch_id, "LeasedUntil": {"$gte": self.now()}}
         if batch["State"] in OPEN or majority_holds(self._parts, leased):
             raise NotEnded
@@ -282,7 +282,7 @@ class Batches(Parts):
         still = {"_id": batch_id, "State": {"$in": OPEN}}
         return {**(self._update(still, noted) or self._get_confirmed(batch_id)), "Counts": counts}
 
-    def abandoned(self) -> Sequence[str]:
+    def find_abandoned(self) -> Sequence[str]:
         """Return the ids of batches that were cancelled while running and that nobody works on."""
         found = self._batches.find({"IsAbandoned": True}, ["_id"])
         leased = {"LeasedUntil": {"$gte": self.now()}}
@@ -308,7 +308,7 @@ def _under_plan(batch_id: str) -> Document:
     return {"_id": batch_id, "State": "planning", "IsRemoved": {"$exists": False}}
 
 
-def _allowed(batch: Document, **refusals: type[Conflict]) -> Document:
+def _refuse_states(batch: Document, **refusals: type[Conflict]) -> Document:
     """Return a batch, or raise the refusal for its state."""
     if refusal := refusals.get(batch["State"]):
         raise refusal

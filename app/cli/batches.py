@@ -118,7 +118,7 @@ def run(which: str, name: str, reason: str | None, yes: bool) -> None:
 @batch_argument
 def pause(which: str) -> None:
     """Let nothing more of a batch be carried out until it is run again."""
-    _show(batches.pause(_known(which)["_id"]))
+    _show(batches.pause(_find_or_fail(which)["_id"]))
 
 
 @batch.command("show")
@@ -126,7 +126,7 @@ def pause(which: str) -> None:
 @click.option("--rows", is_flag=True, help="All rows, and not only those that are refused.")
 def show(which: str, rows: bool) -> None:
     """Show the progress of a batch, and its rows that are refused, with the reason of each."""
-    found = _known(which)
+    found = _find_or_fail(which)
     _show(found)
     for row in batches.walk_rows(RowFilters(found["_id"], None if rows else "refused")):
         arguments = " ".join(f"{name}={value}" for name, value in row_arguments(row).items())
@@ -141,7 +141,7 @@ def show(which: str, rows: bool) -> None:
 @reason_option
 def undo(which: str, reason: str | None) -> None:
     """Plan the batch that undoes all that another one has done."""
-    found = batches.require_ended(_known(which)["_id"])
+    found = batches.require_ended(_find_or_fail(which)["_id"])
     _show(_plan(choosing.done_rows(found["_id"]), reason, undo_of(found)))
 
 
@@ -188,7 +188,7 @@ def _find(which: str) -> Document | None:
         return batches.find_of_request(_read_whole(file)[0])
 
 
-def _known(which: str) -> Document:
+def _find_or_fail(which: str) -> Document:
     found = _find(which)
     if found is None:
         raise click.ClickException("This file was not planned yet: quartermaster batch plan FILE.")

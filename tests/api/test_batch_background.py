@@ -262,7 +262,7 @@ def test_what_a_command_has_started_goes_on_in_its_name(app, db, batch, send, wo
 
 
 def test_the_thread_goes_on_after_an_error_and_ends_with_its_worker(app, db, batch, send, worker):
-    started, calls = worker._batches.started, []
+    started, calls = worker._batches.find_started, []
 
     def fail_once():
         calls.append(1)
@@ -270,7 +270,7 @@ def test_the_thread_goes_on_after_an_error_and_ends_with_its_worker(app, db, bat
             raise RuntimeError("a bug")
         return started()
 
-    worker._batches.started = fail_once
+    worker._batches.find_started = fail_once
     worker._is_ready = lambda: True
     send(f"/{batch['Id']}/run")
     worker.begin()
