@@ -9,10 +9,10 @@ from flask import Response
 
 from app.batches import access
 from app.batches.domain import OPEN
-from app.console.batches.sentences import counted
+from app.console.batches.sentences import count_text
 from app.console.forms.declared import Form, Target
 from app.console.forms.submissions import Submission
-from app.console.frame.pages import marked, path_to, see_other
+from app.console.frame.pages import path_to, redirect_with_notice, see_other
 from app.types import Document
 
 API = "POST /api/v1/batches/<key>"
@@ -24,7 +24,7 @@ def in_state(*states: str) -> Callable[[Target], bool]:
 
 
 def ready(target: Target) -> str:
-    return counted(target.record["Ready"], "row")
+    return count_text(target.record["Ready"], "row")
 
 
 def about_run(target: Target) -> Iterable[str]:
@@ -60,7 +60,7 @@ def leads_to(mark: str) -> Callable[..., Response]:
         said = mark
         if batch["State"] == "done":
             said = ENDED if access.current_counts(batch)["Done"] else ALL_REFUSED
-        return marked(said, path_to("batches", batch_id))
+        return redirect_with_notice(said, path_to("batches", batch_id))
 
     return lead
 

@@ -83,7 +83,7 @@ def plan_players(sent: Submission) -> access.Made:
     sent.args = operation.history_arguments(sent.load(operation.arguments))
     lines = lines_of(wanted["players"])
     rows = ({"Player": line, "Operation": name, **sent.args} for line in distinct(lines))
-    return planned(sent, TypedRows({"Rows": None}, rows), repr((lines, name, sent.args)))
+    return plan_rows(sent, TypedRows({"Rows": None}, rows), repr((lines, name, sent.args)))
 
 
 def distinct(lines: list[str]) -> Iterator[str]:
@@ -107,7 +107,7 @@ def plan_file(sent: Submission) -> access.Made:
     content.file.seek(0)
     is_json = start.startswith((b"{", b"["))
     source = JsonRows(content.file, "The file") if is_json else CsvRows(content.file)
-    return planned(sent, source, content.digest)
+    return plan_rows(sent, source, content.digest)
 
 
 def plan_changes(sent: Submission) -> access.Made:
@@ -117,7 +117,7 @@ def plan_changes(sent: Submission) -> access.Made:
         raise Invalid("Say which changes: fill in one of the fields at least.")
     values = api_filters(typed)
     load(ChosenChangesArgs(), values)
-    return planned(sent, TypedRows({"Undo": values}, []), repr(values))
+    return plan_rows(sent, TypedRows({"Undo": values}, []), repr(values))
 
 
 def typed_filters(sent: Submission) -> dict[str, str]:
@@ -127,7 +127,7 @@ def typed_filters(sent: Submission) -> dict[str, str]:
     return {name: text for name, text in {**typed, **utc}.items() if text}
 
 
-def planned(sent: Submission, source: RowSource, content: str) -> access.Made:
+def plan_rows(sent: Submission, source: RowSource, content: str) -> access.Made:
     name = sent.value("Name").strip()
     digest = hashlib.sha256(f"{sent.name} {name} {content}".encode()).hexdigest()
     return access.plan(source, digest, name)

@@ -67,21 +67,23 @@ def kind_sentence(kind: Document, names: Names) -> str:
     """Return a sentence about all rows of a kind: Give 5 of an item to 1,234 players."""
     rows, subjects, each = kind["Rows"], kind["Subjects"], kind["Each"]
     if kind["Operation"] is None:
-        return f"{counted(rows, 'row')} of other kinds, for {counted(subjects, 'player')}"
+        return f"{count_text(rows, 'row')} of other kinds, for {count_text(subjects, 'player')}"
     operation = batch_operations()[kind["Operation"]]
     text = sentence(
         operation.batch.orders if operation.batch else "",
         object=name_of(kind["Object"], names),
-        whom=counted(subjects, "player"),
+        whom=count_text(subjects, "player"),
         count=kind["Total"] if each is None else each,
         in_all=" in all" if each is None else "",
         to_value="" if each is None else f" to {short_text(each)}",
-        changes=counted(rows, "change"),
+        changes=count_text(rows, "change"),
     )
-    return text if rows == subjects or operation.is_undo else f"{text}, in {counted(rows, 'row')}"
+    return (
+        text if rows == subjects or operation.is_undo else f"{text}, in {count_text(rows, 'row')}"
+    )
 
 
-def counted(number: int, noun: str) -> str:
+def count_text(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

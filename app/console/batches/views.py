@@ -100,11 +100,11 @@ def result_line(row: Document) -> list[Any]:
 
 def csv_lines(rows: list[Any]) -> bytes:
     text = io.StringIO()
-    csv.writer(text).writerows([map(harmless, row) for row in rows])
+    csv.writer(text).writerows([map(escape_formula, row) for row in rows])
     return text.getvalue().encode("utf-8", "replace")
 
 
-def harmless(cell: Any) -> Any:
+def escape_formula(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULAS) else cell
 
 

@@ -14,7 +14,7 @@ from app.auth.roles import Role
 from app.changes import Applied
 from app.console.forms.declared import FOLDED, NOT_UNDONE, Form
 from app.console.forms.submissions import Submission, newer_than, note_refusal
-from app.console.frame.pages import PAGE_SIZE, asked, blp, done, path_to, required
+from app.console.frame.pages import PAGE_SIZE, blp, done, path_to, redirect_to_action, required
 from app.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable
 from app.execution import execute, preview
 from app.game.actions.asking import Answer
@@ -176,7 +176,7 @@ def _changes_of(place: Place, sent: Submission, id_: str, changed: str) -> list[
 def _lead(place: Place, tab: str, outcome: Any, path: dict[str, Any]) -> Response:
     """Redirect from a form to the page that shows its result."""
     if isinstance(outcome, Answer):
-        return asked(outcome, place.page_path(outcome.action["Subject"]["Id"], tab))
+        return redirect_to_action(outcome, place.page_path(outcome.action["Subject"]["Id"], tab))
     applied: Applied = outcome
     id_ = applied.entry["Subject"]["Id"] if applied.entry else next(iter(path.values()))
     return done(applied, place.page_path(id_, tab))

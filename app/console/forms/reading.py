@@ -48,7 +48,7 @@ def typed() -> dict[str, str]:
     return {k: text for k, text in fields.items() if text and k not in (*HIDDEN, *SECRET)}
 
 
-def resent() -> dict[str, str]:
+def fields_to_resend() -> dict[str, str]:
     """Return the fields that repeat the same change, with its Idempotency-Key.
 
     Empty if the form has no key, or has a password or a file, which no page repeats.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Response, request
 from werkzeug.exceptions import HTTPException
 
-from app.console.forms.reading import resent, typed
+from app.console.forms.reading import fields_to_resend, typed
 from app.console.frame.pages import PREFIX, blp, here, page, path_to, see_other
 from app.console.session import sessions as session
 from app.errors import QuartermasterError, Unauthorized
@@ -60,7 +60,7 @@ def problem_page(status: int, text: str, sign_in: bool = False) -> Response:
     form only if that came from a page of this session, because it adds a valid form token.
     """
     is_read = request.method in session.SAFE_METHODS
-    again = resent() if status == 503 and session.current_session() else {}
+    again = fields_to_resend() if status == 503 and session.current_session() else {}
     return page(
         "frame/problem.html",
         status,

@@ -41,7 +41,7 @@ def files_digest() -> str:
 
 
 @functools.cache
-def compressed(name: str) -> bytes:
+def gzip_file(name: str) -> bytes:
     # Without a timestamp, equal files are compressed to equal bytes.
     return gzip.compress(files()[name], mtime=0)
 
@@ -57,7 +57,7 @@ def get_file(digest: str, name: str) -> Response:
         raise NotFound("file", name, "There is no such file.")
     response = Response(files()[name], headers=HEADERS, content_type=TYPES[Path(name).suffix])
     if accepts_gzip():
-        response.data = compressed(name)
+        response.data = gzip_file(name)
         response.headers["Content-Encoding"] = "gzip"
     return response
 

@@ -182,15 +182,15 @@ def page(template: str, status: int = 200, **context: Any) -> Response:
 
 def done(applied: Applied, to: str) -> Response:
     """Redirect from a form to a page with a notice that offers an undo."""
-    return marked(applied.entry["_id"] if applied.entry else "nothing", to)
+    return redirect_with_notice(applied.entry["_id"] if applied.entry else "nothing", to)
 
 
-def asked(answer: Answer, to: str) -> Response:
+def redirect_to_action(answer: Answer, to: str) -> Response:
     """Redirect from a form to a page with the state of the requested action."""
-    return marked(f"{MARK}{answer.action['_id']}", to)
+    return redirect_with_notice(f"{MARK}{answer.action['_id']}", to)
 
 
-def marked(mark: str, to: str) -> Response:
+def redirect_with_notice(mark: str, to: str) -> Response:
     parts = urlsplit(to)
     query = "&".join(filter(None, [parts.query, urlencode({"done": mark})]))
     return see_other(f"{parts.path}?{query}")

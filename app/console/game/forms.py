@@ -11,7 +11,7 @@ from app.console.forms.declared import BY_NAME, NOT_UNDONE, Field, Form, Group
 from app.console.forms.object_names import plain
 from app.console.forms.schemas import COLOUR, EVERYBODY, MAP, PLAYER, ChatForm
 from app.console.forms.submissions import Submission
-from app.console.frame.pages import asked, path_to
+from app.console.frame.pages import path_to, redirect_to_action
 from app.game.actions.asking import EVERYBODY as WORLD
 from app.game.actions.asking import Answer, ask, map_subject, player_subject, user_subject
 from app.game.actions.domain import KINDS
@@ -109,7 +109,7 @@ def after_speaking(answer: Answer, sent: Submission) -> Response:
     """Redirect to the chat, with the same listeners for the next message."""
     to = sent.args["to"]
     chosen = {name: sent.value(name) for name in [TARGETS[to]] if name}
-    return asked(answer, path_to("chat", to=to if chosen else None, **chosen))
+    return redirect_to_action(answer, path_to("chat", to=to if chosen else None, **chosen))
 
 
 SAY = Form(
