@@ -56,7 +56,7 @@ def crowd(served: Running, players: int, seconds: int, data: Path) -> Crowd:
         load.run(served.base, file, served.token, WARM_UP_SECONDS, CLIENTS)
         settle(world)
     world.reset()
-    told = told_retries(served)
+    before = count_retries(served)
     counted = load.run(served.base, file, served.token, seconds, CLIENTS)
     settle(world)
     if counted.broken:
@@ -64,7 +64,7 @@ def crowd(served: Running, players: int, seconds: int, data: Path) -> Crowd:
     world.wait_for_movers()
     check_effects(GIVE, world, counted, CLIENTS)
     check_entries(GIVE, served)
-    retries = told_retries(served) - told
+    retries = count_retries(served) - before
     world.reset()
     return Crowd(len(names), counted, retries)
 
@@ -83,7 +83,7 @@ def attempts_so_far(world: World) -> int:
     return sum(int(commands[name]["total"]) for name in ATTEMPTS)
 
 
-def told_retries(served: Running) -> float:
+def count_retries(served: Running) -> float:
     """Return the number of retries in the service's metrics."""
     with urllib.request.urlopen(f"{served.base}/metrics", timeout=10) as answer:  # noqa: S310 (our own server)
         return sum(map(float, RETRIES.findall(answer.read().decode())))

@@ -21,9 +21,9 @@ from app.game_check.stored import (
     book_habits,
     fault_habits,
     is_ban_ignored,
+    is_polling,
     is_stored_again,
     is_written_while_deleted,
-    looks,
     why_nobody_looks,
     wrong_fields_of,
 )
@@ -85,7 +85,7 @@ class GameCheck:
     def summary(self, database: str, seconds: int) -> str:
         filters = self._running.count if self._sees_filters else None
         writes, presence = self.writes.game.total(), self.writes.presence
-        seen = report.watched(seconds, self._compared, writes, presence, self._idle, filters)
+        seen = report.watch_summary(seconds, self._compared, writes, presence, self._idle, filters)
         if self._without_game:
             seen += f" No game server looks for actions: {self._without_game}."
         if self._left_online:
@@ -153,7 +153,7 @@ class GameCheck:
     def _actions(self) -> Iterator[int]:
         """Check the actions of the last day; yield 1 after each."""
         now = self._now()
-        somebody_looks = any(looks(game, now) for game in self._database.games())
+        somebody_looks = any(is_polling(game, now) for game in self._database.games())
         for action in self._database.actions(now - RECENT):
             self._add(action_habits(action, now, somebody_looks), ACTIONS, action)
             self.looked_at[ACTIONS] += 1
@@ -171,7 +171,7 @@ class GameCheck:
         online = self._database.count_online(self._since())
         if changed and not online and not self.writes.presence:
             self.findings.add(Habit.NOBODY_ONLINE, "player", min(changed), count=len(changed))
-        if not any(looks(game, now) for game in games):
+        if not any(is_polling(game, now) for game in games):
             why = why_nobody_looks(games)
             if online or writes:
                 self.findings.add(Habit.NOBODY_LOOKS, "game server", None, [why])

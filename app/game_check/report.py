@@ -114,7 +114,7 @@ def summary(database: str, looked_at: Counter[str], watched: str, count: int) ->
     return f"{database}: looked at {seen or 'nothing'}. {watched} {outcome}"
 
 
-def watched(
+def watch_summary(
     seconds: int, compared: int | None, writes: int, presence: int, idle: int, filters: int | None
 ) -> str:
     if not seconds:

@@ -121,11 +121,11 @@ def _changed_since(kind: SubjectKind, document: Document, entries: list[Document
     return [
         change["Path"]
         for change in changes
-        if _is_told(kind, change) and not _has_value(document, change["Path"], change["After"])
+        if _is_recorded(kind, change) and not _has_value(document, change["Path"], change["After"])
     ]
 
 
-def _is_told(kind: SubjectKind, change: Any) -> bool:
+def _is_recorded(kind: SubjectKind, change: Any) -> bool:
     """Tell whether an entry contains the value after a change, and only the service changes it."""
     if not isinstance(change, dict) or not isinstance(change.get("Path"), str):
         return False
@@ -210,7 +210,7 @@ def wrong_fields_of(game: Document, now: datetime) -> list[str]:
     return wrong
 
 
-def looks(game: Document, now: datetime) -> bool:
+def is_polling(game: Document, now: datetime) -> bool:
     """Tell whether a game server polls for actions now."""
     looked = game.get("LookedAt")
     return isinstance(looked, datetime) and now - looked <= LOOKS_WITHIN

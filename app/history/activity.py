@@ -38,12 +38,12 @@ class Activity:
             for sign_in in self._tokens.sign_ins(user_id)
         ]
         total, lines = self._page("user", user_id, sign_ins, window)
-        return Page(total, [_served(line, user_id, None) for line in lines])
+        return Page(total, [_public_line(line, user_id, None) for line in lines])
 
     def of_player(self, player_id: str, user_id: str | None, window: Window) -> Page:
         """Return a page of the log of a player, the newest line first."""
         total, lines = self._page("player", player_id, [], window)
-        return Page(total, [_served(line, user_id, player_id) for line in lines])
+        return Page(total, [_public_line(line, user_id, player_id) for line in lines])
 
     def _page(
         self, kind: str, id_: str, sign_ins: list[Happening], window: Window
@@ -54,7 +54,7 @@ class Activity:
         # The other lines may all be on earlier pages or on this one, so read that many more.
         limit = window.start - first + window.limit
         moved = self._history.moved(kind, id_, first, limit)
-        page = merged([_of_entry(entry) for entry in moved], others, window.start, window.limit)
+        page = merge_page([_of_entry(entry) for entry in moved], others, window.start, window.limit)
         return self._history.count_moved(kind, id_) + len(others), page
 
 
@@ -66,7 +66,7 @@ def first_needed(start: int, others: int) -> int:
     return max(0, start - others)
 
 
-def merged(
+def merge_page(
     long: Sequence[Happening], others: Sequence[Happening], start: int, size: int
 ) -> Sequence[Happening]:
     """Return a page of two merged lists; the long one starts at first_needed."""
@@ -87,7 +87,7 @@ def _of_sign_in(chain: str, at: datetime, via: str) -> Happening:
     return Happening(at, f"{SIGN_IN}:{digest}", SIGN_IN, via, {})
 
 
-def _served(line: Happening, user_id: str | None, player_id: str | None) -> Document:
+def _public_line(line: Happening, user_id: str | None, player_id: str | None) -> Document:
     return {
         "Id": line.id,
         "TimeStamp": line.at,

@@ -162,7 +162,7 @@ def give(
     bankoverflow: bool = False,
 ) -> Change:
     """Put items into the inventory; with bankoverflow, the rest into the bank. All or nothing."""
-    fields = _given(player, itemid, quantity, limits, bankoverflow)
+    fields = _give_fields(player, itemid, quantity, limits, bankoverflow)
     inventory, bank = fields["Inventory"], fields.get("Bank", player["Bank"])
     counts = {"bank": count(bank, itemid), "inventory": count(inventory, itemid)}
     answer = {"id": itemid, "quantity": {"total": sum(counts.values()), **counts}}
@@ -171,17 +171,19 @@ def give(
 
 def give_uncounted(player: dict[str, Any], *, bankoverflow: bool, **given: Any) -> Change:
     """Give items without counting them afterwards; reads the bank only for an overflow."""
-    return Change(_given(player, **given, bank=bankoverflow), None)
+    return Change(_give_fields(player, **given, bank=bankoverflow), None)
 
 
-def _given(
+def _give_fields(
     player: dict[str, Any], itemid: str, quantity: int, limits: Limits, bank: bool
 ) -> dict[str, Any]:
     """Return the fields that giving changes: the inventory, and the bank if it takes the rest."""
-    inventory, left = _merged(player["Inventory"], limits.inventory, itemid, quantity, limits.stack)
+    inventory, left = _fill_slots(
+        player["Inventory"], limits.inventory, itemid, quantity, limits.stack
+    )
     fields = {"Inventory": inventory}
     if left and bank:
-        fields["Bank"], left = _merged(player["Bank"], limits.bank, itemid, left, limits.stack)
+        fields["Bank"], left = _fill_slots(player["Bank"], limits.bank, itemid, left, limits.stack)
     if left:
         raise NoRoom(itemid, quantity, left, bank)
     return fields
@@ -222,7 +224,7 @@ def count(slots: Slots, item: str) -> int:
     return sum(quantity_of(slots[slot]) for slot in _slots_of(slots, item))
 
 
-def _merged(
+def _fill_slots(
     slots: Slots, size: int, item: str, quantity: int, stack: int
 ) -> tuple[dict[str, Mapping[str, Any]], int]:
     """Fill plain stacks, then empty slots, in slot order; return the slots and the rest."""

@@ -46,7 +46,7 @@ def authenticate(username: str, password: str) -> Document:
     hasher.check(guess, stored, password, bad_credentials())
     if user is None or stored is None:  # hasher.check has already refused it
         raise bad_credentials()
-    if renewed := hasher.renewed(stored, password):
+    if renewed := hasher.renewed_hash(stored, password):
         users.renew_hash(user["_id"], stored, renewed)
     _require_access(user)
     return user

@@ -83,7 +83,9 @@ class Objects(ChangeableDocuments):
     def list(self, type_: str, window: Window) -> Page:
         """Return a page of the objects of a type, by name."""
         of_type = {"Type": type_}
-        return _served(self._pages.read_filtered(window, BY_NAME, RECORD, of_type, BY_NAME.held_by))
+        return _public_page(
+            self._pages.read_filtered(window, BY_NAME, RECORD, of_type, BY_NAME.held_by)
+        )
 
     def walk(self, type_: str, window: Window, search: str | None) -> Page:
         """Return a page of the objects of a type, or of those whose name contains a text."""
@@ -93,7 +95,7 @@ class Objects(ChangeableDocuments):
             where["NameTails"] = {"$regex": f"^{re.escape(search)}"}
             held_by = NAME_TAILS
         walked = f"{type_} {search or ''}"
-        return _served(self._pages.walk(window, BY_NAME, RECORD, where, held_by, walked))
+        return _public_page(self._pages.walk(window, BY_NAME, RECORD, where, held_by, walked))
 
     def _where(self, key: ObjectKey) -> Document:
         return {"_id": key.id, "Type": key.type}
@@ -145,5 +147,5 @@ def _refuse(error: QuartermasterError, _: Document) -> NoReturn:
     raise error
 
 
-def _served(page: Page) -> Page:
+def _public_page(page: Page) -> Page:
     return page._replace(values=[public_object(found) for found in page.values])

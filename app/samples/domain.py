@@ -41,7 +41,7 @@ def interval_of(moment: datetime) -> datetime:
     return moment - into
 
 
-def counted(traffic: Traffic) -> Document:
+def increments(traffic: Traffic) -> Document:
     """Return by path the increments of a sample. Bounds are stored in microseconds.
 
     In seconds they would contain a dot, which separates the parts of a path.

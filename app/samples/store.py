@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from app.samples.domain import Traffic, counted
+from app.samples.domain import Traffic, increments
 from app.storage.client import Storage
 from app.storage.schema.plan import CollectionPlan, expiry
 from app.storage.schema.shapes import MOMENT, object_shape
@@ -27,7 +27,7 @@ class Samples:
         update = {
             # All workers count the same players, at slightly different times.
             "$max": {"Online": online},
-            "$inc": counted(traffic),
+            "$inc": increments(traffic),
             "$setOnInsert": {"ExpiresAt": interval + KEPT},
         }
         self._samples.update_one({"_id": interval}, update, upsert=True)

@@ -125,11 +125,11 @@ class NoteList(fields.Field[dict[str, Any]]):
     @staticmethod
     def records(notes: Any) -> list[dict[str, Any]]:
         """Return stored notes as records, the oldest first."""
-        records = [ordered(NOTES, {"Id": id_, **note}) for id_, note in (notes or {}).items()]
+        records = [order_fields(NOTES, {"Id": id_, **note}) for id_, note in (notes or {}).items()]
         return sorted(records, key=lambda note: (note["At"], note["Id"]))
 
 
-def ordered(schema: Schema, record: dict[str, Any]) -> dict[str, Any]:
+def order_fields(schema: Schema, record: dict[str, Any]) -> dict[str, Any]:
     """Order the fields, so that equal documents make equal lines whatever order MongoDB keeps."""
     known = [name for name in schema.fields if name in record]
     return {name: record[name] for name in (*known, *sorted(record.keys() - known))}

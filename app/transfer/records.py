@@ -21,7 +21,14 @@ from app.players import domain as players
 from app.players.schemas import PlayerSchema
 from app.spells import domain as spells
 from app.storage.extended_json import from_json, to_json
-from app.transfer.fields import NoteList, PowerField, SpellList, VariableList, integers, ordered
+from app.transfer.fields import (
+    NoteList,
+    PowerField,
+    SpellList,
+    VariableList,
+    integers,
+    order_fields,
+)
 from app.types import Document, whole
 from app.users import domain as users
 from app.variables import domain as variables
@@ -119,7 +126,7 @@ class PlayerRecord(OpenRecord, PlayerSchema):  # type: ignore[misc] # both inclu
             record[name] = _slot_list(record.get(name, {}))
         record["Spells"] = spells.known_spells(record.get("Spells", {}))
         record["Variables"] = variables.variable_records(record.get("Variables", {}))
-        return ordered(self, _with_note_list(record))
+        return order_fields(self, _with_note_list(record))
 
 
 class BagRecord(SizedRecord):
@@ -189,7 +196,7 @@ class UserRecord(SizedRecord):
         record["Id"] = record.pop("_id")
         flags = {name: record["Power"][name] for name in users.NO_POWER if name in record["Power"]}
         record["Power"] = {**flags, **record["Power"]}
-        return ordered(self, _with_note_list(record))
+        return order_fields(self, _with_note_list(record))
 
 
 class ObjectRecord(OpenRecord):
@@ -224,7 +231,7 @@ class ObjectRecord(OpenRecord):
         return objects.object_document(record, version)
 
     def record(self, document: Document) -> Document:
-        return ordered(self, super().record(document))
+        return order_fields(self, super().record(document))
 
 
 class ErasureRecord(SizedRecord):

@@ -76,7 +76,7 @@ def _documents(kind: str, file: IO[bytes], intent: Intent) -> Iterator[tuple[int
     with progress(f"Checking {kind}", _size(file)) as advance:
         numbered = ((n, line) for n, line in enumerate(file, 1) if line.strip())
         for batch in bulk.batches(numbered, HASH_BATCH_SIZE):
-            values = [_parsed(line, record) for _, line in batch]
+            values = [_parse_line(line, record) for _, line in batch]
             if kind == "users":
                 _add_password_hashes([value for value in values if isinstance(value, dict)])
             for (number, line), value in zip(batch, values, strict=True):
@@ -97,7 +97,7 @@ def _add_password_hashes(users: list[Document]) -> None:
             user["PasswordHash"] = password_hash
 
 
-def _parsed(line: bytes, record: Record) -> Document | str:
+def _parse_line(line: bytes, record: Record) -> Document | str:
     """Return the loaded values of a line, or a sentence that names its fault."""
     if record.largest and len(line) > record.largest:
         return f"it is longer than {record.largest} bytes."

@@ -46,12 +46,12 @@ def refuse_own_account(key: Lookup) -> None:
 
 def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str:
     """Raise the refusal unless this is the password; return its stored hash."""
-    user = _guessed_at(key, "PasswordHash")
+    user = _account_for_guess(key, "PasswordHash")
     stored: str | None = user["PasswordHash"]
     hasher.check(guess_by_caller(user["_id"]), stored, sha256, refusal)
     if stored is None:  # hasher.check has refused it already
         raise refusal
-    renewed = hasher.renewed(stored, sha256)
+    renewed = hasher.renewed_hash(stored, sha256)
     if renewed is None:
         return stored
     users.renew_hash(user["_id"], stored, renewed)
@@ -71,7 +71,7 @@ def mail_reset_code(key: Lookup, intent: Intent) -> Applied:
 
     Simultaneous requests share the code and the mail of the first.
     """
-    user = _guessed_at(key, "Name", "Email", "EmailKey", "PasswordVersion")
+    user = _account_for_guess(key, "Name", "Email", "EmailKey", "PasswordVersion")
     if intent.key and (earlier := users.find_earlier(key, intent)):
         return earlier
     require_mailable(user)
@@ -96,7 +96,7 @@ def _send_code(key: Lookup, user: Document, intent: Intent) -> Applied:
 def redeem_reset_code(key: Lookup, code: str, sha256: str, intent: Intent) -> Applied:
     """Exchange a code for a new password, or raise WrongCode."""
     rule = partial(redeem_code, code=code, now=users.now(), make_hash=partial(hasher.hash, sha256))
-    guess = guess_by_caller(_guessed_at(key, "_id")["_id"])
+    guess = guess_by_caller(_account_for_guess(key, "_id")["_id"])
     with hasher.slot_for(guess), guess.attempt():
         applied = users.change_password(key, rule, intent)
         if not applied.answer:
@@ -105,7 +105,7 @@ def redeem_reset_code(key: Lookup, code: str, sha256: str, intent: Intent) -> Ap
     return applied
 
 
-def _guessed_at(key: Lookup, *fields: str) -> Document:
+def _account_for_guess(key: Lookup, *fields: str) -> Document:
     """Return an account for a guess; count the guess even if the account does not exist."""
     try:
         return users.get(key, *fields)

@@ -102,7 +102,7 @@ SHAPE = changeable(
 )
 
 
-def _carried(before: Document, new: Document) -> Document:
+def _carry_names_and_emails(before: Document, new: Document) -> Document:
     return carry_names(before, new) | carry_emails(before, new)
 
 
@@ -113,7 +113,7 @@ SUBJECT = SubjectKind(
     derived=("NameKey", "NameTails", "EmailKey", "FormerNames", "FormerEmails"),
     hidden=("PasswordVersion", "KeyDigests"),
     unquoted=("Notes", "Keys"),
-    carried=_carried,
+    carried=_carry_names_and_emails,
 )
 # Derived keys, secrets and bookkeeping, which are never served.
 INTERNAL = (*sorted(SUBJECT.unrecorded), "Reset", "Keys", "ErasedAt")

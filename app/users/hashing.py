@@ -64,7 +64,7 @@ class Hasher:
             self._costs.record(self._passwords.cost)
             return self._passwords.hash(sha256)
 
-    def renewed(self, stored: str, sha256: str) -> str | None:
+    def renewed_hash(self, stored: str, sha256: str) -> str | None:
         """Return a hash at the current cost if the stored one has another; None without a slot."""
         if not self._passwords.is_outdated(stored):
             return None

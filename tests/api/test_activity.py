@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.auth.roles import Role
-from app.history.activity import Happening, first_needed, merged
+from app.history.activity import Happening, first_needed, merge_page
 from app.oauth.store import RefreshTokens
 from tests.applications import service
 from tests.factories import NOW, make_entry, numbered_guid
@@ -83,5 +83,5 @@ def test_pages_of_two_lists_have_each_line_once_in_order(long, others, size):
     for start in range(0, len(whole) + size, size):
         first = first_needed(start, len(others))
         read = long[first : start + size]
-        walked += merged(read, others, start, size)
+        walked += merge_page(read, others, start, size)
     assert walked == whole

@@ -14,9 +14,9 @@ from app.game_check.stored import (
     book_habits,
     fault_habits,
     is_ban_ignored,
+    is_polling,
     is_stored_again,
     is_written_while_deleted,
-    looks,
     why_nobody_looks,
     wrong_fields_of,
 )
@@ -206,14 +206,14 @@ class TestActions:
     def test_no_damage_is_an_exception(self, fields):
         list(action_habits(action(**fields), LATER, True))
         wrong_fields_of(fields, NOW)
-        looks(fields, NOW)
+        is_polling(fields, NOW)
         why_nobody_looks([{"_id": 1, "LookedAt": fields.get("At")}])
 
     def test_a_game_server_says_who_it_is_and_when_it_looked(self):
         assert wrong_fields_of({"_id": "world-1", "LookedAt": NOW}, NOW) == []
         assert wrong_fields_of({"_id": "x" * 65, "LookedAt": LATER}, NOW) == ["_id", "LookedAt"]
-        assert looks({"LookedAt": NOW}, NOW + timedelta(seconds=9))
-        assert not looks({"LookedAt": NOW}, LATER)
+        assert is_polling({"LookedAt": NOW}, NOW + timedelta(seconds=9))
+        assert not is_polling({"LookedAt": NOW}, LATER)
         assert "ever" in why_nobody_looks([{"_id": 1}])
         told = why_nobody_looks([{"_id": "a", "LookedAt": NOW}, {"_id": "b", "LookedAt": LATER}])
         assert told == "the last, b, did so at 2026-01-02 03:09:05 UTC"
@@ -494,4 +494,4 @@ class TestSentences:
 def test_a_time_before_all_times_is_no_exception():
     first = datetime.min.replace(tzinfo=timezone.utc)
     list(action_habits(action(At=first, Taken=first), LATER, True))
-    assert not looks({"LookedAt": first}, NOW)
+    assert not is_polling({"LookedAt": first}, NOW)

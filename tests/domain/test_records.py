@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.http.json import encode
 from app.storage.extended_json import from_json, to_json
-from app.transfer.validate import RECORDS, _parsed
+from app.transfer.validate import RECORDS, _parse_line
 from config.base import Testing
 from tests.factories import NOW, make_player
 from tests.strategies import DOCUMENTS, GAME_FIELDS
@@ -20,7 +20,7 @@ COUNTERS = ("Version", "PasswordVersion")
 def round_trip(kind, document):
     """Export a document and import it again."""
     record = RECORDS[kind](SIZES)
-    values = _parsed(encode(record.record(dict(document))), record)
+    values = _parse_line(encode(record.record(dict(document))), record)
     assert isinstance(values, dict), values
     return record.document(values, NOW, 64)
 
@@ -74,4 +74,6 @@ def test_a_field_that_is_called_id_does_not_stand_in_for_the_id():
 def test_a_value_that_is_not_what_it_claims_to_be_is_refused(claim):
     record = RECORDS["players"](SIZES)
     line = encode({**record.record(make_player()), "Guild": {"Founded": [claim]}})
-    assert "the field 'guild' is not what its $ says that it is" in _parsed(line, record).lower()
+    assert (
+        "the field 'guild' is not what its $ says that it is" in _parse_line(line, record).lower()
+    )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.metrics import REQUEST_BUCKETS
-from app.samples.domain import INTERVAL, Traffic, counted, interval_of, quantile, traffic_of
+from app.samples.domain import INTERVAL, Traffic, increments, interval_of, quantile, traffic_of
 
 COUNTS = st.integers(0, 1000)
 BUCKETS = st.dictionaries(st.sampled_from(REQUEST_BUCKETS), COUNTS)
@@ -20,7 +20,7 @@ MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.
 def stored(traffic):
     """Return the sample that MongoDB makes of the paths that are counted up."""
     sample = {"Buckets": {}}
-    for path, count in counted(traffic).items():
+    for path, count in increments(traffic).items():
         field, _, bound = path.partition(".")
         if bound:
             sample[field][bound] = count
@@ -68,7 +68,7 @@ def test_what_has_happened_since_is_the_difference(earlier, more):
 
 
 def test_paths_hold_no_dot_but_the_one_of_the_map():
-    assert list(counted(Traffic(3, 1, {0.0025: 2, 10.0: 1, 0.5: 0}))) == [
+    assert list(increments(Traffic(3, 1, {0.0025: 2, 10.0: 1, 0.5: 0}))) == [
         *("Requests", "Failures", "Buckets.2500", "Buckets.10000000")
     ]
 

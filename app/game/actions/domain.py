@@ -106,7 +106,7 @@ def request_key(subject: Document, intent: Intent) -> str:
     return f"{subject['Kind']} {subject['Id'] or intent.origin.user_id} {intent.key}"
 
 
-def sound(action: Document) -> Document:
+def valid_action(action: Document) -> Document:
     """Return an action with usable values in all fields, even if a game has damaged some."""
     subject = {"Kind": None, "Id": None, "Name": None, **_as_map(action.get("Subject"))}
     kind = action.get("Kind")
@@ -154,7 +154,7 @@ def error_of(action: Document) -> str | None:
 
 
 def public_action(action: Document, now: datetime) -> Document:
-    action = sound(action)
+    action = valid_action(action)
     record = {"Id": action["_id"], **{name: action.get(name) for name in SERVED}}
     result = action.get("Result")
     times = {name: action.get(name) for name in ("Taken", "Done")}

@@ -29,8 +29,8 @@ from app.game.actions.domain import (
     is_answered,
     new_action,
     request_key,
-    sound,
     state_of,
+    valid_action,
 )
 from app.limits import Limiter
 from app.paging import CursorPage
@@ -150,7 +150,7 @@ class Actions:
             return None
         # A primary that is cut off may be the only one that has it.
         confirm(self._actions, {"_id": found["_id"]})
-        found = sound(found)
+        found = valid_action(found)
         if (found["Kind"], found.get("Fingerprint")) != (intent.operation, intent.fingerprint):
             raise KeyReused(str(intent.key))
         return Asked(found, replayed=True)
@@ -194,13 +194,13 @@ class Actions:
         found = self._actions.find_one({"_id": action_id})
         if found is None:
             raise ActionNotFound(action_id)
-        return sound(found)
+        return valid_action(found)
 
     def list(self, filters: ActionFilters, size: int, after: bytes) -> CursorPage:
         where = _query(filters)
         if after:
             where = {"$and": [where, newest_first.after(newest_first.parse(filters, after))]}
-        found = [*map(sound, self._actions.find(where, sort=NEWEST_FIRST).limit(size + 1))]
+        found = [*map(valid_action, self._actions.find(where, sort=NEWEST_FIRST).limit(size + 1))]
         is_last = len(found) <= size
         following = None if is_last else newest_first.position(filters, found[size - 1])
         return CursorPage(found[:size], following)
@@ -208,7 +208,7 @@ class Actions:
     def of_person(self, ids: Sequence[str], user_id: str) -> Iterator[Document]:
         """Yield the actions about some documents, and those that an account requested."""
         where = {"$or": [{"Subject.Id": {"$in": ids}}, {"By.UserId": user_id}]}
-        yield from map(sound, self._actions.find(where, sort=NEWEST_FIRST))
+        yield from map(valid_action, self._actions.find(where, sort=NEWEST_FIRST))
 
 
 class ActionTraces:
