@@ -47,7 +47,7 @@ PAUSE_SECONDS = 0.1
 class GameCheck:
     """One check of a database, in bounded memory; the results are in findings."""
 
-    # Removes the time limit of operations, for large collections.
+    # Extends the time limit of operations, for large collections.
     patiently = staticmethod(GameDatabase.patiently)
 
     def __init__(self, storage: Storage, online_ttl: int) -> None:

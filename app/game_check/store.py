@@ -64,7 +64,7 @@ class GameDatabase:
 
     @staticmethod
     def patiently() -> AbstractContextManager[None]:
-        """Return a context without a time limit for operations."""
+        """Return a context with a long time limit for operations, for large collections."""
         return pymongo.timeout(LONG_WORK_SECONDS)
 
     def count(self, name: str) -> int:

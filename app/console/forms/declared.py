@@ -129,7 +129,7 @@ class Target(NamedTuple):
 
     @property
     def seen(self) -> str:
-        """Return a hidden form value: the newest entries when the page was shown."""
+        """Return the id of the newest entry on the page, which a form sends back."""
         if self.entries is None:
             return ""
         return str(self.entries[0]["Id"]) if self.entries else NOTHING_SEEN

@@ -19,7 +19,7 @@ DAY = timedelta(days=1)
 HOURS = 24
 # A worker that is replaced may miss an interval.
 LONGEST_GAP = 3 * INTERVAL
-# Intervals without a count are counted for the page, if there are not too many.
+# The page itself counts changes since the last sample, but at most of this period.
 MOST_UNCOUNTED = timedelta(minutes=15)
 QUIET = "No samples yet. The first ones come within five minutes."
 
