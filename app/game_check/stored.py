@@ -126,7 +126,7 @@ def _changed_since(kind: SubjectKind, document: Document, entries: list[Document
 
 
 def _is_recorded(kind: SubjectKind, change: Any) -> bool:
-    """Tell whether an entry contains the value after a change, and the field has no other writers."""
+    """Tell whether an entry contains the value after a change, and nothing else writes it."""
     if not isinstance(change, dict) or not isinstance(change.get("Path"), str):
         return False
     field = change["Path"].partition(".")[0]
