@@ -56,7 +56,7 @@ class ErrorReportingGroup(AppGroup):
 def main(ctx: click.Context) -> None:
     """Quartermaster, the management API of a game server.
 
-    Every setting in config/ is overridden by the environment variable QM_<NAME>.
+    The environment variable QM_<NAME> overrides any setting in config/.
     """
     ctx.obj = ScriptInfo(create_app=partial(_create_app, ctx), set_debug_flag=False)
 

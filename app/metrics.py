@@ -74,7 +74,7 @@ REQUESTS: Counter = _counter("http_requests", "Answers.", "route", "method", "st
 REQUEST_SECONDS: Histogram = _metric(
     Histogram,
     "http_request_duration_seconds",
-    "From a request to its answer.",
+    "Latency of requests.",
     *("route", "method"),
     buckets=REQUEST_BUCKETS,
 )
@@ -88,11 +88,9 @@ MONGODB_SECONDS: Histogram = _metric(
 MONGODB_FAILURES: Counter = _counter(
     "mongodb_operation_failures", "MongoDB operations that failed.", "operation", "collection"
 )
-SWAP_RETRIES: Counter = _counter(
-    "swap_retries", "Compare-and-swaps that another was faster than.", "collection"
-)
+SWAP_RETRIES: Counter = _counter("swap_retries", "Compare-and-swap conflicts.", "collection")
 SWAP_REPLAYS: Counter = _counter(
-    "swap_replays", "Repeated requests that got their first answer again.", "collection"
+    "swap_replays", "Repeated requests that got the stored answer.", "collection"
 )
 HISTORY_ENTRIES: Counter = _counter(
     "history_entries", "Changes that left an entry of history.", "operation"
@@ -112,7 +110,7 @@ UNFINISHED: Gauge = _gauge(
 )
 ACTIONS: Counter = _counter(
     "actions",
-    "What the game was asked to do, by its progress when the request was answered.",
+    "Game actions, by their state when the request was answered.",
     *("kind", "state"),
 )
 BATCH_ROWS: Counter = _counter("batch_rows", "Rows of batches, by outcome.", "verdict")
@@ -211,7 +209,7 @@ def share(folder: str | None) -> None:
         _exposed.register(BUILD)
         LivingWorkers(_exposed, Path(folder))
         Gauge(
-            "quartermaster_workers", "Living workers.", registry=None, multiprocess_mode="livesum"
+            "quartermaster_workers", "Running workers.", registry=None, multiprocess_mode="livesum"
         ).set(1)
         Counter("quartermaster_worker_starts", "Workers that were started.", registry=None).inc()
     _expose_zeros()
@@ -221,7 +219,7 @@ def _number_in(folder: Path) -> int | None:
     try:
         return take_number(folder)
     except OSError as error:  # continue without shared metrics if the disk is full
-        log.warning("This worker shows its own metrics alone: %s", error)
+        log.warning("This worker shows only its own metrics: %s", error)
         return None
 
 

@@ -9,21 +9,21 @@ EMPTY = {"ItemId": NIL, "Quantity": 0}
 APPLE = {"ItemId": ITEM, "Quantity": 1}
 NOTE = {"At": NOW, "UserId": guid(), "Name": "Staff", "Text": "Asked twice."}
 ENTRY = make_entry({"_id": guid()}, IdempotencyKey="k", Fingerprint="f", Answer={})
-NOT_STORED = "is an empty slot, and those are not stored"
-NO_BAG = "refers to a bag that is not there"
+NOT_STORED = "is an empty slot, which must not be stored"
+NO_BAG = "refers to a bag that does not exist"
 
 # A field, its value, and what is wrong with it, after the name of the field.
 REPAIRABLE = {
     "players": [
         ("Journal", ABSENT, " is missing"),
         ("Journal", {"3": ENTRY}, " is a map, not a list"),
-        ("Journal", ["x"], ".0 is no entry of a journal"),
+        ("Journal", ["x"], ".0 is not a journal entry"),
         ("Journal", [ENTRY, ENTRY], " holds an Idempotency-Key twice"),
         ("Version", ABSENT, " is missing"),
         ("Version", "3", " is a text, not a whole number"),
-        ("NameKey", "other", " is not what the Name makes it"),
+        ("NameKey", "other", " does not match the Name"),
         ("NameKey", ABSENT, " is missing"),
-        ("NameTails", ["x"], " is not what the Name makes it"),
+        ("NameTails", ["x"], " does not match the Name"),
         ("Inventory", ABSENT, " is missing"),
         ("Variables", ABSENT, " is missing"),
         ("LastSeen", ABSENT, " is missing"),
@@ -37,8 +37,8 @@ REPAIRABLE = {
         ("Reset", ABSENT, " is missing"),
         ("PasswordHash", ABSENT, " is missing"),
         ("Power", {"Api": True}, ".Kick is missing"),
-        ("EmailKey", "x", " is not what the Email makes it"),
-        ("NameKey", "x", " is not what the Name makes it"),
+        ("EmailKey", "x", " does not match the Email"),
+        ("NameKey", "x", " does not match the Name"),
     ],
     "bags": [
         ("Journal", ABSENT, " is missing"),
@@ -51,28 +51,28 @@ LEFT_TO_YOU = {
         ("Inventory", {"0": {**APPLE, "Quantity": 0}}, ".0.Quantity is below 1"),
         ("Inventory", {"0": {**EMPTY, "BagId": NIL[:-1] + "1"}}, ".0.Quantity is below 1"),
         ("Inventory", {"0": {"ItemId": NIL, "Quantity": 5}}, ".0 holds 5 of no item"),
-        ("Inventory", {"35": APPLE}, ".35 lies beyond the last slot, 34"),
-        ("Inventory", {"a.b": APPLE}, ".a.b has no place there"),
-        ("Inventory", {"03": APPLE}, ".03 has no place there"),
+        ("Inventory", {"35": APPLE}, ".35 is beyond the last slot, 34"),
+        ("Inventory", {"a.b": APPLE}, ".a.b is not allowed there"),
+        ("Inventory", {"03": APPLE}, ".03 is not allowed there"),
         ("Inventory", {"0": {**APPLE, "BagId": guid()}}, f".0 {NO_BAG}"),
-        ("Bank", {"10000": APPLE}, ".10000 has no place there"),
+        ("Bank", {"10000": APPLE}, ".10000 is not allowed there"),
         (
             *("Bank", {"7": {**APPLE, "Quantity": 1_000_001}}),
             ".7 holds 1000001 of an item that stacks to 1000000",
         ),
-        ("UserId", guid(), " refers to a user that is not there"),
-        ("UserId", NIL, " is the all-zero guid, which is nobody's"),
-        ("Spells", {"35": SPELL}, ".35 lies beyond the last slot, 34"),
+        ("UserId", guid(), " refers to a user that does not exist"),
+        ("UserId", NIL, " is the all-zero guid"),
+        ("Spells", {"35": SPELL}, ".35 is beyond the last slot, 34"),
         ("Spells", {"0": SPELL, "1": SPELL}, ".1 is the same as in slot 0"),
-        ("Spells", {"0": NIL}, ".0 is the all-zero guid, which is no spell"),
-        ("Variables", {NIL: 1}, f".{NIL} is the all-zero guid, which is no variable"),
+        ("Spells", {"0": NIL}, ".0 is the all-zero guid"),
+        ("Variables", {NIL: 1}, f".{NIL} is the all-zero guid"),
         (
             *("Variables", {SPELL: 1.5}),
             f".{SPELL} is a fraction, not a whole number or true or false",
         ),
         ("Notes", "x", " is a text, not a map"),
         ("Notes", {SPELL: {**NOTE, "At": ABSENT}}, f".{SPELL}.At is missing"),
-        ("Notes", {NIL: NOTE}, f".{NIL} has the all-zero guid, which is nobody's"),
+        ("Notes", {NIL: NOTE}, f".{NIL} has the all-zero guid"),
         (
             "Notes",
             {SPELL: {**NOTE, "Text": "x" * 2001}},
@@ -82,8 +82,8 @@ LEFT_TO_YOU = {
         ("Exp", -1, " is below 0"),
         ("BaseStats", [1], " has 1 entries, not 5 to 5"),
         ("Equipment", ["hat"], " holds something that is not a whole number"),
-        ("Id", "x", " is a name that no field may have"),
-        ("Name", "a/b", " must not be a dot, two dots, or hold a slash: no path can hold it"),
+        ("Id", "x", " is not allowed as a field name"),
+        ("Name", "a/b", " must not be a dot or two dots, or contain a slash: no path can hold it"),
         ("Name", "\u3164\u3164", " must hold a character that can be seen"),
         ("Name", ITEM, " must not look like a guid: it would be taken for an id"),
         ("Name", "two\nlines", " must be 1 to 255 printable characters, not all blank"),
@@ -97,7 +97,7 @@ LEFT_TO_YOU = {
         ("Email", "nowhere", " is not an email address"),
     ],
     "bags": [
-        ("Slots", {"3": APPLE}, ".3 lies beyond the last slot, 2"),
+        ("Slots", {"3": APPLE}, ".3 is beyond the last slot, 2"),
         ("Slots", {"0": {**APPLE, "BagId": guid()}}, f".0 {NO_BAG}"),
         ("Colour", "red", " is unknown"),
     ],

@@ -153,7 +153,7 @@ class Callers:
         try:
             self._db["users"].update_one({"_id": user["_id"], path: last}, {"$set": {path: minute}})
         except DatabaseError as error:
-            log.warning("When a key was used could not be stored: %s", error)
+            log.warning("The last use of a key could not be stored: %s", error)
 
 
 def _caller(user: Document, key: AccessKey | None = None) -> Caller:

@@ -49,7 +49,7 @@ def _read(path: Path) -> str | None:
     if len(key.strip()) >= MIN_SECRET_LENGTH and key.strip().isprintable():
         return key
     log.warning(
-        "%s held no key of %s characters or more: a new one is made.", path, MIN_SECRET_LENGTH
+        "%s contained no key of at least %s characters: created a new one.", path, MIN_SECRET_LENGTH
     )
     return None
 

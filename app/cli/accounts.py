@@ -43,7 +43,7 @@ personal_data = current(PersonalData)
 erasures = current(Erasures)
 
 user = AppGroup("user", help="Manage accounts.")
-api = AppGroup("api", help="Manage who may do what through the API.")
+api = AppGroup("api", help="Manage the roles of accounts.")
 
 name_argument = click.argument("name")
 role_argument = click.argument("role", metavar="ROLE")
@@ -51,18 +51,18 @@ role_argument = click.argument("role", metavar="ROLE")
 
 @user.command("create")
 @name_argument
-@click.option("--email", required=True, help="The address of the account.")
+@click.option("--email", required=True, help="The email address of the account.")
 @click.option(
     "--password-stdin", is_flag=True, required=True, help="Read the password from standard input."
 )
 @reason_option
 def create_user(name: str, email: str, password_stdin: bool, reason: str | None) -> None:
-    """Add an account. It may not use the API until a role is granted."""
+    """Create an account. It cannot use the API until a role is granted."""
     require_username(name, "NAME")
     require_email(email, "--email")
     password = sys.stdin.buffer.readline().rstrip(b"\r\n")
     if not password:
-        raise Invalid("Standard input holds no password.")
+        raise Invalid("Standard input contains no password.")
     # Clients send the SHA-256 of a password, never the password; its argon2 hash is stored.
     sha256 = hashlib.sha256(password).hexdigest()
     account = users.create(name, email, passwords.hash(sha256), intent(REGISTER, reason)).answer
@@ -73,7 +73,7 @@ def create_user(name: str, email: str, password_stdin: bool, reason: str | None)
 @user.command("sign-ins")
 @name_argument
 def list_sign_ins(name: str) -> None:
-    """Print the sign-ins of a user that are in use: id, begin, end, through what."""
+    """Print the active sign-ins of a user: id, start, end, client."""
     for sign_in in refresh_tokens.walk(users.get(Lookup.parse(name), "PasswordVersion")):
         via = f"console, {sign_in.browser}" if sign_in.is_session else "api"
         begin, end = minute(sign_in.at), minute(sign_in.expires_at)
@@ -84,10 +84,10 @@ def list_sign_ins(name: str) -> None:
 @name_argument
 @click.argument("sign_in", metavar="SIGN-IN")
 def end_sign_in(name: str, sign_in: str) -> None:
-    """End one sign-in of a user: its tokens, or its session at the console, no longer work."""
+    """End one sign-in of a user. Its tokens or its console session stop working."""
     chain = parse_guid(sign_in)
     if chain is None:
-        raise Invalid("SIGN-IN must be a guid: quartermaster user sign-ins lists them.")
+        raise Invalid("SIGN-IN must be a guid: list them with quartermaster user sign-ins.")
     account = users.get(Lookup.parse(name), "Name", "PasswordVersion")
     refresh_tokens.end_sign_in(account, chain)
     output = f"Ended the sign-in {chain} of {account['Name']}."
@@ -99,9 +99,9 @@ def end_sign_in(name: str, sign_in: str) -> None:
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
 @reason_option
 def export_user(name: str, path: str, reason: str | None) -> None:
-    """Write all that is stored about a user to FILE, as one JSON document.
+    """Write everything that is stored about a user to FILE, as one JSON document.
 
-    The file is readable by its owner alone; - is standard output. History records who wrote it.
+    Only its owner can read the file; - is standard output. History records the export.
     """
     with open_output(path, is_secret=True) as file:
         _, pieces = personal_data.write(Lookup.parse(name), intent(EXPORT_PERSONAL_DATA, reason))
@@ -111,18 +111,18 @@ def export_user(name: str, path: str, reason: str | None) -> None:
 
 @user.command("erase")
 @name_argument
-@click.option("--confirm", help="The username once more; without it, the command asks for it.")
+@click.option("--confirm", help="Repeat the username to confirm; without it, the command asks.")
 @reason_option
 def erase_user(name: str, confirm: str | None, reason: str | None) -> None:
-    """Erase a user for good: account, characters, bags, tokens and keys.
+    """Erase a user permanently: account, characters, bags, tokens and keys.
 
-    History stays with ids and without names. If it is killed halfway, the next try, the running
-    service or db check --repair finishes it.
+    History is kept with ids and without names. If the command is interrupted, repeat it; the
+    running service and db check --repair finish it, too.
     """
     key = Lookup.parse(name)
     if erasures.find(key.id, key.text) is None:
         users.get(key, "_id")  # fails at once if there is no such user
-    typed = confirm or click.prompt(f"Type the username of {name} to erase it for good")
+    typed = confirm or click.prompt(f"Type the username of {name} to erase it permanently")
     meant = intent(ERASE_USER, reason)
     with progress("Erasing", 0) as advance:
         erased = None
@@ -136,7 +136,7 @@ def erase_user(name: str, confirm: str | None, reason: str | None) -> None:
     # By id, because the name is no longer stored anywhere.
     report(f"Erased the user {erased['Id']}: {gone}.", "erased the user %s", erased["Id"])
     for stayed in erased["Stayed"]:
-        click.echo(f"Stayed: {stayed['Count']} of {stayed['What']}. {stayed['Why']}")
+        click.echo(f"Kept: {stayed['Count']} of {stayed['What']}. {stayed['Why']}")
 
 
 def minute(at: datetime) -> str:
@@ -148,7 +148,7 @@ def minute(at: datetime) -> str:
 @role_argument
 @reason_option
 def grant_role(name: str, role: str, reason: str | None) -> None:
-    """Give a user a role: api, users.query or users.manage."""
+    """Grant a role to a user: api, users.query or users.manage."""
     change_roles(name, role, reason, GRANT_ROLE, with_role, "granted the role %s to %s")
 
 
@@ -157,7 +157,7 @@ def grant_role(name: str, role: str, reason: str | None) -> None:
 @role_argument
 @reason_option
 def revoke_role(name: str, role: str, reason: str | None) -> None:
-    """Take a role from a user, and those that rest on it."""
+    """Revoke a role of a user, and the roles that depend on it."""
     change_roles(name, role, reason, REVOKE_ROLE, without_role, "revoked the role %s of %s")
 
 
@@ -191,10 +191,12 @@ def roles_line(name: str, power: dict[str, bool]) -> str:
 @name_argument
 @with_appcontext
 def token(name: str) -> None:
-    """Print an access token of a user, for scripts and for trying things out."""
+    """Print an access token of a user, for scripts and experiments."""
     account = users.get(Lookup.parse(name), "Power", "PasswordVersion")
     if Role.API not in roles_of(account["Power"]):
-        raise Invalid(f"{name} lacks the role 'api'; quartermaster api grant {name} api gives it.")
+        raise Invalid(
+            f"{name} lacks the role 'api'; grant it with quartermaster api grant {name} api."
+        )
     issued = refresh_tokens.issue(account["_id"], account["PasswordVersion"])
     now = int(access_tokens.now())
     output = access_tokens.issue(issued.user_id, issued.chain, now)

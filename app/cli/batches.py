@@ -41,7 +41,7 @@ choosing = current(Choosing)
 planner = current(Planner)
 runner = current(Runner)
 
-batch = AppGroup("batch", help="Plan many changes at once, look at them, run and undo them.")
+batch = AppGroup("batch", help="Plan, run and undo many changes at once.")
 
 batch_argument = click.argument("which", metavar="FILE|ID")
 
@@ -53,7 +53,7 @@ def _name(_: click.Context, __: click.Parameter, value: str) -> str:
         raise click.BadParameter(str(error)) from None
 
 
-name_option = click.option("--name", default="", callback=_name, help="What the batch is called.")
+name_option = click.option("--name", default="", callback=_name, help="The name of the batch.")
 file_argument = click.argument(
     "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
@@ -64,17 +64,19 @@ file_argument = click.argument(
 @name_option
 @reason_option
 @click.option("--again", is_flag=True, help="Plan the same file a second time.")
-@click.option("--undo-by", help="Undo what somebody did: a username, user id or system user.")
-@click.option("--undo-key", help="Undo what was done with a key.")
+@click.option("--undo-by", help="Undo changes made by a username, user id or system user.")
+@click.option("--undo-key", help="Undo changes made with this key.")
 @click.option("--undo-operation", type=click.Choice(operation_names(), case_sensitive=False))
 @click.option("--undo-item", type=Guid(), help="An item, spell or variable.")
 @click.option("--undo-from", type=Time(), help=f"The earliest time, {TIME_FORMAT}")
-@click.option("--undo-to", type=Time(), help="The time before which it was done, likewise.")
+@click.option("--undo-to", type=Time(), help="The latest time, exclusive, in the same format.")
 def plan(file: Path | None, name: str, reason: str | None, again: bool, **undo: Any) -> None:
-    """Plan a batch from FILE, which is JSON or CSV, or the undoing of changes in history."""
+    """Plan a batch from FILE (JSON or CSV), or one that undoes changes in history."""
     chosen = {option[5:].title(): value for option, value in undo.items() if value is not None}
     if bool(file) == bool(chosen):
-        raise click.UsageError("Give a FILE, or say by --undo-... which changes to undo.")
+        raise click.UsageError(
+            "Give a FILE, or choose the changes to undo with --undo-... options."
+        )
     if file:
         _show(_plan_file(file, name, reason, again))
     else:
@@ -86,11 +88,11 @@ def plan(file: Path | None, name: str, reason: str | None, again: bool, **undo: 
 @batch_argument
 @name_option
 @reason_option
-@click.option("--yes", is_flag=True, help="Do not ask before.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def run(which: str, name: str, reason: str | None, yes: bool) -> None:
-    """Carry out a batch to its end. A FILE that is not planned yet is planned before.
+    """Run a batch to its end. A FILE without a plan is planned first.
 
-    Ctrl-C pauses it, and the next run goes on where it was. If it is killed, the service goes on.
+    Ctrl-C pauses it; the next run continues. If the command is killed, the service continues.
     """
     found = _find(which) or _plan_file(_path(which), name, reason, again=False)
     ready = batches.count(found["_id"])["Ready"]
@@ -107,7 +109,7 @@ def run(which: str, name: str, reason: str | None, yes: bool) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         with suppress(NotRunning):
             batches.pause(found["_id"])
-        click.echo(f"Paused: quartermaster batch run {found['_id']} goes on.", err=True)
+        click.echo(f"Paused. Resume with quartermaster batch run {found['_id']}.", err=True)
         sys.exit(130)
     finally:
         move_entries()
@@ -117,15 +119,15 @@ def run(which: str, name: str, reason: str | None, yes: bool) -> None:
 @batch.command("pause")
 @batch_argument
 def pause(which: str) -> None:
-    """Let nothing more of a batch be carried out until it is run again."""
+    """Pause a batch until it is run again."""
     _show(batches.pause(_find_or_fail(which)["_id"]))
 
 
 @batch.command("show")
 @batch_argument
-@click.option("--rows", is_flag=True, help="All rows, and not only those that are refused.")
+@click.option("--rows", is_flag=True, help="Show all rows, not only refused ones.")
 def show(which: str, rows: bool) -> None:
-    """Show the progress of a batch, and its rows that are refused, with the reason of each."""
+    """Show the progress of a batch, and its refused rows with their reasons."""
     found = _find_or_fail(which)
     _show(found)
     for row in batches.walk_rows(RowFilters(found["_id"], None if rows else "refused")):
@@ -140,7 +142,7 @@ def show(which: str, rows: bool) -> None:
 @batch_argument
 @reason_option
 def undo(which: str, reason: str | None) -> None:
-    """Plan the batch that undoes all that another one has done."""
+    """Plan the batch that undoes all changes of another batch."""
     found = batches.require_ended(_find_or_fail(which)["_id"])
     _show(_plan(choosing.done_rows(found["_id"]), reason, undo_of(found)))
 
@@ -157,7 +159,7 @@ def _plan_file(path: Path, name: str, reason: str | None, again: bool) -> Docume
         source = CsvRows(file) if path.suffix.lower() == ".csv" else JsonRows(file, "The file")
         head = read_head(source, {})
         if "Undo" in head:
-            raise Conflict("A file holds rows; by --undo-... history is undone.")
+            raise Conflict("A file contains rows: choose changes to undo with --undo-... options.")
         called = name or head["Name"] or path.name
         fields = {"Name": called, **_author(reason or head["Reason"])}
         new = NewBatch(fields, None if again else request_key, "")
@@ -191,7 +193,7 @@ def _find(which: str) -> Document | None:
 def _find_or_fail(which: str) -> Document:
     found = _find(which)
     if found is None:
-        raise click.ClickException("This file was not planned yet: quartermaster batch plan FILE.")
+        raise click.ClickException("This file has no plan yet: run quartermaster batch plan FILE.")
     return found
 
 

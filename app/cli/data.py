@@ -33,26 +33,25 @@ passwords = current(Passwords)
 @click.command()
 @click.option("--players", type=click.IntRange(0), default=500, show_default=True)
 @click.option("--users", type=click.IntRange(1), default=100, show_default=True)
-@click.option("--yes", is_flag=True, help="Add to the players of others without asking.")
-@click.option("--into-production", is_flag=True, help="Do so in production as well.")
+@click.option("--yes", is_flag=True, help="Add to a database with other players without asking.")
+@click.option("--into-production", is_flag=True, help="Allow it in production.")
 @with_appcontext
 def seed(players: int, users: int, yes: bool, into_production: bool) -> None:
-    """Fill the database with a believable world.
+    """Fill the database with a demo world.
 
-    The same numbers make the same players, users and bags, and a catalogue of all that they have.
-    Seeding again adds what is missing and changes nothing else. All its accounts have one
-    password, which is public.
+    The same numbers create the same players, users, bags and catalogue. Seeding again adds only
+    what is missing. All its accounts share one public password.
     """
     if current_app.config["ENV"] == "production" and not into_production:
         raise Conflict(
-            "seed is not for production: the password of its accounts is public. "
-            "--into-production does it all the same."
+            "seed is not for production: the password of its accounts is public. To seed anyway, "
+            "use --into-production."
         )
     if not yes and holds_other_players(storage, players):
-        sentence = f"The database '{storage.db.name}' holds players that seed has not made."
+        sentence = f"The database '{storage.db.name}' contains players that seed did not create."
         # A script cannot answer a prompt: it must pass --yes.
         if not sys.stdin.isatty():
-            raise Conflict(f"{sentence} --yes adds to them.")
+            raise Conflict(f"{sentence} Use --yes to add to them.")
         click.confirm(f"{sentence} Add to them?", abort=True)
     seed_world(storage, passwords, players, users)
     click.echo(f"Seeded {players} players and {users} users.")
@@ -66,8 +65,8 @@ def seed(players: int, users: int, yes: bool, into_production: bool) -> None:
 def import_records(kind: str, file: IO[bytes], reason: str | None) -> None:
     """Add or replace records from FILE, JSON lines; - is standard input.
 
-    Every line is checked before anything is written. A record replaces the one with its Id; one
-    that says what is stored already changes nothing.
+    Every line is checked before anything is written. A record replaces the stored one with the same
+    Id; an identical record changes nothing.
     """
     meant = intent(IMPORT, reason)
     with closing(bulk.Spool()) as spool:
@@ -91,9 +90,9 @@ def import_records(kind: str, file: IO[bytes], reason: str | None) -> None:
 def export(kind: str, path: str) -> None:
     """Write all records to FILE, JSON lines; without FILE, to standard output.
 
-    A file appears when it is complete. The users' lines hold password hashes: their file is
-    readable by its owner alone; keep it as safe as the database. They are not written to standard
-    output if that is a file which others can read.
+    A file appears when it is complete. Users are exported with their password hashes: only the
+    owner can read their file; keep it as safe as the database. They are not written to standard
+    output if it is a file that others can read.
     """
     with open_output(path, is_secret=kind == "users") as file:
         export_documents(storage, kind, current_app.config, file)

@@ -46,7 +46,7 @@ db = AppGroup("db", help="Prepare and check the database.")
 def init_command() -> None:
     """Create collections, validators and indexes, and bring older documents up to date.
 
-    It is safe to repeat at any time.
+    You can repeat it at any time.
     """
     init_database(storage.db, COLLECTIONS)
     click.echo(f"The database '{storage.db.name}' is ready, at {_version(migrations.CURRENT)}.")
@@ -54,35 +54,33 @@ def init_command() -> None:
 
 @db.command("version")
 def show_version() -> None:
-    """Show the schema version of the database, and whether it suits this program."""
+    """Show the schema version of the database, and whether this program supports it."""
     version = migrations.refuse_newer(storage.db)
-    needed = ", as this program needs it."
+    needed = ", which this program needs."
     if version < migrations.CURRENT:
-        needed = (
-            f"; this program needs {migrations.CURRENT}: quartermaster db init brings it there."
-        )
+        needed = f"; this program needs {migrations.CURRENT}: run quartermaster db init."
     click.echo(f"The database '{storage.db.name}' is at {_version(version)}{needed}")
 
 
 @db.command("uri", with_appcontext=False)
 def show_uri() -> None:
-    """Print the URI of the database, for programs that work beside the service, such as a game.
+    """Print the URI of the database, for other programs such as a game.
 
-    It names the database, and holds the password if there is one. Without QM_MONGODB_URI it is the
-    URI of the embedded MongoDB, which must be running.
+    The URI contains the name of the database, and the password if there is one. Without
+    QM_MONGODB_URI, it is the URI of the embedded MongoDB, which must be running.
     """
     click.echo(database_uri(config.load()))
 
 
 @db.command("check")
-@click.option("--repair", is_flag=True, help="Repair what needs no guess.")
+@click.option("--repair", is_flag=True, help="Make safe repairs.")
 @reason_option
 @click.pass_context
 def check_database(ctx: click.Context, repair: bool, reason: str | None) -> None:
-    """Check every document, and report each fault on a line.
+    """Check every document, and print one line for each fault.
 
-    The service may run meanwhile. A repair sets what is derived or missing, loses nobody's change,
-    and neither loses nor makes an item. Exits with 1 if a fault is left.
+    The service may keep running. A repair sets derived or missing fields. It loses no change, and
+    never loses or creates an item. Exits with 1 if a fault remains.
     """
     migrations.refuse_newer(storage.db)
     if repair:

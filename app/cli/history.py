@@ -30,20 +30,20 @@ users = current(Users)
 
 
 @click.command()
-@click.option("--player", help="The changes of this character, by name or id.")
-@click.option("--user", help="The changes of this account, by username or id.")
-@click.option("--by", help="Who made them: a username, user id or system user.")
-@click.option("--key", help="The key that a tool signed in with.")
+@click.option("--player", help="Changes to this character (name or id).")
+@click.option("--user", help="Changes to this account (username or id).")
+@click.option("--by", help="Changes by this username, user id or system user.")
+@click.option("--key", help="The API key that made the change.")
 @click.option("--operation", type=click.Choice(operation_names(), case_sensitive=False))
 @click.option("--item", type=Guid(), help="An item, spell or variable.")
 @click.option("--reason", help="Words of the reason.")
 @click.option("--from", "since", type=Time(), help=f"The earliest time, {TIME_FORMAT}")
-@click.option("--to", "until", type=Time(), help="The time before which they were made, likewise.")
+@click.option("--to", "until", type=Time(), help="The latest time, exclusive, in the same format.")
 @click.option("--limit", type=click.IntRange(1, 10**9), default=50, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON lines, each an entry.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines, one per entry.")
 @with_appcontext
 def history(player: str | None, user: str | None, limit: int, as_json: bool, **given: Any) -> None:
-    """Show who changed what, when and why; the newest first."""
+    """Show who changed what, when and why, newest first."""
     if player is not None and user is not None:
         raise click.UsageError("--player and --user exclude each other.")
     args = {name: value for name, value in given.items() if value is not None}

@@ -23,13 +23,13 @@ from app.storage.errors import DatabaseError
 
 log = logging.getLogger("quartermaster")
 
-TIME_FORMAT = "such as 2026-01-31 or 2026-01-31T19:00:00Z; in UTC unless it says otherwise."
+TIME_FORMAT = "such as 2026-01-31 or 2026-01-31T19:00:00Z; in UTC unless it names a zone."
 
 storage = current(Storage)
 
 
 class Time(click.ParamType):
-    """A time in ISO 8601; in UTC unless it says otherwise."""
+    """A time in ISO 8601; in UTC unless it names a zone."""
 
     name = "time"
 
@@ -56,7 +56,7 @@ def _reason(_: click.Context, __: click.Parameter, value: str | None) -> str | N
     return masked((value or "").strip()) or None
 
 
-reason_option = click.option("--reason", callback=_reason, help="Why, for the history.")
+reason_option = click.option("--reason", callback=_reason, help="The reason, for the history.")
 
 
 def intent(operation: Operation, reason: str | None, **arguments: Any) -> Intent:

@@ -50,11 +50,21 @@ class CommandWithScopes(click.Command):
 @user_argument
 @click.argument("name")
 @click.argument("scopes", nargs=-1, required=True, metavar="SCOPE...")
-@click.option("--days", type=DAYS, default=LIFETIME.days, show_default=True, help="It works for.")
-@click.option("--address", "addresses", multiple=True, help="A network it may be used from.")
-@click.option("--largest-quantity", type=click.IntRange(1), help="Of an item in one request.")
-@click.option("--items-per-day", type=click.IntRange(1), help="Of all items together.")
-@click.option("--item", "items", multiple=True, help="The id of an item that it may move.")
+@click.option(
+    "--days", type=DAYS, default=LIFETIME.days, show_default=True, help="Days until it expires."
+)
+@click.option(
+    "--address", "addresses", multiple=True, help="A network that may use it; repeatable."
+)
+@click.option(
+    "--largest-quantity",
+    type=click.IntRange(1),
+    help="The largest quantity of an item per request.",
+)
+@click.option("--items-per-day", type=click.IntRange(1), help="The limit for all items per day.")
+@click.option(
+    "--item", "items", multiple=True, help="The id of an item that it may move; repeatable."
+)
 @reason_option
 def create(
     user: str,
@@ -65,7 +75,7 @@ def create(
     reason: str | None,
     **limits: Any,
 ) -> None:
-    """Make a key NAME for USER, and print it; it is shown this once."""
+    """Create a key NAME for USER, and print it. It is shown only once."""
     owner, now = account(user), users.now()
     budget = {
         "LargestQuantity": limits["largest_quantity"],
@@ -82,7 +92,7 @@ def create(
 @key.command("list")
 @user_argument
 def list_command(user: str) -> None:
-    """Print the keys of USER: id, name, scopes, end, last use, addresses, budget."""
+    """Print the keys of USER: id, name, scopes, expiry, last use, addresses, budget."""
     for record in list_keys(account(user)["_id"]):
         click.echo("  ".join(filter(None, line_parts(record))))
 
@@ -95,12 +105,12 @@ def list_command(user: str) -> None:
     type=click.IntRange(0, LONGEST_OVERLAP_HOURS),
     default=OVERLAP_HOURS,
     show_default=True,
-    help="For how many hours the former text works as well.",
+    help="Hours until the former secret expires.",
 )
-@click.option("--days", type=DAYS, help="It works for; without this, as long as before.")
+@click.option("--days", type=DAYS, help="Days until it expires; default: as long as before.")
 @reason_option
 def rotate(user: str, key_id: str, overlap: int, days: int | None, reason: str | None) -> None:
-    """Give a key of USER another text, and print it; KEY is its id or its name."""
+    """Give a key of USER a new secret, and print it. KEY is its id or name."""
     owner = account(user)
     id_ = id_of(owner, key_id)
     ends = users.now() + timedelta(days=days) if days else None
@@ -114,7 +124,7 @@ def rotate(user: str, key_id: str, overlap: int, days: int | None, reason: str |
 @id_argument
 @reason_option
 def revoke(user: str, key_id: str, reason: str | None) -> None:
-    """Revoke a key of USER for good; KEY is its id or its name."""
+    """Revoke a key of USER permanently. KEY is its id or name."""
     owner = account(user)
     id_ = id_of(owner, key_id)
     revoke_key(owner, id_, intent(REVOKE_KEY, reason, Id=id_))
@@ -138,7 +148,7 @@ def id_of(owner: Document, text: str) -> str:
 def line_parts(record: Document) -> Iterator[str]:
     used, budget = record["LastUsedAt"], record["Budget"] or {}
     yield from (record["Id"], printable(record["Name"]), " ".join(record["Scopes"]))
-    yield f"ends {minute(record['ExpiresAt'])}"
+    yield f"expires {minute(record['ExpiresAt'])}"
     yield f"used {minute(used)}" if used else "never used"
     yield f"from {' '.join(record['Addresses'])}" if record["Addresses"] else ""
     limits = []

@@ -30,11 +30,11 @@ ORPHANED_WORKERS_SECONDS = 10
 @click.option("--port", type=click.IntRange(1, 65535), help="The port (QM_PORT, 8000).")
 @click.option("--workers", type=click.IntRange(1), help="Worker processes (QM_WORKERS, 2).")
 @click.option("--server", type=click.Choice(["gunicorn", "granian"]), default="gunicorn")
-@click.option("--demo", is_flag=True, help="Fill an empty database with a world to try things on.")
+@click.option("--demo", is_flag=True, help="Fill an empty database with a demo world.")
 def serve(host: str | None, port: int | None, workers: int | None, server: str, demo: bool) -> None:
-    """Serve the API with gunicorn, or with Granian where it is installed.
+    """Serve the API with gunicorn, or with Granian if it is installed.
 
-    Without QM_MONGODB_URI, development runs a MongoDB of its own, with its data in QM_DATA_DIR.
+    Without QM_MONGODB_URI, development starts an embedded MongoDB with its data in QM_DATA_DIR.
     """
     settings = _settings(HOST=host, PORT=port, WORKERS=workers, demo=demo)
     logs.configure(settings.LOG_LEVEL, settings.LOG_FORMAT)

@@ -87,7 +87,7 @@ class GameCheck:
         writes, presence = self.writes.game.total(), self.writes.presence
         seen = report.watch_summary(seconds, self._compared, writes, presence, self._idle, filters)
         if self._without_game:
-            seen += f" No game server looks for actions: {self._without_game}."
+            seen += f" No game server asks for actions: {self._without_game}."
         if self._left_online:
             seen += f" {report.left_online(self._left_online, int(self._ttl.total_seconds()))}"
         return report.summary(database, self.looked_at, seen, len(self.findings))

@@ -18,7 +18,7 @@ LONGEST_WATCH = 24 * 3600
 
 storage = current(Storage)
 
-game = AppGroup("game", help="Look after the game that shares the database.")
+game = AppGroup("game", help="Check the game that shares the database.")
 
 
 @game.command("check")
@@ -27,18 +27,18 @@ game = AppGroup("game", help="Look after the game that shares the database.")
     type=click.IntRange(0, LONGEST_WATCH),
     default=10,
     show_default=True,
-    help="For how long to watch who writes what; 0: not at all.",
+    help="How long to watch the game's writes; 0: not at all.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines, each a habit.")
 @click.pass_context
 def check_game(ctx: click.Context, seconds: int, as_json: bool) -> None:
-    """Say in sentences what the game does wrong.
+    """Report what the game does wrong.
 
-    Looks at what is stored, and watches for some seconds who writes what; it changes nothing.
-    docs/game.rst has the rules for a game. Ends with 1 if the game has a habit to change.
+    Checks the stored data, and watches the game's writes for some seconds. It changes nothing.
+    docs/game.rst has the rules for a game. Exits with 1 if the game breaks one of them.
     """
     if migrations.version_of(storage.db) < migrations.CURRENT:
-        raise Conflict("The database is not up to date: quartermaster db init comes first.")
+        raise Conflict("The database is not up to date: run quartermaster db init first.")
     check = GameCheck(storage, current_app.config["ONLINE_TTL_SECONDS"])
     with check.patiently():
         for label, length, steps in check.stages(seconds):

@@ -5,21 +5,25 @@ from __future__ import annotations
 from enum import Enum
 
 COUNT_UP = (
-    "Filter each write on the Version that was read, count it up by one in the same update, "
-    "and read again where nothing matched."
+    "Filter each write on the Version that was read, increment it by one in the same update, and "
+    "read again if nothing matched."
 )
 BY_FIELDS = (
-    "Set and unset the fields that the game has changed, and no others: never replace a document, "
-    "and never set all that was read of it."
+    "Set and unset only the fields that the game has changed: never replace a document, and never "
+    "write back everything that was read."
 )
-OF_THE_SERVICE = "Leave them alone: the service keeps its own books in them."
+OF_THE_SERVICE = "Do not write to them: they belong to the service."
 HEARTBEAT = (
-    "Set Online and, by $currentDate, LastSeen of all who play, in bulk and about every 30 seconds."
+    "Set Online, and LastSeen with $currentDate, for all who play, in one bulk write about every "
+    "30 seconds."
 )
-ANSWER = "Answer what was taken: Done by $currentDate, or Error with a sentence for a person."
+ANSWER = (
+    "Answer each action that was taken: set Done with $currentDate, or Error to a sentence for "
+    "staff."
+)
 TAKE = (
-    "Take an action by one update that filters on Taken null and TakeBefore in the future, and "
-    "sets Taken by $currentDate and TakenBy."
+    "Take an action with one update that filters on Taken null and TakeBefore in the future, and "
+    "sets TakenBy, and Taken with $currentDate."
 )
 
 
@@ -40,11 +44,11 @@ class Habit(Enum):
 
     MISSING_FIELDS = (
         "{many} {was} stored without {fields}.",
-        "Insert every field of a collection, with its default where there is nothing to say.",
+        "Insert every field of a collection, with its default if there is no value.",
     )
     WRONG_KEYS = (
-        "{many} {has} another {fields} than the name or the address makes.",
-        "Derive NameKey, NameTails and EmailKey anew in every write of a name or an address.",
+        "{many} {has} derived fields that do not match the name or the address: {fields}.",
+        "Derive NameKey, NameTails and EmailKey again in every write of a name or an address.",
     )
     EMPTY_SLOTS = (
         "{many} {was} stored with empty slots, in {fields}.",
@@ -59,8 +63,8 @@ class Habit(Enum):
         "Store whole numbers as integers, times as dates, and ids as guids in lower case.",
     )
     WRONG_VALUES = (
-        "{many} {was} stored with values that nobody can use, in {fields}.",
-        "quartermaster db check says what is wrong with each.",
+        "{many} {was} stored with unusable values in {fields}.",
+        "quartermaster db check reports what is wrong with each.",
     )
     UNKNOWN_FIELDS = (
         "{many} {was} stored with fields that must not be there: {fields}.",
@@ -68,10 +72,10 @@ class Habit(Enum):
     )
     NO_VERSION = (
         "{many} {has} no Version that is a whole number.",
-        "Insert with the Version 0, an integer, and count it up by $inc.",
+        "Insert with the Version 0, an integer, and increment it with $inc.",
     )
     VERSION_SET_BACK = (
-        "The Version of {many} was set back.",
+        "The Version of {many} decreased.",
         f"{BY_FIELDS} (A backup that was made while others wrote shows the same.)",
     )
     CHANGED_UNCOUNTED = (
@@ -79,19 +83,20 @@ class Habit(Enum):
         COUNT_UP,
     )
     LOST_ENTRIES = (
-        "The history of {many} has gaps or began anew.",
-        "Leave Journal and JournalCount alone: whoever empties a Journal, or saves a whole "
-        "document, deletes entries that were not in history yet. (A backup that was made while "
+        "The history of {many} has gaps or was restarted.",
+        "Do not write to Journal and JournalCount: emptying a Journal, or saving a whole document, "
+        "deletes entries that are not in history yet. (A backup that was made while "
         "others wrote shows the same.)",
     )
     OWN_FIELDS = (
-        "{many} {has} something else in {fields} than the service writes there.",
+        "{many} {has} values in {fields} that the service never writes.",
         OF_THE_SERVICE,
     )
     STALE_ONLINE = (
         "{many} {is} Online, and {was} not seen within {fields}: by this setting, they "
         "count as offline.",
-        f"{HEARTBEAT} Set Online to false when somebody leaves, and of all when the game starts.",
+        f"{HEARTBEAT} Set Online to false when somebody leaves, and for everybody when the game "
+        "starts.",
     )
     NEVER_SEEN = (
         "{many} {is} Online, and {has} no date in LastSeen, as {fields} ask for: by this "
@@ -100,56 +105,56 @@ class Habit(Enum):
     )
     SEEN_IN_FUTURE = (
         "{many} {is} Online, and {was} seen in the future.",
-        "Let the database write the time, by $currentDate.",
+        "Let the database write the time, with $currentDate.",
     )
-    NOBODY_ONLINE = ("A game changed {many} and says of nobody that they are online.", HEARTBEAT)
+    NOBODY_ONLINE = ("A game changed {many} but reports nobody as online.", HEARTBEAT)
     BANS_IGNORED = (
         "{many} {is} online although the account is banned.",
-        "Read IsBanned and BannedUntil at log-in and during play, and compare with the time.",
+        "Check IsBanned and BannedUntil at log-in and during play.",
     )
     DELETED_WRITTEN = (
         "{many} {was} written to while being deleted, or stored again afterwards.",
-        "Leave a player with DeletedAt alone, and let a write that matched nothing insert nothing.",
+        "Do not write to a player with DeletedAt, and do not upsert players.",
     )
     NOBODY_LOOKS = (
-        "Somebody plays, and no game server looks for actions: {fields}.",
-        "Upsert a document in games with LookedAt by $currentDate, at least every 2 seconds.",
+        "Somebody plays, but no game server asks for actions: {fields}.",
+        "Upsert a document in games, with LookedAt set by $currentDate, at least every 2 seconds.",
     )
     WRONG_GAMES = (
         "{many} {has} no usable {fields} in games.",
         "The _id is a text of 1 to 64 characters, and LookedAt is written by $currentDate.",
     )
     NEVER_ANSWERED = ("{many} {was} taken and never answered.", ANSWER)
-    ANSWERED_UNTAKEN = ("{many} {was} answered and not taken before.", TAKE)
+    ANSWERED_UNTAKEN = ("{many} {was} answered but never taken.", TAKE)
     TAKEN_LATE = ("{many} {was} taken after TakeBefore.", TAKE)
     DONE_AND_ERROR = ("{many} {has} both Done and Error.", ANSWER)
     WRONG_ANSWERS = (
         "{many} {has} unusable values in {fields}.",
         "Taken and Done are dates, TakenBy an _id of games, Error a sentence, Result an object.",
     )
-    LEFT_WAITING = ("{many} {was} not taken, although a game server looks.", TAKE)
+    LEFT_WAITING = ("{many} {was} not taken, although a game server asks for actions.", TAKE)
     WHOLE_DOCUMENTS = (
-        "{many} saved a whole document: what others changed meanwhile is lost.",
+        "{many} saved a whole document: changes by others are lost.",
         BY_FIELDS,
     )
     WHOLE_MAPS = (
-        "{many} set the whole of {fields}, and not single slots.",
+        "{many} set the whole of {fields} instead of single slots.",
         "Set and unset single slots, such as Inventory.3: a whole map that was read a moment ago "
         "overwrites what others have put there since.",
     )
     CHANGES_TAKEN_BACK = (
-        "{many} put back in {fields} what was there before the service changed it, a moment ago.",
+        "{many} reverted in {fields} what the service had just changed.",
         f"{COUNT_UP} (A game that uses up a gift at once shows the same.)",
     )
     UNFILTERED_WRITES = (
-        "{many} counted Version up without filtering on it, of {fields}: what others change "
-        "meanwhile is lost.",
+        "{many} changed {fields} and incremented Version without filtering on it: changes by "
+        "others are lost.",
         COUNT_UP,
     )
-    UNCOUNTED_WRITES = ("{many} changed {fields} without counting Version up.", COUNT_UP)
-    MISCOUNTED_WRITES = ("{many} changed Version, and not to one more.", COUNT_UP)
+    UNCOUNTED_WRITES = ("{many} changed {fields} without incrementing Version.", COUNT_UP)
+    MISCOUNTED_WRITES = ("{many} changed Version other than by one.", COUNT_UP)
     PRESENCE_COUNTED = (
-        "{many} counted Version up to say who is online: all who write there have to try again.",
+        "{many} incremented Version to report who is online: all other writers must retry.",
         "Write Online, LastSeen and LastOnline alone, without Version.",
     )
-    OWN_FIELDS_WRITTEN = ("{many} changed {fields}, which are the service's own.", OF_THE_SERVICE)
+    OWN_FIELDS_WRITTEN = ("{many} changed {fields}, which belong to the service.", OF_THE_SERVICE)

@@ -108,7 +108,7 @@ def summary(database: str, looked_at: Counter[str], watched: str, count: int) ->
     seen = enumeration(
         [counted_noun(n, _NOUNS.get(name, name.removesuffix("s"))) for name, n in looked_at.items()]
     )
-    outcome = "No bad habit of a game was found."
+    outcome = "No bad habits were found."
     if count:
         outcome = f"{counted_noun(count, 'habit')} to change, by the rules of docs/game.rst."
     return f"{database}: looked at {seen or 'nothing'}. {watched} {outcome}"
@@ -118,7 +118,7 @@ def watch_summary(
     seconds: int, compared: int | None, writes: int, presence: int, idle: int, filters: int | None
 ) -> str:
     if not seconds:
-        return "Nobody watched it write."
+        return "Its writes were not watched."
     time = counted_noun(seconds, "second")
     if compared is not None:
         players = f"{counted_noun(compared, 'player')} that were looked at twice"
@@ -132,22 +132,22 @@ def watch_summary(
     if not idle:
         return f"{nothing}."
     refused = "MongoDB refused them, or they matched nothing"
-    return f"{nothing}, and {counted_noun(idle, 'write')} of whomever changed nothing: {refused}."
+    return f"{nothing}, and {counted_noun(idle, 'write')} changed nothing: {refused}."
 
 
 def _filters_seen(count: int | None) -> str:
     if count is None:
-        return "What its writes filter on cannot be seen, for want of the right inprog."
+        return "The filters of its writes are not visible: the account lacks the privilege inprog."
     if not count:
-        return "What its writes filter on was not caught: watch for longer."
-    return f"The filter of {counted_noun(count, 'write')} was caught."
+        return "No filters of its writes were seen: watch for longer."
+    return f"The filter of {counted_noun(count, 'write')} was seen."
 
 
 def left_online(count: int, seconds: int) -> str:
     """Return a sentence on how many players are Online although no game confirms it any more."""
     players, are = counted_noun(count, "player"), "is" if count == 1 else "are"
     return (
-        f"{players} {are} Online, and no game was seen that says so: by {online_setting(seconds)}, "
+        f"{players} {are} Online, but no game reports them: by {online_setting(seconds)}, "
         "they would count as offline."
     )
 

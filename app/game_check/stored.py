@@ -68,10 +68,10 @@ def _habit_of(fault: Fault) -> Habit:
     begins = {
         "is an empty slot": Habit.EMPTY_SLOTS,
         "is null, not": Habit.NULLS,
-        "is not what the": Habit.WRONG_KEYS,
-        "is no guid": Habit.WRONG_TYPES,
+        "does not match the": Habit.WRONG_KEYS,
+        "is not a lower-case guid": Habit.WRONG_TYPES,
         "is unknown": Habit.UNKNOWN_FIELDS,
-        "is a name that no field": Habit.UNKNOWN_FIELDS,
+        "is not allowed as a field": Habit.UNKNOWN_FIELDS,
     }
     for begin, habit in begins.items():
         if fault.what.startswith(begin):
@@ -220,7 +220,7 @@ def why_nobody_looks(games: list[Document]) -> str:
     """Return a sentence on since when no game server has polled."""
     dated: list[Any] = [game for game in games if isinstance(game.get("LookedAt"), datetime)]
     if not dated:
-        return "none has ever said so in the collection games"
+        return "none has ever done so in the collection games"
     last = max(dated, key=lambda game: game["LookedAt"])
     at = last["LookedAt"].strftime("%Y-%m-%d %H:%M:%S")
     return f"the last, {terminal_text(str(last['_id']))}, did so at {at} UTC"

@@ -50,9 +50,7 @@ def _unmoved_faults(count: int) -> Iterator[Fault]:
 def _lost_faults(count: int) -> Iterator[Fault]:
     if count:
         entries = "1 entry" if count == 1 else f"{count} entries"
-        what = (
-            f"counts {entries} that history does not hold: --repair notes there that they are lost"
-        )
+        what = f"counts {entries} that history lacks: --repair records them as lost"
         yield Fault("JournalCount", what)
 
 
@@ -124,7 +122,7 @@ def event_faults(storage: Storage, name: str, documents: list[Document]) -> dict
         for document in documents
         if oldest and isinstance(document.get("At"), datetime) and document["At"] >= oldest["At"]
     ]
-    fault = Fault("Entry", "is not among the events, so that tools which follow them miss it")
+    fault = Fault("Entry", "is missing from the events: tools that poll them miss it")
     return {repr(id_): [fault] for id_ in log.missing(ids)}
 
 

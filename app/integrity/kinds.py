@@ -68,7 +68,7 @@ def _shape_faults(kind: Kind, document: Document) -> list[Fault]:
         if is_empty(slot)
     ]
     within = tuple(f"{where}." for where in empty)
-    found = [Fault(where, "is an empty slot, and those are not stored") for where in empty]
+    found = [Fault(where, "is an empty slot, which must not be stored") for where in empty]
     found += [f for f in faults(kind.shape, document) if not f.where.startswith(within)]
     return found
 

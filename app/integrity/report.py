@@ -27,11 +27,11 @@ class Report:
         """Report a missing index, a missing validator or duplicate keys."""
         self.unrepaired += 1
         self._repairable += not self._repair
-        _print(f"{name}: {fault} ({'left to you' if self._repair else 'can be repaired'})")
+        _print(f"{name}: {fault} ({'needs manual repair' if self._repair else 'can be repaired'})")
 
     def add_returned(self, name: str, id_: str, is_text: bool, is_repaired: bool) -> None:
         """Report an erased person whose data has returned, or who is named in a text."""
-        fault = "names somebody who was erased" if is_text else "was erased, and is back"
+        fault = "names somebody who was erased" if is_text else "was erased, but exists again"
         self._add_repairable(f"{name} {printable(id_)}: {fault}", is_repaired)
 
     def add_unfinished(self, kind: str, id_: str, is_repaired: bool) -> None:
@@ -42,13 +42,18 @@ class Report:
         """Report a player that is in neither collection, with its last history entry."""
         self.unrepaired += 1
         subject, at = last["Subject"], last["At"].isoformat(timespec="seconds")
-        done = "brought back" if last["Operation"] == "undo" else "deleted"
-        fault = f"was {done} at {at}, and is among neither the players nor the deleted ones"
+        done = "restored" if last["Operation"] == "undo" else "deleted"
+        fault = (
+            f"was {done} at {at}, but is neither among the players nor among the deleted players"
+        )
         name = f" ({printable(subject['Name'])})" if isinstance(subject.get("Name"), str) else ""
-        _print(f"players {subject['Id']}{name}: {fault}: take it from another dump (left to you)")
+        _print(
+            f"players {subject['Id']}{name}: {fault}: restore it from another dump "
+            "(needs manual repair)"
+        )
 
     def _add_repairable(self, fault: str, is_repaired: bool) -> None:
-        outcome = "repaired" if is_repaired else "not repaired: it is under way"
+        outcome = "repaired" if is_repaired else "not repaired: it is in progress"
         self.unrepaired += not is_repaired
         self._repaired += is_repaired
         self._repairable += 1
@@ -67,7 +72,7 @@ class Report:
 
     def _outcome(self, finding: Finding) -> str:
         if not finding.is_repairable:
-            return "left to you"
+            return "needs manual repair"
         if not self._repair:
             return "can be repaired"
         not_repaired = "not repaired: another has the same key, or it was being changed"

@@ -39,7 +39,7 @@ Rule = Callable[[Document, Limits], Iterator[Fault]]
 def derived(source: str, field: str, derive: Callable[[str], Any]) -> Rule:
     def rule(document: Document, _: Limits) -> Iterator[Fault]:
         if document[field] != derive(document[source]):
-            yield Fault(field, f"is not what the {source} makes it")
+            yield Fault(field, f"does not match the {source}")
 
     return rule
 
@@ -55,7 +55,7 @@ def valid_name(document: Document, _: Limits) -> Iterator[Fault]:
 def not_nil(field: str) -> Rule:
     def rule(document: Document, _: Limits) -> Iterator[Fault]:
         if document[field] == NIL:
-            yield Fault(field, "is the all-zero guid, which is nobody's")
+            yield Fault(field, "is the all-zero guid")
 
     return rule
 
@@ -66,13 +66,13 @@ def slots(field: str, size: Callable[[Document, Limits], int]) -> Rule:
         for number, slot in document[field].items():
             where = f"{field}.{number}"
             if int(number) > last:
-                yield Fault(where, f"lies beyond the last slot, {last}")
+                yield Fault(where, f"is beyond the last slot, {last}")
             if slot["ItemId"] == NIL:
                 yield Fault(where, f"holds {slot['Quantity']} of no item")
             elif slot["Quantity"] > (limit := limits.stack_limit(slot["ItemId"])):
                 yield Fault(where, f"holds {slot['Quantity']} of an item that stacks to {limit}")
             if "_id" in document and bag_of(slot) == document["_id"]:
-                yield Fault(where, "holds the bag that it is in")
+                yield Fault(where, "contains its own bag")
 
     return rule
 
@@ -81,9 +81,9 @@ def spells(player: Document, limits: Limits) -> Iterator[Fault]:
     seen: dict[str, str] = {}
     for number, spell in player["Spells"].items():
         if int(number) >= limits.spells:
-            yield Fault(f"Spells.{number}", f"lies beyond the last slot, {limits.spells - 1}")
+            yield Fault(f"Spells.{number}", f"is beyond the last slot, {limits.spells - 1}")
         if spell == NIL:
-            yield Fault(f"Spells.{number}", "is the all-zero guid, which is no spell")
+            yield Fault(f"Spells.{number}", "is the all-zero guid")
         if spell in seen:
             yield Fault(f"Spells.{number}", f"is the same as in slot {seen[spell]}")
         seen.setdefault(spell, number)
@@ -91,7 +91,7 @@ def spells(player: Document, limits: Limits) -> Iterator[Fault]:
 
 def variables(player: Document, _: Limits) -> Iterator[Fault]:
     if NIL in player["Variables"]:
-        yield Fault(f"Variables.{NIL}", "is the all-zero guid, which is no variable")
+        yield Fault(f"Variables.{NIL}", "is the all-zero guid")
 
 
 def notes(document: Document, _: Limits) -> Iterator[Fault]:
@@ -100,7 +100,7 @@ def notes(document: Document, _: Limits) -> Iterator[Fault]:
         yield Fault("Notes", f"holds more than {MOST_NOTES} notes")
     for id_, note in document["Notes"].items():
         if NIL in (id_, note["UserId"]):
-            yield Fault(f"Notes.{id_}", "has the all-zero guid, which is nobody's")
+            yield Fault(f"Notes.{id_}", "has the all-zero guid")
         if len(note["Text"]) > LONGEST_NOTE:
             yield Fault(f"Notes.{id_}", f"is longer than {LONGEST_NOTE} characters")
 
@@ -113,7 +113,7 @@ def equipment(player: Document, _: Limits) -> Iterator[Fault]:
 def object_fields(found: Document, _: Limits) -> Iterator[Fault]:
     """Check the fields that this program reads, as an import does."""
     if found["Type"] == "item" and not objects.is_stack_limit(found.get("StackLimit")):
-        yield Fault("StackLimit", "is not a number from 1 on")
+        yield Fault("StackLimit", "is not a number of 1 or more")
     value = found.get("Value", 0)
     if found["Type"] == GLOBAL and not is_global_value(value):
         yield Fault("Value", "is neither a whole number nor true or false")
@@ -128,7 +128,7 @@ def exportable_field_names(player: Document, _: Limits) -> Iterator[Fault]:
     """Check that an export can write all field names, and an import can read them."""
     for name in player:
         if name in ("Id", "NameParts") or name.startswith("$") or "." in name or not name:
-            yield Fault(name, "is a name that no field may have")
+            yield Fault(name, "is not allowed as a field name")
 
 
 def known_fields(shape: Mapping[str, Any]) -> Rule:
@@ -143,7 +143,7 @@ def journal(document: Document, _: Limits) -> Iterator[Fault]:
     keys = []
     for number, entry in enumerate(document["Journal"]):
         if not is_entry(entry):
-            yield Fault(f"Journal.{number}", "is no entry of a journal")
+            yield Fault(f"Journal.{number}", "is not a journal entry")
         elif "IdempotencyKey" in entry:
             keys.append(entry["IdempotencyKey"])
     if len(set(keys)) < len(keys):

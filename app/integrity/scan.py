@@ -73,7 +73,7 @@ class Scan:
             for reference in kind.references(document):
                 if reference[:2] in dangling:
                     noun = reference.collection.removesuffix("s")
-                    found.append(Fault(reference.where, f"refers to a {noun} that is not there"))
+                    found.append(Fault(reference.where, f"refers to a {noun} that does not exist"))
             found += history.get(repr(document["_id"]), [])
             if found:
                 yield document, found

@@ -55,7 +55,7 @@ def limit_connections(server: Any) -> None:
     allowed, limit = resources.connections(wanted, config.load().MONGODB_POOL_SIZE)
     if allowed < wanted:
         server.log.warning(
-            f"The limit of {limit} open files leaves a worker {allowed} connections instead of "
+            f"The limit of {limit} open files allows a worker {allowed} connections instead of "
             f"{wanted}: raise it (LimitNOFILE= of systemd, ulimit -n), or lower QM_CONNECTIONS."
         )
         server.cfg.set("worker_connections", allowed)

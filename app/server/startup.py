@@ -74,7 +74,7 @@ def _unix_socket_fault(path: str) -> str | None:
     if not folder.is_dir():
         return f"{cannot}there is no folder {folder}."
     if Path(path).exists() and not Path(path).is_socket():
-        return f"{cannot}a file that is no socket has this name."
+        return f"{cannot}it exists and is not a socket."
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)
@@ -82,7 +82,7 @@ def _unix_socket_fault(path: str) -> str | None:
             return None
         except OSError as error:
             return f"{cannot}{error.strerror or error}."
-    return f"{cannot}another program does. Choose another path with QM_SOCKET."
+    return f"{cannot}another program uses it. Choose another path with QM_SOCKET."
 
 
 def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
@@ -93,13 +93,16 @@ def prepare_database(storage: Storage, settings: Settings, demo: bool) -> None:
     try:
         init_database(storage.db, COLLECTIONS)
     except (migrations.DatabaseTooNew, ServerTooOld) as error:
-        log.error("The workers answer 503 until this is mended: %s", error)
+        log.error("The workers answer 503 until this is fixed: %s", error)
         return
     except DatabaseError as error:
         if is_forbidden(error):
-            log.warning("The workers see whether they can serve it as it is: %s", error)
+            log.warning(
+                "The database was not prepared; the workers check whether they can serve it: %s",
+                error,
+            )
         elif explain(error):
-            log.warning("The database is away; the workers prepare it when it comes: %s", error)
+            log.warning("The database is unavailable; the workers will prepare it: %s", error)
         else:
             raise
         return
@@ -135,7 +138,7 @@ def banner(settings: Settings, demo: bool) -> str:
     lines = [f"Quartermaster serves {base}"]
     if settings.CONSOLE:
         lines.append(f"The console is at {base}/console")
-    lines.append(f"The API is explained at {base}/api/docs")
+    lines.append(f"The API documentation is at {base}/api/docs")
     if demo:
         lines += [
             "Sign in as demo with the password demo, or paste this:",

@@ -152,7 +152,7 @@ def sweep(
             if len(ids) < BATCH:
                 return
     except PyMongoError as error:
-        log.warning("Not all that is void in %s was swept: %s", collection.name, error)
+        log.warning("Some expired documents in %s were not removed: %s", collection.name, error)
 
 
 def read_all(

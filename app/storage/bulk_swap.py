@@ -87,7 +87,7 @@ class BulkSwapper(Swapper):
             if written.matched_count == len(updates):
                 return set(ids)
         except BulkWriteError as error:
-            log.warning("Not all changes of a bulk write fit what is stored: %s", error)
+            log.warning("The stored data does not allow some changes of a bulk write: %s", error)
             if error.details["writeConcernErrors"]:
                 return set()
         metrics.SWAP_RETRIES.labels(self._collection.name).inc()

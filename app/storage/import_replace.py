@@ -64,7 +64,7 @@ class Replacer:
             written = {id_: document["Stamp"] for id_, document in documents.items()}
             # A Journal may be full: move its entries.
             self._journals.move(self._kind, list(left))
-        raise Conflict(f"Others keep changing {collection.name} that are to be replaced.")
+        raise Conflict(f"Others keep changing the {collection.name} to replace; try again.")
 
     def _is_written(self, stored: Document | None, stamp: Any) -> bool:
         """Return whether an earlier attempt has written a document, whatever was written later."""

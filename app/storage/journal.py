@@ -221,7 +221,9 @@ class Journals:
         try:
             self._move(collection, [holder])
         except UNACCEPTABLE:
-            log.exception("History does not take the entries of %s.", holder.document["_id"])
+            log.exception(
+                "The entries of %s could not be moved to history.", holder.document["_id"]
+            )
             return False
         return True
 

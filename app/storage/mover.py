@@ -90,9 +90,9 @@ class Mover:
         except PyMongoError as error:
             # The list of changed documents is lost, but the index finds them later.
             level = logging.WARNING if explain(error) else logging.ERROR
-            log.log(level, "Entries have not moved to history yet: %s", error)
+            log.log(level, "Entries could not be moved to history, will retry: %s", error)
         except Exception:  # the thread must survive: the next try may succeed
-            log.exception("Entries have not moved to history yet.")
+            log.exception("Entries could not be moved to history, will retry.")
 
     def move_leftovers(self) -> None:
         """Move entries that are still in Journals, and measure their age."""

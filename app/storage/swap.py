@@ -217,7 +217,7 @@ class Swapper(Decisions):
                 raise TooLarge(self._kind.name) from error
             if error.code not in NOT_APPLICABLE:
                 raise
-            log.warning("A change does not fit what is stored: %s", error)
+            log.warning("The stored data does not allow a change: %s", error)
             return False
         except PyMongoError as error:
             if intent.key is None and decision.update is not NO_CHANGE and explain(error):

@@ -20,7 +20,7 @@ def is_assigned_guid(value: Any) -> bool:
 
 
 def integers(length: int) -> List:
-    length_check = validate.Length(equal=length, error=f"Must hold {length} numbers.")
+    length_check = validate.Length(equal=length, error=f"Must contain {length} numbers.")
     return List(Integer(), validate=length_check)
 
 
@@ -30,7 +30,7 @@ class SpellList(fields.Field[dict[str, str]]):
     default_error_messages = {
         **MESSAGES,
         "invalid": "Must be a list of records with a Slot from 0 to {last} and a SpellId, a guid.",
-        "twice": "Must hold each slot and each spell once.",
+        "twice": "Must contain each slot and each spell once.",
     }
 
     def __init__(self, size: int, **kwargs: Any) -> None:
@@ -61,7 +61,7 @@ class VariableList(fields.Field[dict[str, int | bool]]):
     default_error_messages = {
         **MESSAGES,
         "invalid": "Must be a list of records with a guid VariableId and an int64 or bool Value.",
-        "twice": "Must hold each variable once.",
+        "twice": "Must contain each variable once.",
     }
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> dict[str, int | bool]:
@@ -104,8 +104,8 @@ class NoteList(fields.Field[dict[str, Any]]):
         **MESSAGES,
         "invalid": "Must be a list of records with an Id, an At, a UserId, a Name and a Text of "
         f"{LONGEST_NOTE} characters at most.",
-        "twice": "Must hold each note once.",
-        "many": "Must hold {most} notes at most.",
+        "twice": "Must contain each note once.",
+        "many": "Must contain at most {most} notes.",
     }
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class PowerField(fields.Field[dict[str, bool]]):
     default_error_messages = {
         **MESSAGES,
         "invalid": "Must be an object of flags, each true or false.",
-        "unknown": "Must not hold '{name}'.",
+        "unknown": "Must not contain '{name}'.",
     }
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> dict[str, bool]:

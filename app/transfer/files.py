@@ -62,6 +62,6 @@ def _refuse_readable_stdout() -> None:
         mode = os.fstat(sys.stdout.fileno()).st_mode
         if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise Conflict(
-                "Standard output is a file that others can read, and this is not for them: "
-                "name the FILE, or set umask 077 before."
+                "Standard output is a file that others can read, and the records are secret: give "
+                "a FILE, or set umask 077 first."
             )

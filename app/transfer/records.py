@@ -74,7 +74,7 @@ class OpenRecord(SizedRecord):
             try:
                 data[name] = from_json(data[name])
             except ValueError:
-                raise ValidationError("Is not what its $ says that it is.", name) from None
+                raise ValidationError("Does not match its $ type.", name) from None
         return data
 
     def record(self, document: Document) -> Document:
@@ -140,7 +140,7 @@ class BagRecord(SizedRecord):
     @validates_schema(skip_on_field_errors=True)
     def has_room(self, data: Document, **_: Any) -> None:
         if any(slot["Slot"] >= data["SlotCount"] for slot in data["Slots"]):
-            raise ValidationError("Must lie below SlotCount.", "Slots")
+            raise ValidationError("Must be below SlotCount.", "Slots")
 
     def document(self, record: Document, now: datetime, version: int) -> Document:
         stored = {"SlotCount": record["SlotCount"], "Slots": items.slot_map(record["Slots"])}
@@ -217,14 +217,14 @@ class ObjectRecord(OpenRecord):
         """Check the fields that the service uses, for the types that have them."""
         loaded = super().loads_unknown_fields(data)
         if loaded["Type"] == "item" and not objects.is_stack_limit(loaded.get("StackLimit")):
-            raise ValidationError("Must be a number from 1 on, or null.", "StackLimit")
+            raise ValidationError("Must be a number of 1 or more, or null.", "StackLimit")
         # Without a Value in the record, the stored one stays.
         value = loaded.pop("Value", None) if loaded["Type"] == variables.GLOBAL else None
         if value is not None:
             # Many languages write 100 as 100.0.
             loaded["Value"] = value if isinstance(value, bool) else whole(value)
             if loaded["Value"] is None:
-                raise ValidationError("Must be a whole number or true or false.", "Value")
+                raise ValidationError("Must be a whole number, true or false.", "Value")
         return loaded
 
     def document(self, record: Document, now: datetime, version: int) -> Document:

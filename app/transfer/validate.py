@@ -65,7 +65,10 @@ def validate_file(kind: str, file: IO[bytes], spool: bulk.Spool, intent: Intent)
         owners = {value: id_ for value, (_, id_) in seen.items()}
         for value in bulk.clashes(storage.db[kind], field, owners):
             number, name = seen[value][0], names[field]
-            yield f"Line {number}: the field '{name}' belongs to another of the {kind}."
+            yield (
+                f"Line {number}: the field '{name}' is already used by another record of the "
+                f"{kind}."
+            )
 
 
 def _documents(kind: str, file: IO[bytes], intent: Intent) -> Iterator[tuple[int, Document | str]]:

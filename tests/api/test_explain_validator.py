@@ -74,8 +74,8 @@ def test_valid_documents_are_taken_and_those_without_a_required_field_are_not(sc
     [
         (shapes.COUNT, "5", "is a text, not a whole number"),
         (shapes.MOMENT_OR_NULL, 5, "is a whole number, not a time or null"),
-        (shapes.GUID, "A", "is no guid in lower case"),
-        (SLOTS, {"x": {}}, "has no place there"),
+        (shapes.GUID, "A", "is not a lower-case guid"),
+        (SLOTS, {"x": {}}, "is not allowed there"),
         (SLOTS, {"0": {"ItemId": "x"}}, "is missing"),
     ],
 )

@@ -234,7 +234,7 @@ def test_the_mover_survives_a_database_that_is_away(caplog):
         assert moved.wait(10)
     finally:
         mover.end()
-    assert caplog.text.count("have not moved") == 2
+    assert caplog.text.count("could not be moved") == 2
 
 
 def test_a_worker_moves_what_it_has_changed(real_db):

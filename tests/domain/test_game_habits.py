@@ -44,14 +44,14 @@ def names(found):
         ("NameTails", "is missing", Habit.MISSING_FIELDS, "NameTails"),
         ("Version", "is missing", Habit.NO_VERSION, "Version"),
         ("Version", "is a text, not a whole number", Habit.NO_VERSION, "Version"),
-        ("NameKey", "is not what the Name makes it", Habit.WRONG_KEYS, "NameKey"),
-        ("Bank.3", "is an empty slot, and those are not stored", Habit.EMPTY_SLOTS, "Bank.*"),
+        ("NameKey", "does not match the Name", Habit.WRONG_KEYS, "NameKey"),
+        ("Bank.3", "is an empty slot, which must not be stored", Habit.EMPTY_SLOTS, "Bank.*"),
         ("Bank", "is null, not a map", Habit.NULLS, "Bank"),
         ("Bank.12.BagId", "is null, not a text", Habit.NULLS, "Bank.*.BagId"),
         ("Level", "is a fraction, not a whole number", Habit.WRONG_TYPES, "Level"),
         (f"Variables.{numbered_guid(1)}", "is a text, not x", Habit.WRONG_TYPES, "Variables.*"),
-        ("UserId", "is no guid in lower case", Habit.WRONG_TYPES, "UserId"),
-        ("Journal.0", "is no entry of a journal", Habit.OWN_FIELDS, "Journal.*"),
+        ("UserId", "is not a lower-case guid", Habit.WRONG_TYPES, "UserId"),
+        ("Journal.0", "is not a journal entry", Habit.OWN_FIELDS, "Journal.*"),
         ("DeletedAt", "is null, not a time", Habit.OWN_FIELDS, "DeletedAt"),
         ("Shoe", "is unknown", Habit.UNKNOWN_FIELDS, "Shoe"),
         ("Exp", "is below 0", Habit.WRONG_VALUES, "Exp"),
@@ -459,7 +459,7 @@ class TestSentences:
         findings.add(Habit.EMPTY_SLOTS, "bag", "x", ["Slots.*"])
         assert [finding.text() for finding in findings.values()] == [
             "3 players, such as Amelia (amelia) and Bob (bob), were stored without NameTails. "
-            "Insert every field of a collection, with its default where there is nothing to say.",
+            "Insert every field of a collection, with its default if there is no value.",
             "1 bag, x, was stored with empty slots, in Slots.*. "
             "Unset a slot when it becomes empty.",
         ]

@@ -113,7 +113,7 @@ def test_what_the_system_user_did_is_undone(quartermaster, real_db, gifts):
 
 
 SENTENCES = {
-    ("plan",): "Give a FILE, or say by --undo-... which changes to undo.",
+    ("plan",): "Give a FILE, or choose the changes to undo with --undo-... options.",
     ("show", "nothing"): "'nothing' is neither a file nor the id of a batch.",
     ("show", numbered_guid(9)): f"No batch with id '{numbered_guid(9)}'.",
     ("plan", "--undo-by", "nobody"): "There is nothing to undo: no change matches.",
@@ -181,7 +181,7 @@ def test_an_interrupted_run_goes_on(quartermaster, real_db, mongodb_uri, tmp_pat
         os.kill(process.pid, kill)
         _, errors = process.communicate(timeout=120)
         assert process.returncode == status
-        assert status < 0 or f"Paused: quartermaster batch run {batch} goes on." in errors
+        assert status < 0 or f"Paused. Resume with quartermaster batch run {batch}." in errors
         state = real_db.batches.find_one({"_id": batch})["State"]
         assert state == ("running" if status < 0 else "paused")
     assert f"paused, {ROWS:,} rows" in quartermaster("batch", "pause", batch).output

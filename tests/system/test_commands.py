@@ -103,7 +103,7 @@ def test_db_version_tells_where_a_database_stands(quartermaster, monkeypatch, re
     monkeypatch.setenv("QM_MONGODB_DATABASE", "standing")
     assert "SchemaVersion 0; this program needs" in quartermaster("db", "version").output
     quartermaster("db", "init")
-    at_present = f"The database 'standing' is at SchemaVersion {CURRENT}, as this program needs it."
+    at_present = f"The database 'standing' is at SchemaVersion {CURRENT}, which this program needs."
     assert quartermaster("db", "version").output == f"{at_present}\n"
     real_storage.client.drop_database("standing")
 
@@ -277,14 +277,14 @@ BAD_PLAYERS = [
     (player(Inventory={}), "the field 'Inventory' must be a list"),
     (
         player(Inventory=[slot(35)]),
-        "the field 'Inventory' has a slot 35, which is not a whole number from 0 to 34",
+        "the field 'Inventory' has a slot 35 that is not a whole number from 0 to 34",
     ),
     (player(Inventory=[slot(1), slot(1)]), "the field 'Inventory' has slot 1 twice"),
     (player(Inventory=[slot(1, Quantity=0)]), "has in slot 1 a Quantity that is not"),
     (player(Inventory=[slot(1, Quantity=2_000_000)]), "has in slot 1 a Quantity that is not"),
-    (player(Inventory=[slot(1, ItemId="x")]), "has in slot 1 an ItemId that is not a guid"),
+    (player(Inventory=[slot(1, ItemId="x")]), "has an ItemId in slot 1 that is not a guid"),
     (player(Inventory=[slot(1, StatBuffs=[1])]), "has in slot 1 StatBuffs that are not 5"),
-    (player(Inventory=[slot(1, Color=1)]), "has in slot 1 a field 'Color', which is unknown"),
+    (player(Inventory=[slot(1, Color=1)]), "has an unknown field 'Color' in slot 1"),
     (player(Bank=[slot(100)]), "the field 'Bank' has a slot 100"),
     (player(Spells=[{"Slot": 0, "SpellId": "x"}]), "the field 'Spells' must be a list"),
     (player(Spells=[{"Slot": s, "SpellId": ITEM} for s in (0, 1)]), "'Spells' must hold each"),
@@ -319,7 +319,7 @@ BAD_NOTES = [
 BAD_USERS = [
     (user(Email="nowhere"), "the field 'Email' must be an email address"),
     (user(Password="secret"), "the field 'Password' must be the SHA-256"),
-    (user(Power={"King": True}), "the field 'Power' must not hold 'King'"),
+    (user(Power={"King": True}), "the field 'Power' must not contain 'King'"),
     (user(Power={"Api": 1}), "the field 'Power' must be an object of flags"),
     (user(Nmae="x"), "the field 'Nmae' is unknown; did you mean 'Name'?"),
     (user(PasswordHash="md5"), "the field 'PasswordHash' must be an argon2id hash"),
@@ -402,8 +402,12 @@ def test_records_that_clash_with_the_database_are_named(quartermaster, tmp_path)
     )
     result = quartermaster("import", "users", file)
     assert result.exit_code == 1
-    assert "Line 2: the field 'Name' belongs to another of the users." in result.stderr
-    assert "Line 3: the field 'Email' belongs to another of the users." in result.stderr
+    assert (
+        "Line 2: the field 'Name' is already used by another record of the users." in result.stderr
+    )
+    assert (
+        "Line 3: the field 'Email' is already used by another record of the users." in result.stderr
+    )
     assert len(lines_of(quartermaster("export", "users"))) == 1
 
 
@@ -463,7 +467,7 @@ def test_seeding_among_the_players_of_others_takes_a_yes(quartermaster, real_db,
     real_db.players.insert_one(make_player())
     refused = quartermaster("seed", "--players", 5, "--users", 2)
     assert (refused.exit_code, real_db.players.count_documents({})) == (1, 4)
-    assert "holds players that seed has not made. --yes adds to them." in refused.stderr
+    assert "contains players that seed did not create. Use --yes to add to them." in refused.stderr
     assert on_terminal(mongodb_uri, "n\n", "seed", "--players", "5") == 1
     assert real_db.players.count_documents({}) == 4
     assert on_terminal(mongodb_uri, "y\n", "seed", "--players", "5") == 0
@@ -560,7 +564,7 @@ def test_an_account_is_made_and_gets_roles(quartermaster):
 BAD_ACCOUNTS = [
     (["x", "--email", "x@example.com"], "pw", "2 to 20 letters or digits"),
     (["xy", "--email", "nowhere"], "pw", "'--email' must be an email address"),
-    (["xy", "--email", "x@example.com"], "", "holds no password"),
+    (["xy", "--email", "x@example.com"], "", "contains no password"),
     (["ANN", "--email", "x@example.com"], "pw", "already exists with username 'ANN'"),
     (["xy", "--email", "ANN@example.com"], "pw", "already with email 'ANN@example.com'"),
 ]

@@ -52,7 +52,7 @@ def test_every_fault_is_a_line_and_what_can_be_repaired_is(check, real_db):
     before = documents_of(real_db)
     code, lines = check()
     assert (code, documents_of(real_db)) == (1, before)
-    outcomes = {True: "can be repaired", False: "left to you"}
+    outcomes = {True: "can be repaired", False: "needs manual repair"}
     for name, fault, is_repairable in broken:
         assert f"{name}: {fault} ({outcomes[is_repairable]})" in lines
 
@@ -64,9 +64,9 @@ def test_every_fault_is_a_line_and_what_can_be_repaired_is(check, real_db):
 
     code, lines = check()
     assert code == 1
-    assert not [line for line in lines[:-1] if not line.endswith("(left to you)")]
+    assert not [line for line in lines[:-1] if not line.endswith("(needs manual repair)")]
     for name, fault, is_repairable in broken:
-        assert (f"{name}: {fault} (left to you)" in lines) is not is_repairable
+        assert (f"{name}: {fault} (needs manual repair)" in lines) is not is_repairable
 
 
 def documents_of(db, kinds=("players", "users", "bags")):
@@ -104,7 +104,7 @@ def test_a_key_that_is_anothers_is_left_and_the_rest_is_repaired(check, real_db)
     real_db.players.update_one({"_id": ann["_id"]}, break_name, bypass_document_validation=True)
     code, lines = check("--repair")
     why = "not repaired: another has the same key, or it was being changed"
-    line = f"players {ann['_id']} (BOB): NameKey is not what the Name makes it ({why})"
+    line = f"players {ann['_id']} (BOB): NameKey does not match the Name ({why})"
     assert (code, line in lines) == (1, True)
     after = real_db.players.find_one({"_id": ann["_id"]})
     assert (after["NameKey"], after["Journal"]) == ("ann", [])
@@ -124,8 +124,8 @@ def test_indexes_and_validators_that_are_missing_are_faults(check, unprepared_db
     unprepared_db.command("collMod", "users", validationLevel="off")
     code, lines = check()
     assert code == 1
-    assert "players: the index 'rank' is missing or another (can be repaired)" in lines
-    assert "users: the validator is missing or another (can be repaired)" in lines
+    assert "players: the index 'rank' is missing or different (can be repaired)" in lines
+    assert "users: the validator is missing or different (can be repaired)" in lines
     assert check("--repair")[0] == 0
     assert list(differences(unprepared_db, COLLECTIONS)) == []
 
@@ -206,7 +206,7 @@ def test_a_player_that_a_dump_has_lost_is_named(check, real_db):
             assert len(lines) == bool(fault), lines
             for line in lines:
                 assert line.startswith(f"{named}{fault} ")
-                assert line.endswith("take it from another dump (left to you)")
+                assert line.endswith("restore it from another dump (needs manual repair)")
 
 
 def test_a_player_that_is_there_kept_or_erased_is_not_lost(check, real_db):

@@ -164,7 +164,7 @@ def test_a_service_serves_again_by_itself_after_its_supervisor_was_killed(tmp_pa
         os.kill(killed, signal.SIGKILL)
         wait_until(lambda: (read_state(folder) or {}).get("supervisor", killed) != killed)
         wait_until(service.is_ready, service.output)
-        assert "The embedded MongoDB has stopped; it is started again" in service.output.read_text()
+        assert "The embedded MongoDB has stopped; restarting it" in service.output.read_text()
     wait_until(lambda: not processes_with(str(folder)))
 
 

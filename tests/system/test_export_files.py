@@ -110,8 +110,8 @@ def test_hashes_are_not_written_into_a_file_that_others_can_read(redirected, tmp
     returncode, errors, file = redirected("users", link if is_linked else "-", 0o644)
     assert returncode == 1
     assert errors == (
-        "Error: Standard output is a file that others can read, and this is not for them: "
-        "name the FILE, or set umask 077 before.\n"
+        "Error: Standard output is a file that others can read, and the records are secret: give a "
+        "FILE, or set umask 077 first.\n"
     )
     assert file.read_bytes() == b""
     assert link.is_symlink()

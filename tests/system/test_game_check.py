@@ -239,9 +239,9 @@ def test_an_empty_database_is_well(run):
     result = run("--seconds", "0")
     assert (result.exit_code, result.stdout) == (
         0,
-        "The database 'quartermaster': looked at nothing. Nobody watched it write. No game server "
-        "looks for actions: none has ever said so in the collection games. No bad habit of a "
-        "game was found.\n",
+        "The database 'quartermaster': looked at nothing. Its writes were not watched. No game "
+        "server asks for actions: none has ever done so in the collection games. No bad habits "
+        "were found.\n",
     )
 
 
@@ -260,7 +260,7 @@ def test_a_careful_game_is_told_that_all_is_well(run, real_db, players):
         result = run("--seconds", "1")
     assert result.exit_code == 0, result.output
     assert "5 actions and 1 game server. In 1 second, " in result.stdout
-    assert result.stdout.endswith("No bad habit of a game was found.\n")
+    assert result.stdout.endswith("No bad habits were found.\n")
 
 
 @pytest.mark.parametrize(("kind", "habit"), CARELESS)
@@ -279,7 +279,7 @@ def test_a_game_that_sets_all_that_it_has_read_is_told_so(found, real_db, player
         told = found(1)
     assert {"whole-documents"} <= set(told)
     assert set(told) <= {"whole-documents", "lost-entries", "version-set-back"}
-    assert "never set all that was read" in told["whole-documents"]["Instead"]
+    assert "never write back everything" in told["whole-documents"]["Instead"]
 
 
 def test_a_game_that_clears_journals_is_told_what_it_loses(found, real_db, players):
@@ -287,7 +287,7 @@ def test_a_game_that_clears_journals_is_told_what_it_loses(found, real_db, playe
         told = found(1)
     assert {"lost-entries"} <= set(told) <= {"lost-entries", "own-fields-written"}
     assert told["lost-entries"]["Count"] == len(players)
-    assert told["lost-entries"]["Instead"].startswith("Leave Journal and JournalCount alone")
+    assert told["lost-entries"]["Instead"].startswith("Do not write to Journal and JournalCount")
 
 
 @contextmanager
@@ -317,8 +317,8 @@ def test_a_game_that_counts_up_and_filters_on_nothing_is_told_so(found, real_db,
     assert set(told) == {"unfiltered-writes"}
     assert told["unfiltered-writes"]["Fields"] == ["Waits"]
     assert told["unfiltered-writes"]["Sentence"] == (
-        f"1 write to players, {players[0]['_id']}, counted Version up without filtering on it, "
-        "of Waits: what others change meanwhile is lost."
+        f"1 write to players, {players[0]['_id']}, changed Waits and incremented Version "
+        "without filtering on it: changes by others are lost."
     )
 
 
@@ -488,7 +488,7 @@ def test_without_a_game_nobody_is_blamed_for_who_is_online(run, store, monkeypat
     result = run("--seconds", "0")
     assert result.exit_code == 0, result.output
     assert (
-        "2 players are Online, and no game was seen that says so: by the 300 seconds of "
+        "2 players are Online, but no game reports them: by the 300 seconds of "
         "QM_ONLINE_TTL_SECONDS, they would count as offline." in result.stdout
     )
     monkeypatch.setenv("QM_ONLINE_TTL_SECONDS", "0")
@@ -497,7 +497,7 @@ def test_without_a_game_nobody_is_blamed_for_who_is_online(run, store, monkeypat
 
 def test_nobody_looks_for_actions_while_somebody_plays(found, store, real_db):
     store(make_player(Online=True, LastSeen=now()))
-    assert "none has ever said so" in found()["nobody-looks"]["Sentence"]
+    assert "none has ever done so" in found()["nobody-looks"]["Sentence"]
     real_db.games.insert_one({"_id": "world-1", "LookedAt": now(minutes=1)})
     assert "the last, world-1, did so at" in found()["nobody-looks"]["Sentence"]
     real_db.games.insert_one({"_id": "world-2", "LookedAt": now()})
@@ -672,7 +672,7 @@ def test_a_database_that_cannot_be_checked_is_a_sentence(run, monkeypatch):
     monkeypatch.setenv("QM_MONGODB_DATABASE", "unprepared")
     unprepared = run("--seconds", "0")
     assert unprepared.stderr == (
-        "Error: The database is not up to date: quartermaster db init comes first.\n"
+        "Error: The database is not up to date: run quartermaster db init first.\n"
     )
     monkeypatch.setenv("QM_MONGODB_URI", "mongodb://127.0.0.1:1")
     monkeypatch.setenv("QM_MONGODB_OPERATION_SECONDS", "0.2")

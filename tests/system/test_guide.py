@@ -211,7 +211,7 @@ def test_an_account_that_may_not_prepare_serves_what_is_prepared_and_nothing_els
         client["quartermaster"].command("collMod", "players", validator={})
         client["quartermaster"]["schema"].delete_many({})
         with unit(current, **settings) as server:
-            said = "whose account may not change that"
+            said = "whose account may not migrate it"
             wait_until(lambda: said in readiness(server), server.output)
             assert server.ask("POST", "/api/oauth/token", SIGN_IN)[0] == 503
 

@@ -226,11 +226,11 @@ def test_db_check_finds_a_change_whose_entry_is_lost(quartermaster, real_db):
     assert check_lines(quartermaster) == []
     real_db.history.delete_one({"Number": 4})
     (line,) = check_lines(quartermaster)
-    assert "JournalCount counts 1 entry that history does not hold: --repair notes" in line
+    assert "JournalCount counts 1 entry that history lacks: --repair notes" in line
     real_db.history.delete_many({})
     real_db.players.update_one({"_id": someone["_id"]}, {"$set": {"Journal": []}})
     (line,) = check_lines(quartermaster)
-    assert "history does not hold" in line
+    assert "history lacks" in line
     assert "they are lost (repaired)" in quartermaster("db", "check", "--repair").stdout
     assert check_lines(quartermaster) == []
     noted = real_db.history.find_one({"Operation": "repair"})
@@ -240,7 +240,7 @@ def test_db_check_finds_a_change_whose_entry_is_lost(quartermaster, real_db):
 def test_db_check_adds_entries_to_the_events_that_a_dump_has_lost(quartermaster, real_db):
     def untold(*options):
         lines = quartermaster("db", "check", *options).stdout.splitlines()
-        return [line for line in lines if "is not among the events" in line]
+        return [line for line in lines if "is missing from the events" in line]
 
     crowd = [make_player() for _ in range(3)]
     real_db.players.insert_many(crowd)
@@ -267,7 +267,7 @@ def test_db_check_copes_with_what_a_game_made_of_an_entry(quartermaster, real_db
         real_db.history.insert_one({**make_entry(someone, Version=2), "Number": number})
     told = "\n".join(check_lines(quartermaster))
     assert told.count("Journal holds 1 entry that should be in history") == 4
-    assert "JournalCount counts 1 entry that history does not hold" not in told
+    assert "JournalCount counts 1 entry that history lacks" not in told
 
 
 def test_db_check_copes_with_any_count_and_any_id(quartermaster, real_db):
@@ -275,7 +275,7 @@ def test_db_check_copes_with_any_count_and_any_id(quartermaster, real_db):
     real_db.players.insert_many([counted, odd], bypass_document_validation=True)
     real_db.history.insert_one(make_entry(counted))
     told = quartermaster("db", "check").stdout
-    assert f"JournalCount counts {2**62 - 1} entries that history does not hold" in told
+    assert f"JournalCount counts {2**62 - 1} entries that history lacks" in told
     assert "_id is a map, not a text" in told
 
 

@@ -205,7 +205,7 @@ def test_slow_clients_hold_nobody_up(doors, attack):
 
 def test_a_worker_takes_no_more_connections_than_it_may_open_files(serve):
     with serve(start=partial(start, files=(64, 400)), **FEW) as server:
-        assert "400 open files leaves a worker 234 connections instead of 1000" in (
+        assert "400 open files allows a worker 234 connections instead of 1000" in (
             server.output.read_text()
         )
         [worker] = workers_of(server)

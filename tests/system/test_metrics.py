@@ -265,4 +265,4 @@ def test_a_worker_without_room_for_its_files_counts_for_itself(tmp_path):
     script.write_text(f"from app import metrics; {share}; print(metrics.exposition().decode())")
     done = fork_server.run([str(script)], dict(os.environ))
     assert "quartermaster_http_requests_total" in done.stdout
-    assert "This worker shows its own metrics alone" in done.stderr
+    assert "This worker shows only its own metrics" in done.stderr

@@ -151,7 +151,7 @@ def test_a_person_is_erased_and_stays_erased_after_a_restore(
     assert quartermaster("import", "erasures", str(lines["erasures"]))[0] == 0
     code, output = quartermaster("db", "check")
     assert code == 1
-    assert output.count("was erased, and is back (can be repaired)") == 2
+    assert output.count("was erased, but exists again (can be repaired)") == 2
     code, output = quartermaster("db", "check", "--repair")
     assert code == 0, output
     assert [user["_id"] for user in real_db.users.find()] == [owner["_id"]]

@@ -141,7 +141,7 @@ def test_a_unix_socket_is_served_to_our_group_alone_and_gone_afterwards(serve_so
         assert f"serves the Unix socket {path}\n" in server.output.read_text()
         assert stat.S_IMODE(Path(path).stat().st_mode) == 0o770
         assert run(server.folder, "serve", **settings).stderr == (
-            f"Error: Cannot listen on {path}: another program does. "
+            f"Error: Cannot listen on {path}: another program uses it. "
             "Choose another path with QM_SOCKET.\n"
         )
     assert not Path(path).exists()
@@ -150,7 +150,7 @@ def test_a_unix_socket_is_served_to_our_group_alone_and_gone_afterwards(serve_so
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("file", "a file that is no socket has this name."),
+        ("file", "it exists and is not a socket."),
         ("no/app.sock", "there is no folder {folder}/no."),
         ("x" * 200, "AF_UNIX path too long."),
     ],

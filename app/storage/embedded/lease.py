@@ -80,10 +80,10 @@ class Lease:
         while not self._is_over.wait(WATCH_SECONDS):
             try:
                 if not is_supervised(self.folder):
-                    log.warning("The embedded MongoDB has stopped; it is started again.")
+                    log.warning("The embedded MongoDB has stopped; restarting it.")
                     self._start_supervisor()
             except (QuartermasterError, OSError) as error:
-                log.warning("The embedded MongoDB could not be started again: %s", error)
+                log.warning("The embedded MongoDB could not be restarted: %s", error)
 
     def _start_supervisor(self) -> None:
         """Start the supervisor, which takes its lock and continues in the background."""

@@ -47,7 +47,7 @@ class Quotas:
                 return_document=ReturnDocument.AFTER,
             )
         except PyMongoError as error:
-            log.warning("A request cannot be counted, so it is let through: %s", error)
+            log.warning("A request could not be counted, so it is allowed: %s", error)
             return
         if counted and counted["Used"] > self._per_minute:
             raise RateLimited("caller", max(1, (end - now).seconds), "requests")
@@ -94,7 +94,7 @@ class Budgets:
             has_used = {"_id": id_, "Used": {"$gte": items}}
             self._budgets.update_one(has_used, {"$inc": {"Used": -items}})
         except PyMongoError as error:
-            log.warning("A reservation of a key's budget was not given back: %s", error)
+            log.warning("A reservation of a key's budget was not returned: %s", error)
 
     def used_today(self, key_ids: list[str]) -> dict[str, int]:
         """Return how many items each key has moved today."""

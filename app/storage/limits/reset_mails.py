@@ -133,7 +133,7 @@ class ResetMails:
         try:
             self._mails.update_one({"_id": user_id, "Sending.Id": place}, update)
         except PyMongoError as error:
-            log.warning("The place of a mail was not left: %s", error)
+            log.warning("The slot of a reset mail was not released: %s", error)
 
 
 def _is_sending(found: Document, now: datetime) -> bool:

@@ -34,7 +34,7 @@ class ServerTooOld(QuartermasterError):
 
     def __init__(self, version: str) -> None:
         needed = ".".join(map(str, OLDEST_SERVER))
-        super().__init__(f"This is MongoDB {version}, and Quartermaster needs {needed} or newer.")
+        super().__init__(f"This is MongoDB {version}; Quartermaster needs {needed} or newer.")
 
 
 def init_database(db: Database[Document], plans: Plans) -> None:
@@ -68,11 +68,11 @@ def differences(db: Database[Document], plans: Plans) -> Iterator[tuple[str, str
         yield migrations.VERSIONS, f"SchemaVersion is {version}, not {migrations.CURRENT}"
     for plan in plans:
         if not validation(plan).items() <= db[plan.name].options().items():
-            yield plan.name, "the validator is missing or another"
+            yield plan.name, "the validator is missing or different"
         there = [_definition(index) for index in db[plan.name].list_indexes()]
         for index in plan.indexes:
             if _definition(index.document) not in there:
-                yield plan.name, f"the index '{index.document['name']}' is missing or another"
+                yield plan.name, f"the index '{index.document['name']}' is missing or different"
                 duplicates = _duplicates(db, plan.name, index.document)
                 yield from ((plan.name, fault) for fault in duplicates)
 
@@ -86,7 +86,7 @@ def _duplicates(db: Database[Document], name: str, index: Mapping[str, Any]) -> 
     stages: list[Document] = [{"$group": by_value}, {"$match": {"count": {"$gt": 1}}}]
     with pymongo.timeout(LONG_WORK_SECONDS):
         for found in db[name].aggregate(stages, allowDiskUse=True):
-            yield f"{field} {found['_id']!r} is the same on {', '.join(map(str, found['ids']))}"
+            yield f"{field} {found['_id']!r} is shared by {', '.join(map(str, found['ids']))}"
 
 
 def init_collections(db: Database[Document], plans: Plans) -> None:

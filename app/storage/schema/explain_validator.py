@@ -56,7 +56,7 @@ def faults(shape: Shape, value: Any, where: str = "") -> Iterator[Fault]:
         yield from _in_list(shape, value, where)
     elif kind == "string":
         if "pattern" in shape and not re.search(shape["pattern"], value):
-            yield Fault(where, "is no guid in lower case")
+            yield Fault(where, "is not a lower-case guid")
     elif value is not None:
         yield from _in_range(shape, value, where)
 
@@ -94,7 +94,7 @@ def _in_map(shape: Shape, value: Mapping[str, Any], path: str) -> Iterator[Fault
         if known is not None:
             yield from faults(known, inner, path + name)
         elif is_closed:
-            yield Fault(path + name, "has no place there")
+            yield Fault(path + name, "is not allowed there")
 
 
 def _by_pattern(patterns: Mapping[str, Shape], name: str) -> Shape | None:

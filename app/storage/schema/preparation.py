@@ -24,8 +24,8 @@ PAUSE_SECONDS = 1.0
 FIRST_TRY_SECONDS = 2.0
 NOT_PREPARED = "The database could not be prepared; the log says why."
 NEEDS_DB_INIT = (
-    "The database is older than this program, whose account may not change that: "
-    "quartermaster db init by another must."
+    "The database is older than this program, whose account may not migrate it: run quartermaster "
+    "db init with another account."
 )
 SERVES_ON = (
     "A newer program has raised the database to SchemaVersion %d, above the %d of this one, "
@@ -131,7 +131,9 @@ class Preparation:
         if is_forbidden(error):
             if version < migrations.CURRENT:
                 return self._refuse(NEEDS_DB_INIT)
-            log.warning("This account may not prepare the database; db init by another must.")
+            log.warning(
+                "This account may not prepare the database; run db init with another account."
+            )
             self._ready()
             return None
         return self._fault if explain(error) else self._unexpected(error)
