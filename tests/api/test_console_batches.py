@@ -109,7 +109,7 @@ def test_the_list_says_what_to_do_next_and_then_what_there_is(staff, players, pl
     plan(**GIFT, players="Aladric")
     listed = staff.read("/batches")
     assert "0 of 1 done, 1 refused" in listed
-    assert listed.index("A batch without a name") < listed.index("Gifts")
+    assert listed.index("Unnamed batch") < listed.index("Gifts")
     for told in ("“Ticket 4711”", staff.user["Name"], "planned"):
         assert told in listed
 
@@ -283,7 +283,7 @@ def test_what_a_person_did_is_undone_from_the_filters_of_history(staff, plan, gi
     batch = plan("changes", By=name, Operation="give", Item="health potion", Name="Undone")
     page = page_of(show(staff, batch))
     assert "Undo 2 changes?" in page
-    assert f"all changes made by {name}, of the kind give, about Health Potion" in page
+    assert f"all changes made by {name}, with the operation give, about Health Potion" in page
     run(staff, batch)
     assert [held(world, name) for name in NAMES[:2]] == [{}, {}]
 
@@ -337,11 +337,11 @@ def test_a_batch_that_runs_is_watched_paused_and_gone_on_with(staff, gift, world
     path = f"/batches/{gift['_id']}"
     staff.submit(f"{path}/pause", 409)
     runs = staff.get(staff.post(f"{path}/run").headers["Location"].removeprefix("/console"))
-    assert "The batch runs." in page_of(runs)
+    assert "The batch is running." in page_of(runs)
     # Nothing is done by the page: whoever closes it stops nothing.
     assert held(world, "Aladric") == {}
     assert runs.text.count('data-follow="running"') == 4
-    assert "also when you leave this page" in page_of(runs)
+    assert "even if you leave this page" in page_of(runs)
     author = f'<span dir="auto">{staff.user["Name"]}</span>'
     assert f"<dt>Run by</dt><dd>{author}</dd>" in runs.text.replace("\n", "")
     paused = staff.get(staff.post(f"{path}/pause").headers["Location"].removeprefix("/console"))
@@ -350,7 +350,7 @@ def test_a_batch_that_runs_is_watched_paused_and_gone_on_with(staff, gift, world
     assert not service(staff.app, BatchWorker).work()
     assert held(world, "Aladric") == {}
     page = page_of(show(staff, gift))
-    assert "nothing of it is done until somebody goes on" in page
+    assert "Nothing changes until somebody resumes it" in page
     assert "2 rows are left." in page
     run(staff, gift)
     assert held(world, "Aladric")["0"]["Quantity"] == 5
@@ -362,7 +362,10 @@ def test_the_page_says_why_the_service_has_paused_a_batch(app, staff, gift, worl
     world.db.users.update_one({"_id": clerk.user["_id"]}, {"$set": {"Power.Api": False}})
     service(app, BatchWorker).work()
     page = page_of(show(staff, gift))
-    assert "Whoever started it no longer has the role 'api'. Somebody else can go on." in page
+    assert (
+        "The account that started it no longer has the role 'api'. Somebody else can resume it."
+        in page
+    )
     run(staff, gift)
     assert held(world, "Aladric")["0"]["Quantity"] == 5
 
@@ -378,7 +381,7 @@ def test_a_worker_that_plans_says_when_to_try_again(app, staff, players, db):
 
 def test_an_undo_is_planned_and_shown_before_it_is_run(staff, gift, world, db):
     early = staff.submit(f"/batches/{gift['_id']}/undo", 409)
-    assert "The batch has not ended" in page_of(early)
+    assert "The batch is not finished" in page_of(early)
     run(staff, gift)
     late = staff.submit(f"/batches/{gift['_id']}/cancel", 409)
     assert "nothing is left to cancel" in page_of(late)

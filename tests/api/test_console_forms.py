@@ -101,13 +101,13 @@ def test_a_part_of_a_name_brings_suggestions(staff, player):
     answer = staff.submit("/players/Aladric/give", 400, itemid="potio", quantity="2")
     assert f'value="{POTION}"' in answer.text
     nothing = staff.post("/players/Aladric/give", itemid="zeppelin", quantity="2")
-    assert "Nothing in the catalogue has that name." in nothing.text
+    assert "No object in the catalogue has that name." in nothing.text
 
 
 def test_a_reason_is_asked_for_where_it_is_required(app, staff, player, db):
     app.config["REASON_REQUIRED"] = True
     answer = staff.submit("/players/Aladric/give", 400, itemid=SWORD, quantity="1")
-    assert "Say why this is changed." in answer.text
+    assert "Give the reason for the change." in answer.text
     assert stored(db, player) == player
     fields = {"itemid": SWORD, "quantity": "1", "reason": "a"}
     staff.submit("/players/Aladric/give", 303, **fields)
@@ -173,8 +173,8 @@ def test_who_manages_users_is_banned_by_peers_alone(app, world, staff):
     lesser = visitor(app, world, Role.API, Role.USERS_QUERY)
     assert 'id="form-ban"' not in lesser.get("/users/chief").text
     assert 'id="form-ban"' in staff.get("/users/chief").text
-    assert "only others that do" in lesser.get("/users/chief").text
-    assert "only others that do" not in staff.get("/users/chief").text
+    assert "Only others with that role" in lesser.get("/users/chief").text
+    assert "Only others with that role" not in staff.get("/users/chief").text
 
 
 def test_an_undo_leads_back_to_where_it_was_asked_for(staff, player, db):
@@ -185,7 +185,7 @@ def test_an_undo_leads_back_to_where_it_was_asked_for(staff, player, db):
     assert answer.headers["Location"].startswith(f"{back}&done=player%3A")
     assert stored(db, player)["Inventory"] == player["Inventory"]
     again = staff.submit(f"/history/{entry}/undo", 409, back="https://evil.example/console")
-    assert "was undone already" in again.text
+    assert "was already undone" in again.text
 
 
 def test_an_undo_leads_to_no_other_site(staff, player):
@@ -240,7 +240,7 @@ def test_a_ban_and_a_mute_are_seen_wherever_the_account_or_its_character_is(staf
         db.users.update_one({"_id": user["_id"]}, {"$set": {end: datetime(2020, 1, 1)}})
         assert [page for page in of_users if word in marks_of(staff.get(page))] == []
     db.users.update_one({"_id": user["_id"]}, {"$set": {"IsBanned": True, "BannedUntil": None}})
-    assert "banned without end" in staff.read("/players/Thalion")
+    assert "banned permanently" in staff.read("/players/Thalion")
 
 
 def marks_of(answer):
@@ -262,7 +262,7 @@ def test_a_form_that_a_colleague_was_faster_with_can_be_sent_again(
     client.post(api.format(verb), json=None if verb else body, headers=manager)
     path, typed = f"/users/thalia/{verb}{penalty}", {"duration": "3", "reason": "Ticket 4711"}
     answer = staff.submit(path, 409, **typed, seen=seen)
-    assert page_of(answer).count("send the form again if you still mean it") == 1
+    assert page_of(answer).count("send the form again if you still want to") == 1
     form = re.search(f'<form[^>]* id="form-{verb}{penalty}".*?</form>', answer.text, re.DOTALL)[0]
     assert 'value="Ticket 4711"' in form
     assert verb or 'value="3"' in form
@@ -350,7 +350,7 @@ def test_a_password_that_is_typed_wrong_is_refused(staff, world):
     world.add_user("former", Name="thalia")
     for fields, fault in (
         ({"new": "short", "again": "short"}, "8 characters or more"),
-        ({"new": "long enough", "again": "long enoug"}, "not the same as the first"),
+        ({"new": "long enough", "again": "long enoug"}, "not match the first password"),
         ({"new": "long enough"}, "required"),
     ):
         assert fault in staff.submit("/users/thalia/password", 400, **fields, confirm="thalia").text
@@ -463,7 +463,7 @@ def test_a_form_that_comes_back_with_other_values_is_explained(staff, player, db
     key = str(uuid.uuid4())
     staff.post("/players/Aladric/give", key, itemid=SWORD, quantity="1")
     answer = staff.submit("/players/Aladric/give", 409, key, itemid=SWORD, quantity="2")
-    assert "This form was sent before, with other values" in answer.text
+    assert "This form was already sent with other values" in answer.text
     assert key not in answer.text
     assert stored(db, player)["Inventory"]["0"]["Quantity"] == 1
 

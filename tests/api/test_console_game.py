@@ -16,7 +16,7 @@ from tests.factories import guid, make_entry, numbered_guid
 from tests.game import look, make_action, playing
 from tests.tiers import some
 
-NO_GAME = "No game is running: none has looked for actions for 10 seconds."
+NO_GAME = "No game is running: no game server has asked for actions in the last 10 seconds."
 MAP, OTHER_MAP, TWIN = (numbered_guid(number) for number in (1, 2, 3))
 # The forms of a player's page that need no more than the name of the player.
 VERBS = {"kick": "Kicked Aladric.", "kill": "Killed Aladric."}
@@ -172,7 +172,7 @@ def test_the_game_says_in_its_own_words_why_it_did_not(staff, user, db, path, fi
     assert answer.status_code == 409
     assert "Aladric is <b>not</b> playing." in answer.text.replace("&lt;", "<").replace("&gt;", ">")
     assert "<b>not</b>" not in answer.text
-    assert "not done" in page_of(answer)
+    assert "failed" in page_of(answer)
     for name, value in fields.items():
         assert re.search(f'name="{name}"[^>]* value="{value}"', answer.text), name
 
@@ -181,12 +181,12 @@ def test_what_is_not_answered_yet_is_told_with_a_link_until_it_is(staff, player,
     look(db)
     answer = staff.post("/players/Aladric/kick", confirm="Aladric")
     page = staff.led_to(answer)
-    assert "The game was asked to kick Aladric, and has not answered yet." in page_of(page)
+    assert "The game was asked to kick Aladric. It has not answered yet." in page_of(page)
     assert page.text.count('data-follow="answer"') == 2
     (asked,) = db.actions.find()
     assert f'href="/console/game/{asked["_id"]}"' in page.text
     shown = staff.get(f"/game/{asked['_id']}")
-    assert "No game has taken it yet." in page_of(shown)
+    assert "No game server has taken it yet." in page_of(shown)
     assert 'data-follow="answer"' in shown.text
     taken = {"Taken": asked["At"], "TakenBy": "world-1"}
     db.actions.update_one({"_id": asked["_id"]}, {"$set": taken})
@@ -205,7 +205,7 @@ def test_what_a_game_took_long_ago_is_not_waited_for(staff, player, db):
     subject = {"Kind": "player", "Id": player["_id"], "Name": "Aladric"}
     db.actions.insert_one(make_action(At=before, Subject=subject, Taken=before, TakenBy="world-1"))
     page = staff.get("/players/Aladric")
-    assert "under way" in page_of(page)
+    assert "in progress" in page_of(page)
     assert "data-follow" not in page.text
 
 
@@ -215,10 +215,10 @@ def test_what_no_game_took_in_time_has_lapsed(staff, player, db):
     subject = {"Kind": "player", "Id": player["_id"], "Name": "Aladric"}
     action = make_action(At=before, TakeBefore=before, By=by, Subject=subject)
     db.actions.insert_one(action)
-    assert "lapsed" in staff.read("/players/Aladric")
+    assert "expired" in staff.read("/players/Aladric")
     assert "so nothing was done" in staff.read(f"/game/{action['_id']}")
     notice = staff.read(f"/players/Aladric?done=action:{action['_id']}")
-    assert "No game took it in time, so nothing was done: kick Aladric." in notice
+    assert "No game server took it in time, so nothing was done: kick Aladric." in notice
 
 
 def test_only_who_has_asked_gets_the_news_and_not_for_long(app, world, staff, player, db, game):
@@ -241,7 +241,7 @@ def test_who_is_not_online_is_told_of(staff, user, world, db, game):
     assert "No character of this account is online" in staff.read("/users/thalia")
     seen = {"Online": True, "LastSeen": datetime.now(timezone.utc)}
     db.players.update_one({"Name": "Amelia"}, {"$set": seen})
-    assert "Plays Amelia now." in staff.read("/users/thalia")
+    assert "Now playing Amelia." in staff.read("/users/thalia")
 
 
 COLOUR = {"A": 255, "R": 255, "G": 200, "B": 0}
@@ -291,21 +291,21 @@ def test_a_secret_in_a_message_is_said_to_nobody(staff, game):
 
 def test_the_page_of_the_game_tells_who_looks_and_who_is_away(staff, player, db):
     page = staff.read("/game")
-    assert "No game is running: no game server is known." in page
+    assert "No game is running: no game server has ever asked for actions." in page
     look(db, "long gone", ago=2 * 86400)
     page = staff.get("/game")
     assert NO_GAME in page_of(page)
-    assert states(page) == {"long gone": "away"}
+    assert states(page) == {"long gone": "offline"}
     look(db, "world-2", ago=11)
     look(db, "tomorrow", ago=-3600)
     page = staff.get("/game")
     assert NO_GAME in page_of(page)
     assert "long gone" not in page.text
-    assert states(page) == {"world-2": "away", "tomorrow": "away"}
+    assert states(page) == {"world-2": "offline", "tomorrow": "offline"}
     look(db, "world-1", ago=1)
     page = staff.get("/game")
     assert NO_GAME not in page_of(page)
-    assert states(page) == {"world-1": "running", "world-2": "away", "tomorrow": "away"}
+    assert states(page) == {"world-1": "running", "world-2": "offline", "tomorrow": "offline"}
     assert "1 player online" in page_of(page)
 
 

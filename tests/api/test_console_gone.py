@@ -184,8 +184,8 @@ def test_an_erasure_asks_for_the_name(staff, person, db, confirm):
     assert f'value="{confirm}"' in field
     assert 'aria-invalid="true"' in field
     assert 'value="Asked by mail"' in answer.text
-    assert "What goes:" in page_of(answer)
-    assert "What stays:" in page_of(answer)
+    assert "Deleted:" in page_of(answer)
+    assert "Kept:" in page_of(answer)
     assert db.erasures.count_documents({}) == 0
 
 
@@ -200,21 +200,21 @@ def test_an_erasure_under_way_says_so_and_when_it_is_done_what_went(
     page = staff.led_to(answer)
     assert page.status_code == 200
     assert "This person is being erased" in page_of(page)
-    assert f'href="/console{path}/history">Look again</a>' in page.text
+    assert f'href="/console{path}/history">Refresh</a>' in page.text
     monkeypatch.setattr(Erasures, "_seconds_to_settle", lambda *_: 0.0)
     page = staff.led_to(staff.post(f"{path}/erase", key, Confirm=people.NAME))
     text = page_of(page)
     assert "This person was erased" in text
     for went in ("Account1", "Characters2", "Bags2", "Sign-ins1", "Keys1"):
         assert went in text
-    assert "What was done with items and accounts must stay known" in text
+    assert "Changes of items and accounts must stay traceable" in text
     assert people.said_in(page.text) == []
     assert 'action="/console/history/' not in page.text
     assert people.found_in(db) == []
     assert staff.get(path).headers["Location"] == f"/console{path}/history"
     lesser = visitor(app, world, Role.API, Role.USERS_QUERY).get(f"{path}/history")
     assert "This person was erased" in page_of(lesser)
-    assert "What went" not in page_of(lesser)
+    assert "Deleted" not in page_of(lesser)
 
 
 def test_an_account_that_is_being_erased_is_shown_as_gone(staff, person, db):
@@ -243,7 +243,7 @@ def test_history_shows_who_was_erased_by_id(staff, person, world, client, db):
         assert people.said_in(text) == [], path
         assert person in text or hero in text, path
     page = staff.get(f"/players/{hero}/history")
-    assert "belonged to somebody who was erased" in page_of(page)
+    assert "belonged to a person who was erased" in page_of(page)
     assert re.findall('action="[^"]*/undo"', page.text) == []
     for id_ in re.findall('class="when"><a href="/console([^"]*)"', page.text):
         entry = staff.get(id_)

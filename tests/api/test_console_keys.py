@@ -48,9 +48,9 @@ def keys_in(db, visitor):
 
 
 def made(visitor, path="/keys", key=None, **fields):
-    """Make a key, and return its id and its text."""
+    """Create a key, and return its id and its text."""
     answer = visitor.submit(path, 200, key, **{"Name": "shop", **READ, **fields})
-    (id_,) = set(re.findall("/keys/([^/]*)/rotate", answer.text.split("Make a key")[0]))
+    (id_,) = set(re.findall("/keys/([^/]*)/rotate", answer.text.split("Create a key")[0]))
     return id_, SECRET.search(answer.text)[0]
 
 
@@ -62,7 +62,7 @@ def test_a_key_is_shown_once_and_found_nowhere_else(tool_maker, client, db, capl
     caplog.set_level(logging.DEBUG)
     answer = tool_maker.submit("/keys", 200, Name="shop", **READ, reason="For the web shop")
     assert answer.headers["Cache-Control"] == "no-store"
-    assert "The key shop was made" in page_of(answer)
+    assert "The key shop was created" in page_of(answer)
     (secret,) = SECRET.findall(answer.text)
     assert works(client, secret)
     listed = tool_maker.get("/keys")
@@ -109,20 +109,20 @@ def test_a_form_that_is_sent_again_makes_no_second_key_and_shows_no_text(staff, 
     id_, _ = made(staff, key=key)
     again = staff.submit("/keys", 200, key, Name="shop", **READ)
     assert SECRET.search(again.text) is None
-    assert "This key was made already" in page_of(again)
-    assert "rotate shop: it gets another text" in page_of(again)
+    assert "This key was already created" in page_of(again)
+    assert "rotate shop: it gets a new secret" in page_of(again)
     assert list(keys_in(db, staff)) == [id_]
     staff.post(f"/keys/{id_}/revoke", confirm="shop")
     gone = staff.post("/keys", key, Name="shop", **READ)
-    assert "The key was revoked since." in page_of(gone)
+    assert "The key has since been revoked." in page_of(gone)
     other = staff.submit("/keys", 409, key, Name="other", **READ)
-    assert "This form was sent before, with other values" in page_of(other)
+    assert "This form was already sent with other values" in page_of(other)
 
 
 def test_an_item_that_several_have_the_name_of_is_asked_for_by_id(staff, world):
     world.add_object(Id=numbered_guid(3), Name="Coin")
     answer = staff.submit("/keys", 400, Name="shop", **READ, Items="coin")
-    assert "several have the name coin: write the id" in page_of(answer)
+    assert "several items are called coin: enter the id" in page_of(answer)
     made(staff, Items=COIN)
 
 
@@ -131,15 +131,15 @@ def test_a_rotated_key_shows_its_new_text_once_and_the_former_works_for_hours(st
     key = str(uuid.uuid4())
     fields = {"OverlapHours": "2", "Days": "10"}
     answer = staff.submit(f"/keys/{id_}/rotate", 200, key, **fields)
-    assert "The key shop has another text" in page_of(answer)
-    assert "The former text works until" in page_of(answer)
+    assert "The key shop was rotated" in page_of(answer)
+    assert "The former secret works until" in page_of(answer)
     (secret,) = SECRET.findall(answer.text)
     assert secret != former
     assert works(client, secret)
     assert works(client, former)
-    assert "Former text until" in staff.read("/keys")
+    assert "Former secret until" in staff.read("/keys")
     again = staff.post(f"/keys/{id_}/rotate", key, **fields)
-    assert "This key was rotated already" in page_of(again)
+    assert "This key was already rotated" in page_of(again)
     assert SECRET.search(again.text) is None
     assert works(client, secret)
     (stored,) = keys_in(db, staff).values()

@@ -149,7 +149,7 @@ def test_a_form_of_another_site_or_session_is_refused(app, world):
     for headers in FOREIGN:
         answer = somebody.send("/sign-out", {"token": somebody.token()}, headers)
         assert answer.status_code == 403, headers
-        assert "not from a page of your session" in answer.text
+        assert "does not belong to your session" in answer.text
     for token in ("", "nonsense", "00" * 64, "é", other.token()):
         assert somebody.send("/sign-out", {"token": token}).status_code == 403, token
     assert is_signed_in(somebody)
@@ -236,7 +236,7 @@ def test_a_form_sent_after_the_end_shows_what_was_typed_once_the_caller_is_known
     answer = somebody.send(f"/players/{player['_id']}/notes", fields)
     assert answer.status_code == 401
     assert "A long note" not in answer.text
-    assert "sign in in another tab, and then reload this page" in answer.text
+    assert "sign in on another tab, then reload this page" in answer.text
     somebody.sign_in(somebody.user["Name"])
     answer = somebody.send(f"/players/{player['_id']}/notes", fields)
     assert answer.status_code == 403
@@ -263,7 +263,7 @@ def test_a_form_in_chunks_is_refused_before_it_is_read(app, world):
     body = WatchedBody(b"token=x")
     answer = visitor(app, world).stream("/sign-out", body, FORM, is_chunked=True)
     assert (answer.status_code, body.taken) == (411, 0)
-    assert "by Content-Length how long its body is" in answer.text
+    assert "needs the header Content-Length" in answer.text
 
 
 def test_a_form_sent_after_the_end_leads_back_to_its_page(app):

@@ -107,7 +107,7 @@ def test_a_note_is_written_and_undone_from_the_page_of_its_change(console, playe
     console.press(".entries .when a")
     console.send("undo", reason="Was about another one.")
     assert console.notice.startswith(f"Undid a change of {player.name}")
-    assert "This change was undone already." in console.text()
+    assert "This change has already been undone." in console.text()
     console.open(f"{player.path}/notes")
     assert console.all(".note-text") == []
 
@@ -182,7 +182,7 @@ def test_a_key_is_made_and_seen_once_then_rotated_and_revoked(console, demo, pla
     console.open(f"{user.path}/keys")
     console.fill("create-key", Name="shop", Days="30", ItemsPerDay="5")
     console.send("create-key")
-    assert "Must hold a scope" in console.text("fieldset .fault")
+    assert "Must contain at least one scope" in console.text("fieldset .fault")
     assert console.value("create-key-ItemsPerDay") == "5"
     console.one("#create-key-Scopes-1").send_keys(Keys.SPACE)
     console.send("create-key")
@@ -236,7 +236,7 @@ def test_a_person_is_erased_once_the_name_is_typed(console, api):
         )
     )
     console.open(user.path)
-    assert "What stays: history" in console.text("#form-erase")
+    assert "Kept: history" in console.text("#form-erase")
     console.send("erase", Confirm=user.name, reason="Asked by mail.")
     assert console.text(".gone h2") == "This person was erased"
     assert "Asked by mail." in console.text(".entries")
@@ -317,7 +317,7 @@ def test_a_late_answer_of_the_game_comes_by_itself(console, demo, player):
     console.wait.until(lambda _: "done" in console.text("#asked"))
 
 
-BACK = "This is what you had typed before you signed in again. It was not sent."
+BACK = "Your input from before the sign-in is restored. It was not sent."
 
 
 def lose_session(console):
@@ -334,8 +334,8 @@ def test_what_was_typed_is_back_after_a_session_has_ended(console, api, player):
     console.wait.until(lambda _: "No preview" in console.text("#preview-give"))
     console.send("give")
     assert "no longer signed in" in console.text()
-    assert "is back in its form after the sign-in" in console.text()
-    assert "in another tab" not in console.text()
+    assert "is restored in its form after you sign in" in console.text()
+    assert "on another tab" not in console.text()
     console.press("main a")
     console.sign_in("demo", "demo")
     assert console.path == f"/console{player.path}"
@@ -430,7 +430,7 @@ def test_a_preview_is_renewed_and_says_when_it_cannot_be(console, api, player):
     offline = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
     console.command("Network.emulateNetworkConditions", offline=True, **offline)
     console.wait.until(
-        lambda _: "No preview: the server does not answer" in console.text("#preview-give")
+        lambda _: "No preview: the server does not respond" in console.text("#preview-give")
     )
     assert console.all(".slot.will") == []
     console.command("Network.emulateNetworkConditions", offline=False, **offline)

@@ -31,25 +31,24 @@ def about_run(target: Target) -> Iterable[str]:
     if target.record["State"] != "planned":
         yield f"{ready(target)} {'is' if target.record['Ready'] == 1 else 'are'} left."
     yield (
-        "It runs to its end, also when you leave this page. It can be paused at any time, and "
-        "undone when it has ended."
+        "The service finishes it even if you leave this page. You can pause it at any time, and "
+        "undo it when it is done."
     )
 
 
 def about_cancel(target: Target) -> Iterable[str]:
-    left = "What is left" if target.record["State"] == "running" else ready(target)
+    left = "The remaining rows" if target.record["State"] == "running" else ready(target)
     yield (
-        f"{left} will not be carried out, and what was done stays. A cancelled batch is not taken "
-        "up again."
+        f"{left} will not be carried out. What was done stays. A cancelled batch cannot be resumed."
     )
 
 
 def about_undo(target: Target) -> Iterable[str]:
     done = target.record["Done"]
-    rows = "row that was" if done == 1 else "rows that were"
+    rows = "row" if done == 1 else "rows"
     yield (
-        f"Plans a batch that undoes the {done:,} {rows} done, the last first. Nothing changes "
-        "before you run that one."
+        f"Plans a batch that undoes {done:,} {rows}, the last one first. Nothing changes until you "
+        "run it."
     )
 
 
@@ -79,14 +78,14 @@ RUN = Form(
     asks_reason=False,
     lead=leads_to("batch-runs"),
 )
-GO_ON = replace(RUN, title="Go on", button="Go on", is_offered=in_state("paused"))
+RESUME = replace(RUN, title="Resume", button="Resume", is_offered=in_state("paused"))
 PAUSE = Form(
     None,
     "Pause",
     "Pause",
     act=lambda _, batch_id: access.pause(batch_id),
     api=f"{API}/pause",
-    about="The service carries it out to its end, also when you leave this page.",
+    about="The service finishes it even if you leave this page.",
     is_offered=in_state("running"),
     asks_reason=False,
     lead=leads_to("paused"),

@@ -103,7 +103,7 @@ def plan_file(sent: Submission) -> access.Made:
     content = form_file() if is_form_with_file() else None
     start = content.file.read(64).removeprefix(BYTE_ORDER_MARK).lstrip() if content else b""
     if content is None or not start:
-        raise Invalid("Choose a file.", {"file": ["Choose a file, and one that is not empty."]})
+        raise Invalid("Choose a file.", {"file": ["Choose a file that is not empty."]})
     content.file.seek(0)
     is_json = start.startswith((b"{", b"["))
     source = JsonRows(content.file, "The file") if is_json else CsvRows(content.file)
@@ -114,7 +114,7 @@ def plan_changes(sent: Submission) -> access.Made:
     """Plan the undo of changes in history."""
     typed = typed_filters(sent)
     if not typed:
-        raise Invalid("Say which changes: fill in one of the fields at least.")
+        raise Invalid("Fill in at least one field to choose the changes.")
     values = api_filters(typed)
     load(ChosenChangesArgs(), values)
     return plan_rows(sent, TypedRows({"Undo": values}, []), repr(values))
@@ -169,11 +169,11 @@ def argument_fields() -> tuple[Field, ...]:
     return tuple(named.values())
 
 
-PLANS = "A plan changes nothing: it shows for each row whether it could be carried out."
+PLANS = "A plan changes nothing. It shows which rows could be carried out."
 EVERY_FIELD = "All changes that match every field you fill in. The newest is undone first."
-PATIENCE = f"{PLANS} A large one takes up to a minute."
+PATIENCE = f"{PLANS} A large plan takes up to a minute."
 HTML = {"maxlength": LONGEST_NAME, "autocomplete": "off"}
-FOUND = "Colleagues find the batch by it."
+FOUND = "Helps colleagues find the batch."
 NAME = Field("Name", "Name of the batch", FOUND, noun="The name", is_required=False, html=HTML)
 OPERATION = Field(
     "operation",
@@ -186,7 +186,7 @@ OPERATION = Field(
 PLAYERS = Field(
     "players",
     "Players",
-    "Names or ids, one on each line. A player who is there twice counts once.",
+    "Names or ids, one on each line. Duplicates count once.",
     type="area",
     noun="The list of players",
     html={"rows": 10, "maxlength": 500000},
@@ -200,9 +200,13 @@ FILTERS = tuple(
 )
 FOR_PLAYERS = Form(
     None,
-    "The same for many players",
+    "One change for many players",
     "Plan",
-    (Group("halves", (OPERATION, *argument_fields()), legend="What to do to each"), PLAYERS, NAME),
+    (
+        Group("halves", (OPERATION, *argument_fields()), legend="What to do for each player"),
+        PLAYERS,
+        NAME,
+    ),
     name="players",
     path="",
     act=plan_players,
@@ -215,7 +219,7 @@ FOR_PLAYERS = Form(
 FROM_FILE = replace(
     FOR_PLAYERS,
     title="Rows from a file",
-    fields=(replace(NAME, hint=f"{FOUND} A JSON file may hold one itself."),),
+    fields=(replace(NAME, hint=f"{FOUND} A JSON file may contain the name."),),
     name="file",
     act=plan_file,
     api=lambda sent: f"{API}?{urlencode({'name': sent.value('Name') or 'NAME'})}",
@@ -224,7 +228,7 @@ FROM_FILE = replace(
 )
 UNDO_CHANGES = replace(
     FOR_PLAYERS,
-    title="Undo changes of history",
+    title="Undo changes from history",
     fields=(Group("halves", FILTERS), NAME),
     name="changes",
     act=plan_changes,

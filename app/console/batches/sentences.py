@@ -18,12 +18,12 @@ from app.console.history.sentences import (
 from app.operations import batch_operations, object_arguments
 from app.types import Document
 
-NAMELESS = "A batch without a name"
+NAMELESS = "Unnamed batch"
 # The labels of the filters on the page of a batch.
 FILTERS = {
     "By": "made by",
     "Key": "with the key",
-    "Operation": "of the kind",
+    "Operation": "with the operation",
     "Item": "about",
     "From": "from",
     "To": "before",

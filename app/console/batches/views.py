@@ -15,7 +15,7 @@ from app.batches import access
 from app.batches.domain import OPEN, VERDICTS, public_batch
 from app.batches.rows import CSV
 from app.batches.schemas import RowListArgs
-from app.console.batches.forms import FORMS, GO_ON
+from app.console.batches.forms import FORMS, RESUME
 from app.console.batches.new_batch import BYTE_ORDER_MARK
 from app.console.batches.sentences import (
     NAMELESS,
@@ -94,8 +94,8 @@ def result_of(batch: Document, args: Document) -> Iterator[bytes]:
 def result_line(row: Document) -> list[Any]:
     subject = row["Subject"] or {}
     player = subject.get("Name") or row["Player"]
-    told = (row["Operation"], row["Told"], row["Verdict"], row["Why"], row["Entry"])
-    return [row["Row"], player, subject.get("Id"), *told]
+    content = (row["Operation"], row["Text"], row["Verdict"], row["Why"], row["Entry"])
+    return [row["Row"], player, subject.get("Id"), *content]
 
 
 def csv_lines(rows: list[Any]) -> bytes:
@@ -124,7 +124,7 @@ def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
         tabs=[(tab, shown[tab.capitalize() or "Rows"]) for tab in TABS],
         found=found,
         rows=with_words(found.values),
-        forms=forms_on([*FORMS, GO_ON], target, sent),
+        forms=forms_on([*FORMS, RESUME], target, sent),
         **plan_words(batch),
     )
 
@@ -157,7 +157,7 @@ def with_words(rows: list[Document]) -> list[Document]:
         {
             **row,
             "Undone": undone.get(row["Arguments"].get("Id", "")),
-            "Told": row_sentence(row, names) if has_arguments(row) else row["Operation"] or "",
+            "Text": row_sentence(row, names) if has_arguments(row) else row["Operation"] or "",
             "Why": with_names(row["Why"] or row["Warning"] or "", names),
         }
         for row in rows

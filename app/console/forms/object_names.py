@@ -48,12 +48,14 @@ def resolve(field: str, type_: str, typed_text: str) -> str:
         return next(iter(named))
     if named:
         choices = [Choice(id_, f"{name} ({id_[:8]}…)") for id_, name in named.items()]
-        fault = f"There are several of that name: choose one {type_}."
+        fault = f"Several objects have that name: choose one {type_}."
         raise Ambiguous(field, fault, choices, is_shared=True)
     choices = [Choice(*found) for found in suggestions(type_, text).items()]
     if choices:
-        raise Ambiguous(field, "Nothing has exactly that name: did you mean one of these?", choices)
-    raise Ambiguous(field, "Nothing in the catalogue has that name.", [])
+        raise Ambiguous(
+            field, "No object has exactly that name. Did you mean one of these?", choices
+        )
+    raise Ambiguous(field, "No object in the catalogue has that name.", [])
 
 
 def suggestions(type_: str, text: str) -> dict[str, str]:

@@ -33,8 +33,8 @@ class ChangedMeanwhile(Conflict):
     """Somebody else has changed the value that a form sets, since its page was shown."""
 
     sentence = (
-        "Somebody has made a change since you opened this page. Look at it, and send the form "
-        "again if you still mean it."
+        "Somebody has made a change since you opened this page. Check it, and send the form again "
+        "if you still want to."
     )
 
 

@@ -35,7 +35,7 @@ def _read() -> dict[str, str]:
     if is_form_with_file():
         return read_form_with_file(current_environ()[SENDER])
     if request.mimetype != FORM:
-        raise UnsupportedMediaType("A page of the console sends forms alone.")
+        raise UnsupportedMediaType("The console accepts only forms.")
     if request.content_length is None:
         # A thread would wait for the chunks, and no browser sends forms in chunks.
         raise LengthRequired

@@ -49,7 +49,7 @@ class NewPassword(Schema):
     @validates_schema(skip_on_field_errors=True)
     def is_the_same_twice(self, data: dict[str, Any], **_: Any) -> None:
         if data["new"] != data["again"]:
-            raise ValidationError("Is not the same as the first.", "again")
+            raise ValidationError("Does not match the first password.", "again")
 
 
 class KeyEnd(Schema):

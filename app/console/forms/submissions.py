@@ -45,7 +45,7 @@ FIELDS: dict[type, str] = {
     NotFound: "player",
 }
 SENT_BEFORE = (
-    "This form was sent before, with other values, and those were taken. If you mean a further "
+    "This form was already sent with other values, and that change was made. To make another "
     "change, send it again."
 )
 NO_PREVIEW = "Preview shows which slots would change."
@@ -78,7 +78,7 @@ class Submission:
         sent = cls(form, posted(), row)
         key = parse_guid(sent.fields.get("key", ""))
         if key is None:
-            raise Invalid("The form is not complete; open the page again.")
+            raise Invalid("The form is incomplete. Reload the page.")
         sent.key = key
         intents.set_form_headers(key, sent.fields.get("reason", ""))
         return sent

@@ -47,7 +47,7 @@ def http_error_page(error: HTTPException) -> Response:
     if getattr(error, "original_exception", None) is not None:
         text = BUG
     elif status == 415:
-        text = "The console takes only forms."
+        text = "The console accepts only forms."
     else:
         text = SENTENCES.get(status) or error.description or error.name
     return problem_page(status, text)

@@ -18,13 +18,13 @@ from app.types import Document
 
 # How long a page shows the notice of a form.
 NEWS = timedelta(minutes=10)
-NOTHING = "Nothing had to be changed."
+NOTHING = "Nothing changed."
 NEWS_WITHOUT_ENTRY = {
     "nothing": NOTHING,
-    "ended": "The sign-in has ended.",
+    "ended": "The sign-in was ended.",
     "revoked": "The key was revoked.",
     "cancelled": "The batch was cancelled.",
-    "batch-runs": "The batch runs.",
+    "batch-runs": "The batch is running.",
     "paused": "The batch is paused.",
     "batch-done": "The batch is done.",
     "batch-refused": "All rows were refused: nothing was done.",

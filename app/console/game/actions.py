@@ -20,7 +20,7 @@ PENDING = ("waiting", "taken")
 # How long a page polls for the answer.
 FOLLOWED = timedelta(minutes=2)
 # The labels of states that differ from the API.
-STATES = {"taken": "under way", "failed": "not done"}
+STATES = {"taken": "in progress", "failed": "failed", "lapsed": "expired"}
 
 
 def cards(found: Iterable[Document]) -> list[Document]:
@@ -91,9 +91,9 @@ def notice(action: Document, names: Names) -> str:
     sentences = {
         "done": f"{past} {asked.partition(' ')[2]}.",
         "failed": f"The game did not {asked}: {action['Error']}",
-        "lapsed": f"No game took it in time, so nothing was done: {asked}.",
+        "lapsed": f"No game server took it in time, so nothing was done: {asked}.",
     }
-    under_way = f"The game was asked to {asked}, and has not answered yet."
+    under_way = f"The game was asked to {asked}. It has not answered yet."
     return sentences.get(action["State"], under_way)
 
 

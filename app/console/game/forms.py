@@ -22,7 +22,7 @@ from app.types import Document
 IN_THE_GAME = "In the game"
 # The kinds of listeners, and the field that selects one.
 TARGETS = {EVERYBODY: "", MAP: "mapid", PLAYER: "player"}
-LABELS = {EVERYBODY: "Everybody", MAP: "All on a map", PLAYER: "One player"}
+LABELS = {EVERYBODY: "Everybody", MAP: "Everybody on a map", PLAYER: "One player"}
 
 
 def subject_of(sent: Submission, key: Lookup) -> Document:
@@ -129,7 +129,7 @@ SAY = Form(
         Group(
             "colour",
             (
-                Field("coloured", "In a colour", type="check"),
+                Field("coloured", "Choose a colour", type="check"),
                 Field("colour", "", value=COLOUR, type="color", html={"aria-label": "Colour"}),
             ),
         ),

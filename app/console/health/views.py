@@ -21,7 +21,7 @@ HOURS = 24
 LONGEST_GAP = 3 * INTERVAL
 # The page itself counts changes since the last sample, but at most of this period.
 MOST_UNCOUNTED = timedelta(minutes=15)
-QUIET = "No samples yet. The first ones come within five minutes."
+QUIET = "No data yet. The first samples appear within five minutes."
 
 
 @blp.get("/health")
@@ -86,7 +86,7 @@ def changes_plot(taken: Sequence[Document], now: datetime) -> Plot:
             by_operation.setdefault(operation, [0] * HOURS)[hour] += count
     hours = [begin + timedelta(hours=hour) for hour in range(HOURS)]
     most_first = dict(sorted(by_operation.items(), key=lambda item: -sum(item[1])))
-    plot = Plot("Changes per hour", "changes", "Nothing was changed in the last day.")
+    plot = Plot("Changes per hour", "changes", "No changes in the last day.")
     return plot.with_bars("Hour", hours, most_first or {"changes": [0] * HOURS})
 
 
@@ -106,4 +106,4 @@ def latency_plot(taken: Sequence[Document], now: datetime) -> Plot:
         for name, share in (("median", 0.5), ("p95", 0.95)):
             if (bound := quantile(traffic, share)) is not None:
                 series[name].append((sample["_id"], bound * 1000))
-    return lines_of_day("Latency: the time within which requests were answered", "ms", series, now)
+    return lines_of_day("Latency of requests", "ms", series, now)

@@ -112,7 +112,7 @@ def entry_page(_: str, sent: Submission | None, entry_id: str) -> Response:
 def undo_preview(entry: Document, shown: Document) -> tuple[Document | None, str]:
     """Return the entry of a possible undo, or why the change cannot be undone."""
     if shown["UndoneBy"]:
-        return None, "This change was undone already."
+        return None, "This change has already been undone."
     if not shown["CanUndo"]:
         return None, "A change of this kind cannot be undone."
     try:

@@ -99,8 +99,10 @@ def item_id(text: str) -> str:
     try:
         return resolve("Items", "item", text)
     except Ambiguous as error:
-        what = f"several have the name {text}" if error.is_shared else f"nothing is called {text}"
-        fault = f"In the catalogue, {what}: write the id of the item."
+        what = (
+            f"several items are called {text}" if error.is_shared else f"no item is called {text}"
+        )
+        fault = f"In the catalogue, {what}: enter the id of the item."
         raise Invalid(fault, {"Items": [fault]}) from None
 
 
@@ -116,7 +118,7 @@ def endpoint(sent: Submission) -> str:
 NAME = Field(
     "Name",
     "Name",
-    "What it is for. History shows what the key has done under this name.",
+    "What the key is for. History shows this name with each change.",
     html={"maxlength": LONGEST_NAME, "autocomplete": "off"},
 )
 SCOPES = Field(
@@ -131,13 +133,13 @@ DAYS = Field(
 NETWORKS = Field(
     "Addresses",
     "Addresses",
-    "Networks from which it works, such as 203.0.113.0/24.",
+    "Networks that may use the key, such as 203.0.113.0/24.",
     noun="The list of addresses",
     html=AS_TYPED,
 )
 BUDGET = (
-    Field("LargestQuantity", "Largest quantity at once"),
-    Field("ItemsPerDay", "Items a day", "All items together, from midnight to midnight, UTC."),
+    Field("LargestQuantity", "Largest quantity per request"),
+    Field("ItemsPerDay", "Items per day", "The total of all items from midnight to midnight, UTC."),
     Field(
         "Items",
         "Only these items",
@@ -149,15 +151,15 @@ BUDGET = (
 )
 HOURS = Field(
     "OverlapHours",
-    "Hours for which the former text still works",
+    "Hours until the former secret expires",
     value=OVERLAP_HOURS,
     noun="The number of hours",
     is_required=True,
 )
 CREATE = Form(
     CREATE_KEY,
-    "Make a key",
-    "Make the key",
+    "Create a key",
+    "Create the key",
     (NAME, SCOPES, DAYS, NETWORKS, Group("field", BUDGET, legend="Budget")),
     path="",
     act=make,
@@ -176,7 +178,10 @@ ROTATE = Form(
     row="key_id",
     act=rotate,
     api=endpoint,
-    about="It gets another text, which is shown once. Name, scopes, addresses and budget stay.",
+    about=(
+        "The key gets a new secret, which is shown once. Name, scopes, addresses and budget stay "
+        "the same."
+    ),
     schema=Rotation(),
     body=lambda sent: {"OverlapHours": as_number(sent.value("OverlapHours", "HOURS"))},
     replaces="Keys.{key_id}",
@@ -191,7 +196,7 @@ REVOKE = Form(
     row="key_id",
     act=revoke,
     api=endpoint,
-    about="Whatever uses it is refused within seconds.",
+    about="Tools that use this key are refused within seconds.",
     confirm=NOT_UNDONE,
     lead=after_revoking,
 )

@@ -23,12 +23,12 @@ from app.spells.operations import FORGET, TEACH
 from app.variables.operations import SET_VARIABLE
 
 ITEM = Field("itemid", "Item", BY_NAME)
-ITEM_HELD = Field("itemid", "Item", "Click on a slot to choose what lies there.")
+ITEM_HELD = Field("itemid", "Item", "Click a slot to choose its item.")
 QUANTITY = Field("quantity", "Quantity", value=1)
-OVERFLOW = Field("bankoverflow", "the rest to the bank")
+OVERFLOW = Field("bankoverflow", "Put the rest into the bank")
 SPELL = Field("spellid", "Spell", BY_NAME)
 VARIABLE = Field("variableid", "Variable", BY_NAME)
-VALUE = Field("value", "Value", "A whole number, or true or false.")
+VALUE = Field("value", "Value", "A whole number, true or false.")
 NEW_NAME = Field("Name", "New name", noun="The name", html=AS_TYPED)
 
 
@@ -39,15 +39,15 @@ def rename_player(sent: Submission, key: Lookup) -> Applied:
 def about_deletion(target: Target) -> Iterable[str]:
     if target.record["Online"]:
         yield Markup(
-            "<bdi>{}</bdi> is online, and is not deleted before leaving the game, which would "
-            "store it again."
+            "<bdi>{}</bdi> is online and cannot be deleted until they leave the game: the game "
+            "would save them again."
         ).format(target.name)
 
 
 def note_form(operation: Operation) -> Form:
     hint = "For colleagues: players do not see it."
     text = Field("Text", "Note", hint, type="area", html={"rows": 4})
-    return Form(operation, "Write a note", "Write", (text,), path="notes", asks_reason=False)
+    return Form(operation, "Write a note", "Save", (text,), path="notes", asks_reason=False)
 
 
 FORMS = {
@@ -69,8 +69,10 @@ FORMS = {
             name="delete",
             act=lambda _, key: deletions.delete(key, keyed_intent(DELETE, {})),
             about=about_deletion,
-            confirm="With all that it owns and knows. Undo brings it back, for as long as history "
-            "is kept.",
+            confirm=(
+                "This deletes all items, spells and variables, too. You can undo it while the "
+                "change is in history."
+            ),
             next_tab="history",
         ),
     ),

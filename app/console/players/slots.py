@@ -106,5 +106,5 @@ def preview_lines(entry: Document) -> list[str]:
         line = Markup("{} {}: {} \N{RIGHTWARDS ARROW} <b>{}</b>")
         lines.append(line.format(place, step.slot, *texts))
     if entry["Operation"] == "give" and all(step.place != "Bank" for step in found):
-        lines.append("Nothing goes to the bank.")
+        lines.append("Nothing goes into the bank.")
     return lines

@@ -83,7 +83,7 @@ class ForeignForm(Forbidden):
     """The form does not come from a page of this session."""
 
     sentence = (
-        "This form is not from a page of your session. Open the page again, and send it there."
+        "This form does not belong to your session. Reload the page, and send the form again."
     )
 
 

@@ -23,8 +23,8 @@ from app.oauth.sign_ins import authenticate, end_sign_in, list_sign_ins
 
 PAGE_SIZE = 25
 NOT_OURS = (
-    "This form did not come from this page, or your browser did not send the page's cookie back. "
-    "Allow cookies, and try again here."
+    "This form did not come from this page, or your browser did not send the cookie of this page. "
+    "Allow cookies, and try again."
 )
 
 

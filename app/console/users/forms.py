@@ -41,15 +41,15 @@ NEW_PASSWORD = {"autocomplete": "new-password", "minlength": 8}
 
 
 ABOUT_MAIL = Markup(
-    "<bdi>{}</bdi> gets a code at <bdi>{}</bdi> that works once. A mail cannot be taken back."
+    "Sends <bdi>{}</bdi> a code at <bdi>{}</bdi> that works once. A mail cannot be recalled."
 )
 GOES = Markup(
-    "<b>What goes:</b> the account, its characters ({}) with all that they own, bags, notes, "
+    "<b>Deleted:</b> the account, its characters ({}) with everything they own, bags, notes, "
     "sign-ins and keys."
 )
 STAYS = Markup(
-    "<b>What stays:</b> history, with ids and without names, because what was done with items must "
-    "stay known; and the ids, so that a restored backup does not bring the person back."
+    "<b>Kept:</b> history, with ids and without names, because changes of items must stay "
+    "traceable; and the ids, so that a restored backup does not bring the person back."
 )
 
 
@@ -112,7 +112,7 @@ def erase_user(sent: Submission, key: Lookup) -> Document:
 
 
 UNBAN, BAN_USER = penalty_forms(BAN, "ban", "IsBanned")
-ADDRESSES = Field("ip", "also the addresses of this person")
+ADDRESSES = Field("ip", "Also ban this person's IP addresses")
 BAN_USER = replace(
     BAN_USER,
     about="All sign-ins of this account end at once.",
@@ -124,7 +124,13 @@ PASSWORD = Form(
     "Set the password",
     (
         Field("new", "New password", "8 characters or more.", type="password", html=NEW_PASSWORD),
-        Field("again", "The same again", type="password", html=NEW_PASSWORD),
+        Field(
+            "again",
+            "Repeat the password",
+            noun="The repeated password",
+            type="password",
+            html=NEW_PASSWORD,
+        ),
     ),
     name="password",
     card="Password",
@@ -141,9 +147,9 @@ PASSWORD = Form(
 )
 EMAIL = Form(
     CHANGE_EMAIL,
-    "Change the address…",
-    "Change the address",
-    (Field("new", "New address", type="email", html={"autocomplete": "off"}),),
+    "Change the email address…",
+    "Change the email address",
+    (Field("new", "New email address", type="email", html={"autocomplete": "off"}),),
     name="email",
     card="Email",
     roles=MANAGE,
@@ -164,7 +170,7 @@ ERASE = Form(
     about=lambda target: [GOES.format(len(target.record["characters"])), STAYS],
     schema=ERASE_USER.arguments,
     is_offered=lambda target: target.id != guard.caller().id,
-    confirm="For good: this cannot be undone.",
+    confirm="This is permanent: it cannot be undone.",
     # The API also requires the name, and checks it.
     confirm_field="Confirm",
     lead=lambda record, *_, **__: see_other(path_to("users", record["_id"], "history")),

@@ -27,7 +27,7 @@ function keep(signIn) {
   // A page that refuses a form has a hint for browsers without scripts, which this one replaces.
   const hint = document.getElementById("hint-typed") ?? document.createElement("p");
   hint.className = "hint";
-  hint.textContent = "What you typed is back in its form after the sign-in.";
+  hint.textContent = "Your input is restored in its form after you sign in.";
   if (!hint.isConnected) (document.querySelector("#main h1 + p") ?? document.querySelector("#main h1")).after(hint);
 }
 
@@ -79,7 +79,7 @@ function fill(form, values) {
   const note = document.createElement("p");
   note.className = "restored";
   note.setAttribute("role", "status");
-  note.textContent = "This is what you had typed before you signed in again. It was not sent.";
+  note.textContent = "Your input from before the sign-in is restored. It was not sent.";
   form.prepend(note);
   for (let part = form; part; part = part.parentElement) if (part.localName === "details") part.open = true;
   // The preview begins as if it were typed.

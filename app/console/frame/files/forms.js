@@ -49,7 +49,7 @@ export function sizeLimit(input) {
   const formerClass = about.className;
   const isTooLarge = () => input.files[0]?.size > Number(input.dataset.most);
   function tell() {
-    about.textContent = isTooLarge() ? "This file is too large: divide it into several." : former;
+    about.textContent = isTooLarge() ? "This file is too large: split it into several." : former;
     about.className = isTooLarge() ? "fault" : formerClass;
     input.setAttribute("aria-invalid", String(isTooLarge()));
   }

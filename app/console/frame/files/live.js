@@ -8,10 +8,10 @@ const RENEW_MS = 5000;
 const MOST_RENEWALS = 60;
 // Sent to the other forms: what they have previewed is no longer shown in the slots.
 const PREVIEWING = "previewing";
-const SIGNED_OUT = "No preview: you are no longer signed in. What you have typed comes back after a sign-in.";
-const CHANGED = "No preview: this page is out of date. Open it again.";
-const OLD = "No preview: nothing was typed here for a while. Press Preview to see how things are.";
-const AWAY = "No preview: the server does not answer at the moment. It is asked again.";
+const SIGNED_OUT = "No preview: you are no longer signed in. Your input is restored after you sign in.";
+const CHANGED = "No preview: this page is out of date. Reload it.";
+const OLD = "No preview: nothing was typed for a while. Press Preview to update it.";
+const AWAY = "No preview: the server does not respond. The page is retrying.";
 
 export function livePreview(form) {
   const parts = form.dataset.live.split(" ");
