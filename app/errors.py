@@ -49,7 +49,7 @@ class KeyReused(Conflict):
 
 
 class AlreadyUndone(Conflict):
-    sentence = "The change {entry_id} was undone already, by {by}."
+    sentence = "The change {entry_id} was already undone by {by}."
 
 
 class Damaged(Conflict):

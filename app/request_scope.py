@@ -25,7 +25,9 @@ Result = TypeVar("Result")
 class SchemaMismatch(Unavailable):
     """The database has another schema version, and no command was sent. /readyz has the details."""
 
-    sentence = "The service does not fit its database at the moment; please try again."
+    sentence = (
+        "The service and its database have different versions at the moment; please try again."
+    )
 
 
 class DatabasePlaces(Limiter):

@@ -160,7 +160,7 @@ class World:
         return user
 
     def key_headers(self, *scopes, roles=tuple(Role), **overrides):
-        """Make a key with these scopes, all of them unless said, of somebody with these roles."""
+        """Create a key with these scopes, all of them unless said, of somebody with these roles."""
         secret, key_id = new_secret(), guid()
         key = make_key(secret, scopes or tuple(Scope), **overrides)
         user = with_keys(make_user(roles=roles), **{key_id: key})

@@ -22,11 +22,11 @@ MOST_FORMER = 4
 class KeyNameTaken(Conflict):
     """Another key of the account has this name; history identifies keys by name."""
 
-    sentence = "The account has a key with the name '{name}' already."
+    sentence = "The account already has a key with the name '{name}'."
 
 
 class TooManyKeys(Conflict):
-    sentence = f"The account has {MOST_KEYS} keys already: revoke one first."
+    sentence = f"The account has {MOST_KEYS} keys, the maximum: revoke one first."
 
 
 class Terms(NamedTuple):

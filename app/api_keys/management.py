@@ -45,7 +45,7 @@ def terms_of(body: dict[str, Any], now: datetime) -> Terms:
 def require_future(wanted: datetime | None, now: datetime) -> datetime | None:
     """Return the expiry of a key, or raise if it is not in the future; None: not given."""
     if wanted is not None and wanted <= now:
-        raise InvalidField("ExpiresAt", "Must lie in the future.")
+        raise InvalidField("ExpiresAt", "Must be in the future.")
     return wanted
 
 

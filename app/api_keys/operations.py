@@ -6,7 +6,7 @@ from app.api_keys.schemas import KeyArgs, RotateArgs
 from app.auth.scopes import KeyAccess
 from app.users.operations import account_operation
 
-MADE_BY = "app/api_keys/management, which makes the text of the key"
+MADE_BY = "app/api_keys/management, which makes the secret of the key"
 
 CREATE_KEY = account_operation(
     "create-key",
@@ -29,7 +29,7 @@ ROTATE_KEY = account_operation(
 REVOKE_KEY = account_operation(
     "revoke-key",
     made_by=MADE_BY,
-    inverse="the text of the key is not kept",
+    inverse="the secret of the key is not kept",
     sentence="Key {Name} revoked",
     scope=KeyAccess.NONE,
     roles=(),

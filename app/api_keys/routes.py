@@ -39,7 +39,7 @@ from app.oauth.sign_ins import owner
 from app.types import Document
 from app.users.store import Users
 
-ABOUT = "Keys by which tools authenticate, instead of a person's password."
+ABOUT = "Keys with which tools authenticate, instead of a password."
 
 blp = Blueprint("Keys", __name__, url_prefix="/api/v1/keys", description=ABOUT)
 
@@ -54,7 +54,7 @@ others = (RoleMissing(Role.USERS_MANAGE.value), NotFound("user", Lookup.parse("n
 def list_user_keys(args: Document) -> Document:
     """List keys
 
-    One's own, or with the role `users.manage` anybody's.
+    Your own, or with the role `users.manage` those of any account.
     """
     return {"Values": list_keys(owner_of(args)["_id"])}
 
@@ -62,10 +62,10 @@ def list_user_keys(args: Document) -> Document:
 @change_route(blp, CREATE_KEY, "", NewKeySchema, *others, KeyNameTaken("shop"), TooManyKeys())
 @blp.arguments(KeyOwnerArgs(), location="query")
 def create_user_key(body: Document, args: Document) -> Response:
-    """Make a key
+    """Create a key
 
-    For oneself, or with the role `users.manage` for anybody. It may never do more than its
-    account may at that moment. Its text is shown this once.
+    For yourself, or with the role `users.manage` for any account. A key can never do more than its
+    account. Its secret is shown only in this response.
     """
     user = owner_of(args)
     return key_response(create_key(user["_id"], terms_of(body, users.now()), intent(CREATE_KEY)))
@@ -76,11 +76,11 @@ def create_user_key(body: Document, args: Document) -> Response:
 )
 @blp.arguments(KeyOwnerArgs(), location="query")
 def rotate_user_key(body: Document, args: Document, key_id: str) -> Response:
-    """Give a key another text
+    """Rotate a key
 
-    Which is shown this once. The former one works for some hours more, so that tools can be
-    changed one after another. Name, scopes, addresses and budget stay. Unless said otherwise, it
-    works from now on for as long as it was made for.
+    The key gets a new secret, which is shown only in this response. The former secret works for
+    some more hours, so that you can update tools one by one. Name, scopes, addresses and budget
+    stay the same. By default, the lifetime of the key starts again.
     """
     id_ = path_guid("id", key_id)
     user = owner_of(args)
@@ -95,7 +95,7 @@ def rotate_user_key(body: Document, args: Document, key_id: str) -> Response:
 def revoke_user_key(args: Document, key_id: str) -> Response:
     """Revoke a key
 
-    For good. It is dead on all workers within seconds.
+    Permanently. All workers refuse it within seconds.
     """
     id_ = path_guid("id", key_id)
     user = owner_of(args)

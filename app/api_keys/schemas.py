@@ -23,18 +23,27 @@ EXAMPLE_BUDGET = {"LargestQuantity": 100, "ItemsPerDay": 5000, "Items": [ITEM]}
 
 
 class BudgetSchema(Schema):
-    """How many items a key may give and take; null: no limit."""
+    """How many items a key may give and take; null means no limit."""
 
     LargestQuantity = Integer(
-        1, LARGEST_BUDGET, **OPTIONAL, example=100, description="Of an item in one request."
+        1,
+        LARGEST_BUDGET,
+        **OPTIONAL,
+        example=100,
+        description="The largest quantity of an item per request.",
     )
     ItemsPerDay = Integer(
         *(1, LARGEST_BUDGET),
         **OPTIONAL,
         example=5000,
-        description="Of all items together, from midnight to midnight, UTC.",
+        description="The total of all items from midnight to midnight, UTC.",
     )
-    Items = List(Guid(), **OPTIONAL, example=[ITEM], description="The only items that it may move.")
+    Items = List(
+        Guid(),
+        **OPTIONAL,
+        example=[ITEM],
+        description="The items that it may move; null means all.",
+    )
 
     @validates("Items")
     def are_not_too_many(self, value: list[str] | None, data_key: str) -> None:
@@ -47,7 +56,7 @@ class KeyOwnerArgs(Schema):
 
     user = Text(
         metadata={"minLength": 1},
-        description="A username or user id; oneself where it is left out.",
+        description="A username or user id; by default, the caller.",
     )
 
 
@@ -58,24 +67,24 @@ class KeyArgs(Schema):
         required=True,
         example="shop",
         metadata={"minLength": 1, "maxLength": LONGEST_NAME, "pattern": f"^{NO_CONTROLS.pattern}$"},
-        description="By which history tells what the key has done; unique within the account.",
+        description="Shown in history with each change; unique within the account.",
     )
     Scopes = List(
         Text(metadata={"enum": [scope.value for scope in Scope]}),
         required=True,
         example=["players.read", "players.change"],
-        description="What it may do, as far as its account may.",
+        description="What it may do, within the roles of its account.",
     )
     ExpiresAt = Moment(
         **OPTIONAL,
         metadata={"example": None},
-        description="When it ends by itself; in 90 days unless said otherwise.",
+        description="When it expires; by default in 90 days.",
     )
     Addresses = List(
         Text(),
         **OPTIONAL,
         example=["203.0.113.0/24"],
-        description="The networks from which it may be used; null: all.",
+        description="The networks that may use it; null means all.",
     )
     Budget = fields.Nested(BudgetSchema, **OPTIONAL)
 
@@ -84,19 +93,20 @@ class KeyArgs(Schema):
         is_short = 1 <= len(value) <= LONGEST_NAME
         is_seen = is_visible(value) and not holds_invisible(value)
         if not is_short or not is_seen or not NO_CONTROLS.fullmatch(value):
-            raise ValidationError(f"Must be 1 to {LONGEST_NAME} characters that can be seen.")
+            raise ValidationError(f"Must be 1 to {LONGEST_NAME} visible characters.")
         if parse_guid(value.strip()):
-            raise ValidationError("Must not look like a guid: it would be taken for an id.")
+            raise ValidationError("Must not look like a guid: it would be read as an id.")
 
     @validates("Scopes")
     def are_known(self, value: list[str], data_key: str) -> None:
         known = [scope.value for scope in Scope]
         if unknown := [scope for scope in value if scope not in known]:
             raise ValidationError(
-                f"Holds '{masked(unknown[0][:LONGEST_NAME])}'; the scopes are {', '.join(known)}."
+                f"Contains '{masked(unknown[0][:LONGEST_NAME])}'; "
+                f"the scopes are {', '.join(known)}."
             )
         if not value:
-            raise ValidationError("Must hold a scope: a key without one may do nothing.")
+            raise ValidationError("Must contain at least one scope.")
 
     @validates("Addresses")
     def are_networks(self, value: list[str] | None, data_key: str) -> None:
@@ -108,28 +118,28 @@ class KeyArgs(Schema):
             for address in value:
                 ipaddress.ip_network(address, strict=False)
         except ValueError:
-            fault = "Must hold addresses or networks such as 203.0.113.0/24."
+            fault = "Must contain addresses or networks such as 203.0.113.0/24."
             raise ValidationError(fault) from None
 
 
 class RotateArgs(Schema):
-    """For how long the former text of a key still works."""
+    """How long the former secret of a key still works."""
 
     OverlapHours = Integer(
         *(0, LONGEST_OVERLAP_HOURS),
         load_default=OVERLAP_HOURS,
         example=24,
-        description="For how many hours the former text works as well.",
+        description="Hours until the former secret expires.",
     )
     ExpiresAt = Moment(
         **OPTIONAL,
         metadata={"example": None},
-        description="When the key ends by itself; unless said, it works as long as it did before.",
+        description="When the key expires; by default, its former lifetime starts again.",
     )
 
 
 class KeySchema(Schema):
-    """A key, without its text."""
+    """A key, without its secret."""
 
     Id = Guid(example=KEY_ID)
     Name = Text(example="shop")
@@ -139,34 +149,34 @@ class KeySchema(Schema):
     FormerEndsAt = Moment(
         allow_none=True,
         metadata={"example": None},
-        description="Until when the text works that a rotation has replaced.",
+        description="When the secret before the last rotation expires.",
     )
     LastUsedAt = Moment(
         allow_none=True, example="2026-01-31T19:04:00Z", description="To the minute."
     )
     Addresses = List(Text(), allow_none=True, example=["203.0.113.0/24"])
     Budget = fields.Nested(BudgetSchema, allow_none=True, metadata={"example": EXAMPLE_BUDGET})
-    UsedToday = Integer(0, example=120, description="How many items of ItemsPerDay are used.")
+    UsedToday = Integer(0, example=120, description="How many of ItemsPerDay are used.")
 
 
 class KeyListSchema(Schema):
-    """The keys of an account, those made last first."""
+    """The keys of an account, newest first."""
 
     Values = List(fields.Nested(KeySchema))
 
 
 class NewKeySchema(KeySchema):
-    """A key with its text, which is shown this once."""
+    """A key with its secret, which is shown only once."""
 
     Key = Text(
         example=KEY,
         metadata={"pattern": "^qm_[0-9A-Za-z]{46}$"},
-        description="For the header Authorization. It is shown this once.",
+        description="The secret for the header Authorization. It is shown only once.",
     )
 
 
 class RevokedKeySchema(Schema):
-    """Whose key was revoked, and which."""
+    """The revoked key and its account."""
 
     username = Text(example="demo")
     Id = Guid(example=KEY_ID)

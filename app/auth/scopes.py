@@ -25,13 +25,13 @@ class KeyAccess(Enum):
 
 
 ABOUT = {
-    Scope.PLAYERS_READ: "Read players, what they own and know, and the notes on them.",
-    Scope.PLAYERS_CHANGE: "Change players: give and take, variables, spells, notes, name, delete.",
+    Scope.PLAYERS_READ: "Read players, their items, spells and variables, and the notes on them.",
+    Scope.PLAYERS_CHANGE: "Change players: items, variables, spells, notes and names; delete them.",
     Scope.USERS_READ: "Read accounts, their characters and the notes on them.",
-    Scope.USERS_CHANGE: "Register accounts, check and change passwords, ban, mute, note.",
+    Scope.USERS_CHANGE: "Register accounts, check and change passwords, ban, mute, write notes.",
     Scope.USERS_MANAGE: "Change accounts without their passwords, end sign-ins, export, erase.",
-    Scope.HISTORY_READ: "Read history; of accounts only with users.read as well.",
+    Scope.HISTORY_READ: "Read history. History of accounts also needs users.read.",
     Scope.HISTORY_UNDO: "Undo changes.",
     Scope.OBJECTS_CHANGE: "Set global variables.",
-    Scope.GAME_ACT: "Kick, kill, warp and chat; save characters and say who plays, as a game.",
+    Scope.GAME_ACT: "Kick, kill, warp, chat; as a game, save characters and report who is online.",
 }

@@ -31,10 +31,10 @@ LOOK_SECONDS = 1.0
 LAST_SECONDS = 2.0
 # Why a batch is paused; the sentences name no person.
 REASONS: dict[type[QuartermasterError], str] = {
-    RoleMissing: "Whoever started it no longer has the role '{0.role}'.",
+    RoleMissing: "The account that started it no longer has the role '{0.role}'.",
     ScopeMissing: "The key that it was started with no longer has the scope '{0.scope}'.",
     OverBudget: "The key that it was started with has a budget now.",
-    CallerGone: "Whoever started it could not go on: {0}.",
+    CallerGone: "The account that started it can no longer run it: {0}.",
 }
 
 
@@ -73,9 +73,9 @@ class BatchWorker:
                 if self._is_ready() and self.work():
                     pause = 0
             except (DatabaseError, Unavailable) as error:
-                log.warning("Batches do not go on yet: %s", error)
+                log.warning("Batches cannot continue, will retry: %s", error)
             except Exception:  # the thread must survive: the next try may succeed
-                log.exception("Batches do not go on yet.")
+                log.exception("Batches cannot continue, will retry.")
 
     def work(self) -> bool:
         """Work on each started batch for some seconds; return whether there was anything to do."""
@@ -88,7 +88,7 @@ class BatchWorker:
             origin = self._origin_of(batch)
         except tuple(REASONS) as gone:
             sentence = next(text for kind, text in REASONS.items() if isinstance(gone, kind))
-            why = f"{sentence.format(gone)} Somebody else can go on."
+            why = f"{sentence.format(gone)} Somebody else can resume it."
             log.warning("The batch %s is paused. %s", batch["_id"], why)
             # Somebody else may have paused or cancelled it.
             with suppress(Conflict):

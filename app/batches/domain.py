@@ -37,19 +37,19 @@ class StillPlanning(Conflict):
 class PlannedTooLong(Unavailable):
     """The planner was silent for too long, so another process removed the plan."""
 
-    sentence = "The batch took too long to be planned; please divide it, or try again."
+    sentence = "Planning the batch took too long; please split it, or try again."
 
 
 class Cancelled(Conflict):
-    sentence = "The batch was cancelled: what was not done by then is not done."
+    sentence = "The batch was cancelled: its remaining rows are not carried out."
 
 
 class Paused(Conflict):
-    sentence = "The batch is paused: nothing of it is done until it is run again."
+    sentence = "The batch is paused: nothing changes until it is run again."
 
 
 class NotRunning(Conflict):
-    sentence = "The batch does not run: there is nothing to pause."
+    sentence = "The batch is not running: there is nothing to pause."
 
 
 class AllDone(Conflict):
@@ -57,7 +57,9 @@ class AllDone(Conflict):
 
 
 class NotEnded(Conflict):
-    sentence = "The batch has not ended: run it to its end, or cancel it and wait for who is at it."
+    sentence = (
+        "The batch is not finished: run it to its end, or cancel it and wait for its running rows."
+    )
 
 
 class NothingToUndo(Conflict):
@@ -66,7 +68,7 @@ class NothingToUndo(Conflict):
 
 class TooManyRows(Invalid):
     def __init__(self) -> None:
-        super().__init__(f"A batch has at most {MOST_ROWS:,} rows: divide it into several.")
+        super().__init__(f"A batch has at most {MOST_ROWS:,} rows: split it into several.")
 
 
 class Undone(Conflict):
@@ -77,7 +79,7 @@ class Undone(Conflict):
 
 
 class UndoneTwice(Conflict):
-    sentence = "The change {entry_id} is undone by row {row} of this batch already."
+    sentence = "The change {entry_id} is already undone by row {row} of this batch."
 
 
 class NewBatch(NamedTuple):

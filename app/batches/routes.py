@@ -49,7 +49,7 @@ from app.naming import Lookup
 from app.openapi.examples import BATCH
 from app.types import Document
 
-ABOUT = "Many changes at once: planned, looked at, carried out, and undone."
+ABOUT = "Many changes at once: plan, review, run and undo them."
 OVER_BUDGET = OverBudget("shop", "a batch is not for a key with a budget", "Budget")
 
 blp = Blueprint("Batches", __name__, url_prefix="/api/v1/batches", description=ABOUT)
@@ -77,9 +77,9 @@ change = guard.required(Scope.PLAYERS_CHANGE)
 def plan_batch(args: dict[str, Any]) -> Response:
     """Plan a batch
 
-    Judges each row as its single call would be judged now, and the rows of one player one after
-    another. Nothing is changed yet. Takes up to 100,000 rows as JSON, or as CSV (`text/csv`) whose
-    first line names the columns; or, in `Undo`, which changes of history to undo.
+    Checks each row as a single call would be checked now, and the rows of one player in order.
+    Nothing changes yet. Takes up to 100,000 rows as JSON, or as CSV (`text/csv`) whose first line
+    names the columns. `Undo` chooses changes in history to undo instead.
     """
     with upload(guard.caller().id) as body:
         name = args.get("name", "")
@@ -100,8 +100,8 @@ def plan_batch(args: dict[str, Any]) -> Response:
 def list_batches(args: dict[str, Any]) -> Response:
     """List batches
 
-    The newest first; those about accounts only for callers who may see accounts. Batches are kept
-    for as long as history. The counts of a running batch are some seconds old.
+    Newest first. Batches about accounts are only for callers who may see accounts. Batches are kept
+    as long as history. The counts of a running batch may be a few seconds old.
     """
     after = cursors.read(args.get("after", ""))
     page = batches.list(page_size(args), after, with_users=sees_users())
@@ -116,7 +116,7 @@ def list_batches(args: dict[str, Any]) -> Response:
 def get_batch(batch_id: str) -> Response:
     """Get a batch
 
-    Its progress is counted now.
+    Its progress is current.
     """
     return json_response(access.current_record(access.visible_batch(path_guid("id", batch_id))))
 
@@ -129,7 +129,7 @@ def get_batch(batch_id: str) -> Response:
 def list_batch_rows(args: dict[str, Any], batch_id: str) -> Response:
     """List the rows of a batch
 
-    In their order, each with its verdict.
+    In order, each with its verdict.
     """
     batch = access.visible_batch(path_guid("id", batch_id))
     size = min(args["pageSize"], current_app.config["PAGE_SIZE_MAX"])
@@ -141,12 +141,12 @@ def list_batch_rows(args: dict[str, Any], batch_id: str) -> Response:
 @blp.documents_response(200, ProgressSchema)
 @blp.refuses(BatchNotFound(BATCH), StillPlanning(), Cancelled(), Paused(), OVER_BUDGET)
 def advance_batch(batch_id: str) -> Response:
-    """Carry out rows of a batch, and wait for it
+    """Run rows of a batch and wait
 
-    As many as fit into two seconds; repeat it until `State` is `done`. Several callers may do so at
-    once, and share the work with the service, which goes on by itself as after `run`. No row is
-    carried out twice, whoever dies. A player who has changed since the plan is judged anew. The
-    entries of history are the caller's.
+    Runs as many rows as fit into two seconds; repeat it until `State` is `done`. Several callers
+    may do so at once. They share the work with the service, which also continues by itself, as
+    after `run`. No row is carried out twice, even after a crash. If a player has changed since the
+    plan, its rows are checked again. The history entries name the caller.
     """
     return _progress(access.advance(path_guid("id", batch_id)))
 
@@ -158,9 +158,9 @@ def advance_batch(batch_id: str) -> Response:
 def run_batch(batch_id: str) -> Response:
     """Run a batch
 
-    The service carries it out to its end as the caller, also after the caller disconnects, or goes
-    on with it if it was paused. It is paused if the caller may no longer do this. A batch that runs
-    already, or is done, is returned as it is.
+    The service runs it to its end on behalf of the caller, even after the caller disconnects. A
+    paused batch resumes. The service pauses it if the caller loses the needed permission. A batch
+    that is running or done is returned unchanged.
     """
     return _progress(access.start(path_guid("id", batch_id)))
 
@@ -172,8 +172,8 @@ def run_batch(batch_id: str) -> Response:
 def pause_batch(batch_id: str) -> Response:
     """Pause a batch
 
-    Nothing more of it is carried out until it is run again, except rows that are under way, some
-    seconds' worth. A batch that is paused or done already is returned as it is.
+    No further rows are carried out until it is run again, except those in progress, which take a
+    few seconds. A batch that is paused or done is returned unchanged.
     """
     return _progress(access.pause(path_guid("id", batch_id)))
 
@@ -185,8 +185,8 @@ def pause_batch(batch_id: str) -> Response:
 def cancel_batch(batch_id: str) -> Response:
     """Cancel a batch
 
-    What was done stays, and the rest is not done; whoever carries out rows at this moment finishes
-    the few hundred that were taken.
+    Completed rows stay, and the remaining rows are not carried out. Up to a few hundred rows that
+    are in progress are still finished.
     """
     return _progress(access.cancel(path_guid("id", batch_id)))
 
@@ -202,8 +202,8 @@ def cancel_batch(batch_id: str) -> Response:
 def undo_batch(batch_id: str) -> Response:
     """Plan the batch that undoes another
 
-    A row for each that was done, the last first. Like every plan, it changes nothing until it is
-    run.
+    It has one row for each completed row, the last one first. Like every plan, it changes nothing
+    until it is run.
     """
     made = access.plan_undo(path_guid("id", batch_id))
     return _made(made)

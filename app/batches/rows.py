@@ -33,7 +33,7 @@ LONGEST_LINE = 128 * 1024
 MOST_LINES = 2**20
 # The first bytes of spreadsheet files: .xlsx and .ods, and .xls.
 SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-TOO_MANY_CELLS = "The line has more cells than the first line names columns."
+TOO_MANY_CELLS = "The line has more cells than there are columns."
 # A valid escape in a JSON string: one character, or a pair of surrogates.
 _ESCAPE = re.compile(
     rb"""\\ (?P<whole>
@@ -110,9 +110,7 @@ class JsonRows:
 def _refuse_early(file: BinaryIO, rows: Iterator[object]) -> None:
     """Refuse spreadsheets and too many rows; counting is ten times faster than checking."""
     if file.read(4) in SPREADSHEETS:
-        raise Invalid(
-            "The file is a spreadsheet: save it as CSV (UTF-8) there, and send that file."
-        )
+        raise Invalid("The file is a spreadsheet: save it as CSV (UTF-8), and send that file.")
     file.seek(0)
     if any(number > MOST_ROWS for number, _ in enumerate(rows, 1)):
         raise TooManyRows
@@ -156,7 +154,7 @@ class CheckedJson:
                 continue
             self._begun = text[escape.start() :]
             if is_last or len(self._begun) >= _LONGEST_ESCAPE:
-                raise ijson.JSONError("half a pair of surrogates in a string")
+                raise ijson.JSONError("an unpaired surrogate in a string")
             return
 
 
@@ -177,7 +175,7 @@ def _value(event: str, value: Any, events: Iterator[tuple[str, Any]]) -> Any:
     depth = int(event.startswith("start_"))
     for count, (event, value) in enumerate(events if depth else ()):
         if count > MOST_EVENTS:
-            raise Invalid("A row, or another value of the batch, has too many parts.")
+            raise Invalid("A row, or another value of the batch, has too many nested values.")
         builder.event(event, value)
         depth += event.startswith("start_") - event.startswith("end_")
         if not depth:
@@ -281,7 +279,7 @@ def parse_row(number: int, values: Any, is_text: bool = False) -> Row:
     row = Row(number, name, known if known in batch_operations() else None, {})
     try:
         if len({str(name).lower() for name in values}) < len(values):
-            raise Invalid("A field of the row is given twice, in another case.")
+            raise Invalid("A field of the row is given twice, in different case.")
         return row._replace(arguments=_arguments(row, player, named, is_text))
     except Invalid as error:
         return row._replace(fault=masked(str(error)))
@@ -293,11 +291,11 @@ def _arguments(row: Row, player: Any, named: Document, is_text: bool) -> Documen
         raise Invalid(f"The field 'Operation' must be one of {names}.")
     if row.operation == UNDO.name:
         if player is not None:
-            raise Invalid("The field 'Player' is not for an undo, whose entry says whom it is of.")
+            raise Invalid("An undo has no field 'Player': its history entry names the player.")
     elif not isinstance(player, str) or not player:
         raise Invalid("The field 'Player' must be the name or the id of a player.")
     elif row.player is None:
-        raise Invalid(f"The field 'Player' must hold at most {NAME_LENGTH} characters.")
+        raise Invalid(f"The field 'Player' must be at most {NAME_LENGTH} characters.")
     schema = batch_operations()[row.operation].arguments
     if is_text:
         spelled = respell(schema, named)

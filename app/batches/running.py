@@ -47,7 +47,7 @@ class Runner:
         self._batches = batches
         self._players = players
         # Limits the threads of a worker that carry out batches, so that the others serve requests.
-        self.limiter = Limiter("Others carry out batches", places)
+        self.limiter = Limiter("Others are running batches", places)
         self.requests_at_work = requests_at_work
         self._seconds = ADVANCE_SECONDS
 

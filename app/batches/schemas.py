@@ -19,8 +19,8 @@ from app.types import Document
 
 LONGEST_NAME = 100
 AT, BEGUN_AT = "2026-01-31T19:04:21.250Z", "2026-01-31T19:05:02.118Z"
-NO_CHOICE = "Must say which changes: By, Key, Operation, Item, From or To."
-LOOKUP_LENGTH = Length(1, NAME_LENGTH, error=f"Must hold 1 to {NAME_LENGTH} characters.")
+NO_CHOICE = "Must contain By, Key, Operation, Item, From or To."
+LOOKUP_LENGTH = Length(1, NAME_LENGTH, error=f"Must be 1 to {NAME_LENGTH} characters.")
 ONE_LINE = f"^{NO_CONTROLS.pattern}$"
 
 
@@ -58,24 +58,24 @@ def row_args() -> Any:
 
 
 class ChosenChangesArgs(Schema):
-    """Which changes to undo; one of these at least."""
+    """Which changes to undo; at least one filter is required."""
 
     error_messages = {"type": NO_CHOICE}
 
     By = Text(
         metadata={"example": "clerk", "minLength": 1, "maxLength": NAME_LENGTH},
-        description="Who made them: a username or user id, or a system user.",
+        description="Changes by this username, user id or system user.",
         validate=LOOKUP_LENGTH,
     )
     Key = Text(
         metadata={"maxLength": NAME_LENGTH},
         validate=LOOKUP_LENGTH,
-        description="The key that a tool signed in with.",
+        description="The API key that made the change.",
     )
-    Operation = OperationName(operation_names, description="What was done.")
-    Item = Guid(description="An item, spell or variable that was asked for or that changed.")
+    Operation = OperationName(operation_names, description="The operation.")
+    Item = Guid(description="An item, spell or variable that was requested or changed.")
     From = Moment(example="2026-01-30T00:00:00Z", description="The earliest time.")
-    To = Moment(example="2026-01-31T00:00:00Z", description="The time before which they were made.")
+    To = Moment(example="2026-01-31T00:00:00Z", description="The latest time, exclusive.")
 
     @validates_schema
     def require_one(self, values: Document, **_: object) -> None:
@@ -84,7 +84,7 @@ class ChosenChangesArgs(Schema):
 
 
 class BatchHeadArgs(Schema):
-    """What a batch is called, and why it is made."""
+    """The name and the reason of a batch."""
 
     Name = Text(
         load_default="",
@@ -97,12 +97,12 @@ class BatchHeadArgs(Schema):
         allow_none=True,
         example="The server was down, ticket 4711.",
         metadata={"maxLength": LONGEST_REASON, "pattern": ONE_LINE},
-        description="Why; without it, the header X-Reason counts.",
+        description="The reason; by default, the header X-Reason.",
     )
     Undo = fields.Nested(
         ChosenChangesArgs,
         error_messages={"null": NO_CHOICE},
-        metadata={"description": "Instead of Rows: undo all these changes, the newest first."},
+        metadata={"description": "Instead of Rows: undo all these changes, newest first."},
     )
 
     @validates("Reason")
@@ -110,7 +110,7 @@ class BatchHeadArgs(Schema):
         if value and (len(value) > LONGEST_REASON or not NO_CONTROLS.fullmatch(value)):
             raise ValidationError(f"Must be at most {LONGEST_REASON} characters on one line.")
         if value and not is_visible(value):
-            raise ValidationError("Must hold a character that can be seen.")
+            raise ValidationError("Must contain a visible character.")
 
 
 class BatchArgs(BatchHeadArgs):
@@ -124,12 +124,12 @@ class BatchArgs(BatchHeadArgs):
 
 
 class BatchQueryArgs(Schema):
-    """The query of a new batch, for CSV, which holds nothing but rows."""
+    """The query of a new batch, for CSV, which contains only rows."""
 
     name = Text(
         metadata={"maxLength": LONGEST_NAME, "pattern": ONE_LINE},
         validate=check_name,
-        description="What the batch is called, where the body is CSV.",
+        description="The name of the batch, if the body is CSV.",
     )
 
 
@@ -137,11 +137,11 @@ class ProgressSchema(Schema):
     """The progress of a batch."""
 
     State = Text(example="running", metadata={"enum": list(STATES)})
-    Ready = Integer(0, example=850, description="Rows that are still to be carried out.")
+    Ready = Integer(0, example=850, description="Rows that are not carried out yet.")
     Done = Integer(0, example=145, description="Rows that were carried out.")
-    Refused = Integer(0, example=5, description="Rows that are not carried out.")
+    Refused = Integer(0, example=5, description="Rows that cannot be carried out.")
     Replanned = Integer(
-        0, example=2, description="Rows whose player had changed since, and was judged anew."
+        0, example=2, description="Rows that were checked again because their player had changed."
     )
 
 
@@ -163,11 +163,11 @@ class BatchSchema(ProgressSchema):
         allow_none=True,
         metadata={
             "example": {"UserId": USER_ID, "Name": USER, "Key": None},
-            "description": "Who ran it last, and as whom the service goes on.",
+            "description": "Who ran it last. The service continues on behalf of this account.",
         },
     )
-    PausedWhy = or_null(Text, "Why the service itself has paused it; null if somebody did.")
-    EndedAt = or_null(Moment, "When it was found to be done, or was cancelled.")
+    PausedWhy = or_null(Text, "Why the service paused it; null if a person did.")
+    EndedAt = or_null(Moment, "When it was done or cancelled.")
 
 
 class RowSchema(Schema):
@@ -180,21 +180,24 @@ class RowSchema(Schema):
         allow_none=True,
         metadata={
             "example": {"Kind": "player", "Id": PLAYER_ID, "Name": PLAYER},
-            "description": "Whom it is about; null where there is no such player.",
+            "description": "The player or user; null if there is none.",
         },
     )
     Operation = OperationName(batch_operations, allow_none=True, example="give")
     Arguments = fields.Dict(metadata={"example": {"ItemId": ITEM, "Quantity": 5}})
     Verdict = Text(example="ready", metadata={"enum": list(VERDICTS)})
-    Why = or_null(Text, "Why it is refused, in the words of the single call.")
-    Warning = or_null(Text, "What is odd about it, although it can be carried out.")
+    Why = or_null(Text, "Why it is refused: the message of the single call.")
+    Warning = or_null(Text, "A warning about a row that can be carried out.")
     Version = Integer(
-        0, allow_none=True, example=41, description="Of the player that it was judged on."
+        0,
+        allow_none=True,
+        example=41,
+        description="The Version of the player that it was checked against.",
     )
     Replanned = Flag(
-        example=False, description="Whether the player had changed since, and was judged anew."
+        example=False, description="Whether it was checked again because the player had changed."
     )
-    Entry = or_null(Text, "The entry of history, a second after it was done.")
+    Entry = or_null(Text, "The history entry; it appears within a second.")
 
 
 class RowListArgs(CursorListArgs):

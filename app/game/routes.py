@@ -44,9 +44,9 @@ def get_info() -> Document:
 
 @read("/authorized", AuthorizedSchema, KeyAccess.ANY)
 def get_authorized() -> Document:
-    """Ask whether the token is accepted
+    """Check whether the token is accepted
 
-    A 401 tells that it is not.
+    The answer is 401 if it is not.
     """
     return {"authorized": True}
 
@@ -55,7 +55,7 @@ def get_authorized() -> Document:
 def get_stats() -> Document:
     """Get the state of the game
 
-    How many players are online, and since when this service runs.
+    How many players are online, and how long this service has run.
     """
     online = players.count_online()
     uptime = int((time.monotonic() - STARTED) * 1000)
@@ -66,7 +66,7 @@ def get_stats() -> Document:
 def get_config() -> Document:
     """Get the settings of the game
 
-    Those that clients ask for.
+    Those that clients need.
     """
     return {
         "GameName": setting("GAME_NAME"),

@@ -89,7 +89,7 @@ def inverse_of(entry: Document) -> Inverse | OwnInverse:
     """Return the inverse of an entry, or raise CannotUndo."""
     operation = find_operation(entry["Operation"], entry["Subject"]["Kind"])
     if operation is None:
-        raise CannotUndo(entry["_id"], "it has no inverse")
+        raise CannotUndo(entry["_id"], "this operation has no undo")
     if isinstance(operation.inverse, str):
         raise CannotUndo(entry["_id"], operation.inverse)
     if not entry["Changes"]:
@@ -97,7 +97,7 @@ def inverse_of(entry: Document) -> Inverse | OwnInverse:
     inverses = {find_inverse(path_root(change)) for change in entry["Changes"]}
     inverse = inverses.pop()
     if inverses or inverse is None:
-        raise CannotUndo(entry["_id"], "it changed more than its inverse knows")
+        raise CannotUndo(entry["_id"], "it changed fields that its undo does not cover")
     return inverse
 
 

@@ -37,7 +37,7 @@ from app.users.store import Users
 from app.variables.domain import ChangedSince
 
 ABOUT = "Who changed what, when and why, and undo."
-ABOUT_LOGS = "What has happened to a user or a player; history tells more of it."
+ABOUT_LOGS = "What happened to a user or a player; history has the details."
 OF_USERS = (Scope.HISTORY_READ, Scope.USERS_READ, Role.USERS_QUERY)
 
 blp = Blueprint("History", __name__, url_prefix="/api/v1/history", description=ABOUT)
@@ -62,8 +62,8 @@ users = current(Users)
 def list_history(args: Document) -> Response:
     """List changes of players, users and the catalogue
 
-    The newest first, those of users only with the role `users.query`. A change appears within two
-    seconds; in the history of its player or user it does at once.
+    Newest first. Changes of users need the role `users.query`. A change appears within two seconds,
+    and at once in the history of its player or user.
     """
     return cursor_response(search(args, page_size(args)))
 
@@ -72,7 +72,7 @@ def list_history(args: Document) -> Response:
 def get_history_entry(entry_id: str) -> Document:
     """Get one change
 
-    By the id of its entry. For a change of a user, the role `users.query` is needed too.
+    By the id of its entry. A change of a user also needs the role `users.query`.
     """
     return history.serve([visible_entry(entry_id)])[0]
 
@@ -92,11 +92,10 @@ def get_history_entry(entry_id: str) -> Document:
 def undo_change(args: Document, entry_id: str) -> Response:
     """Undo a change
 
-    What was given is taken from where it lies now, what was taken is given back, a variable gets
-    its former value if it still has the one that was set, a player gets its former name or is
-    brought back, a note is hidden. What cannot be undone
-    without a guess is refused. The answer is the entry of the undo, which can be undone as well.
-    With DryRun nothing changes, and the entry, without Id and At, tells what would.
+    Takes back given items from where they are now, and gives back taken ones. Resets a variable if
+    it still has the value that was set. Restores a former name or a deleted player. Hides a note.
+    Refuses what cannot be undone exactly. Returns the entry of the undo, which can be undone, too.
+    With DryRun, nothing changes, and the entry, without Id and At, shows what would change.
     """
     entry = entry_to_undo(entry_id)
     if args["DryRun"]:
@@ -115,7 +114,7 @@ def undo_change(args: Document, entry_id: str) -> Response:
 def list_player_history(args: Document, key: Lookup) -> Response:
     """List the changes of a player
 
-    The newest first; a change appears at once.
+    Newest first. A change appears at once.
     """
     return cursor_response(page(args, page_size(args), ("player",), players.get_id_ever(key)))
 
@@ -126,7 +125,7 @@ def list_player_history(args: Document, key: Lookup) -> Response:
 def list_user_history(args: Document, key: Lookup) -> Response:
     """List the changes of a user
 
-    The newest first; a change appears at once.
+    Newest first. A change appears at once.
     """
     return cursor_response(page(args, page_size(args), ("user",), users.get(key, "_id")["_id"]))
 
@@ -137,7 +136,7 @@ def list_user_history(args: Document, key: Lookup) -> Response:
 def list_user_activity(args: Document, user_key: Lookup) -> Document:
     """List what has happened to a user
 
-    Changes of the account, and sign-ins whose tokens are in use. The newest first.
+    Changes of the account, and active sign-ins. Newest first.
     """
     user_id = users.get(user_key, "_id")["_id"]
     return paged_list(args, lambda window: activity.of_user(user_id, window))
@@ -153,7 +152,7 @@ def list_user_activity(args: Document, user_key: Lookup) -> Document:
 def list_player_activity(args: Document, player_key: Lookup) -> Document:
     """List what has happened to a player
 
-    The changes that this service has made. The newest first.
+    The changes that this service made. Newest first.
     """
     player = players.identity(player_key)
     return paged_list(args, lambda window: activity.of_player(player.id, player.user_id, window))

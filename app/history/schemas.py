@@ -16,26 +16,32 @@ AT = "2026-01-31T19:04:21.250Z"
 class SubjectSchema(Schema):
     Kind = Text(example="player", metadata={"enum": ["player", "user", "bag", "object"]})
     Id = Text(example=PLAYER_ID)
-    Name = Text(allow_none=True, example=PLAYER, description="At the time; null for a bag.")
+    Name = Text(
+        allow_none=True, example=PLAYER, description="The name at that time; null for a bag."
+    )
 
 
 class AuthorSchema(Schema):
-    UserId = Guid(allow_none=True, example=USER_ID, description="Null at the command line.")
-    Name = Text(allow_none=True, example=USER, description="Of the account, or of the system user.")
-    Key = Text(allow_none=True, example=None, description="The key that a tool signed in with.")
+    UserId = Guid(
+        allow_none=True, example=USER_ID, description="Null for changes at the command line."
+    )
+    Name = Text(
+        allow_none=True, example=USER, description="The name of the account or of the system user."
+    )
+    Key = Text(allow_none=True, example=None, description="The API key that made the change.")
 
 
 class FieldChangeSchema(Schema):
-    """What became of a field. Of a secret one, neither value is told."""
+    """A changed field. The values of a secret field are not shown."""
 
     Path = Text(example="Inventory.3")
     Before = fields.Raw(
-        allow_none=True, metadata={"description": "Null: there was nothing.", "example": None}
+        allow_none=True, metadata={"description": "Null if there was no value.", "example": None}
     )
     After = fields.Raw(
         allow_none=True,
         metadata={
-            "description": "Null: there is nothing any more.",
+            "description": "Null if there is no value.",
             "example": {"ItemId": ITEM, "Quantity": 5},
         },
     )
@@ -56,11 +62,9 @@ class EntrySchema(Schema):
             "example": {"ItemId": ITEM, "Quantity": 5, "BankOverflow": False},
         }
     )
-    Changes = List(fields.Nested(FieldChangeSchema), description="What came of it.")
+    Changes = List(fields.Nested(FieldChangeSchema), description="The result.")
     Undoes = Text(allow_none=True, example=None, description="The entry that this change undid.")
-    Warning = Text(
-        allow_none=True, example=None, description="What was odd about it, although it was made."
-    )
+    Warning = Text(allow_none=True, example=None, description="A warning about the change.")
     UndoneBy = Text(
         allow_none=True, example=None, description="The entry of the change that undid this one."
     )
@@ -70,23 +74,23 @@ EntryPageSchema = page_of(EntrySchema, CursorPageSchema)
 
 
 class UndoSchema(EntrySchema):
-    """The entry of an undo; with DryRun the one that it would have."""
+    """The entry of an undo; with DryRun, the one that an undo would leave."""
 
-    Id = Text(allow_none=True, example=ENTRY.replace(":7", ":9"), description="Null: DryRun.")
-    At = Moment(allow_none=True, example=AT, description="Null: DryRun.")
+    Id = Text(allow_none=True, example=ENTRY.replace(":7", ":9"), description="Null with DryRun.")
+    At = Moment(allow_none=True, example=AT, description="Null with DryRun.")
     Operation = Text(example="undo")
     Arguments = fields.Dict(metadata={"example": {"Id": ENTRY}})
     Undoes = Text(example=ENTRY, description="The entry that this change undid.")
 
 
 class SubjectHistoryArgs(CursorListArgs):
-    by = Text(description="Who made the change: a username or user id, or a system user.")
-    key = Text(description="The key that a tool signed in with.")
-    operation = OperationName(operation_names, description="What was done.")
-    item = Guid(description="An item, spell or variable that was asked for or that changed.")
-    reason = Text(description="Words that the reason holds, in any case and order.")
+    by = Text(description="Changes by this username, user id or system user.")
+    key = Text(description="The API key that made the change.")
+    operation = OperationName(operation_names, description="The operation.")
+    item = Guid(description="An item, spell or variable that was requested or changed.")
+    reason = Text(description="Words of the reason, in any case and order.")
     since = Moment(data_key="from", description="The earliest time.")
-    until = Moment(data_key="to", description="The time before which the changes were made.")
+    until = Moment(data_key="to", description="The latest time, exclusive.")
 
 
 class HistoryArgs(SubjectHistoryArgs):
@@ -101,13 +105,15 @@ class UndoRowArgs(Schema):
     id = Text(
         required=True,
         example=ENTRY,
-        validate=Length(1, NAME_LENGTH, error=f"Must hold 1 to {NAME_LENGTH} characters."),
+        validate=Length(1, NAME_LENGTH, error=f"Must be 1 to {NAME_LENGTH} characters."),
     )
 
 
 class UndoArgs(Schema):
     DryRun = Flag(
-        load_default=False, example=False, description="Only tell what would change, as `Changes`."
+        load_default=False,
+        example=False,
+        description="Change nothing; return in `Changes` what would change.",
     )
 
 
@@ -117,13 +123,13 @@ class ActivitySchema(Schema):
     UserId = Guid(allow_none=True, example=USER_ID)
     PlayerId = Guid(allow_none=True, example=PLAYER_ID, description="Null in the log of a user.")
     Action = Text(example="give", description="An operation of history, or sign-in.")
-    Peer = Text(example="api", description="Through which door.")
-    Ip = Text(allow_none=True, example=None, description="Null: addresses are not kept.")
+    Peer = Text(example="api", description="The interface: API, console or command line.")
+    Ip = Text(allow_none=True, example=None, description="Always null: addresses are not kept.")
     # A class attribute Meta would be taken for marshmallow's options.
     meta = Text(
         data_key="Meta",
         example='{"By": {"Name": "demo"}, "Reason": null, "Arguments": {}}',
-        description="More of it, as a text in JSON.",
+        description="Details, as JSON text.",
     )
 
 

@@ -27,11 +27,11 @@ class Schema(marshmallow.Schema):
 class FailureSchema(Schema):
     """The body of every error response."""
 
-    Message = Text(required=True, description="One sentence for a person.")
+    Message = Text(required=True, description="One sentence for people.")
     Errors = marshmallow.fields.Dict(
         keys=Text(),
         values=List(Text()),
-        metadata={"description": "What is wrong, by field of the request."},
+        metadata={"description": "The errors by field of the request."},
     )
 
 

@@ -30,4 +30,4 @@ class Cursors:
         try:
             return base64_decode(self._signer.unsign(text)) if text else b""
         except (BadData, ValueError):
-            raise InvalidCursor("Is not a Next that this service gave.") from None
+            raise InvalidCursor("Is not a cursor of this service.") from None

@@ -35,8 +35,8 @@ STATUSES: dict[type[QuartermasterError], int] = {
     Unavailable: 503,
 }
 SENTENCES = {
-    404: "There is nothing at this path.",
-    411: "The request must say by Content-Length how long its body is.",
+    404: "This path does not exist.",
+    411: "The request needs the header Content-Length.",
     413: "The request body is too large.",
     415: "The request body must be JSON, with the header Content-Type: application/json.",
 }

@@ -14,7 +14,7 @@ from app.naming import NIL, is_visible, parse_guid
 INT64 = 2**63
 # Names contain no control characters, and MongoDB rejects a pattern with NUL.
 NO_CONTROLS = re.compile(r"[^\u0000-\u001f\u007f-\u009f]*")
-# The same, but newlines and tabs are allowed.
+# The same, except newlines and tabs are allowed.
 LINES = re.compile(r"[^\u0000-\u0008\u000b-\u001f\u007f-\u009f]*")
 # The SHA-256 of demo, the password of every account in the demo world.
 DEMO_PASSWORD_HASH = "2a97516c354b68848cdbd8f54a226a0a55b21ed138e207ad6c5cbb9c00aa5aea"  # noqa: S105 (public)
@@ -89,8 +89,8 @@ class PlainText(Text):
 
     default_error_messages = {
         "size": "Must be {shortest} to {longest} characters.",
-        "blank": "Must hold a character that can be seen.",
-        "control": "Must hold no control characters{exceptions}.",
+        "blank": "Must contain a visible character.",
+        "control": "Must not contain control characters{exceptions}.",
     }
 
     def __init__(
@@ -109,7 +109,7 @@ class PlainText(Text):
         if self._sizes[0] and not is_visible(text):
             raise self.make_error("blank")
         if not self._pattern.fullmatch(text):
-            exceptions = " but newlines and tabs" if self._pattern is LINES else ""
+            exceptions = " except newlines and tabs" if self._pattern is LINES else ""
             raise self.make_error("control", exceptions=exceptions)
         return text
 
@@ -163,7 +163,7 @@ class VariableValue(fields.Field[int | bool]):
 
     default_error_messages = {
         **MESSAGES,
-        "invalid": "Must be a whole number or true or false.",
+        "invalid": "Must be a whole number, true or false.",
         "range": f"Must be from {-INT64} to {INT64 - 1}.",
     }
 

@@ -144,8 +144,8 @@ def _reason(is_change: bool, otherwise: str) -> str | None:
         return masked(text)
     if is_change and current_app.config["REASON_REQUIRED"]:
         if form:
-            raise Invalid("Say why this is changed.", {"reason": ["Is required."]})
-        raise Invalid("The header X-Reason is required: say why this is changed.")
+            raise Invalid("Give the reason for the change.", {"reason": ["Is required."]})
+        raise Invalid("The header X-Reason is required: give the reason for the change.")
     return None
 
 

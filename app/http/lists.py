@@ -23,7 +23,7 @@ PAGE_SIZE = 5
 CURSOR_PAGE_SIZE = 50
 # URL-safe base64, a dot, and a signature in the same alphabet.
 CURSOR = r"^([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$"
-SIZE = "Records per page. Values above the configured maximum (100) are lowered to it."
+SIZE = "Records per page. Higher values are reduced to the configured maximum (100)."
 ASCENDING, DESCENDING = "Ascending", "Descending"
 DEPRECATED_SINCE = "@1767225600"  # 2026-01-01 in the format of RFC 9745.
 
@@ -33,7 +33,7 @@ cursors = current(Cursors)
 class PageSchema(Schema):
     """The envelope of a paged list; subclasses add its Values."""
 
-    Total = Integer(0, example=1, description="The number of all records, not of this page.")
+    Total = Integer(0, example=1, description="The number of all records, not only of this page.")
     Page = Integer(0, example=0)
     PageSize = Integer(1, example=5, description="The page size that was used.")
     Count = Integer(0, example=1, description="The number of records in this answer.")
@@ -78,9 +78,11 @@ class PagedListArgs(PageNumberArgs):
     )
     after = Text(
         metadata={"pattern": CURSOR},
-        description="The Next of the previous answer, with the same order and search; empty to "
-        "begin. Costs the same at any depth. Whatever others change, a record whose own position "
-        "stays the same is neither missed nor repeated.",
+        description=(
+            "The Next of the previous answer, with the same order and search; empty to begin. The "
+            "cost does not depend on the depth. While others make changes, a record that keeps its "
+            "position is neither missed nor repeated."
+        ),
     )
 
     @validates_schema
@@ -110,7 +112,7 @@ class CursorListArgs(Schema):
 
 
 class OneOf(Text):
-    """One of a few words; case does not matter."""
+    """One of a few words, in any case."""
 
     default_error_messages = {"choice": "Must be one of {words}."}
 
@@ -152,9 +154,9 @@ class SearchText(Text):
     """A substring of a name, long enough to use the index."""
 
     default_error_messages = {
-        "short": f"Must hold {SEARCH_LENGTH} or more characters.",
-        "long": f"Must hold at most {NAME_LENGTH} characters, as names do.",
-        "control": "Must hold no control characters.",
+        "short": f"Must contain at least {SEARCH_LENGTH} characters.",
+        "long": f"Must be at most {NAME_LENGTH} characters, as names are.",
+        "control": "Must not contain control characters.",
     }
 
     def __init__(self) -> None:
@@ -165,7 +167,7 @@ class SearchText(Text):
                 "pattern": f"^{NO_CONTROLS.pattern}$",
             },
             description=f"{SEARCH_LENGTH} or more characters, anywhere in the name, in any case. "
-            "An accent that follows its letter counts as one with it.",
+            "A letter and its combining accent count as one character.",
         )
 
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> str:

@@ -34,16 +34,16 @@ class UploadPlaces(Limiter):
     """
 
     def __init__(self, places: int) -> None:
-        own = "You send other batches", max(1, places // 4)
-        super().__init__("Others send batches", places, own=own)
+        own = "You are sending other batches", max(1, places // 4)
+        super().__init__("Others are sending batches", places, own=own)
 
 
 class DownloadPlaces(Limiter):
     """The responses that one worker streams concurrently, as fast as clients read them."""
 
     def __init__(self, places: int) -> None:
-        own = "You load other files", max(1, places // 2)
-        super().__init__("Others load files", places, own=own)
+        own = "You are downloading other files", max(1, places // 2)
+        super().__init__("Others are downloading files", places, own=own)
 
 
 upload_places = current(UploadPlaces)

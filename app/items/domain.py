@@ -149,7 +149,7 @@ class NotEnoughItems(Conflict):
 
 class BagNotEmpty(Conflict):
     def __init__(self, item: str, bag: str) -> None:
-        super().__init__(f"The bag {bag} (item {item}) still holds something and is not taken.")
+        super().__init__(f"The bag {bag} (item {item}) is not empty and cannot be taken.")
         self.item, self.bag = item, bag
 
 

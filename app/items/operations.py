@@ -68,10 +68,10 @@ GIVE = Operation(
         GivenSchema,
         """Give an item to a player
 
-        Fills stacks of the item first, then empty slots, both in slot order; with bankoverflow what
-        does not fit goes to the bank. All or nothing. Gear with StatBuffs and bags never merge. The
-        answer counts what the player has of the item then. Where the catalogue holds items, and not
-        this one, the answer has a `Warning`, or it is refused (`QM_STRICT_CATALOGUE`).
+        Fills stacks of the item first, then empty slots, both in slot order; with bankoverflow,
+        what does not fit goes into the bank. All or nothing. Gear with StatBuffs and bags never
+        merge. Returns how many of the item the player has now. If the catalogue has items but not
+        this one, the answer has a `Warning`, or the request is refused (`QM_STRICT_CATALOGUE`).
         """,
         (NoRoom(ITEM, 5, 2, bank=False), NoRoom(ITEM, 5, 2, bank=True)),
     ),
@@ -97,7 +97,7 @@ TAKE = Operation(
         TakenSchema,
         """Take an item from a player's inventory
 
-        From the inventory alone, in slot order, all or nothing. A bag that holds something stays.
+        Only from the inventory, in slot order, all or nothing. A bag that is not empty stays.
         """,
         (NotEnoughItems(ITEM, 5, 3), BagNotEmpty(BAG_ITEM, BAG)),
     ),

@@ -23,7 +23,9 @@ class SlotSchema(Schema):
     """A slot of an inventory, a bank or a bag; the all-zero ItemId with Quantity 0 is empty."""
 
     Slot = Integer(0, example=0)
-    BagId = Guid(allow_none=True, example=BAG, description="The bag that lies here, if it is one.")
+    BagId = Guid(
+        allow_none=True, example=BAG, description="The id of the bag in this slot, if it holds one."
+    )
     ItemId = Guid(nil=True, example=BAG_ITEM)
     Quantity = Integer(0, example=1)
     StatBuffs = List(
@@ -52,7 +54,7 @@ class GiveItemArgs(TakeItemArgs):
         load_default=False,
         example=True,
         history_name="BankOverflow",
-        description="Whether the bank takes what does not fit.",
+        description="Whether items that do not fit go into the bank.",
     )
 
 
@@ -78,13 +80,13 @@ class SlotList(fields.Field[list[dict[str, Any]]]):
     default_error_messages = {
         **MESSAGES,
         "invalid": "Must be a list of slot records.",
-        "unknown": "Has in slot {slot} a field '{name}', which is unknown.",
-        "slot": "Has a slot {slot}, which is not a whole number from 0 to {last}.",
+        "unknown": "Has an unknown field '{name}' in slot {slot}.",
+        "slot": "Has a slot {slot} that is not a whole number from 0 to {last}.",
         "twice": "Has slot {slot} twice.",
-        "item": "Has in slot {slot} an ItemId that is not a guid.",
-        "bag": "Has in slot {slot} a BagId that is neither a guid nor null.",
-        "quantity": "Has in slot {slot} a Quantity that is not a whole number from 1 to {limit}.",
-        "buffs": "Has in slot {slot} StatBuffs that are not 5 whole numbers.",
+        "item": "Has an ItemId in slot {slot} that is not a guid.",
+        "bag": "Has a BagId in slot {slot} that is neither a guid nor null.",
+        "quantity": "Has a Quantity in slot {slot} that is not a whole number from 1 to {limit}.",
+        "buffs": "Has StatBuffs in slot {slot} that are not 5 whole numbers.",
     }
     NAMES = frozenset({"Slot", "BagId", "ItemId", "Quantity", "StatBuffs"})
 

@@ -29,14 +29,14 @@ CONTAINERS = ("Inventory", "Bank")
 
 class Spent(Conflict):
     def __init__(self, item: str, wanted: int, held: int) -> None:
-        super().__init__(f"The player has {held} of the item {item} left, not the {wanted} given.")
+        super().__init__(f"The player has {held} of the item {item} left, but {wanted} were given.")
         self.item, self.wanted, self.held = item, wanted, held
 
 
 class BagIsElsewhere(Conflict):
     """A bag was taken, and only the game knows whether somebody else has it now."""
 
-    sentence = "The bag {bag} may be with somebody else by now, and is not given back."
+    sentence = "The bag {bag} may belong to somebody else by now and cannot be given back."
 
 
 class Thing(NamedTuple):

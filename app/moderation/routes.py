@@ -46,7 +46,7 @@ WORDS = {BAN: "banned", MUTE: "muted"}
 def get_moderation(key: Lookup) -> Document:
     """Get whether a user is banned or muted
 
-    Until when, by whom and why. A penalty that is over is no longer told here, but in history.
+    With the end, the moderator and the reason. Past penalties are in history.
     """
     return penalties_in_force(users.get(key, *READS), users.now())
 
@@ -125,13 +125,13 @@ PLAYER_KIND = Kind(
     (Scope.USERS_CHANGE,),
 )
 ABOUT = {
-    BAN: "A banned account gets no token, and those that it has end.",
-    MUTE: "The game keeps a muted account from speaking.",
+    BAN: "A banned account gets no tokens, and its existing ones stop working.",
+    MUTE: "The game stops a muted account from chatting.",
 }
 for kind in (USER_KIND, PLAYER_KIND):
     for penalty, done in WORDS.items():
         own = f"An account with the role\n`users.manage` is {done} only by a caller who has it too."
         verb = IMPOSE[penalty].name
-        over = f"Before its time is over. Nothing changes where there is no {verb}."
+        over = f"Ends it early. Nothing changes if there is no {verb}."
         add_view(kind, penalty, IMPOSE[penalty], impose_on, done, f"{ABOUT[penalty]} {own}")
         add_view(kind, penalty, LIFT[penalty], lift_from, f"un{done}", over)

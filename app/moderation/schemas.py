@@ -15,30 +15,30 @@ class PenaltyArgs(Schema):
         LONGEST_REASON,
         load_default="",
         example="Selling items for money.",
-        description="Shown to staff, and the reason in history unless X-Reason gives one.",
+        description="Shown to staff. Also the reason in history, unless X-Reason gives another.",
     )
     moderator = PlainText(
         NAME_LENGTH,
         load_default="",
         example="gamemaster",
-        description="Who decided it, if not the caller.",
+        description="Who decided it; by default, the caller.",
     )
     ip = Flag(
         load_default=False,
         example=False,
-        description="Whether the game is to refuse the person's addresses as well.",
+        description="Whether the game also refuses the IP addresses of this person.",
     )
 
 
 class ModerationSchema(Schema):
     IsBanned = Flag(example=True)
     BanReason = Text(allow_none=True, example="Selling items for money.")
-    BannedUntil = Moment(allow_none=True, example=UNTIL, description="Null: without end.")
+    BannedUntil = Moment(allow_none=True, example=UNTIL, description="Null means permanent.")
     BannedBy = Text(allow_none=True, example="gamemaster")
     BanByAddress = Flag(
-        example=False, description="Whether the game is to refuse the person's addresses as well."
+        example=False, description="Whether the game also refuses the IP addresses of this person."
     )
     IsMuted = Flag(example=False)
     MuteReason = Text(allow_none=True, example=None)
-    MutedUntil = Moment(allow_none=True, example=None, description="Null: without end.")
+    MutedUntil = Moment(allow_none=True, example=None, description="Null means permanent.")
     MutedBy = Text(allow_none=True, example=None)

@@ -18,11 +18,11 @@ MOST_NOTES = 100
 
 
 class TooManyNotes(Conflict):
-    sentence = "There are {most} notes already, and no room for another."
+    sentence = "There are already {most} notes, the maximum."
 
 
 class NoteGone(Conflict):
-    sentence = "The note {note} is no longer there."
+    sentence = "The note {note} no longer exists."
 
 
 def visible_notes(notes: Any) -> Sequence[Document]:

@@ -56,7 +56,7 @@ def list_player_notes(args: Document, key: Lookup) -> Document:
 def write_player_note(args: Document, key: Lookup) -> Response:
     """Write a note on a player
 
-    For colleagues: players do not see it. Undoing its entry in history hides it.
+    For staff: players do not see it. Undo its history entry to hide it.
     """
     applied = execute(NOTE_ON_PLAYER, players, key, args)
     return note_response(applied, players.read(key, "Notes"))
@@ -77,7 +77,7 @@ def list_user_notes(args: Document, key: Lookup) -> Document:
 def write_user_note(args: Document, key: Lookup) -> Response:
     """Write a note on a user
 
-    For colleagues: users do not see it. Undoing its entry in history hides it.
+    For staff: users do not see it. Undo its history entry to hide it.
     """
     applied = execute(NOTE_ON_USER, users, key, args)
     return note_response(applied, users.get(key, "Notes"))

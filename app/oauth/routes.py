@@ -86,8 +86,8 @@ DENIED = _examples(access_denied=no_access(), banned=account_banned(None))
 def create_token(args: Document) -> Response:
     """Get an access token
 
-    With a password, or with a refresh token, which works once: used again, it revokes all tokens
-    that were issued after it. The body is a form; the same fields in JSON do as well.
+    With a password or a refresh token. A refresh token works once: using it again revokes all
+    tokens that were issued after it. The body is a form, or JSON with the same fields.
     """
     if args["grant_type"] not in NEEDED:
         raise unsupported_grant()
@@ -109,7 +109,7 @@ def create_token(args: Document) -> Response:
 def revoke_tokens(key: Lookup) -> Response:
     """Revoke all tokens of a user
 
-    One's own, or with the role `users.manage` anybody's.
+    Your own, or with the role `users.manage` those of any user.
     """
     user, applied = end_all(key)
     return change_response(applied, {"username": user["Name"]})
@@ -126,8 +126,8 @@ def revoke_tokens(key: Lookup) -> Response:
 def list_user_sign_ins(args: Document, key: Lookup) -> Response:
     """List the sign-ins of a user
 
-    One's own, or with the role `users.manage` anybody's: those whose tokens or session are in use.
-    Those that end last come first.
+    Your own, or with the role `users.manage` those of any user. Only active sign-ins are listed,
+    the one that expires last first.
     """
     page = list_sign_ins(key, page_size(args), args.get("after", ""))
     return cursor_response(page._replace(values=[*map(public_sign_in, page.values)]))
@@ -140,8 +140,8 @@ def list_user_sign_ins(args: Document, key: Lookup) -> Response:
 def end_user_sign_in(key: Lookup, sign_in_id: str) -> Response:
     """End one sign-in of a user
 
-    One's own, or with the role `users.manage` anybody's. Its tokens, or its session at the
-    console, no longer work.
+    Your own, or with the role `users.manage` that of any user. Its tokens or its console session
+    stop working.
     """
     chain = path_guid("id", sign_in_id)
     user = end_sign_in(key, chain)
@@ -154,9 +154,9 @@ def end_user_sign_in(key: Lookup, sign_in_id: str) -> Response:
 @blp.documents_response(200, RevokedTokenSchema)
 @blp.refuses(not_manager, NotOwned("token", "demo"))
 def revoke_token(key: Lookup, token_id: str) -> Response:
-    """Revoke one refresh token and what was issued with it
+    """Revoke one refresh token and the tokens issued with it
 
-    One's own, or with the role `users.manage` anybody's.
+    Your own, or with the role `users.manage` those of any user.
     """
     token = path_guid("tokenId", token_id)
     user = end_sign_in_of_token(key, token)

@@ -32,7 +32,7 @@ class TokenArgs(Schema):
         description="With the grant_type password: the SHA-256 of the password in hex."
     )
     refresh_token = Text(
-        description="With the grant_type refresh_token: the one that came last, a guid."
+        description="With the grant_type refresh_token: the latest refresh token, a guid."
     )
 
     @validates_schema
@@ -57,7 +57,7 @@ class TokenSchema(Schema):
 
 
 class TokenFailureSchema(FailureSchema):
-    """Why there is no token: as RFC 6749 says it, and as every other failure does."""
+    """An error in the format of RFC 6749, with the fields of all other errors."""
 
     error = Text(required=True, example="invalid_grant")
     error_description = Text(required=True)
@@ -74,7 +74,9 @@ class SignInSchema(Schema):
 
     Id = Guid(example=SIGN_IN)
     At = Moment(example="2026-01-31T12:00:00Z")
-    ExpiresAt = Moment(example="2026-02-07T12:00:00Z", description="Unless it is renewed.")
+    ExpiresAt = Moment(
+        example="2026-02-07T12:00:00Z", description="When it expires, unless it is renewed."
+    )
     Via = Text(example="api", metadata={"enum": ["api", "console"]})
     Browser = Text(allow_none=True, metadata={"example": None}, description="Of a session.")
 

@@ -201,7 +201,9 @@ class RefreshTokens:
                 of_kind = {"IsSession": True if is_session else {"$ne": True}}
                 self._tokens.delete_many({"_id": {"$in": ids}, **of_kind})
         except PyMongoError as error:
-            log.warning("Tokens beyond the limit are left to the next sign-in: %s", error)
+            log.warning(
+                "Tokens beyond the limit were not removed, the next sign-in retries: %s", error
+            )
 
     def find(self, token: str) -> Document | None:
         """Return the document of a valid token; revoke the chain of a used one."""

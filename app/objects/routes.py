@@ -42,7 +42,7 @@ unknown_type = UnknownType("nothing")
 def list_objects(args: Document, type_name: str) -> Document:
     """List the objects of a type
 
-    By name. To read all of them, go on with the Next of each answer.
+    By name. To read all of them, send the Next of each answer as `after`.
     """
 
     def walk(size: int, after: bytes) -> CursorPage:
@@ -63,7 +63,7 @@ def list_objects(args: Document, type_name: str) -> Document:
 def list_objects_by_body(args: Document, type_name: str) -> Document:
     """List the objects of a type by page numbers
 
-    By name, each under its id, in the former envelope.
+    By name, each under its id, in the deprecated envelope.
     """
 
     def list_entries(window: Window) -> Page:
@@ -91,7 +91,7 @@ def list_object_names(type_name: str) -> Document:
 def get_object(type_name: str, object_id: str) -> Document:
     """Get one object
 
-    With all fields that the game has stored on it.
+    With all fields that the game stores.
     """
     return objects.get(parse_type(type_name), path_guid("id", object_id))
 
@@ -100,6 +100,6 @@ def get_object(type_name: str, object_id: str) -> Document:
 def get_time() -> Document:
     """Get the game's clock
 
-    The object of the type `time`, where the catalogue holds one.
+    The object of the type `time`, if the catalogue has one.
     """
     return objects.get_time()

@@ -15,7 +15,7 @@ NAMES = {
 
 
 class GameObjectSchema(Schema):
-    """An object of the catalogue. What else the game stores on one is served as well."""
+    """An object of the catalogue, with all further fields that the game stores."""
 
     class Meta:
         unknown = INCLUDE
@@ -26,7 +26,7 @@ class GameObjectSchema(Schema):
 
 
 class GameTimeSchema(Schema):
-    """The game's clock, with whatever the game says of it."""
+    """The game's clock, with all fields that the game stores."""
 
     class Meta:
         unknown = INCLUDE

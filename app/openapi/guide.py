@@ -17,9 +17,9 @@ ABOUT: dict[str, Any] = {
     "servers": [{"url": "/"}],
 }
 ROLES = {
-    "api": "Use the API at all; enough for all that concerns players and the catalogue.",
-    "users.query": "Read accounts and their history, register new ones, ban, mute and note.",
-    "users.manage": "Change accounts without their passwords, their sign-ins and keys; erase.",
+    "api": "Use the API: enough for players and the catalogue.",
+    "users.query": "Read accounts and their history, register accounts, ban, mute and write notes.",
+    "users.manage": "Change accounts without their passwords; end sign-ins, manage keys, erase.",
 }
 SECURITY: dict[str, Any] = {
     "password": {
@@ -30,20 +30,20 @@ SECURITY: dict[str, Any] = {
     "bearer": {
         "type": "http",
         "scheme": "bearer",
-        "description": "With an access token, such as `quartermaster token NAME` prints, or with a "
-        "key, such as `quartermaster key create` and `POST /api/v1/keys` make.",
+        "description": "With an access token, for example from `quartermaster token NAME`, or with "
+        "a key, for example from `quartermaster key create` or `POST /api/v1/keys`.",
     },
 }
 STATUSES = {
-    400: "The request is malformed, or a field of it is.",
+    400: "The request or one of its fields is invalid.",
     401: "The access token or the key is missing, expired or revoked.",
     403: "The caller may not do this.",
-    404: "There is no such thing.",
-    409: "The state does not allow it; nothing was changed.",
-    413: "The body is too large: over 1 MiB, or 32 MiB for a batch, unless set otherwise.",
+    404: "It does not exist.",
+    409: "The current state does not allow it; nothing was changed.",
+    413: "The body is too large: over 1 MiB, or 32 MiB for a batch, by default.",
     415: "The body is not JSON; a batch may also be CSV.",
     429: "Too many requests, or too many failed attempts.",
-    500: "A fault of the service; nothing is half-written.",
+    500: "An internal error; no change is half made.",
     503: "The database or the mail server is unavailable.",
 }
 
@@ -53,13 +53,13 @@ def _header(description: str, example: str) -> dict[str, Any]:
 
 
 HEADERS = {
-    "X-Request-ID": _header("The id of the request, as the log has it.", "5c8848779587481c9a62"),
+    "X-Request-ID": _header("The id of the request, as in the log.", "5c8848779587481c9a62"),
     "Retry-After": _header("How many seconds to wait before trying again.", "2"),
     "WWW-Authenticate": _header("How to authenticate.", "Bearer"),
-    "Idempotency-Replayed": _header("True if the same answer was given before.", "true"),
+    "Idempotency-Replayed": _header("True if an earlier request got this answer.", "true"),
     "X-History-Id": _header("The history entry of this change; absent if nothing changed.", ENTRY),
     "Warning": _header(
-        "Why the change is unusual; it was made nevertheless.",
+        "Why the change is unusual. It was made anyway.",
         "299 quartermaster \"The catalogue holds no item with the id '...'.\"",
     ),
     "Deprecation": _header("When it was deprecated, in the format of RFC 9745.", "@1767225600"),

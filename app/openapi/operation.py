@@ -31,8 +31,8 @@ IDEMPOTENCY_KEY = {
     "in": "header",
     "name": "Idempotency-Key",
     "description": (
-        "Makes a retry safe: the same key with the same request again changes nothing and gets "
-        "the first answer, for as long as history is kept. Printable ASCII characters."
+        "Makes retries safe: a repeated request with the same key changes nothing and gets the "
+        "first answer, as long as history is kept. Printable ASCII characters."
     ),
     "required": False,
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*$"},
@@ -41,8 +41,7 @@ REASON = {
     "in": "header",
     "name": "X-Reason",
     "description": (
-        "Why this is changed, for those who read the history: percent-encoded UTF-8, up to 500 "
-        "characters."
+        "The reason for the change, for the history: percent-encoded UTF-8, up to 500 characters."
     ),
     "required": False,
     "schema": {"type": "string", "pattern": REASON_PATTERN},
@@ -83,7 +82,7 @@ class Operation:
 
     def _access(self) -> str:
         if not self._roles:
-            return "Open to everybody."
+            return "Public."
         roles = ", ".join(f"`{role}`" for role in self._roles)
         if self._scopes is None:
             return f"Roles: {roles}. Not with a key."
@@ -163,7 +162,7 @@ class Operation:
             elif schema.get("type") == "integer":
                 yield InvalidField(name, "Must be a whole number.")
         if self._is("is_recorded"):
-            yield Invalid("The header X-Reason is required: say why this is changed.")
+            yield Invalid("The header X-Reason is required: give the reason for the change.")
         if "requestBody" in self._operation:
             yield self._bad_body()
 

@@ -43,7 +43,7 @@ NO_USER = NotFound("user", Lookup.parse("nobody"))
 NO_ENTRY = NotFound("entry of history", "nobody")
 PLAYER = PathParameter("lookupKey", "A character's name or id.", examples.PLAYER, NO_PLAYER)
 USER = PathParameter("lookupKey", "A username or user id.", examples.USER, NO_USER)
-PLACE = "A character's id, or its name, or its place in the user's list, from 0."
+PLACE = "A character's id, name, or position in the user's list, from 0."
 OBJECT_TYPE = "A type of objects, such as item, spell or map."
 
 # By the group of the operation, and the argument name in the rule.

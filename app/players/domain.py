@@ -120,42 +120,42 @@ RECORD = dict.fromkeys((*EMBEDDED, *INTERNAL), 0)
 
 
 class PlayerNameTaken(Conflict):
-    sentence = "Another player has this name already."
+    sentence = "Another player already has this name."
 
 
 class RenamedSince(Conflict):
-    sentence = "The player was renamed since, and is '{name}' now."
+    sentence = "The player has been renamed and is now '{name}'."
 
 
 class PlayerOnline(Conflict):
-    sentence = "The player '{name}' is online: the game would store it again."
+    sentence = "The player '{name}' is online: the game would save it again."
 
 
 class PlayerIsBack(Conflict):
     """An import or the game has stored a deleted player again."""
 
-    sentence = "The deleted player is there again: somebody else has brought it back."
+    sentence = "The deleted player exists again: somebody else has restored it."
 
 
 class WasDeleted(Conflict):
-    sentence = "The player was deleted: undoing that in history brings it back."
+    sentence = "The player was deleted: undo the deletion in history to restore it."
 
 
 class SavedSince(Conflict):
-    sentence = "The player was changed since: its Version is {version} now."
+    sentence = "The player has changed: its Version is now {version}."
 
 
 class BeingRestored(Unavailable):
-    sentence = "The player is just being brought back; please try again."
+    sentence = "The player is being restored; please try again."
     retry_after = 1
 
 
 class NotKept(Conflict):
-    sentence = "What the deleted player was is no longer kept."
+    sentence = "The data of the deleted player is no longer kept."
 
 
 def rename(player: Document, *, name: str) -> Change:
-    """Give a player another name; its former names still find it."""
+    """Rename a player; its former names still find it."""
     fields = {"Name": name, **name_fields(name)}
     fields |= carry_names(player, fields)
     return Change(fields, {"Id": player["_id"], "Name": name})
@@ -217,11 +217,11 @@ def check_name(name: str) -> None:
     if not name.strip() or len(name) > NAME_LENGTH or not name.isprintable():
         raise Invalid(f"Must be 1 to {NAME_LENGTH} printable characters, not all blank.")
     if "/" in name or name in (".", ".."):
-        raise Invalid("Must not be a dot, two dots, or hold a slash: no path can hold it.")
+        raise Invalid("Must not be a dot or two dots, or contain a slash: no path can hold it.")
     if not is_visible(name):
-        raise Invalid("Must hold a character that can be seen.")
+        raise Invalid("Must contain a visible character.")
     if parse_guid(name):
-        raise Invalid("Must not look like a guid: it would be taken for an id.")
+        raise Invalid("Must not look like a guid: it would be read as an id.")
 
 
 def name_lengths(settings: Mapping[str, Any]) -> tuple[int, int]:
@@ -245,13 +245,13 @@ def _check_given_name(name: str, shortest: int, longest: int) -> None:
     if not shortest <= len(compose(name)) <= longest:
         raise Invalid(f"Must be {shortest} to {longest} characters.")
     if name != " ".join(name.split()):
-        raise Invalid("Must not begin or end with a blank, or hold two together.")
+        raise Invalid("Must not begin or end with a space, or contain two spaces in a row.")
     if holds_invisible(name):
-        raise Invalid("Must not hold an invisible character: it would look like another name.")
+        raise Invalid("Must not contain an invisible character: it would look like another name.")
     if held := [sign for sign in MARKUP if sign in name]:
-        raise Invalid(f"Must not hold {' or '.join(held)}: it has a meaning in markup or paths.")
+        raise Invalid(f"Must not contain {' or '.join(held)}: it has a meaning in markup or paths.")
     if name_key(name) in PATHS:
-        raise Invalid(f"Must not be one of {', '.join(PATHS)}: no path can ask for it.")
+        raise Invalid(f"Must not be one of {', '.join(PATHS)}: they are paths of the API.")
     if masked(name) != name or name_key(name).startswith(PREFIX):
         raise Invalid("Must not look like a token, key or hash.")
 

@@ -69,10 +69,10 @@ RENAME = Operation(
         "rename_player",
         "/<player:key>/name",
         NamedPlayerSchema,
-        """Give a player another name
+        """Rename a player
 
-        Names are unique without case. Undoing its entry in history gives the former name back,
-        unless the player was renamed since.
+        Names are unique, regardless of case. Undo its history entry to restore the former name,
+        unless the player has been renamed since.
         """,
         (PlayerNameTaken(),),
     ),

@@ -49,9 +49,9 @@ read = partial(read_route, blp)
 def list_players(args: Document) -> Document:
     """List players
 
-    By name unless asked otherwise. The order is total, so pages neither skip nor repeat while
-    nothing changes. A page past the end is empty, with the right Total. To read all of a long
-    list, begin with an empty `after` and go on with the Next of each answer.
+    By name, unless `sortBy` is given. While nothing changes, pages neither skip nor repeat records.
+    A page past the end is empty, with the right Total. To read all of a long list, begin with an
+    empty `after`, then send the Next of each answer.
     """
     is_ascending = args["sortDirection"] == ASCENDING
     order = {"order": args["sortBy"], "ascending": is_ascending}
@@ -62,8 +62,8 @@ def list_players(args: Document) -> Document:
 def rank_players(args: Document) -> Document:
     """Rank players by level and experience
 
-    The highest first, unless sortDirection says otherwise; equals go by name. To read all of it,
-    begin with an empty `after` and go on with the Next of each answer.
+    Highest first, unless sortDirection is given; ties are in order of name. To read all of it,
+    begin with an empty `after`, then send the Next of each answer.
     """
     is_ascending = args["sortDirection"] == ASCENDING
     return paged_list(args, partial(players.list, order="level", ascending=is_ascending))
@@ -73,17 +73,17 @@ def rank_players(args: Document) -> Document:
 def list_online_players(args: Document) -> Document:
     """List players who are online
 
-    By name. Online counts only while the game keeps saying so: a server that died leaves nobody
-    online for more than some minutes.
+    By name. A player counts as online only while the game keeps reporting it: after a crash of the
+    game server, everybody is offline within minutes.
     """
     return legacy_list(args, players.list_online)
 
 
 @read("/online", OnlinePlayersPageSchema, Scope.PLAYERS_READ, args=PageNumberArgs())
 def list_online_players_by_page(args: Document) -> Document:
-    """List players who are online, as the other lists
+    """List players who are online, in the common envelope
 
-    The same players as by POST, in the envelope of the list of all.
+    The same players as with POST, in the envelope of all other lists.
     """
     return paged_list(args, players.list_online)
 
@@ -92,7 +92,7 @@ def list_online_players_by_page(args: Document) -> Document:
 def count_online_players() -> Document:
     """Count players who are online
 
-    As many as the list of those who are online has.
+    The length of the list of players who are online.
     """
     return {"onlineCount": players.count_online()}
 
@@ -101,7 +101,7 @@ def count_online_players() -> Document:
 def get_player(key: Lookup) -> Document:
     """Get one player
 
-    By name or id. Further fields that the game stores on a player are served as well.
+    By name or id, with all further fields that the game stores.
     """
     return players.get(key)
 
@@ -112,8 +112,8 @@ def get_player(key: Lookup) -> Document:
 def delete_player(key: Lookup) -> Response:
     """Delete a player
 
-    With all that it owns and knows. Undoing its entry in history brings it back, for as long as
-    history is kept. A player who is online is not deleted: the game would store it again.
+    With all items, spells and variables. Undo its history entry to restore it, while history is
+    kept. A player who is online cannot be deleted: the game would save it again.
     """
     refuse_budgets("deleting a player")
     return answer(deletions.delete(key, keyed_intent(DELETE, {})))
@@ -131,8 +131,8 @@ change_routes(blp, players, operations)
     successor=PREFIX,
 )
 def list_players_by_body(args: Document) -> Document:
-    """List players, the way before GET
+    """List players (deprecated)
 
-    By name, in the former envelope.
+    By name, in the deprecated envelope.
     """
     return legacy_list(args, players.list)

@@ -19,7 +19,7 @@ from app.openapi.examples import CLASS, MAP, PLAYER, PLAYER_ID, USER_ID
 
 
 class PlayerSchema(Schema):
-    """A player character. What else the game stores on one is served as well."""
+    """A player character, with all further fields that the game stores."""
 
     class Meta:
         unknown = INCLUDE
@@ -37,7 +37,9 @@ class PlayerSchema(Schema):
     Vitals = List(Integer(), example=[51, 82], description="Health, mana.")
     MaxVitals = List(Integer(), example=[272, 126], description="Health, mana.")
     BaseStats = List(Integer(), example=[30, 29, 36, 29, 28], description=STATS)
-    StatPointAllocations = List(Integer(), example=[16, 10, 5, 5, 8], description="As BaseStats.")
+    StatPointAllocations = List(
+        Integer(), example=[16, 10, 5, 5, 8], description="In the order of BaseStats."
+    )
     Equipment = List(
         Integer(), example=[4, -1, 7], description="Worn inventory slots; -1: nothing."
     )
@@ -48,7 +50,7 @@ class PlayerSchema(Schema):
     Dir = Integer(example=3)
     Sprite = Text(example="ranger_0.png")
     Face = Text(example="ranger.png")
-    Online = Flag(example=False, description="Counts only while LastSeen is fresh.")
+    Online = Flag(example=False, description="Only valid while LastSeen is recent.")
     InBank = Flag(example=False)
     LastOnline = Moment(allow_none=True, example="2025-02-19T19:04:21Z")
     LastSeen = Moment(allow_none=True, example="2025-02-19T19:04:21Z")
@@ -101,7 +103,7 @@ class PlayerListArgs(PagedListArgs):
         "level",
         "lastonline",
         load_default="name",
-        description="By which field; equals go by name.",
+        description="The field to sort by; ties are in order of name.",
     )
     sortDirection = sort_direction(ASCENDING)
 

@@ -21,7 +21,9 @@ from app.types import Document, whole
 from app.users.domain import LARGEST_COUNT, NO_POWER
 
 ERASED = "(erased)"
-WHY_HISTORY_STAYS = "What was done with items and accounts must stay known; of the person, ids."
+WHY_HISTORY_STAYS = (
+    "Changes of items and accounts must stay traceable. Only ids of the person remain."
+)
 WHY_RECORDS_STAY = "The ids, so that a restored backup does not bring the person back."
 BLANKS = r"\s+"
 ERASE = "erase"
@@ -55,8 +57,8 @@ class ErasureUnderWay(Unavailable):
     """The erasure takes longer than one request; it continues in the background."""
 
     sentence = (
-        "The erasure has begun and is not finished: it goes on by itself, and the same request "
-        "tells when it is done."
+        "The erasure has started and is not finished. It continues by itself; repeat the request "
+        "to see when it is done."
     )
     retry_after = 1
 

@@ -41,10 +41,10 @@ users = current(Users)
     blp, EXPORT_PERSONAL_DATA, "/<lookup:key>/personal-data", PersonalDataSchema, method="GET"
 )
 def get_personal_data(key: Lookup) -> Response:
-    """Get all that is stored about a user
+    """Get all personal data of a user
 
-    The account, its characters with all that they own, history about and by the person, keys,
-    sign-ins and notes, in one document. That it was read is told in the history of the user.
+    The account, its characters with everything they own, history about and by the person, keys,
+    sign-ins and notes, in one document. History records the export.
     """
     headers = {"Cache-Control": "no-store"}
     if request.method == "HEAD":  # Flask routes HEAD to GET views; HEAD needs no history entry
@@ -71,9 +71,9 @@ def get_personal_data(key: Lookup) -> Response:
 def erase_user(args: dict[str, Any], key: Lookup) -> Response:
     """Erase a user
 
-    For good: the account, its characters, bags, tokens and keys go. History stays with ids and
-    without names. A 503 says that it is not finished: it goes on by itself, and the same request
-    again tells when it is done.
+    Permanently deletes the account, its characters, bags, tokens and keys. History is kept with ids
+    and without names. A 503 means that the erasure is not finished: it continues by itself; repeat
+    the request to see when it is done.
     """
     refuse_budgets("erasing a person, with all characters,")
     # The log line is written after the erasure, so the name in the path is masked.

@@ -10,13 +10,13 @@ AT = "2026-01-31T12:00:00Z"
 
 
 class EraseArgs(Schema):
-    """Who is to be erased, once more."""
+    """Who is erased, as a confirmation."""
 
     Confirm = Text(
         required=True,
         example=USER,
         metadata={"minLength": 1},
-        description="The username of the account, against slips.",
+        description="The username of the account, to confirm.",
     )
 
 
@@ -34,7 +34,9 @@ class StayedSchema(Schema):
 
     What = Text(example="history")
     Count = Integer(0, example=24)
-    Why = Text(example="What was done with items and accounts must stay known; of the person, ids.")
+    Why = Text(
+        example="Changes of items and accounts must stay traceable. Only ids of the person remain."
+    )
 
 
 class ErasureSchema(Schema):

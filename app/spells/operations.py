@@ -47,8 +47,8 @@ TEACH = Operation(
         SpellSchema,
         """Teach a player a spell
 
-        It takes the lowest free slot. Where the catalogue holds spells, and not this one, the
-        answer has a `Warning`, or it is refused (`QM_STRICT_CATALOGUE`).
+        It takes the lowest free slot. If the catalogue has spells but not this one, the answer has
+        a `Warning`, or the request is refused (`QM_STRICT_CATALOGUE`).
         """,
         (SpellKnown(SPELL), NoSpellSlot(35)),
     ),
@@ -70,7 +70,7 @@ FORGET = Operation(
         SpellSchema,
         """Make a player forget a spell
 
-        Its slot is free again; the other spells stay in theirs.
+        Its slot becomes free; the other spells stay in their slots.
         """,
         (SpellNotKnown(SPELL),),
     ),

@@ -182,7 +182,7 @@ def require_email(email: str, field: str) -> None:
 def require_mailable(user: Document) -> None:
     """Raise Conflict for an account whose address is not a plausible email address."""
     if not email_as_sent(user["Email"]):
-        raise Conflict("Password reset email could not be sent: the account's address is none.")
+        raise Conflict("Password reset email could not be sent: the account has no valid address.")
 
 
 def user_document(record: Document, version: int = 0) -> Document:

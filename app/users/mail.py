@@ -157,7 +157,7 @@ class Mailer:
         except (smtplib.SMTPException, OSError, *REFUSED) as error:
             is_unsure = connection.may_have_delivered and not isinstance(error, REFUSED)
             kind = Unavailable if is_unsure else MailNotSent
-            raise _not_sent("the mail server did not take it", kind) from error
+            raise _not_sent("the mail server did not accept it", kind) from error
         finally:
             # The result must still be stored: do not count the time that the mail server took.
             renew_time_limit()
@@ -173,7 +173,7 @@ class Mailer:
             path.touch(mode=0o600, exist_ok=False)
             path.write_bytes(message.as_bytes())
         except (OSError, ValueError) as error:
-            raise _not_sent("the outbox did not take it") from error
+            raise _not_sent("it could not be written to the outbox") from error
 
 
 def _not_sent(why: str, kind: type[Unavailable] = MailNotSent) -> Unavailable:

@@ -76,9 +76,9 @@ locked = RateLimited("account", 600)
 def list_users(args: Document) -> Document:
     """List users
 
-    By name unless asked otherwise. The order is total, so pages neither skip nor repeat while
-    nothing changes. A page past the end is empty, with the right Total. To read all of a long
-    list, begin with an empty `after` and go on with the Next of each answer.
+    By name, unless `sortBy` is given. While nothing changes, pages neither skip nor repeat records.
+    A page past the end is empty, with the right Total. To read all of a long list, begin with an
+    empty `after`, then send the Next of each answer.
     """
     is_ascending = args["sortDirection"] == ASCENDING
     order = {"order": args["sortBy"], "ascending": is_ascending}
@@ -87,9 +87,9 @@ def list_users(args: Document) -> Document:
 
 @read("", LegacyUserPageSchema, *QUERY, args=LegacyListArgs(), method="POST", successor=PREFIX)
 def list_users_by_body(args: Document) -> Document:
-    """List users, the way before GET
+    """List users (deprecated)
 
-    By name, in the former envelope.
+    By name, in the deprecated envelope.
     """
     return legacy_list(args, list_records)
 
@@ -114,7 +114,7 @@ def get_user(key: Lookup) -> Document:
 def register_user(args: Document) -> Response:
     """Register a user
 
-    The new account has no power of any kind. Names and addresses are unique without case.
+    The new account has no roles. Names and addresses are unique, regardless of case.
     """
     require_username(args["username"], "username")
     require_email(args["email"], "email")
@@ -139,7 +139,7 @@ def register_user(args: Document) -> Response:
 def validate_password(args: Document, key: Lookup) -> Document:
     """Check a user's password
 
-    A wrong one is a 400. After some failures, no further attempt is looked at for a while.
+    A wrong password is a 400. After several failures, attempts are refused for a while.
     """
     accounts.check_password(key, args["password"], WrongPassword())
     return {"Message": "Password Correct"}
@@ -158,7 +158,7 @@ def validate_password(args: Document, key: Lookup) -> Document:
 def change_email(args: Document, key: Lookup) -> Response:
     """Change a user's email with the current password
 
-    A code that was mailed to the former address no longer works.
+    A code mailed to the former address stops working.
     """
     accounts.refuse_own_account(key)
     require_email(args["new"], "new")
@@ -202,7 +202,7 @@ def change_password(args: Document, key: Lookup) -> Response:
 def send_reset_code(key: Lookup) -> Response:
     """Mail a user a code to reset the password
 
-    The code works once, for half an hour, and replaces any former one.
+    The code works once, for half an hour, and replaces an earlier one.
     """
     accounts.refuse_own_account(key)
     if request.method == "HEAD":  # Flask routes HEAD to GET views, and HEAD must have no effect
@@ -217,7 +217,7 @@ def send_reset_code(key: Lookup) -> Response:
 def redeem_reset_code(args: Document, key: Lookup) -> Response:
     """Set a new password with the code from the mail
 
-    Five wrong tries void the code. All tokens of the user are revoked.
+    After five wrong attempts, the code expires. All tokens of the user are revoked.
     """
     accounts.refuse_own_account(key)
     meant = intent(RESET_PASSWORD)
@@ -229,7 +229,7 @@ def redeem_reset_code(args: Document, key: Lookup) -> Response:
 def list_characters(key: Lookup) -> Any:
     """List a user's characters
 
-    All of them, in the order in which they were made.
+    All of them, in the order of their creation.
     """
     return players.list_of_user(users.get(key, "_id")["_id"])
 
@@ -238,7 +238,7 @@ def list_characters(key: Lookup) -> Any:
 def get_character(key: Lookup, character: Lookup) -> Document:
     """Get one of a user's characters
 
-    By id, else by name, else by place in the list of the user's characters.
+    By id, name, or position in the list of the user's characters.
     """
     return players.get_of_user(users.get(key, "_id")["_id"], character)
 
@@ -254,7 +254,7 @@ def get_character(key: Lookup, character: Lookup) -> Document:
 def manage_email(args: Document, key: Lookup) -> Response:
     """Change a user's email without the password
 
-    For support staff. A code that was mailed to the former address no longer works.
+    For support staff. A code mailed to the former address stops working.
     """
     accounts.refuse_own_account(key)
     require_email(args["new"], "new")

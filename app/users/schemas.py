@@ -15,7 +15,7 @@ from app.http.lists import (
 )
 from app.openapi.examples import EMAIL, USER, USER_ID
 
-CODE = "A code that still works, to callers with the role users.manage; else null."
+CODE = "The valid reset code, for callers with the role users.manage; else null."
 # Not all regex dialects of clients know \p{L}; for ASCII this is the whole rule.
 ALPHANUMERIC_ASCII = r"^[^\u0000-/:-@\[-`{-\u007f]*$"
 ADDRESS = {"format": "email", "maxLength": 254}
@@ -61,7 +61,7 @@ class UserSchema(AccountSchema):
 
 
 class ChangedUserSchema(AccountSchema):
-    """An account after its email was changed, which voids a code mailed to the former one."""
+    """An account after its email was changed. A code mailed to the former address stops working."""
 
     Email = Text(required=True, example="moved@example.com")
     PasswordResetCode = Text(allow_none=True, example=None, description=CODE)
@@ -77,7 +77,7 @@ LegacyUserPageSchema = page_of(UserSchema, LegacyPageSchema)
 
 class UserListArgs(PagedListArgs):
     search = SearchText()
-    sortBy = OneOf("name", "email", load_default="name", description="By which field.")
+    sortBy = OneOf("name", "email", load_default="name", description="The field to sort by.")
     sortDirection = sort_direction(ASCENDING)
 
 

@@ -169,7 +169,7 @@ class Users(NamedDocuments):
         try:
             user = self.get(key, "PasswordVersion")
         except (PyMongoError, NotFound) as error:
-            log.warning("Tokens that are void were not swept: %s", error)
+            log.warning("Revoked tokens were not removed: %s", error)
             return
         sweep(
             self._tokens,

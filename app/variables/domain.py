@@ -22,7 +22,7 @@ Value = int | bool
 
 
 class ChangedSince(Conflict):
-    sentence = "The variable {variable} was changed since."
+    sentence = "The variable {variable} has changed."
 
 
 class OtherType(Conflict):

@@ -58,7 +58,7 @@ unknown = NotFound(GLOBAL, TOKEN)
 def list_variables(key: Lookup) -> list[Document]:
     """List the variables of a player
 
-    Those that are set, by their ids.
+    All that are set, in order of id.
     """
     return variable_records(players.read(key, "Variables")["Variables"])
 
@@ -73,7 +73,7 @@ def list_variables(key: Lookup) -> list[Document]:
 def get_variable(key: Lookup, variable_id: str) -> Document:
     """Get a variable of a player
 
-    A variable is an integer or a boolean, and stays what it was set as.
+    A variable is an integer or a boolean, as it was set.
     """
     variable = path_guid("variableId", variable_id)
     return variable_record(variable, read_value(key, variable))
@@ -104,7 +104,7 @@ def get_variable_value(key: Lookup, variable_id: str) -> Document:
 def set_variable(args: Document, key: Lookup, variable_id: str) -> Response:
     """Set a variable of a player
 
-    Whether it was set before or not, and to what.
+    It need not exist before.
     """
     variable = path_guid("variableId", variable_id, nil=False)
     return answer(execute(SET_VARIABLE, players, key, {"variable_id": variable, **args}))
@@ -116,7 +116,7 @@ def set_variable(args: Document, key: Lookup, variable_id: str) -> Response:
 def list_global_variables(args: Document) -> Document:
     """List the global variables
 
-    By name, in the former envelope.
+    By name, in the deprecated envelope.
     """
     return legacy_list(args, read_page)
 
@@ -151,7 +151,7 @@ def get_global_variable_value(variable_id: str) -> Document:
 def set_global_variable(args: Document, variable_id: str) -> Response:
     """Set a global variable
 
-    To a value of the type that it has.
+    The value must have the type of the variable.
     """
     id_ = path_guid("id", variable_id)
     meant = {"variable_id": id_, **args}

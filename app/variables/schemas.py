@@ -32,7 +32,7 @@ class VariableArgs(SetVariableArgs):
 class GlobalVariableSchema(Schema):
     Id = Guid(example=GLOBAL_VARIABLE)
     Name = Text(example="Experience Rate")
-    TextId = Text(example="experience_rate", description="What the game's events call it.")
+    TextId = Text(example="experience_rate", description="Its name in the game's events.")
     Type = Integer(1, 2, example=2, description="1: true or false, 2: a whole number.")
     Folder = Text(example="Rates")
     Value = VariableValue()

@@ -20,7 +20,7 @@ from tests.system.programs import wait_until
 
 MAP = numbered_guid(1)
 KICK = "players/Aladric/admin/kick"
-NO_GAME = "No game is running: none has looked for actions for 10 seconds."
+NO_GAME = "No game is running: no game server has asked for actions in the last 10 seconds."
 
 
 @pytest.fixture

@@ -97,18 +97,16 @@ def test_a_batch_of_an_older_program_waits_until_somebody_starts_it(db, batch, s
 def test_a_paused_batch_rests_until_it_is_run_again(db, batch, send, worker):
     path = f"/{batch['Id']}"
     refused = send(f"{path}/pause", status=409)
-    assert refused["Message"] == "The batch does not run: there is nothing to pause."
+    assert refused["Message"] == "The batch is not running: there is nothing to pause."
     send(f"{path}/run")
     for _ in range(2):
         assert send(f"{path}/pause")["State"] == "paused"
     run_out(worker)
     assert held(db) == [0, 0, 0]
     refused = send(f"{path}/advance", status=409)
-    assert refused["Message"] == (
-        "The batch is paused: nothing of it is done until it is run again."
-    )
+    assert refused["Message"] == ("The batch is paused: nothing changes until it is run again.")
     refused = send(f"{path}/undo", status=409)
-    assert refused["Message"].startswith("The batch has not ended")
+    assert refused["Message"].startswith("The batch is not finished")
     begun_at = send(path, method="GET")["BegunAt"]
     assert send(f"{path}/run")["State"] == "running"
     run_out(worker)
@@ -175,10 +173,12 @@ def tool(world):
     return account, {"Authorization": f"Bearer {KEY}"}
 
 
-ROLE = "Whoever started it no longer has the role '{}'. Somebody else can go on."
-GONE = "Whoever started it could not go on: {}. Somebody else can go on."
-SCOPE = "The key that it was started with no longer has the scope '{}'. Somebody else can go on."
-BUDGET = "The key that it was started with has a budget now. Somebody else can go on."
+ROLE = "The account that started it no longer has the role '{}'. Somebody else can resume it."
+GONE = "The account that started it can no longer run it: {}. Somebody else can resume it."
+SCOPE = (
+    "The key that it was started with no longer has the scope '{}'. Somebody else can resume it."
+)
+BUDGET = "The key that it was started with has a budget now. Somebody else can resume it."
 PAST = NOW - timedelta(days=1)
 
 

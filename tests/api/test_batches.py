@@ -215,7 +215,7 @@ def test_a_line_with_too_many_cells_is_refused(world, upload, rows_of):
     lines = f"Player,Operation,ItemId,Quantity\nAnn,give,{ITEM},1,\nAnn,give,{ITEM},1,2\n"
     first, second = rows_of(upload(lines.encode()))
     assert first["Verdict"] == "ready"
-    assert second["Why"] == "The line has more cells than the first line names columns."
+    assert second["Why"] == "The line has more cells than there are columns."
 
 
 NO_BATCH = [
@@ -229,15 +229,18 @@ NO_BATCH = [
     (b'{"Lines": []}', "The field 'Lines' is unknown; a batch has Name, Reason, Rows, Undo."),
     (b'{"Rows": [1], "Name": 5}', "The field 'Name' must be a string."),
     (b'{"Rows": [1], "Undo": {"By": "x"}}', "A batch has Rows or Undo, not both."),
-    (b'{"Undo": {}}', "The field 'Undo' must say which changes"),
+    (b'{"Undo": {}}', "The field 'Undo' must contain By, Key"),
     (b'{"Undo": {"Who": "x"}}', "The field 'Undo.Who' is unknown."),
     (b'{"Undo": {"Itme": "x"}}', "The field 'Undo.Itme' is unknown; did you mean 'Item'?"),
-    (b'{"Rows": [' + b"[" * 5000, "A row, or another value of the batch, has too many parts."),
+    (
+        b'{"Rows": [' + b"[" * 5000,
+        "A row, or another value of the batch, has too many nested values.",
+    ),
     (b'{"Rows": [{"a": "\xff"}]}', "The request body is not valid JSON: "),
     (b'{"Rows": [1]} x', "The request body is not valid JSON: "),
     (b'{"Name": "\\ud800Bob", "Rows": [1]}', "The request body is not valid JSON: half a pair"),
-    (b'{"Undo": null}', "The field 'Undo' must say which changes"),
-    (b'{"Undo": []}', "The field 'Undo' must say which changes"),
+    (b'{"Undo": null}', "The field 'Undo' must contain By, Key"),
+    (b'{"Undo": []}', "The field 'Undo' must contain By, Key"),
     (b'{"Undo": {"By": ""}}', "The field 'Undo.By' must hold 1 to 255 characters."),
 ]
 SPREADSHEETS = (b"PK\x03\x04\x14\x00\x06\x00", b"\xd0\xcf\x11\xe0\xa1\xb1")
@@ -249,7 +252,7 @@ def test_a_body_that_is_no_batch_is_refused_and_leaves_nothing(world, upload):
         assert refusal["Message"].startswith(sentence), sent
     for start, kind in product(SPREADSHEETS, ("text/csv", "application/json")):
         assert upload(start + bytes(100), kind, 400)["Message"] == (
-            "The file is a spreadsheet: save it as CSV (UTF-8) there, and send that file."
+            "The file is a spreadsheet: save it as CSV (UTF-8), and send that file."
         )
     assert not any(world.db[name].find_one({}) for name in ("batches", "batch_rows", "batch_parts"))
 
@@ -258,7 +261,7 @@ CSV_HEAD = b"Player,Operation\n"
 JSON_ROW = b'{"Rows": [{"Player": '
 LONG_LINE = "A line of the file has more than 131,072 characters."
 LONG_TOKEN = "is not valid JSON: a string or a number of more than 131,072 bytes."
-MANY_PARTS = "A row, or another value of the batch, has too many parts."
+MANY_PARTS = "A row, or another value of the batch, has too many nested values."
 FOUR_BYTES = "\N{SMILING FACE WITH SUNGLASSES}".encode()
 
 
@@ -345,7 +348,7 @@ def test_a_batch_and_its_undo_leave_things_as_they_were(world, plan, run, staff,
     rows += [give(p["Name"], 4, "take") for p in before]
     rows += [{"Player": p["Name"], "Operation": "teach", "SpellId": SPELL} for p in before]
     batch = plan(rows)
-    assert refused(batch, "undo").startswith("The batch has not ended")
+    assert refused(batch, "undo").startswith("The batch is not finished")
     run(batch)
     undo = staff(f"POST batches/{batch['Id']}/undo").json
     told = (undo["Name"], undo["Undoes"], *counts(undo))
@@ -403,7 +406,7 @@ def test_a_change_is_undone_by_one_row_of_a_batch(world, plan, run, rows_of):
     entry = world.db.history.find_one({"Operation": "give"})["_id"]
     batch = plan([{"Operation": "undo", "Id": entry} for _ in range(3)])
     assert counts(batch) == (1, 0, 2, 0)
-    sentence = f"The change {entry} is undone by row 1 of this batch already."
+    sentence = f"The change {entry} is already undone by row 1 of this batch."
     assert [row["Why"] for row in rows_of(batch)] == [None, sentence, sentence]
     assert run(batch)["Done"] == 1
     assert held(world, ann) == 50
@@ -459,7 +462,7 @@ def test_what_a_dead_caller_has_made_of_a_cancelled_batch_is_found_and_undone(
         staff(f"POST {path}/advance")
     assert [held(world, player) for player in players] == [5, 5, 5]
     assert staff(f"POST {path}/cancel").json["Done"] == 0
-    assert refused(batch, "undo").startswith("The batch has not ended")
+    assert refused(batch, "undo").startswith("The batch is not finished")
     just_over = service(app, Storage).clock.now() - timedelta(seconds=1)
     world.db.batch_parts.update_many({}, {"$set": {"LeasedUntil": just_over}})
     service(app, UnfinishedWork).finish_all()

@@ -87,7 +87,7 @@ class TestRename:
     def test_a_name_that_another_has_is_refused(self, staff, player, world, db):
         world.add_player(Name="Berengar")
         before = list(db.players.find())
-        assert "name already" in rename(staff, "Aladric", "BERENGAR", 409)["Message"]
+        assert "already has this name" in rename(staff, "Aladric", "BERENGAR", 409)["Message"]
         assert list(db.players.find()) == before
 
     def test_a_name_that_cannot_be_shown_or_asked_for_is_refused(self, staff, player):
@@ -110,7 +110,7 @@ class TestRename:
         path = f"players/{odd['_id']}"
         staff(f"PUT {path}", {"Name": odd["Name"], "Level": 3})
         refused = staff(f"PUT {path}", {"Name": "Bad<i>"}, 400).json
-        assert "Must not hold < or >" in refused["Errors"]["Name"][0]
+        assert "Must not contain < or >" in refused["Errors"]["Name"][0]
         rename(staff, odd["_id"], "Good")
         undo(staff, entries(staff, "Good")[0])
         assert staff(f"GET {path}").json["Name"] == odd["Name"]
@@ -125,7 +125,7 @@ class TestRename:
         redone = undo(staff, undone)
         staff("GET players/Berengar")
         world.add_player(Name="Aladric")
-        assert "name already" in undo(staff, redone, 409)["Message"]
+        assert "already has this name" in undo(staff, redone, 409)["Message"]
         rename(staff, "Berengar", "Casimir")
         assert "Casimir" in undo(staff, redone, 409)["Message"]
 
@@ -223,12 +223,12 @@ class TestDelete:
         delete(staff)
         entry = entries(staff)[0]
         other = world.add_player(Name="ALADRIC")
-        assert "name already" in undo(staff, entry, 409)["Message"]
+        assert "already has this name" in undo(staff, entry, 409)["Message"]
         staff(f"POST history/{entry['Id']}/undo", {"DryRun": True}, 409)
         db.players.delete_one({"_id": other["_id"]})
         # Somebody else has brought it back.
         db.players.insert_one(player)
-        assert "there again" in undo(staff, entry, 409)["Message"]
+        assert "exists again" in undo(staff, entry, 409)["Message"]
         assert db.deleted_players.count_documents({}) == 1
 
     def test_who_is_online_is_not_deleted(self, staff, world, db):

@@ -70,7 +70,7 @@ def assert_error(response, status, message=None):
 
 
 def test_an_unknown_path_is_a_404_in_json(client):
-    assert_error(client.get("/nowhere"), 404, "There is nothing at this path.")
+    assert_error(client.get("/nowhere"), 404, "This path does not exist.")
     assert_error(client.get("//api/v1/players"), 404)
     assert_error(client.get("/api/v1/nothing/../here"), 404)
 

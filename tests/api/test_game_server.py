@@ -82,7 +82,7 @@ def test_a_game_that_gives_the_version_overwrites_no_gift(staff, world, put, sto
     id_ = world.add_player(Inventory={"0": stack(1)})["_id"]
     staff(f"POST players/{id_}/items/give", {"itemid": ITEM, "quantity": 4})
     refused = put(id_, {"Version": 0, "Inventory": []}, 409)
-    assert refused["Message"] == "The player was changed since: its Version is 1 now."
+    assert refused["Message"] == "The player has changed: its Version is now 1."
     assert stored(id_)["Inventory"]["0"]["Quantity"] == 5
     assert put(id_, {"Version": 1, "Inventory": []})["Version"] == 2
 
@@ -122,7 +122,7 @@ def test_a_name_goes_with_its_keys_and_is_unique(world, put, stored):
     assert (saved["NameKey"], saved["NameTails"][-1]) == ("alaric", "ric")
     for id_ in (player["_id"], guid()):
         refused = put(id_, {"Name": "amelia", "UserId": guid()}, 409)
-        assert refused == {"Message": "Another player has this name already."}
+        assert refused == {"Message": "Another player already has this name."}
 
 
 REFUSED = [

@@ -126,7 +126,7 @@ def test_a_bag_that_still_holds_something_is_not_taken(post, world, db):
     db.bags.insert_one(make_bag(filled, _id=bag))
     refused = post("take", itemid=satchel, quantity=1)
     assert refused.status_code == 409
-    assert "still holds something" in refused.json["Message"]
+    assert "is not empty" in refused.json["Message"]
     db.bags.update_one({"_id": bag}, {"$set": {"Slots": {}}})
     assert post("take", itemid=satchel, quantity=1).status_code == 200
 

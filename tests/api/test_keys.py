@@ -18,7 +18,7 @@ TERMS = {"Name": "shop", "Scopes": ["players.read", "players.change"]}
 
 @pytest.fixture
 def make(staff):
-    """Make a key of the clerk."""
+    """Create a key of the clerk."""
     return lambda **terms: staff("POST keys", {**TERMS, **terms}).json
 
 

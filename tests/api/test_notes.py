@@ -78,13 +78,13 @@ def test_a_walk_meets_each_note_once_whatever_is_written_meanwhile(post, get, st
 def test_a_repeated_request_for_a_note_that_is_gone_says_so(post, store):
     post(Idempotency_Key="k")
     store({})
-    assert "no longer there" in post(status=409, Idempotency_Key="k")["Message"]
+    assert "no longer exists" in post(status=409, Idempotency_Key="k")["Message"]
 
 
 def test_there_is_room_for_a_hundred_notes(post, get, store):
     store({numbered_guid(number): stored_note() for number in range(MOST_NOTES - 1)})
     post()
-    assert post(status=409)["Message"] == "There are 100 notes already, and no room for another."
+    assert post(status=409)["Message"] == "There are already 100 notes, the maximum."
     assert len(get("notes?pageSize=100")["Values"]) == MOST_NOTES
 
 

@@ -73,7 +73,7 @@ def test_what_one_may_change_and_what_support_staff_may_are_named_alike():
 
 
 # How an operation says who may use it.
-ACCESS = r"Open to everybody\.|Roles: `.*`\. (Scopes of a key: .*\.|Not with a key\.)"
+ACCESS = r"Public\.|Roles: `.*`\. (Scopes of a key: .*\.|Not with a key\.)"
 
 # What JavaScript and TypeScript have under these names, a generated client would hide.
 TAKEN = {

@@ -489,7 +489,10 @@ def test_an_account_loads_two_files_at_a_time(client, world, as_role):
     first, second = client.get(path, headers=own), client.get(path, headers=own)
     refused = client.get(path, headers=own)
     assert (refused.status_code, int(refused.headers["Retry-After"]) > 0) == (503, True)
-    assert refused.json["Message"] == "You load other files at the moment; please try again."
+    assert (
+        refused.json["Message"]
+        == "You are downloading other files at the moment; please try again."
+    )
     with client.get(path, headers=others) as answer:
         assert answer.status_code == 200
     first.close()

@@ -63,7 +63,7 @@ def test_a_browser_is_led_to_pages_and_a_program_is_not(client, path, to):
     for accept in ("application/json", "*/*", ""):
         told = client.get(path, headers={"Accept": accept})
         assert told.status_code == 404
-        assert told.json == {"Message": "There is nothing at this path."}
+        assert told.json == {"Message": "This path does not exist."}
         assert led.headers["Vary"] == told.headers["Vary"] == "Accept"
 
 

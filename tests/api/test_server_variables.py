@@ -127,5 +127,5 @@ def test_what_was_changed_since_is_not_undone(send, rate):
     send(f"POST {path}", {"value": 200})
     send(f"POST {path}", {"value": 300})
     refused = send(f"POST history/object:{rate['_id']}:1/undo", {}, 409)
-    assert refused["Message"] == f"The variable {rate['_id']} was changed since."
+    assert refused["Message"] == f"The variable {rate['_id']} has changed."
     assert send(f"GET {path}/value") == {"value": 300}

@@ -85,7 +85,7 @@ def test_a_change_its_undo_and_the_undo_of_that(
     assert held(db, player) == changed
     # Each entry is undone once: the change is in force again, and it is the redo that is undone.
     for done, dry in ((made, False), (made, True), (undone, False)):
-        assert "undone already" in undo(done, {"DryRun": dry}, 409)["Message"]
+        assert "already undone" in undo(done, {"DryRun": dry}, 409)["Message"]
     undo(redone)
     assert held(db, player) == before
 

@@ -48,8 +48,8 @@ def test_how_far_an_action_is(written, state):
         (None, None),
         (" Amelia is not playing. ", "Amelia is not playing."),
         ("x" * 2000, "x" * LONGEST_ERROR),
-        ("", "The game did not do it, and gave no reason."),
-        ({"code": 7}, "The game did not do it, and gave no reason."),
+        ("", "The game refused without a reason."),
+        ({"code": 7}, "The game refused without a reason."),
     ],
 )
 def test_a_game_gives_its_reason_or_none(error, told):

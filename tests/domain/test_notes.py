@@ -80,7 +80,7 @@ def test_the_first_note_is_told_as_any_other(before):
 
 def test_hidden_notes_take_room_too():
     full = {numbered_guid(number): note(IsHidden=True) for number in range(MOST_NOTES)}
-    with pytest.raises(TooManyNotes, match="100 notes already"):
+    with pytest.raises(TooManyNotes, match="already 100 notes"):
         written({"Notes": full}, numbered_guid(MOST_NOTES))
     full.popitem()
     assert len(written({"Notes": full}, numbered_guid(MOST_NOTES))[0]["Notes"]) == MOST_NOTES

@@ -33,7 +33,7 @@ CLIENTS = 64
 # Another account than demo.
 OTHER = user_name(7)
 PIECE = 64 * 1024
-OWN = "You send other batches at the moment; please try again."
+OWN = "You are sending other batches at the moment; please try again."
 ITEM = "6a63aae5-f1a5-445f-9116-7245cc53b01c"
 ROWS = 2000
 # How many players of the demo get how many gifts each.

@@ -122,7 +122,7 @@ def test_an_address_that_no_mail_server_knows_is_said_to_be_one(start, real_db, 
         response = client.get(RESET, headers=headers)
     assert (response.status_code, mailbox.envelopes) == (409, [])
     assert response.json["Message"] == (
-        "Password reset email could not be sent: the account's address is none."
+        "Password reset email could not be sent: the account has no valid address."
     )
 
 
@@ -182,7 +182,7 @@ def assert_refused(client, headers):
     assert response.status_code == 503
     assert response.headers["Retry-After"]
     assert response.json == {
-        "Message": "Password reset email could not be sent: the mail server did not take it."
+        "Message": "Password reset email could not be sent: the mail server did not accept it."
     }
     after = client.get("/api/v1/users/Alice", headers=headers).json["PasswordResetCode"]
     assert after == before

@@ -77,7 +77,7 @@ def test_a_mail_server_that_refuses_us_is_told_of_without_secrets(service):
     assert service.send(right_ask(RESET, service.known)) == 503
     service.knows_postman = True
     assert service.leaks() == []
-    assert "did not take it" in service.server.output.read_text()
+    assert "did not accept it" in service.server.output.read_text()
 
 
 def test_a_bug_is_told_of_without_secrets(service):

@@ -46,7 +46,7 @@ def server(serve):
 
 
 def make_key(server, name, *scopes):
-    """Make a key as the page does."""
+    """Create a key as the page does."""
     return server.command("key", "create", "demo", name, *(scopes or SCOPES))
 
 

@@ -24,16 +24,16 @@ class ActionWords(NamedTuple):
 KINDS = {
     "kick": ActionWords(
         "Kicked",
-        "Out of the game, but free to come back at once: a ban keeps out.",
+        "Disconnects the player, who may come back at once. A ban keeps a player out.",
         "{name} has been kicked by the server!",
     ),
     "kill": ActionWords(
-        "Killed", "What a death costs, the game decides.", "{name} has been killed!"
+        "Killed", "The game decides what a death costs.", "{name} has been killed!"
     ),
     "warp": ActionWords(
-        "Warped", "Without a place, the game chooses one.", "Warped '{name}' to {to}."
+        "Warped", "Without coordinates, the game chooses a place.", "Warped '{name}' to {to}."
     ),
-    "chat": ActionWords("Said", "It cannot be taken back."),
+    "chat": ActionWords("Said", "It cannot be recalled."),
 }
 # Fields of an action that a game writes.
 ANSWER_FIELDS = ("Taken", "TakenBy", "Done", "Error", "Result")
@@ -51,7 +51,10 @@ SERVED = ("Kind", "Subject", "Arguments", "At", "By", "Via", "Reason", "TakenBy"
 
 class NoGame(Unavailable):
     retry_after = int(LOOKED_WITHIN.total_seconds())
-    sentence = f"No game is running: none has looked for actions for {retry_after} seconds."
+    sentence = (
+        f"No game is running: no game server has asked for actions in the last {retry_after} "
+        "seconds."
+    )
 
 
 class ActionFailed(Conflict):
@@ -59,11 +62,11 @@ class ActionFailed(Conflict):
 
 
 class ActionLapsed(Conflict):
-    sentence = "No game took the action in time, so nothing was done; ask again."
+    sentence = "No game server took the action in time, so nothing was done; please try again."
 
 
 class AnsweredOtherwise(Conflict):
-    sentence = "The action {action_id} was answered before, and otherwise."
+    sentence = "The action {action_id} already has a different answer."
 
 
 class NotTaken(Conflict):
@@ -150,7 +153,7 @@ def error_of(action: Document) -> str | None:
     if not _is_written(error):
         return None
     text = error.strip()[:LONGEST_ERROR] if isinstance(error, str) else ""
-    return text or "The game did not do it, and gave no reason."
+    return text or "The game refused without a reason."
 
 
 def public_action(action: Document, now: datetime) -> Document:

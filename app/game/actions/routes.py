@@ -52,7 +52,7 @@ from app.openapi.examples import ACTION, MAP, PLAYER, USER
 from app.types import Document
 from app.users.schemas import MessageSchema
 
-ABOUT = "What only the running game can do, and what a game says and asks that has no driver."
+ABOUT = "Actions of the running game, and the API for games without a MongoDB driver."
 UNDER_WAY = "The game has not answered yet."
 
 blp = Blueprint("Game", __name__, url_prefix="/api/v1", description=ABOUT)
@@ -105,15 +105,15 @@ ORDERS = (
         "kick",
         "kick_{}",
         "Kick {} out of the game",
-        "The player may come back at once; a ban keeps out.",
+        "The player may come back at once. Use a ban to keep a player out.",
     ),
-    Order("kill", "kill", "kill_{}", "Kill {}", "What a death costs, the game decides."),
+    Order("kill", "kill", "kill_{}", "Kill {}", "The game decides what a death costs."),
     Order(
         "warp",
         "warpto",
         "warp_{}",
         "Warp {} to a map",
-        "Where on it, the game decides.",
+        "The game decides where on the map.",
         WarpArgs(),
     ),
     Order(
@@ -121,7 +121,7 @@ ORDERS = (
         "warptoloc",
         "warp_{}_to_place",
         "Warp {} to a place on a map",
-        "If nobody can stand there, the game says so.",
+        "The game refuses a place where nobody can stand.",
         WarpToPlaceArgs(),
     ),
 )
@@ -172,18 +172,18 @@ for target in (PLAYER_TARGET, USER_TARGET):
 
 @ask_route(blp, "/chat/global", SaidSchema, Scope.GAME_ACT, args=ChatArgs())
 def say_to_everybody(args: Document) -> Response:
-    """Say something to all who play
+    """Send a chat message to everybody
 
-    Color and Target are handed on to the game.
+    Color and Target are passed to the game.
     """
     return say(EVERYBODY, args)
 
 
 @ask_route(blp, "/chat/proximity/<map_id>", SaidOnMapSchema, Scope.GAME_ACT, args=ChatArgs())
 def say_on_map(args: Document, map_id: str) -> Response:
-    """Say something to all on a map
+    """Send a chat message to everybody on a map
 
-    Color and Target are handed on to the game.
+    Color and Target are passed to the game.
     """
     map_id = path_guid("mapId", map_id, nil=False)
     return say(map_subject(map_id), args, mapId=map_id)
@@ -191,9 +191,9 @@ def say_on_map(args: Document, map_id: str) -> Response:
 
 @ask_route(blp, "/chat/direct/<lookup:key>", SaidToPlayerSchema, Scope.GAME_ACT, args=ChatArgs())
 def say_to_player(args: Document, key: Lookup) -> Response:
-    """Say something to one player
+    """Send a chat message to one player
 
-    Color and Target are handed on to the game.
+    Color and Target are passed to the game.
     """
     return say(player_subject(key), args, lookupKey=masked(str(key)))
 
@@ -207,10 +207,9 @@ def say_to_player(args: Document, key: Lookup) -> Response:
     refuses=(NotFound("player", Lookup.parse("nobody")), needs_query),
 )
 def list_actions(args: Document) -> Response:
-    """List what the game was asked to do
+    """List game actions
 
-    The newest first, what was asked of users only with the role `users.query`. Kept for as long as
-    history is.
+    Newest first. Actions on users need the role `users.query`. Actions are kept as long as history.
     """
     page = access.search(args, page_size(args))
     now = actions.now()
@@ -227,9 +226,9 @@ def list_actions(args: Document) -> Response:
     refuses=(ActionNotFound(ACTION), needs_query),
 )
 def get_action(action_id: str) -> Document:
-    """Get what came of an action
+    """Get an action and its result
 
-    Of one of a user, only with the role `users.query`.
+    An action on a user needs the role `users.query`.
     """
     return public_action(access.visible_action(path_guid("id", action_id)), actions.now())
 

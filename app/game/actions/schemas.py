@@ -42,7 +42,7 @@ class ChatArgs(Schema):
         ColorSchema, allow_none=True, metadata={"example": {"A": 255, "R": 255, "G": 200, "B": 0}}
     )
     Target = PlainText(
-        NAME_LENGTH, allow_none=True, example=None, description="Handed on to the game."
+        NAME_LENGTH, allow_none=True, example=None, description="Passed to the game."
     )
 
 
@@ -66,13 +66,15 @@ class SaidToPlayerSchema(SaidSchema):
 
 class ActionUnderWaySchema(Schema):
     Message = Text(example="The game has not answered yet.")
-    ActionId = Guid(example=ACTION, description="`GET /api/v1/actions/{id}` tells what came of it.")
+    ActionId = Guid(example=ACTION, description="``GET /api/v1/actions/{id}` returns its result.")
 
 
 class ActionSubjectSchema(Schema):
     Kind = Text(example="player", metadata={"enum": ["player", "user", "map", "world"]})
-    Id = Guid(allow_none=True, example=PLAYER_ID, description="Null: everybody.")
-    Name = Text(allow_none=True, example=PLAYER, description="At the time; of a map, null.")
+    Id = Guid(allow_none=True, example=PLAYER_ID, description="Null means everybody.")
+    Name = Text(
+        allow_none=True, example=PLAYER, description="The name at that time; null for a map."
+    )
 
 
 class ActionSchema(Schema):
@@ -87,12 +89,12 @@ class ActionSchema(Schema):
     State = Text(
         example="done",
         metadata={"enum": list(STATES)},
-        description="Lapsed: no game took it in time, and none will.",
+        description="`lapsed`: no game server took it in time; it has expired.",
     )
     Taken = Moment(allow_none=True, example=DONE_AT)
-    TakenBy = Text(allow_none=True, example="world-1", description="Which server of the game.")
+    TakenBy = Text(allow_none=True, example="world-1", description="The game server that took it.")
     Done = Moment(allow_none=True, example=DONE_AT)
-    Error = Text(allow_none=True, example=None, description="Why the game has not done it.")
+    Error = Text(allow_none=True, example=None, description="Why the game refused it.")
     Result = fields.Dict(allow_none=True, metadata={"example": {"MapId": MAP, "X": 13, "Y": 22}})
 
 
@@ -102,4 +104,4 @@ ActionPageSchema = page_of(ActionSchema, CursorPageSchema)
 class ActionListArgs(CursorListArgs):
     player = Text(metadata={"maxLength": NAME_LENGTH}, description="A character's name or id.")
     user = Text(metadata={"maxLength": NAME_LENGTH}, description="A username or user id.")
-    kind = OneOf(*KINDS, description="What was asked.")
+    kind = OneOf(*KINDS, description="The request.")

@@ -114,7 +114,7 @@ class Actions:
         self._games = primary[GAMES.name]
         self._journals = storage.journals
         self._erasures = ErasureRecords(storage.db)
-        self._waiters = Limiter("Others wait for the game", waiters)
+        self._waiters = Limiter("Too many requests wait for the game", waiters)
         self.wait_seconds = wait_seconds
         self.now = storage.clock.now
 
@@ -132,7 +132,7 @@ class Actions:
             earlier = self._earlier(subject, intent)
             if earlier is None:
                 # The earlier action was rolled back, or has expired.
-                message = "The same request was just being made; please try again."
+                message = "The same request is already being processed; please try again."
                 raise Unavailable(message, retry_after=1) from None
             return earlier
         except PyMongoError as error:

@@ -26,9 +26,9 @@ events = current(Events)
 def list_events(args: Document) -> Response:
     """List changes in the order in which they became history
 
-    The oldest first, those of users only with the role `users.query`. `Next` is always there: ask
-    with it again, and what has come since is the answer. Nothing is left out and nothing comes
-    twice; a gap in the `Number` of a subject would tell.
+    Oldest first. Changes of users need the role `users.query`. `Next` is always present: send it as
+    `after` to get what is new. Each change comes exactly once; a gap in the `Number` of a subject
+    would show a missing one.
     """
     after = args.get("after", "")
     if after == NOW:

@@ -19,24 +19,25 @@ class EventSchema(EntrySchema):
         0,
         allow_none=True,
         example=7,
-        description="Of the subject after the change. Games count it up as well.",
+        description="The Version of the subject after the change. Games increment it, too.",
     )
     Number = Integer(
         1,
         allow_none=True,
         example=3,
-        description="How many changes of the subject have an entry: it counts without a gap.",
+        description="The number of the change of its subject, without gaps.",
     )
 
 
 class EventPageSchema(Schema):
     Values = List(fields.Nested(EventSchema))
-    Next = Text(example=CURSOR_EXAMPLE, description="What to give as `after` next; never null.")
+    Next = Text(example=CURSOR_EXAMPLE, description="The `after` of the next request; never null.")
 
 
 class EventListArgs(CursorListArgs):
     after = Text(
         metadata={"pattern": rf"^({NOW}|[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$"},
-        description="The Next of the answer before; empty: from the oldest on; "
-        f"`{NOW}`: only what comes from now on.",
+        description=(
+            "The Next of the previous answer. Empty: from the oldest on. `{NOW}`: only new changes."
+        ),
     )

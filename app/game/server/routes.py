@@ -58,11 +58,11 @@ players = current(Players)
 )
 @of_players.documents_alternative(201, schema=SavedSchema, description="Made.")
 def save_player(args: Document, player_id: Lookup) -> Response:
-    """Save a character as the game has it
+    """Save a character
 
-    By id. Fields that are not given stay as they are; a new character takes its defaults for them.
-    With `Version`, nothing changes if somebody else has changed the character since the game has
-    read it. Without, what is given overwrites what is there.
+    By id. Missing fields keep their values; in a new character, they get their defaults. With
+    `Version`, the save is refused if somebody else has changed the character since the game read
+    it. Without `Version`, the given fields overwrite the stored ones.
     """
     id_ = path_guid("lookupKey", player_id.text, nil=False)
     saved = save_character(id_, args, current_app.config)
@@ -72,10 +72,10 @@ def save_player(args: Document, player_id: Lookup) -> Response:
 
 @read_route(blp, "/online", OnlineSchema, Scope.GAME_ACT, args=OnlineArgs(), method="POST")
 def report_online(args: Document) -> Document:
-    """Say who plays
+    """Report who is online
 
-    Somebody counts as online for as long as it is said again in time (`QM_ONLINE_TTL_SECONDS`). It
-    leaves no entry in history.
+    A player counts as online until the report is older than `QM_ONLINE_TTL_SECONDS`. Reports leave
+    no history entry.
     """
     online, offline = args["Online"], args["Offline"]
     known = players.get_many([*online, *offline], "_id")
@@ -95,11 +95,11 @@ def report_online(args: Document) -> Document:
     is_body_required=True,
 )
 def take_actions(args: Document) -> Document:
-    """Take what the game is to do
+    """Take actions for the game
 
-    The oldest first, and nothing that was asked longer ago than 30 seconds. A game asks several
-    times a second: if none has for ten seconds, kicks and the like are refused. What was asked of
-    users is for a game whose account has the role `users.query`.
+    Oldest first, and none that is older than 30 seconds. A game polls several times per second: if
+    no game has polled for ten seconds, new actions are refused. Actions on users need the role
+    `users.query`.
     """
     taker = taker_of(args)
     actions.look(taker)
@@ -122,9 +122,9 @@ def take_actions(args: Document) -> Document:
     refuses=(ActionNotFound(ACTION), NotTaken(ACTION, GAME), AnsweredOtherwise(ACTION)),
 )
 def answer_action(args: Document, action_id: str) -> Document:
-    """Answer what came of an action
+    """Answer an action
 
-    By the server of the game that has taken it, with the same account. The same answer again
+    Only the game server that took it, with the same account, may answer. Repeating the same answer
     changes nothing.
     """
     error = masked(args["Error"]) if args["Error"] else None

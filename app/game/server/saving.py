@@ -85,7 +85,7 @@ def _version(body: dict[str, Any]) -> int | None:
         return None
     version = body["Version"]
     if type(version) is not int or not 0 <= version < INT64:
-        raise InvalidField("Version", "Must be a whole number from 0 on.")
+        raise InvalidField("Version", "Must be a whole number of 0 or more.")
     return version
 
 
@@ -115,9 +115,9 @@ def _checked(
         raise Invalid(f"The request body is nested more than {DEEPEST} levels deep.")
     fields: Document = load(record, values, record.unknown, partial=True)
     if fields.pop("Id", player_id) != player_id:
-        raise InvalidField("Id", "Must be the id in the path.")
+        raise InvalidField("Id", "Must match the id in the path.")
     if _has_operators(list(fields.values())):
-        raise Invalid("No name within a field may begin with a dollar sign.")
+        raise Invalid("No name in a field may begin with a dollar sign.")
     try:
         encode(fields)
     except Invalid as error:

@@ -22,11 +22,13 @@ NUMBER_OF_STATS = 5
 
 
 class SaveArgs(PlayerSchema):
-    """The fields of a character that are to be set; the others stay, or take their defaults."""
+    """The fields of a character to set; others keep their values or get their defaults."""
 
     Id = Guid(example=PLAYER_ID, description="As in the path.")
-    Name = Text(example=PLAYER, description="A new character needs one.")
-    UserId = Guid(example=USER_ID, description="The account that plays it. A new one needs it.")
+    Name = Text(example=PLAYER, description="Required for a new character.")
+    UserId = Guid(
+        example=USER_ID, description="The account that plays it. Required for a new character."
+    )
     BaseStats = List(Integer(), validate=Length(equal=NUMBER_OF_STATS), example=[30] * 5)
     StatPointAllocations = List(Integer(), validate=Length(equal=NUMBER_OF_STATS), example=[0] * 5)
     Inventory = List(fields.Nested(SlotSchema), description="All filled slots.")
@@ -35,7 +37,7 @@ class SaveArgs(PlayerSchema):
     Variables = List(fields.Nested(VariableSchema))
     # No example: the documented request would be refused with a Version that is not current.
     Version = Integer(
-        0, description="What the game has read: if the player has another by now, nothing changes."
+        0, description="The Version that the game read: the save is refused if it has changed."
     )
 
     def load(self, data: Any, **_: Any) -> Any:
@@ -46,10 +48,10 @@ class SaveArgs(PlayerSchema):
 class SavedSchema(Schema):
     Id = Guid(example=PLAYER_ID)
     Name = Text(example=PLAYER)
-    Version = Integer(0, example=8, description="To be given with the next save.")
+    Version = Integer(0, example=8, description="Send it with the next save.")
 
 
-AT_MOST = Length(max=MOST_PLAYERS, error=f"Must hold at most {MOST_PLAYERS} ids.")
+AT_MOST = Length(max=MOST_PLAYERS, error=f"Must contain at most {MOST_PLAYERS} ids.")
 
 
 class OnlineArgs(Schema):
@@ -58,19 +60,19 @@ class OnlineArgs(Schema):
     Everyone = Flag(
         load_default=False,
         example=False,
-        description="Whether all play who do: whoever is not in Online is offline.",
+        description="Whether Online is complete: everybody else is then offline.",
     )
 
     @validates_schema(skip_on_field_errors=True)
     def is_one_or_the_other(self, values: dict[str, Any], **_: Any) -> None:
         if set(values["Online"]) & set(values["Offline"]):
-            raise ValidationError("Must hold nobody who is in Online.", "Offline")
+            raise ValidationError("Must not contain ids that are in Online.", "Offline")
 
 
 class OnlineSchema(Schema):
-    Online = Integer(0, example=1, description="How many of those who play are known.")
-    Offline = Integer(0, example=0, description="How many went offline by this.")
-    Unknown = List(Guid(), example=[], description="Ids that no player has.")
+    Online = Integer(0, example=1, description="How many of the ids in Online exist.")
+    Offline = Integer(0, example=0, description="How many players went offline.")
+    Unknown = List(Guid(), example=[], description="Ids of no player.")
 
 
 class GameArgs(Schema):
@@ -79,7 +81,7 @@ class GameArgs(Schema):
         shortest=1,
         required=True,
         example=GAME,
-        description="A name that this server of the game has chosen for itself.",
+        description="A name that the game server chooses for itself.",
     )
 
 
@@ -88,8 +90,10 @@ class TakeActionsArgs(GameArgs):
     Unanswered = Flag(
         load_default=False,
         example=False,
-        description="Whether to tell once more what this server has taken and not answered, for "
-        "one that got no answer or was started again.",
+        description=(
+            "Whether to return again the actions that this server took and has not answered, for "
+            "example after a restart."
+        ),
     )
 
 
@@ -98,7 +102,7 @@ class TakenActionsSchema(Schema):
 
 
 class AnswerArgs(GameArgs):
-    """What came of an action: nothing more if it was done."""
+    """The result of an action; empty if it was done."""
 
     Error = PlainText(
         LONGEST_ERROR,
@@ -106,7 +110,7 @@ class AnswerArgs(GameArgs):
         allow_none=True,
         load_default=None,
         example=None,
-        description="Why it was not done, a sentence for the person who asked.",
+        description="Why it was not done, as a sentence for staff.",
     )
     Result = fields.Dict(
         keys=Text(),
@@ -114,7 +118,7 @@ class AnswerArgs(GameArgs):
         load_default=None,
         metadata={
             "example": {"MapId": MAP, "X": 13, "Y": 22},
-            "description": "Of a warp, where the player is now.",
+            "description": "For a warp, where the player is now.",
             "additionalProperties": True,
         },
     )

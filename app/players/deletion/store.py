@@ -105,7 +105,9 @@ class Deletions:
         try:
             self.finish_deletion(player_id)
         except (Busy, PyMongoError) as error:
-            log.warning("The deleted player %s is moved later: %s", player_id, error)
+            log.warning(
+                "The deleted player %s could not be moved, will retry: %s", player_id, error
+            )
 
     def finish_deletion(self, player_id: str) -> None:
         """Move a marked player to the deleted ones, after its entries have moved to history."""

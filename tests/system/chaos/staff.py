@@ -10,7 +10,7 @@ from tests.system.chaos.clients import JSON, Client
 from tests.system.chaos.service import NAME, PASSWORD
 
 # What a game has wiped meanwhile, of the items or of the Journal, cannot be undone.
-WIPED = ("left, not the", "is not in history")
+WIPED = ("left, but", "is not in history")
 BATCHES = "/api/v1/batches"
 SIGN_IN, OWN_SIGN_INS = "/console/sign-in", "/console/sign-ins"
 TOKEN = re.compile(r'name="token" value="([0-9a-f]+)"')
