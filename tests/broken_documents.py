@@ -84,8 +84,8 @@ LEFT_TO_YOU = {
         ("Equipment", ["hat"], " holds something that is not a whole number"),
         ("Id", "x", " is not allowed as a field name"),
         ("Name", "a/b", " must not be a dot or two dots, or contain a slash: no path can hold it"),
-        ("Name", "\u3164\u3164", " must hold a character that can be seen"),
-        ("Name", ITEM, " must not look like a guid: it would be taken for an id"),
+        ("Name", "\u3164\u3164", " must contain a visible character"),
+        ("Name", ITEM, " must not look like a guid: it would be read as an id"),
         ("Name", "two\nlines", " must be 1 to 255 printable characters, not all blank"),
     ],
     "users": [

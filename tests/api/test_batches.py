@@ -238,10 +238,10 @@ NO_BATCH = [
     ),
     (b'{"Rows": [{"a": "\xff"}]}', "The request body is not valid JSON: "),
     (b'{"Rows": [1]} x', "The request body is not valid JSON: "),
-    (b'{"Name": "\\ud800Bob", "Rows": [1]}', "The request body is not valid JSON: half a pair"),
+    (b'{"Name": "\\ud800Bob", "Rows": [1]}', "The request body is not valid JSON: an unpaired"),
     (b'{"Undo": null}', "The field 'Undo' must contain By, Key"),
     (b'{"Undo": []}', "The field 'Undo' must contain By, Key"),
-    (b'{"Undo": {"By": ""}}', "The field 'Undo.By' must hold 1 to 255 characters."),
+    (b'{"Undo": {"By": ""}}', "The field 'Undo.By' must be 1 to 255 characters."),
 ]
 SPREADSHEETS = (b"PK\x03\x04\x14\x00\x06\x00", b"\xd0\xcf\x11\xe0\xa1\xb1")
 

@@ -106,7 +106,7 @@ def test_what_was_spent_or_set_since_is_refused_and_nothing_changes(change, undo
     stored = db.players.find_one({"_id": player["_id"]})
     for body in ({"DryRun": True}, {}):
         assert "has 3 of the item" in undo(gift, body, 409)["Message"]
-        assert "changed since" in undo(first, body, 409)["Message"]
+        assert "has changed" in undo(first, body, 409)["Message"]
     assert db.players.find_one({"_id": player["_id"]}) == stored
 
 

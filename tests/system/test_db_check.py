@@ -149,7 +149,7 @@ def test_duplicates_without_a_unique_index_are_named(check, unprepared_db):
     for options in ([], ["--repair"]):
         code, lines = check(*options)
         assert code == 1
-        (line,) = [line for line in lines if "NameKey 'bob' is the same on" in line]
+        (line,) = [line for line in lines if "NameKey 'bob' is shared by" in line]
         assert all(user["_id"] in line for user in duplicates)
 
 
@@ -159,7 +159,7 @@ def test_no_line_holds_a_secret(check, real_db):
     token = {"_id": "f" * 64, "Chain": "secret"}
     real_db.refresh_tokens.insert_one(token, bypass_document_validation=True)
     output = "\n".join(check()[1])
-    assert "refresh_tokens ffffffff...: Chain is no guid" in output
+    assert "refresh_tokens ffffffff...: Chain is not a lower-case guid" in output
     assert "secret" not in output
     assert "f" * 9 not in output
 
@@ -181,7 +181,7 @@ def ago(**time):
 LOST = [
     ([deleted()], "was deleted at"),
     ([deleted(ExpiresAt=ago(days=-300))], "was deleted at"),
-    ([deleted(), brought_back()], "was brought back at"),
+    ([deleted(), brought_back()], "was restored at"),
     ([deleted(), brought_back(), deleted(At=ago(days=1))], "was deleted at"),
     # Its copy expires now, or has just expired.
     ([deleted(ExpiresAt=ago(minutes=-1))], None),
