@@ -20,7 +20,7 @@ PENDING = ("waiting", "taken")
 # How long a page polls for the answer.
 FOLLOWED = timedelta(minutes=2)
 # The labels of states that differ from the API.
-STATES = {"taken": "in progress", "failed": "failed", "lapsed": "expired"}
+STATES = {"taken": "in progress", "lapsed": "expired"}
 
 
 def cards(found: Iterable[Document]) -> list[Document]:

@@ -60,7 +60,7 @@ def revoke(_: Submission, key_id: str, key: Lookup | None = None) -> Applied:
 
 
 def show_made(made: Made, sent: Submission, **path: Any) -> Response:
-    """Show a new key. Its text is only in the response to the form, never in a URL."""
+    """Show a new key. Its secret is only in the response to the form, never in a URL."""
     return sent.show(None, made=made, **path)
 
 
