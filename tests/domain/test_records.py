@@ -74,6 +74,4 @@ def test_a_field_that_is_called_id_does_not_stand_in_for_the_id():
 def test_a_value_that_is_not_what_it_claims_to_be_is_refused(claim):
     record = RECORDS["players"](SIZES)
     line = encode({**record.record(make_player()), "Guild": {"Founded": [claim]}})
-    assert (
-        "the field 'guild' is not what its $ says that it is" in _parse_line(line, record).lower()
-    )
+    assert "the field 'guild' does not match its $ type" in _parse_line(line, record).lower()
