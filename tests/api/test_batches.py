@@ -15,6 +15,7 @@ from app.batches.rows import CsvRows, JsonRows
 from app.batches.store import Batches
 from app.errors import Invalid
 from app.history.store import History
+from app.operations import batch_operations
 from app.storage.client import Storage
 from app.storage.unfinished import UnfinishedWork
 from tests.applications import service
@@ -118,7 +119,7 @@ def test_a_plan_has_a_verdict_for_each_row_and_changes_nothing(world, plan, rows
         f"The inventory holds 0 of the item {ITEM}, not 1.",
         None,
         None,
-        "The field 'Operation' must be one of forget, give, set-variable, take, teach, undo.",
+        f"The field 'Operation' must be one of {', '.join(batch_operations())}.",
         "The field 'quantity' is required.",
         "A row must be an object with named values.",
     ]

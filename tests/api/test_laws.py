@@ -95,7 +95,8 @@ def altered(body):
         return {**body, "Rows": 2 * body["Rows"]}
     for name, value in (body or {}).items():
         if isinstance(value, int):
-            return {**body, name: value + 1}
+            # Towards 0: what is below the example is valid, whatever the maximum is.
+            return {**body, name: value - 1 if value else 1}
         if name in ("itemid", "spellid", "mapid"):
             return {**body, name: guid()}
         if name in ("Text", "Message", "Name"):
