@@ -294,6 +294,15 @@ def test_a_variable_is_compared_with_what_the_page_has_shown(staff, player, worl
     staff.submit("/players/Aladric/variables", 409, **fields)
 
 
+def test_a_change_by_a_tool_of_the_same_account_is_not_overwritten(staff, player, world, client):
+    path = f"/api/v1/players/Aladric/variables/{VARIABLE}"
+    seen = re.search('name="seen" value="([^"]*)"', staff.get("/players/Aladric").text)[1]
+    fields = {"variableid": "quest stage", "value": "1", "seen": seen}
+    staff.submit("/players/Aladric/variables", 303, **fields)
+    client.post(path, json={"value": 8}, headers=world.headers(user=staff.user))
+    staff.submit("/players/Aladric/variables", 409, **fields)
+
+
 def test_the_curl_line_of_a_refused_form_sends_what_was_typed(staff, world):
     world.add_user(Name="thalia")
     many = {"duration": "many", "reason": "", "ip": True}

@@ -155,11 +155,13 @@ def _require_name(place: Place, sent: Submission, name: str) -> None:
 def _require_unchanged(sent: Submission, entries: list[Document]) -> None:
     """Refuse to overwrite a change that somebody else made since the page was shown.
 
-    The caller's own changes do not count: the form may have been sent twice.
+    The caller's own changes in the console do not count: the form may have been sent twice. Those
+    by a key of the account do: a program made them.
     """
-    newer = newer_than(sent.value("seen"), entries)
-    if any(entry["By"]["UserId"] != guard.caller().id for entry in newer):
-        raise ChangedMeanwhile
+    own = (guard.caller().id, "console")
+    for entry in newer_than(sent.value("seen"), entries):
+        if (entry["By"]["UserId"], entry["Via"]) != own:
+            raise ChangedMeanwhile
 
 
 def _changes_of(place: Place, sent: Submission, id_: str, changed: str) -> list[Document]:
