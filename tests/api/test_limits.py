@@ -218,7 +218,7 @@ def test_the_database_knows_how_much_time_is_left(real_db):
     """Without a limit, this operation would take for ever."""
     real_db["players"].insert_one({"_id": "somebody"}, bypass_document_validation=True)
     places = DatabasePlaces(1, partial(pymongo.timeout, 0.2))
-    with request(places), pytest.raises(PyMongoError, match="time"):
+    with request(places), at_database(), pytest.raises(PyMongoError, match="time"):
         real_db["players"].find_one({"$where": "while (true) {}"}, {})
 
 

@@ -256,7 +256,7 @@ def test_an_import_that_no_majority_confirms_says_so(real_db):
         raise BulkWriteError({"writeErrors": [], "writeConcernErrors": [late]})
 
     with pytest.raises(Conflict, match="waiting for replication timed out"):
-        bulk._stored(unconfirmed, real_db.players, [{}])
+        bulk._store_batch(unconfirmed, real_db.players, [{}])
 
 
 def test_a_token_of_a_program_before_the_password_version_had_its_name_is_void(app, world, db):

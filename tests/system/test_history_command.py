@@ -226,12 +226,12 @@ def test_db_check_finds_a_change_whose_entry_is_lost(quartermaster, real_db):
     assert check_lines(quartermaster) == []
     real_db.history.delete_one({"Number": 4})
     (line,) = check_lines(quartermaster)
-    assert "JournalCount counts 1 entry that history lacks: --repair notes" in line
+    assert "JournalCount counts 1 entry that history lacks: --repair records" in line
     real_db.history.delete_many({})
     real_db.players.update_one({"_id": someone["_id"]}, {"$set": {"Journal": []}})
     (line,) = check_lines(quartermaster)
     assert "history lacks" in line
-    assert "they are lost (repaired)" in quartermaster("db", "check", "--repair").stdout
+    assert "as lost (repaired)" in quartermaster("db", "check", "--repair").stdout
     assert check_lines(quartermaster) == []
     noted = real_db.history.find_one({"Operation": "repair"})
     assert noted["Arguments"] == {"LostEntries": [[6, 6]]}

@@ -137,7 +137,7 @@ def test_a_support_case_is_solved_by_keyboard_alone(console, case):
     keyboard.follow(Keys.ENTER)
     keyboard.tab_to("Note", form="note")
     keyboard.press(NOTE)
-    keyboard.tab_to("Write", form="note")
+    keyboard.tab_to("Save", form="note")
     keyboard.follow(Keys.SPACE)
     keyboard.tab_to(case.owner)
     keyboard.follow(Keys.ENTER)
