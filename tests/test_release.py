@@ -136,7 +136,7 @@ def test_an_archive_is_named_for_its_release_or_its_commit(repository):
 
 
 NOT_SOURCES = (".git", ".venv", "var", "dist", "build", "*.egg-info", ".data", "*.env")
-CACHES = ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".coverage")
+CACHES = ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".coverage*")
 
 
 @pytest.fixture(scope="module")
