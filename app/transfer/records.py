@@ -64,8 +64,8 @@ class OpenRecord(SizedRecord):
     @validates_schema(pass_original=True)
     def sets_no_internal_field(self, _: Document, original: Document, **__: Any) -> None:
         for name in original:
-            is_path = name.startswith("$") or "." in name or not name
-            if name in self.internal or name == "_id" or is_path:
+            is_invalid = not name or name.startswith("$") or "." in name or "\0" in name
+            if name in self.internal or name == "_id" or is_invalid:
                 raise ValidationError("Is a name that cannot be stored.", name)
 
     @post_load

@@ -116,14 +116,19 @@ def _checked(
     fields: Document = load(record, values, record.unknown, partial=True)
     if fields.pop("Id", player_id) != player_id:
         raise InvalidField("Id", "Must match the id in the path.")
-    if _has_operators(list(fields.values())):
-        raise Invalid("No name in a field may begin with a dollar sign.")
-    try:
-        encode(fields)
-    except Invalid as error:
-        text = str(error)
-        raise Invalid(f"{text[:1].upper()}{text[1:]}") from None
+    for name, value in fields.items():
+        _require_storable(name, value)
     return fields
+
+
+def _require_storable(name: str, value: Any) -> None:
+    if _has_operators([value]):
+        raise InvalidField(name, "Contains a name that begins with a dollar sign.")
+    try:
+        encode({name: value})
+    except Invalid:
+        fault = "Contains a name or a number that cannot be stored."
+        raise InvalidField(name, fault) from None
 
 
 def _has_operators(values: list[Any]) -> bool:
