@@ -10,10 +10,17 @@ class QuartermasterError(Exception):
     """The base of all expected errors; the text is one sentence for a person.
 
     A class may declare its sentence. The names in braces are the arguments, in this order, and
-    become attributes of the error.
+    become attributes of the error. The code is the name of the class, unless the class declares
+    one: NotEnoughItems has NOT_ENOUGH_ITEMS. Programs rely on it, so a renamed class
+    keeps its code.
     """
 
     sentence = "{message}"
+    code = "ERROR"
+
+    def __init_subclass__(cls) -> None:
+        words = re.findall("[A-Z][a-z]*", cls.__name__)
+        cls.code = vars(cls).get("code") or "_".join(words).upper()
 
     def __init__(self, *values: Any) -> None:
         names = dict.fromkeys(re.findall(r"{(\w+)}", self.sentence))
@@ -35,6 +42,8 @@ class NotFound(QuartermasterError):
 
 class NotOwned(NotFound):
     """Something of an account that no longer exists, or that belongs to another account."""
+
+    code = "NOT_FOUND"
 
     def __init__(self, kind: str, owner: str) -> None:
         super().__init__(kind, owner, f"No {kind} with that id belongs to '{owner}'.")
@@ -83,6 +92,8 @@ class Invalid(QuartermasterError):
 
 class InvalidField(Invalid):
     """A request with one invalid field; the fault is a sentence without its subject."""
+
+    code = "INVALID"
 
     def __init__(self, name: str, fault: str) -> None:
         super().__init__(f"The field '{name}' {fault[:1].lower()}{fault[1:]}", {name: [fault]})
@@ -149,5 +160,6 @@ class OutcomeUnknown(Unavailable):
 class Busy(Unavailable):
     """Too many concurrent changes to the same document; nothing was written."""
 
+    code = "TOO_MANY_CHANGES"
     sentence = "Too many changes to this {kind} at once; please try again."
     retry_after = 1

@@ -19,6 +19,8 @@ MOST_FORMER = 20
 
 
 class SeveralFormer(Invalid):
+    code = "AMBIGUOUS_NAME"
+
     def __init__(self, kind: str, name: str, ids: Iterable[str]) -> None:
         fault = f"is a former name of several {kind}s: give the id of one, {' or '.join(ids)}."
         super().__init__(f"'{name}' {fault}", {kind: [fault.capitalize()]})

@@ -11,18 +11,20 @@ import re
 import textwrap
 from pathlib import Path
 
+from app.http.errors import codes
 from app.operations import all_operations, batch_operations, operation_names
 from tests.openapi_document import OPERATIONS, SPEC
 
 PAGE = Path(__file__).parents[1] / "docs" / "contract.rst"
 TABLE = re.compile(
-    r"^=+(?:  =+)+\n(?:operation|``Operation``) +(no|takes|made by|arguments).*\n"
+    r"^=+(?:  =+)+\n(?:operation|``Operation``|status) +(no|takes|made by|arguments|codes).*\n"
     r"=+(?:  =+)+\n(?:.+\n)+?=+(?:  =+)+\n",
     re.M,
 )
 ROUTES = ("operation", "no", "method", "path", "role", "scopes", "refuses")
 BODIES = ("operation", "takes", "answers")
 ENTRIES = ("operation", "made by")
+CODES = ("status", "codes")
 BATCH_ROWS = ("``Operation``", "arguments", "is judged and done as")
 # Every guarded operation may answer these; an open one needs no credentials.
 COMMON = {"401", "403", "429", "500", "503"}
@@ -49,6 +51,7 @@ def rows_of(table):
 def drawn(columns, rows):
     """Return a table in the syntax of simple tables."""
     widest = 1000 if columns == ROUTES else WIDEST
+    widest = 101 if columns == CODES else widest
     wrapped = [[_lines(cell, widest) for cell in row] for row in rows]
     lines = [[[name] for name in columns], *wrapped]
     widths = [max(len(line) for row in lines for line in row[i]) for i in range(len(columns))]
@@ -145,6 +148,14 @@ def row_cells(operation, written):
     return [f"``{operation.name}``", written if is_right else listed(fields), views]
 
 
+def code_rows():
+    """Return the codes of each status."""
+    by_status = {}
+    for code, status in codes().items():
+        by_status.setdefault(str(status), []).append(code)
+    return [[status, listed(names)] for status, names in sorted(by_status.items())]
+
+
 def camel_case(view):
     first, *others = view.split("_")
     return first + "".join(word.title() for word in others)
@@ -164,6 +175,8 @@ def made(text):
             others = {row[0].strip("`"): re.findall("``quartermaster .*", row[1]) for row in rows}
             names = operation_names()
             return drawn(ENTRIES, [[f"``{n}``", makers_of(n, others.get(n, []))] for n in names])
+        if match[1] == "codes":
+            return drawn(CODES, code_rows())
         if match[1] == "arguments":
             return drawn(BATCH_ROWS, batch_rows(rows))
         names = [row[0] for row in rows if row[0] in OPERATIONS]

@@ -26,6 +26,8 @@ MOST_KINDS = 20
 class BatchNotFound(NotFound):
     """The batch does not exist, or has expired."""
 
+    code = "NOT_FOUND"
+
     def __init__(self, batch_id: str) -> None:
         super().__init__("batch", batch_id)
 
@@ -41,22 +43,27 @@ class PlannedTooLong(Unavailable):
 
 
 class Cancelled(Conflict):
+    code = "BATCH_CANCELLED"
     sentence = "The batch was cancelled: its remaining rows are not carried out."
 
 
 class Paused(Conflict):
+    code = "BATCH_PAUSED"
     sentence = "The batch is paused: nothing changes until it is run again."
 
 
 class NotRunning(Conflict):
+    code = "BATCH_NOT_RUNNING"
     sentence = "The batch is not running: there is nothing to pause."
 
 
 class AllDone(Conflict):
+    code = "BATCH_DONE"
     sentence = "All rows of the batch are done or refused: nothing is left to cancel."
 
 
 class NotEnded(Conflict):
+    code = "BATCH_NOT_ENDED"
     sentence = (
         "The batch is not finished: run it to its end, or cancel it and wait for its running rows."
     )
@@ -72,6 +79,7 @@ class TooManyRows(Invalid):
 
 
 class Undone(Conflict):
+    code = "UNDONE_TWICE"
     sentence = (
         "The change {entry_id} undoes {undoes}, which is part of this batch as well: "
         "together they change nothing."

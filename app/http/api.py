@@ -11,7 +11,7 @@ import flask_smorest
 import marshmallow
 
 from app.errors import KeyReused, QuartermasterError
-from app.http.fields import List, Text
+from app.http.fields import Integer, List, Text
 from app.http.parser import RequestParser
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -28,6 +28,13 @@ class FailureSchema(Schema):
     """The body of every error response."""
 
     Message = Text(required=True, description="One sentence for people.")
+    Code = Text(required=True, description="A word for programs, which does not change.")
+    Wanted = Integer(
+        0, description="With NOT_ENOUGH_ITEMS and ITEMS_SPENT: the quantity asked for."
+    )
+    Held = Integer(0, description="With NOT_ENOUGH_ITEMS and ITEMS_SPENT: the quantity there is.")
+    Left = Integer(0, description="With NO_ROOM: the quantity that found no room.")
+    Version = Integer(0, description="With VERSION_CHANGED: the stored version.")
     Errors = marshmallow.fields.Dict(
         keys=Text(),
         values=List(Text()),

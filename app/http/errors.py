@@ -40,6 +40,17 @@ SENTENCES = {
     413: "The request body is too large.",
     415: "The request body must be JSON, with the header Content-Type: application/json.",
 }
+CODES = {
+    400: "BAD_REQUEST",
+    404: "NO_SUCH_PATH",
+    405: "METHOD_NOT_ALLOWED",
+    411: "LENGTH_REQUIRED",
+    413: "BODY_TOO_LARGE",
+    415: "NOT_JSON",
+    500: "INTERNAL_ERROR",
+}
+# The numbers of an error that its body repeats for programs.
+NUMBERS = {name.title(): name for name in ("wanted", "held", "left", "version")}
 BUG = "Something went wrong on our side; our log has the details under this X-Request-ID."
 
 Translation = Callable[[Any], QuartermasterError | None]
@@ -72,14 +83,37 @@ def note(error: QuartermasterError) -> None:
 
 def body_of(error: QuartermasterError) -> dict[str, Any]:
     """Return the body of an error; a secret sent as a name or in a field is masked."""
-    message = masked(str(error))
+    found = {name: getattr(error, attribute, None) for name, attribute in NUMBERS.items()}
+    numbers = {name: number for name, number in found.items() if type(number) is int}
+    body = {"Message": masked(str(error)), "Code": error.code, **numbers}
     if isinstance(error, Invalid) and error.fields:
-        return {"Message": message, "Errors": {masked(k): v for k, v in error.fields.items()}}
-    return {"Message": message}
+        body["Errors"] = {masked(name): faults for name, faults in error.fields.items()}
+    return body
+
+
+def http_body(status: int, message: str, name: str = "") -> dict[str, Any]:
+    """Return the body of an error of Flask or Werkzeug."""
+    return {"Message": message, "Code": CODES.get(status) or name.upper().replace(" ", "_")}
+
+
+def codes() -> dict[str, int]:
+    """Return the codes of the errors that the API answers, with their statuses."""
+    found = {code: status for status, code in CODES.items()}
+    kinds: list[type[QuartermasterError]] = list(STATUSES)
+    while kinds:
+        kind = kinds.pop()
+        if not kind.__module__.startswith("app.console"):
+            found[kind.code] = _status(kind)
+            kinds += kind.__subclasses__()
+    return dict(sorted(found.items()))
 
 
 def status_of(error: QuartermasterError) -> int:
-    return next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), 500)
+    return _status(type(error))
+
+
+def _status(error: type[QuartermasterError]) -> int:
+    return next((STATUSES[kind] for kind in error.__mro__ if kind in STATUSES), 500)
 
 
 def headers_of(error: QuartermasterError) -> dict[str, str]:
@@ -102,7 +136,7 @@ def _answer_http(error: HTTPException) -> Response:
         own = vars(error).get("description")
         message = own or SENTENCES.get(status) or error.description or error.name
     kept = {n: v for n, v in error.get_headers() if n not in ("Content-Type", "Content-Length")}
-    return json_response({"Message": message}, status, kept)
+    return json_response(http_body(status, message, error.name), status, kept)
 
 
 def _translating_handler(translate: Translation) -> Callable[[Exception], Response]:

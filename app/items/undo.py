@@ -28,6 +28,8 @@ CONTAINERS = ("Inventory", "Bank")
 
 
 class Spent(Conflict):
+    code = "ITEMS_SPENT"
+
     def __init__(self, item: str, wanted: int, held: int) -> None:
         super().__init__(f"The player has {held} of the item {item} left, but {wanted} were given.")
         self.item, self.wanted, self.held = item, wanted, held

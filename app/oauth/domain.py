@@ -61,7 +61,8 @@ def account_banned(until: datetime | None) -> TokenRefused:
 
 def refusal(code: str, message: str) -> dict[str, Any]:
     """Return the body of an error, with the fields of RFC 6749 and our own Message."""
-    return {"error": code, "error_description": message, "Message": message}
+    fields = {"error": code, "error_description": message}
+    return {**fields, "Message": message, "Code": code.upper()}
 
 
 def token_answer(access: str, refresh: str, now: int, lifetime: int) -> dict[str, Any]:

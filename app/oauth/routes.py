@@ -176,5 +176,5 @@ def answer_invalid(error: Invalid) -> Response:
         return answer(error)
     tracing.note(error="invalid_request")
     body = body_of(error)
-    said = {**refusal("invalid_request", body["Message"]), **body}
+    said = {**body, **refusal("invalid_request", body["Message"])}
     return json_response(said, 400, {"Cache-Control": "no-store"})

@@ -50,6 +50,8 @@ class UnknownType(NotFound):
 
 
 class NoTime(NotFound):
+    code = "NOT_FOUND"
+
     def __init__(self) -> None:
         super().__init__(TIME, "", "The catalogue holds no time object.")
 

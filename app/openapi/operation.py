@@ -20,7 +20,7 @@ from app.errors import (
     Unauthorized,
     Unavailable,
 )
-from app.http.errors import BUG, SENTENCES, body_of, headers_of, status_of
+from app.http.errors import BUG, SENTENCES, body_of, headers_of, http_body, status_of
 from app.http.intents import REASON_PATTERN
 from app.openapi.guide import STATUSES
 from app.openapi.path_parameters import parameters_of
@@ -148,8 +148,8 @@ class Operation:
             answer = (body_of(error), headers_of(error))
             failures.setdefault(status_of(error), []).append(answer)
         for status in (413, 415) if "requestBody" in self._operation else ():
-            failures[status] = [({"Message": SENTENCES[status]}, {})]
-        failures[500] = [({"Message": BUG}, {})]
+            failures[status] = [(http_body(status, SENTENCES[status]), {})]
+        failures[500] = [(http_body(500, BUG), {})]
         described = {str(status): _failure(status, failures[status]) for status in sorted(failures)}
         self._operation["responses"] = dict(sorted({**described, **documented}.items()))
 

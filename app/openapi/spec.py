@@ -10,6 +10,7 @@ from flask import Flask
 from werkzeug.routing import Rule
 
 from app.http.api import Blueprint, FailureSchema
+from app.http.errors import codes
 from app.http.path_converters import CONVERTERS
 from app.openapi.guide import ABOUT, HEADERS, SECURITY
 from app.openapi.operation import Operation
@@ -49,6 +50,8 @@ def specification(settings: Mapping[str, Any], blueprints: Iterable[Blueprint]) 
 def _complete_components(components: Document) -> None:
     components["securitySchemes"] = SECURITY
     components["headers"] = HEADERS
+    # Not an enum: with one, generated clients would fail at a code of a later release.
+    components["schemas"]["Failure"]["properties"]["Code"]["x-extensible-enum"] = list(codes())
     components.pop("responses")
     components.pop("parameters", None)
     # flask-smorest adds it for its X-Pagination header, which no response has here.

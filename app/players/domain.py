@@ -124,6 +124,7 @@ class PlayerNameTaken(Conflict):
 
 
 class RenamedSince(Conflict):
+    code = "NAME_CHANGED"
     sentence = "The player has been renamed and is now '{name}'."
 
 
@@ -142,6 +143,7 @@ class WasDeleted(Conflict):
 
 
 class SavedSince(Conflict):
+    code = "VERSION_CHANGED"
     sentence = "The player has changed: its Version is now {version}."
 
 

@@ -22,13 +22,14 @@ Value = int | bool
 
 
 class ChangedSince(Conflict):
+    code = "VARIABLE_CHANGED"
     sentence = "The variable {variable} has changed."
 
 
 class OtherType(Conflict):
     def __init__(self, variable: str, wanted: int) -> None:
         super().__init__(f"The variable {variable} must be {WORDS[wanted]}.")
-        self.variable, self.wanted = variable, wanted
+        self.variable, self.type = variable, wanted
 
 
 def variable_records(variables: Mapping[str, Value]) -> list[Document]:

@@ -193,7 +193,7 @@ def test_headers_and_errors_stay(client, session):
     assert len(answer.headers.getlist("X-Request-ID")) == 1
     assert len(answer.headers.getlist("Content-Length")) == 1
     missing = client.get("/api/v1/players/nobody", headers=session._headers)
-    assert missing.json == {"Message": "No player with name 'nobody'."}
+    assert missing.json["Message"] == "No player with name 'nobody'."
 
 
 def test_only_a_known_compatibility_is_accepted():

@@ -7,11 +7,14 @@ import pytest
 from pymongo.errors import NetworkTimeout, OperationFailure, ServerSelectionTimeoutError
 
 from app.auth import guard
-from app.errors import Busy, Conflict, KeyReused, NotFound
+from app.errors import Busy, Conflict, InvalidField, KeyReused, NotFound, QuartermasterError
 from app.http.api import Blueprint, Schema
+from app.http.errors import body_of, codes, status_of
 from app.http.fields import Flag, Guid, Integer, PasswordHash, Text
 from app.http.json import json_response
+from app.items.domain import NoRoom, NotEnoughItems
 from app.naming import Lookup
+from app.players.domain import SavedSince
 
 GUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 
@@ -64,7 +67,8 @@ def assert_error(response, status, message=None):
     assert response.status_code == status, response.data
     assert response.headers["Content-Type"] == "application/json; charset=utf-8"
     assert response.headers["X-Request-ID"]
-    assert response.json.keys() <= {"Message", "Errors"}
+    assert {"Message", "Code"} <= response.json.keys() <= {"Message", "Code", "Errors"}
+    assert response.json["Code"] in codes()
     if message is not None:
         assert response.json["Message"] == message
 
@@ -191,7 +195,7 @@ def test_trailing_slashes_and_stray_headers_are_tolerated(client):
 def test_a_body_of_very_many_fields_is_refused_without_a_look_at_each(client):
     response = client.post("/things/take", json={f"itmid{number}": 0 for number in range(20_000)})
     assert response.status_code == 400
-    assert response.json == {"Message": "The request body has more than 100 fields."}
+    assert response.json["Message"] == "The request body has more than 100 fields."
 
 
 def test_a_body_of_many_unknown_fields_is_refused_in_few_words(client):
@@ -200,3 +204,28 @@ def test_a_body_of_many_unknown_fields_is_refused_in_few_words(client):
     assert response.status_code == 400
     assert len(response.json["Errors"]) == 20
     assert len(response.data) < 5000
+
+
+NUMBERED = [
+    (NotEnoughItems(GUID, 5, 3), {"Code": "NOT_ENOUGH_ITEMS", "Wanted": 5, "Held": 3}),
+    (NoRoom(GUID, 5, 2, bank=False), {"Code": "NO_ROOM", "Left": 2}),
+    (SavedSince(9), {"Code": "VERSION_CHANGED", "Version": 9}),
+    (SavedSince(None), {"Code": "VERSION_CHANGED"}),
+    (InvalidField("x", "Is required."), {"Code": "INVALID", "Errors": {"x": ["Is required."]}}),
+    (Busy("player"), {"Code": "TOO_MANY_CHANGES"}),
+]
+
+
+def test_an_error_has_a_code_and_its_numbers():
+    for error, fields in NUMBERED:
+        assert body_of(error) == {"Message": str(error), **fields}
+        assert codes()[error.code] == status_of(error)
+
+
+def test_a_code_has_one_status():
+    """A program may decide by the code alone."""
+    kinds = [QuartermasterError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        if kind.code in codes() and kind.__module__.startswith("app."):
+            assert codes()[kind.code] == status_of(kind.__new__(kind)), kind

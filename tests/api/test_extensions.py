@@ -138,5 +138,5 @@ def test_a_limiter_refuses_what_is_too_much_in_our_shape(app, client):
     Limiter(get_remote_address, app=app, default_limits=["2 per hour"], storage_uri="memory://")
     answers = [client.get("/healthz") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
-    assert answers[2].json == {"Message": "2 per 1 hour"}
+    assert answers[2].json == {"Message": "2 per 1 hour", "Code": "TOO_MANY_REQUESTS"}
     assert answers[2].headers["X-Request-ID"]

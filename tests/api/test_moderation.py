@@ -117,7 +117,7 @@ def test_a_token_of_a_banned_account_ends(client, send, alice, world, app):
     send(f"{USERS}/Alice/admin/ban", {"duration": 1})
     denied = client.get("/api/v1/players", headers=headers)
     assert denied.status_code == 401
-    assert denied.json == {"Message": "Authorization has been denied for this request."}
+    assert denied.json["Message"] == "Authorization has been denied for this request."
     send(f"{USERS}/Alice/admin/unban")
     assert client.get("/api/v1/players", headers=headers).status_code == 401
 
@@ -145,7 +145,7 @@ def test_staff_are_only_hit_by_their_peers(client, world, send, db, action):
     before = db.users.find_one({"_id": boss["_id"]})
     for path in (f"{USERS}/Boss", f"{PLAYERS}/King"):
         refused = send(f"{path}/admin/{action}", {"duration": 1}, 403)
-        assert refused == {"Message": "This request needs the role 'users.manage'."}
+        assert refused["Message"] == "This request needs the role 'users.manage'."
     assert db.users.find_one({"_id": boss["_id"]}) == before
     peer = world.headers(*Role)
     answer = client.post(f"/api/v1/{USERS}/Boss/admin/{action}", json={"duration": 1}, headers=peer)
@@ -184,6 +184,6 @@ def test_a_player_of_nobody_is_told_so(send, get, world):
             {"Name": "Lost"}, {"$set": {"UserId": odd}}, bypass_document_validation=True
         )
         missing = send(f"{PLAYERS}/Lost/admin/unban", None, 404)
-        assert missing == {"Message": "The player 'Lost' belongs to no account."}
+        assert missing["Message"] == "The player 'Lost' belongs to no account."
         log = get("logs/player/Lost/activity")
         assert (log["Total"], log["Values"]) == (0, [])

@@ -242,8 +242,8 @@ def test_it_speaks_of_nothing_internal():
         name
         for kind, schema in SPEC["components"]["schemas"].items()
         # By the version, a game and a receiver of events know whether they have missed a change,
-        # and a row of a batch tells which one it was judged on.
-        if kind not in ("Event", "SaveArgs", "Saved", "Row")
+        # a row of a batch tells which one it was judged on, and an error which one there is.
+        if kind not in ("Event", "SaveArgs", "Saved", "Row", "Failure", "TokenFailure")
         for name in schema["properties"]
     }
     internal = {"_id", "NameKey", "NameTails", "Journal", "Version", "PasswordHash", "Reset"}

@@ -74,7 +74,7 @@ def test_an_item_is_no_variable(send, world):
     for method, body in (("GET", None), ("POST", {"value": 1})):
         for id_ in (item, guid()):
             missing = send(f"{method} {GLOBAL}/{id_}", body, 404)
-            assert missing == {"Message": f"No servervariable with id '{id_}'."}
+            assert missing["Message"] == f"No servervariable with id '{id_}'."
     assert send(f"GET {GLOBAL}/42", None, 400)["Errors"] == {"id": ["Must be a guid."]}
 
 

@@ -47,7 +47,7 @@ def test_an_unset_variable_is_a_404_and_a_bad_id_a_400(get, bob):
     missing = guid()
     for path in ("variables/{}", "variables/{}/value"):
         unset, bad = get(path.format(missing)), get(path.format("step"))
-        assert unset.json == {"Message": f"No variable with id '{missing}'."}
+        assert unset.json["Message"] == f"No variable with id '{missing}'."
         assert unset.status_code == 404
         assert (bad.status_code, bad.json["Errors"]) == (400, {"variableId": ["Must be a guid."]})
 

@@ -96,7 +96,7 @@ def test_a_game_that_has_imported_no_items_is_not_warned(post, db, strict):
 @STRICT
 def test_a_strict_service_refuses_and_changes_nothing(post, db, strict):
     answer = give(post, UNKNOWN)
-    assert (answer.status_code, answer.json) == (409, {"Message": SENTENCE})
+    assert (answer.status_code, answer.json["Message"]) == (409, SENTENCE)
     assert post(TEACH, spellid=UNKNOWN).status_code == 409
     assert give(post, KNOWN).status_code == 200
     assert len(db.players.find_one({"Name": "Bob"})["Journal"]) == 1

@@ -92,7 +92,10 @@ def assert_asks_nobody_else_and_logs_no_fault(page, demo):
 def test_somebody_signs_in_executes_calls_and_signs_out_for_everybody(demo, browser):
     page = Page(browser, demo.base)
     assert_asks_nobody_else_and_logs_no_fault(page, demo)
-    denied = {"Message": "Authorization has been denied for this request."}
+    denied = {
+        "Message": "Authorization has been denied for this request.",
+        "Code": "UNAUTHORIZED",
+    }
     assert page.execute("getPlayer") == ("401", denied)
     page.sign_in("demo", "demo")
     page.wait_for_lock("locked")

@@ -52,7 +52,7 @@ def site(folder, server):
 def assert_is_our_error(headers, body):
     assert headers["content-type"] == "application/json; charset=utf-8"
     assert headers["x-request-id"]
-    assert list(json.loads(body)) == ["Message"]
+    assert list(json.loads(body)) == ["Message", "Code"]
 
 
 def test_every_group_of_endpoints_is_reached(site):

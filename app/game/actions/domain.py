@@ -74,6 +74,8 @@ class NotTaken(Conflict):
 
 
 class ActionNotFound(NotFound):
+    code = "NOT_FOUND"
+
     def __init__(self, action_id: str) -> None:
         super().__init__("action", action_id)
 
