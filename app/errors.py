@@ -117,6 +117,14 @@ class RoleMissing(Forbidden):
     role: str
 
 
+class PermissionMissing(Forbidden):
+    sentence = (
+        "This needs the permission '{permission}', which none of your roles has. Ask somebody who "
+        "manages staff."
+    )
+    permission: str
+
+
 class ScopeMissing(Forbidden):
     sentence = "This request needs a key with the scope '{scope}'."
     scope: str

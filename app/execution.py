@@ -68,12 +68,12 @@ def change_route(
     """Declare a view that executes an operation: path, access, arguments and response.
 
     Options override the declaration of the operation: body (a schema or None), whether the body is
-    required, and needs (scope and roles). Other options describe the response.
+    required, and needs. Other options describe the response.
     """
     body = options.pop("body", operation.arguments)
     is_required = options.pop("is_body_required", True)
-    needs = options.pop("needs", (operation.scope, *operation.roles))
-    if None in needs:
+    needs = options.pop("needs", operation.needs)
+    if needs is None:
         raise IncompleteOperation(f"'{operation.name}' is for the command line: it has no route.")
 
     def decorator(view: View) -> View:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from app.auth.scopes import KeyAccess, Scope
+from app.auth.permissions import Need, Permission
 from app.changes import Applied, Intent, Rule
 from app.errors import QuartermasterError
 from app.types import Document
@@ -115,8 +115,8 @@ class Operation:
     name: str
     # The kind of document that it changes, or ANY.
     subject: str
-    # The scope that a key needs. None: only for the command line.
-    scope: Scope | KeyAccess | None
+    # What its caller needs. None: only for the command line.
+    needs: tuple[Need, ...] | None
     # The schema of its arguments; None: no arguments.
     arguments: Any
     # Prepares the change; a text names what executes it instead.
@@ -131,8 +131,6 @@ class Operation:
     sentence: str
     # None: it has a view function, or is only for the command line.
     endpoint: Endpoint | None = None
-    # The roles that an account needs in addition to api.
-    roles: tuple[Any, ...] = ()
     # The notice of the page after the change; it may also contain {whom} and {lines}.
     notice: str = NOTICE
     # The argument that names an object which should be in the catalogue.
@@ -182,6 +180,10 @@ class Operation:
         if isinstance(prepare, str):
             raise IncompleteOperation(f"The operation '{self.name}' is made by {prepare}.")
         return prepare(args)
+
+    @property
+    def permissions(self) -> tuple[Permission, ...]:
+        return tuple(need for need in self.needs or () if isinstance(need, Permission))
 
     @property
     def is_undo(self) -> bool:

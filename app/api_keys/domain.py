@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from app.auth.api_keys import keys_of, scopes_of, secrets_of
-from app.auth.scopes import Scope
 from app.changes import Change
 from app.errors import Conflict, Damaged, NotOwned
 from app.types import Document, whole
@@ -31,7 +30,7 @@ class TooManyKeys(Conflict):
 
 class Terms(NamedTuple):
     name: str
-    scopes: list[Scope]
+    scopes: list[str]
     expires_at: datetime
     addresses: list[str] | None = None
     budget: Document | None = None
@@ -39,7 +38,7 @@ class Terms(NamedTuple):
     def history_arguments(self) -> Document:
         return {
             "Name": self.name,
-            "Scopes": [scope.value for scope in self.scopes],
+            "Scopes": self.scopes,
             "ExpiresAt": self.expires_at,
             "Addresses": self.addresses,
             "Budget": self.budget,
@@ -124,7 +123,7 @@ def _public_key(id_: str, key: Document, now: datetime, used_today: int) -> Docu
     return {
         "Id": id_,
         "Name": key["Name"],
-        "Scopes": [scope.value for scope in scopes_of(key)],
+        "Scopes": scopes_of(key),
         "CreatedAt": key["CreatedAt"],
         "ExpiresAt": key["ExpiresAt"],
         "FormerEndsAt": max(former, default=None),

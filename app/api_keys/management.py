@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from app.api_keys.domain import LIFETIME, READS, Terms, create, public_keys, revoke, rotate
 from app.auth.api_keys import digest_of, keys_of, new_secret
 from app.auth.callers import Callers
-from app.auth.scopes import Scope
+from app.auth.permissions import SCOPE_NAMES
 from app.changes import Applied, Change, Intent
 from app.errors import InvalidField
 from app.http.context import current
@@ -35,7 +35,7 @@ class Made(NamedTuple):
 
 
 def terms_of(body: dict[str, Any], now: datetime) -> Terms:
-    wanted = [scope for scope in Scope if scope.value in body["Scopes"]]
+    wanted = [name for name in SCOPE_NAMES if name in body["Scopes"]]
     # Names are stored for long and shown to many people, so a token in one is masked.
     name = masked(body["Name"].strip())
     expires_at = require_future(body["ExpiresAt"], now) or now + LIFETIME

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from app.api_keys.schemas import KeyArgs, RotateArgs
+from app.auth.permissions import Permission
 from app.auth.scopes import KeyAccess
 from app.users.operations import account_operation
 
 MADE_BY = "app/api_keys/management, which makes the secret of the key"
+
+# No key may manage keys: it could create one that outlives it.
+NEEDS = (Permission.KEYS_MANAGE, KeyAccess.NONE)
 
 CREATE_KEY = account_operation(
     "create-key",
@@ -14,8 +18,7 @@ CREATE_KEY = account_operation(
     inverse="revoke the key instead",
     sentence="Key {Name} made",
     arguments=KeyArgs(),
-    scope=KeyAccess.NONE,
-    roles=(),
+    needs=NEEDS,
 )
 ROTATE_KEY = account_operation(
     "rotate-key",
@@ -23,15 +26,13 @@ ROTATE_KEY = account_operation(
     inverse="rotate the key again instead",
     sentence="Key {Name} rotated",
     arguments=RotateArgs(),
-    scope=KeyAccess.NONE,
-    roles=(),
+    needs=NEEDS,
 )
 REVOKE_KEY = account_operation(
     "revoke-key",
     made_by=MADE_BY,
     inverse="the secret of the key is not kept",
     sentence="Key {Name} revoked",
-    scope=KeyAccess.NONE,
-    roles=(),
+    needs=NEEDS,
     notice="Revoked the key {Name} of {whom}.",
 )

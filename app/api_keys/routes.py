@@ -16,7 +16,7 @@ from app.api_keys.management import (
     rotate_key,
     terms_of,
 )
-from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
+from app.api_keys.operations import CREATE_KEY, NEEDS, REVOKE_KEY, ROTATE_KEY
 from app.api_keys.schemas import (
     KeyListSchema,
     KeyOwnerArgs,
@@ -24,8 +24,7 @@ from app.api_keys.schemas import (
     RevokedKeySchema,
 )
 from app.auth import guard
-from app.auth.roles import Role
-from app.auth.scopes import KeyAccess
+from app.auth.permissions import Permission
 from app.auth.views import read_route
 from app.errors import NotFound, NotOwned, RoleMissing
 from app.execution import change_route
@@ -46,11 +45,10 @@ blp = Blueprint("Keys", __name__, url_prefix="/api/v1/keys", description=ABOUT)
 users = current(Users)
 
 not_found = NotOwned("key", "demo")
-others = (RoleMissing(Role.USERS_MANAGE.value), NotFound("user", Lookup.parse("nobody")))
+others = (RoleMissing(Permission.USERS_MANAGE.role.value), NotFound("user", Lookup.parse("nobody")))
 
 
-# No key may manage keys: it could create one that outlives it.
-@read_route(blp, "", KeyListSchema, KeyAccess.NONE, args=KeyOwnerArgs(), refuses=others)
+@read_route(blp, "", KeyListSchema, *NEEDS, args=KeyOwnerArgs(), refuses=others)
 def list_user_keys(args: Document) -> Document:
     """List keys
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, validates
 
-from app.auth.scopes import Scope
+from app.auth.permissions import SCOPE_NAMES
 from app.http.api import Schema
 from app.http.fields import NO_CONTROLS, Guid, Integer, List, Moment, Text
 from app.http.masking import masked
@@ -70,7 +70,7 @@ class KeyArgs(Schema):
         description="Shown in history with each change; unique within the account.",
     )
     Scopes = List(
-        Text(metadata={"enum": [scope.value for scope in Scope]}),
+        Text(metadata={"enum": list(SCOPE_NAMES)}),
         required=True,
         example=["players.read", "players.change"],
         description="What it may do, within the roles of its account.",
@@ -99,11 +99,10 @@ class KeyArgs(Schema):
 
     @validates("Scopes")
     def are_known(self, value: list[str], data_key: str) -> None:
-        known = [scope.value for scope in Scope]
-        if unknown := [scope for scope in value if scope not in known]:
+        if unknown := [scope for scope in value if scope not in SCOPE_NAMES]:
             raise ValidationError(
                 f"Contains '{masked(unknown[0][:LONGEST_NAME])}'; "
-                f"the scopes are {', '.join(known)}."
+                f"the scopes are {', '.join(SCOPE_NAMES)}."
             )
         if not value:
             raise ValidationError("Must contain at least one scope.")

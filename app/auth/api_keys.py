@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from app.auth.scopes import Scope
+from app.auth.permissions import SCOPE_NAMES
 from app.types import Document, whole
 
 PREFIX = "qm_"
@@ -41,7 +41,8 @@ class AccessKey(NamedTuple):
 
     id: str
     name: str
-    scopes: frozenset[Scope]
+    # The names of permissions and of older scopes.
+    scopes: frozenset[str]
     # The expiry of the key, or of a secret that a rotation replaced, in seconds since 1970.
     ends_at: float
     networks: tuple[Network, ...] = ()
@@ -135,9 +136,9 @@ def _has(value: Any, **fields: type) -> bool:
     )
 
 
-def scopes_of(key: Document) -> list[Scope]:
+def scopes_of(key: Document) -> list[str]:
     held = key.get("Scopes")
-    return [scope for scope in Scope if isinstance(held, list) and scope.value in held]
+    return [name for name in SCOPE_NAMES if isinstance(held, list) and name in held]
 
 
 def networks_of(addresses: Any) -> list[Network]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from threading import Lock
@@ -19,10 +19,18 @@ from app.auth.api_keys import (
     digest_of,
     is_well_formed,
 )
-from app.auth.roles import Role, roles_of
+from app.auth.permissions import RIGHTS, Limits, Permission, Rights, rights_of, role_names
+from app.auth.roles import Role
 from app.auth.scopes import KeyAccess, Scope
 from app.auth.tokens import Claims
-from app.errors import KeyNotAllowed, QuartermasterError, RoleMissing, ScopeMissing, Unauthorized
+from app.errors import (
+    KeyNotAllowed,
+    PermissionMissing,
+    QuartermasterError,
+    RoleMissing,
+    ScopeMissing,
+    Unauthorized,
+)
 from app.http.tracing import loggable_name
 from app.moderation.penalties import BAN, BAN_STATE, is_in_force
 from app.storage.client import Storage
@@ -45,7 +53,7 @@ class Caller(NamedTuple):
 
     id: str
     name: str
-    roles: frozenset[Role]
+    rights: Rights
     key: AccessKey | None = None
 
     @property
@@ -53,33 +61,62 @@ class Caller(NamedTuple):
         """The name in log lines, including that of the key."""
         return f"{self.name} (key {loggable_name(self.key.name)})" if self.key else self.name
 
-    def require(self, *roles: Role) -> None:
-        for role in roles:
-            if role not in self.roles:
-                raise RoleMissing(role.value)
+    @property
+    def limits(self) -> Limits:
+        return self.rights.limits
 
-    def require_scope(self, *scopes: Scope | KeyAccess) -> None:
-        """Raise unless the key has these scopes; a caller without a key needs none."""
-        if self.key is None:
+    def require(self, *permissions: Permission, scopes: Sequence[Scope | KeyAccess] = ()) -> None:
+        """Raise unless the account has these permissions, and its key the scopes for them.
+
+        Without scopes, the key needs those that include the permissions.
+        """
+        if not self.rights.permissions:
+            raise RoleMissing(Role.API.value)
+        for permission in permissions:
+            if permission not in self.rights.permissions:
+                raise self._refusal(permission)
+        if self.key is not None:
+            self._require_scopes(self.key, permissions, scopes)
+
+    def may(self, *permissions: Permission) -> bool:
+        try:
+            self.require(*permissions)
+        except (PermissionMissing, RoleMissing, ScopeMissing):
+            return False
+        return True
+
+    def _refusal(self, permission: Permission) -> QuartermasterError:
+        if self.rights.roles:
+            return PermissionMissing(permission.value)
+        return RoleMissing(permission.role.value)
+
+    def _require_scopes(
+        self,
+        key: AccessKey,
+        permissions: Sequence[Permission],
+        scopes: Sequence[Scope | KeyAccess],
+    ) -> None:
+        if KeyAccess.NONE in scopes:
+            raise KeyNotAllowed
+        if permissions and key.scopes.issuperset(one.value for one in permissions):
             return
-        for scope in scopes:
-            if scope is KeyAccess.NONE:
-                raise KeyNotAllowed
-            if isinstance(scope, Scope) and scope not in self.key.scopes:
+        for scope in scopes or [one.scope for one in permissions]:
+            if isinstance(scope, Scope) and scope.value not in key.scopes:
                 raise ScopeMissing(scope.value)
-
-    def may(self, role: Role, scope: Scope) -> bool:
-        """Return whether the caller has a role and, if it uses a key, a scope."""
-        return role in self.roles and (self.key is None or scope in self.key.scopes)
 
 
 class Callers:
     """Caches callers for a few seconds: changed roles and revoked tokens take effect soon."""
 
     def __init__(
-        self, storage: Storage, seconds: float, clock: Callable[[], float] = time.monotonic
+        self,
+        storage: Storage,
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        power_role: str = "",
     ) -> None:
         self._db = storage.db
+        self._power_role = power_role
         self._database_clock = storage.clock
         cached_by = partial(cached, TTLCache(CACHE_SIZE, seconds, clock), lock=Lock())
         read = cached_by(key=lambda claims: claims.chain)(self._read)
@@ -106,7 +143,7 @@ class Callers:
         key = access_key_by_id(user, key_id) if key_id else None
         if key_id and (key is None or key.ends_at <= self._database_clock.time()):
             raise CallerGone("the key no longer works")
-        return _caller(user, key)
+        return self._caller(user, key)
 
     def _read_key(self, secret: str) -> Caller:
         if not is_well_formed(secret):
@@ -117,7 +154,7 @@ class Callers:
         if user is None or key is None or self._is_banned(user):
             raise Unauthorized
         self._note_use(user, key)
-        return _caller(user, key)
+        return self._caller(user, key)
 
     def _read(self, claims: Claims) -> Caller:
         """Return a caller, or raise Unauthorized if its token chain or account no longer exists."""
@@ -131,10 +168,10 @@ class Callers:
         version = user.get("PasswordVersion")
         if version is None or token.get("PasswordVersion") != version or self._is_banned(user):
             raise Unauthorized
-        return _caller(user)
+        return self._caller(user)
 
     def _find_user(self, where: Document, field: str) -> Document | None:
-        return self._db["users"].find_one(where, ["Name", "Power", field, *BAN_STATE])
+        return self._db["users"].find_one(where, ["Name", *RIGHTS, field, *BAN_STATE])
 
     def _is_banned(self, user: Document) -> bool:
         # Few accounts are banned, so most requests need no clock.
@@ -155,6 +192,11 @@ class Callers:
         except DatabaseError as error:
             log.warning("The last use of a key could not be stored: %s", error)
 
+    def rights(self, user: Document) -> Rights:
+        """Return what an account may do, from its fields RIGHTS."""
+        names = [*role_names(user), *filter(None, [self._power_role])]
+        found = self._db["roles"].find({"_id": {"$in": names}}) if names else ()
+        return rights_of(user, {role["_id"]: role for role in found}, self._power_role)
 
-def _caller(user: Document, key: AccessKey | None = None) -> Caller:
-    return Caller(user["_id"], str(user.get("Name")), roles_of(user.get("Power")), key)
+    def _caller(self, user: Document, key: AccessKey | None = None) -> Caller:
+        return Caller(user["_id"], str(user.get("Name")), self.rights(user), key)

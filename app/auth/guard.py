@@ -1,4 +1,4 @@
-"""The decorators that check the roles of a caller and the scopes of a key. Every view has one."""
+"""The decorators that check permissions and the scopes of keys. Every view has one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from flask import Flask, request
 
 from app.auth.api_keys import is_key
 from app.auth.callers import Caller, Callers
+from app.auth.permissions import Need, Permission, SignedIn
 from app.auth.roles import Role
 from app.auth.scopes import KeyAccess, Scope
 from app.auth.tokens import AccessTokens
@@ -33,40 +34,46 @@ class AddressNotAllowed(Forbidden):
 
 
 def required(
-    *needs: Scope | KeyAccess | Role, identified_by: Callable[[], Caller] | None = None
+    *needs: Need, identified_by: Callable[[], Caller] | None = None
 ) -> Callable[[View], View]:
-    """Require these roles of a caller, in addition to api, and these scopes of a key.
+    """Require these permissions of a caller, and of a key the scopes that include them.
 
-    A caller is identified by access token or key, unless identified_by is given.
+    If scopes or KeyAccess are given, a key needs these instead. A caller is identified by access
+    token or key, unless identified_by is given.
     """
-    roles = tuple(dict.fromkeys((Role.API, *(need for need in needs if isinstance(need, Role)))))
-    scopes = tuple(need for need in needs if not isinstance(need, Role))
-    if not scopes:
-        raise UnguardedView("guard.required needs a scope, or KeyAccess.ANY or KeyAccess.NONE.")
+    permissions = tuple(need for need in needs if isinstance(need, Permission))
+    scopes = tuple(need for need in needs if isinstance(need, Scope | KeyAccess))
+    if not permissions and SignedIn.ANYBODY not in needs:
+        raise UnguardedView("guard.required needs a permission, or SignedIn.ANYBODY.")
 
     def decorator(view: View) -> View:
         @functools.wraps(view)
         def guarded(**path: Any) -> Any:
             with at_database():
                 caller = (identified_by or identify)()
-                caller.require(*roles)
-                caller.require_scope(*scopes)
+                caller.require(*permissions, scopes=scopes)
                 quotas.use(caller.id)
                 return view(**path)
 
-        return _declare(cast(View, guarded), roles, scopes)
+        return _declare(cast(View, guarded), permissions, scopes)
 
     return decorator
 
 
 def _declare(
-    view: View, roles: tuple[Role, ...] = (), scopes: tuple[Scope | KeyAccess, ...] = ()
+    view: View,
+    permissions: tuple[Permission, ...] | None = None,
+    scopes: tuple[Scope | KeyAccess, ...] = (),
 ) -> View:
     """Declare who may call a view, for the Blueprint and the documentation."""
-    named = tuple(scope.value for scope in scopes if isinstance(scope, Scope))
-    view.access = roles  # type: ignore[attr-defined]
+    view.permissions = permissions  # type: ignore[attr-defined]
+    # The roles of the contract; none: the view is public.
+    roles = () if permissions is None else (Role.API, *(one.role for one in permissions))
+    view.access = tuple(dict.fromkeys(roles))  # type: ignore[attr-defined]
+    needed = scopes or [one.scope for one in permissions or ()]
+    named = dict.fromkeys(scope.value for scope in needed if isinstance(scope, Scope))
     # Empty: a key needs no scope. None: no key may call the view.
-    view.scopes = None if KeyAccess.NONE in scopes else named  # type: ignore[attr-defined]
+    view.scopes = None if KeyAccess.NONE in scopes else tuple(named)  # type: ignore[attr-defined]
     return view
 
 
@@ -112,7 +119,7 @@ def caller() -> Caller:
 
 
 def check_every_view(app: Flask) -> None:
-    """Raise if a view neither requires a role nor is declared public."""
+    """Raise if a view neither requires a permission nor is declared public."""
     for endpoint, view in app.view_functions.items():
         if not hasattr(view, "access") or not hasattr(view, "scopes"):
             raise UnguardedView(f"The view '{endpoint}' has no role decorator.")

@@ -6,6 +6,8 @@ from enum import Enum
 
 
 class Scope(Enum):
+    """The older scopes of keys, each of which includes several permissions."""
+
     PLAYERS_READ = "players.read"
     PLAYERS_CHANGE = "players.change"
     USERS_READ = "users.read"
@@ -16,6 +18,10 @@ class Scope(Enum):
     OBJECTS_CHANGE = "objects.change"
     GAME_ACT = "game.act"
 
+    @property
+    def about(self) -> str:
+        return _ABOUT[self]
+
 
 class KeyAccess(Enum):
     """How a view that needs no scope treats keys."""
@@ -24,7 +30,7 @@ class KeyAccess(Enum):
     NONE = "no key"
 
 
-ABOUT = {
+_ABOUT = {
     Scope.PLAYERS_READ: "Read players, their items, spells and variables, and the notes on them.",
     Scope.PLAYERS_CHANGE: "Change players: items, variables, spells, notes and names; delete them.",
     Scope.USERS_READ: "Read accounts, their characters and the notes on them.",

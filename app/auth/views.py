@@ -9,8 +9,7 @@ from typing import Any
 from flask import Response
 
 from app.auth import guard
-from app.auth.roles import Role
-from app.auth.scopes import KeyAccess, Scope
+from app.auth.permissions import Need
 from app.errors import QuartermasterError
 from app.http.api import Blueprint
 from app.http.json import json_response
@@ -23,7 +22,7 @@ def read_route(
     blueprint: Blueprint,
     path: str,
     schema: Any,
-    *needs: Scope | KeyAccess | Role,
+    *needs: Need,
     args: Any = None,
     method: str = "GET",
     refuses: tuple[QuartermasterError, ...] = (),

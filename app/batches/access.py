@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from app.auth import guard
 from app.auth.callers import Caller
-from app.auth.roles import Role
-from app.auth.scopes import Scope
+from app.auth.permissions import NAMES, Permission
 from app.auth.spending import refuse_budgets
 from app.batches.changes import row_arguments
 from app.batches.choosing import Choosing
@@ -21,7 +20,7 @@ from app.batches.running import Runner
 from app.batches.schemas import BatchHeadArgs
 from app.batches.store import Batches
 from app.errors import Invalid
-from app.history.access import require_users, visible_kinds
+from app.history.access import require_own, require_users, visible_kinds
 from app.history.domain import is_of_user
 from app.history.store import History
 from app.http.context import current
@@ -66,9 +65,7 @@ def plan(source: RowSource, digest: str, name: str = "") -> Made:
         fields = {"Name": masked(head["Name"]), **_author(head["Reason"])}
         rows: Iterable[Row] = source
         if "Undo" in head:
-            caller = guard.caller()
-            caller.require_scope(Scope.HISTORY_READ)
-            caller.require_scope(Scope.HISTORY_UNDO)
+            guard.caller().require(Permission.HISTORY_READ, Permission.UNDO_OWN)
             fields["Undo"] = filters_as_json(head["Undo"])
             rows = choosing.changes(head["Undo"], visible_kinds())
         return Made(planner.plan(rows, NewBatch(fields, *sent), require_undo))
@@ -93,7 +90,7 @@ def filters_as_json(chosen: Document) -> Document:
 def plan_undo(batch_id: str) -> Made:
     """Plan the batch that undoes another one."""
     refuse_budgets("a batch")
-    guard.caller().require_scope(Scope.HISTORY_UNDO)
+    guard.caller().require(Permission.UNDO_OWN)
     visible_batch(batch_id)
     batch = batches.require_ended(batch_id)
     sent, earlier = _find_earlier(batch_id)
@@ -120,7 +117,10 @@ def _author(reason: str | None) -> Document:
 
 
 def require_undo(entry_id: str) -> None:
-    guard.caller().require_scope(Scope.HISTORY_UNDO)
+    caller = guard.caller()
+    caller.require(Permission.UNDO_OWN)
+    if not caller.may(Permission.UNDO_ANY):
+        require_own(history.get(entry_id))
     if is_of_user(entry_id):
         require_users()
 
@@ -135,14 +135,14 @@ def visible_batch(batch_id: str) -> Document:
 
 def require_run(caller: Caller, batch: Document) -> None:
     """Raise unless a caller may carry out a batch: the permissions are those of single calls."""
-    caller.require(Role.API)
-    caller.require_scope(Scope.PLAYERS_CHANGE)
+    caller.require(Permission.BATCHES_RUN)
     needs = batch.get("Needs", ())
     if "users" in needs:
-        caller.require(Role.USERS_QUERY)
-        caller.require_scope(Scope.USERS_READ)
+        caller.require(Permission.USERS_READ)
     if "undo" in needs:
-        caller.require_scope(Scope.HISTORY_UNDO)
+        is_own = batch["By"]["UserId"] == caller.id
+        caller.require(Permission.UNDO_OWN if is_own else Permission.UNDO_ANY)
+    caller.require(*(NAMES[name] for name in needs if name in NAMES))
     if caller.key:
         refuse_budgets("a batch", caller.key)
 

@@ -30,6 +30,7 @@ from app.history.operations import UNDO
 from app.http.masking import masked
 from app.limits import Limiter
 from app.naming import Lookup
+from app.operations import batch_operations
 from app.players.store import Players
 from app.request_scope import renew_time_limit, working
 from app.storage.bulk import batches as in_chunks
@@ -247,7 +248,10 @@ def _new_row(batch_id: str, row: Row) -> Document:
 
 def _needs(operation: str | None, subject: Document | None) -> set[str]:
     """Return the permissions that a caller needs to see or carry out a row."""
+    declared = batch_operations().get(operation or "")
     needs = {"undo"} if operation == UNDO.name else set()
+    if declared and operation != UNDO.name:
+        needs |= {permission.value for permission in declared.permissions}
     return needs | {"users"} if subject and subject["Kind"] == "user" else needs
 
 

@@ -8,7 +8,7 @@ from flask import Response, current_app, request
 from werkzeug.exceptions import UnsupportedMediaType
 
 from app.auth import guard
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission
 from app.auth.spending import OverBudget
 from app.batches import access
 from app.batches.domain import (
@@ -62,12 +62,13 @@ NO_ROWS = (
     "text/csv."
 )
 
-read = guard.required(Scope.PLAYERS_READ)
-change = guard.required(Scope.PLAYERS_CHANGE)
+read = guard.required(Permission.PLAYERS_READ)
+plans = guard.required(Permission.BATCHES_PLAN)
+runs = guard.required(Permission.BATCHES_RUN)
 
 
 @blp.route("", methods=["POST"])
-@change
+@plans
 @blp.arguments(BatchQueryArgs(), location="query")
 @blp.documents_body(BatchArgs())
 @blp.documents_response(200, BatchSchema)
@@ -137,7 +138,7 @@ def list_batch_rows(args: dict[str, Any], batch_id: str) -> Response:
 
 
 @blp.route("/<batch_id>/advance", methods=["POST"])
-@change
+@runs
 @blp.documents_response(200, ProgressSchema)
 @blp.refuses(BatchNotFound(BATCH), StillPlanning(), Cancelled(), Paused(), OVER_BUDGET)
 def advance_batch(batch_id: str) -> Response:
@@ -152,7 +153,7 @@ def advance_batch(batch_id: str) -> Response:
 
 
 @blp.route("/<batch_id>/run", methods=["POST"])
-@change
+@runs
 @blp.documents_response(200, ProgressSchema)
 @blp.refuses(BatchNotFound(BATCH), StillPlanning(), Cancelled(), OVER_BUDGET)
 def run_batch(batch_id: str) -> Response:
@@ -166,7 +167,7 @@ def run_batch(batch_id: str) -> Response:
 
 
 @blp.route("/<batch_id>/pause", methods=["POST"])
-@change
+@runs
 @blp.documents_response(200, ProgressSchema)
 @blp.refuses(BatchNotFound(BATCH), StillPlanning(), NotRunning(), Cancelled())
 def pause_batch(batch_id: str) -> Response:
@@ -179,7 +180,7 @@ def pause_batch(batch_id: str) -> Response:
 
 
 @blp.route("/<batch_id>/cancel", methods=["POST"])
-@change
+@runs
 @blp.documents_response(200, ProgressSchema)
 @blp.refuses(BatchNotFound(BATCH), StillPlanning(), AllDone())
 def cancel_batch(batch_id: str) -> Response:
@@ -192,7 +193,7 @@ def cancel_batch(batch_id: str) -> Response:
 
 
 @blp.route("/<batch_id>/undo", methods=["POST"])
-@guard.required(Scope.PLAYERS_CHANGE, Scope.HISTORY_UNDO)
+@guard.required(Permission.BATCHES_PLAN, Permission.UNDO_OWN)
 @blp.documents_response(200, BatchSchema)
 @blp.refuses(
     BatchNotFound(BATCH), NotEnded(), NothingToUndo("the batch has changed nothing"), OVER_BUDGET

@@ -13,6 +13,8 @@ from typing import Any
 import click
 from flask.cli import AppGroup, with_appcontext
 
+from app.auth.callers import Callers
+from app.auth.permissions import RIGHTS
 from app.auth.roles import Role, roles_of, with_role, without_role
 from app.auth.tokens import AccessTokens
 from app.cli.intents import intent, reason_option, report
@@ -36,6 +38,7 @@ from app.users.store import Users
 NOUNS = {"Players": "players", "Bags": "bags", "SignIns": "sign-ins", "Keys": "keys"}
 
 users = current(Users)
+callers = current(Callers)
 passwords = current(Passwords)
 access_tokens = current(AccessTokens)
 refresh_tokens = current(RefreshTokens)
@@ -192,8 +195,8 @@ def roles_line(name: str, power: dict[str, bool]) -> str:
 @with_appcontext
 def token(name: str) -> None:
     """Print an access token of a user, for scripts and experiments."""
-    account = users.get(Lookup.parse(name), "Power", "PasswordVersion")
-    if Role.API not in roles_of(account["Power"]):
+    account = users.get(Lookup.parse(name), *RIGHTS, "PasswordVersion")
+    if not callers.rights(account).permissions:
         raise Invalid(
             f"{name} lacks the role 'api'; grant it with quartermaster api grant {name} api."
         )

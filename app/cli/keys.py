@@ -19,7 +19,7 @@ from app.api_keys.management import (
 )
 from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
 from app.api_keys.schemas import LONGEST_OVERLAP_HOURS, OVERLAP_HOURS, KeyArgs
-from app.auth.scopes import ABOUT, Scope
+from app.auth.permissions import SCOPE_NAMES
 from app.cli.accounts import minute
 from app.cli.intents import intent, reason_option, report
 from app.errors import Invalid
@@ -43,7 +43,7 @@ class CommandWithScopes(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Scopes"):
-            formatter.write_dl([(scope.value, ABOUT[scope]) for scope in Scope])
+            formatter.write_dl(list(SCOPE_NAMES.items()))
 
 
 @key.command("create", cls=CommandWithScopes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
+from app.auth.permissions import Permission
 from app.auth.scopes import KeyAccess
 from app.auth.views import read_route
 from app.game.schemas import AuthorizedSchema, GameConfigSchema, InfoSchema, StatsSchema
@@ -33,7 +34,7 @@ players = current(Players)
 read = partial(read_route, blp)
 
 
-@read("", InfoSchema, KeyAccess.ANY)
+@read("", InfoSchema, Permission.PLAYERS_READ, KeyAccess.ANY)
 def get_info() -> Document:
     """Get the game's name and port
 
@@ -42,7 +43,7 @@ def get_info() -> Document:
     return {"name": setting("GAME_NAME"), "port": setting("GAME_PORT")}
 
 
-@read("/authorized", AuthorizedSchema, KeyAccess.ANY)
+@read("/authorized", AuthorizedSchema, Permission.PLAYERS_READ, KeyAccess.ANY)
 def get_authorized() -> Document:
     """Check whether the token is accepted
 
@@ -51,7 +52,7 @@ def get_authorized() -> Document:
     return {"authorized": True}
 
 
-@read("/stats", StatsSchema, KeyAccess.ANY)
+@read("/stats", StatsSchema, Permission.PLAYERS_READ, KeyAccess.ANY)
 def get_stats() -> Document:
     """Get the state of the game
 
@@ -62,7 +63,7 @@ def get_stats() -> Document:
     return {"uptime": uptime, "cps": 0, "connectedClients": online, "onlineCount": online}
 
 
-@read("/config", GameConfigSchema, KeyAccess.ANY)
+@read("/config", GameConfigSchema, Permission.PLAYERS_READ, KeyAccess.ANY)
 def get_config() -> Document:
     """Get the settings of the game
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from app.auth import guard
-from app.auth.roles import Role
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission
 from app.auth.spending import spend
 from app.changes import Applied, Intent
 from app.errors import NotFound
@@ -47,10 +46,19 @@ def visible_entry(entry_id: str) -> Document:
 def entry_to_undo(entry_id: str) -> Document:
     """Return an entry that the caller may see; a majority confirms a NotFound."""
     try:
-        return visible_entry(entry_id)
+        entry = visible_entry(entry_id)
     except NotFound:
         history.confirm_missing(entry_id)
         raise
+    require_own(entry)
+    return entry
+
+
+def require_own(entry: Document) -> None:
+    """Raise if the entry is somebody else's, and the caller may only undo own changes."""
+    caller = guard.caller()
+    if entry["By"]["UserId"] != caller.id:
+        caller.require(Permission.UNDO_ANY)
 
 
 def visible_entries(entry_ids: Sequence[str]) -> dict[str, Document]:
@@ -128,14 +136,12 @@ def visible_kinds() -> tuple[str, ...]:
 
 def sees_users() -> bool:
     """Tell whether the caller may see entries, rows and actions about users."""
-    return guard.caller().may(Role.USERS_QUERY, Scope.USERS_READ)
+    return guard.caller().may(Permission.USERS_READ)
 
 
 def require_users() -> None:
     """Raise unless the caller may see entries, rows and actions about users."""
-    caller = guard.caller()
-    caller.require(Role.USERS_QUERY)
-    caller.require_scope(Scope.USERS_READ)
+    guard.caller().require(Permission.USERS_READ)
 
 
 def _player_id(text: str) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission
 from app.history.schemas import UndoRowArgs
 from app.operations import ANY, BY_CHANGES, BatchRow, InverseByFields, Operation
 
 UNDO = Operation(
     name="undo",
     subject=ANY,
-    scope=Scope.HISTORY_UNDO,
+    needs=(Permission.UNDO_OWN,),
     arguments=UndoRowArgs(),
     prepare="the inverse of the operation that it undoes",
     inverse=InverseByFields(),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from flask import Response
 
-from app.auth.roles import Role
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission
 from app.auth.views import read_route
 from app.errors import AlreadyUndone, NotFound
 from app.execution import change_route
@@ -38,7 +37,7 @@ from app.variables.domain import ChangedSince
 
 ABOUT = "Who changed what, when and why, and undo."
 ABOUT_LOGS = "What happened to a user or a player; history has the details."
-OF_USERS = (Scope.HISTORY_READ, Scope.USERS_READ, Role.USERS_QUERY)
+OF_USERS = (Permission.HISTORY_READ, Permission.USERS_READ)
 
 blp = Blueprint("History", __name__, url_prefix="/api/v1/history", description=ABOUT)
 of_players = Blueprint("PlayerHistory", __name__, url_prefix="/api/v1/players", group="Players")
@@ -55,7 +54,7 @@ users = current(Users)
     blp,
     "",
     EntryPageSchema,
-    Scope.HISTORY_READ,
+    Permission.HISTORY_READ,
     args=HistoryArgs(),
     refuses=(NotFound("player", Lookup.parse("nobody")),),
 )
@@ -68,7 +67,7 @@ def list_history(args: Document) -> Response:
     return cursor_response(search(args, page_size(args)))
 
 
-@read_route(blp, "/<entry_id>", EntrySchema, Scope.HISTORY_READ)
+@read_route(blp, "/<entry_id>", EntrySchema, Permission.HISTORY_READ)
 def get_history_entry(entry_id: str) -> Document:
     """Get one change
 
@@ -108,7 +107,7 @@ def undo_change(args: Document, entry_id: str) -> Response:
     of_players,
     "/<player:key>/history",
     EntryPageSchema,
-    Scope.HISTORY_READ,
+    Permission.HISTORY_READ,
     args=SubjectHistoryArgs(),
 )
 def list_player_history(args: Document, key: Lookup) -> Response:
@@ -146,7 +145,7 @@ def list_user_activity(args: Document, user_key: Lookup) -> Document:
     logs,
     "/player/<lookup:player_key>/activity",
     ActivityPageSchema,
-    Scope.HISTORY_READ,
+    Permission.HISTORY_READ,
     args=PageNumberArgs(),
 )
 def list_player_activity(args: Document, player_key: Lookup) -> Document:

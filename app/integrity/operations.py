@@ -7,7 +7,7 @@ from app.operations import ANY, Operation
 REPAIR = Operation(
     name="repair",
     subject=ANY,
-    scope=None,
+    needs=None,
     arguments=None,
     prepare="app/integrity/repairs, which writes whole documents",
     inverse="what was repaired was damaged before",

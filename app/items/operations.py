@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission
 from app.http.context import current
 from app.items.domain import BagNotEmpty, NoRoom, NotEnoughItems, give, give_uncounted, take
 from app.items.schemas import GiveItemArgs, GivenSchema, TakeItemArgs, TakenSchema
@@ -48,7 +48,7 @@ UNDO_MOVES = Inverse(fields=CONTAINERS, prepare=prepare_undo, moves=quantities)
 GIVE = Operation(
     name="give",
     subject="player",
-    scope=Scope.PLAYERS_CHANGE,
+    needs=(Permission.ITEMS_MOVE,),
     arguments=GiveItemArgs(),
     prepare=prepare_give,
     inverse=UNDO_MOVES,
@@ -79,7 +79,7 @@ GIVE = Operation(
 TAKE = Operation(
     name="take",
     subject="player",
-    scope=Scope.PLAYERS_CHANGE,
+    needs=(Permission.ITEMS_MOVE,),
     arguments=TakeItemArgs(),
     prepare=prepare_take,
     inverse=UNDO_MOVES,

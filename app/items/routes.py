@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission
 from app.auth.views import read_route
 from app.errors import NotFound
 from app.execution import change_routes
@@ -26,7 +26,7 @@ bags = current(Bags)
 players = current(Players)
 
 
-@read_route(blp, "/<player:key>/items", ItemsSchema, Scope.PLAYERS_READ)
+@read_route(blp, "/<player:key>/items", ItemsSchema, Permission.PLAYERS_READ)
 def get_items(key: Lookup) -> Document:
     """Get a player's inventory and bank
 
@@ -36,7 +36,7 @@ def get_items(key: Lookup) -> Document:
     return {"inventory": all_slots(player, "Inventory"), "bank": all_slots(player, "Bank")}
 
 
-@read_route(blp, "/<player:key>/items/inventory", SlotSchema(many=True), Scope.PLAYERS_READ)
+@read_route(blp, "/<player:key>/items/inventory", SlotSchema(many=True), Permission.PLAYERS_READ)
 def get_inventory(key: Lookup) -> list[Document]:
     """Get a player's inventory
 
@@ -45,7 +45,7 @@ def get_inventory(key: Lookup) -> list[Document]:
     return all_slots(players.read(key, "Inventory"), "Inventory")
 
 
-@read_route(blp, "/<player:key>/items/bank", SlotSchema(many=True), Scope.PLAYERS_READ)
+@read_route(blp, "/<player:key>/items/bank", SlotSchema(many=True), Permission.PLAYERS_READ)
 def get_bank(key: Lookup) -> list[Document]:
     """Get a player's bank
 
@@ -54,7 +54,9 @@ def get_bank(key: Lookup) -> list[Document]:
     return all_slots(players.read(key, "Bank"), "Bank")
 
 
-@read_route(blp, "/bag/<bag_id>", BagSchema, Scope.PLAYERS_READ, refuses=(NotFound("bag", TOKEN),))
+@read_route(
+    blp, "/bag/<bag_id>", BagSchema, Permission.PLAYERS_READ, refuses=(NotFound("bag", TOKEN),)
+)
 def get_bag(bag_id: str) -> Document:
     """Get a bag
 

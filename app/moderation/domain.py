@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from app.auth.roles import Role, roles_of
+from app.auth.permissions import RIGHTS
 from app.changes import Change
 from app.errors import RoleMissing
 from app.moderation.penalties import BAN, MUTE, Penalty, end_of, is_in_force
@@ -13,7 +13,7 @@ from app.types import Document
 
 BY_ADDRESS = "BanByAddress"
 # The fields of an account that a change reads.
-READS = (*BAN, *MUTE, BY_ADDRESS, "Power", "PasswordVersion")
+READS = (*BAN, *MUTE, BY_ADDRESS, *RIGHTS, "PasswordVersion")
 
 
 def impose(
@@ -24,13 +24,12 @@ def impose(
     reason: str | None,
     by: str,
     by_address: bool,
-    roles: Set[Role],
+    may_punish: Callable[[Document], bool],
     now: datetime,
 ) -> Change:
     """Impose a penalty for some days. A ban also makes all tokens of the account void."""
-    if Role.USERS_MANAGE in roles_of(user["Power"]) and Role.USERS_MANAGE not in roles:
-        # Otherwise any tool could lock out all administrators.
-        raise RoleMissing(Role.USERS_MANAGE.value)
+    if not may_punish(user):
+        raise RoleMissing("users.manage")
     fields = {
         penalty.flag: True,
         penalty.reason: reason,

@@ -6,9 +6,8 @@ from functools import partial
 from typing import Any
 
 from app.auth import guard
-from app.auth.callers import Callers
-from app.auth.roles import Role
-from app.auth.scopes import Scope
+from app.auth.callers import Caller, Callers
+from app.auth.permissions import Permission
 from app.changes import Applied
 from app.http.context import current
 from app.http.intents import intent
@@ -17,7 +16,11 @@ from app.moderation.domain import READS, impose, lift
 from app.moderation.operations import IMPOSE, LIFT
 from app.moderation.penalties import MUTE, Penalty
 from app.naming import Lookup
+from app.types import Document
 from app.users.store import Users
+
+# Otherwise any tool could lock out all administrators.
+ADMINISTERING = {Permission.USERS_MANAGE, Permission.STAFF_MANAGE}
 
 callers = current(Callers)
 users = current(Users)
@@ -25,7 +28,6 @@ users = current(Users)
 
 def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applied:
     caller = guard.caller()
-    manages = caller.may(Role.USERS_MANAGE, Scope.USERS_MANAGE)
     # Mask tokens in the reason: it is kept for long and shown to many.
     why = masked(args["reason"].strip()) or None
     by = masked(args["moderator"].strip()) or caller.name
@@ -36,7 +38,7 @@ def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applie
         reason=why,
         by=by,
         by_address=args["ip"],
-        roles=caller.roles if manages else caller.roles - {Role.USERS_MANAGE},
+        may_punish=partial(may_punish, caller),
         now=users.now(),
     )
     told = {"Duration": args["duration"], "Moderator": by, "Ip": args["ip"]}
@@ -46,6 +48,12 @@ def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applie
     applied = users.change_and_sweep(account, READS, rule, meant)
     callers.forget()
     return applied
+
+
+def may_punish(caller: Caller, user: Document) -> bool:
+    """Tell whether a caller may ban or mute an account: only peers may lock out administrators."""
+    others = callers.rights(user).permissions & ADMINISTERING
+    return all(caller.may(permission) for permission in others)
 
 
 def lift_from(account: Lookup, penalty: Penalty) -> Applied:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.auth.roles import Role
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission
 from app.moderation.penalties import BAN, MUTE
 from app.moderation.schemas import PenaltyArgs
 from app.operations import Operation
 
 
-def _operation(name: str, inverse: str, sentence: str, arguments: Any = None) -> Operation:
+def _operation(
+    name: str, needs: Permission, inverse: str, sentence: str, arguments: Any = None
+) -> Operation:
     return Operation(
         name=name,
         subject="user",
-        scope=Scope.USERS_CHANGE,
-        roles=(Role.USERS_QUERY,),
+        needs=(needs,),
         arguments=arguments,
         prepare="app/moderation/enforcement, which knows the moderator and the time",
         inverse=inverse,
@@ -29,10 +29,18 @@ def _operation(name: str, inverse: str, sentence: str, arguments: Any = None) ->
 
 
 IMPOSE = {
-    BAN: _operation("ban", "unban the user instead", "Banned for {Duration:days}", PenaltyArgs()),
-    MUTE: _operation("mute", "unmute the user instead", "Muted for {Duration:days}", PenaltyArgs()),
+    BAN: _operation(
+        "ban", Permission.BAN, "unban the user instead", "Banned for {Duration:days}", PenaltyArgs()
+    ),
+    MUTE: _operation(
+        "mute",
+        Permission.MUTE,
+        "unmute the user instead",
+        "Muted for {Duration:days}",
+        PenaltyArgs(),
+    ),
 }
 LIFT = {
-    BAN: _operation("unban", "ban the user again instead", "Unbanned"),
-    MUTE: _operation("unmute", "mute the user again instead", "Unmuted"),
+    BAN: _operation("unban", Permission.BAN, "ban the user again instead", "Unbanned"),
+    MUTE: _operation("unmute", Permission.MUTE, "mute the user again instead", "Unmuted"),
 }

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from flask import Response
 
-from app.auth.roles import Role
+from app.auth.permissions import Permission
 from app.auth.scopes import Scope
 from app.auth.views import read_route
 from app.changes import Applied
@@ -35,14 +35,12 @@ of_players = Blueprint("PlayerModeration", __name__, url_prefix="/api/v1/players
 players = current(Players)
 users = current(Users)
 
-higher = RoleMissing(Role.USERS_MANAGE.value)
+higher = RoleMissing(Permission.USERS_MANAGE.role.value)
 
 WORDS = {BAN: "banned", MUTE: "muted"}
 
 
-@read_route(
-    of_users, "/<lookup:key>/moderation", ModerationSchema, Scope.USERS_READ, Role.USERS_QUERY
-)
+@read_route(of_users, "/<lookup:key>/moderation", ModerationSchema, Permission.USERS_READ)
 def get_moderation(key: Lookup) -> Document:
     """Get whether a user is banned or muted
 
@@ -67,7 +65,8 @@ class Kind(NamedTuple):
     whom: str
     example: str
     target_of: Callable[[Lookup], Target]
-    needs: tuple[Scope | Role, ...]
+    # Of a caller, in addition to the permission for the penalty.
+    needs: tuple[Permission, ...] = ()
 
 
 def user_of(key: Lookup) -> Target:
@@ -101,7 +100,8 @@ def add_view(
     path = f"{kind.path}/admin/{operation.name}"
     example = {"Message": f"{kind.example} has been {done}!"}
     refusals = (higher,) if act is impose_on else ()
-    facts: dict[str, Any] = {"needs": kind.needs, "example": example}
+    needs = (*operation.permissions, *kind.needs, Scope.USERS_CHANGE)
+    facts: dict[str, Any] = {"needs": needs, "example": example}
     change_route(kind.blueprint, operation, path, MessageSchema, *refusals, **facts)(view)
 
 
@@ -112,7 +112,7 @@ USER_KIND = Kind(
     "a user",
     USER,
     user_of,
-    (Scope.USERS_CHANGE, Role.USERS_QUERY),
+    (Permission.USERS_READ,),
 )
 PLAYER_KIND = Kind(
     "player",
@@ -122,7 +122,6 @@ PLAYER_KIND = Kind(
     PLAYER,
     owner_of,
     # The contract requires no role for users when the account is found by a character.
-    (Scope.USERS_CHANGE,),
 )
 ABOUT = {
     BAN: "A banned account gets no tokens, and its existing ones stop working.",

@@ -6,7 +6,7 @@ import uuid
 from functools import partial
 
 from app.auth import guard
-from app.auth.roles import Role
+from app.auth.permissions import Need, Permission
 from app.auth.scopes import Scope
 from app.http.context import current
 from app.http.masking import masked
@@ -40,12 +40,11 @@ def prepare_undo(changes: list[Document]) -> Prepared:
 HIDE_NOTES = Inverse(fields=("Notes",), prepare=prepare_undo)
 
 
-def _operation(subject: str, scope: Scope, *roles: Role) -> Operation:
+def _operation(subject: str, *needs: Need) -> Operation:
     return Operation(
         name="note",
         subject=subject,
-        scope=scope,
-        roles=roles,
+        needs=(Permission.NOTES_WRITE, *needs),
         arguments=NoteArgs(),
         prepare=prepare_note,
         inverse=HIDE_NOTES,
@@ -56,5 +55,5 @@ def _operation(subject: str, scope: Scope, *roles: Role) -> Operation:
     )
 
 
-NOTE_ON_PLAYER = _operation("player", Scope.PLAYERS_CHANGE)
-NOTE_ON_USER = _operation("user", Scope.USERS_CHANGE, Role.USERS_QUERY)
+NOTE_ON_PLAYER = _operation("player")
+NOTE_ON_USER = _operation("user", Permission.USERS_READ, Scope.USERS_CHANGE)

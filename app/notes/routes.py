@@ -6,8 +6,7 @@ from functools import partial
 
 from flask import Response
 
-from app.auth.roles import Role
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission
 from app.auth.views import read_route
 from app.changes import Applied
 from app.errors import InvalidCursor
@@ -43,7 +42,7 @@ full = TooManyNotes(MOST_NOTES)
 args = CursorListArgs()
 
 
-@read_route(of_players, "/<player:key>/notes", NotePageSchema, Scope.PLAYERS_READ, args=args)
+@read_route(of_players, "/<player:key>/notes", NotePageSchema, Permission.PLAYERS_READ, args=args)
 def list_player_notes(args: Document, key: Lookup) -> Document:
     """List the notes on a player
 
@@ -62,9 +61,7 @@ def write_player_note(args: Document, key: Lookup) -> Response:
     return note_response(applied, players.read(key, "Notes"))
 
 
-@read_route(
-    of_users, "/<lookup:key>/notes", NotePageSchema, Scope.USERS_READ, Role.USERS_QUERY, args=args
-)
+@read_route(of_users, "/<lookup:key>/notes", NotePageSchema, Permission.USERS_READ, args=args)
 def list_user_notes(args: Document, key: Lookup) -> Document:
     """List the notes on a user
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.auth.permissions import SignedIn
 from app.auth.scopes import Scope
 from app.users.operations import account_operation
 
@@ -10,6 +11,5 @@ REVOKE_TOKENS = account_operation(
     made_by="app/oauth/sign_ins",
     inverse="a token that was revoked stays so",
     sentence="Signed out everywhere",
-    scope=Scope.USERS_MANAGE,
-    roles=(),
+    needs=(SignedIn.ANYBODY, Scope.USERS_MANAGE),
 )

@@ -7,7 +7,7 @@ from typing import Any
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.roles import Role
+from app.auth.permissions import Permission, SignedIn
 from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
 from app.auth.views import read_route
@@ -59,7 +59,7 @@ blp = Blueprint("Credentials", __name__, url_prefix="/api/oauth", description="T
 
 access_tokens = current(AccessTokens)
 
-not_manager = RoleMissing(Role.USERS_MANAGE.value)
+not_manager = RoleMissing(Permission.USERS_MANAGE.role.value)
 
 
 def _examples(**errors: TokenRefused) -> dict[str, Any]:
@@ -119,6 +119,7 @@ def revoke_tokens(key: Lookup) -> Response:
     blp,
     "/sign-ins/<lookup:key>",
     SignInPageSchema,
+    SignedIn.ANYBODY,
     Scope.USERS_MANAGE,
     args=CursorListArgs(),
     refuses=(not_manager,),
@@ -134,7 +135,7 @@ def list_user_sign_ins(args: Document, key: Lookup) -> Response:
 
 
 @blp.route("/sign-ins/<lookup:key>/<sign_in_id>", methods=["DELETE"])
-@guard.required(Scope.USERS_MANAGE)
+@guard.required(SignedIn.ANYBODY, Scope.USERS_MANAGE)
 @blp.documents_response(200, EndedSignInSchema)
 @blp.refuses(not_manager, NotOwned("sign-in", "demo"))
 def end_user_sign_in(key: Lookup, sign_in_id: str) -> Response:
@@ -150,7 +151,7 @@ def end_user_sign_in(key: Lookup, sign_in_id: str) -> Response:
 
 @blp.route("/tokens/<lookup:key>/<token_id>", methods=["DELETE"], is_documented=False)
 @blp.route("/token/<lookup:key>/<token_id>", methods=["DELETE"])
-@guard.required(Scope.USERS_MANAGE)
+@guard.required(SignedIn.ANYBODY, Scope.USERS_MANAGE)
 @blp.documents_response(200, RevokedTokenSchema)
 @blp.refuses(not_manager, NotOwned("token", "demo"))
 def revoke_token(key: Lookup, token_id: str) -> Response:

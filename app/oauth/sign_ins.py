@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.guesses import guess_by_address, unknown_account
-from app.auth.roles import Role, roles_of
+from app.auth.permissions import RIGHTS, Permission
 from app.changes import Applied
 from app.errors import NotFound
 from app.http import tracing
@@ -60,7 +60,7 @@ def refresh(refresh_token: str) -> Issued:
             raise bad_refresh_token()
     try:
         user = users.get(
-            Lookup.parse(found["UserId"]), "Name", "Power", "PasswordVersion", *BAN_STATE
+            Lookup.parse(found["UserId"]), "Name", *RIGHTS, "PasswordVersion", *BAN_STATE
         )
     except NotFound:
         raise bad_refresh_token() from None
@@ -75,7 +75,7 @@ def refresh(refresh_token: str) -> Issued:
 def _require_access(user: Document) -> None:
     if is_in_force(user, BAN, users.now()):
         raise account_banned(end_of(user, BAN))
-    if Role.API not in roles_of(user["Power"]):
+    if not callers.rights(user).permissions:
         raise no_access()
 
 
@@ -83,7 +83,7 @@ def owner(key: Lookup) -> Document:
     """Return an account that the caller may manage: its own, or any with users.manage."""
     caller = guard.caller()
     if caller.id != key.id and name_key(caller.name) != key.name_key:
-        caller.require(Role.USERS_MANAGE)
+        caller.require(Permission.USERS_MANAGE)
     # An account created by a game may lack these fields.
     return {"Name": str(key), "PasswordVersion": None, **users.get(key, "Name", "PasswordVersion")}
 

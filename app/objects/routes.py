@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from app.auth.permissions import Permission
 from app.auth.scopes import KeyAccess
 from app.auth.views import read_route
 from app.errors import NotFound
@@ -37,7 +38,12 @@ unknown_type = UnknownType("nothing")
 
 
 @read(
-    OF_TYPE, GameObjectPageSchema, KeyAccess.ANY, args=GameObjectListArgs(), refuses=(unknown_type,)
+    OF_TYPE,
+    GameObjectPageSchema,
+    Permission.PLAYERS_READ,
+    KeyAccess.ANY,
+    args=GameObjectListArgs(),
+    refuses=(unknown_type,),
 )
 def list_objects(args: Document, type_name: str) -> Document:
     """List the objects of a type
@@ -55,6 +61,7 @@ def list_objects(args: Document, type_name: str) -> Document:
 @read(
     OF_TYPE,
     LegacyGameObjectPageSchema,
+    Permission.PLAYERS_READ,
     KeyAccess.ANY,
     args=LegacyListArgs(),
     method="POST",
@@ -73,7 +80,7 @@ def list_objects_by_body(args: Document, type_name: str) -> Document:
     return legacy_list(args, list_entries)
 
 
-@read(f"{OF_TYPE}/names", NAMES, KeyAccess.ANY, refuses=(unknown_type,))
+@read(f"{OF_TYPE}/names", NAMES, Permission.PLAYERS_READ, KeyAccess.ANY, refuses=(unknown_type,))
 def list_object_names(type_name: str) -> Document:
     """Get the names of all objects of a type
 
@@ -85,6 +92,7 @@ def list_object_names(type_name: str) -> Document:
 @read(
     f"{OF_TYPE}/<object_id>",
     GameObjectSchema,
+    Permission.PLAYERS_READ,
     KeyAccess.ANY,
     refuses=(unknown_type, NotFound("item", TOKEN)),
 )
@@ -96,7 +104,7 @@ def get_object(type_name: str, object_id: str) -> Document:
     return objects.get(parse_type(type_name), path_guid("id", object_id))
 
 
-@read("/time", GameTimeSchema, KeyAccess.ANY, refuses=(NoTime(),))
+@read("/time", GameTimeSchema, Permission.PLAYERS_READ, KeyAccess.ANY, refuses=(NoTime(),))
 def get_time() -> Document:
     """Get the game's clock
 

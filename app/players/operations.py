@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission
 from app.changes import Applied, Intent
 from app.http.context import current, setting
 from app.naming import Lookup
@@ -56,7 +56,7 @@ def _is_deletion(entry: Document) -> bool:
 RENAME = Operation(
     name="rename",
     subject="player",
-    scope=Scope.PLAYERS_CHANGE,
+    needs=(Permission.PLAYERS_RENAME,),
     arguments=RenameArgs(),
     prepare=prepare_rename,
     # A name is unique: a duplicate key must not fail the other changes of a bulk write.
@@ -80,7 +80,7 @@ RENAME = Operation(
 DELETE = Operation(
     name="delete-player",
     subject="player",
-    scope=Scope.PLAYERS_CHANGE,
+    needs=(Permission.PLAYERS_DELETE,),
     arguments=None,
     prepare="app/players/deletion, because it writes to two collections",
     inverse=OwnInverse(

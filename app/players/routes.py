@@ -6,7 +6,7 @@ from functools import partial
 
 from flask import Response
 
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission
 from app.auth.spending import refuse_budgets
 from app.auth.views import read_route
 from app.execution import change_route, change_routes
@@ -45,7 +45,7 @@ players = current(Players)
 read = partial(read_route, blp)
 
 
-@read("", PlayerPageSchema, Scope.PLAYERS_READ, args=PlayerListArgs())
+@read("", PlayerPageSchema, Permission.PLAYERS_READ, args=PlayerListArgs())
 def list_players(args: Document) -> Document:
     """List players
 
@@ -58,7 +58,7 @@ def list_players(args: Document) -> Document:
     return paged_list(args, partial(players.list, search=args.get("search"), **order))
 
 
-@read("/rank", PlayerPageSchema, Scope.PLAYERS_READ, args=RankArgs())
+@read("/rank", PlayerPageSchema, Permission.PLAYERS_READ, args=RankArgs())
 def rank_players(args: Document) -> Document:
     """Rank players by level and experience
 
@@ -69,7 +69,9 @@ def rank_players(args: Document) -> Document:
     return paged_list(args, partial(players.list, order="level", ascending=is_ascending))
 
 
-@read("/online", OnlinePlayerPageSchema, Scope.PLAYERS_READ, args=LegacyListArgs(), method="POST")
+@read(
+    "/online", OnlinePlayerPageSchema, Permission.PLAYERS_READ, args=LegacyListArgs(), method="POST"
+)
 def list_online_players(args: Document) -> Document:
     """List players who are online
 
@@ -79,7 +81,7 @@ def list_online_players(args: Document) -> Document:
     return legacy_list(args, players.list_online)
 
 
-@read("/online", OnlinePlayersPageSchema, Scope.PLAYERS_READ, args=PageNumberArgs())
+@read("/online", OnlinePlayersPageSchema, Permission.PLAYERS_READ, args=PageNumberArgs())
 def list_online_players_by_page(args: Document) -> Document:
     """List players who are online, in the common envelope
 
@@ -88,7 +90,7 @@ def list_online_players_by_page(args: Document) -> Document:
     return paged_list(args, players.list_online)
 
 
-@read("/online/count", OnlineCountSchema, Scope.PLAYERS_READ)
+@read("/online/count", OnlineCountSchema, Permission.PLAYERS_READ)
 def count_online_players() -> Document:
     """Count players who are online
 
@@ -97,7 +99,7 @@ def count_online_players() -> Document:
     return {"onlineCount": players.count_online()}
 
 
-@read("/<player:key>", PlayerSchema, Scope.PLAYERS_READ)
+@read("/<player:key>", PlayerSchema, Permission.PLAYERS_READ)
 def get_player(key: Lookup) -> Document:
     """Get one player
 
@@ -125,7 +127,7 @@ change_routes(blp, players, operations)
 @read(
     "",
     LegacyPlayerPageSchema,
-    Scope.PLAYERS_READ,
+    Permission.PLAYERS_READ,
     args=LegacyListArgs(),
     method="POST",
     successor=PREFIX,

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from app.auth.roles import Role
+from app.auth.permissions import Permission
 from app.auth.scopes import Scope
 from app.privacy.domain import ERASE, EXPORT
 from app.privacy.schemas import EraseArgs
 from app.users.operations import account_operation
-
-MANAGE = (Role.USERS_QUERY, Role.USERS_MANAGE)
 
 EXPORT_PERSONAL_DATA = account_operation(
     EXPORT,
     made_by="app/privacy/personal_data, because it only reads",
     inverse="what was handed out is known",
     sentence="Personal data exported",
-    scope=Scope.USERS_MANAGE,
-    roles=MANAGE,
+    needs=(Permission.USERS_READ, Permission.PRIVACY_EXPORT, Scope.USERS_MANAGE),
 )
 ERASE_USER = account_operation(
     ERASE,
@@ -24,6 +21,5 @@ ERASE_USER = account_operation(
     inverse="a person who was erased stays so",
     sentence="Account erased",
     arguments=EraseArgs(),
-    scope=Scope.USERS_MANAGE,
-    roles=MANAGE,
+    needs=(Permission.USERS_READ, Permission.PRIVACY_ERASE, Scope.USERS_MANAGE),
 )

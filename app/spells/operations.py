@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission
 from app.http.context import setting
 from app.openapi.examples import SPELL
 from app.operations import BY_CHANGES, BatchRow, Endpoint, Inverse, Operation, Prepared
@@ -32,7 +32,7 @@ UNDO_SPELLS = Inverse(fields=READS, prepare=prepare_undo)
 TEACH = Operation(
     name="teach",
     subject="player",
-    scope=Scope.PLAYERS_CHANGE,
+    needs=(Permission.PLAYERS_CHANGE,),
     arguments=SpellArgs(),
     prepare=prepare_teach,
     inverse=UNDO_SPELLS,
@@ -56,7 +56,7 @@ TEACH = Operation(
 FORGET = Operation(
     name="forget",
     subject="player",
-    scope=Scope.PLAYERS_CHANGE,
+    needs=(Permission.PLAYERS_CHANGE,),
     arguments=SpellArgs(),
     prepare=prepare_forget,
     inverse=UNDO_SPELLS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission
 from app.auth.views import read_route
 from app.execution import change_routes
 from app.http.api import Blueprint
@@ -19,7 +19,7 @@ blp = Blueprint("Spells", __name__, url_prefix="/api/v1/players", group="Players
 players = current(Players)
 
 
-@read_route(blp, "/<player:key>/spells", KnownSpellSchema(many=True), Scope.PLAYERS_READ)
+@read_route(blp, "/<player:key>/spells", KnownSpellSchema(many=True), Permission.PLAYERS_READ)
 def list_spells(key: Lookup) -> list[Document]:
     """List the spells that a player knows
 

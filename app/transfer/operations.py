@@ -7,7 +7,7 @@ from app.operations import ANY, Operation
 IMPORT = Operation(
     name="import",
     subject=ANY,
-    scope=None,
+    needs=None,
     arguments=None,
     prepare="app/storage/import_replace, which writes whole documents",
     inverse="import the former record instead",

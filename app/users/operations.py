@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.auth.roles import Role
-from app.auth.scopes import KeyAccess, Scope
+from app.auth.permissions import Need, Permission
 from app.operations import Operation
 from app.users.schemas import ManageEmailArgs, ManagePasswordArgs, RedeemArgs, RegisterArgs
 
@@ -19,15 +18,14 @@ def account_operation(
     inverse: str,
     sentence: str,
     arguments: Any = None,
-    scope: Scope | KeyAccess | None = Scope.USERS_CHANGE,
+    needs: tuple[Need, ...] | None = (Permission.USERS_CHANGE,),
     **facts: Any,
 ) -> Operation:
     """Return an operation of accounts, which has its own rule and cannot be undone."""
     return Operation(
         name=name,
         subject="user",
-        scope=scope,
-        roles=facts.pop("roles", (Role.USERS_QUERY,)),
+        needs=needs,
         arguments=arguments,
         prepare=made_by,
         inverse=inverse,
@@ -79,12 +77,12 @@ GRANT_ROLE = account_operation(
     made_by="app/users/store",
     inverse="quartermaster api revoke takes a role",
     sentence="Role {Role} granted",
-    scope=None,
+    needs=None,
 )
 REVOKE_ROLE = account_operation(
     "revoke-role",
     made_by="app/users/store",
     inverse="quartermaster api grant gives a role",
     sentence="Role {Role} revoked",
-    scope=None,
+    needs=None,
 )

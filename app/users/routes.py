@@ -9,7 +9,7 @@ from flask import Response, request
 from werkzeug.exceptions import MethodNotAllowed
 
 from app.auth import guard
-from app.auth.roles import Role
+from app.auth.permissions import Permission
 from app.auth.scopes import Scope
 from app.auth.views import read_route
 from app.errors import EmailTaken, InvalidCredentials, NameTaken, RateLimited
@@ -66,9 +66,9 @@ players = current(Players)
 users = current(Users)
 
 read = partial(read_route, blp)
-QUERY = (Scope.USERS_READ, Role.USERS_QUERY)
+QUERY = (Permission.USERS_READ,)
 # Without the password of the account.
-MANAGE = (Scope.USERS_MANAGE, Role.USERS_QUERY, Role.USERS_MANAGE)
+MANAGE = (Permission.USERS_READ, Permission.USERS_MANAGE, Scope.USERS_MANAGE)
 locked = RateLimited("account", 600)
 
 
@@ -128,8 +128,7 @@ def register_user(args: Document) -> Response:
 @read(
     "/<lookup:key>/password/validate",
     MessageSchema,
-    Scope.USERS_CHANGE,
-    Role.USERS_QUERY,
+    Permission.USERS_CHANGE,
     args=PasswordArgs(),
     method="POST",
     is_body_required=True,
@@ -287,7 +286,7 @@ change_routes(blp, users, operations)
 def user_record(user: Document, power: Any) -> Document:
     """Return a user's record, with the reset code for those who manage users."""
     now = users.now()
-    may_see = guard.caller().may(Role.USERS_MANAGE, Scope.USERS_MANAGE)
+    may_see = guard.caller().may(Permission.USERS_MANAGE)
     return public_user(user, power, valid_code(user, now) if may_see else None, now)
 
 

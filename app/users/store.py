@@ -12,6 +12,7 @@ from functools import partial
 from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
+from app.auth.permissions import RIGHTS
 from app.changes import Applied, Change, Intent, Rule
 from app.errors import EmailTaken, NameTaken, NotFound, Unavailable
 from app.former_names import KEY_PATH, only_one
@@ -32,7 +33,7 @@ from app.users.passwords import cost_of, is_usable
 
 log = logging.getLogger("quartermaster")
 
-RECORD = ("Name", "Email", "Power", "Reset", *MUTE)
+RECORD = ("Name", "Email", *RIGHTS, "Reset", *MUTE)
 HAS_KEYS: Document = {"KeyDigests": {"$exists": True}}
 USERS = CollectionPlan(
     "users",
@@ -101,7 +102,7 @@ class Users(NamedDocuments):
 
     def credentials(self, key: str) -> Document | None:
         """Return the fields of an account that signing in needs, by name key, or None."""
-        fields = ["Name", "PasswordHash", "Power", "PasswordVersion", *BAN_STATE]
+        fields = ["Name", "PasswordHash", *RIGHTS, "PasswordVersion", *BAN_STATE]
         user = self._documents.find_one({"NameKey": key}, fields)
         return self._usable(user, fields) if user else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission
 from app.operations import BY_CHANGES, BatchRow, Inverse, Operation, Prepared
 from app.types import Document
 from app.variables.domain import GLOBAL_READS, assign, assign_global, undo, undo_global
@@ -31,7 +31,7 @@ def prepare_undo_global(changes: list[Document]) -> Prepared:
 SET_VARIABLE = Operation(
     name="set-variable",
     subject="player",
-    scope=Scope.PLAYERS_CHANGE,
+    needs=(Permission.PLAYERS_CHANGE,),
     arguments=VariableArgs(),
     prepare=prepare_set,
     inverse=Inverse(fields=("Variables",), prepare=prepare_undo),
@@ -46,7 +46,7 @@ SET_VARIABLE = Operation(
 SET_GLOBAL_VARIABLE = Operation(
     name="set-variable",
     subject="object",
-    scope=Scope.OBJECTS_CHANGE,
+    needs=(Permission.OBJECTS_CHANGE,),
     arguments=VariableArgs(),
     prepare=prepare_set_global,
     # A batch row that undoes it does not change a player, so it is carried out alone.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flask import Response
 
-from app.auth.scopes import KeyAccess, Scope
+from app.auth.permissions import Permission
+from app.auth.scopes import KeyAccess
 from app.auth.views import read_route
 from app.errors import NotFound
 from app.execution import change_route, change_routes, execute
@@ -54,7 +55,9 @@ unset = NotFound("variable", VARIABLE)
 unknown = NotFound(GLOBAL, TOKEN)
 
 
-@read_route(of_players, "/<player:key>/variables", VariableSchema(many=True), Scope.PLAYERS_READ)
+@read_route(
+    of_players, "/<player:key>/variables", VariableSchema(many=True), Permission.PLAYERS_READ
+)
 def list_variables(key: Lookup) -> list[Document]:
     """List the variables of a player
 
@@ -67,7 +70,7 @@ def list_variables(key: Lookup) -> list[Document]:
     of_players,
     "/<player:key>/variables/<variable_id>",
     VariableSchema,
-    Scope.PLAYERS_READ,
+    Permission.PLAYERS_READ,
     refuses=(unset,),
 )
 def get_variable(key: Lookup, variable_id: str) -> Document:
@@ -83,7 +86,7 @@ def get_variable(key: Lookup, variable_id: str) -> Document:
     of_players,
     "/<player:key>/variables/<variable_id>/value",
     ValueSchema,
-    Scope.PLAYERS_READ,
+    Permission.PLAYERS_READ,
     refuses=(unset,),
 )
 def get_variable_value(key: Lookup, variable_id: str) -> Document:
@@ -111,7 +114,13 @@ def set_variable(args: Document, key: Lookup, variable_id: str) -> Response:
 
 
 @read_route(
-    of_game, "", LegacyGlobalVariablePageSchema, KeyAccess.ANY, args=LegacyListArgs(), method="POST"
+    of_game,
+    "",
+    LegacyGlobalVariablePageSchema,
+    Permission.PLAYERS_READ,
+    KeyAccess.ANY,
+    args=LegacyListArgs(),
+    method="POST",
 )
 def list_global_variables(args: Document) -> Document:
     """List the global variables
@@ -121,7 +130,14 @@ def list_global_variables(args: Document) -> Document:
     return legacy_list(args, read_page)
 
 
-@read_route(of_game, "/<variable_id>", GlobalVariableSchema, KeyAccess.ANY, refuses=(unknown,))
+@read_route(
+    of_game,
+    "/<variable_id>",
+    GlobalVariableSchema,
+    Permission.PLAYERS_READ,
+    KeyAccess.ANY,
+    refuses=(unknown,),
+)
 def get_global_variable(variable_id: str) -> Document:
     """Get a global variable
 
@@ -130,7 +146,14 @@ def get_global_variable(variable_id: str) -> Document:
     return global_variable_record(read_global(variable_id))
 
 
-@read_route(of_game, "/<variable_id>/value", ValueSchema, KeyAccess.ANY, refuses=(unknown,))
+@read_route(
+    of_game,
+    "/<variable_id>/value",
+    ValueSchema,
+    Permission.PLAYERS_READ,
+    KeyAccess.ANY,
+    refuses=(unknown,),
+)
 def get_global_variable_value(variable_id: str) -> Document:
     """Get the bare value of a global variable
 

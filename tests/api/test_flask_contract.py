@@ -11,7 +11,7 @@ from flask.sessions import SecureCookieSessionInterface
 
 import config
 from app.auth import guard
-from app.auth.scopes import KeyAccess
+from app.auth.permissions import Permission
 from app.errors import NotFound
 from app.http.api import AsyncView, Blueprint
 from app.http.context import current
@@ -107,7 +107,7 @@ def test_an_interface_for_sessions_is_used_where_one_is_set(app, client):
 def test_a_coroutine_behind_our_decorators_is_refused_at_the_start():
     things = Blueprint("Things", __name__, url_prefix="/things")
 
-    @guard.required(KeyAccess.NONE)
+    @guard.required(Permission.PLAYERS_READ)
     async def view():
         return {"a": 1}
 

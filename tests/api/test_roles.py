@@ -7,6 +7,7 @@ import config
 from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.roles import Role
+from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
 from app.http.api import Blueprint, UnguardedView
 from app.storage.client import Storage
@@ -26,9 +27,9 @@ def test_an_application_with_an_unguarded_view_does_not_start():
         guard.check_every_view(app)
 
 
-def test_a_view_that_says_nothing_of_keys_does_not_start():
-    with pytest.raises(UnguardedView, match="needs a scope"):
-        guard.required(Role.USERS_QUERY)
+def test_a_view_without_a_permission_does_not_start():
+    with pytest.raises(UnguardedView, match="needs a permission"):
+        guard.required(Scope.USERS_READ)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 5.0])

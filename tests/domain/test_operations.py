@@ -21,7 +21,7 @@ from app.operations import (
 ROOT = Path(app.__file__).parent
 FACTS = {
     "subject": "player",
-    "scope": None,
+    "needs": None,
     "arguments": None,
     "prepare": "a test",
     "inverse": "it is a test",
@@ -61,9 +61,9 @@ def test_an_operation_of_batches_has_the_names_of_bodies_in_history(facts):
     assert "dance" not in operation_names()
 
 
-def test_an_operation_with_a_scope_has_a_route_and_others_have_none():
+def test_an_operation_with_needs_has_a_route_and_others_have_none():
     without = {operation.name for operation in all_operations() if not operation.routes}
-    assert without == {operation.name for operation in all_operations() if operation.scope is None}
+    assert without == {operation.name for operation in all_operations() if operation.needs is None}
 
 
 def test_every_fact_but_the_last_ones_is_required():

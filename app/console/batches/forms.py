@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from flask import Response
 
+from app.auth.permissions import Permission
 from app.batches import access
 from app.batches.domain import OPEN
 from app.console.batches.sentences import count_text
@@ -75,6 +76,7 @@ RUN = Form(
     layout="run",
     about=about_run,
     is_offered=in_state("planned"),
+    needs=(Permission.BATCHES_RUN,),
     asks_reason=False,
     lead=leads_to("batch-runs"),
 )
@@ -87,6 +89,7 @@ PAUSE = Form(
     api=f"{API}/pause",
     about="The service finishes it even if you leave this page.",
     is_offered=in_state("running"),
+    needs=(Permission.BATCHES_RUN,),
     asks_reason=False,
     lead=leads_to("paused"),
 )
@@ -99,6 +102,7 @@ CANCEL = Form(
     about=about_cancel,
     is_danger=True,
     is_offered=in_state(*OPEN),
+    needs=(Permission.BATCHES_RUN,),
     asks_reason=False,
     lead=leads_to("cancelled"),
 )
@@ -112,6 +116,7 @@ UNDO = Form(
     api=f"{API}/undo",
     about=about_undo,
     is_offered=lambda target: target.record["Done"] and not in_state(*OPEN, "planning")(target),
+    needs=(Permission.BATCHES_PLAN, Permission.UNDO_OWN),
     takes_key=True,
     lead=lambda made, *_, **__: see_other(path_to("batches", made.batch["_id"])),
 )

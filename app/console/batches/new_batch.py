@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from flask import Response, current_app, request
 
+from app.auth.permissions import Permission
 from app.batches import access
 from app.batches.domain import Row
 from app.batches.rows import CSV, CsvRows, JsonRows, RowSource, parse_row
@@ -50,13 +51,13 @@ class TypedRows:
 
 
 @blp.get("/batches/new")
-@required()
+@required(Permission.BATCHES_PLAN)
 def show_new_batch() -> Response:
     return new_batch_page()
 
 
 @blp.post("/batches")
-@required()
+@required(Permission.BATCHES_PLAN)
 def plan_batch() -> Response:
     """Plan a batch from a list, a file or history. Not declared: three forms share this path."""
     form = FORMS[posted_kind()]

@@ -11,6 +11,7 @@ from typing import Any
 from flask import Response, request
 
 from app.auth import guard
+from app.auth.permissions import Permission
 from app.batches import access
 from app.batches.domain import OPEN, VERDICTS, public_batch
 from app.batches.rows import CSV
@@ -54,7 +55,7 @@ RESULT_ROWS = 500
 
 
 @blp.get("/batches")
-@required()
+@required(Permission.PLAYERS_READ)
 def list_batches() -> Response:
     after = cursors.read(request.args.get("after", ""))
     page = batches.list(PAGE_SIZE, after, with_users=sees_users())
@@ -70,7 +71,7 @@ def list_batches() -> Response:
 
 
 @blp.get("/batches/<batch_id>/result")
-@required()
+@required(Permission.PLAYERS_READ)
 def download_result(batch_id: str) -> Response:
     """Stream the rows with their verdicts as a CSV file for a spreadsheet."""
     batch = access.visible_batch(path_guid("id", batch_id))
@@ -164,4 +165,12 @@ def with_words(rows: list[Document]) -> list[Document]:
     ]
 
 
-register(Place("/batches/<batch_id>", ("batches",), {"": FORMS}, batch_page))
+register(
+    Place(
+        "/batches/<batch_id>",
+        ("batches",),
+        {"": FORMS},
+        batch_page,
+        needs=(Permission.PLAYERS_READ,),
+    )
+)

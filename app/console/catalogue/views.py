@@ -6,6 +6,7 @@ from typing import Any
 
 from flask import Response, request
 
+from app.auth.permissions import Permission
 from app.changes import Applied
 from app.console.forms.declared import Form, Target
 from app.console.forms.object_names import plain
@@ -47,7 +48,7 @@ def label(type_: str) -> str:
 
 @blp.get("/catalogue")
 @blp.get("/catalogue/<type_name>")
-@required()
+@required(Permission.PLAYERS_READ)
 def show_type(type_name: str = "item") -> Response:
     type_ = parse_type(type_name)
     search, _, window = list_window({"name": None})
@@ -66,7 +67,7 @@ def show_type(type_name: str = "item") -> Response:
 
 
 @blp.get("/catalogue/<type_name>/<object_id>")
-@required()
+@required(Permission.PLAYERS_READ)
 def show_object(type_name: str, object_id: str) -> Response:
     return object_page("", None, path_guid("id", object_id), parse_type(type_name))
 
@@ -114,6 +115,7 @@ register(
         object_page,
         lambda object_id: Found(object_id),
         "object",
+        needs=(Permission.PLAYERS_READ,),
         is_shown_elsewhere=True,
     )
 )

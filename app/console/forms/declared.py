@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.auth.roles import Role
+from app.auth.permissions import Permission
 from app.http.api import Schema
 from app.http.fields import Flag, Integer
 from app.operations import Operation
@@ -157,7 +157,8 @@ class Form:
     view: str = ""
     # The method and path in the API, if there is no operation.
     api: str | Callable[[Submission], str] = ""
-    roles: tuple[Role, ...] = ()
+    # The permissions that it needs; defaults to those of the operation.
+    needs: tuple[Permission, ...] = ()
     # The schema of the typed values, if not the arguments of the operation.
     schema: Schema | None = None
     # A template for markup before the fields.
@@ -205,6 +206,7 @@ class Form:
             facts["name"] = self.name or self.operation.name
             facts["schema"] = self.schema or (self.operation.arguments if groups else None)
             facts["takes_key"] = self.operation.takes_key
+            facts["needs"] = self.needs or self.operation.permissions
         facts["fields"] = tuple(
             group._replace(fields=tuple(one.completed(facts["schema"]) for one in group.fields))
             for group in groups

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from flask import Response
 
 from app.auth import guard
-from app.auth.roles import Role
+from app.auth.permissions import Need, Permission, SignedIn
 from app.changes import Applied
 from app.console.forms.declared import FOLDED, NOT_UNDONE, Form
 from app.console.forms.submissions import Submission, newer_than, note_refusal
@@ -61,14 +61,17 @@ class Place(NamedTuple):
     kind: str = ""
     # The store that applies operations.
     store: Any = None
-    roles: tuple[Role, ...] = ()
-    # The tabs that need the role users.manage.
-    higher_tabs: tuple[str, ...] = ()
+    # The permissions to see it; none: it is about the caller's own account.
+    needs: tuple[Permission, ...] = ()
+    # The tabs that need further permissions.
+    tab_needs: Mapping[str, tuple[Permission, ...]] = {}
     # Whether a separate view shows the pages.
     is_shown_elsewhere: bool = False
 
-    def roles_of(self, tab: str) -> tuple[Role, ...]:
-        return (*self.roles, Role.USERS_MANAGE) if tab in self.higher_tabs else self.roles
+    def needs_of(self, tab: str, form: Form | None = None) -> tuple[Need, ...]:
+        """Return what a caller needs to see a tab, or to send a form on it."""
+        own = form.needs if form else ()
+        return (*self.needs, *self.tab_needs.get(tab, ()), *own) or (SignedIn.ANYBODY,)
 
     def rule_of(self, tab: str) -> str:
         return self.rule if tab == next(iter(self.tabs)) else f"{self.rule}/{tab}"
@@ -81,14 +84,13 @@ def register(place: Place) -> None:
     """Add the views of a place and of its forms."""
     name = "_".join(place.parts)
     for tab, forms in place.tabs.items():
-        needs = place.roles_of(tab)
         if not place.is_shown_elsewhere:
-            show = required(*needs)(partial(_show, place, tab))
+            show = required(*place.needs_of(tab))(partial(_show, place, tab))
             blp.add_url_rule(place.rule_of(tab), f"{name}_{tab}", show)
         for form in forms:
             path = form.name if form.path is None else form.path
             rule = "/".join(filter(None, [place.rule, path]))
-            view = required(*needs, *form.roles)(partial(_receive, place, tab, form))
+            view = required(*place.needs_of(tab, form))(partial(_receive, place, tab, form))
             blp.add_url_rule(rule, f"{name}_{form.name}", view, methods=["POST"])
 
 

@@ -281,7 +281,7 @@ def forms_on(
         if sent and sent.name == one.name:
             one = sent
         one.target = target
-        may = guard.caller().roles.issuperset(form.roles)
+        may = guard.caller().may(*form.needs)
         if may and (one.error or form.is_offered(target)):
             shown[form.name] = one
     return shown

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from flask import request
 
 from app.auth import guard
-from app.auth.roles import Role
+from app.auth.permissions import Permission
 from app.console.forms.declared import Field
 from app.console.forms.object_names import plain
 from app.console.frame.pages import PAGE_SIZE
@@ -103,7 +103,7 @@ def former_cards(
 def with_penalties(cards: Iterable[Document], user_id: str) -> list[Document]:
     """Return cards with the bans and mutes of their accounts, if the caller may see accounts."""
     shown = list(cards)
-    sees_users = Role.USERS_QUERY in guard.caller().roles
+    sees_users = guard.caller().may(Permission.USERS_READ)
     ids = {card[user_id] for card in shown if isinstance(card[user_id], str)} if sees_users else []
     found = users.get_many(list(ids), *BAN, *MUTE) if ids else {}
     now = users.now()
@@ -139,7 +139,7 @@ def filter_page(
     search is called with the filters in use; it returns records and the cursor of the next page.
     """
     wanted = {one.name: plain(request.args.get(one.name, "")) for one in filters}
-    sees_users = Role.USERS_QUERY in guard.caller().roles
+    sees_users = guard.caller().may(Permission.USERS_READ)
     shown = tuple(one for one in filters if one.name != "user" or sees_users)
     typed = {**wanted, "after": request.args.get("after", "")}
     try:

@@ -13,7 +13,7 @@ from flask import Blueprint, Response, current_app, redirect, request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from app.auth import guard
-from app.auth.roles import Role
+from app.auth.permissions import Permission
 from app.changes import Applied
 from app.console.forms.submissions import Submission
 from app.console.frame import times
@@ -91,7 +91,7 @@ def templates() -> Environment:
         "path_to": path_to,
         "file_path": file_path,
         "duration": sentences.duration,
-        "Role": Role,
+        "Permission": Permission,
         "new_key": lambda: str(uuid.uuid4()),
     }
     return environment
@@ -119,15 +119,16 @@ def render(
     """Return a page for a signed-in caller, with the form that was submitted to it, if any."""
     caller = guard.caller()
     counts = {"players": players.count()}
-    sees_users = Role.USERS_QUERY in caller.roles
+    sees_users = caller.may(Permission.USERS_READ)
     if sees_users:
         counts["users"] = users.count()
     context.setdefault("page", "")
     shared = {
         "person": caller,
-        "person_roles": ", ".join(sorted(role.value for role in caller.roles)),
+        "person_roles": ", ".join(caller.rights.names),
+        "may": caller.may,
         "sees_users": sees_users,
-        "manages_users": Role.USERS_MANAGE in caller.roles,
+        "manages_users": caller.may(Permission.USERS_MANAGE),
         "counts": counts,
         "form_token": session.form_token(),
         "sent": sent,

@@ -57,6 +57,7 @@ def action_form(kind: str) -> Form:
         act=lambda sent, key: ask(kind, subject_of(sent, key), {}),
         api=endpoint,
         about=KINDS[kind].about,
+        needs=(KINDS[kind].permission,),
         confirm=NOT_UNDONE,
         takes_key=True,
     )
@@ -78,6 +79,7 @@ MESSAGE = Form(
     card=IN_THE_GAME,
     act=lambda sent, key: ask("chat", player_subject(key), sent.args),
     api="POST /api/v1/chat/direct/<key>",
+    needs=(KINDS["chat"].permission,),
     about=lambda target: [f"Only {target.name} reads it. {KINDS['chat'].about}"],
     schema=ChatArgs(),
     asks_reason=False,

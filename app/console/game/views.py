@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from flask import Response, request
 
+from app.auth.permissions import Permission
 from app.console.forms.curl import api_path, curl
 from app.console.forms.declared import Field, Target
 from app.console.forms.object_names import plain
@@ -42,7 +43,7 @@ SERVERS_SHOWN_FOR = timedelta(days=1)
 
 
 @blp.get("/game")
-@required()
+@required(Permission.PLAYERS_READ)
 def show_game() -> Response:
     found = filter_page(FILTERS, search)
     now = samples.now()
@@ -70,7 +71,7 @@ def search(wanted: Document) -> tuple[Any, str | None]:
 
 
 @blp.get("/game/<action_id>")
-@required()
+@required(Permission.PLAYERS_READ)
 def show_action(action_id: str) -> Response:
     id_ = path_guid("id", action_id)
     (action,) = cards([access.visible_action(id_)])
@@ -113,4 +114,4 @@ def chat_page(_: str, sent: Submission | None) -> Response:
     )
 
 
-register(Place("/chat", ("chat",), {"": [SAY]}, chat_page))
+register(Place("/chat", ("chat",), {"": [SAY]}, chat_page, needs=(Permission.GAME_ACT,)))

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from flask import Response
 
 from app import metrics
+from app.auth.permissions import Permission
 from app.console.frame.pages import blp, render, required
 from app.console.health.plots import Plot, Points
 from app.console.stores import history, players, samples, storage
@@ -25,7 +26,7 @@ QUIET = "No data yet. The first samples appear within five minutes."
 
 
 @blp.get("/health")
-@required()
+@required(Permission.HEALTH_READ)
 def show_health() -> Response:
     now = samples.now()
     taken = samples.since(interval_of(now) - DAY)

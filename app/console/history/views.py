@@ -6,6 +6,7 @@ from typing import Any
 
 from flask import Response
 
+from app.auth.permissions import Permission
 from app.changes import Applied
 from app.console.forms.declared import Field, Form, Target
 from app.console.forms.object_names import resolve
@@ -47,7 +48,7 @@ FILTERS = (
 
 
 @blp.get("/history")
-@required()
+@required(Permission.HISTORY_READ)
 def list_history() -> Response:
     found = filter_page(FILTERS, search)
     return render(
@@ -140,4 +141,12 @@ def after_undo(applied: Applied, sent: Submission, entry_id: str) -> Response:
 
 
 UNDO_CHANGE = Form(UNDO, "Undo", "Undo", act=undo, lead=after_undo)
-register(Place("/history/<entry_id>", ("history",), {"": [UNDO_CHANGE]}, entry_page))
+register(
+    Place(
+        "/history/<entry_id>",
+        ("history",),
+        {"": [UNDO_CHANGE]},
+        entry_page,
+        needs=(Permission.HISTORY_READ,),
+    )
+)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from flask import Response
 
 from app.auth import guard
-from app.auth.roles import Role
+from app.auth.permissions import Permission
 from app.console.session.sessions import cookie, set_cookie
 from app.console.stores import players, users
 from app.naming import parse_guid
@@ -40,7 +40,7 @@ def recent() -> list[Visited]:
     visited = _visited()
     ids = {kind: [one.id for one in visited if one.kind == kind] for kind in ("players", "users")}
     found = {"players": players.get_many(ids["players"], "Name"), "users": {}}
-    if Role.USERS_QUERY in guard.caller().roles:
+    if guard.caller().may(Permission.USERS_READ):
         found["users"] = users.get_many(ids["users"], "Name")
     known = [one for one in visited if one.id in found[one.kind]]
     return [one._replace(name=str(found[one.kind][one.id].get("Name"))) for one in known]

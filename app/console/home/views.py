@@ -7,7 +7,7 @@ from typing import NamedTuple
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.roles import Role
+from app.auth.permissions import Permission, SignedIn
 from app.console.forms.object_names import plain, suggestions
 from app.console.frame.icons import item_icon
 from app.console.frame.lists import former_cards, player_card, user_card, with_penalties
@@ -43,7 +43,7 @@ class Found(NamedTuple):
 
 
 @blp.get("")
-@required()
+@required(SignedIn.ANYBODY)
 def home() -> Response:
     return render(
         "home/home.html",
@@ -55,14 +55,14 @@ def home() -> Response:
 
 
 @blp.get("/search")
-@required()
+@required(Permission.PLAYERS_READ)
 def search() -> Response:
     text = plain(request.args.get("q", ""))
     return render("home/search.html", page="home", found=find(text), text=text, recent=recent())
 
 
 @blp.get("/suggest")
-@required()
+@required(Permission.PLAYERS_READ)
 def suggest() -> Response:
     """Return the results of a search as the options of a list."""
     found = find(plain(request.args.get("q", "")))
@@ -70,7 +70,7 @@ def suggest() -> Response:
 
 
 @blp.get("/suggest/player")
-@required()
+@required(Permission.PLAYERS_READ)
 def suggest_players() -> Response:
     """Return the names of players that contain a text, as the options of a list."""
     text = plain(request.args.get("q", ""))
@@ -85,7 +85,7 @@ def suggest_players() -> Response:
 
 
 @blp.get("/suggest/<type_name>")
-@required()
+@required(Permission.PLAYERS_READ)
 def suggest_objects(type_name: str) -> Response:
     """Return catalogue objects whose name contains a text, as the options of a list."""
     type_ = parse_type(type_name)
@@ -104,7 +104,7 @@ def find(text: str) -> Found:
         return Found([], 0, [], 0, "Type a name, an id or an email address.")
     if len(text) > NAME_LENGTH:
         return Found([], 0, [], 0, f"A name has {NAME_LENGTH} characters at most.")
-    sees_users = Role.USERS_QUERY in guard.caller().roles
+    sees_users = guard.caller().may(Permission.USERS_READ)
     key = Lookup.parse(text)
     if key.id or len(name_key(text)) < SEARCH_LENGTH:
         hint = "" if key.id else f"Type {SEARCH_LENGTH} letters or more to find parts of names."
@@ -125,7 +125,7 @@ def cards_of(characters: Page, accounts: Page, hint: str = "", former_of: str = 
     shown_players = [player_card(player) for player in characters.values]
     shown_users = [user_card(user) for user in accounts.values]
     former_players = former_cards(players, player_card, shown_players, text)
-    sees_users = Role.USERS_QUERY in guard.caller().roles
+    sees_users = guard.caller().may(Permission.USERS_READ)
     former_users = former_cards(users, user_card, shown_users, text) if sees_users else []
     return Found(
         with_penalties([*shown_players, *former_players], "UserId"),

@@ -13,8 +13,7 @@ from app.api_keys.management import Made, create_key, revoke_key, rotate_key, te
 from app.api_keys.operations import CREATE_KEY, REVOKE_KEY, ROTATE_KEY
 from app.api_keys.schemas import LONGEST_NAME, MOST_ITEMS, OVERLAP_HOURS, KeyArgs
 from app.auth import guard
-from app.auth.roles import Role
-from app.auth.scopes import ABOUT, Scope
+from app.auth.permissions import SCOPE_NAMES, Permission
 from app.changes import Applied
 from app.console.forms.curl import as_number
 from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form, Group
@@ -68,7 +67,7 @@ def after_revoking(
     applied: Applied, _: Submission, key: Lookup | None = None, **__: Any
 ) -> Response:
     page = ("keys",) if key is None else ("users", key, "keys")
-    if Role.USERS_QUERY in guard.caller().roles:
+    if guard.caller().may(Permission.USERS_READ):
         return done(applied, path_to(*page))
     # Without the right to see accounts, callers cannot see the entry, even of their own account.
     return see_other(path_to(*page, done="revoked"))
@@ -80,7 +79,7 @@ def key_body(sent: Submission, read_items: Callable[[str], list[str]] | None = N
     budget: Document = {name: as_number(text) for name, text in limits.items() if text}
     if items := (read_items or lines_of)(sent.value("Items")):
         budget["Items"] = items
-    scopes = [scope.value for scope in Scope if sent.is_checked(scope.value)]
+    scopes = [name for name in SCOPE_NAMES if sent.is_checked(name)]
     body: Document = {"Name": sent.value("Name"), "Scopes": scopes}
     if addresses := sent.value("Addresses").replace(",", " ").split():
         body["Addresses"] = addresses
@@ -125,7 +124,7 @@ SCOPES = Field(
     "Scopes",
     "What it may do",
     type="checks",
-    options=lambda: {scope.value: ABOUT[scope] for scope in Scope},
+    options=lambda: SCOPE_NAMES,
 )
 DAYS = Field(
     "Days", "Days until it expires", value=KEY_DAYS, noun="The number of days", is_required=True

@@ -8,7 +8,7 @@ from typing import Any
 from flask import Response
 
 from app.api_keys.management import Made, list_keys
-from app.auth.roles import Role
+from app.auth.permissions import Permission
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission, forms_on
@@ -106,7 +106,11 @@ def find_key(key: Lookup | None = None, key_id: str = "") -> Found:
     return Found(account["_id"], names[key_id])
 
 
-MANAGE = (Role.USERS_QUERY, Role.USERS_MANAGE)
+MANAGE = (Permission.USERS_READ, Permission.USERS_MANAGE)
 PATH, PARTS = "/users/<lookup:key>/keys", ("users", "keys")
-register(Place("/keys", ("keys",), FORMS, own_keys_page, find_key, "user"))
-register(Place(PATH, PARTS, FORMS, user_keys_page, find_key, "user", roles=MANAGE))
+register(
+    Place(
+        "/keys", ("keys",), FORMS, own_keys_page, find_key, "user", needs=(Permission.KEYS_MANAGE,)
+    )
+)
+register(Place(PATH, PARTS, FORMS, user_keys_page, find_key, "user", needs=MANAGE))

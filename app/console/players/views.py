@@ -8,7 +8,7 @@ from typing import Any
 from flask import Response, current_app, request
 
 from app.auth import guard
-from app.auth.roles import Role
+from app.auth.permissions import Permission
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
@@ -49,7 +49,7 @@ LONGEST_PAGE_NUMBER = 6
 
 
 @blp.get("/players")
-@required()
+@required(Permission.PLAYERS_READ)
 def list_players() -> Response:
     search, sort, window = list_window(SORTS)
     found = players.list(window, search, *SORTS[sort])
@@ -68,7 +68,7 @@ def list_players() -> Response:
 
 
 @blp.get("/players/online")
-@required()
+@required(Permission.PLAYERS_READ)
 def list_online_players() -> Response:
     """List the players who are online, by page numbers: this list has no cursor."""
     text = request.args.get("page", "")
@@ -113,7 +113,7 @@ def describe_deleted(_: str, entries: list[Document]) -> Document | None:
 def owner_of(player: Document) -> Document | None:
     """Return the account of a player, if the caller may see accounts."""
     user_id = player["UserId"]
-    if Role.USERS_QUERY not in guard.caller().roles or not isinstance(user_id, str):
+    if not guard.caller().may(Permission.USERS_READ) or not isinstance(user_id, str):
         return None
     owner = users.get_many([user_id], "Name").get(user_id)
     return user_card(owner) if owner else None
@@ -186,4 +186,16 @@ CONTENTS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 PATH = "/players/<player:key>"
-register(Place(PATH, ("players",), FORMS, player_page, find_player, "player", players))
+register(
+    Place(
+        PATH,
+        ("players",),
+        FORMS,
+        player_page,
+        find_player,
+        "player",
+        players,
+        needs=(Permission.PLAYERS_READ,),
+        tab_needs={"history": (Permission.HISTORY_READ,)},
+    )
+)

@@ -11,7 +11,6 @@ from flask import Response, current_app, request
 
 from app.auth import guard
 from app.auth.callers import Caller, Callers
-from app.auth.roles import Role
 from app.auth.scopes import KeyAccess
 from app.auth.tokens import Claims
 from app.console.forms.reading import SENDER, posted
@@ -96,10 +95,10 @@ def identify() -> Caller:
     caller = callers.get(
         Claims(session.user_id, session.chain, int(session.expires_at.timestamp()))
     )
-    if Role.API not in caller.roles:
+    if not caller.rights.permissions:
         # End the session permanently, even if the account gets the role back.
         _revoke(session)
-        raise RoleMissing(Role.API.value)
+        raise RoleMissing("api")
     environ = current_environ()
     environ[SENDER] = caller.id
     if request.method not in SAFE_METHODS:

@@ -8,6 +8,7 @@ from typing import Any
 from flask import Response, request
 
 from app.auth import guard
+from app.auth.permissions import SignedIn
 from app.console.forms.declared import Form, Target
 from app.console.forms.places import Place, register
 from app.console.forms.reading import posted
@@ -74,7 +75,7 @@ def sign_in_form(back: str, username: str = "", error: str = "", status: int = 2
 
 
 @blp.post("/sign-out")
-@required()
+@required(SignedIn.ANYBODY)
 def sign_out() -> Response:
     response = see_other(path_to("sign-in"))
     session.end(response)

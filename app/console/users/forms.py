@@ -9,7 +9,7 @@ from flask import request
 from markupsafe import Markup
 
 from app.auth import guard
-from app.auth.roles import Role
+from app.auth.permissions import Permission
 from app.changes import Applied
 from app.console.forms.declared import NOT_UNDONE, Field, Form
 from app.console.forms.schemas import NewPassword
@@ -36,7 +36,7 @@ from app.users import accounts
 from app.users.domain import require_email
 from app.users.operations import CHANGE_EMAIL, CHANGE_PASSWORD, MAIL_RESET_CODE
 
-MANAGE = (Role.USERS_MANAGE,)
+MANAGE = (Permission.USERS_MANAGE,)
 NEW_PASSWORD = {"autocomplete": "new-password", "minlength": 8}
 
 
@@ -134,7 +134,7 @@ PASSWORD = Form(
     ),
     name="password",
     card="Password",
-    roles=MANAGE,
+    needs=MANAGE,
     act=change_password,
     view="manage_password",
     body=lambda _: {"new": "SHA-256-OF-THE-PASSWORD"},
@@ -152,7 +152,7 @@ EMAIL = Form(
     (Field("new", "New email address", type="email", html={"autocomplete": "off"}),),
     name="email",
     card="Email",
-    roles=MANAGE,
+    needs=MANAGE,
     act=change_email,
     view="manage_email",
     confirm=NOT_UNDONE,
@@ -164,7 +164,6 @@ ERASE = Form(
     "Erase this person…",
     "Erase {name}",
     card="Personal data",
-    roles=MANAGE,
     act=erase_user,
     body=lambda sent: {"Confirm": sent.value("Confirm", "USERNAME")},
     about=lambda target: [GOES.format(len(target.record["characters"])), STAYS],

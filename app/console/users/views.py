@@ -9,7 +9,7 @@ from typing import Any
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.roles import Role, roles_of
+from app.auth.permissions import Permission, all_role_names
 from app.console.forms.declared import Target
 from app.console.forms.places import Found, Place, register
 from app.console.forms.submissions import Submission
@@ -30,6 +30,7 @@ from app.http.intents import reading_intent
 from app.http.json import CONTENT_TYPE
 from app.http.uploads import Pieces, download
 from app.moderation import domain as moderation
+from app.moderation.enforcement import may_punish
 from app.naming import Lookup, parse_guid
 from app.notes import domain as notes
 from app.oauth.sign_ins import list_sign_ins
@@ -50,7 +51,7 @@ Content = Callable[[Document, list[Document]], dict[str, Any]]
 
 
 @blp.get("/users")
-@required(Role.USERS_QUERY)
+@required(Permission.USERS_READ)
 def list_users() -> Response:
     search, sort, window = list_window(SORTS)
     found = users.list(window, search, *SORTS[sort])
@@ -59,7 +60,7 @@ def list_users() -> Response:
     return render(
         "users/list.html",
         page="users",
-        users=[{**user, "Roles": roles_of(user["Power"])} for user in cards],
+        users=[{**user, "Roles": all_role_names(user)} for user in cards],
         former=[] if window.after else former_cards(users, user_card, listed, search),
         total=found.total,
         search=request.args.get("search", ""),
@@ -99,12 +100,11 @@ def describe_erased(id_: str, entries: list[Document]) -> Document | None:
 def account_facts(user: Document) -> dict[str, Any]:
     """Return the facts about an account that all tabs show."""
     now = users.now()
-    roles = roles_of(user["Power"])
     return {
         "user": user,
-        "roles": roles,
-        # The same rule as in moderation: only peers may ban an account that manages users.
-        "may_punish": Role.USERS_MANAGE in guard.caller().roles or Role.USERS_MANAGE not in roles,
+        "roles": all_role_names(user),
+        "may_use_api": bool(all_role_names(user)),
+        "may_punish": may_punish(guard.caller(), user),
         "powers": [name for name in POWER_FLAGS if user["Power"].get(name)],
         "penalties": moderation.penalties_in_force(user, now),
         "code": valid_code(user, now),
@@ -147,14 +147,17 @@ register(
         find_user,
         "user",
         users,
-        roles=(Role.USERS_QUERY,),
-        higher_tabs=("sign-ins",),
+        needs=(Permission.USERS_READ,),
+        tab_needs={
+            "history": (Permission.HISTORY_READ,),
+            "sign-ins": (Permission.USERS_MANAGE,),
+        },
     )
 )
 
 
 @blp.get("/users/<lookup:key>/personal-data")
-@required(Role.USERS_QUERY, Role.USERS_MANAGE)
+@required(*EXPORT_PERSONAL_DATA.permissions)
 def download_personal_data(key: Lookup) -> Response:
     """Stream all personal data of a user as a file."""
     # The file name must not reveal whose data it is.

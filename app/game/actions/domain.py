@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from app.auth.permissions import Permission
 from app.changes import Intent
 from app.errors import Conflict, NotFound, Unavailable
 from app.types import Document, whole
 
 
 class ActionWords(NamedTuple):
-    """The texts for a kind of action."""
+    """The texts for a kind of action, and the permission to request it."""
 
     # A past participle, followed by the name of the subject.
     past: str
@@ -19,6 +20,7 @@ class ActionWords(NamedTuple):
     about: str
     # The answer of the API when it is done. Clients match these texts.
     done: str = ""
+    permission: Permission = Permission.GAME_ACT
 
 
 KINDS = {
@@ -26,6 +28,7 @@ KINDS = {
         "Kicked",
         "Disconnects the player, who may come back at once. A ban keeps a player out.",
         "{name} has been kicked by the server!",
+        Permission.MUTE,
     ),
     "kill": ActionWords(
         "Killed", "The game decides what a death costs.", "{name} has been killed!"

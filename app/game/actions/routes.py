@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from flask import Response
 
-from app.auth.roles import Role
+from app.auth.permissions import Need, Permission
 from app.auth.scopes import Scope
 from app.auth.views import read_route
 from app.errors import NotFound, RoleMissing
@@ -21,6 +21,7 @@ from app.game.actions.asking import (
     user_subject,
 )
 from app.game.actions.domain import (
+    KINDS,
     ActionFailed,
     ActionNotFound,
     NoGame,
@@ -61,7 +62,7 @@ of_users = Blueprint("UserActions", __name__, url_prefix="/api/v1/users", group=
 
 actions = current(Actions)
 
-needs_query = RoleMissing(Role.USERS_QUERY.value)
+needs_query = RoleMissing(Permission.USERS_READ.role.value)
 
 
 class Target(NamedTuple):
@@ -73,7 +74,7 @@ class Target(NamedTuple):
     whom: str
     example: str
     subject: Callable[[Lookup], Document]
-    needs: tuple[Scope | Role, ...]
+    needs: tuple[Permission, ...] = ()
 
 
 class Order(NamedTuple):
@@ -87,9 +88,7 @@ class Order(NamedTuple):
     args: Any = None
 
 
-PLAYER_TARGET = Target(
-    "player", of_players, "/<player:key>", "a player", PLAYER, player_subject, (Scope.GAME_ACT,)
-)
+PLAYER_TARGET = Target("player", of_players, "/<player:key>", "a player", PLAYER, player_subject)
 USER_TARGET = Target(
     "user",
     of_users,
@@ -97,7 +96,7 @@ USER_TARGET = Target(
     "the character that a user plays",
     USER,
     user_subject,
-    (Scope.GAME_ACT, Role.USERS_QUERY),
+    (Permission.USERS_READ,),
 )
 ORDERS = (
     Order(
@@ -131,7 +130,7 @@ def ask_route(
     blueprint: Blueprint,
     path: str,
     schema: type,
-    *needs: Scope | Role,
+    *needs: Need,
     args: Any = None,
     **answer: Any,
 ) -> Callable[[Any], Any]:
@@ -162,7 +161,8 @@ def add_view(target: Target, order: Order) -> None:
     done = done_sentence({"Kind": order.kind, "Subject": subject, "Arguments": arguments})
     path = f"{target.path}/admin/{order.path}"
     facts = {"args": order.args, "example": {"Message": done}}
-    ask_route(target.blueprint, path, MessageSchema, *target.needs, **facts)(view)
+    needs: list[Need] = [KINDS[order.kind].permission, *target.needs, Scope.GAME_ACT]
+    ask_route(target.blueprint, path, MessageSchema, *needs, **facts)(view)
 
 
 for target in (PLAYER_TARGET, USER_TARGET):
@@ -170,7 +170,7 @@ for target in (PLAYER_TARGET, USER_TARGET):
         add_view(target, order)
 
 
-@ask_route(blp, "/chat/global", SaidSchema, Scope.GAME_ACT, args=ChatArgs())
+@ask_route(blp, "/chat/global", SaidSchema, Permission.GAME_ACT, args=ChatArgs())
 def say_to_everybody(args: Document) -> Response:
     """Send a chat message to everybody
 
@@ -179,7 +179,7 @@ def say_to_everybody(args: Document) -> Response:
     return say(EVERYBODY, args)
 
 
-@ask_route(blp, "/chat/proximity/<map_id>", SaidOnMapSchema, Scope.GAME_ACT, args=ChatArgs())
+@ask_route(blp, "/chat/proximity/<map_id>", SaidOnMapSchema, Permission.GAME_ACT, args=ChatArgs())
 def say_on_map(args: Document, map_id: str) -> Response:
     """Send a chat message to everybody on a map
 
@@ -189,7 +189,9 @@ def say_on_map(args: Document, map_id: str) -> Response:
     return say(map_subject(map_id), args, mapId=map_id)
 
 
-@ask_route(blp, "/chat/direct/<lookup:key>", SaidToPlayerSchema, Scope.GAME_ACT, args=ChatArgs())
+@ask_route(
+    blp, "/chat/direct/<lookup:key>", SaidToPlayerSchema, Permission.GAME_ACT, args=ChatArgs()
+)
 def say_to_player(args: Document, key: Lookup) -> Response:
     """Send a chat message to one player
 
@@ -202,7 +204,7 @@ def say_to_player(args: Document, key: Lookup) -> Response:
     blp,
     "/actions",
     ActionPageSchema,
-    Scope.GAME_ACT,
+    Permission.GAME_ACT,
     args=ActionListArgs(),
     refuses=(NotFound("player", Lookup.parse("nobody")), needs_query),
 )
@@ -222,7 +224,7 @@ def list_actions(args: Document) -> Response:
     blp,
     "/actions/<action_id>",
     ActionSchema,
-    Scope.GAME_ACT,
+    Permission.GAME_ACT,
     refuses=(ActionNotFound(ACTION), needs_query),
 )
 def get_action(action_id: str) -> Document:

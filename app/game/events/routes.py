@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Response
 
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission
 from app.auth.views import read_route
 from app.game.events.schemas import NOW, EventListArgs, EventPageSchema
 from app.game.events.store import Events
@@ -22,7 +22,7 @@ cursors = current(Cursors)
 events = current(Events)
 
 
-@read_route(blp, "", EventPageSchema, Scope.HISTORY_READ, args=EventListArgs())
+@read_route(blp, "", EventPageSchema, Permission.HISTORY_READ, args=EventListArgs())
 def list_events(args: Document) -> Response:
     """List changes in the order in which they became history
 

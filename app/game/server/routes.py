@@ -5,8 +5,7 @@ from __future__ import annotations
 from flask import Response, current_app
 
 from app.auth import guard
-from app.auth.roles import Role
-from app.auth.scopes import Scope
+from app.auth.permissions import Permission
 from app.auth.spending import OverBudget
 from app.auth.views import read_route
 from app.errors import NotFound
@@ -70,7 +69,7 @@ def save_player(args: Document, player_id: Lookup) -> Response:
     return change_response(saved.applied, saved.answer, status)
 
 
-@read_route(blp, "/online", OnlineSchema, Scope.GAME_ACT, args=OnlineArgs(), method="POST")
+@read_route(blp, "/online", OnlineSchema, Permission.GAME_ACT, args=OnlineArgs(), method="POST")
 def report_online(args: Document) -> Document:
     """Report who is online
 
@@ -89,7 +88,7 @@ def report_online(args: Document) -> Document:
     blp,
     "/actions",
     TakenActionsSchema,
-    Scope.GAME_ACT,
+    Permission.GAME_ACT,
     args=TakeActionsArgs(),
     method="POST",
     is_body_required=True,
@@ -115,7 +114,7 @@ def take_actions(args: Document) -> Document:
     blp,
     "/actions/<action_id>",
     AnsweredSchema,
-    Scope.GAME_ACT,
+    Permission.GAME_ACT,
     args=AnswerArgs(),
     method="POST",
     is_body_required=True,
@@ -135,4 +134,4 @@ def answer_action(args: Document, action_id: str) -> Document:
 def taker_of(args: Document) -> Taker:
     """Return the game server that makes this request."""
     caller = guard.caller()
-    return Taker(masked(args["Game"]), caller.id, Role.USERS_QUERY in caller.roles)
+    return Taker(masked(args["Game"]), caller.id, caller.may(Permission.USERS_READ))

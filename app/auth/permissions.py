@@ -1,0 +1,225 @@
+"""Permissions: what people and keys may do, one for each view, page and form. Pure.
+
+An account has the permissions of its named roles, and those that its Power stands for. A scope of a
+key is a permission, or one of the older names in app/auth/scopes.py, which stand for several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+from app.auth.roles import Role, roles_of
+from app.auth.scopes import KeyAccess, Scope
+from app.types import Document, whole
+
+
+class Permission(Enum):
+    PLAYERS_READ = "players.read"
+    HISTORY_READ = "history.read"
+    USERS_READ = "users.read"
+    ITEMS_MOVE = "items.move"
+    PLAYERS_CHANGE = "players.change"
+    PLAYERS_RENAME = "players.rename"
+    PLAYERS_DELETE = "players.delete"
+    MUTE = "moderate.mute"
+    BAN = "moderate.ban"
+    NOTES_WRITE = "notes.write"
+    UNDO_OWN = "undo.own"
+    UNDO_ANY = "undo.any"
+    BATCHES_PLAN = "batches.plan"
+    BATCHES_RUN = "batches.run"
+    GAME_ACT = "game.act"
+    OBJECTS_CHANGE = "objects.change"
+    HEALTH_READ = "health.read"
+    KEYS_MANAGE = "keys.manage"
+    USERS_CHANGE = "users.change"
+    USERS_MANAGE = "users.manage"
+    STAFF_MANAGE = "staff.manage"
+    APPROVE = "approve"
+    PRIVACY_EXPORT = "privacy.export"
+    PRIVACY_ERASE = "privacy.erase"
+
+    @property
+    def about(self) -> str:
+        return _FACTS[self].about
+
+    @property
+    def scope(self) -> Scope:
+        """The older scope that includes it, for keys."""
+        return _FACTS[self].scope
+
+    @property
+    def role(self) -> Role:
+        """The lowest role of the contract that includes it, for Power."""
+        return _FACTS[self].role
+
+
+class SignedIn(Enum):
+    """For views about the caller's own account, which need no permission."""
+
+    ANYBODY = "anybody who is signed in"
+
+
+# What a view declares: permissions of the caller, and scopes of a key if they are not those that
+# include the permissions.
+Need = Permission | SignedIn | Scope | KeyAccess
+
+
+class Facts(NamedTuple):
+    about: str
+    scope: Scope
+    role: Role = Role.API
+
+
+_FACTS = {
+    Permission.PLAYERS_READ: Facts("Look at characters and the catalogue.", Scope.PLAYERS_READ),
+    Permission.HISTORY_READ: Facts("Look at history.", Scope.HISTORY_READ),
+    Permission.USERS_READ: Facts(
+        "See personal data: accounts, email addresses, sign-ins.",
+        Scope.USERS_READ,
+        Role.USERS_QUERY,
+    ),
+    Permission.ITEMS_MOVE: Facts("Give and take items.", Scope.PLAYERS_CHANGE),
+    Permission.PLAYERS_CHANGE: Facts(
+        "Change spells and variables of characters.", Scope.PLAYERS_CHANGE
+    ),
+    Permission.PLAYERS_RENAME: Facts("Rename characters.", Scope.PLAYERS_CHANGE),
+    Permission.PLAYERS_DELETE: Facts("Delete characters.", Scope.PLAYERS_CHANGE),
+    Permission.MUTE: Facts("Mute accounts and kick characters.", Scope.USERS_CHANGE),
+    Permission.BAN: Facts("Ban accounts.", Scope.USERS_CHANGE),
+    Permission.NOTES_WRITE: Facts("Write notes.", Scope.PLAYERS_CHANGE),
+    Permission.UNDO_OWN: Facts("Undo one's own changes.", Scope.HISTORY_UNDO),
+    Permission.UNDO_ANY: Facts("Undo changes of others.", Scope.HISTORY_UNDO),
+    Permission.BATCHES_PLAN: Facts("Plan batches.", Scope.PLAYERS_CHANGE),
+    Permission.BATCHES_RUN: Facts("Run batches.", Scope.PLAYERS_CHANGE),
+    Permission.GAME_ACT: Facts("Kill, warp, chat and act as a game.", Scope.GAME_ACT),
+    Permission.OBJECTS_CHANGE: Facts("Set global variables.", Scope.OBJECTS_CHANGE),
+    Permission.HEALTH_READ: Facts("See the health of the service.", Scope.PLAYERS_READ),
+    Permission.KEYS_MANAGE: Facts("Create and revoke one's own keys.", Scope.USERS_MANAGE),
+    Permission.USERS_CHANGE: Facts(
+        "Register accounts, check passwords, mail reset codes.",
+        Scope.USERS_CHANGE,
+        Role.USERS_QUERY,
+    ),
+    Permission.USERS_MANAGE: Facts(
+        "Change accounts without their passwords; end sign-ins; manage the keys of others.",
+        Scope.USERS_MANAGE,
+        Role.USERS_MANAGE,
+    ),
+    Permission.STAFF_MANAGE: Facts(
+        "Manage staff and roles.", Scope.USERS_MANAGE, Role.USERS_MANAGE
+    ),
+    Permission.APPROVE: Facts(
+        "Approve what colleagues ask for.", Scope.USERS_MANAGE, Role.USERS_MANAGE
+    ),
+    Permission.PRIVACY_EXPORT: Facts(
+        "Export personal data.", Scope.USERS_MANAGE, Role.USERS_MANAGE
+    ),
+    Permission.PRIVACY_ERASE: Facts("Erase people.", Scope.USERS_MANAGE, Role.USERS_MANAGE),
+}
+# The fields of an account that decide what it may do.
+RIGHTS = ("Power", "Roles", "GroupRoles")
+NAMES = {permission.value: permission for permission in Permission}
+# The names that a key's list of scopes may contain.
+SCOPE_NAMES = {
+    **{scope.value: scope.about for scope in Scope},
+    **{p.value: p.about for p in Permission if p.value not in {scope.value for scope in Scope}},
+}
+
+
+def permissions_of_power(power: Any) -> frozenset[Permission]:
+    held = roles_of(power)
+    return frozenset(permission for permission in Permission if permission.role in held)
+
+
+class Limits(NamedTuple):
+    """How much a person may do; None means no limit."""
+
+    largest_quantity: int | None = None
+    items_per_day: int | None = None
+    rows_per_batch: int | None = None
+
+
+LIMIT_NAMES = ("LargestQuantity", "ItemsPerDay", "RowsPerBatch")
+# A limit of a role counts if the role has one of the permissions that it limits: otherwise a role
+# that only reads would lift the limits of all others.
+_MOVING = {Permission.ITEMS_MOVE, Permission.UNDO_OWN, Permission.UNDO_ANY, Permission.BATCHES_RUN}
+_LIMITED = (_MOVING, _MOVING, {Permission.BATCHES_PLAN, Permission.BATCHES_RUN})
+
+
+def limits_of(stored: Any) -> Limits:
+    """Return the limits of a role; an unreadable one allows nothing."""
+    if stored is None:
+        return Limits()
+    if not isinstance(stored, dict):
+        return Limits(0, 0, 0)
+    values = (stored.get(name) for name in LIMIT_NAMES)
+    return Limits(*(None if value is None else whole(value) or 0 for value in values))
+
+
+class Rights(NamedTuple):
+    """What an account may do."""
+
+    permissions: frozenset[Permission] = frozenset()
+    limits: Limits = Limits()
+    # The names of its roles that exist.
+    roles: tuple[str, ...] = ()
+    needs_second_factor: bool = False
+    # The names of its roles, after those of the contract.
+    names: tuple[str, ...] = ()
+
+
+def rights_of(user: Document, roles: Mapping[str, Document], power_role: str = "") -> Rights:
+    """Return the rights of an account: the union of its roles and of what its Power stands for.
+
+    Of several limits the largest counts. Power has no limits, unless the settings name a role whose
+    limits apply to it.
+    """
+    held = [roles[name] for name in role_names(user) if name in roles]
+    by_power = permissions_of_power(user.get("Power"))
+    power_limits = roles.get(power_role, {}).get("Limits")
+    given = [(permissions_of_role(role), limits_of(role.get("Limits"))) for role in held]
+    given.append((by_power, limits_of(power_limits)))
+    return Rights(
+        frozenset().union(*(permissions for permissions, _ in given)),
+        _largest(given),
+        tuple(role["_id"] for role in held),
+        any(role.get("NeedsSecondFactor") is True for role in held),
+        tuple(all_role_names(user)),
+    )
+
+
+def role_names(user: Document) -> list[str]:
+    """Return the names of an account's roles: those given by hand and those of its groups."""
+    names: list[str] = []
+    for field in ("Roles", "GroupRoles"):
+        stored = user.get(field)
+        # A game may have stored something else.
+        names += (
+            [name for name in stored if isinstance(name, str)] if isinstance(stored, list) else []
+        )
+    return list(dict.fromkeys(names))
+
+
+def all_role_names(user: Document) -> list[str]:
+    """Return the names of an account's roles, after the roles of the contract."""
+    by_power = roles_of(user.get("Power"))
+    return [*(role.value for role in Role if role in by_power), *role_names(user)]
+
+
+def permissions_of_role(role: Document) -> frozenset[Permission]:
+    stored = role.get("Permissions")
+    names: Iterable[Any] = stored if isinstance(stored, list) else ()
+    return frozenset(NAMES[name] for name in names if isinstance(name, str) and name in NAMES)
+
+
+def _largest(given: list[tuple[frozenset[Permission], Limits]]) -> Limits:
+    """Return the largest of each limit; None if one of the roles has no such limit."""
+    found = []
+    for place, limited in enumerate(_LIMITED):
+        values = [limits[place] for permissions, limits in given if permissions & limited]
+        numbers = [value for value in values if value is not None]
+        found.append(max(numbers) if numbers and len(numbers) == len(values) else None)
+    return Limits(*found)
