@@ -27,7 +27,7 @@ from app.game.server.store import TakenActions
 from app.history import routes as history
 from app.history.activity import Activity
 from app.history.store import History
-from app.http import address, errors, logs, probes
+from app.http import address, cors, errors, logs, probes
 from app.http.context import SERVICES, NoSessions
 from app.http.json import OrjsonProvider
 from app.http.path_converters import CONVERTERS
@@ -109,6 +109,7 @@ def create_app(settings: Settings | None = None) -> Flask:
         app.wsgi_app, services[Storage].request_scope
     )
     address.register(app, services.settings.TRUSTED_PROXIES)
+    cors.register(app, services.settings.CORS_ORIGINS)
     add_routes(app)
     errors.register(app, DatabaseError, explain)
     guard.check_every_view(app)

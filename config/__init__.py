@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -103,6 +104,9 @@ def _faults(settings: Settings) -> Iterator[str]:
         yield "QM_OPERATOR must be at most 255 printable characters."
     if settings.MAIL_CA_FILE and not Path(settings.MAIL_CA_FILE).is_file():
         yield f"QM_MAIL_CA_FILE names no file: {settings.MAIL_CA_FILE}."
+    for origin in settings.CORS_ORIGINS:
+        if not ORIGIN.fullmatch(origin):
+            yield f"QM_CORS_ORIGINS has '{origin}': list origins such as https://example.com."
     yield from _value_faults(settings)
     yield from _argon2_faults(settings)
 
@@ -168,6 +172,8 @@ def _argon2_faults(settings: Settings) -> Iterator[str]:
         )
 
 
+# As browsers send it: no path, and no wildcard, which flask-cors would read as a pattern.
+ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]{1,5})?", re.ASCII)
 REQUIRED = {"production": ("SECRET_KEY", "MONGODB_URI")}
 CHOICES = {
     "COMPATIBILITY": ("", "intersect"),

@@ -62,6 +62,8 @@ class Settings:
     BATCH_CONTENT_LENGTH: int = 32 * 1024 * 1024
     # Whether to accept forms, field names in any case, "1" and "true", and ignore unknown fields.
     LENIENT_BODIES: bool = False
+    # The origins whose pages may use the API (CORS), comma-separated, such as https://example.com.
+    CORS_ORIGINS: list[str] = []
     # The clients to be compatible with: intersect, or empty for none (see docs/compatibility.rst).
     COMPATIBILITY: str = ""
 
@@ -192,7 +194,7 @@ class Settings:
     # The version of the OpenAPI specification that the document follows.
     OPENAPI_VERSION: str = "3.0.3"
 
-    # Whether Flask answers OPTIONS itself, as CORS preflights need; otherwise it is a 405.
+    # Whether Flask answers OPTIONS itself, as it does with CORS_ORIGINS; otherwise it is a 405.
     PROVIDE_AUTOMATIC_OPTIONS: bool = False
 
 

@@ -61,6 +61,35 @@ def test_flask_cors_answers_a_preflight_and_marks_every_answer(app, client):
     )
 
 
+def test_pages_of_the_listed_origins_use_the_api_and_nothing_else(make_app):
+    origins = [ORIGIN, "https://guild.example:8443"]
+    client = make_app(config.load({"QM_ENV": "testing"}, CORS_ORIGINS=origins)).test_client()
+    for origin in origins:
+        preflight = client.options("/api/v1/players/rank", headers={**PREFLIGHT, "Origin": origin})
+        assert (preflight.status_code, preflight.headers["Access-Control-Allow-Origin"]) == (
+            *(200, origin),
+        )
+        allowed = preflight.headers["Access-Control-Allow-Headers"]
+        assert allowed.lower() == "authorization, content-type"
+        refused = client.get("/api/v1/players/rank", headers={"Origin": origin})
+        assert refused.status_code == 401
+        assert refused.headers["Access-Control-Allow-Origin"] == origin
+        assert "X-Request-ID" in refused.headers["Access-Control-Expose-Headers"]
+        assert "Origin" in refused.headers["Vary"]
+    others = [("/api/v1/players/rank", "https://other.example"), ("/console/sign-in", ORIGIN)]
+    for path, origin in [*others, ("/healthz", ORIGIN), ("/api/v1/players/rank", "null")]:
+        headers = client.get(path, headers={"Origin": origin}).headers
+        assert "Access-Control-Allow-Origin" not in headers, path
+        assert "Access-Control-Allow-Credentials" not in headers
+
+
+def test_without_the_setting_no_page_of_another_origin_is_let_in(make_app):
+    client = make_app(config.load({"QM_ENV": "testing"})).test_client()
+    assert client.options("/api/v1/players/rank", headers=PREFLIGHT).status_code == 405
+    answer = client.get("/api/v1/players/rank", headers={"Origin": ORIGIN})
+    assert "Access-Control-Allow-Origin" not in answer.headers
+
+
 class KeptEvents(Transport):
     """Keeps events in memory: nothing leaves the machine."""
 

@@ -49,6 +49,13 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
 @pytest.mark.parametrize(
     ("environ", "sentence"),
     [
+        *(
+            (
+                {"CORS_ORIGINS": f"https://a.example, {text}"},
+                f"QM_CORS_ORIGINS has '{text}': list origins such as https://example.com.",
+            )
+            for text in ("*", "https://*.example", "https://a.example/", "a.example", "null")
+        ),
         ({"PORT": "many"}, "QM_PORT is 'many'; it must be a whole number."),
         ({"WORKERS": "0"}, "QM_WORKERS is 0; it must be at least 1 and at most 1000."),
         ({"PORT": "70000"}, "QM_PORT is 70000; it must be at least 1 and at most 65535."),
