@@ -68,6 +68,7 @@ COMMANDS = (IMPORT, REPAIR)
 # In the order of the documentation's groups.
 BLUEPRINTS = (
     players.blp,
+    players.leaderboard,
     variables.of_players,
     items.blp,
     spells.blp,

@@ -50,6 +50,7 @@ TABLE = """
  +  GET    /api/v1/players/[player]/history                      api                        | history.read
  +  GET    /api/v1/users/[user]/history                          api users.query            | history.read users.read
  +  GET    /api/v1/players/online                                api                        | players.read
+ +  GET    /api/v1/leaderboard                                   api                        | leaderboard.read
  +  POST   /api/v1/players/[player]/admin/ban                    api                        | users.change
  +  POST   /api/v1/players/[player]/admin/unban                  api                        | users.change
  +  POST   /api/v1/players/[player]/admin/mute                   api                        | users.change

@@ -98,6 +98,8 @@ class Caller(NamedTuple):
     ) -> None:
         if KeyAccess.NONE in scopes:
             raise KeyNotAllowed
+        if KeyAccess.ANY in scopes and key.scopes == {Scope.LEADERBOARD_READ.value}:
+            raise ScopeMissing(Scope.PLAYERS_READ.value)
         if permissions and key.scopes.issuperset(one.value for one in permissions):
             return
         for scope in scopes or [one.scope for one in permissions]:

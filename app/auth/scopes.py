@@ -17,6 +17,7 @@ class Scope(Enum):
     HISTORY_UNDO = "history.undo"
     OBJECTS_CHANGE = "objects.change"
     GAME_ACT = "game.act"
+    LEADERBOARD_READ = "leaderboard.read"
 
     @property
     def about(self) -> str:
@@ -24,7 +25,10 @@ class Scope(Enum):
 
 
 class KeyAccess(Enum):
-    """How a view that needs no scope treats keys."""
+    """How a view that needs no scope treats keys.
+
+    ANY excludes keys for the leaderboard alone: everybody can read them in the source of a page.
+    """
 
     ANY = "any key"
     NONE = "no key"
@@ -40,4 +44,5 @@ _ABOUT = {
     Scope.HISTORY_UNDO: "Undo changes.",
     Scope.OBJECTS_CHANGE: "Set global variables.",
     Scope.GAME_ACT: "Kick, kill, warp, chat; as a game, save characters and report who is online.",
+    Scope.LEADERBOARD_READ: "Read names, levels and ranks; alone, nothing else: for web pages.",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -154,6 +154,14 @@ class BeingRestored(Unavailable):
 
 class NotKept(Conflict):
     sentence = "The data of the deleted player is no longer kept."
+
+
+def ranks(players: Iterable[Document], first: int) -> list[Document]:
+    """Return the rank, the name and the level of players, whose first has a given rank."""
+    return [
+        {"Rank": rank, "Name": player["Name"], "Level": whole(player.get("Level")) or 0}
+        for rank, player in enumerate(players, first)
+    ]
 
 
 def rename(player: Document, *, name: str) -> Change:

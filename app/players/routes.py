@@ -7,6 +7,7 @@ from functools import partial
 from flask import Response
 
 from app.auth.permissions import Permission
+from app.auth.scopes import Scope
 from app.auth.spending import refuse_budgets
 from app.auth.views import read_route
 from app.execution import change_route, change_routes
@@ -16,9 +17,10 @@ from app.http.intents import answer, keyed_intent
 from app.http.lists import ASCENDING, LegacyListArgs, PageNumberArgs, legacy_list, paged_list
 from app.naming import Lookup
 from app.openapi.examples import PLAYER
+from app.paging import Page, Window
 from app.players import operations
 from app.players.deletion.store import Deletions
-from app.players.domain import PlayerOnline
+from app.players.domain import PlayerOnline, ranks
 from app.players.operations import DELETE
 from app.players.schemas import (
     LegacyPlayerPageSchema,
@@ -30,6 +32,7 @@ from app.players.schemas import (
     PlayerPageSchema,
     PlayerSchema,
     RankArgs,
+    RankedPlayerPageSchema,
 )
 from app.players.store import Players
 from app.types import Document
@@ -38,6 +41,8 @@ PREFIX = "/api/v1/players"
 ABOUT = "Player characters, what they own, and what they know."
 
 blp = Blueprint("Players", __name__, url_prefix=PREFIX, description=ABOUT)
+
+leaderboard = Blueprint("Leaderboard", __name__, url_prefix="/api/v1/leaderboard", group=blp.name)
 
 deletions = current(Deletions)
 players = current(Players)
@@ -122,6 +127,28 @@ def delete_player(key: Lookup) -> Response:
 
 
 change_routes(blp, players, operations)
+
+
+@read_route(
+    leaderboard,
+    "",
+    RankedPlayerPageSchema,
+    Permission.PLAYERS_READ,
+    Scope.LEADERBOARD_READ,
+    args=PageNumberArgs(),
+)
+def get_leaderboard(args: Document) -> Document:
+    """Get the leaderboard
+
+    Names, levels and ranks alone, the highest level first. A key with the scope `leaderboard.read`
+    can do nothing else, so a web page may contain it.
+    """
+
+    def ranked(window: Window) -> Page:
+        page = players.list(window, order="level", ascending=False)
+        return page._replace(values=ranks(page.values, window.start + 1))
+
+    return paged_list(args, ranked)
 
 
 @read(

@@ -78,6 +78,15 @@ LegacyPlayerPageSchema = page_of(PlayerSchema, LegacyPageSchema)
 OnlinePlayersPageSchema = page_of(OnlinePlayerSchema, name="OnlinePlayersPageSchema")
 
 
+class RankedPlayerSchema(Schema):
+    Rank = Integer(1, example=1, description="Its place; players with equal levels differ by Exp.")
+    Name = Text(example=PLAYER)
+    Level = Integer(0, example=16)
+
+
+RankedPlayerPageSchema = page_of(RankedPlayerSchema)
+
+
 class OnlineCountSchema(Schema):
     onlineCount = Integer(0, example=20)
 

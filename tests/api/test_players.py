@@ -194,3 +194,20 @@ def test_what_is_no_level_is_not_counted(app, db, world, level):
     db.players.insert_one({**make_player(), "Level": level}, bypass_document_validation=True)
     world.add_player(Level=3)
     assert service(app, Players).count_by_level() == {3: 1}
+
+
+def test_the_leaderboard_has_names_levels_and_ranks_and_nothing_else(client, world):
+    for name, level, exp in (("Cid", 3, 0), ("Abe", 9, 5), ("Bea", 9, 7), ("Odd", 1, 0)):
+        world.add_player(Name=name, Level=level, Exp=exp, Secret="hidden")
+    headers = world.headers()
+    first = client.get("/api/v1/leaderboard?pageSize=3", headers=headers).json
+    assert first == {
+        **{"Total": 4, "Page": 0, "PageSize": 3, "Count": 3},
+        "Values": [
+            {"Rank": 1, "Name": "Bea", "Level": 9},
+            {"Rank": 2, "Name": "Abe", "Level": 9},
+            {"Rank": 3, "Name": "Cid", "Level": 3},
+        ],
+    }
+    last = client.get("/api/v1/leaderboard?pageSize=3&page=1", headers=headers).json
+    assert last["Values"] == [{"Rank": 4, "Name": "Odd", "Level": 1}]
