@@ -50,6 +50,8 @@ from app.privacy import services as privacy_services
 from app.privacy.store import Erasures
 from app.samples.sampler import Sampler
 from app.samples.store import Samples
+from app.second_factor import routes as second_factor
+from app.second_factor.vault import Vault
 from app.services import Services
 from app.spells import routes as spells
 from app.storage.client import Storage
@@ -78,6 +80,7 @@ BLUEPRINTS = (
     notes.of_players,
     history.of_players,
     users.blp,
+    second_factor.blp,
     moderation.of_users,
     actions.of_users,
     notes.of_users,
@@ -157,6 +160,7 @@ def add_stores(services: Services) -> None:
         Events(storage, history),
         Activity(history, tokens),
         FormTokens(signing_keys(settings)),
+        Vault(signing_keys(settings), storage.clock.time),
         Samples(storage),
     )
 

@@ -77,6 +77,7 @@ TABLE = """
  +  GET    /api/v1/logs/player/[player]/activity                 api                        | history.read
  +  GET    /api/v1/players/[player]/notes                        api                        | players.read
  +  POST   /api/v1/players/[player]/notes                        api                        | players.change
+ +  DELETE /api/v1/users/[user]/second-factor                    api users.query users.manage| none
  +  GET    /api/v1/users/[user]/personal-data                    api users.query users.manage| users.manage
  +  POST   /api/v1/users/[user]/erase                            api users.query users.manage| users.manage
  +  POST   /api/v1/players/[player]/name                         api                         | players.change

@@ -20,7 +20,7 @@ from tests.endpoint_table import (
     VARIABLE,
     catalogue,
 )
-from tests.factories import add_batch, make_bag, make_entry, make_player, make_user
+from tests.factories import add_batch, make_bag, make_entry, make_factor, make_player, make_user
 from tests.game import make_action
 
 # What a request of the tables may change.
@@ -48,7 +48,7 @@ def set_scene(db, password_hash, kept=None):
         )
     expires = datetime.now(timezone.utc) + timedelta(hours=1)
     reset = {"Code": CODE, "ExpiresAt": expires, "Failures": 0}
-    user = make_user(password_hash, Name=USER, Reset=reset)
+    user = make_user(password_hash, Name=USER, Reset=reset, SecondFactor=make_factor())
     held = {"0": {"ItemId": ITEM, "Quantity": 5}}
     player = make_player(
         **{"Id": ENTRY.split(":")[1], "Name": PLAYER, "UserId": user["_id"], "Inventory": held},

@@ -58,6 +58,7 @@ TYPES = {
     "map of keys": users.KEYS,
     "powers": users.SHAPE["properties"]["Power"],
     "reset code": users.RESET_SHAPE,
+    "second factor": users.SECOND_FACTOR,
     "object type": {"enum": [*OBJECT_TYPES, TIME]},
 }
 # Shapes with bounds of their own.

@@ -29,6 +29,8 @@ from app.privacy.operations import ERASE_USER, EXPORT_PERSONAL_DATA
 from app.privacy.personal_data import PersonalData
 from app.privacy.store import Erasures
 from app.progress import progress
+from app.second_factor.management import reset as reset_factor
+from app.second_factor.operations import RESET_FACTOR
 from app.transfer.files import open_output
 from app.users.domain import require_email, require_username
 from app.users.operations import GRANT_ROLE, REGISTER, REVOKE_ROLE
@@ -95,6 +97,16 @@ def end_sign_in(name: str, sign_in: str) -> None:
     refresh_tokens.end_sign_in(account, chain)
     output = f"Ended the sign-in {chain} of {account['Name']}."
     report(output, "ended a sign-in of %s", account["Name"])
+
+
+@user.command("reset-second-factor")
+@name_argument
+@reason_option
+def reset_second_factor(name: str, reason: str | None) -> None:
+    """Remove the lost second factor of a user: the password alone signs in again."""
+    _, is_mailed = reset_factor(Lookup.parse(name), intent(RESET_FACTOR, reason))
+    told = "A mail tells the user." if is_mailed else "No mail was sent: tell the user yourself."
+    report(f"Reset the second factor of {name}. {told}", "reset the second factor of %s", name)
 
 
 @user.command("export")

@@ -26,7 +26,7 @@ MAPS = frozenset({"Inventory", "Bank", "Spells", "Variables", "Slots"})
 # Fields that only the service writes.
 OWN_FIELDS = frozenset(
     {*SWAP_FIELDS, "Notes", "Keys", "KeyDigests", "DeletedAt", "RestoredFrom", "ErasedAt"}
-    | {"FormerNames", "FormerEmails"}
+    | {"FormerNames", "FormerEmails", "SecondFactor"}
 ) - {"Version"}
 # Older actions may come from an earlier version of the game.
 RECENT = timedelta(days=1)

@@ -45,6 +45,14 @@ def bad_refresh_token() -> TokenRefused:
     return TokenRefused("invalid_grant", "The refresh token is unknown, expired, used or revoked.")
 
 
+def code_needed() -> TokenRefused:
+    message = (
+        "This account needs a code of its second factor in the field 'otp': the one that its app "
+        "shows, or a recovery code. Programs use an API key instead."
+    )
+    return TokenRefused("invalid_grant", message)
+
+
 def unsupported_grant() -> TokenRefused:
     message = "The grant_type must be password or refresh_token."
     return TokenRefused("unsupported_grant_type", message)

@@ -27,6 +27,7 @@ from app.oauth.domain import (
     account_banned,
     bad_credentials,
     bad_refresh_token,
+    code_needed,
     no_access,
     public_sign_in,
     refusal,
@@ -71,6 +72,7 @@ REFUSED = _examples(
     invalid_grant=bad_credentials(),
     unsupported_grant_type=unsupported_grant(),
     refresh_token=bad_refresh_token(),
+    second_factor=code_needed(),
     invalid_request=TokenRefused("invalid_request", "The field 'username' is required."),
 )
 DENIED = _examples(access_denied=no_access(), banned=account_banned(None))
@@ -93,7 +95,7 @@ def create_token(args: Document) -> Response:
         raise unsupported_grant()
     tracing.note(grant=args["grant_type"])
     if args["grant_type"] == "password":
-        issued = sign_in(args["username"], args["password"])
+        issued = sign_in(args["username"], args["password"], args.get("otp", ""))
     else:
         issued = refresh(args["refresh_token"])
     now = int(access_tokens.now())

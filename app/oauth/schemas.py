@@ -31,6 +31,13 @@ class TokenArgs(Schema):
     password = PasswordHash(
         description="With the grant_type password: the SHA-256 of the password in hex."
     )
+    otp = Text(
+        example="492039",
+        description=(
+            "With the grant_type password, if the account has a second factor: the code that its "
+            "app shows, or a recovery code."
+        ),
+    )
     refresh_token = Text(
         description="With the grant_type refresh_token: the latest refresh token, a guid."
     )

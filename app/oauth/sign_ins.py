@@ -14,10 +14,19 @@ from app.http.cursors import Cursors
 from app.http.intents import intent
 from app.moderation.penalties import BAN, BAN_STATE, end_of, is_in_force
 from app.naming import Lookup, name_key
-from app.oauth.domain import account_banned, bad_credentials, bad_refresh_token, no_access
+from app.oauth.domain import (
+    TokenRefused,
+    account_banned,
+    bad_credentials,
+    bad_refresh_token,
+    code_needed,
+    no_access,
+)
 from app.oauth.operations import REVOKE_TOKENS
 from app.oauth.store import Issued, RefreshTokens
 from app.paging import CursorPage
+from app.second_factor.domain import CodeRefused, has_factor
+from app.second_factor.management import use_code
 from app.types import Document
 from app.users.hashing import Hasher
 from app.users.store import Users
@@ -29,8 +38,10 @@ refresh_tokens = current(RefreshTokens)
 users = current(Users)
 
 
-def sign_in(username: str, password: str) -> Issued:
+def sign_in(username: str, password: str, otp: str) -> Issued:
     user = authenticate(username, password)
+    if has_factor(user):
+        check_code(user, otp, "api")
     # The version was read together with the password: if the password has changed since, the new
     # token is invalid from the start.
     return refresh_tokens.issue(user["_id"], user["PasswordVersion"])
@@ -50,6 +61,16 @@ def authenticate(username: str, password: str) -> Document:
         users.renew_hash(user["_id"], stored, renewed)
     _require_access(user)
     return user
+
+
+def check_code(user: Document, code: str, via: str) -> None:
+    """Raise unless this is an unused code of the account's second factor, and use it up."""
+    if not code:
+        raise code_needed()
+    try:
+        use_code(user, code, via)
+    except CodeRefused as error:
+        raise TokenRefused("invalid_grant", str(error)) from None
 
 
 def refresh(refresh_token: str) -> Issued:

@@ -47,6 +47,8 @@ REFRESH_TOKENS = CollectionPlan(
             # Whether it is a console session, and its browser.
             "IsSession": FLAG,
             "Browser": TEXT,
+            # When its person last typed the password again.
+            "ProvedAt": MOMENT,
         },
     ),
     (

@@ -29,7 +29,10 @@ BLANKS = r"\s+"
 ERASE = "erase"
 EXPORT = "export-personal-data"
 # The fields of an account that closing it reads and changes.
-CLOSED_FIELDS = ("Power", "PasswordHash", "PasswordVersion", "Reset", "Keys", "KeyDigests")
+CLOSED_FIELDS = (
+    *("Power", "PasswordHash", "PasswordVersion", "Reset", "Keys", "KeyDigests"),
+    "SecondFactor",
+)
 ERASED_AT = "ErasedAt"
 # The arguments of operations whose values are constants of this program.
 PROGRAM_WORDS = ("Role", "Scopes")
@@ -77,6 +80,7 @@ def close(user: Document, *, now: datetime) -> Change:
         "Reset": None,
         "Keys": {},
         "KeyDigests": [],
+        **({"SecondFactor": None} if user.get("SecondFactor") else {}),
         ERASED_AT: now,
     }
     return Change(fields, {"Keys": len(list(keys_of(user)))})

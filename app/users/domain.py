@@ -65,6 +65,10 @@ KEYS = map_of(
         },
     ),
 )
+SECOND_FACTOR: Document = {
+    **object_shape({"Secret": TEXT, "LastStep": COUNT, "RecoveryCodes": ARRAY, "Since": MOMENT}),
+    "bsonType": ["object", "null"],
+}
 SHAPE = changeable(
     {
         **NAMED,
@@ -93,6 +97,8 @@ SHAPE = changeable(
         # The API keys of the account by id, and the digests that find them (app/auth).
         "Keys": KEYS,
         "KeyDigests": ARRAY,
+        # The encrypted secret of an app, and the hashes of recovery codes (app/second_factor).
+        "SecondFactor": SECOND_FACTOR,
         "FormerNames": ARRAY,
         # An erasure searches texts for these.
         "FormerEmails": ARRAY,
@@ -109,14 +115,17 @@ def _carry_names_and_emails(before: Document, new: Document) -> Document:
 # History stays when a person is erased, so it records only that an address changed.
 SUBJECT = SubjectKind(
     "user",
-    secret={"Email": "Email", "PasswordHash": "Password", "Reset": "ResetCode"},
+    secret={
+        **{"Email": "Email", "PasswordHash": "Password", "Reset": "ResetCode"},
+        "SecondFactor": "SecondFactor",
+    },
     derived=("NameKey", "NameTails", "EmailKey", "FormerNames", "FormerEmails"),
     hidden=("PasswordVersion", "KeyDigests"),
     unquoted=("Notes", "Keys"),
     carried=_carry_names_and_emails,
 )
 # Derived keys, secrets and bookkeeping, which are never served.
-INTERNAL = (*sorted(SUBJECT.unrecorded), "Reset", "Keys", "ErasedAt")
+INTERNAL = (*sorted(SUBJECT.unrecorded), "Reset", "Keys", "SecondFactor", "ErasedAt")
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
 # The types that readers rely on, and the defaults for values of other types.
 _READ_AS: dict[str, tuple[tuple[type, ...], Any]] = {

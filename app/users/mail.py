@@ -1,4 +1,4 @@
-"""Mails with a code to reset a password."""
+"""Mails to accounts: a code to reset a password, and notices."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class TimedConnection(Connection):
 
 
 class Mailer:
-    """Sends codes by SMTP, or writes them to the outbox if no server is configured."""
+    """Sends mails by SMTP, or writes them to the outbox if no server is configured."""
 
     def __init__(self, app: Flask, limiter: Limiter) -> None:
         self._mail = Mail(app)
@@ -123,9 +123,14 @@ class Mailer:
         return working(self._limiter)
 
     def send_code(self, name: str, email: str, code: str) -> None:
-        """Send a code; raise MailNotSent if it was certainly not sent, else Unavailable."""
+        """Send a code that resets a password."""
+        minutes = max(1, self._config["RESET_CODE_SECONDS"] // 60)
+        self.send(self._config["RESET_SUBJECT"], "reset", name, email, code=code, minutes=minutes)
+
+    def send(self, subject: str, template: str, name: str, email: str, **facts: Any) -> None:
+        """Send a mail; raise MailNotSent if it was certainly not sent, else Unavailable."""
         with metrics.MAILS.labels("failed").count_exceptions():
-            message = self._message(name, email, code)
+            message = self._message(subject, template, name, email, facts)
             if self._config["MAIL_SERVER"]:
                 self._send(message)
             elif self._config["ENV"] == "production":
@@ -134,17 +139,19 @@ class Mailer:
                 self._write(message, name)
         metrics.MAILS.labels("sent").inc()
 
-    def _message(self, name: str, email: str, code: str) -> Message:
-        minutes = max(1, self._config["RESET_CODE_SECONDS"] // 60)
+    def _message(
+        self, subject: str, template: str, name: str, email: str, facts: dict[str, Any]
+    ) -> Message:
         # A name from the game may contain line breaks, which could forge lines of the mail.
-        printable = "".join(filter(str.isprintable, name))
-        facts = {"name": printable, "code": code, "minutes": minutes}
+        facts = {"name": name, **facts}
+        texts = {key: fact for key, fact in facts.items() if isinstance(fact, str)}
+        facts |= {key: "".join(filter(str.isprintable, text)) for key, text in texts.items()}
         return Message(
-            self._config["RESET_SUBJECT"],
+            subject,
             # Flask-Mail would encode the domain with IDNA 2003, which may yield another domain.
             recipients=[email_as_sent(email)],
-            body=render_template("reset.txt", **facts),
-            html=render_template("reset.html", **facts),
+            body=render_template(f"{template}.txt", **facts),
+            html=render_template(f"{template}.html", **facts),
             sender=_sender(self._config["MAIL_DEFAULT_SENDER"]),
         )
 

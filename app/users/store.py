@@ -102,7 +102,7 @@ class Users(NamedDocuments):
 
     def credentials(self, key: str) -> Document | None:
         """Return the fields of an account that signing in needs, by name key, or None."""
-        fields = ["Name", "PasswordHash", *RIGHTS, "PasswordVersion", *BAN_STATE]
+        fields = ["Name", "PasswordHash", *RIGHTS, "PasswordVersion", "SecondFactor", *BAN_STATE]
         user = self._documents.find_one({"NameKey": key}, fields)
         return self._usable(user, fields) if user else None
 

@@ -223,6 +223,7 @@ STEPS: list[Step] = [
     keep_former_names,
     compose_folded_names,
     only_schema,  # mentions of erased people
+    only_schema,  # second factors
 ]
 CURRENT = FIRST + len(STEPS)
 

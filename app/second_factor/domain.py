@@ -1,0 +1,179 @@
+"""The second factor of an account: codes of an app (RFC 6238), and recovery codes. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Protocol
+
+import pyotp
+
+from app.changes import Change
+from app.errors import Conflict, Invalid
+from app.types import Document, whole
+from app.users.domain import CODE_LETTERS
+
+FIELD = "SecondFactor"
+READS = (FIELD,)
+STEP_SECONDS = 30
+# The clock of a phone may be one step behind or ahead.
+DRIFT = 1
+RECOVERY_CODES = 10
+# 80 random bits: they need no slow hash.
+RECOVERY_LENGTH = 16
+GROUP = 4
+
+
+WRONG = (
+    "The code is wrong or expired. Type the one that your app shows now. If it is refused again, "
+    "check the clock of your phone: set its time automatically."
+)
+USED = "This code was already used. Wait until your app shows the next one."
+# The key that encrypted the secret is neither QM_SECRET_KEY nor one of its fallbacks.
+UNREADABLE = (
+    "The codes of your app cannot be checked, because the key of this service has changed. Use a "
+    "recovery code, or ask an administrator to reset your second factor."
+)
+
+
+class Cipher(Protocol):
+    """Encrypts the secret of an app for one purpose (app/second_factor/vault.py)."""
+
+    def seal(self, purpose: str, *texts: str) -> str: ...
+
+    def unseal(self, purpose: str, sealed: str) -> list[str]: ...
+
+
+class CodeRefused(Invalid):
+    """A code that does not prove the second factor; the sentence is also that of its field."""
+
+    code = "INVALID"
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence, {"code": [sentence]})
+
+
+class HasFactor(Conflict):
+    sentence = "This account already has a second factor: switch it off first."
+
+
+class NoFactor(Conflict):
+    sentence = "This account has no second factor."
+
+
+class OwnFactor(Conflict):
+    """Whoever steals a session must not get rid of the second factor."""
+
+    sentence = "Nobody can reset their own second factor: switch it off with a code instead."
+
+
+def has_factor(user: Document) -> bool:
+    return user.get(FIELD) is not None
+
+
+def new_recovery_codes() -> list[str]:
+    return [
+        "-".join("".join(secrets.choice(CODE_LETTERS) for _ in range(GROUP)) for _ in range(4))
+        for _ in range(RECOVERY_CODES)
+    ]
+
+
+def set_up(
+    user: Document,
+    *,
+    secret: str,
+    code: str,
+    recovery: Iterable[str],
+    now: datetime,
+    cipher: Cipher,
+) -> Change:
+    """Switch the second factor on, if the code proves that the app has the secret."""
+    if has_factor(user):
+        raise HasFactor
+    factor = {
+        "Secret": cipher.seal(FIELD, secret),
+        "LastStep": _step_of(secret, _plain(code), now, 0),
+        "RecoveryCodes": [*map(_digest, recovery)],
+        "Since": now,
+    }
+    return Change({FIELD: factor}, None)
+
+
+def use_code(user: Document, *, code: str, now: datetime, cipher: Cipher) -> Change:
+    """Accept a code of the app or a recovery code, each of them once.
+
+    The use of a recovery code has a history entry; that of an app's code would be one a day.
+    """
+    factor = _factor_of(user)
+    digest, codes = _digest(code), _recovery_codes(factor)
+    if digest in codes:
+        left = [other for other in codes if other != digest]
+        return Change({FIELD: {**factor, "RecoveryCodes": left}}, None)
+    (secret,) = cipher.unseal(FIELD, str(factor.get("Secret")))
+    step = _step_of(secret, _plain(code), now, whole(factor.get("LastStep")) or 0)
+    # Sealing it again encrypts it with the current key.
+    used = {**factor, "LastStep": step, "Secret": cipher.seal(FIELD, secret)}
+    return Change({FIELD: used}, None, has_entry=False)
+
+
+def renew_recovery_codes(
+    user: Document, *, code: str, recovery: Iterable[str], now: datetime, cipher: Cipher
+) -> Change:
+    """Replace all recovery codes; the code proves who asks."""
+    used = use_code(user, code=code, now=now, cipher=cipher).fields[FIELD]
+    return Change({FIELD: {**used, "RecoveryCodes": [*map(_digest, recovery)]}}, None)
+
+
+def switch_off(user: Document, *, code: str, now: datetime, cipher: Cipher) -> Change:
+    use_code(user, code=code, now=now, cipher=cipher)
+    return reset(user)
+
+
+def reset(user: Document) -> Change:
+    """Remove the second factor of somebody who has lost it."""
+    _factor_of(user)
+    return Change({FIELD: None}, None)
+
+
+def recovery_codes_left(user: Document) -> int:
+    return len(_recovery_codes(_factor_of(user)))
+
+
+def _factor_of(user: Document) -> Document:
+    """Return the stored second factor; something else that a game stored accepts no code."""
+    if not has_factor(user):
+        raise NoFactor
+    return user[FIELD] if isinstance(user[FIELD], dict) else {}
+
+
+def _recovery_codes(factor: Document) -> list[str]:
+    codes = factor.get("RecoveryCodes")
+    return codes if isinstance(codes, list) else []
+
+
+def _step_of(secret: str, code: str, now: datetime, last: int) -> int:
+    """Return the step of a code: a later one than the last that was used."""
+    app, current = pyotp.TOTP(secret, interval=STEP_SECONDS), int(now.timestamp()) // STEP_SECONDS
+    near = range(current - DRIFT, current + DRIFT + 1)
+    steps = [step for step in near if _is_same(app.generate_otp(step), code)]
+    if not steps:
+        raise CodeRefused(WRONG)
+    if steps[-1] <= last:
+        raise CodeRefused(USED)
+    return steps[-1]
+
+
+def _is_same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode("utf-8", "surrogatepass"))
+
+
+def _plain(code: str) -> str:
+    """Return a code as it is compared: people type spaces, hyphens and small letters."""
+    return "".join(filter(str.isalnum, code)).upper()
+
+
+def _digest(recovery_code: str) -> str:
+    return hashlib.sha256(_plain(recovery_code).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,39 @@
+"""Resetting the second factor of somebody who has lost it."""
+
+from __future__ import annotations
+
+from flask import Response
+
+from app.execution import change_route
+from app.http.api import Blueprint
+from app.http.context import current
+from app.http.intents import change_response, intent
+from app.naming import Lookup
+from app.second_factor.domain import NoFactor, OwnFactor
+from app.second_factor.management import reset
+from app.second_factor.operations import RESET_FACTOR
+from app.second_factor.schemas import ResetFactorSchema
+from app.users.store import Users
+
+blp = Blueprint("SecondFactor", __name__, url_prefix="/api/v1/users", group="Users")
+
+users = current(Users)
+
+
+@change_route(
+    blp,
+    RESET_FACTOR,
+    "/<lookup:key>/second-factor",
+    ResetFactorSchema,
+    NoFactor(),
+    OwnFactor(),
+    method="DELETE",
+)
+def reset_second_factor(key: Lookup) -> Response:
+    """Reset a user's second factor
+
+    For somebody who has lost it: the password alone signs in again. A mail tells the user.
+    """
+    user = users.get(key, "Name")
+    applied, is_mailed = reset(key, intent(RESET_FACTOR))
+    return change_response(applied, {"username": user["Name"], "MailSent": is_mailed})

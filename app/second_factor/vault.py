@@ -1,0 +1,46 @@
+"""Encrypts secrets and the state between two requests, with keys derived from QM_SECRET_KEY."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+
+import orjson
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from app.second_factor.domain import UNREADABLE, CodeRefused
+
+
+class Vault:
+    """Seals texts for a purpose. The first key encrypts; the others still decrypt."""
+
+    def __init__(self, keys: list[str], clock: Callable[[], float]) -> None:
+        self._fernet = MultiFernet([Fernet(_derived(key)) for key in keys])
+        # The database's clock: one machine may open what another has sealed.
+        self._clock = clock
+
+    def seal(self, purpose: str, *texts: str) -> str:
+        return self._fernet.encrypt_at_time(
+            orjson.dumps([purpose, *texts]), int(self._clock())
+        ).decode()
+
+    def unseal(self, purpose: str, sealed: str, seconds: int | None = None) -> list[str]:
+        """Return the sealed texts; raise CodeRefused if they are forged or too old."""
+        try:
+            if seconds is None:
+                content = self._fernet.decrypt(sealed)
+            else:
+                content = self._fernet.decrypt_at_time(sealed, seconds, int(self._clock()))
+        except (InvalidToken, ValueError):
+            raise CodeRefused(UNREADABLE) from None
+        found, *texts = orjson.loads(content)
+        if found != purpose:
+            raise CodeRefused(UNREADABLE)
+        return texts
+
+
+def _derived(key: str) -> bytes:
+    derive = HKDF(SHA256(), 32, salt=None, info=b"quartermaster second factor").derive
+    return base64.urlsafe_b64encode(derive(key.encode()))

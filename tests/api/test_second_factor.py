@@ -1,0 +1,184 @@
+"""The second factor at the token endpoint: asked for, used once, limited, reset, kept secret."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pyotp
+import pytest
+
+from app.auth.roles import Role
+from app.second_factor.domain import new_recovery_codes
+from app.second_factor.vault import Vault
+from app.storage.client import Storage
+from app.storage.limits.attempts import Attempts
+from app.storage.limits.reset_mails import MailNotSent
+from app.users.mail import Mailer
+from app.users.store import Users
+from tests.applications import replace_service, service
+from tests.factories import make_factor, sha256
+from tests.swaps import move_all
+
+TOKEN = "/api/oauth/token"
+USERS = "/api/v1/users"
+SECRET = pyotp.random_base32()
+CODES = new_recovery_codes()
+MANAGE = (Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
+
+
+@pytest.fixture
+def factor(app):
+    return make_factor(SECRET, service(app, Vault), CODES)
+
+
+@pytest.fixture
+def alice(world, factor):
+    return world.add_user("secret", roles=(Role.API,), Name="Alice", SecondFactor=factor)
+
+
+@pytest.fixture
+def code(app):
+    """Return the code that the app shows some steps from now, by the database's clock."""
+    return lambda steps=0: pyotp.TOTP(SECRET).at(service(app, Users).now(), steps)
+
+
+@pytest.fixture
+def sign_in(client):
+    def sign_in(otp=None, name="Alice", password="secret"):
+        body = {"grant_type": "password", "username": name, "password": sha256(password)}
+        return client.post(TOKEN, data={**body, **({} if otp is None else {"otp": otp})})
+
+    return sign_in
+
+
+def refusal(answer):
+    assert (answer.status_code, answer.json["error"]) == (400, "invalid_grant"), answer.json
+    assert answer.json["error_description"] == answer.json["Message"]
+    return answer.json["error_description"]
+
+
+def test_an_account_without_one_notices_nothing(world, sign_in):
+    world.add_user("secret", roles=(Role.API,), Name="Bob")
+    for otp in (None, "", "123456"):
+        assert sign_in(otp, "Bob").status_code == 200
+
+
+def test_the_token_endpoint_asks_for_a_code_and_takes_each_once(alice, sign_in, code):
+    for missing in (None, ""):
+        asked = refusal(sign_in(missing))
+        assert asked.startswith("This account needs a code")
+        assert "API key" in asked
+    now = code()
+    assert sign_in(now).status_code == 200
+    assert "already used" in refusal(sign_in(now))
+    assert "check the clock" in refusal(sign_in(code(-10)))
+    assert sign_in(CODES[0].lower()).status_code == 200
+    assert "wrong" in refusal(sign_in(CODES[0]))
+
+
+def test_a_wrong_password_says_nothing_about_the_second_factor(alice, sign_in, code):
+    assert refusal(sign_in(code(), password="x")) == "The username or the password is wrong."
+    # The code was not used up.
+    assert sign_in(code()).status_code == 200
+
+
+def test_a_refresh_token_needs_no_code(client, alice, sign_in, code):
+    token = sign_in(code()).json["refresh_token"]
+    body = {"grant_type": "refresh_token", "refresh_token": token}
+    assert client.post(TOKEN, json=body).status_code == 200
+
+
+def test_guesses_are_limited_as_those_of_passwords_are(app, alice, sign_in, code):
+    for _ in range(app.config["ACCOUNT_FAILURES"]):
+        assert sign_in("000000").status_code == 400
+    locked = sign_in(code())
+    assert (locked.status_code, "Retry-After" in locked.headers) == (429, True)
+
+
+def test_of_sixteen_at_once_with_one_code_one_signs_in(app, alice, code):
+    limits = dict.fromkeys(("account", "address"), 1000)
+    replace_service(app, Attempts(service(app, Storage), limits, 600))
+    body = {"grant_type": "password", "username": "Alice", "password": sha256("secret")}
+
+    def post(otp):
+        status = 503
+        while status == 503:  # busy, which says nothing about the code
+            status = app.test_client().post(TOKEN, data={**body, "otp": otp}).status_code
+        return status
+
+    for otp in (code(), CODES[5]):
+        with ThreadPoolExecutor(16) as pool:
+            assert sorted(pool.map(post, [otp] * 16)) == [200, *[400] * 15]
+
+
+def test_a_used_recovery_code_is_in_history_and_no_secret_is_anywhere(
+    client, db, alice, sign_in, as_role, app
+):
+    assert sign_in(CODES[1]).status_code == 200
+    move_all(db)
+    (entry,) = client.get(f"{USERS}/Alice/history", headers=as_role(*MANAGE)).json["Values"]
+    assert entry["Operation"] == "use-recovery-code"
+    assert entry["Changes"] == [{"Path": "SecondFactor", "Before": None, "After": None}]
+    assert entry["By"]["Name"] == "Alice"
+    told = client.get(f"{USERS}/Alice/personal-data", headers=as_role(*MANAGE)).text
+    told += json.dumps(client.get(f"{USERS}/Alice", headers=as_role(*MANAGE)).json)
+    told += str(list(db.history.find()))
+    stored = db.users.find_one({"Name": "Alice"})["SecondFactor"]
+    for secret in (SECRET, stored["Secret"], *stored["RecoveryCodes"], *CODES):
+        assert secret not in told
+
+
+@pytest.fixture
+def reset(client, as_role):
+    headers = as_role(*MANAGE)
+    return lambda name="Alice": client.delete(f"{USERS}/{name}/second-factor", headers=headers)
+
+
+def test_a_lost_factor_is_reset_with_an_entry_and_a_mail(
+    client, db, alice, sign_in, reset, data_dir, as_role
+):
+    answer = reset()
+    assert answer.json == {"username": "Alice", "MailSent": True}
+    assert answer.headers["X-History-Id"]
+    assert sign_in().status_code == 200
+    (file,) = (data_dir / "outbox").glob("*.eml")
+    mail = email.message_from_bytes(file.read_bytes(), policy=email.policy.default)
+    assert (mail["To"], "was reset" in mail["Subject"]) == (alice["Email"], True)
+    assert "your password alone" in mail.get_body().get_content().replace("\n", " ")
+    again = reset()
+    assert (again.status_code, again.json["Message"]) == (
+        *(409, "This account has no second factor."),
+    )
+    assert reset("nobody").status_code == 404
+
+
+def test_a_mail_that_fails_does_not_undo_the_reset_and_is_told(app, alice, sign_in, reset):
+    def fail(*_, **__):
+        raise MailNotSent("The mail server is away.")
+
+    service(app, Mailer).send = fail
+    assert reset().json == {"username": "Alice", "MailSent": False}
+    assert sign_in().status_code == 200
+
+
+def test_an_address_that_gets_no_mail_is_told(db, alice, reset):
+    db.users.update_one({"_id": alice["_id"]}, {"$set": {"Email": "nowhere"}})
+    assert reset().json["MailSent"] is False
+
+
+def test_nobody_resets_their_own_and_no_key_anybodys(client, world, factor):
+    own = world.add_user("secret", roles=MANAGE, SecondFactor=factor)
+    path = f"{USERS}/{own['_id']}/second-factor"
+    answer = client.delete(path, headers=world.headers(user=own))
+    assert (answer.status_code, "with a code" in answer.json["Message"]) == (409, True)
+    assert client.delete(path, headers=world.key_headers()).status_code == 403
+
+
+def test_an_erasure_removes_it_at_once(client, db, alice, as_role):
+    body = {"Confirm": "Alice"}
+    client.post(f"{USERS}/Alice/erase", json=body, headers=as_role(*MANAGE))
+    stored = db.users.find_one({"_id": alice["_id"]}) or {}
+    assert stored.get("SecondFactor") is None
