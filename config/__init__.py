@@ -107,6 +107,8 @@ def _faults(settings: Settings) -> Iterator[str]:
     for origin in settings.CORS_ORIGINS:
         if not ORIGIN.fullmatch(origin):
             yield f"QM_CORS_ORIGINS has '{origin}': list origins such as https://example.com."
+    if settings.PUBLIC_URL and not ORIGIN.fullmatch(settings.PUBLIC_URL):
+        yield f"QM_PUBLIC_URL is '{settings.PUBLIC_URL}'; write it like https://qm.example.com."
     yield from _value_faults(settings)
     yield from _argon2_faults(settings)
 
@@ -207,6 +209,7 @@ LIFETIMES = (
     "ACCESS_TOKEN_SECONDS",
     "REFRESH_TOKEN_SECONDS",
     "RESET_CODE_SECONDS",
+    "INVITATION_SECONDS",
     "CONSOLE_SESSION_SECONDS",
     "ONLINE_TTL_SECONDS",
     "FAILURE_WINDOW_SECONDS",

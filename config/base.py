@@ -133,6 +133,13 @@ class Settings:
     RESET_MAILS_PER_HOUR: int = 5
     # The maximum number of such mails per day; 0: unlimited.
     RESET_MAILS_PER_DAY: int = 20
+    # The subject of the mail that invites a colleague.
+    INVITATION_SUBJECT: str = "Your account for the console"
+    # The lifetime of an invitation.
+    INVITATION_SECONDS: int = 7 * 24 * 3600
+    # The address of this service in mails, such as https://qm.example.com; by default, that of the
+    # request that sends the mail.
+    PUBLIC_URL: str = ""
 
     # The maximum page size; a larger pageSize or count is reduced to it.
     PAGE_SIZE_MAX: int = 100

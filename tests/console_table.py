@@ -77,6 +77,8 @@ POST  /console/keys/[one]/revoke                api
 POST  /console/sign-out                         api
 GET   /console/sign-in
 POST  /console/sign-in
+GET   /console/invitation
+POST  /console/invitation
 GET   /console/files/[one]/[file]
 GET   /console/[one]
 POST  /console/[one]

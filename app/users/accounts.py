@@ -25,7 +25,7 @@ from app.users.domain import (
     require_mailable,
 )
 from app.users.hashing import Hasher
-from app.users.mail import Mailer
+from app.users.mail import RESET, Letter, Mailer
 from app.users.store import Users
 
 callers = current(Callers)
@@ -66,8 +66,8 @@ def set_password(key: Lookup, sha256: str, intent: Intent, checked: str | None =
     return applied
 
 
-def mail_reset_code(key: Lookup, intent: Intent) -> Applied:
-    """Mail a new code that resets the password.
+def mail_reset_code(key: Lookup, intent: Intent, letter: Letter = RESET) -> Applied:
+    """Mail a new code that resets the password, or that accepts an invitation.
 
     Simultaneous requests share the code and the mail of the first.
     """
@@ -81,14 +81,14 @@ def mail_reset_code(key: Lookup, intent: Intent) -> Applied:
         if not is_first:
             return users.change(key, (), keep_code, intent)
         with guess.attempt():
-            return _send_code(key, user, intent)
+            return _send_code(key, user, intent, letter)
 
 
-def _send_code(key: Lookup, user: Document, intent: Intent) -> Applied:
+def _send_code(key: Lookup, user: Document, intent: Intent, letter: Letter) -> Applied:
     code = reset_codes.of(user["_id"], intent.key) if intent.key else new_code()
-    expires_at = users.now() + timedelta(seconds=setting("RESET_CODE_SECONDS"))
+    expires_at = users.now() + timedelta(seconds=setting(letter.seconds))
     rule = partial(remember_code, code=code, expires_at=expires_at, mailed=user)
-    mailer.send_code(user["Name"], user["Email"], code)
+    mailer.send_code(user, code, letter)
     # Store the code after mailing: if the mail fails, the former code stays valid.
     return users.change(key, ("Reset", "EmailKey", "PasswordVersion"), rule, intent)
 

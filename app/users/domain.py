@@ -159,6 +159,13 @@ class WrongCode(Forbidden):
     sentence = "The code is wrong or no longer valid."
 
 
+class WrongInvitation(Forbidden):
+    sentence = (
+        "This invitation is wrong, was used already, or has expired. Ask whoever invited you to "
+        "send it again."
+    )
+
+
 def is_username(name: str) -> bool:
     """Tell whether a name can be registered: 2 to 20 letters or digits, of any script."""
     name = compose(name)
@@ -353,6 +360,21 @@ def redeem_code(
     left = None if failures >= CODE_FAILURES else {**user["Reset"], "Failures": failures}
     # A failed request leaves no entry of history.
     return Change({"Reset": left}, False, has_entry=False)
+
+
+def accept_invitation(
+    user: Document, *, code: str, now: datetime, make_hash: Callable[[], str]
+) -> Change:
+    """Exchange the code of an invitation for a first password, as redeem_code does."""
+    if user["PasswordHash"] is not None:
+        return Change({}, False)
+    return redeem_code(user, code=code, now=now, make_hash=make_hash)
+
+
+def require_no_password(user: Document) -> None:
+    """Raise Conflict for an account that has a password: its owner has accepted the invitation."""
+    if user["PasswordHash"] is not None:
+        raise Conflict("This account has a password already. Mail a reset code instead.")
 
 
 def _with_password(user: Document, password_hash: str) -> Document:

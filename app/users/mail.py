@@ -1,4 +1,4 @@
-"""Mails to accounts: a code to reset a password, and notices."""
+"""Mails to accounts: codes to reset a password, invitations, and notices."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import time
 from contextlib import AbstractContextManager
 from email.utils import parseaddr
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from flask import Flask, render_template
+from flask import Flask, render_template, request
 from flask_mail import BadHeaderError, Connection, Mail, Message
 
 from app import metrics
@@ -23,16 +23,30 @@ from app.limits import Limiter
 from app.naming import email_as_sent
 from app.request_scope import renew_time_limit, working
 from app.storage.limits.reset_mails import MailNotSent
+from app.types import Document
 
-FAILED = "Password reset email could not be sent"
+# What an error calls the mail of a template.
+NOUNS = {"reset": "Password reset email", "invitation": "The invitation"}
 # Errors of a server that refuses a mail, and of a mail that cannot be sent.
 REFUSED = (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused, ValueError, BadHeaderError)
+
+
+class Letter(NamedTuple):
+    """A kind of mail with a code: its template, and the settings of its subject and lifetime."""
+
+    template: str
+    subject: str
+    seconds: str
+
+
+RESET = Letter("reset", "RESET_SUBJECT", "RESET_CODE_SECONDS")
+INVITATION = Letter("invitation", "INVITATION_SUBJECT", "INVITATION_SECONDS")
 
 
 class MailNotConfigured(MailNotSent):
     """In production without MAIL_SERVER."""
 
-    sentence = f"{FAILED}: mail is not configured."
+    sentence = "{noun} could not be sent: mail is not configured."
     retry_after = 60
 
 
@@ -122,21 +136,28 @@ class Mailer:
         """Return the slot that sending needs; take it before an attempt is counted."""
         return working(self._limiter)
 
-    def send_code(self, name: str, email: str, code: str) -> None:
-        """Send a code that resets a password."""
-        minutes = max(1, self._config["RESET_CODE_SECONDS"] // 60)
-        self.send(self._config["RESET_SUBJECT"], "reset", name, email, code=code, minutes=minutes)
+    def send_code(self, user: Document, code: str, letter: Letter = RESET) -> None:
+        """Send a code that resets a password, or that accepts an invitation."""
+        minutes = max(1, self._config[letter.seconds] // 60)
+        facts = {"code": code, "minutes": minutes, "days": max(1, minutes // 1440)}
+        # Browsers do not send a fragment, so no log contains the code.
+        address = self._config["PUBLIC_URL"] or request.host_url.rstrip("/")
+        facts["link"] = f"{address}/console/invitation#{user['_id']}.{code}"
+        facts["game"] = self._config["GAME_NAME"]
+        subject = self._config[letter.subject]
+        self.send(subject, letter.template, user["Name"], user["Email"], **facts)
 
     def send(self, subject: str, template: str, name: str, email: str, **facts: Any) -> None:
         """Send a mail; raise MailNotSent if it was certainly not sent, else Unavailable."""
         with metrics.MAILS.labels("failed").count_exceptions():
             message = self._message(subject, template, name, email, facts)
+            noun = NOUNS.get(template, "The mail")
             if self._config["MAIL_SERVER"]:
-                self._send(message)
+                self._send(message, noun)
             elif self._config["ENV"] == "production":
-                raise MailNotConfigured
+                raise MailNotConfigured(noun)
             else:
-                self._write(message, name)
+                self._write(message, name, noun)
         metrics.MAILS.labels("sent").inc()
 
     def _message(
@@ -155,7 +176,7 @@ class Mailer:
             sender=_sender(self._config["MAIL_DEFAULT_SENDER"]),
         )
 
-    def _send(self, message: Message) -> None:
+    def _send(self, message: Message, noun: str) -> None:
         timeout, ca_file = self._config["MAIL_TIMEOUT_SECONDS"], self._config["MAIL_CA_FILE"]
         connection = TimedConnection(self._mail.state, timeout, ca_file)
         try:
@@ -164,12 +185,12 @@ class Mailer:
         except (smtplib.SMTPException, OSError, *REFUSED) as error:
             is_unsure = connection.may_have_delivered and not isinstance(error, REFUSED)
             kind = Unavailable if is_unsure else MailNotSent
-            raise _not_sent("the mail server did not accept it", kind) from error
+            raise _not_sent(noun, "the mail server did not accept it", kind) from error
         finally:
             # The result must still be stored: do not count the time that the mail server took.
             renew_time_limit()
 
-    def _write(self, message: Message, name: str) -> None:
+    def _write(self, message: Message, name: str, noun: str) -> None:
         outbox = Path(self._config["DATA_DIR"]) / "outbox"
         message.date = time.time()
         safe_name = re.sub(r"[^\w-]", "_", name)[:40]
@@ -180,11 +201,11 @@ class Mailer:
             path.touch(mode=0o600, exist_ok=False)
             path.write_bytes(message.as_bytes())
         except (OSError, ValueError) as error:
-            raise _not_sent("it could not be written to the outbox") from error
+            raise _not_sent(noun, "it could not be written to the outbox") from error
 
 
-def _not_sent(why: str, kind: type[Unavailable] = MailNotSent) -> Unavailable:
-    return kind(f"{FAILED}: {why}.", retry_after=30)
+def _not_sent(noun: str, why: str, kind: type[Unavailable] = MailNotSent) -> Unavailable:
+    return kind(f"{noun} could not be sent: {why}.", retry_after=30)
 
 
 def _sender(text: str) -> str:

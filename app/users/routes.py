@@ -35,7 +35,7 @@ from app.users.domain import (
     valid_code,
 )
 from app.users.hashing import Hasher
-from app.users.mail import MailNotConfigured
+from app.users.mail import NOUNS, MailNotConfigured
 from app.users.operations import (
     CHANGE_EMAIL,
     CHANGE_PASSWORD,
@@ -193,7 +193,7 @@ def change_password(args: Document, key: Lookup) -> Response:
     MAIL_RESET_CODE,
     "/<lookup:key>/password/reset",
     MessageSchema,
-    MailNotConfigured(),
+    MailNotConfigured(NOUNS["reset"]),
     locked,
     method="GET",
     example={"Message": "Password reset email sent."},

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError, PyMongoError
@@ -106,16 +107,32 @@ class Users(NamedDocuments):
         user = self._documents.find_one({"NameKey": key}, fields)
         return self._usable(user, fields) if user else None
 
-    def create(self, name: str, email: str, password_hash: str | None, intent: Intent) -> Applied:
+    def create(
+        self,
+        name: str,
+        email: str,
+        password_hash: str | None,
+        intent: Intent,
+        id_: str | None = None,
+        **fields: Any,
+    ) -> Applied:
         """Add an account without Power flags, and return it; unique indexes refuse duplicates."""
         self._costs.record(cost_of(password_hash))
-        user = new_account(str(uuid.uuid4()), name, email, password_hash, self.now())
+        guid = id_ or str(uuid.uuid4())
+        user = {**new_account(guid, name, email, password_hash, self.now()), **fields}
         try:
             return Applied(user, entry=self._swapper.insert(user, intent))
         except DuplicateKeyError:
             if majority_holds(self._documents, {"NameKey": user["NameKey"]}):
                 raise NameTaken(name) from None
             raise self._email_taken(email) from None
+
+    def require_unused(self, name: str, email: str) -> None:
+        """Raise if a name or an address is taken; unique indexes still refuse later duplicates."""
+        if self._documents.find_one({"NameKey": name_key(name)}, ["_id"]):
+            raise NameTaken(name)
+        if self._documents.find_one({"EmailKey": email_key(email)}, ["_id"]):
+            raise EmailTaken(email)
 
     def change_power(
         self, key: Lookup, rule: Callable[[Document], Document], intent: Intent

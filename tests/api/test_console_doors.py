@@ -104,7 +104,7 @@ def forms_of(browser, token, scene, **more):
     """Yield each form that changes something, and a way to send it, with the scene set anew."""
     for door in CONSOLE_DOORS:
         is_change = door.method == "POST" and ONE not in door.path_with(VALUES)
-        if is_change and not door.route.endswith(("/sign-in", "/sign-out")):
+        if is_change and door.roles and door.route != "/console/sign-out":
             scene()
             # By the id: the player may have another name afterwards.
             by_id = door.path_with({**VALUES, "player": VALUES["player_id"]})
@@ -167,7 +167,7 @@ def expected(door):
         return (404,)
     if door.route.endswith("/end"):
         return (404,)  # There is no sign-in with this id.
-    if door.route.endswith("/sign-in") and door.method == "POST":
+    if door.route.endswith(("/sign-in", "/invitation")) and door.method == "POST":
         return (403,)  # The token is not of the visit.
     # The text of a new key is in the answer to its form: no path may hold it.
     is_shown = door.method == "GET" or door.route.endswith("/keys")
@@ -230,7 +230,7 @@ def test_no_body_is_read_before_the_caller_is_known(
     if secret == "away":
         monkeypatch.setattr(RefreshTokens, "session", database_away)
     for door in CONSOLE_DOORS:
-        if door.method == "GET" or door.route == "/console/sign-in":
+        if door.method == "GET" or door.route.endswith(("/sign-in", "/invitation")):
             continue
         browser = Visitor(app)
         browser._client.set_cookie(COOKIE, secret, path="/console")

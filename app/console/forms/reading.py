@@ -21,7 +21,8 @@ SECRET = ("password", "new", "again")
 def posted() -> dict[str, str]:
     """Return the fields of the form in this request; the first call reads its body.
 
-    A view calls it after authentication; only the sign-in calls it before. Error pages never do.
+    A view calls it after authentication; only the sign-in and the page of
+    an invitation call it before. Error pages never do.
     """
     environ = current_environ()
     if _POSTED not in environ:

@@ -52,6 +52,12 @@ class NewPassword(Schema):
             raise ValidationError("Does not match the first password.", "again")
 
 
+class Acceptance(NewPassword):
+    """An invitation, and the first password."""
+
+    invitation = Text(required=True)
+
+
 class KeyEnd(Schema):
     """The days until a key expires."""
 

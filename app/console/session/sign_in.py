@@ -69,6 +69,8 @@ def sign_in_form(back: str, username: str = "", error: str = "", status: int = 2
         back=local(back, PREFIX),
         username=username,
         error=error,
+        # From the page of an invitation.
+        has_chosen=request.args.get("done") == "chosen",
     )
     session.begin_visit(response, secret)
     return response

@@ -38,7 +38,16 @@ from app.users.operations import CHANGE_EMAIL, CHANGE_PASSWORD, MAIL_RESET_CODE
 
 MANAGE = (Permission.USERS_MANAGE,)
 NEW_PASSWORD = {"autocomplete": "new-password", "minlength": 8}
-
+PASSWORD_FIELDS = (
+    Field("new", "New password", "8 characters or more.", type="password", html=NEW_PASSWORD),
+    Field(
+        "again",
+        "Repeat the password",
+        noun="The repeated password",
+        type="password",
+        html=NEW_PASSWORD,
+    ),
+)
 
 ABOUT_MAIL = Markup(
     "Sends <bdi>{}</bdi> a code at <bdi>{}</bdi> that works once. A mail cannot be recalled."
@@ -122,16 +131,7 @@ PASSWORD = Form(
     CHANGE_PASSWORD,
     "Set a new password…",
     "Set the password",
-    (
-        Field("new", "New password", "8 characters or more.", type="password", html=NEW_PASSWORD),
-        Field(
-            "again",
-            "Repeat the password",
-            noun="The repeated password",
-            type="password",
-            html=NEW_PASSWORD,
-        ),
-    ),
+    PASSWORD_FIELDS,
     name="password",
     card="Password",
     needs=MANAGE,

@@ -5,7 +5,7 @@ import { suggest } from "./suggest.js";
 import { livePreview } from "./live.js";
 import { drafts } from "./drafts.js";
 import { follow } from "./follow.js";
-import { sendOnce, copyButtons, shortcuts, showRefusal, sizeLimit } from "./forms.js";
+import { sendOnce, copyButtons, fillFromFragment, shortcuts, showRefusal, sizeLimit } from "./forms.js";
 
 // First: it compares the page with a later one, as the server has sent both.
 follow();
@@ -17,6 +17,7 @@ document.querySelectorAll("form[data-live]").forEach(livePreview);
 drafts();
 document.querySelectorAll("form[method=post]").forEach(sendOnce);
 document.querySelectorAll("input[data-most]").forEach(sizeLimit);
+document.querySelectorAll("input[data-fragment]").forEach(fillFromFragment);
 copyButtons(document);
 shortcuts();
 showRefusal();

@@ -16,6 +16,14 @@ export function showRefusal() {
   document.querySelector(".refusal[tabindex], .made[tabindex]")?.focus();
 }
 
+// The link of an invitation has its code in the fragment, which no server sees; the address bar need not keep it.
+export function fillFromFragment(input) {
+  if (location.hash.length < 2) return;
+  input.value = decodeURIComponent(location.hash.slice(1));
+  history.replaceState(null, "", location.pathname);
+  document.querySelector("input[type=password]")?.focus();
+}
+
 export function copyButtons(root) {
   if (!navigator.clipboard) return;
   for (const block of root.querySelectorAll(".curl pre, .secret")) {
