@@ -128,16 +128,15 @@ def test_the_image_holds_no_secret_and_runs_as_nobody_special():
     assert check == ["python", "/opt/quartermaster/healthcheck.py"]
 
 
-@pytest.mark.parametrize("name", COMPOSE["services"])
-def test_every_container_is_hardened(name):
-    service = COMPOSE["services"][name]
-    assert service["read_only"] is True
-    assert service["cap_drop"] == ["ALL"]
-    assert service["security_opt"] == ["no-new-privileges:true"]
-    assert "privileged" not in service
-    assert name == "app" or int(service["user"].split(":")[0]) > 0
-    assert not service["image"].endswith(":latest")
-    assert ("ports" in service) == (name == "nginx")
+def test_every_container_is_hardened():
+    for name, service in COMPOSE["services"].items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert "privileged" not in service, name
+        assert name == "app" or int(service["user"].split(":")[0]) > 0, name
+        assert not service["image"].endswith(":latest"), name
+        assert ("ports" in service) == (name == "nginx"), name
 
 
 def test_compose_asks_for_nothing_that_its_example_does_not_list():
@@ -200,29 +199,29 @@ def test_little_is_exposed(unit):
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("name", ["backup", "backup-note", "qm", "restore"])
-def test_scripts_can_run(name):
-    path = ROOT / "deploy" / name
-    assert os.access(path, os.X_OK)
-    subprocess.run(["sh", "-n", path], check=True)
+def test_scripts_can_run():
+    for name in ("backup", "backup-note", "qm", "restore"):
+        path = ROOT / "deploy" / name
+        assert os.access(path, os.X_OK), name
+        subprocess.run(["sh", "-n", path], check=True)
 
 
 # Debian has no python, only python3, and its pip installs into virtual environments alone.
 
 
-@pytest.mark.parametrize("name", ["README.rst", "docs/deploy.rst", "docs/tooling.rst"])
-def test_no_line_needs_a_python_that_debian_has_not(name):
-    text = (ROOT / name).read_text()
-    assert re.findall(r"^ +(?:\$ )?(?:python|pip3?) .*", text, re.MULTILINE) == []
+def test_no_line_needs_a_python_that_debian_has_not():
+    for name in ("README.rst", "docs/deploy.rst", "docs/tooling.rst"):
+        text = (ROOT / name).read_text()
+        assert re.findall(r"^ +(?:\$ )?(?:python|pip3?) .*", text, re.MULTILINE) == [], name
 
 
 # docs/deploy.rst
 
 
-@pytest.mark.parametrize("block", shell_blocks(), ids=lambda block: block.split("\n")[0])
-def test_the_lines_of_the_guide_are_lines_of_a_shell(block):
-    done = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_the_lines_of_the_guide_are_lines_of_a_shell():
+    for block in shell_blocks():
+        done = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, ""), block
 
 
 # What a machine must have installed before such a line is typed there.

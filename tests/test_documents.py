@@ -4,8 +4,6 @@ import re
 import typing
 from pathlib import Path
 
-import pytest
-
 from config.base import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -23,33 +21,30 @@ TOP_LEVEL = re.compile(r"``([\w.-]+\.(?:rst|cfg|lock|yaml)|Dockerfile|Makefile)`
 SETTINGS = {*typing.get_type_hints(Settings), "ENV", "TEST_MONGOD"}
 
 
-def name(path):
-    return str(path.relative_to(ROOT))
+def test_every_path_that_is_named_exists():
+    for page in [*GUIDES, *FILES]:
+        text = page.read_text()
+        named = {*PATH.findall(text), *TOP_LEVEL.findall(text)}
+        assert page not in GUIDES or len(named) > 4, page
+        # A module may go without its suffix, and a file with one for each case.
+        missing = {path for path in named if not [*ROOT.glob(path), *ROOT.glob(f"{path}*")]}
+        assert missing == set(), page
 
 
-@pytest.mark.parametrize("page", [*GUIDES, *FILES], ids=name)
-def test_every_path_that_is_named_exists(page):
-    text = page.read_text()
-    named = {*PATH.findall(text), *TOP_LEVEL.findall(text)}
-    assert page not in GUIDES or len(named) > 4
-    # A module may go without its suffix, and a file with one for each case.
-    assert {path for path in named if not [*ROOT.glob(path), *ROOT.glob(f"{path}*")]} == set()
+def test_every_link_leads_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"<([^>\s:]+\.\w+)>`_", page.read_text()):
+            assert (page.parent / target).exists(), (page, target)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_link_leads_somewhere(page):
-    for target in re.findall(r"<([^>\s:]+\.\w+)>`_", page.read_text()):
-        assert (page.parent / target).exists(), target
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_target_of_make_that_is_named_exists(page):
+def test_every_target_of_make_that_is_named_exists():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"(?:``|^ +)make\s+([a-z-]+)\b", page.read_text(), re.MULTILINE))
-    assert named <= targets
+    for page in PAGES:
+        named = set(re.findall(r"(?:``|^ +)make\s+([a-z-]+)\b", page.read_text(), re.MULTILINE))
+        assert named <= targets, page
 
 
-@pytest.mark.parametrize("page", [*TODAY, *FILES], ids=name)
-def test_every_setting_that_is_named_exists(page):
-    named = set(re.findall(r"\bQM_([A-Z0-9_]+)", page.read_text()))
-    assert {name for name in named if not name.endswith("_")} <= SETTINGS
+def test_every_setting_that_is_named_exists():
+    for page in [*TODAY, *FILES]:
+        named = set(re.findall(r"\bQM_([A-Z0-9_]+)", page.read_text()))
+        assert {name for name in named if not name.endswith("_")} <= SETTINGS, page

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from itertools import product
 
 from app.privacy.domain import ERASED, close, mask
 from app.storage.mentions import digest_of, find_names, shape_of
@@ -20,20 +20,23 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "text",
-    ["{}", "as {} asked", "({}),", "_{}_ and {}.", "no {}s", "anti{}", "", "{}\n{}", "Zoe, Bar"],
-)
-@pytest.mark.parametrize("spell", [str, str.upper, lambda name: name.replace(" ", " \t ")])
-def test_a_name_is_found_where_masking_hides_it(name, text, spell):
-    text = text.replace("{}", spell(name))
+TEXTS = ["{}", "as {} asked", "({}),", "_{}_ and {}.", "no {}s", "anti{}", "", "{}\n{}"]
+TEXTS.append("Zoe, Bar")
+SPELLINGS = [str, str.upper, lambda name: name.replace(" ", " \t ")]
+
+
+def test_a_name_is_found_where_masking_hides_it():
+    for name, text, spell in product(NAMES, TEXTS, SPELLINGS):
+        assert_found_where_hidden(name, text.replace("{}", spell(name)))
+
+
+def assert_found_where_hidden(name, text):
     record = {"_id": "erased", "NameShapes": [shape_of(name)], "NameDigests": [digest_of(name)]}
     found = find_names([{"Result": [text]}], [record]).get("erased", [])
     hidden = mask(text, [name])
-    assert bool(found) >= (ERASED in hidden)
+    assert bool(found) >= (ERASED in hidden), (name, text)
     # Names are unique by their folded case, in which STRASSE is Straße; masking knows it not.
-    assert mask(text, found) == hidden or "STRASSE" in text
+    assert mask(text, found) == hidden or "STRASSE" in text, name
 
 
 def test_a_name_without_a_word_has_no_shape():
