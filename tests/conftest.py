@@ -23,7 +23,11 @@ from tests.callers import Caller
 from tests.factories import World
 from tests.hooks import pytest_collection_finish, pytest_sessionfinish  # noqa: F401 (hooks)
 from tests.ports import free_port
-from tests.tiers import pytest_addoption  # noqa: F401 (a hook)
+from tests.tiers import (  # noqa: F401 (hooks)
+    pytest_addoption,
+    pytest_collection,
+    pytest_runtest_protocol,
+)
 
 PATIENCE_SECONDS = 60.0
 
@@ -43,7 +47,6 @@ def pytest_collection_modifyitems(config, items):
     Run in parallel, the long files would otherwise be what everybody waits for at the end.
     """
     tiers.select(config, items)
-    tiers.pause_coverage(config, items)
     for item in items:
         backend = item.callspec.params.get("backend_uri") if hasattr(item, "callspec") else None
         if backend == "mongodb" or "mongodb_uri" in item.fixturenames:

@@ -1,5 +1,6 @@
 """Reads what /metrics shows."""
 
+import re
 from functools import cached_property
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -27,9 +28,14 @@ class Exposition:
     def sum(self, name, **labels):
         """Return the sum of a metric, over all labels but those given."""
         begins = tuple(f"quartermaster_{name}{sign}" for sign in "{ ")
-        lines = [line for line in self.text.splitlines(True) if line.startswith(begins)]
+        parts = [f'{label}="{value}"' for label, value in labels.items()]
+        lines = [
+            line
+            for line in self.text.splitlines(True)
+            if line.startswith(begins) and all(part in line for part in parts)
+        ]
         found = samples_in("".join(lines))
         return sum(sample.value for sample in found if labels.items() <= sample.labels.items())
 
     def values_of(self, label):
-        return {sample.labels[label] for sample in self.samples if label in sample.labels}
+        return set(re.findall(rf'[{{,]{label}="([^"]*)"', self.text))

@@ -3,6 +3,9 @@
 Both run the same tests. tests/README.rst lists what only the second one notices.
 """
 
+from contextlib import contextmanager
+
+import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
@@ -45,12 +48,36 @@ MEASURED = ("tests/api/", "tests/domain/")
 TABLES = ("test_doors.py", "test_console_doors.py", "test_hidden_words.py", "test_hostile.py")
 
 
-def pause_coverage(config, items):
-    """Mark the tests whose coverage is not measured, if any is."""
-    if config.pluginmanager.hasplugin("_cov"):
-        for item in items:
-            if not item.nodeid.startswith(MEASURED) or item.path.name in TABLES:
-                item.add_marker("no_cover")
+def is_measured(item):
+    return item.nodeid.startswith(MEASURED) and item.path.name not in TABLES
+
+
+@contextmanager
+def without_coverage(config, when=True):
+    """Pause coverage, if it is measured; pytest-cov's own mark would not pause it for fixtures."""
+    plugin = config.pluginmanager.get_plugin("_cov")
+    controller = plugin.cov_controller if plugin and when else None
+    is_paused = bool(controller and controller.started)
+    if is_paused:
+        controller.pause()
+    try:
+        yield
+    finally:
+        if is_paused:
+            controller.resume()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Leave out what test files run while they are imported; tests/conftest.py imports app."""
+    with without_coverage(session.config):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    with without_coverage(item.config, not is_measured(item)):
+        return (yield)
 
 
 def some(values, count=3):

@@ -29,6 +29,12 @@ IN_SIGHT = """
         && element.getClientRects().length;
     return isSeen ? element : null;
 """
+TEXTS = """
+    const lines = (part) => part.innerText.replace(/[\\t\\u00a0 ]+/g, " ").split("\\n");
+    const parts = arguments[0].map ? arguments[0] : [...document.querySelectorAll(arguments[0])];
+    return parts.map((part) => part.checkVisibility({visibilityProperty: true})
+        ? lines(part).map((line) => line.trim()).filter(Boolean).join("\\n") : "");
+"""
 RUN_AXE = """
     const [options, done] = arguments;
     axe.run(document, {...options, resultTypes: ["violations"]}).then(
@@ -105,10 +111,11 @@ class Console:
         return None
 
     def text(self, selector="main"):
-        return self.one(selector).text
+        return self.wait.until(lambda _: self.texts([self._in_sight(selector)]))[0]
 
-    def texts(self, selector):
-        return [element.text for element in self.all(selector)]
+    def texts(self, wanted):
+        """Return what somebody reads in some elements, or in those of a selector, at once."""
+        return self.browser.execute_script(TEXTS, wanted)
 
     def fill(self, form, **fields):
         """Fill in the fields of a form and leave them; whatever was there before goes."""

@@ -130,6 +130,12 @@ def console(browser, server, session):
 
 LOOKS = [(width, scheme) for width in (WIDE, NARROW) for scheme in (LIGHT, DARK)]
 ZONE = "Australia/Darwin"
+# In one script: a driver's own way to read the text of a page takes as long as opening it.
+ZONES = """
+    const named = [...document.querySelectorAll("[data-zone]")].map((part) => part.innerText);
+    const text = document.body.innerText;
+    return [named, Boolean(document.querySelector(".side")), text.includes("(UTC)")];
+"""
 
 
 def test_every_page_is_sound(console):
@@ -138,14 +144,14 @@ def test_every_page_is_sound(console):
     console.command("Emulation.setTimezoneOverride", timezoneId=ZONE)
     found = {}
     for number, (page, path) in enumerate(PAGES.items()):
-        looks = LOOKS if tiers.is_everything else [LOOKS[number % len(LOOKS)]]
-        console.look()
+        first, *others = LOOKS if tiers.is_everything else [LOOKS[number % len(LOOKS)]]
+        console.look(*first)
         console.open(path)
-        found[page] = [*faults_of(console), *zone_faults(console)]
-        for width, scheme in looks:
-            console.look(width, scheme)
+        found[page] = [*faults_of(console), *zone_faults(console), *console.violations()]
+        for look in others:
+            console.look(*look)
             found[page] += console.violations()
-        console.look(NARROW)
+        console.resize(NARROW)
         found[page] += [f"{pixels} pixels too wide"] if (pixels := console.overflow()) > 0 else []
     assert {page: faults for page, faults in found.items() if faults} == {}
 
@@ -163,10 +169,10 @@ def faults_of(console):
 
 def zone_faults(console):
     """Yield what does not name the zone of all times once."""
-    zones = console.texts("[data-zone]")
-    if zones != [f"{ZONE} (now UTC+9:30)"] and (zones or console.all(".side")):
+    zones, has_side, is_utc = console.browser.execute_script(ZONES)
+    if zones != [f"{ZONE} (now UTC+9:30)"] and (zones or has_side):
         yield f"the zone is said to be {zones}"
-    if "(UTC)" in console.text("body"):
+    if is_utc:
         yield "a time is in UTC"
 
 
@@ -273,7 +279,7 @@ def test_suggestions_lie_below_the_field_that_somebody_types_in(console, session
             console.open(path)
         for id_ in sorted(fields):
             type_for_suggestions(console, id_)
-            for width in some((NARROW, 700, 1000, WIDE), 2):
+            for width in some((NARROW, 700, 1000, WIDE), 1):
                 console.resize(width)
                 assert_list_is_below(console, id_, width)
         tried |= fields
