@@ -148,8 +148,8 @@ def test_every_page_is_sound(console):
         console.look(*first)
         console.open(path)
         found[page] = [*faults_of(console), *zone_faults(console), *console.violations()]
-        for look in others:
-            console.look(*look)
+        for other in others:
+            console.look(*other)
             found[page] += console.violations()
         console.resize(NARROW)
         found[page] += [f"{pixels} pixels too wide"] if (pixels := console.overflow()) > 0 else []
