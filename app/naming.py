@@ -27,6 +27,13 @@ _INVISIBLE = re.compile(
 )
 
 
+def with_hyphens(text: str) -> str:
+    """Return a guid of 32 hexadecimal digits with its hyphens, and any other text as it is."""
+    if not re.fullmatch("[0-9a-fA-F]{32}", text, re.ASCII):
+        return text
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
 def parse_guid(text: str) -> str | None:
     """Return the guid in the form of the API, or None if the text is not a guid."""
     return text.lower() if _GUID.fullmatch(text) else None

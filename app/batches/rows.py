@@ -14,8 +14,9 @@ import ijson
 from app.batches.domain import MOST_ROWS, Row, TooManyRows
 from app.errors import Invalid, InvalidField
 from app.history.operations import UNDO
+from app.http.lenient import ONCE, respell
 from app.http.masking import masked
-from app.http.parser import MAX_FIELDS, ONCE, load, respell
+from app.http.parser import MAX_FIELDS, load
 from app.naming import NAME_LENGTH
 from app.operations import batch_operations
 from app.types import Document

@@ -6,23 +6,30 @@ import difflib
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Literal, NoReturn
 from urllib.parse import parse_qsl
 
 import orjson
 from flask import Request, current_app, request
-from marshmallow import EXCLUDE, INCLUDE, Schema, ValidationError
-from marshmallow.fields import Boolean, Field, Integer, Nested, String
+from marshmallow import EXCLUDE, Schema, ValidationError
+from marshmallow.fields import Nested
 from webargs.flaskparser import FlaskParser
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 
 from app.errors import Invalid
-from app.http.fields import DIGITS
+from app.http.lenient import (
+    DEFAULTS,
+    fault_sentence,
+    fields_by_name,
+    refuse_repeated,
+    respell,
+    with_objects,
+    without_unusable,
+)
 
 # marshmallow's message.
 UNKNOWN = "Unknown field."
-ONCE = "Must be given once."
 FORM = "application/x-www-form-urlencoded"
 MAX_FIELDS = 100
 MAX_ERRORS = 20
@@ -30,10 +37,6 @@ MAX_NAME_LENGTH = 100
 PIECE_BYTES = 64 * 1024
 CACHED_QUERIES = 4096
 CACHED_QUERY_LENGTH = 200
-# How lenient bodies write booleans.
-WORDS = {"true": True, "false": False}
-BITS = {"1": True, "0": False}
-
 Unknown = Literal["raise", "exclude", "include"]
 
 
@@ -54,7 +57,7 @@ class RequestParser(FlaskParser):
         # Longer query strings are rarely repeated, and would fill the cache.
         is_cached = len(query) <= CACHED_QUERY_LENGTH
         read = _parse_query if is_cached else _parse_query.__wrapped__
-        return dict(read(self, argmap, query, **options))
+        return dict(read(self, argmap, (query, _is_compatible()), **options))
 
     def load_json(self, req: Request, schema: Schema) -> dict[str, Any]:
         return _lenient_body(schema) if _is_lenient() else read_json()
@@ -63,7 +66,8 @@ class RequestParser(FlaskParser):
         return _lenient_body(schema) if _is_lenient() else read_form()
 
     def load_querystring(self, req: Request, schema: Schema) -> dict[str, Any]:
-        return req.args.to_dict()
+        values: dict[str, Any] = req.args.to_dict()
+        return without_unusable(schema, values) if _is_compatible() else values
 
     def handle_error(self, error: ValidationError, req: Any, schema: Schema, **_: Any) -> NoReturn:
         (messages,) = error.messages.values()  # type: ignore[union-attr] # by location
@@ -71,22 +75,25 @@ class RequestParser(FlaskParser):
 
 
 @functools.lru_cache(CACHED_QUERIES)
-def _parse_query(parser: RequestParser, schema: Schema, query: str, **options: Any) -> Any:
-    """Parse the query string of the current request; query is only the cache key."""
+def _parse_query(parser: RequestParser, schema: Schema, key: object, **options: Any) -> Any:
+    """Parse the query string of the current request, which the cache key contains."""
     return FlaskParser.parse(parser, schema, location="query", **options)
 
 
+def _is_compatible() -> bool:
+    return bool(current_app.config["COMPATIBILITY"])
+
+
 def _is_lenient() -> bool:
-    return bool(current_app.config["LENIENT_BODIES"] or current_app.config["COMPATIBILITY"])
+    return bool(current_app.config["LENIENT_BODIES"]) or _is_compatible()
 
 
 def _lenient_body(schema: Schema) -> dict[str, Any]:
-    values = respell(schema, read_form(schema))
-    count = values.get("count")
-    if current_app.config["COMPATIBILITY"] and type(count) is int and count == 0:
-        # Public clients send it to request the default.
-        del values["count"]
-    return values
+    values = respell(schema, read_form(schema), _is_compatible())
+    if not _is_compatible():
+        return values
+    missing = {name: value for name, value in DEFAULTS.items() if name in fields_by_name(schema)}
+    return without_unusable(schema, {**missing, **values})
 
 
 def load(
@@ -105,45 +112,7 @@ def _invalid(schema: Schema, messages: dict[str, Any]) -> Invalid:
     for name, faults in itertools.islice(_flatten(messages), MAX_ERRORS):
         name = name[:MAX_NAME_LENGTH]
         fields[name] = [_unknown_message(name, schema) if m == UNKNOWN else m for m in faults]
-    return Invalid(_sentence(fields), fields)
-
-
-def respell(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
-    """Convert a lenient body to a strict one, with the names and types of the schema's fields.
-
-    Unknown fields are dropped, unless the schema accepts them. Raise Invalid for a field that is
-    sent in two spellings.
-    """
-    fields = _fields_by_name(schema)
-    names = {name.lower(): name for name in fields}
-    strict: dict[str, Any] = {}
-    repeated = []
-    for spelling, value in values.items():
-        name = names.get(spelling.lower())
-        if name in strict:
-            repeated.append(name)
-        elif name:
-            strict[name] = _convert(fields[name], value) if isinstance(value, str) else value
-        elif schema.unknown == INCLUDE:
-            strict[spelling] = value
-    refuse_repeated(repeated)
-    return strict
-
-
-def _convert(field: Field[Any], text: str) -> Any:
-    """Return the number or boolean that a text represents, unless the field is a string."""
-    if isinstance(field, String):
-        return text
-    if isinstance(field, Boolean):
-        return (WORDS | BITS).get(text.lower(), text)
-    if DIGITS.fullmatch(text):
-        return int(text)
-    # A field for both numbers and booleans reads "1" as a number and "true" as a boolean.
-    return text if isinstance(field, Integer) else WORDS.get(text.lower(), text)
-
-
-def _fields_by_name(schema: Schema) -> dict[str, Field[Any]]:
-    return {field.data_key or name: field for name, field in schema.load_fields.items()}
+    return Invalid(fault_sentence(fields), fields)
 
 
 def body_pieces(limit: int) -> Iterator[bytes]:
@@ -210,16 +179,11 @@ def read_form(known: Schema | None = None) -> dict[str, Any]:
     except ValueError:
         raise Invalid("The request body is not a valid form.") from None
     if known:
-        names = {name.lower() for name in _fields_by_name(known)}
-        pairs = [(name, value) for name, value in pairs if name.lower() in names]
+        names = {name.lower() for name in fields_by_name(known)}
+        pairs = [(name, value) for name, value in pairs if name.partition("[")[0].lower() in names]
     counts = Counter(name for name, _ in pairs)
     refuse_repeated(name for name, count in counts.items() if count > 1)
-    return dict(pairs)
-
-
-def refuse_repeated(names: Iterable[str]) -> None:
-    if fields := {name: [ONCE] for name in names}:
-        raise Invalid(_sentence(fields), fields)
+    return with_objects(pairs) if known else dict(pairs)
 
 
 def _flatten(errors: dict[Any, Any]) -> Iterator[tuple[str, list[str]]]:
@@ -236,18 +200,8 @@ def _flatten(errors: dict[Any, Any]) -> Iterator[tuple[str, list[str]]]:
 def _unknown_message(name: str, schema: Schema) -> str:
     """Return the message for an unknown field, with the closest field name of the same object."""
     outer, _, inner = name.partition(".")
-    if inner and isinstance(field := _fields_by_name(schema).get(outer), Nested):
+    if inner and isinstance(field := fields_by_name(schema).get(outer), Nested):
         return _unknown_message(inner, field.schema)
-    by_lower = {field.lower(): field for field in _fields_by_name(schema)}
+    by_lower = {field.lower(): field for field in fields_by_name(schema)}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return f"Is unknown; did you mean '{by_lower[near[0]]}'?" if near else "Is unknown."
-
-
-def _sentence(fields: dict[str, list[str]]) -> str:
-    """Join all errors into one sentence: The field 'a' is required; the field 'b' must be true."""
-    parts = [
-        f"the field '{name}' {messages[0][:1].lower()}{messages[0][1:].rstrip('.')}"
-        for name, messages in fields.items()
-    ]
-    text = "; ".join(parts)
-    return f"T{text[1:]}{'' if text.endswith('?') else '.'}"

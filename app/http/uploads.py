@@ -13,7 +13,8 @@ from flask import Response, copy_current_request_context, current_app, request
 
 from app.errors import Invalid
 from app.http.context import current
-from app.http.parser import MAX_FIELDS, PIECE_BYTES, body_pieces, refuse_repeated
+from app.http.lenient import refuse_repeated
+from app.http.parser import MAX_FIELDS, PIECE_BYTES, body_pieces
 from app.limits import Limiter
 from app.request_scope import resumable, working
 

@@ -7,10 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import Invalid
+from app.game.actions.schemas import ChatArgs
+from app.http.lenient import respell, with_objects, without_unusable
 from app.http.lists import LegacyListArgs
-from app.http.parser import load, respell
+from app.http.parser import load
 from app.items.schemas import GiveItemArgs
+from app.moderation.schemas import PenaltyArgs
 from app.oauth.schemas import TokenArgs
+from app.players.schemas import PlayerListArgs
 from app.spells.schemas import SpellArgs
 from app.users.schemas import ChangeEmailArgs, ChangePasswordArgs, RedeemArgs, RegisterArgs
 from app.variables.schemas import SetVariableArgs
@@ -144,3 +148,33 @@ def test_two_spellings_of_one_field_are_refused_by_name(names):
     with pytest.raises(Invalid, match=r"^The field 'itemid' must be given once\.$") as caught:
         lenient(GiveItemArgs(), {**dict.fromkeys(names, ITEM), "quantity": 1})
     assert caught.value.fields == {"itemid": ["Must be given once."]}
+
+
+def test_lenient_bodies_reach_into_objects():
+    colour = {"A": 255, "R": 0}
+    form = with_objects([("Message", "Hi."), ("Color[A]", "255"), ("Color[r]", "0")])
+    for sent in ({"message": "Hi.", "color": {"a": 255, "r": "0"}}, form):
+        assert lenient(ChatArgs(), sent) == {"Message": "Hi.", "Color": colour}
+    for twice in ([("Color", ""), ("Color[A]", "1")], [("Color[A]", "1"), ("Color", "")]):
+        with pytest.raises(Invalid, match="'Color' must be given once"):
+            with_objects(twice)
+
+
+def test_null_is_absence_and_guids_need_no_hyphens_for_public_clients_alone():
+    ban = {"duration": 7, "reason": None, "moderator": None, "ip": None}
+    assert respell(PenaltyArgs(), ban, True) == {"duration": 7}
+    assert respell(PenaltyArgs(), {"duration": None}, True) == {"duration": None}
+    item = {"itemid": ITEM.replace("-", ""), "quantity": 1}
+    assert respell(GiveItemArgs(), item, True) == {"itemid": ITEM, "quantity": 1}
+    assert (respell(PenaltyArgs(), ban), respell(GiveItemArgs(), item)) == (ban, item)
+
+
+def test_arguments_of_lists_that_cannot_be_used_are_dropped():
+    for name, value in (
+        *(("page", "-1"), ("pageSize", "0"), ("limit", "0"), ("limit", "-3")),
+        *(("search", ""), ("search", "ab"), ("sortBy", ""), ("sortBy", "Colour")),
+    ):
+        assert without_unusable(PlayerListArgs(), {name: value, "after": ""}) == {"after": ""}
+    kept = {"page": "2", "pageSize": "many", "limit": "5", "search": "abc", "sortBy": "Level"}
+    assert without_unusable(PlayerListArgs(), kept) == kept
+    assert without_unusable(LegacyListArgs(), {"page": -1, "count": -1}) == {}

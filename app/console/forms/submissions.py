@@ -24,7 +24,8 @@ from app.errors import EmailTaken, Invalid, KeyReused, NotFound, QuartermasterEr
 from app.http import intents
 from app.http.api import Schema
 from app.http.errors import headers_of, note, status_of
-from app.http.parser import load, respell
+from app.http.lenient import respell
+from app.http.parser import load
 from app.items.domain import NoRoom, NotEnoughItems
 from app.naming import parse_guid
 from app.players.domain import PlayerNameTaken
