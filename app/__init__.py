@@ -24,6 +24,8 @@ from app.game.events import routes as events
 from app.game.events.store import Events
 from app.game.server import routes as game_server
 from app.game.server.store import TakenActions
+from app.guilds import routes as guilds
+from app.guilds.store import Guilds
 from app.history import routes as history
 from app.history.activity import Activity
 from app.history.store import History
@@ -79,6 +81,7 @@ BLUEPRINTS = (
     game_server.of_players,
     notes.of_players,
     history.of_players,
+    guilds.blp,
     users.blp,
     second_factor.blp,
     moderation.of_users,
@@ -162,6 +165,7 @@ def add_stores(services: Services) -> None:
         FormTokens(signing_keys(settings)),
         Vault(signing_keys(settings), storage.clock.time),
         Samples(storage),
+        Guilds(storage, settings.TOTAL_CACHE_SECONDS),
     )
 
 

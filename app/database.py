@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.batches.collections import BATCH_PARTS, BATCH_ROWS, BATCHES
 from app.game.actions.store import ACTIONS, GAMES
+from app.guilds.store import GUILDS
 from app.items.domain import BAG_SUBJECT
 from app.items.store import BAGS
 from app.oauth.store import REFRESH_TOKENS
@@ -27,6 +28,7 @@ COLLECTIONS = (
     DELETED_PLAYERS,
     BAGS,
     OBJECTS,
+    GUILDS,
     USERS,
     HISTORY,
     EVENTS,

@@ -50,6 +50,11 @@ TABLE = """
  +  GET    /api/v1/players/[player]/history                      api                        | history.read
  +  GET    /api/v1/users/[user]/history                          api users.query            | history.read users.read
  +  GET    /api/v1/players/online                                api                        | players.read
+ +  GET    /api/v1/guilds                                        api                        | players.read
+ +  GET    /api/v1/guilds/[guild]                                api                        | players.read
+ +  GET    /api/v1/guilds/[guild]/members                        api                        | players.read
+ +  GET    /api/v1/guilds/[guild]/variables                      api                        | players.read
+ +  GET    /api/v1/guilds/[guild]/bank                           api                        | players.read
  +  GET    /api/v1/leaderboard                                   api                        | leaderboard.read
  +  POST   /api/v1/players/[player]/admin/ban                    api                        | users.change
  +  POST   /api/v1/players/[player]/admin/unban                  api                        | users.change
@@ -144,6 +149,7 @@ ITEM, SPELL, VARIABLE, BAG, TOKEN, OWN = (
 )
 MAP, ACTION = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "de")
 BATCH, ENDED_BATCH = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "f0")
+GUILD = "e1e1e1e1-0000-4000-8000-000000000000"
 RUNNING_BATCH = "f0f0f0f0-0000-4000-8000-000000000000"
 GLOBAL, CLOCK = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "89")
 SIGN_IN, OWN_SIGN_IN, OWN_KEY = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "abc")
@@ -154,7 +160,7 @@ VALUES = {
     **{"player": PLAYER, "user": USER, "self": SELF, "variable": VARIABLE},
     **{"bag": BAG, "token": TOKEN, "own": OWN, "file": "swagger-ui.css"},
     **{"entry": ENTRY, "type": "item", "item": ITEM, "global": GLOBAL},
-    **{"player_id": ENTRY.split(":")[1], "map": MAP, "action": ACTION},
+    **{"player_id": ENTRY.split(":")[1], "map": MAP, "action": ACTION, "guild": GUILD},
     **{"batch": BATCH, "ended_batch": ENDED_BATCH, "running_batch": RUNNING_BATCH},
     **{"sign_in": SIGN_IN, "own_sign_in": OWN_SIGN_IN, "own_key": OWN_KEY},
 }

@@ -13,6 +13,7 @@ from app.auth.scopes import Scope
 from app.auth.tokens import AccessTokens
 from app.batches.domain import row_id
 from app.batches.parts.store import NEVER
+from app.naming import name_key
 from app.oauth.store import RefreshTokens
 from app.objects import domain as objects
 from app.players import domain as players
@@ -72,6 +73,12 @@ def make_factor(secret=None, cipher=None, codes=()):
     sealed = cipher.seal("SecondFactor", secret) if cipher else "sealed"
     digests = [sha256(code.replace("-", "")) for code in codes]
     return {"Secret": sealed, "LastStep": 0, "RecoveryCodes": digests, "Since": NOW}
+
+
+def make_guild(name="The Lanterns", **overrides):
+    """Return a guild as a game stores it."""
+    named = {"_id": guid(), "Name": name, "NameKey": name_key(name), "FoundingDate": NOW}
+    return {**named, **overrides}
 
 
 def make_bag(slots=None, size=3, **overrides):

@@ -10,6 +10,7 @@ from tests.endpoint_table import (
     CODE,
     ENDED_BATCH,
     ENTRY,
+    GUILD,
     ITEM,
     PLAYER,
     RUNNING_BATCH,
@@ -20,13 +21,21 @@ from tests.endpoint_table import (
     VARIABLE,
     catalogue,
 )
-from tests.factories import add_batch, make_bag, make_entry, make_factor, make_player, make_user
+from tests.factories import (
+    add_batch,
+    make_bag,
+    make_entry,
+    make_factor,
+    make_guild,
+    make_player,
+    make_user,
+)
 from tests.game import make_action
 
 # What a request of the tables may change.
 COLLECTIONS = (
     *("users", "players", "bags", "objects", "history", "actions", "batches", "batch_rows"),
-    *("batch_parts", "deleted_players", "erasures", "refresh_tokens"),
+    *("batch_parts", "deleted_players", "erasures", "refresh_tokens", "guilds"),
 )
 STATES = {BATCH: "planned", RUNNING_BATCH: "running", ENDED_BATCH: "done"}
 
@@ -62,6 +71,7 @@ def set_scene(db, password_hash, kept=None):
     db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given], **keyed))
     db.bags.insert_one(make_bag(_id=BAG))
     db.objects.insert_many(catalogue())
+    db.guilds.insert_one(make_guild(_id=GUILD))
     db.actions.insert_one(make_action(_id=ACTION))
     db.refresh_tokens.insert_one(refresh_token(user, TOKEN, SIGN_IN))
     for batch_id, state in STATES.items():

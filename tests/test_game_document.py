@@ -59,6 +59,7 @@ TYPES = {
     "powers": users.SHAPE["properties"]["Power"],
     "reset code": users.RESET_SHAPE,
     "second factor": users.SECOND_FACTOR,
+    "members": PLANS["guilds"].shape["properties"]["Members"],
     "object type": {"enum": [*OBJECT_TYPES, TIME]},
 }
 # Shapes with bounds of their own.
@@ -72,6 +73,7 @@ WRITTEN_BY_GAMES = {
     "users": "Users",
     "bags": "Bags",
     "objects": "Objects",
+    "guilds": "Guilds",
 }
 # What a game inserts, with the defaults of the code.
 NEW = {
@@ -81,6 +83,7 @@ NEW = {
     "users": make_user,
     "bags": make_bag,
     "objects": make_object,
+    "guilds": dict,
 }
 # What a game and the service tell each other.
 COMMON = ("actions", "games")

@@ -10,7 +10,7 @@ from app.changes import Intent, Origin
 from app.database import COLLECTIONS
 from app.demo.catalogue import objects
 from app.demo.names import guid
-from app.demo.world import World, carries_bag
+from app.demo.world import GUILD_NAMES, World, carries_bag
 from app.naming import Lookup
 from app.progress import progress
 from app.storage import bulk
@@ -34,6 +34,7 @@ def seed_world(storage: Storage, passwords: Passwords, players: int, users: int)
         ("players", world.players(players), players),
         ("bags", world.bags(players), bags),
         ("objects", catalogue, len(catalogue)),
+        ("guilds", world.guilds(players), len(GUILD_NAMES)),
     ):
         init_collections(storage.db, COLLECTIONS)
         with progress(f"Writing {kind}", length) as advance:

@@ -25,12 +25,17 @@ from app.demo.names import (
     player_name,
     user_name,
 )
+from app.naming import name_key
 from app.players import domain as players
 from app.types import Document
 from app.users import domain as users
 
 DAY = 24 * 3600
 EPOCH = datetime(2024, 1, 1, tzinfo=timezone.utc)
+
+
+GUILD_NAMES = ("The Lanterns", "Iron Oath", "Wayfarers")
+GUILD_SIZE = 20
 
 
 class World:
@@ -57,6 +62,23 @@ class World:
             slots = _slots(rng, size, rng.randint(0, size))
             bag = {"_id": guid("bag", index), "SlotCount": size, "Slots": slots}
             yield {**bag, "Version": 0, "Journal": []}
+
+    def guilds(self, players: int) -> Iterator[Document]:
+        """Yield guilds of twenty players each; the first member is the owner."""
+        for index, name in enumerate(GUILD_NAMES):
+            places = range(index * GUILD_SIZE, min(players, (index + 1) * GUILD_SIZE))
+            yield {
+                "_id": guid("guild", index),
+                "Name": name,
+                "NameKey": name_key(name),
+                "FoundingDate": EPOCH + timedelta(days=100 + index),
+                "Members": [
+                    {"PlayerId": guid("player", place), "Rank": int(place > places[0])}
+                    for place in places
+                ],
+                "Variables": VARIABLE_SETS[index],
+                "Bank": BANKS[index],
+            }
 
     def _user(self, index: int) -> Document:
         name = user_name(index)

@@ -30,6 +30,8 @@ TYPES = (
     "event",
     "playervariable",
     "servervariable",
+    "uservariable",
+    "guildvariable",
     "tileset",
 )
 # The game's clock: a separate type with at most one object.

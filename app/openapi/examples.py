@@ -26,6 +26,7 @@ NOTE = "e0b7a1f6-2d1e-4b0c-8f2b-5a3f0d9c7e12"
 TOKEN = "b0e1f3a4-6c1c-4f5e-9a35-0d6a4f2f9c11"  # noqa: S105
 ACTION = "5b1c9f3e-7a44-4d0e-8c36-2f9d1e7a6b05"
 BATCH = "8e2a6c5d-41f7-4b39-9d08-7c3b5a1f2e64"
+GUILD = "c2aacfe6-6dfb-431a-8872-2ca2382059cc"
 # The name of a game server.
 GAME = "world-1"
 CURSOR_EXAMPLE = "NwAAABBOAAEAAAAQTwABAAAAB1MAZ.q1w2e3r4t5y6u7i8o9p0"

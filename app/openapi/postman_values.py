@@ -7,6 +7,7 @@ from app.types import Document
 
 FOLDERS = (
     "Players",
+    "Guilds",
     "Users",
     "History",
     "Batches",
@@ -32,6 +33,7 @@ ENVIRONMENT = {
     "bagId": examples.BAG,
     "globalVariableId": examples.GLOBAL_VARIABLE,
     "mapId": examples.MAP,
+    "guildId": examples.GUILD,
 }
 # A request that needs the result of another one runs right after it. All other requests run in
 # the order of the document.
@@ -51,6 +53,7 @@ PATH_VALUES = {
     ("Users", "lookupKey"): "{{newUser}}",
     ("Users", "lookupKey1"): "{{user}}",
     ("Users", "lookupKey2"): "0",
+    ("Guilds", "guildId"): "{{guildId}}",
     ("History", "id"): "{{entryId}}",
     ("Batches", "id"): "{{batchId}}",
     ("Game", "lookupKey"): "{{player}}",

@@ -172,6 +172,13 @@ class Players(NamedDocuments):
         page = self._pages.read_filtered(window, ORDERS["name", True], RECORD, online)
         return page._replace(values=self._serve(page.values))
 
+    def list_of_ids(self, ids: Sequence[str], window: Window) -> Page:
+        """Return a page of these players, by name."""
+        page = self._pages.read_filtered(
+            window, ORDERS["name", True], RECORD, {"_id": {"$in": ids}}
+        )
+        return page._replace(values=self._serve(page.values))
+
     def list_of_user(self, user_id: str) -> Sequence[Document]:
         """Return all characters of a user, in the order in which they were made."""
         return self._serve([*self._documents.find({"UserId": user_id}, RECORD, sort=BY_CREATION)])

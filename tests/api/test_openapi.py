@@ -104,7 +104,16 @@ def test_it_names_the_version_of_the_program_and_serves_where_it_is_read():
 
 def test_its_tags_are_those_of_its_operations():
     assert [tag["name"] for tag in SPEC["tags"]] == [
-        *("Players", "Users", "History", "Batches", "Game", "Catalogue", "Global variables"),
+        *(
+            "Players",
+            "Guilds",
+            "Users",
+            "History",
+            "Batches",
+            "Game",
+            "Catalogue",
+            "Global variables",
+        ),
         *("Info", "Logs", "Credentials", "Keys"),
     ]
     assert all(tag["description"] for tag in SPEC["tags"])

@@ -224,6 +224,7 @@ STEPS: list[Step] = [
     compose_folded_names,
     only_schema,  # mentions of erased people
     only_schema,  # second factors
+    only_schema,  # guilds, and variables of users and guilds
 ]
 CURRENT = FIRST + len(STEPS)
 

@@ -1,0 +1,33 @@
+"""Guilds in MongoDB, which only the game writes."""
+
+from __future__ import annotations
+
+from app.errors import NotFound
+from app.guilds.domain import RECORD, SHAPE, listed_guild
+from app.paging import Page, Window
+from app.storage.client import Storage
+from app.storage.paging.orders import Order
+from app.storage.paging.pages import Pages
+from app.storage.schema.plan import CollectionPlan, index
+from app.types import Document
+
+BY_NAME = Order("name", [("NameKey", 1)])
+GUILDS = CollectionPlan("guilds", SHAPE, (index("name", "NameKey", unique=True),))
+
+
+class Guilds:
+    def __init__(self, storage: Storage, total_seconds: float) -> None:
+        self._guilds = storage.db[GUILDS.name]
+        self._pages = Pages(self._guilds, total_seconds)
+
+    def get(self, guild_id: str, *fields: str) -> Document:
+        """Return a guild, or only these fields of it."""
+        found = self._guilds.find_one({"_id": guild_id}, [*fields] if fields else RECORD)
+        if found is None:
+            raise NotFound("guild", guild_id)
+        return found
+
+    def list(self, window: Window) -> Page:
+        """Return a page of guilds, by name."""
+        page = self._pages.read(window, BY_NAME, RECORD)
+        return page._replace(values=[listed_guild(guild) for guild in page.values])

@@ -1,0 +1,69 @@
+"""Guilds, which a game stores and the service only serves."""
+
+import pytest
+
+from tests.factories import NOW, guid, make_guild
+
+ITEM, VARIABLE = guid(), guid()
+
+
+@pytest.fixture
+def get(caller):
+    ask = caller("/api/v1/guilds")
+    return lambda path="", status=200: ask(f"GET {path}", status=status).json
+
+
+def test_a_game_without_guilds_has_an_empty_page(get):
+    assert get() == {"Total": 0, "Page": 0, "PageSize": 5, "Count": 0, "Values": []}
+
+
+def test_guilds_are_listed_by_name_with_the_number_of_their_members(get, world):
+    for name in ("Wayfarers", "iron Oath", "Lanterns"):
+        members = [{"PlayerId": guid(), "Rank": 0}] if name == "Lanterns" else []
+        world.db.guilds.insert_one(make_guild(name, Members=members, Motto="Onward."))
+    page = get("?pageSize=2")
+    assert (page["Total"], page["Count"]) == (3, 2)
+    assert [(value["Key"]["Name"], value["Value"]) for value in page["Values"]] == [
+        *(("iron Oath", 0), ("Lanterns", 1)),
+    ]
+    assert list(page["Values"][0]["Key"]) == ["Id", "Name", "FoundingDate", "Motto"]
+    assert [value["Key"]["Name"] for value in get("?pageSize=2&page=1")["Values"]] == ["Wayfarers"]
+
+
+def test_a_guild_has_members_with_ranks_variables_and_a_bank(get, world):
+    owner, member = world.add_player(Name="Zoe"), world.add_player(Name="Abe", Level=7)
+    ranks = [(owner["_id"], 0), (guid(), 1), (member["_id"], 2)]
+    guild = make_guild(
+        Members=[{"PlayerId": id_, "Rank": rank} for id_, rank in ranks],
+        Variables={VARIABLE: 5},
+        Bank={"3": {"ItemId": ITEM, "Quantity": 2}},
+    )
+    world.db.guilds.insert_one(guild)
+    path = f"/{guild['_id'].upper()}"
+    founded = NOW.strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert get(path) == {"Id": guild["_id"], "Name": guild["Name"], "FoundingDate": founded}
+    members = get(f"{path}/members")
+    assert members["Total"] == 2
+    assert [(one["Name"], one["GuildRank"], one["Level"]) for one in members["Values"]] == [
+        *(("Abe", 2, 7), ("Zoe", 0, owner["Level"])),
+    ]
+    assert "Inventory" not in members["Values"][0]
+    assert get(f"{path}/variables") == [{"VariableId": VARIABLE, "Value": 5}]
+    (slot,) = get(f"{path}/bank")
+    assert (slot["Slot"], slot["ItemId"], slot["Quantity"]) == (3, ITEM, 2)
+
+
+def test_a_guild_that_a_game_stores_otherwise_is_served_as_far_as_it_can_be(get, db):
+    odd = make_guild(Members="many", Variables=None, Bank=[1])
+    db.guilds.insert_one(odd, bypass_document_validation=True)
+    path = f"/{odd['_id']}"
+    assert (get(path)["Name"], get()["Values"][0]["Value"]) == (odd["Name"], 0)
+    assert get(f"{path}/members")["Total"] == 0
+    assert (get(f"{path}/variables"), get(f"{path}/bank")) == ([], [])
+
+
+def test_an_unknown_guild_is_a_404(get):
+    id_ = guid()
+    for part in ("", "/members", "/variables", "/bank"):
+        assert get(f"/{id_}{part}", 404)["Message"] == f"No guild with id '{id_}'."
+        assert get(f"/42{part}", 400)["Message"] == "The guildId '42' must be a guid."
