@@ -76,6 +76,7 @@ TABLE = """
  +  GET    /api/v1/variables/global/[global]/value               api                        | any
  +  GET    /api/v1/info                                          api                        | any
  +  GET    /api/v1/info/authorized                               api                        | any
+ +  GET    /api/v1/info/limits                                   api                        | any
  +  GET    /api/v1/info/stats                                    api                        | any
  +  GET    /api/v1/info/config                                   api                        | any
  +  GET    /api/v1/logs/user/[user]/activity                     api users.query            | history.read users.read

@@ -1,18 +1,24 @@
-"""Enforces the item budget of an API key."""
+"""Enforces how many items may be moved: by a key within its budget, by a person within limits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from app import metrics
 from app.auth import guard
-from app.auth.api_keys import AccessKey, Budget
+from app.auth.api_keys import Budget
+from app.auth.callers import Caller
+from app.auth.permissions import LIMIT_NAMES
 from app.changes import Applied
 from app.errors import Busy, Forbidden, QuartermasterError, Unavailable
 from app.http.context import current
-from app.storage.limits.quotas import Budgets
+from app.storage.limits.quotas import Budgets, Reservation
+from app.types import Document
 
 budgets = current(Budgets)
+
+Moved = Mapping[str, int] | str | None
 
 
 class OverBudget(Forbidden):
@@ -21,69 +27,149 @@ class OverBudget(Forbidden):
     sentence = "The budget of the key '{key}' does not allow it: {why} ({field})."
 
 
+class OverLimit(Forbidden):
+    """A limit of the caller's roles does not allow a change; field is the exceeded limit."""
+
+    sentence = "This is over your limit: {why} ({field}). You can ask a colleague to approve it."
+    field: str
+
+    def __init__(
+        self, why: str, field: str, wanted: int | None = None, left: int | None = None
+    ) -> None:
+        super().__init__(why, field)
+        self.wanted, self.left = wanted, left
+
+
+class Allowance(NamedTuple):
+    """How many items a person, or a key by its name, may move."""
+
+    id: str
+    budget: Budget
+    key: str | None = None
+
+    def require(self, moved: Mapping[str, int] | str) -> None:
+        """Raise unless one request may move these quantities. A text means that they are unknown.
+
+        The text names the change in the error.
+        """
+        if isinstance(moved, str):
+            who = "a person with a limit" if self.key is None else "a key with a budget"
+            raise self.refusal(f"{moved} is not for {who}", "Budget")
+        most = self.budget.largest_quantity
+        for item, quantity in moved.items():
+            if self.budget.items is not None and item not in self.budget.items:
+                raise self.refusal(f"it may not move the item {item}", "Items")
+            if most is not None and quantity > most:
+                who = "you" if self.key is None else "it"
+                why = f"{who} may move {most} of an item at once, not {quantity}"
+                raise self.refusal(why, "LargestQuantity", quantity, most)
+
+    def require_day(self, total: int) -> None:
+        """Raise if fewer items are left for today."""
+        most = self.budget.items_per_day
+        if most is None:
+            return
+        left = max(0, most - budgets.used_today([self.id])[self.id])
+        if total > left:
+            whose = "your" if self.key is None else "its"
+            why = f"{left} of {whose} {most} items are left for today, fewer than {total}"
+            raise self.refusal(why, "ItemsPerDay", total, left)
+
+    def refusal(
+        self, why: str, field: str, wanted: int | None = None, left: int | None = None
+    ) -> Forbidden:
+        if self.key is None:
+            return OverLimit(why, "Limits" if field == "Budget" else field, wanted, left)
+        metrics.BUDGET_REFUSALS.labels(field).inc()
+        return OverBudget(self.key, why, field)
+
+
+def allowances_of(caller: Caller) -> list[Allowance]:
+    """Return what limits a caller: the budget of the key, and the limits of the person."""
+    found = []
+    if caller.key and caller.key.budget:
+        found.append(Allowance(caller.key.id, caller.key.budget, caller.key.name))
+    limits = caller.limits
+    if (limits.largest_quantity, limits.items_per_day) != (None, None):
+        found.append(Allowance(caller.id, Budget(limits.largest_quantity, limits.items_per_day)))
+    return found
+
+
 def spend(
-    moved: Mapping[str, int] | str | None,
-    change: Callable[[], Applied],
-    find_earlier: Callable[[], Applied | None],
+    moved: Moved, change: Callable[[], Applied], find_earlier: Callable[[], Applied | None]
 ) -> Applied:
-    """Make a change that moves these quantities, if the budget of the caller's key allows it.
+    """Make a change that moves these quantities, if the caller's key and the caller may.
 
     If moved is a text, the quantities are unknown; the text names the change in the error.
     """
-    key = guard.caller().key
-    if key is None or key.budget is None or moved is None:
+    allowances = allowances_of(guard.caller())
+    if moved is None or not allowances:
         return change()
-    if isinstance(moved, str):
-        raise _refusal(key, f"{moved} is not for a key with a budget", "Budget")
-    _require_within(key, key.budget, moved)
-    if key.budget.items_per_day is None:
-        return change()
-    return _spend_of_day(key, key.budget.items_per_day, sum(moved.values()), change, find_earlier)
-
-
-def _spend_of_day(
-    key: AccessKey,
-    limit: int,
-    total: int,
-    change: Callable[[], Applied],
-    find_earlier: Callable[[], Applied | None],
-) -> Applied:
-    reservation = budgets.reserve(key.id, total, limit)
-    if reservation is None:
+    for one in allowances:
+        one.require(moved)
+    total = 0 if isinstance(moved, str) else sum(moved.values())
+    try:
+        reserved = reserve(allowances, total)
+    except Forbidden:
         # A repeated request moves nothing, and needs no budget.
         if earlier := find_earlier():
             return earlier
-        why = f"fewer than {total} of its {limit} items are left for today"
-        raise _refusal(key, why, "ItemsPerDay")
+        raise
     try:
         applied = change()
     except QuartermasterError as error:
         # If the outcome is unknown, assume that the items were moved.
         if isinstance(error, Busy) or not isinstance(error, Unavailable):
-            budgets.give_back(reservation)
+            give_back(reserved, total)
         raise
     if applied.replayed:
-        budgets.give_back(reservation)
+        give_back(reserved, total)
     return applied
 
 
-def refuse_budgets(what: str, key: AccessKey | None = None) -> None:
-    """Refuse a key with a budget, because the quantities that would be moved are unknown."""
-    key = key or guard.caller().key
-    if key is not None and key.budget is not None:
-        raise _refusal(key, f"{what} is not for a key with a budget", "Budget")
+def reserve(allowances: Sequence[Allowance], total: int) -> list[Reservation]:
+    """Reserve items of today in all allowances, or raise and reserve nothing."""
+    reserved: list[Reservation] = []
+    for one in allowances:
+        most = one.budget.items_per_day
+        while most is not None:
+            if made := budgets.reserve(one.id, total, most):
+                reserved.append(made)
+                break
+            try:
+                one.require_day(total)  # does not raise if items have been given back meanwhile
+            except Forbidden:
+                give_back(reserved, total)
+                raise
+    return reserved
 
 
-def _require_within(key: AccessKey, budget: Budget, quantities: Mapping[str, int]) -> None:
-    for item, quantity in quantities.items():
-        if budget.items is not None and item not in budget.items:
-            raise _refusal(key, f"it may not move the item {item}", "Items")
-        if budget.largest_quantity is not None and quantity > budget.largest_quantity:
-            most = budget.largest_quantity
-            why = f"it may move {most} of an item at once, not {quantity}"
-            raise _refusal(key, why, "LargestQuantity")
+def give_back(reserved: Iterable[Reservation], total: int) -> None:
+    """Give back items that were reserved, but not moved."""
+    for one in reserved if total else ():
+        budgets.give_back(one._replace(items=total))
 
 
-def _refusal(key: AccessKey, why: str, field: str) -> OverBudget:
-    metrics.BUDGET_REFUSALS.labels(field).inc()
-    return OverBudget(key.name, why, field)
+def refuse_unknown(what: str) -> None:
+    """Refuse a key with a budget and a person with a limit: what is moved is unknown."""
+    for one in allowances_of(guard.caller()):
+        one.require(what)
+
+
+def refuse_budgets(what: str, caller: Caller) -> None:
+    """Refuse a key with a budget."""
+    for one in allowances_of(caller):
+        if one.key is not None:
+            one.require(what)
+
+
+def limits_today() -> Document:
+    """Return the limits of the caller's roles, and how many items are left today; None: no limit.
+
+    The budget of a key is not included.
+    """
+    caller = guard.caller()
+    most, left = caller.limits.items_per_day, None
+    if most is not None:
+        left = max(0, most - budgets.used_today([caller.id])[caller.id])
+    return {**dict(zip(LIMIT_NAMES, caller.limits, strict=True)), "LeftToday": left}

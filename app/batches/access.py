@@ -9,7 +9,7 @@ from typing import NamedTuple
 from app.auth import guard
 from app.auth.callers import Caller
 from app.auth.permissions import NAMES, Permission
-from app.auth.spending import refuse_budgets
+from app.auth.spending import Allowance, OverLimit, allowances_of, refuse_budgets
 from app.batches.changes import row_arguments
 from app.batches.choosing import Choosing
 from app.batches.domain import NewBatch, Row, public_batch, public_row, row_key, undo_of
@@ -19,6 +19,7 @@ from app.batches.rows import RowSource
 from app.batches.running import Runner
 from app.batches.schemas import BatchHeadArgs
 from app.batches.store import Batches
+from app.changes import Origin
 from app.errors import Invalid
 from app.history.access import require_own, require_users, visible_kinds
 from app.history.domain import is_of_user
@@ -28,6 +29,7 @@ from app.http.cursors import Cursors
 from app.http.intents import origin, sent_key
 from app.http.masking import masked
 from app.http.parser import load
+from app.http.tracing import request_id
 from app.naming import Lookup
 from app.players.store import Players
 from app.request_scope import working
@@ -56,7 +58,7 @@ def plan(source: RowSource, digest: str, name: str = "") -> Made:
 
     The argument name overrides the name in the body.
     """
-    refuse_budgets("a batch")
+    refuse_budgets("a batch", guard.caller())
     sent, earlier = _find_earlier(digest)
     if earlier:
         return Made(earlier, replayed=True)
@@ -89,7 +91,7 @@ def filters_as_json(chosen: Document) -> Document:
 
 def plan_undo(batch_id: str) -> Made:
     """Plan the batch that undoes another one."""
-    refuse_budgets("a batch")
+    refuse_budgets("a batch", guard.caller())
     guard.caller().require(Permission.UNDO_OWN)
     visible_batch(batch_id)
     batch = batches.require_ended(batch_id)
@@ -143,8 +145,22 @@ def require_run(caller: Caller, batch: Document) -> None:
         is_own = batch["By"]["UserId"] == caller.id
         caller.require(Permission.UNDO_OWN if is_own else Permission.UNDO_ANY)
     caller.require(*(NAMES[name] for name in needs if name in NAMES))
-    if caller.key:
-        refuse_budgets("a batch", caller.key)
+    refuse_budgets("a batch", caller)
+    most, rows = caller.limits.rows_per_batch, batch["Rows"]
+    if most is not None and rows > most:
+        why = f"you may run batches of {most} rows, not {rows}"
+        raise OverLimit(why, "RowsPerBatch", rows, most)
+    # Batches of older releases did not record what they move.
+    moves = batch.get("Moves") or {"IsUnknown": True}
+    for one in allowances_of(caller):
+        is_unknown = moves["IsUnknown"]
+        one.require("a batch with unknown quantities" if is_unknown else {"": moves["Largest"]})
+
+
+def executor(caller: Caller, batch: Document) -> tuple[Origin, list[Allowance]]:
+    """Return who carries out the rows of a batch that a caller may run, and what limits them."""
+    key = caller.key.name if caller.key else None
+    return Origin(caller.id, caller.name, "batch", key=key), allowances_of(caller)
 
 
 def current_record(batch: Document) -> Document:
@@ -174,13 +190,15 @@ def rows_page(batch: Document, args: Document, size: int) -> Document:
 
 def advance(batch_id: str) -> Document:
     """Carry out rows of a batch as the caller; the service continues with the rest."""
-    starter = _starter_of(batch_id)
-    return runner.advance(batch_id, origin(is_change=False)._replace(via="batch"), starter)
+    batch = batches.get(batch_id)
+    starter = _starter_of(batch)
+    by, allowances = executor(guard.caller(), batch)
+    return runner.advance(batch_id, by._replace(request_id=request_id()), starter, allowances)
 
 
 def start(batch_id: str) -> Document:
     """Start a batch, which the service carries out as the caller; return it with its progress."""
-    batch = batches.start(batch_id, _starter_of(batch_id))
+    batch = batches.start(batch_id, _starter_of(batches.get(batch_id)))
     return {**batch, "Counts": current_counts(batch)}
 
 
@@ -194,9 +212,11 @@ def cancel(batch_id: str) -> Document:
     return batches.cancel(visible_batch(batch_id)["_id"])
 
 
-def _starter_of(batch_id: str) -> Document:
+def _starter_of(batch: Document) -> Document:
     """Return the stored identity that the service continues with, or raise if it may not run."""
     caller = guard.caller()
-    require_run(caller, batches.get(batch_id))
+    require_run(caller, batch)
+    for one in allowances_of(caller) if batch["State"] == "planned" else ():
+        one.require_day(batch["Moves"]["Items"])
     key = {"Key": caller.key.name, "KeyId": caller.key.id} if caller.key else {}
     return {"UserId": caller.id, "Name": caller.name, **key}

@@ -14,12 +14,19 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
 from app.auth.callers import CallerGone, Callers
-from app.auth.spending import OverBudget
-from app.batches.access import require_run
+from app.auth.spending import Allowance, OverBudget, OverLimit
+from app.batches.access import executor, require_run
 from app.batches.running import Runner
 from app.batches.store import Batches
 from app.changes import Origin
-from app.errors import Conflict, QuartermasterError, RoleMissing, ScopeMissing, Unavailable
+from app.errors import (
+    Conflict,
+    PermissionMissing,
+    QuartermasterError,
+    RoleMissing,
+    ScopeMissing,
+    Unavailable,
+)
 from app.storage.errors import DatabaseError
 from app.types import Document
 
@@ -32,8 +39,10 @@ LAST_SECONDS = 2.0
 # Why a batch is paused; the sentences name no person.
 REASONS: dict[type[QuartermasterError], str] = {
     RoleMissing: "The account that started it no longer has the role '{0.role}'.",
+    PermissionMissing: "The account that started it no longer has '{0.permission}'.",
     ScopeMissing: "The key that it was started with no longer has the scope '{0.scope}'.",
     OverBudget: "The key that it was started with has a budget now.",
+    OverLimit: "It is over a limit of the account that started it ({0.field}).",
     CallerGone: "The account that started it can no longer run it: {0}.",
 }
 
@@ -85,7 +94,7 @@ class BatchWorker:
 
     def _go_on(self, batch: Document) -> bool:
         try:
-            origin = self._origin_of(batch)
+            return self._runner.go_on(batch, *self._executor_of(batch), self._ended.is_set)
         except tuple(REASONS) as gone:
             sentence = next(text for kind, text in REASONS.items() if isinstance(gone, kind))
             why = f"{sentence.format(gone)} Somebody else can resume it."
@@ -94,14 +103,13 @@ class BatchWorker:
             with suppress(Conflict):
                 self._batches.pause(batch["_id"], why)
             return False
-        return self._runner.go_on(batch, origin, self._ended.is_set)
 
-    def _origin_of(self, batch: Document) -> Origin:
-        """Return the identity that carries out a batch; raise if it may no longer start it."""
+    def _executor_of(self, batch: Document) -> tuple[Origin, list[Allowance]]:
+        """Return who carries out a batch and what limits them; raise if they may not start it."""
         by = batch["StartedBy"]
         if by["UserId"] is None:
             # Whoever may run commands may do everything.
-            return Origin(None, by["Name"], "batch")
+            return Origin(None, by["Name"], "batch"), []
         caller = self._callers.find(by["UserId"], by.get("KeyId"))
         require_run(caller, batch)
-        return Origin(caller.id, caller.name, "batch", key=caller.key.name if caller.key else None)
+        return executor(caller, batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from app.batches.domain import row_key
 from app.changes import Intent, Origin
@@ -58,6 +59,7 @@ def _change_of(
     meant = Intent(row["Operation"], origin, row_arguments(row), row_key(row["_id"]), "")
     if row["Operation"] != UNDO.name:
         operation = batch_operations()[row["Operation"]]
+        _note_items(row, operation.moves, arguments)
         prepared = operation.prepare_change(arguments, in_batch=True)
         checked = known_objects.checked(operation, arguments, prepared, meant)
         return Wanted(row["Subject"]["Id"], *checked)
@@ -67,7 +69,16 @@ def _change_of(
     row["Subject"] = entry["Subject"]
     meant = meant._replace(undoes=entry)
     inverse = inverse_of(entry)
+    _note_items(row, inverse.moves, entry["Changes"])
     if isinstance(inverse, Inverse) and inverse.in_bulk and entry["Subject"]["Kind"] == "player":
         return Wanted(entry["Subject"]["Id"], *inverse.prepare(entry["Changes"]), meant)
     make_alone(entry, meant)
     return None
+
+
+def _note_items(row: Document, moves: Any, moved_by: Any) -> None:
+    """Note how many items a row moves, None if that is unknown; and the most of one item."""
+    if moves is not None:
+        quantities = moves(moved_by) if callable(moves) else None
+        row["Items"] = None if quantities is None else sum(quantities.values())
+        row["Largest"] = max((quantities or {}).values(), default=0)

@@ -191,10 +191,15 @@ class Summary:
     def __init__(self) -> None:
         self._kinds: dict[tuple[str | None, str | None], Document] = {}
         self._last: dict[tuple[str | None, str | None], str] = {}
+        # The items that all rows move, and the most of one item in a row.
+        self.items, self.largest = 0, 0
+        # Whether a row moves an unknown number of items.
+        self.is_unknown = False
 
     def add(self, row: Document) -> None:
         if row["Verdict"] != "ready":
             return
+        self._count_items(row)
         arguments, subject_id = row["Arguments"], row["Subject"]["Id"]
         named = batch_operations()[row["Operation"]].object_types
         kind = (row["Operation"], next((arguments[name] for name in named), None))
@@ -210,6 +215,14 @@ class Summary:
         if counts["Each"] != each:
             counts["Each"] = None
         counts["Total"] += arguments.get("quantity", 0)
+
+    def _count_items(self, row: Document) -> None:
+        self.items += row.get("Items") or 0
+        self.largest = max(self.largest, row.get("Largest", 0))
+        self.is_unknown |= "Items" in row and row["Items"] is None
+
+    def moves(self) -> Document:
+        return {"Items": self.items, "Largest": self.largest, "IsUnknown": self.is_unknown}
 
     def records(self) -> list[Document]:
         """Return a record for each kind of row, the most frequent first, and "others" last."""

@@ -157,7 +157,7 @@ class Planner:
                 needs |= _needs(row["Operation"], row["Subject"])
                 summary.add(row)
             advance(len(portion))
-        found = {"Needs": sorted(needs), "Summary": summary.records()}
+        found = {"Needs": sorted(needs), "Summary": summary.records(), "Moves": summary.moves()}
         return self._batches.complete(batch, found, new)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from app.auth.spending import Allowance, OverLimit, give_back, reserve
 from app.batches.changes import changes_of
 from app.batches.domain import in_waves
 from app.batches.parts.store import Lease, Settled
@@ -33,11 +34,12 @@ BULK_ATTEMPTS = 3
 
 
 class Run(NamedTuple):
-    """Who carries out rows, until when, and whether the worker serves other requests."""
+    """Who carries out rows, how many items they may move, until when, and beside whom."""
 
     origin: Origin
     is_over: Callable[[], bool]
     are_others_served: Callable[[], bool]
+    allowances: Sequence[Allowance] = ()
 
 
 class Runner:
@@ -51,28 +53,44 @@ class Runner:
         self.requests_at_work = requests_at_work
         self._seconds = ADVANCE_SECONDS
 
-    def advance(self, batch_id: str, origin: Origin, starter: Document) -> Document:
+    def advance(
+        self,
+        batch_id: str,
+        origin: Origin,
+        starter: Document,
+        allowances: Sequence[Allowance] = (),
+    ) -> Document:
         """Carry out rows for some seconds, and return the batch with its progress."""
         with working(self.limiter):
             batch = self._batches.start(batch_id, starter, resumes=False)
             if batch["State"] == "done":
                 return batch
-            self._carry_out_parts(batch_id, self._new_run(batch, origin), waits=True)
+            self._carry_out_parts(batch_id, self._new_run(batch, origin, allowances), waits=True)
         return self._batches.note_progress(batch_id)
 
-    def go_on(self, batch: Document, origin: Origin, is_ended: Callable[[], bool]) -> bool:
+    def go_on(
+        self,
+        batch: Document,
+        origin: Origin,
+        allowances: Sequence[Allowance],
+        is_ended: Callable[[], bool],
+    ) -> bool:
         """Carry out rows of a batch in the background; return whether there were any parts to take.
 
         This does not count against the limit of callers, and yields to all requests.
         """
-        batch_id, run = batch["_id"], self._new_run(batch, origin, is_ended)
+        batch_id, run = batch["_id"], self._new_run(batch, origin, allowances, is_ended)
         parts = self._carry_out_parts(batch_id, run, waits=False)
         if parts or not self._batches.has_parts(batch_id):
             self._batches.note_progress(batch_id)
         return bool(parts)
 
     def _new_run(
-        self, batch: Document, origin: Origin, is_ended: Callable[[], bool] = lambda: False
+        self,
+        batch: Document,
+        origin: Origin,
+        allowances: Sequence[Allowance],
+        is_ended: Callable[[], bool] = lambda: False,
     ) -> Run:
         end = time.monotonic() + self._seconds
         return Run(
@@ -80,6 +98,7 @@ class Runner:
             lambda: time.monotonic() >= end or is_ended(),
             # Runs do not count as requests at work, so they do not rest for each other.
             lambda: self.requests_at_work() > 0,
+            allowances,
         )
 
     def _carry_out_parts(self, batch_id: str, run: Run, waits: bool) -> int:
@@ -107,8 +126,12 @@ class Runner:
         held_up: set[str] = set()
         rows = self._batches.ready_rows(lease)
         while rows and held:
-            if not self._carry_out_rows(held, rows, held_up, run):
-                return
+            try:
+                if not self._carry_out_rows(held, rows, held_up, run):
+                    return
+            except OverLimit:
+                self._batches.release(held)
+                raise
             if run.is_over():
                 break
             rows = self._batches.ready_rows(held, after=rows[-1]["_id"])
@@ -127,7 +150,7 @@ class Runner:
             left = [row for row in wave if row["Subject"]["Id"] not in held_up]
             for some in _portions(left, run):
                 began = time.monotonic()
-                settled = self._settle(some, run.origin)
+                settled = self._settle_within_limits(some, run)
                 if not self._batches.settle(lease, settled):
                     return False
                 tried = {one.id for one in settled}
@@ -138,9 +161,26 @@ class Runner:
                     time.sleep(min(time.monotonic() - began, LONGEST_REST_SECONDS))
         return True
 
-    def _settle(self, rows: Sequence[Document], origin: Origin) -> list[Settled]:
-        """Carry out rows of different documents; return no result for those that were not tried."""
+    def _settle_within_limits(self, rows: Sequence[Document], run: Run) -> list[Settled]:
+        """Carry out rows, and count the items that they move, or raise OverLimit before the first.
+
+        The items are reserved, and given back for rows that are refused or were made before.
+        """
+        items = {row["_id"]: row.get("Items") or 0 for row in rows}
+        reserved = reserve(run.allowances, sum(items.values()))
+        settled, not_moved = self._settle(rows, run.origin)
+        give_back(reserved, sum(items[id_] for id_ in not_moved))
+        return settled
+
+    def _settle(
+        self, rows: Sequence[Document], origin: Origin
+    ) -> tuple[list[Settled], Sequence[str]]:
+        """Carry out rows of different documents; return no result for those that were not tried.
+
+        Also return the ids of rows that moved no items now.
+        """
         settled: list[Settled] = []
+        replayed: list[str] = []
         left: dict[str, tuple[Document, Wanted]] = {}
         for row, outcome in changes_of(rows, origin, undo_as):
             if isinstance(outcome, Wanted):
@@ -158,8 +198,10 @@ class Runner:
             for (row, _), one in zip(pending, change(wanted) if wanted else (), strict=True):
                 if one.outcome is not None:
                     settled.append(_result_of(row, one))
+                    if isinstance(one.outcome, Applied) and one.outcome.replayed:
+                        replayed.append(row["_id"])
                     del left[row["_id"]]
-        return settled
+        return settled, [*replayed, *(one.id for one in settled if one.why)]
 
     def _change_each(self, wanted: Sequence[Wanted]) -> Iterator[Swapped]:
         """Change players one by one, as single calls do, with their retries and repairs."""

@@ -5,10 +5,17 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from app.auth.permissions import Permission
+from app.auth.permissions import Permission, SignedIn
 from app.auth.scopes import KeyAccess
+from app.auth.spending import limits_today
 from app.auth.views import read_route
-from app.game.schemas import AuthorizedSchema, GameConfigSchema, InfoSchema, StatsSchema
+from app.game.schemas import (
+    AuthorizedSchema,
+    GameConfigSchema,
+    InfoSchema,
+    LimitsSchema,
+    StatsSchema,
+)
 from app.http.api import Blueprint
 from app.http.context import current, setting
 from app.players.store import Players
@@ -50,6 +57,16 @@ def get_authorized() -> Document:
     The answer is 401 if it is not.
     """
     return {"authorized": True}
+
+
+@read("/limits", LimitsSchema, SignedIn.ANYBODY, KeyAccess.ANY)
+def get_limits() -> Document:
+    """Get your limits
+
+    The limits of your roles, and how many items you may still move today, in UTC. Null means no
+    limit. A key also counts towards the limits of its account.
+    """
+    return limits_today()
 
 
 @read("/stats", StatsSchema, Permission.PLAYERS_READ, KeyAccess.ANY)

@@ -15,6 +15,19 @@ class AuthorizedSchema(Schema):
     authorized = Flag(example=True)
 
 
+def _limit(example: int, about: str) -> Integer:
+    return Integer(0, allow_none=True, example=example, description=about)
+
+
+class LimitsSchema(Schema):
+    """What the caller's roles allow; null means no limit."""
+
+    LargestQuantity = _limit(100, "How many of an item one request may move.")
+    ItemsPerDay = _limit(1000, "How many items may be moved per day, in UTC.")
+    RowsPerBatch = _limit(500, "How many rows a batch may have to be run.")
+    LeftToday = _limit(340, "How many items may still be moved today.")
+
+
 class StatsSchema(Schema):
     uptime = Integer(0, example=86_400_000, description="Of this service, in milliseconds.")
     cps = Integer(0, example=0, description="Cycles per second; 0: this service has none.")

@@ -30,10 +30,12 @@ class FailureSchema(Schema):
     Message = Text(required=True, description="One sentence for people.")
     Code = Text(required=True, description="A word for programs, which does not change.")
     Wanted = Integer(
-        0, description="With NOT_ENOUGH_ITEMS and ITEMS_SPENT: the quantity asked for."
+        0, description="With NOT_ENOUGH_ITEMS, ITEMS_SPENT and OVER_LIMIT: what was asked for."
     )
     Held = Integer(0, description="With NOT_ENOUGH_ITEMS and ITEMS_SPENT: the quantity there is.")
-    Left = Integer(0, description="With NO_ROOM: the quantity that found no room.")
+    Left = Integer(
+        0, description="With NO_ROOM: what found no room. With OVER_LIMIT: what is allowed."
+    )
     Version = Integer(0, description="With VERSION_CHANGED: the stored version.")
     Errors = marshmallow.fields.Dict(
         keys=Text(),

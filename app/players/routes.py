@@ -8,7 +8,7 @@ from flask import Response
 
 from app.auth.permissions import Permission
 from app.auth.scopes import Scope
-from app.auth.spending import refuse_budgets
+from app.auth.spending import refuse_unknown
 from app.auth.views import read_route
 from app.execution import change_route, change_routes
 from app.http.api import Blueprint
@@ -122,7 +122,7 @@ def delete_player(key: Lookup) -> Response:
     With all items, spells and variables. Undo its history entry to restore it, while history is
     kept. A player who is online cannot be deleted: the game would save it again.
     """
-    refuse_budgets("deleting a player")
+    refuse_unknown("deleting a player")
     return answer(deletions.delete(key, keyed_intent(DELETE, {})))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from flask import Response, request
 
 from app.auth import guard
-from app.auth.spending import refuse_budgets
+from app.auth.spending import refuse_unknown
 from app.changes import Applied
 from app.execution import change_route
 from app.history.domain import Filters
@@ -75,7 +75,7 @@ def erase_user(args: dict[str, Any], key: Lookup) -> Response:
     and without names. A 503 means that the erasure is not finished: it continues by itself; repeat
     the request to see when it is done.
     """
-    refuse_budgets("erasing a person, with all characters,")
+    refuse_unknown("erasing a person, with all characters,")
     # The log line is written after the erasure, so the name in the path is masked.
     tracing.note(path=request.path.replace(key.text, MASK))
     record = erase(key, args["Confirm"], intent(ERASE_USER))

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from flask import Response
 
+from app.auth import guard
 from app.auth.permissions import Permission
+from app.auth.spending import OverLimit
 from app.batches import access
 from app.batches.domain import OPEN
 from app.console.batches.sentences import count_text
@@ -29,6 +31,10 @@ def ready(target: Target) -> str:
 
 
 def about_run(target: Target) -> Iterable[str]:
+    try:
+        access.require_run(guard.caller(), access.visible_batch(target.id))
+    except OverLimit as refusal:
+        yield str(refusal)
     if target.record["State"] != "planned":
         yield f"{ready(target)} {'is' if target.record['Ready'] == 1 else 'are'} left."
     yield (

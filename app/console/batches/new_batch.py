@@ -15,6 +15,7 @@ from app.batches.domain import Row
 from app.batches.rows import CSV, CsvRows, JsonRows, RowSource, parse_row
 from app.batches.schemas import LONGEST_NAME, ChosenChangesArgs
 from app.console.forms.declared import Field, Form, Group, Target
+from app.console.forms.limits import about_batches
 from app.console.forms.object_names import lines_of, plain
 from app.console.forms.places import attempt
 from app.console.forms.schemas import BatchForPlayers, list_operations
@@ -213,7 +214,7 @@ FOR_PLAYERS = Form(
     act=plan_players,
     api=API,
     body=batch_body,
-    about=PLANS,
+    about=lambda _: [PLANS, *about_batches()],
     layout="plan",
     takes_key=True,
 )
@@ -225,7 +226,7 @@ FROM_FILE = replace(
     act=plan_file,
     api=lambda sent: f"{API}?{urlencode({'name': sent.value('Name') or 'NAME'})}",
     file=(CSV, "batch.csv"),
-    about=PATIENCE,
+    about=lambda _: [PATIENCE, *about_batches()],
 )
 UNDO_CHANGES = replace(
     FOR_PLAYERS,
@@ -233,6 +234,6 @@ UNDO_CHANGES = replace(
     fields=(Group("halves", FILTERS), NAME),
     name="changes",
     act=plan_changes,
-    about=lambda _: [EVERY_FIELD, PATIENCE],
+    about=lambda _: [EVERY_FIELD, PATIENCE, *about_batches()],
 )
 FORMS = {form.name: form for form in (FOR_PLAYERS, FROM_FILE, UNDO_CHANGES)}

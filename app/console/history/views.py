@@ -9,6 +9,7 @@ from flask import Response
 from app.auth.permissions import Permission
 from app.changes import Applied
 from app.console.forms.declared import Field, Form, Target
+from app.console.forms.limits import about_items
 from app.console.forms.object_names import resolve
 from app.console.forms.places import Place, register
 from app.console.forms.submissions import Submission, forms_on
@@ -140,7 +141,7 @@ def after_undo(applied: Applied, sent: Submission, entry_id: str) -> Response:
     return done(applied, local(sent.value("back"), path_to("history", entry_id)))
 
 
-UNDO_CHANGE = Form(UNDO, "Undo", "Undo", act=undo, lead=after_undo)
+UNDO_CHANGE = Form(UNDO, "Undo", "Undo", act=undo, lead=after_undo, about=about_items)
 register(
     Place(
         "/history/<entry_id>",

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from markupsafe import Markup
 
+from app.auth.spending import refuse_unknown
 from app.changes import Applied
 from app.console.forms.declared import AS_TYPED, BY_NAME, Field, Form, Group, Target
+from app.console.forms.limits import about_items
 from app.console.forms.submissions import Submission
 from app.console.game.forms import KICK, KILL, MESSAGE, WARP
 from app.console.players.slots import preview_lines
@@ -36,6 +38,11 @@ def rename_player(sent: Submission, key: Lookup) -> Applied:
     return execute(RENAME, players, key, {"Name": sent.args["Name"].strip()})
 
 
+def delete_player(_: Submission, key: Lookup) -> Applied:
+    refuse_unknown("deleting a player")
+    return deletions.delete(key, keyed_intent(DELETE, {}))
+
+
 def about_deletion(target: Target) -> Iterable[str]:
     if target.record["Online"]:
         yield Markup(
@@ -58,8 +65,16 @@ FORMS = {
             "Give",
             (ITEM, Group("two", (QUANTITY, OVERFLOW))),
             preview=preview_lines,
+            about=about_items,
         ),
-        Form(TAKE, "Take an item", "Take", (ITEM_HELD, QUANTITY), preview=preview_lines),
+        Form(
+            TAKE,
+            "Take an item",
+            "Take",
+            (ITEM_HELD, QUANTITY),
+            preview=preview_lines,
+            about=about_items,
+        ),
         *(MESSAGE, WARP, KICK, KILL),
         Form(RENAME, "Rename…", "Rename", (NEW_NAME,), act=rename_player, replaces="Name"),
         Form(
@@ -67,7 +82,7 @@ FORMS = {
             "Delete…",
             "Delete {name}",
             name="delete",
-            act=lambda _, key: deletions.delete(key, keyed_intent(DELETE, {})),
+            act=delete_player,
             about=about_deletion,
             confirm=(
                 "This deletes all items, spells and variables, too. You can undo it while the "

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from app.auth import guard
 from app.auth.permissions import Permission
+from app.auth.spending import refuse_unknown
 from app.changes import Applied
 from app.console.forms.declared import NOT_UNDONE, Field, Form
 from app.console.forms.schemas import NewPassword
@@ -111,6 +112,7 @@ def change_password(sent: Submission, key: Lookup) -> Applied:
 def erase_user(sent: Submission, key: Lookup) -> Document:
     # The log line of this request is written after the erasure, so it must not contain the name.
     tracing.note(path=request.path.replace(key.text, MASK))
+    refuse_unknown("erasing a person, with all characters,")
     try:
         return erase(key, sent.args["Confirm"].strip(), intent(ERASE_USER))
     except ErasureUnderWay:

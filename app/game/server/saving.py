@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from app.auth.spending import refuse_budgets
+from app.auth.spending import refuse_unknown
 from app.changes import Applied
 from app.errors import Busy, Conflict, Invalid, InvalidField, NotFound
 from app.game.server.operations import SAVE
@@ -57,7 +57,7 @@ class Saved(NamedTuple):
 
 def save_character(player_id: str, body: dict[str, Any], sizes: Mapping[str, Any]) -> Saved:
     """Set the given fields of a character, or create it if there is none with this id."""
-    refuse_budgets("saving a character")
+    refuse_unknown("saving a character")
     version = _version(body)
     record = PlayerRecord(sizes)
     values = {name: value for name, value in body.items() if name != "Version"}

@@ -54,27 +54,27 @@ class Quotas:
 
 
 class Reservation(NamedTuple):
-    """Items that a key is about to move on one day."""
+    """Items that a key or a person is about to move on one day."""
 
     id: str
     items: int
 
 
 class Budgets:
-    """Counts the items that keys move per day, in UTC.
+    """Counts the items that keys and people move per day, in UTC.
 
     The items are reserved before a change, and given back if the change is not made. A worker that
-    dies in between leaves its reservation: the key may then move less, never more.
+    dies in between leaves its reservation: its owner may then move less, never more.
     """
 
     def __init__(self, storage: Storage) -> None:
         self._budgets = storage.db[BUDGETS.name]
         self._clock = storage.clock
 
-    def reserve(self, key_id: str, count: int, limit: int) -> Reservation | None:
+    def reserve(self, owner_id: str, count: int, limit: int) -> Reservation | None:
         """Reserve items within today's limit; None if too few are left."""
         day = self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-        id_ = f"{key_id} {day:%Y-%m-%d}"
+        id_ = f"{owner_id} {day:%Y-%m-%d}"
         while count <= limit:
             has_room = {"_id": id_, "Used": {"$lte": limit - count}}
             used = {"$inc": {"Used": count}, "$setOnInsert": {"ExpiresAt": day + 2 * DAY}}
@@ -88,16 +88,16 @@ class Budgets:
         return None
 
     def give_back(self, reservation: Reservation) -> None:
-        """Give back items that were not moved; if this fails, the key may move less today."""
+        """Give back items that were not moved; if this fails, the owner may move less today."""
         id_, items = reservation
         try:
             has_used = {"_id": id_, "Used": {"$gte": items}}
             self._budgets.update_one(has_used, {"$inc": {"Used": -items}})
         except PyMongoError as error:
-            log.warning("A reservation of a key's budget was not returned: %s", error)
+            log.warning("Reserved items of a day were not returned: %s", error)
 
-    def used_today(self, key_ids: list[str]) -> dict[str, int]:
-        """Return how many items each key has moved today."""
-        ids = {f"{id_} {self._clock.now():%Y-%m-%d}": id_ for id_ in key_ids}
+    def used_today(self, owner_ids: list[str]) -> dict[str, int]:
+        """Return how many items each key or person has moved today."""
+        ids = {f"{id_} {self._clock.now():%Y-%m-%d}": id_ for id_ in owner_ids}
         found = self._budgets.find({"_id": {"$in": list(ids)}})
-        return dict.fromkeys(key_ids, 0) | {ids[one["_id"]]: int(one["Used"]) for one in found}
+        return dict.fromkeys(owner_ids, 0) | {ids[one["_id"]]: int(one["Used"]) for one in found}

@@ -1,0 +1,276 @@
+"""Limits for people: of one request, of a day and of a batch; told before, and exact."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import config
+from app.auth.permissions import Permission
+from app.auth.scopes import Scope
+from app.batches.background import BatchWorker
+from app.batches.running import Runner
+from app.storage.client import Storage
+from app.storage.limits.quotas import Budgets
+from tests.applications import service
+from tests.callers import Caller
+from tests.console_visitor import Visitor, page_of
+from tests.factories import make_key, new_secret, numbered_guid, with_keys
+
+ITEM, OTHER = numbered_guid(1), numbered_guid(2)
+PASSWORD = "correct horse"
+
+
+@pytest.fixture
+def person(client, world):
+    """Return a maker of callers with all permissions and these limits."""
+
+    def make(name="Limited", permissions=tuple(Permission), **limits):
+        role = {"_id": f"role of {name}", "Permissions": [one.value for one in permissions]}
+        world.db.roles.insert_one({**role, "Limits": limits, "NeedsSecondFactor": False})
+        user = world.add_user(password=PASSWORD, Name=name, Roles=[role["_id"]])
+        return Caller(client, world.headers(user=user), "/api/v1/", user)
+
+    return make
+
+
+@pytest.fixture
+def player(world):
+    return world.add_player(Name="Aladric", Inventory={"0": {"ItemId": OTHER, "Quantity": 50}})
+
+
+def give(caller, quantity, status=200, verb="give", item=ITEM, **headers):
+    body = {"itemid": item, "quantity": quantity}
+    return caller(f"POST players/Aladric/items/{verb}", body, status, **headers)
+
+
+def left(caller):
+    return caller("GET info/limits").json["LeftToday"]
+
+
+def held(db):
+    players = db.players.find()
+    return sum(s["Quantity"] for p in players for s in p["Inventory"].values())
+
+
+def test_limits_are_told_before_they_are_hit(person, staff, player):
+    caller = person(LargestQuantity=5, ItemsPerDay=8, RowsPerBatch=2)
+    limits = {"LargestQuantity": 5, "ItemsPerDay": 8, "RowsPerBatch": 2}
+    assert caller("GET info/limits").json == {**limits, "LeftToday": 8}
+    give(caller, 5)
+    assert left(caller) == 3
+    assert set(staff("GET info/limits").json.values()) == {None}
+
+
+def test_what_is_over_a_limit_is_refused_with_its_numbers(person, player, db):
+    caller = person(LargestQuantity=5, ItemsPerDay=8)
+    refused = give(caller, 6, 403).json
+    assert (refused["Code"], refused["Wanted"], refused["Left"]) == ("OVER_LIMIT", 6, 5)
+    assert refused["Message"] == (
+        "This is over your limit: you may move 5 of an item at once, not 6 (LargestQuantity). "
+        "You can ask a colleague to approve it."
+    )
+    give(caller, 5)
+    refused = give(caller, 4, 403, "take", OTHER).json
+    assert (refused["Wanted"], refused["Left"]) == (4, 3)
+    assert "3 of your 8 items are left for today, fewer than 4 (ItemsPerDay)" in refused["Message"]
+    give(caller, 3, verb="take", item=OTHER)
+    assert held(db) == 52
+
+
+def test_what_is_refused_or_repeated_costs_nothing(person, player):
+    caller = person(ItemsPerDay=10)
+    for _ in range(2):
+        give(caller, 5, 409, "take", ITEM)
+    for _ in range(2):
+        give(caller, 10, Idempotency_Key="order-1")
+    give(caller, 1, 403)
+    assert left(caller) == 0
+
+
+def test_an_undo_counts_too(person, player, staff):
+    caller = person(ItemsPerDay=6)
+    entry = give(staff, 7).headers["X-History-Id"]
+    caller(f"POST history/{entry}/undo", status=403)
+    entry = give(staff, 6).headers["X-History-Id"]
+    caller(f"POST history/{entry}/undo")
+    assert left(caller) == 0
+
+
+def test_unknown_quantities_are_refused(person, world, player, db):
+    caller = person(LargestQuantity=5)
+    world.add_user(Name="Bob")
+    for request, body in (
+        ("DELETE players/Aladric", None),
+        ("POST users/Bob/erase", {"Confirm": "Bob"}),
+        (f"PUT players/{player['_id']}", {"Level": 3}),
+    ):
+        refused = caller(request, body, 403).json
+        assert refused["Code"] == "OVER_LIMIT", request
+        assert "is not for a person with a limit" in refused["Message"], request
+    assert db.players.find_one() == player
+    person("Other", RowsPerBatch=3)("DELETE players/Aladric")
+
+
+def test_a_key_counts_to_its_budget_and_to_the_person(client, person, player, world):
+    caller = person(ItemsPerDay=10)
+    secrets = [new_secret() for _ in range(2)]
+    budgets = ({"ItemsPerDay": 4}, {"ItemsPerDay": 100})
+    keys = {
+        numbered_guid(n): make_key(secret, tuple(Scope), Name=str(n), Budget=budget)
+        for n, (secret, budget) in enumerate(zip(secrets, budgets, strict=True), 5)
+    }
+    world.db.users.replace_one({"_id": caller.user["_id"]}, with_keys(caller.user, **keys))
+    small, large = (
+        Caller(client, {"Authorization": f"Bearer {secret}"}, "/api/v1/") for secret in secrets
+    )
+    give(small, 3)
+    assert give(small, 3, 403).json["Code"] == "OVER_BUDGET"
+    give(large, 5)
+    assert give(large, 3, 403).json["Code"] == "OVER_LIMIT"
+    # What the person could not move was given back to the key.
+    used = service(client.application, Budgets).used_today([*keys, caller.user["_id"]])
+    assert list(used.values()) == [3, 5, 8]
+    give(caller, 2)
+
+
+def test_an_unreadable_limit_allows_nothing(person, player, db):
+    caller = person(ItemsPerDay="x")
+    give(caller, 1, 403)
+
+
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+def test_many_at_once_move_exactly_the_limit(app, world, person, player, db):
+    caller = person(ItemsPerDay=40)
+
+    def one(number):
+        own = Caller(app.test_client(), caller.headers, "/api/v1/")
+        return give(own, 1 + number % 3, None).status_code
+
+    with ThreadPoolExecutor(32) as pool:
+        answers = list(pool.map(one, range(64)))
+    assert set(answers) == {200, 403}
+    moved = sum(1 + n % 3 for n, status in enumerate(answers) if status == 200)
+    assert held(db) == 50 + moved
+    assert left(caller) == 40 - moved
+    # Not more than one item is left: every refused request wanted two or three, or none was left.
+    assert moved in (39, 40)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    limit=st.integers(0, 20),
+    steps=st.lists(st.tuples(st.integers(1, 9), st.booleans()), max_size=12),
+)
+def test_the_sum_is_never_above_the_limit(limit, steps):
+    """Reserving and giving back in any order never allows more than the limit."""
+
+    storage = Storage(config.load({"QM_ENV": "testing"}))
+    budgets, moved = Budgets(storage), 0
+    for count, is_made in steps:
+        reservation = budgets.reserve("one", count, limit)
+        assert (reservation is not None) == (moved + count <= limit)
+        if reservation and is_made:
+            moved += count
+        elif reservation:
+            budgets.give_back(reservation)
+    assert budgets.used_today(["one"]) == {"one": moved}
+    assert moved <= limit
+
+
+class TestBatches:
+    @pytest.fixture
+    def plan(self, staff, world):
+        """Return a maker of batches with a gift for each of so many players."""
+
+        def plan(rows, quantity=5):
+            give = {"Operation": "give", "ItemId": ITEM, "Quantity": quantity}
+            named = [{"Player": world.add_player()["Name"], **give} for _ in range(rows)]
+            return staff("POST batches", {"Name": "Gifts", "Rows": named}).json["Id"]
+
+        return plan
+
+    @pytest.mark.parametrize("verb", ["run", "advance"])
+    def test_a_batch_over_a_limit_does_not_start(self, person, plan, db, verb):
+        for number, (limits, field) in enumerate(
+            (
+                ({"RowsPerBatch": 2}, "RowsPerBatch"),
+                ({"LargestQuantity": 4}, "LargestQuantity"),
+                ({"ItemsPerDay": 14}, "ItemsPerDay"),
+            )
+        ):
+            caller, batch = person(f"P{number}", **limits), plan(3)
+            refused = caller(f"POST batches/{batch}/{verb}", status=403).json
+            assert (refused["Code"], f"({field})" in refused["Message"]) == ("OVER_LIMIT", True)
+            assert caller(f"GET batches/{batch}").json["State"] == "planned"
+        assert held(db) == 0
+
+    def test_rows_count_once_and_only_if_made(self, app, person, plan, db, monkeypatch):
+        caller, batch = person(LargestQuantity=5, ItemsPerDay=15, RowsPerBatch=3), plan(3)
+        full = {str(n): {"ItemId": OTHER, "Quantity": 10**6} for n in range(35)}
+        one = db.players.find_one({"Name": {"$ne": "Aladric"}})
+        db.players.update_one({"_id": one["_id"]}, {"$set": {"Inventory": full}})
+        progress = caller(f"POST batches/{batch}/advance").json
+        assert (progress["State"], progress["Done"], progress["Refused"]) == ("done", 2, 1)
+        assert left(caller) == 5
+        undo = caller(f"POST batches/{batch}/undo").json["Id"]
+        refused = caller(f"POST batches/{undo}/run", status=403).json
+        assert (refused["Wanted"], refused["Left"]) == (10, 5)
+
+    def test_rows_that_were_made_before_a_kill_count_once(self, app, person, plan, db, monkeypatch):
+        caller, batch = person(ItemsPerDay=100), plan(3)
+        batches = service(app, Runner)._batches
+
+        def die(*_):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(batches, "settle", die)
+            with pytest.raises(KeyboardInterrupt):
+                caller(f"POST batches/{batch}/advance")
+        assert left(caller) == 85
+        past = {"$set": {"LeasedUntil": db.batches.find_one()["At"]}}
+        db.batch_parts.update_many({}, past)
+        assert caller(f"POST batches/{batch}/advance").json["Done"] == 3
+        assert (left(caller), held(db)) == (85, 15)
+
+    def test_a_batch_that_meets_the_limit_is_paused(self, app, person, player, plan, db):
+        caller, batch = person(ItemsPerDay=15), plan(3)
+        caller(f"POST batches/{batch}/run")
+        give(caller, 1)
+        worker = service(app, BatchWorker)
+        while worker.work():
+            pass
+        found = caller(f"GET batches/{batch}").json
+        assert (found["State"], found["Done"]) == ("paused", 0)
+        assert found["PausedWhy"] == (
+            "It is over a limit of the account that started it (ItemsPerDay). "
+            "Somebody else can resume it."
+        )
+        assert (left(caller), held(db)) == (14, 51)
+
+    def test_a_batch_whose_starter_lost_a_permission_is_paused(self, app, person, plan, db):
+        caller, batch = person(), plan(1)
+        caller(f"POST batches/{batch}/run")
+        db.roles.update_one({}, {"$pull": {"Permissions": "items.move"}})
+        service(app, BatchWorker).work()
+        found = caller(f"GET batches/{batch}").json
+        assert "no longer has 'items.move'" in found["PausedWhy"]
+
+
+def test_pages_tell_what_is_left(app, person, player):
+    person(LargestQuantity=100, ItemsPerDay=1000, RowsPerBatch=50)
+    visitor = Visitor(app)
+    visitor.sign_in("Limited", PASSWORD)
+    told = "You can move 100 of an item at once; 1,000 of 1,000 items left today."
+    assert told in page_of(visitor.get("/players/Aladric"))
+    page = page_of(visitor.get("/batches/new"))
+    assert told in page
+    assert "You can run batches of 50 rows. A colleague can approve more." in page
+    refused = visitor.submit("/players/Aladric/give", 403, itemid=ITEM, quantity="200")
+    assert "not 200 (LargestQuantity)" in page_of(refused)
+    refused = visitor.submit("/players/Aladric/delete", 403, confirm="Aladric")
+    assert "deleting a player is not for a person with a limit" in page_of(refused)
