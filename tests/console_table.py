@@ -46,6 +46,7 @@ POST  /console/users/[user]/sign-ins/[one]/end  api users.query users.manage
 POST  /console/users/[user]/keys                api users.query users.manage
 POST  /console/users/[user]/keys/[one]/rotate   api users.query users.manage
 POST  /console/users/[user]/keys/[one]/revoke   api users.query users.manage
+POST  /console/users/[user]/second-factor       api users.query users.manage
 POST  /console/users/[user]/erase               api users.query users.manage
 GET   /console/game                             api
 GET   /console/game/[action]                    api
@@ -70,6 +71,10 @@ POST  /console/catalogue/servervariable/[global]/value  api
 GET   /console/health                           api
 GET   /console/sign-ins                         api
 POST  /console/sign-ins/[one]/end               api
+GET   /console/second-factor                    api
+POST  /console/second-factor/set-up             api
+POST  /console/second-factor/recovery-codes     api
+POST  /console/second-factor/switch-off         api
 GET   /console/keys                             api
 POST  /console/keys                             api
 POST  /console/keys/[one]/rotate                api
@@ -77,6 +82,7 @@ POST  /console/keys/[one]/revoke                api
 POST  /console/sign-out                         api
 GET   /console/sign-in
 POST  /console/sign-in
+POST  /console/sign-in/code
 GET   /console/invitation
 POST  /console/invitation
 GET   /console/files/[one]/[file]
@@ -102,6 +108,7 @@ FIELDS = {
     "email": {"new": "moved@example.com", "confirm": USER},
     "password": {"new": "long enough", "again": "long enough", "confirm": USER},
     "[user]/sign-out": {"confirm": USER},
+    "[user]/second-factor": {"confirm": USER},
     "value": {"value": "1"},
 }
 # The rule of one view may have several rows, as its converter any() has words.

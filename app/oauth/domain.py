@@ -53,6 +53,11 @@ def code_needed() -> TokenRefused:
     return TokenRefused("invalid_grant", message)
 
 
+def factor_required() -> TokenRefused:
+    message = "A role of this account requires a second factor: set it up at the console first."
+    return TokenRefused("access_denied", message)
+
+
 def unsupported_grant() -> TokenRefused:
     message = "The grant_type must be password or refresh_token."
     return TokenRefused("unsupported_grant_type", message)

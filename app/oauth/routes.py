@@ -28,6 +28,7 @@ from app.oauth.domain import (
     bad_credentials,
     bad_refresh_token,
     code_needed,
+    factor_required,
     no_access,
     public_sign_in,
     refusal,
@@ -75,7 +76,9 @@ REFUSED = _examples(
     second_factor=code_needed(),
     invalid_request=TokenRefused("invalid_request", "The field 'username' is required."),
 )
-DENIED = _examples(access_denied=no_access(), banned=account_banned(None))
+DENIED = _examples(
+    access_denied=no_access(), banned=account_banned(None), second_factor=factor_required()
+)
 
 
 @blp.route("/token", methods=["POST"])

@@ -20,6 +20,7 @@ from app.oauth.domain import (
     bad_credentials,
     bad_refresh_token,
     code_needed,
+    factor_required,
     no_access,
 )
 from app.oauth.operations import REVOKE_TOKENS
@@ -41,7 +42,9 @@ users = current(Users)
 def sign_in(username: str, password: str, otp: str) -> Issued:
     user = authenticate(username, password)
     if has_factor(user):
-        check_code(user, otp, "api")
+        _check_code(user, otp)
+    elif callers.rights(user).needs_second_factor:
+        raise factor_required()
     # The version was read together with the password: if the password has changed since, the new
     # token is invalid from the start.
     return refresh_tokens.issue(user["_id"], user["PasswordVersion"])
@@ -63,12 +66,12 @@ def authenticate(username: str, password: str) -> Document:
     return user
 
 
-def check_code(user: Document, code: str, via: str) -> None:
+def _check_code(user: Document, code: str) -> None:
     """Raise unless this is an unused code of the account's second factor, and use it up."""
     if not code:
         raise code_needed()
     try:
-        use_code(user, code, via)
+        use_code(user, code, "api")
     except CodeRefused as error:
         raise TokenRefused("invalid_grant", str(error)) from None
 

@@ -77,6 +77,8 @@ class Session(NamedTuple):
     user_id: str
     chain: str
     expires_at: datetime
+    # When its person last proved who they are: at sign-in, or again since.
+    proved_at: datetime
 
 
 class RefreshTokens:
@@ -110,7 +112,12 @@ class RefreshTokens:
         found = self._tokens.find_one({"_id": _hash(token)})
         if not found or not found.get("IsSession") or found["ExpiresAt"] <= self._clock.now():
             return None
-        return Session(found["UserId"], found["Chain"], found["ExpiresAt"])
+        proved_at = found.get("ProvedAt") or found["BeganAt"]
+        return Session(found["UserId"], found["Chain"], found["ExpiresAt"], proved_at)
+
+    def renew_proof(self, chain: str) -> None:
+        """Record that the person of a session has just proved who they are."""
+        self._tokens.update_one({"Chain": chain}, {"$set": {"ProvedAt": self._clock.now()}})
 
     def sign_ins(self, user_id: str) -> list[SignIn]:
         """Return the newest active sign-ins of an account, the newest first."""

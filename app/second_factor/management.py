@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ log = logging.getLogger("quartermaster")
 
 # How long a page with a new secret may wait for its first code.
 SET_UP_SECONDS = 3600
+TOO_OLD = "This page is too old: scan the QR code again, and type the code of the new entry."
 NEW_SECRET = "new secret"  # noqa: S105 (the purpose of what is sealed)
 
 mailer = current(Mailer)
@@ -51,18 +53,23 @@ class RecoveryCodes(NamedTuple):
 
 
 def propose(user_id: str, name: str, sealed: str = "") -> Proposal:
-    """Return a new secret, or the one that a page has shown before."""
-    secret = _proposed(user_id, sealed) if sealed else pyotp.random_base32()
+    """Return the secret that a page has shown before, or else a new one."""
+    try:
+        secret = _proposed(user_id, sealed)
+    except domain.CodeRefused:
+        secret, sealed = pyotp.random_base32(), ""
     issuer = f"Quartermaster {setting('GAME_NAME')}"
     uri = pyotp.TOTP(secret).provisioning_uri(name, issuer)
     return Proposal(secret, sealed or vault.seal(NEW_SECRET, user_id, secret), uri)
 
 
 def _proposed(user_id: str, sealed: str) -> str:
-    owner, secret = vault.unseal(NEW_SECRET, sealed, SET_UP_SECONDS)
-    if owner != user_id:
-        raise domain.CodeRefused(domain.UNREADABLE)
-    return secret
+    """Return the secret of an earlier proposal to the same account."""
+    with suppress(domain.CodeRefused):
+        owner, secret = vault.unseal(NEW_SECRET, sealed, SET_UP_SECONDS)
+        if owner == user_id:
+            return secret
+    raise domain.CodeRefused(TOO_OLD)
 
 
 def set_up(user_id: str, sealed: str, code: str, intent: Intent) -> RecoveryCodes:

@@ -187,6 +187,8 @@ class Form:
     takes_key: bool = False
     # It sets a secret, whose fingerprint must not be in history, so attempts are not idempotent.
     is_secret: bool = False
+    # It asks for the password again if the last proof is older than 15 minutes.
+    is_sensitive: bool = False
     # The path variable that distinguishes the forms, if a page has one in each row.
     row: str = ""
     # The tab to redirect to, if not its own.
@@ -242,5 +244,7 @@ class Form:
         if self.api or not self.operation:
             return self.api(sent) if callable(self.api) else self.api
         routes = self.operation.routes
+        if not routes:
+            return ""
         method, path = routes[self.view or next(iter(routes))]
         return f"{method} {path}"

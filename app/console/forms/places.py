@@ -15,6 +15,7 @@ from app.changes import Applied
 from app.console.forms.declared import FOLDED, NOT_UNDONE, Form
 from app.console.forms.submissions import Submission, newer_than, note_refusal
 from app.console.frame.pages import PAGE_SIZE, blp, done, path_to, redirect_to_action, required
+from app.console.session.proof import ask_for_proof
 from app.errors import Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable
 from app.execution import execute, preview
 from app.game.actions.asking import Answer
@@ -104,6 +105,8 @@ def _checked(path: dict[str, Any]) -> dict[str, Any]:
 
 def _receive(place: Place, tab: str, form: Form, **variables: Any) -> Response:
     path = _checked(variables)
+    if form.is_sensitive and (question := ask_for_proof()):
+        return question
     sent = Submission.posted(form, path.get(form.row, ""))
     sent.kind = place.kind
     sent.show = partial(place.show, tab)

@@ -15,7 +15,7 @@ _POSTED = "quartermaster.posted"
 SENDER = "quartermaster.sender"
 # The hidden fields of every form.
 HIDDEN = ("token", "key", "seen", "back", "preview", "choose")
-SECRET = ("password", "new", "again")
+SECRET = ("password", "new", "again", "code", "state", "own-password", "own-code")
 
 
 def posted() -> dict[str, str]:

@@ -214,8 +214,10 @@ class Submission:
 
     @property
     def curl(self) -> str:
-        """Return the curl command that does the same."""
+        """Return the curl command that does the same; empty if the API has no endpoint for it."""
         method, _, path = self.form.endpoint(self).partition(" ")
+        if not path:
+            return ""
         key = (self.key if self.fields else "A-NEW-KEY") if self.form.takes_key else None
         where = _VARIABLE.sub(self._variable, path)
         body = self.form.body(self) if self.form.body else self.typed_body(path)

@@ -19,6 +19,8 @@ def error_page(error: QuartermasterError) -> Response:
     """Return the page of an error; without a session, the sign-in page."""
     if isinstance(error, Unauthorized):
         return sign_in_page()
+    if isinstance(error, session.FactorMissing) and request.method in session.SAFE_METHODS:
+        return see_other(path_to("second-factor"))
     note(error)
     page = problem_page(status_of(error), str(error))
     page.headers.update(headers_of(error))

@@ -23,6 +23,8 @@ NEWS_WITHOUT_ENTRY = {
     "nothing": NOTHING,
     "ended": "The sign-in was ended.",
     "revoked": "The key was revoked.",
+    "factor-off": "Your second factor is switched off.",
+    "factor-reset": "The second factor was reset. No mail could be sent: tell the person yourself.",
     "cancelled": "The batch was cancelled.",
     "batch-runs": "The batch is running.",
     "paused": "The batch is paused.",

@@ -166,6 +166,7 @@ CREATE = Form(
     schema=NewKey(),
     body=key_body,
     lead=show_made,
+    is_sensitive=True,
 )
 ROTATE = Form(
     ROTATE_KEY,
@@ -185,6 +186,7 @@ ROTATE = Form(
     body=lambda sent: {"OverlapHours": as_number(sent.value("OverlapHours", "HOURS"))},
     replaces="Keys.{key_id}",
     lead=show_made,
+    is_sensitive=True,
 )
 REVOKE = Form(
     REVOKE_KEY,
@@ -198,5 +200,6 @@ REVOKE = Form(
     about="Tools that use this key are refused within seconds.",
     confirm=NOT_UNDONE,
     lead=after_revoking,
+    is_sensitive=True,
 )
 FORMS = {"keys": (CREATE, ROTATE, REVOKE)}

@@ -17,8 +17,11 @@ from app.console.forms.reading import SENDER, posted
 from app.errors import Forbidden, RoleMissing, Unauthorized
 from app.http.context import current, current_environ
 from app.http.tracing import CALLER
+from app.naming import Lookup
 from app.oauth.store import RefreshTokens, Session
+from app.second_factor.domain import FIELD, has_factor
 from app.types import Document
+from app.users.store import Users
 
 # Browsers send a cookie with this prefix only over TLS, and no other host can set it.
 HOST_PREFIX = "__Host-"
@@ -76,6 +79,7 @@ def _combined(one: bytes, other: bytes) -> bytes:
 callers = current(Callers)
 form_tokens = current(FormTokens)
 refresh_tokens = current(RefreshTokens)
+users = current(Users)
 
 
 class ForeignForm(Forbidden):
@@ -84,6 +88,10 @@ class ForeignForm(Forbidden):
     sentence = (
         "This form does not belong to your session. Reload the page, and send the form again."
     )
+
+
+class FactorMissing(Forbidden):
+    sentence = "Your role needs a second factor. Set it up first: choose Your second factor."
 
 
 def identify() -> Caller:
@@ -99,12 +107,27 @@ def identify() -> Caller:
         # End the session permanently, even if the account gets the role back.
         _revoke(session)
         raise RoleMissing("api")
+    if caller.rights.needs_second_factor and not _is_open_without_factor():
+        require_factor(caller)
     environ = current_environ()
     environ[SENDER] = caller.id
     if request.method not in SAFE_METHODS:
         require_own_form(secret)
     environ[CALLER], environ[_SESSION] = caller, session
     return caller
+
+
+def _is_open_without_factor() -> bool:
+    """Return whether this page is open to somebody who must set up a second factor first."""
+    endpoint = request.endpoint or ""
+    return endpoint == "console.sign_out" or endpoint.startswith("console.second-factor_")
+
+
+def require_factor(caller: Caller) -> None:
+    """Raise FactorMissing unless the account has a second factor, which a role of it requires."""
+    # Not from the cache: a page after the set-up may come from another worker.
+    if not has_factor(users.get(Lookup.parse(caller.id), FIELD)):
+        raise FactorMissing
 
 
 # API keys are for programs; pages need a session cookie.

@@ -15,18 +15,41 @@ from app.console.forms.reading import posted
 from app.console.forms.submissions import Submission, forms_on, note_refusal
 from app.console.frame.pages import PREFIX, blp, local, page, path_to, render, required, see_other
 from app.console.session import sessions as session
-from app.console.stores import cursors
-from app.errors import QuartermasterError, RateLimited, Unavailable
+from app.console.stores import cursors, users
+from app.errors import (
+    Conflict,
+    Forbidden,
+    NotFound,
+    QuartermasterError,
+    RateLimited,
+    Unavailable,
+)
+from app.http.context import current
 from app.http.errors import status_of
 from app.naming import Lookup
 from app.oauth.domain import TokenRefused
 from app.oauth.sign_ins import authenticate, end_sign_in, list_sign_ins
+from app.second_factor.domain import CodeRefused, has_factor
+from app.second_factor.management import use_code
+from app.second_factor.vault import Vault
+from app.types import Document
 
 PAGE_SIZE = 25
+# Between the password and the code, the browser keeps the state, sealed.
+CODE_STEP = "sign-in with a code"
+CODE_STEP_SECONDS = 300
 NOT_OURS = (
     "This form did not come from this page, or your browser did not send the cookie of this page. "
     "Allow cookies, and try again."
 )
+
+vault = current(Vault)
+
+
+class SignInEnded(Forbidden):
+    """The state between the password and the code is too old, or of another browser."""
+
+    sentence = "The sign-in took too long, or the account has changed. Sign in again."
 
 
 @blp.get("/sign-in")
@@ -49,15 +72,73 @@ def sign_in() -> Response:
     except (TokenRefused, RateLimited, Unavailable) as error:
         note_refusal(error)
         return sign_in_form(back, name, str(error), refusal_status(error))
+    return finish_sign_in(user, back)
+
+
+def finish_sign_in(user: Document, back: str) -> Response:
+    """Begin a session; if the account has a second factor, ask for its code first."""
+    if has_factor(user):
+        secret = session.visit_secret()
+        state = vault.seal(CODE_STEP, secret, user["_id"], str(user["PasswordVersion"]))
+        return code_form(state, secret, back)
+    return begin_session(user, back)
+
+
+def begin_session(user: Document, back: str) -> Response:
     response = see_other(local(back, PREFIX))
     session.begin(response, user)
     return response
+
+
+@blp.post("/sign-in/code")
+@guard.public
+def sign_in_with_code() -> Response:
+    fields, secret = posted(), session.cookie(session.VISIT_COOKIE)
+    back, state = fields.get("back", ""), fields.get("state", "")
+    try:
+        session.require_own_form(secret)
+        user = account_of(state, secret)
+        use_code(user, fields.get("code", ""), "console")
+    except session.ForeignForm:
+        return sign_in_form(back, error=NOT_OURS, status=403)
+    except (SignInEnded, Conflict, NotFound):
+        return sign_in_form(back, error=SignInEnded.sentence, status=400)
+    except (CodeRefused, RateLimited, Unavailable) as error:
+        note_refusal(error)
+        return code_form(state, secret, back, str(error), status_of(error))
+    return begin_session(user, back)
+
+
+def account_of(state: str, secret: str) -> Document:
+    """Return the account whose password this browser has just proved."""
+    try:
+        visit, user_id, version = vault.unseal(CODE_STEP, state, CODE_STEP_SECONDS)
+    except CodeRefused:
+        raise SignInEnded from None
+    user = users.get(Lookup.parse(user_id), "Name", "PasswordVersion")
+    # A change of the password, or a revocation, also ends the sign-ins that are under way.
+    if visit != secret or version != str(user["PasswordVersion"]):
+        raise SignInEnded
+    return user
 
 
 def refusal_status(error: QuartermasterError) -> int:
     if isinstance(error, TokenRefused):
         return 403 if error.code == "access_denied" else 400
     return status_of(error)
+
+
+def code_form(state: str, secret: str, back: str, error: str = "", status: int = 200) -> Response:
+    response = page(
+        "session/code.html",
+        status,
+        token=session.form_tokens.make(secret),
+        state=state,
+        back=local(back, PREFIX),
+        error=error,
+    )
+    session.begin_visit(response, secret)
+    return response
 
 
 def sign_in_form(back: str, username: str = "", error: str = "", status: int = 200) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from flask import request
+from flask import Response, request
 from markupsafe import Markup
 
 from app.auth import guard
@@ -15,7 +15,7 @@ from app.changes import Applied
 from app.console.forms.declared import NOT_UNDONE, Field, Form
 from app.console.forms.schemas import NewPassword
 from app.console.forms.submissions import Submission
-from app.console.frame.pages import path_to, see_other
+from app.console.frame.pages import done, path_to, see_other
 from app.console.game.forms import KICK, KILL, WARP
 from app.console.players.forms import note_form
 from app.console.stores import erasures, users
@@ -32,6 +32,8 @@ from app.oauth.sign_ins import end_all, end_sign_in
 from app.privacy.domain import ErasureUnderWay
 from app.privacy.erasing import erase
 from app.privacy.operations import ERASE_USER
+from app.second_factor.management import reset as reset_factor
+from app.second_factor.operations import RESET_FACTOR
 from app.types import Document
 from app.users import accounts
 from app.users.domain import require_email
@@ -122,6 +124,13 @@ def erase_user(sent: Submission, key: Lookup) -> Document:
         return record
 
 
+def after_reset(outcome: tuple[Applied, bool], _: Submission, key: Lookup) -> Response:
+    applied, is_mailed = outcome
+    if is_mailed:
+        return done(applied, path_to("users", key))
+    return see_other(path_to("users", key, done="factor-reset"))
+
+
 UNBAN, BAN_USER = penalty_forms(BAN, "ban", "IsBanned")
 ADDRESSES = Field("ip", "Also ban this person's IP addresses")
 BAN_USER = replace(
@@ -175,6 +184,7 @@ ERASE = Form(
     # The API also requires the name, and checks it.
     confirm_field="Confirm",
     lead=lambda record, *_, **__: see_other(path_to("users", record["_id"], "history")),
+    is_sensitive=True,
 )
 MAIL_CODE = Form(
     MAIL_RESET_CODE,
@@ -184,6 +194,19 @@ MAIL_CODE = Form(
     card="Password",
     act=lambda _, key: accounts.mail_reset_code(key, intent(MAIL_RESET_CODE)),
     about=lambda target: [ABOUT_MAIL.format(target.name, target.record["Email"])],
+)
+RESET = Form(
+    RESET_FACTOR,
+    "Reset the second factor…",
+    "Reset the second factor",
+    name="second-factor",
+    card="Password",
+    act=lambda _, key: reset_factor(key, intent(RESET_FACTOR)),
+    about="For somebody who has lost it: the password alone signs in again. A mail tells them.",
+    is_offered=lambda target: target.record["has_factor"] and target.id != guard.caller().id,
+    confirm=NOT_UNDONE,
+    is_sensitive=True,
+    lead=after_reset,
 )
 SIGN_OUT = Form(
     REVOKE_TOKENS,
@@ -206,7 +229,7 @@ END_SIGN_IN = Form(
 FORMS = {
     "account": (
         *(UNBAN, BAN_USER, *penalty_forms(MUTE, "mute", "IsMuted"), WARP, KICK, KILL),
-        *(MAIL_CODE, PASSWORD, EMAIL, ERASE),
+        *(MAIL_CODE, PASSWORD, RESET, EMAIL, ERASE),
     ),
     "history": (),
     "notes": (note_form(NOTE_ON_USER),),

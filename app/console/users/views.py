@@ -36,6 +36,7 @@ from app.notes import domain as notes
 from app.oauth.sign_ins import list_sign_ins
 from app.privacy.domain import ERASED_AT, public_erasure
 from app.privacy.operations import EXPORT_PERSONAL_DATA
+from app.second_factor.domain import has_factor
 from app.types import Document
 from app.users.domain import POWER_FLAGS, valid_code
 from app.users.store import RECORD
@@ -43,7 +44,7 @@ from app.users.store import RECORD
 SORTS = {"name": ("name", True), "email": ("email", True)}
 LABELS = {"name": "By name", "email": "By address"}
 TABS = ("account", "history", "notes", "keys", "sign-ins")
-READS = (*RECORD, *moderation.READS, "CreationDate", "Notes", ERASED_AT)
+READS = (*RECORD, *moderation.READS, "CreationDate", "Notes", "SecondFactor", ERASED_AT)
 SIGN_INS = 25
 
 # Returns the content of a tab from an account and its entries.
@@ -108,6 +109,7 @@ def account_facts(user: Document) -> dict[str, Any]:
         "powers": [name for name in POWER_FLAGS if user["Power"].get(name)],
         "penalties": moderation.penalties_in_force(user, now),
         "code": valid_code(user, now),
+        "has_factor": has_factor(user),
     }
 
 

@@ -1,0 +1,122 @@
+"""The page of one's own second factor: set it up, switch it off, make new recovery codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import segno
+from flask import Response
+from markupsafe import Markup
+
+from app.auth import guard
+from app.console.forms.declared import Field, Form, Target
+from app.console.forms.places import Place, register
+from app.console.forms.submissions import Submission, forms_on
+from app.console.frame.pages import path_to, render, see_other
+from app.console.stores import users
+from app.http.intents import intent
+from app.naming import Lookup
+from app.second_factor.domain import FIELD, has_factor, recovery_codes_left
+from app.second_factor.management import (
+    RecoveryCodes,
+    propose,
+    renew_recovery_codes,
+    set_up,
+    switch_off,
+)
+from app.second_factor.operations import RENEW_RECOVERY_CODES, SET_UP_FACTOR, SWITCH_OFF_FACTOR
+
+GROUP = 4
+
+
+def second_factor_page(
+    _: str, sent: Submission | None, made: RecoveryCodes | None = None, **__: Any
+) -> Response:
+    caller = guard.caller()
+    user = users.get(Lookup.parse(caller.id), FIELD)
+    record = {"IsOn": has_factor(user)}
+    shown: dict[str, Any] = {"left": recovery_codes_left(user) if record["IsOn"] else 0}
+    if not record["IsOn"]:
+        shown |= proposal_part(caller.id, caller.name, sent)
+    target = Target(path_to("second-factor"), caller.id, caller.name, record)
+    return render(
+        "session/second_factor.html",
+        sent=sent,
+        forms=forms_on(FORMS, target, sent),
+        is_on=record["IsOn"],
+        is_needed=caller.rights.needs_second_factor,
+        made=made,
+        **shown,
+    )
+
+
+def proposal_part(user_id: str, name: str, sent: Submission | None) -> dict[str, Any]:
+    """Return the new secret as text and as a QR code; a refused form keeps its secret."""
+    proposal = propose(user_id, name, sent.value("state") if sent else "")
+    qr = segno.make(proposal.uri, error="m", micro=False)
+    # The colours are fixed: cameras need a light background, also on a dark page.
+    svg = qr.svg_inline(dark="black", light="white", omitsize=True, svgclass="qr", lineclass=None)
+    secret = proposal.secret
+    groups = [secret[start : start + GROUP] for start in range(0, len(secret), GROUP)]
+    return {"state": proposal.sealed, "secret": " ".join(groups), "qr": Markup(svg)}  # nosec B704 # noqa: S704 (made of digits and a path)
+
+
+def show_codes(made: RecoveryCodes, sent: Submission, **_: Any) -> Response:
+    """Show new recovery codes. They are only in the response to the form, never in a URL."""
+    return sent.show(None, made=made)
+
+
+CODE = Field(
+    "code",
+    "Code",
+    "The six digits that your app shows.",
+    html={"autocomplete": "one-time-code", "maxlength": 40, "spellcheck": "false"},
+)
+CODE_OR_RECOVERY = Field(
+    "code", "Code", "The six digits that your app shows, or a recovery code.", html=CODE.html
+)
+SET_UP = Form(
+    SET_UP_FACTOR,
+    "Set it up",
+    "Switch it on",
+    (CODE,),
+    name="set-up",
+    template="session/new_secret.html",
+    act=lambda sent: set_up(
+        guard.caller().id, sent.value("state"), sent.value("code"), intent(SET_UP_FACTOR)
+    ),
+    asks_reason=False,
+    is_offered=lambda target: not target.record["IsOn"],
+    lead=show_codes,
+)
+NEW_CODES = Form(
+    RENEW_RECOVERY_CODES,
+    "New recovery codes…",
+    "Make new recovery codes",
+    (CODE_OR_RECOVERY,),
+    name="recovery-codes",
+    card="Recovery codes",
+    about="The former recovery codes stop working.",
+    act=lambda sent: renew_recovery_codes(
+        guard.caller().id, sent.value("code"), intent(RENEW_RECOVERY_CODES)
+    ),
+    asks_reason=False,
+    is_offered=lambda target: bool(target.record["IsOn"]),
+    lead=show_codes,
+)
+SWITCH_OFF = Form(
+    SWITCH_OFF_FACTOR,
+    "Switch it off…",
+    "Switch it off",
+    (CODE_OR_RECOVERY,),
+    name="switch-off",
+    card="Switch it off",
+    about="Your password alone signs you in then.",
+    act=lambda sent: switch_off(guard.caller().id, sent.value("code"), intent(SWITCH_OFF_FACTOR)),
+    asks_reason=False,
+    is_danger=True,
+    is_offered=lambda target: bool(target.record["IsOn"]),
+    lead=lambda *_, **__: see_other(path_to("second-factor", done="factor-off")),
+)
+FORMS = (SET_UP, NEW_CODES, SWITCH_OFF)
+register(Place("/second-factor", ("second-factor",), {"": FORMS}, second_factor_page))
