@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from flask import Response, current_app, request
 
+from app.auth import guard
 from app.auth.permissions import Permission
 from app.batches import access
 from app.batches.domain import Row
@@ -22,7 +23,7 @@ from app.console.forms.schemas import BatchForPlayers, list_operations
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.pages import blp, path_to, render, required, see_other
 from app.console.frame.times import as_utc
-from app.console.history.views import UNDO_FILTERS, api_filters
+from app.console.history.views import UNDO_ALL, UNDO_FILTERS, api_filters
 from app.console.players.forms import FORMS as PLAYER_FORMS
 from app.console.stores import players
 from app.errors import Invalid
@@ -73,7 +74,7 @@ def posted_kind() -> str:
     if is_form_with_file():
         return "file"
     kind = request.args.get("kind", "")
-    return kind if kind in FORMS else next(iter(FORMS))
+    return kind if kind in FORMS and may_plan(kind) else next(iter(FORMS))
 
 
 def plan_players(sent: Submission) -> access.Made:
@@ -144,11 +145,15 @@ def new_batch_page(sent: Submission | None = None) -> Response:
         sent=sent,
         page="batches",
         kind=kind,
-        kinds=KINDS,
+        kinds={name: label for name, label in KINDS.items() if may_plan(name)},
         operations=batch_operations(),
         most_bytes=current_app.config["BATCH_CONTENT_LENGTH"],
         forms=forms_on([FORMS[kind]], target, sent),
     )
+
+
+def may_plan(kind: str) -> bool:
+    return kind != "changes" or guard.caller().may(Permission.HISTORY_READ, *UNDO_ALL)
 
 
 def batch_body(sent: Submission) -> Document:

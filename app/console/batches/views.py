@@ -36,6 +36,7 @@ from app.console.frame.pages import HEADERS, PAGE_SIZE, blp, path_to, render, re
 from app.console.history.sentences import ids_in as entry_ids_in
 from app.console.history.sentences import lines, reverse_of, with_names
 from app.console.stores import batches, cursors, objects
+from app.errors import Forbidden
 from app.history.access import sees_users, visible_entries
 from app.http.parser import load
 from app.http.path_converters import path_guid
@@ -114,6 +115,8 @@ def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
     shown = access.current_record(batch)
     found = filter_page(ROW_FILTERS, partial(search_rows, batch))
     target = Target(path_to("batches", batch_id), batch_id, record=shown)
+    why_not = run_refusal(batch)
+    offered = [form for form in (*FORMS, RESUME) if form.name != RESUME.name or not why_not]
     return render(
         "batches/batch.html",
         found.status,
@@ -125,9 +128,19 @@ def batch_page(_: str, sent: Submission | None, batch_id: str) -> Response:
         tabs=[(tab, shown[tab.capitalize() or "Rows"]) for tab in TABS],
         found=found,
         rows=with_words(found.values),
-        forms=forms_on([*FORMS, RESUME], target, sent),
+        why_not=why_not,
+        forms=forms_on(offered, target, sent),
         **plan_words(batch),
     )
+
+
+def run_refusal(batch: Document) -> str:
+    """Return why the caller may not run a batch; empty if they may."""
+    try:
+        access.require_run(guard.caller(), batch)
+    except Forbidden as error:
+        return str(error)
+    return ""
 
 
 def plan_words(batch: Document) -> dict[str, Any]:

@@ -118,15 +118,16 @@ def render(
 ) -> Response:
     """Return a page for a signed-in caller, with the form that was submitted to it, if any."""
     caller = guard.caller()
-    counts = {"players": players.count()}
     sees_users = caller.may(Permission.USERS_READ)
-    if sees_users:
-        counts["users"] = users.count()
+    counts = {"users": users.count()} if sees_users else {}
+    if caller.may(Permission.PLAYERS_READ):
+        counts["players"] = players.count()
     context.setdefault("page", "")
     shared = {
         "person": caller,
         "person_roles": ", ".join(caller.rights.names),
         "may": caller.may,
+        "opens": opens,
         "sees_users": sees_users,
         "manages_users": caller.may(Permission.USERS_MANAGE),
         "counts": counts,
@@ -139,6 +140,14 @@ def render(
     }
     status = status or (sent.status if sent else 200)
     return page(template, status, **shared, **context)
+
+
+def opens(path: str) -> bool:
+    """Tell whether the caller may open a page, by what its view declares."""
+    adapter = current_app.url_map.bind("")
+    endpoint: str = adapter.match(unquote(urlsplit(path).path), "GET")[0]
+    view: Any = current_app.view_functions[endpoint]
+    return guard.caller().may(*view.permissions or ())
 
 
 def here() -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 from flask import Response, request
 
+from app.auth import guard
+from app.auth.permissions import Permission
 from app.console.forms.declared import Form, Target
 from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.pages import PAGE_SIZE, path_to, render, see_other
@@ -51,7 +53,7 @@ def gone_page(
     describe: Callable[[str, list[Document]], Document | None],
 ) -> Response:
     """Return the page of a deleted player or erased user; raise the error if there was none."""
-    if id_ is None:
+    if id_ is None or not guard.caller().may(Permission.HISTORY_READ):
         raise error
     changes = changes_of(kind, id_, PAGE_SIZE, request.args.get("after", ""))
     described = describe(id_, changes["entries"])

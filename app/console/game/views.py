@@ -19,12 +19,11 @@ from app.console.frame.pages import PAGE_SIZE, blp, path_to, render, required
 from app.console.game.actions import cards
 from app.console.game.forms import SAY
 from app.console.health.views import DAY, online_plot
-from app.console.history.tables import table_entries
+from app.console.history.tables import last_changes
 from app.console.stores import actions, cursors, players, samples
 from app.game.actions import access
 from app.game.actions.domain import KINDS, LOOKED_WITHIN, TAKEN_WITHIN, is_looking
 from app.game.actions.schemas import ActionListArgs
-from app.history.access import search as search_history
 from app.http.parser import load
 from app.http.path_converters import path_guid
 from app.samples.domain import interval_of
@@ -57,7 +56,7 @@ def show_game() -> Response:
         plot=online_plot(samples.since(interval_of(now) - DAY), now),
         found=found,
         actions=cards(found.values),
-        entries=table_entries(search_history({}, LAST_CHANGES).values),
+        entries=last_changes(LAST_CHANGES),
         curls={
             "actions": get_curl("actions", **found.wanted),
             "events": get_curl("events", after="now"),

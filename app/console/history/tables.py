@@ -4,17 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.auth import guard
+from app.auth.permissions import Permission
 from app.console.history import sentences
 from app.console.stores import cursors, objects
 from app.history.access import page as history_page
+from app.history.access import search
 from app.history.domain import CannotUndo, inverse_of
+from app.history.operations import UNDO
 from app.types import Document
 
 NOT_KEPT = "not kept"
 
 
+def last_changes(count: int) -> list[Document]:
+    """Return the latest changes to anything, if the caller may look at history."""
+    if not guard.caller().may(Permission.HISTORY_READ):
+        return []
+    return table_entries(search({}, count).values)
+
+
+def may_undo(entry: Document) -> bool:
+    caller = guard.caller()
+    is_own = entry["By"]["UserId"] == caller.id
+    return caller.may(*UNDO.permissions, *([] if is_own else [Permission.UNDO_ANY]))
+
+
 def is_undoable(entry: Document) -> bool:
-    """Tell whether a page should offer the undo of a public entry."""
+    """Tell whether a page should offer the caller the undo of a public entry."""
+    if not may_undo(entry):
+        return False
     try:
         inverse_of({**entry, "_id": entry["Id"]})
     except CannotUndo:

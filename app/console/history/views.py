@@ -6,6 +6,7 @@ from typing import Any
 
 from flask import Response
 
+from app.auth import guard
 from app.auth.permissions import Permission
 from app.changes import Applied
 from app.console.forms.declared import Field, Form, Target
@@ -16,7 +17,7 @@ from app.console.forms.submissions import Submission, forms_on
 from app.console.frame.lists import filter_page
 from app.console.frame.pages import PAGE_SIZE, blp, done, local, path_to, render, required
 from app.console.frame.times import as_utc
-from app.console.history.tables import table_entries
+from app.console.history.tables import may_undo, table_entries
 from app.console.stores import cursors, history
 from app.errors import NotFound, QuartermasterError
 from app.history import access
@@ -31,6 +32,8 @@ def operation_options() -> dict[str, str]:
     return {"": "anything", **{name: name for name in operation_names()}}
 
 
+# What planning the undo of several changes needs.
+UNDO_ALL = (Permission.BATCHES_PLAN, *UNDO.permissions)
 # The filters that a batch of undos supports.
 UNDO_FILTERS = (
     Field("by", "Changed by"),
@@ -58,7 +61,9 @@ def list_history() -> Response:
         page="history",
         found=found,
         entries=table_entries(found.values),
-        undo_all=undo_all_path(found.wanted) if found.values else None,
+        undo_all=undo_all_path(found.wanted)
+        if found.values and guard.caller().may(*UNDO_ALL)
+        else None,
     )
 
 
@@ -115,6 +120,13 @@ def undo_preview(entry: Document, shown: Document) -> tuple[Document | None, str
     """Return the entry of a possible undo, or why the change cannot be undone."""
     if shown["UndoneBy"]:
         return None, "This change has already been undone."
+    if not may_undo(shown):
+        whose = (
+            "your own changes"
+            if shown["By"]["UserId"] == guard.caller().id
+            else "changes of others"
+        )
+        return None, f"You may not undo {whose}. Ask somebody who manages staff."
     if not shown["CanUndo"]:
         return None, "A change of this kind cannot be undone."
     try:

@@ -13,11 +13,10 @@ from app.console.frame.icons import item_icon
 from app.console.frame.lists import former_cards, player_card, user_card, with_penalties
 from app.console.frame.pages import blp, page, render, required
 from app.console.health.views import day_plots
-from app.console.history.tables import table_entries
+from app.console.history.tables import last_changes
 from app.console.home.recently_viewed import recent
 from app.console.stores import players, users
 from app.errors import NotFound
-from app.history.access import search as search_history
 from app.naming import NAME_LENGTH, SEARCH_LENGTH, Lookup, name_key
 from app.objects.domain import parse_type
 from app.paging import Page, Window
@@ -45,12 +44,13 @@ class Found(NamedTuple):
 @blp.get("")
 @required(SignedIn.ANYBODY)
 def home() -> Response:
+    sees_players = guard.caller().may(Permission.PLAYERS_READ)
     return render(
         "home/home.html",
         page="home",
-        recent=recent(),
-        entries=table_entries(search_history({}, LAST_CHANGES).values),
-        plots=day_plots(),
+        recent=recent() if sees_players else [],
+        entries=last_changes(LAST_CHANGES),
+        plots=day_plots() if sees_players else [],
     )
 
 
