@@ -270,6 +270,11 @@ def test_every_line_of_the_guide_is_typed_where_its_program_is():
     assert alone == {*PACKAGES.values()} - others
 
 
+def test_the_guide_counts_the_log_ins_that_two_workers_accept():
+    accepted = int(re.search(r"two workers accept and queue (\d+) of them", GUIDE)[1])
+    assert accepted == 2 * (Settings.HASH_PLACES + Settings.HASH_LINE)
+
+
 def test_the_guide_names_no_version_that_would_grow_old():
     typed = "\n".join(shell_blocks())
     assert re.findall(r"(?:\bv|VERSION=|quartermaster[/-])\d+\.\d+\.\d+", typed) == []

@@ -6,7 +6,8 @@ import hashlib
 import random
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from app.demo.names import (
     BAG,
@@ -104,9 +105,9 @@ class World:
                 **self._presence(rng, index, created),
                 "PlayTimeSeconds": _below(rng, level * 7200),
                 "Inventory": self._inventory(rng, index),
-                "Bank": _pick(rng, BANKS),
-                "Spells": _pick(rng, SPELL_BOOKS[level // 25]),
-                "Variables": _pick(rng, VARIABLE_SETS),
+                "Bank": _pick(rng, belongings().banks),
+                "Spells": _pick(rng, belongings().spell_books[level // 25]),
+                "Variables": _pick(rng, belongings().variables),
             }
         )
 
@@ -128,7 +129,7 @@ class World:
         }
 
     def _inventory(self, rng: random.Random, index: int) -> Document:
-        slots = _pick(rng, INVENTORIES)
+        slots = _pick(rng, belongings().inventories)
         if not carries_bag(index):
             return slots
         free = next(str(slot) for slot in range(35) if str(slot) not in slots)
@@ -194,10 +195,26 @@ def _variables(rng: random.Random) -> Document:
     }
 
 
-# Players share these precomputed belongings, so that hundreds of thousands are made in seconds;
-# there are enough combinations that no two players look alike.
-_rng = random.Random("belongings")  # nosec B311 # noqa: S311 (demo data, no secret)
-INVENTORIES = [_slots(_rng, 35, _rng.randint(3, 14)) for _ in range(499)]
-BANKS = [_slots(_rng, 100, _rng.randrange(12)) for _ in range(503)]
-SPELL_BOOKS = [[_spells(_rng, 2 + 2 * tier) for _ in range(101)] for tier in range(5)]
-VARIABLE_SETS = [_variables(_rng) for _ in range(211)]
+class Belongings(NamedTuple):
+    """What players have, to pick from."""
+
+    inventories: list[Document]
+    banks: list[Document]
+    # By quarters of the levels: the higher a player, the more spells.
+    spell_books: list[list[Document]]
+    variables: list[Document]
+
+
+@cache
+def belongings() -> Belongings:
+    """Return what all players share, so that hundreds of thousands are made in seconds.
+
+    There are enough combinations that no two players look alike.
+    """
+    rng = random.Random("belongings")  # nosec B311 # noqa: S311 (demo data, no secret)
+    return Belongings(
+        [_slots(rng, 35, rng.randint(3, 14)) for _ in range(499)],
+        [_slots(rng, 100, rng.randrange(12)) for _ in range(503)],
+        [[_spells(rng, 2 + 2 * tier) for _ in range(101)] for tier in range(5)],
+        [_variables(rng) for _ in range(211)],
+    )

@@ -21,7 +21,7 @@ UNLIMITED = {"limit_req_zone": "limit_req_zone $qm_client zone=qm_requests:1m ra
 
 @pytest.fixture(scope="module")
 def server(serve_socket):
-    often = {"MAX_REQUESTS": "100", "MAX_REQUESTS_JITTER": "50"}
+    often = {"MAX_REQUESTS": "40", "MAX_REQUESTS_JITTER": "20"}
     with serve_socket("--demo", LOG_LEVEL="WARNING", **often) as server:
         yield server
 
