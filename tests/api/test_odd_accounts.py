@@ -1,10 +1,12 @@
 """Accounts that a game has stored in its own way can be read, changed and erased."""
 
+from itertools import product
+
 import pytest
 
 from app.auth.roles import Role
+from tests import tiers
 from tests.factories import guid, make_user, sha256
-from tests.tiers import some
 
 ABSENT = object()
 PASSWORD = sha256("secret")
@@ -42,10 +44,13 @@ def requests(user_id):
     yield "POST", f"{base}/erase", {"Confirm": "Odd"}
 
 
-@pytest.mark.parametrize(
-    "field", ["Name", "Email", "Power", "Reset", "PasswordHash", "PasswordVersion", "MuteReason"]
-)
-@pytest.mark.parametrize("number", some(range(len(ODD))))
+FIELDS = ["Name", "Email", "Power", "Reset", "PasswordHash", "PasswordVersion", "MuteReason"]
+# In make test, each field has one odd value, and each value is tried.
+NUMBERS = range(len(ODD))
+TRIED = [*product(FIELDS, NUMBERS)] if tiers.is_everything else [*zip(FIELDS, NUMBERS, strict=True)]
+
+
+@pytest.mark.parametrize(("field", "number"), TRIED)
 def test_no_account_is_a_500(client, db, staff, field, number):
     user_id = stored(db, field, ODD[number])
     for method, path, body in requests(user_id):
