@@ -77,8 +77,8 @@ class World:
                     {"PlayerId": guid("player", place), "Rank": int(place > places[0])}
                     for place in places
                 ],
-                "Variables": VARIABLE_SETS[index],
-                "Bank": BANKS[index],
+                "Variables": belongings().variables[index],
+                "Bank": belongings().banks[index],
             }
 
     def _user(self, index: int) -> Document:
