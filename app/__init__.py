@@ -56,6 +56,8 @@ from app.second_factor import routes as second_factor
 from app.second_factor.vault import Vault
 from app.services import Services
 from app.spells import routes as spells
+from app.staff import routes as staff
+from app.staff.store import Roles, Staff
 from app.storage.client import Storage
 from app.storage.errors import DatabaseError, explain
 from app.storage.mover import Mover
@@ -100,6 +102,8 @@ BLUEPRINTS = (
     history.logs,
     oauth.blp,
     api_keys.blp,
+    staff.of_roles,
+    staff.of_staff,
 )
 
 
@@ -153,8 +157,10 @@ def add_stores(services: Services) -> None:
     tokens = RefreshTokens(
         storage, settings.REFRESH_TOKEN_SECONDS, settings.REFRESH_TOKENS_PER_ACCOUNT
     )
-    history = History(storage, SUBJECTS)
+    history, roles = History(storage, SUBJECTS), Roles(storage)
     services.add(
+        roles,
+        Staff(storage, roles),
         tokens,
         history,
         # At most a quarter of the threads may wait for the game.

@@ -21,6 +21,7 @@ from app.cli.database import db
 from app.cli.history import history
 from app.cli.keys import key
 from app.cli.serve import serve
+from app.cli.staff import role, staff
 from app.errors import QuartermasterError
 from app.game_check.command import game
 from app.http.context import SERVICES
@@ -91,6 +92,8 @@ COMMANDS = (
     key,
     history,
     batch,
+    role,
+    staff,
     game,
     openapi,
     postman,

@@ -14,6 +14,8 @@ from app.types import Document
 JOURNAL_LENGTH = 64
 # The fields that the compare-and-swap (app/storage/swap.py) keeps on every document it changes.
 SWAP_FIELDS = ("Version", "LastVersion", "Stamp", "ChangedAt", "Journal", "JournalCount")
+# The kinds of documents that have a history.
+KINDS = ("player", "user", "bag", "object", "role")
 # A document with this field may still be removed again, so its entries stay in its Journal.
 PENDING = "RestorePending"
 # A ChangedAt further in the future than this was not written by this program.

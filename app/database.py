@@ -13,6 +13,8 @@ from app.objects.store import OBJECTS
 from app.players import domain as players
 from app.players.store import DELETED_PLAYERS, PLAYERS
 from app.samples.store import SAMPLES
+from app.staff import domain as staff
+from app.staff.store import LOCKS, ROLES
 from app.storage.erasure_records import ERASURES
 from app.storage.event_log import EVENTS
 from app.storage.journal import HISTORY
@@ -30,6 +32,7 @@ COLLECTIONS = (
     OBJECTS,
     GUILDS,
     USERS,
+    ROLES,
     HISTORY,
     EVENTS,
     ACTIONS,
@@ -44,10 +47,12 @@ COLLECTIONS = (
     BUDGETS,
     RESET_MAILS,
     ERASURES,
+    LOCKS,
     SAMPLES,
     SCHEMA_VERSIONS,
 )
 # The kinds of documents that have a history, by collection.
 SUBJECTS = {
-    kind.collection: kind for kind in (players.SUBJECT, users.SUBJECT, BAG_SUBJECT, objects.SUBJECT)
+    kind.collection: kind
+    for kind in (players.SUBJECT, users.SUBJECT, BAG_SUBJECT, objects.SUBJECT, staff.SUBJECT)
 }

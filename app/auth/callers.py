@@ -22,8 +22,10 @@ from app.auth.api_keys import (
 from app.auth.permissions import RIGHTS, Limits, Permission, Rights, rights_of, role_names
 from app.auth.roles import Role
 from app.auth.scopes import KeyAccess, Scope
+from app.auth.shipped_roles import shipped_roles
 from app.auth.tokens import Claims
 from app.errors import (
+    Forbidden,
     KeyNotAllowed,
     PermissionMissing,
     QuartermasterError,
@@ -42,6 +44,10 @@ log = logging.getLogger("quartermaster")
 CACHE_SIZE = 10_000
 # The last use of a key is stored at most once a minute.
 MINUTE = timedelta(minutes=1)
+
+
+class NotPeer(Forbidden):
+    sentence = "This account may do more than yours. Ask somebody who may do as much."
 
 
 class CallerGone(QuartermasterError):
@@ -197,8 +203,10 @@ class Callers:
     def rights(self, user: Document) -> Rights:
         """Return what an account may do, from its fields RIGHTS."""
         names = [*role_names(user), *filter(None, [self._power_role])]
-        found = self._db["roles"].find({"_id": {"$in": names}}) if names else ()
-        return rights_of(user, {role["_id"]: role for role in found}, self._power_role)
+        if not names:
+            return rights_of(user, {})
+        stored = {role["_id"]: role for role in self._db["roles"].find({"_id": {"$in": names}})}
+        return rights_of(user, {**shipped_roles(), **stored}, self._power_role)
 
     def _caller(self, user: Document, key: AccessKey | None = None) -> Caller:
         return Caller(user["_id"], str(user.get("Name")), self.rights(user), key)

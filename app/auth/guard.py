@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from flask import Flask, request
 
 from app.auth.api_keys import is_key
-from app.auth.callers import Caller, Callers
+from app.auth.callers import Caller, Callers, NotPeer
 from app.auth.permissions import Need, Permission, SignedIn
 from app.auth.roles import Role
 from app.auth.scopes import KeyAccess, Scope
@@ -21,6 +21,7 @@ from app.http.context import current
 from app.http.tracing import CALLER
 from app.request_scope import at_database
 from app.storage.limits.quotas import Quotas
+from app.types import Document
 
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -116,6 +117,21 @@ def caller() -> Caller:
     """Return the caller that the decorator admitted to this view."""
     known: Caller = request.environ[CALLER]
     return known
+
+
+def is_peer(user: Document) -> bool:
+    """Tell whether the caller may do all that an account may, of which user has the fields RIGHTS.
+
+    Only then may the caller change how that account signs in: otherwise they could use it.
+    """
+    own = caller().rights.permissions
+    enabled = {**user, "IsDisabled": False}
+    return len(own) == len(Permission) or callers.rights(enabled).permissions <= own
+
+
+def require_peer(user: Document) -> None:
+    if not is_peer(user):
+        raise NotPeer
 
 
 def check_every_view(app: Flask) -> None:

@@ -120,7 +120,7 @@ _FACTS = {
     Permission.PRIVACY_ERASE: Facts("Erase people.", Scope.USERS_MANAGE, Role.USERS_MANAGE),
 }
 # The fields of an account that decide what it may do.
-RIGHTS = ("Power", "Roles", "GroupRoles")
+RIGHTS = ("Power", "Roles", "GroupRoles", "IsDisabled")
 NAMES = {permission.value: permission for permission in Permission}
 # The names that a key's list of scopes may contain.
 SCOPE_NAMES = {
@@ -177,6 +177,8 @@ def rights_of(user: Document, roles: Mapping[str, Document], power_role: str = "
     Of several limits the largest counts. Power has no limits, unless the settings name a role whose
     limits apply to it.
     """
+    if user.get("IsDisabled") is True:
+        return Rights(names=tuple(all_role_names(user)))
     held = [roles[name] for name in role_names(user) if name in roles]
     by_power = permissions_of_power(user.get("Power"))
     power_limits = roles.get(power_role, {}).get("Limits")

@@ -22,7 +22,7 @@ from app.batches.planning import Planner
 from app.batches.rows import CsvRows, JsonRows
 from app.batches.running import Runner
 from app.batches.store import Batches
-from app.changes import Origin
+from app.changes import KINDS, Origin
 from app.cli.intents import TIME_FORMAT, Guid, Time, move_entries, operator, reason_option
 from app.errors import Conflict, Invalid
 from app.http.context import current
@@ -33,7 +33,6 @@ from app.operations import operation_names
 from app.progress import progress
 from app.types import Document
 
-KINDS = ("player", "user", "bag", "object")
 PIECE_BYTES = 1024 * 1024
 
 batches = current(Batches)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from flask.cli import with_appcontext
 
+from app.changes import KINDS
 from app.cli.intents import TIME_FORMAT, Guid, Time
 from app.history.domain import Filters, filters_of
 from app.history.store import History
@@ -61,7 +62,7 @@ def _filters(args: Document, player: str | None, user: str | None) -> Filters:
         return filters_of(args, ("player",), key.id or players.get_id(key))
     if user is not None:
         return filters_of(args, ("user",), key.id or users.get(key, "_id")["_id"])
-    return filters_of(args, ("player", "user", "bag", "object"))
+    return filters_of(args, KINDS)
 
 
 def _entries(filters: Filters) -> Iterator[Document]:

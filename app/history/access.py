@@ -8,7 +8,7 @@ from functools import partial
 from app.auth import guard
 from app.auth.permissions import Permission
 from app.auth.spending import spend
-from app.changes import Applied, Intent
+from app.changes import KINDS, Applied, Intent
 from app.errors import NotFound
 from app.execution import Store
 from app.history.domain import filters_of, inverse_of, is_of_user
@@ -27,7 +27,7 @@ from app.users.store import Users
 from app.variables.domain import GLOBAL
 
 # The kinds of subjects whose history a caller with only the role api may see.
-WITHOUT_USERS = ("player", "bag", "object")
+WITHOUT_USERS = tuple(kind for kind in KINDS if kind != "user")
 
 cursors = current(Cursors)
 history = current(History)

@@ -6,6 +6,7 @@ import re
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from app.changes import KINDS
 from app.errors import Conflict
 from app.naming import Lookup, name_key
 from app.operations import Inverse, OwnInverse, find_inverse, find_operation
@@ -26,7 +27,7 @@ SERVED = (
     "Undoes",
     "Warning",
 )
-_ID = re.compile(r"(player|user|bag|object):([^:]+):([^:]+)(?::.+)?", re.ASCII)
+_ID = re.compile(rf"({'|'.join(KINDS)}):([^:]+):([^:]+)(?::.+)?", re.ASCII)
 
 
 class CannotUndo(Conflict):

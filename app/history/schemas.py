@@ -3,6 +3,7 @@ from __future__ import annotations
 from marshmallow import fields
 from marshmallow.validate import Length
 
+from app.changes import KINDS
 from app.http.api import Schema
 from app.http.fields import Flag, Guid, List, Moment, Text
 from app.http.lists import CursorListArgs, CursorPageSchema, OperationName, page_of
@@ -14,7 +15,7 @@ AT = "2026-01-31T19:04:21.250Z"
 
 
 class SubjectSchema(Schema):
-    Kind = Text(example="player", metadata={"enum": ["player", "user", "bag", "object"]})
+    Kind = Text(example="player", metadata={"enum": list(KINDS)})
     Id = Text(example=PLAYER_ID)
     Name = Text(
         allow_none=True, example=PLAYER, description="The name at that time; null for a bag."

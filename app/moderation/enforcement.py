@@ -52,8 +52,8 @@ def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applie
 
 def may_punish(caller: Caller, user: Document) -> bool:
     """Tell whether a caller may ban or mute an account: only peers may lock out administrators."""
-    others = callers.rights(user).permissions & ADMINISTERING
-    return all(caller.may(permission) for permission in others)
+    held = callers.rights(user).permissions & ADMINISTERING
+    return all(caller.may(permission) for permission in held)
 
 
 def lift_from(account: Lookup, penalty: Penalty) -> Applied:

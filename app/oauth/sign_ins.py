@@ -109,7 +109,10 @@ def owner(key: Lookup) -> Document:
     if caller.id != key.id and name_key(caller.name) != key.name_key:
         caller.require(Permission.USERS_MANAGE)
     # An account created by a game may lack these fields.
-    return {"Name": str(key), "PasswordVersion": None, **users.get(key, "Name", "PasswordVersion")}
+    found = users.get(key, "Name", "PasswordVersion", *RIGHTS)
+    if found["_id"] != caller.id:
+        guard.require_peer(found)
+    return {"Name": str(key), "PasswordVersion": None, **found}
 
 
 def list_sign_ins(key: Lookup, size: int, after: str = "") -> CursorPage:

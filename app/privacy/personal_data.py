@@ -12,7 +12,7 @@ from app.auth.api_keys import keys_of
 from app.batches.changes import row_arguments
 from app.batches.domain import public_batch, public_row
 from app.batches.store import Batches
-from app.changes import Applied, Intent
+from app.changes import KINDS, Applied, Intent
 from app.game.actions.domain import public_action
 from app.game.actions.store import Actions
 from app.history.domain import Filters
@@ -33,7 +33,6 @@ from app.users import domain as users
 from app.users.store import Users
 
 PAGE = 100
-KINDS = ("player", "user", "bag", "object")
 # Internal search fields that nevertheless contain personal data.
 EXPORTED_INTERNAL = {"FormerNames", "FormerEmails"}
 # Fields that are not exported: secrets, derived keys, and those exported separately.

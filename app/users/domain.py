@@ -96,6 +96,11 @@ SHAPE = changeable(
         "Notes": NOTES,
         # The API keys of the account by id, and the digests that find them (app/auth).
         "Keys": KEYS,
+        # The names of its roles as staff: given by hand, and by groups of the company's accounts.
+        "Roles": ARRAY,
+        "GroupRoles": ARRAY,
+        # It can use neither the console nor the API.
+        "IsDisabled": FLAG,
         "KeyDigests": ARRAY,
         # The encrypted secret of an app, and the hashes of recovery codes (app/second_factor).
         "SecondFactor": SECOND_FACTOR,

@@ -159,7 +159,7 @@ def change_email(args: Document, key: Lookup) -> Response:
 
     A code mailed to the former address stops working.
     """
-    accounts.refuse_own_account(key)
+    accounts.require_manageable(key)
     require_email(args["new"], "new")
     meant = intent(CHANGE_EMAIL)
     checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
@@ -181,7 +181,7 @@ def change_password(args: Document, key: Lookup) -> Response:
 
     All tokens of the user are revoked.
     """
-    accounts.refuse_own_account(key)
+    accounts.require_manageable(key)
     meant = intent(CHANGE_PASSWORD)
     checked = accounts.check_password(key, args["authorization"], InvalidCredentials())
     applied = accounts.set_password(key, args["new"], meant, checked)
@@ -203,7 +203,7 @@ def send_reset_code(key: Lookup) -> Response:
 
     The code works once, for half an hour, and replaces an earlier one.
     """
-    accounts.refuse_own_account(key)
+    accounts.require_manageable(key)
     if request.method == "HEAD":  # Flask routes HEAD to GET views, and HEAD must have no effect
         raise MethodNotAllowed(["GET", "POST"])
     applied = accounts.mail_reset_code(key, intent(MAIL_RESET_CODE))
@@ -218,7 +218,7 @@ def redeem_reset_code(args: Document, key: Lookup) -> Response:
 
     After five wrong attempts, the code expires. All tokens of the user are revoked.
     """
-    accounts.refuse_own_account(key)
+    accounts.require_manageable(key)
     meant = intent(RESET_PASSWORD)
     applied = accounts.redeem_reset_code(key, args["code"], args["new"], meant)
     return change_response(applied, {"Message": "Password Updated"})
@@ -255,7 +255,7 @@ def manage_email(args: Document, key: Lookup) -> Response:
 
     For support staff. A code mailed to the former address stops working.
     """
-    accounts.refuse_own_account(key)
+    accounts.require_manageable(key)
     require_email(args["new"], "new")
     applied = users.change_email(key, args["new"], intent(CHANGE_EMAIL))
     return change_response(applied, user_record(users.get(key), changed_power))
@@ -274,7 +274,7 @@ def manage_password(args: Document, key: Lookup) -> Response:
 
     For support staff. All tokens of the user are revoked.
     """
-    accounts.refuse_own_account(key)
+    accounts.require_manageable(key)
     applied = accounts.set_password(key, args["new"], intent(CHANGE_PASSWORD))
     # Not "Password Updated": the contract words this answer like that of a check.
     return change_response(applied, {"Message": "Password Correct"})
@@ -286,7 +286,8 @@ change_routes(blp, users, operations)
 def user_record(user: Document, power: Any) -> Document:
     """Return a user's record, with the reset code for those who manage users."""
     now = users.now()
-    may_see = guard.caller().may(Permission.USERS_MANAGE)
+    # A code lets its reader sign in as the user.
+    may_see = guard.caller().may(Permission.USERS_MANAGE) and guard.is_peer(user)
     return public_user(user, power, valid_code(user, now) if may_see else None, now)
 
 

@@ -47,6 +47,12 @@ USERS = CollectionPlan(
         index("email", "EmailKey", unique=True),
         index("key", "KeyDigests", partialFilterExpression=HAS_KEYS),
         NOTED,
+        # Few accounts are of staff.
+        index("staff_power", "Power.Api", partialFilterExpression={"Power.Api": True}),
+        *(
+            index(name, field, partialFilterExpression={field: {"$type": "string"}})
+            for name, field in (("staff_roles", "Roles"), ("group_roles", "GroupRoles"))
+        ),
         *(
             index(name, field, partialFilterExpression={field: {"$type": "string"}})
             for name, field in (("banned", BAN.by), ("muted", MUTE.by))

@@ -620,3 +620,23 @@ def test_an_unusable_uri_is_told_of_without_its_password(monkeypatch):
         assert done.exit_code == 1
         assert done.output.startswith("Error: QM_MONGODB_URI cannot be used: ")
         assert password not in done.output
+
+
+def test_roles_and_staff_are_managed_and_somebody_is_rescued(quartermaster, real_db):
+    address = ("--email", "anna@example.com", "--password-stdin")
+    quartermaster("user", "create", "anna", *address, stdin="secret")
+    assert "anna: no roles" in quartermaster("staff", "roles", "anna").stdout
+    made = ("role", "create", "events", "--permission", "items.move", "--items-per-day", "7")
+    assert quartermaster(*made).stdout == "Made the role events.\n"
+    assert "already a role" in quartermaster(*made).stderr
+    assert "events  ItemsPerDay 7  items.move" in quartermaster("role", "list").stdout
+    quartermaster("role", "change", "events", "--permission", "players.read")
+    assert "anna: events" in quartermaster("staff", "roles", "anna", "events").stdout
+    assert "no role 'king'" in quartermaster("staff", "roles", "anna", "king").stderr
+    assert "disabled" in quartermaster("staff", "disable", "anna").stdout
+    quartermaster("role", "remove", "administrator")
+    real_db.users.update_one({"Name": "anna"}, {"$set": {"IsBanned": True}})
+    assert quartermaster("staff", "rescue", "anna").stdout == "anna: events, administrator\n"
+    assert not real_db.users.find_one({"Name": "anna"})["IsBanned"]
+    refused = quartermaster("staff", "disable", "anna").stderr
+    assert "Nobody could manage staff then" in refused

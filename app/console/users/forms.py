@@ -101,11 +101,13 @@ def penalty_forms(penalty: Penalty, verb: str, flag: str) -> tuple[Form, Form]:
 
 
 def change_email(sent: Submission, key: Lookup) -> Applied:
+    accounts.require_manageable(key)
     require_email(sent.args["new"], "new")
     return users.change_email(key, sent.args["new"], intent(CHANGE_EMAIL))
 
 
 def change_password(sent: Submission, key: Lookup) -> Applied:
+    accounts.require_manageable(key)
     # Clients send the SHA-256 of a password; the service stores the argon2 hash of that.
     sha256 = hashlib.sha256(sent.args["new"].encode()).hexdigest()
     return accounts.set_password(key, sha256, intent(CHANGE_PASSWORD))

@@ -108,7 +108,7 @@ def account_facts(user: Document) -> dict[str, Any]:
         "may_punish": may_punish(guard.caller(), user),
         "powers": [name for name in POWER_FLAGS if user["Power"].get(name)],
         "penalties": moderation.penalties_in_force(user, now),
-        "code": valid_code(user, now),
+        "code": valid_code(user, now) if guard.is_peer(user) else None,
         "has_factor": has_factor(user),
     }
 

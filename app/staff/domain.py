@@ -1,0 +1,127 @@
+"""Named roles of staff, and the rules of giving them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from app.auth.permissions import (
+    LIMIT_NAMES,
+    Limits,
+    Permission,
+    Rights,
+    limits_of,
+    permissions_of_role,
+)
+from app.changes import Change, SubjectKind
+from app.errors import Conflict, Forbidden, Invalid, NotFound
+from app.storage.schema.shapes import ARRAY, FLAG, MOMENT_OR_NULL, TEXT, changeable
+from app.types import Document
+
+SUBJECT = SubjectKind("role")
+SHAPE = changeable(
+    {"_id": TEXT, "Name": TEXT, "Permissions": ARRAY},
+    {
+        "Limits": {"bsonType": ["object", "null"]},
+        "NeedsSecondFactor": FLAG,
+        "RemovedAt": MOMENT_OR_NULL,
+    },
+)
+# An account with this permission counts as an administrator.
+ADMINISTERING = Permission.STAFF_MANAGE
+READS = ("Permissions", "Limits", "NeedsSecondFactor", "RemovedAt")
+NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
+NAME_RULE = "Must be 1 to 40 small letters, digits and hyphens, and begin with a letter."
+
+
+class RoleExists(Conflict):
+    sentence = "There is already a role with the name '{name}'."
+
+
+class UnknownRole(Invalid):
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        text = f"There is no role '{name}'; the roles are {', '.join(known)}."
+        super().__init__(text, {"Roles": [text]})
+
+
+class MayNotGive(Forbidden):
+    sentence = "You cannot give what you do not have yourself: {what}."
+
+
+class LastAdministrator(Conflict):
+    sentence = (
+        "Nobody could manage staff then. Give somebody else a role with the permission "
+        "'staff.manage' first."
+    )
+
+
+def public_role(role: Document) -> Document:
+    held = permissions_of_role(role)
+    limits = limits_of(role.get("Limits"))
+    return {
+        "Name": role["_id"],
+        "Permissions": [permission.value for permission in Permission if permission in held],
+        "Limits": dict(zip(LIMIT_NAMES, limits, strict=True)),
+        "NeedsSecondFactor": role.get("NeedsSecondFactor") is True,
+    }
+
+
+def change_role(role: Document, *, wanted: Document, giver: Rights | None) -> Change:
+    """Replace what a role may do. A giver may add only what they have; None may add anything."""
+    if role.get("RemovedAt"):
+        raise NotFound("role", role["_id"])
+    added = permissions_of_role(wanted) - permissions_of_role(role)
+    limits = limits_of(wanted["Limits"])
+    if added or limits != limits_of(role.get("Limits")):
+        require_given(giver, added, limits)
+    return Change(wanted, public_role({**role, **wanted}))
+
+
+def restore_role(role: Document, *, wanted: Document, giver: Rights | None) -> Change:
+    """Make a role that was removed before, or raise RoleExists."""
+    if not role.get("RemovedAt"):
+        raise RoleExists(role["_id"])
+    require_role_given(giver, wanted)
+    fields = {**wanted, "RemovedAt": None}
+    return Change(fields, public_role({**role, **fields}))
+
+
+def remove_role(role: Document, *, now: datetime) -> Change:
+    """Remove a role. Its document stays, without permissions, because history refers to it."""
+    if role.get("RemovedAt"):
+        raise NotFound("role", role["_id"])
+    return Change({"Permissions": [], "RemovedAt": now}, {"Name": role["_id"]})
+
+
+def require_given(giver: Rights | None, added: Iterable[Permission], limits: Limits) -> None:
+    """Raise MayNotGive if the giver lacks a permission, or has a lower limit."""
+    if giver is None:
+        return
+    lacking = [permission.value for permission in added if permission not in giver.permissions]
+    if lacking:
+        raise MayNotGive(f"the permission '{sorted(lacking)[0]}'")
+    for name, own, given in zip(LIMIT_NAMES, giver.limits, limits, strict=True):
+        if own is not None and (given is None or given > own):
+            raise MayNotGive(f"your own limit {name} is {own}")
+
+
+def require_role_given(giver: Rights | None, role: Document) -> None:
+    require_given(giver, permissions_of_role(role), limits_of(role["Limits"]))
+
+
+def set_roles(
+    user: Document, *, names: list[str], roles: Mapping[str, Document], giver: Rights | None
+) -> Change:
+    """Set the roles of an account, except those that come from groups."""
+    former = [name for name in user.get("Roles") or [] if isinstance(name, str)]
+    for name in names:
+        if name not in roles:
+            raise UnknownRole(name, roles)
+        if name not in former:
+            require_role_given(giver, roles[name])
+    return Change({"Roles": names}, names)
+
+
+def set_disabled(user: Document, *, is_disabled: bool) -> Change:
+    return Change({"IsDisabled": is_disabled}, is_disabled)

@@ -1,0 +1,152 @@
+"""Roles, and who has them."""
+
+from __future__ import annotations
+
+from flask import Response
+
+from app.auth import guard
+from app.auth.callers import NotPeer
+from app.auth.views import read_route
+from app.errors import NotFound
+from app.execution import change_route
+from app.http.api import Blueprint
+from app.http.context import current
+from app.http.intents import answer, change_response, intent
+from app.naming import Lookup
+from app.staff.domain import LastAdministrator, MayNotGive, RoleExists, UnknownRole, public_role
+from app.staff.management import (
+    change_role,
+    create_role,
+    list_staff,
+    public_staff,
+    remove_role,
+    set_disabled,
+    set_roles,
+)
+from app.staff.operations import (
+    CHANGE_ROLE,
+    CREATE_ROLE,
+    DISABLE_ACCOUNT,
+    ENABLE_ACCOUNT,
+    NEEDS,
+    REMOVE_ROLE,
+    SET_ROLES,
+)
+from app.staff.schemas import (
+    RemovedRoleSchema,
+    RoleListSchema,
+    RoleSchema,
+    StaffListSchema,
+    StaffSchema,
+)
+from app.staff.store import Roles
+from app.types import Document
+from app.users.store import RECORD, Users
+
+of_roles = Blueprint(
+    "Roles", __name__, url_prefix="/api/v1/roles", description="What staff may do."
+)
+of_staff = Blueprint(
+    "Staff", __name__, url_prefix="/api/v1/staff", description="The people who run the game."
+)
+
+roles = current(Roles)
+users = current(Users)
+
+ROLE = "/<role>"
+unknown = NotFound("role", "event-team")
+lacking = MayNotGive("the permission 'privacy.erase'")
+GIVING = (lacking, LastAdministrator())
+OF_STAFF = (NotPeer(), LastAdministrator())
+
+
+@read_route(of_roles, "", RoleListSchema, *NEEDS)
+def list_roles() -> Document:
+    """List roles
+
+    The shipped ones first.
+    """
+    return {"Values": [*map(public_role, roles.all().values())]}
+
+
+@read_route(of_roles, ROLE, RoleSchema, *NEEDS, refuses=(unknown,))
+def get_role(role: str) -> Document:
+    """Get one role"""
+    return roles.get(role)
+
+
+@change_route(of_roles, CREATE_ROLE, "", RoleSchema, lacking, RoleExists("support"))
+def create_new_role(args: Document) -> Response:
+    """Make a role
+
+    Nobody gives what they do not have: you need each permission of the role, and limits as high.
+    """
+    name = args.pop("Name")
+    giver = guard.caller().rights
+    return answer(create_role(name, args, giver, intent(CREATE_ROLE, Name=name, **args)))
+
+
+@change_route(of_roles, CHANGE_ROLE, ROLE, RoleSchema, *GIVING, unknown, method="PUT")
+def replace_role(args: Document, role: str) -> Response:
+    """Change a role
+
+    Replaces its permissions and limits. Everybody who has it notices within seconds.
+    """
+    giver = guard.caller().rights
+    return answer(change_role(role, args, giver, intent(CHANGE_ROLE, **args)))
+
+
+@change_route(of_roles, REMOVE_ROLE, ROLE, RemovedRoleSchema, *GIVING, unknown, method="DELETE")
+def delete_role(role: str) -> Response:
+    """Remove a role
+
+    Those who have it lose what it allowed.
+    """
+    return answer(remove_role(role, intent(REMOVE_ROLE)))
+
+
+@read_route(of_staff, "", StaffListSchema, *NEEDS)
+def list_all_staff() -> Document:
+    """List staff
+
+    All accounts with a role, or with a Power flag for the API, by name.
+    """
+    return {"Values": list_staff()}
+
+
+@change_route(
+    of_staff,
+    SET_ROLES,
+    "/<lookup:key>/roles",
+    StaffSchema,
+    *OF_STAFF,
+    lacking,
+    UnknownRole("king", ["viewer", "support"]),
+    method="PUT",
+)
+def set_staff_roles(args: Document, key: Lookup) -> Response:
+    """Set the roles of a user
+
+    Replaces them, except those that come from groups of the company's accounts.
+    """
+    giver = guard.caller().rights
+    applied = set_roles(key, args["Roles"], giver, intent(SET_ROLES, Roles=args["Roles"]))
+    return change_response(applied, public_staff(users.get(key, *RECORD)))
+
+
+@change_route(of_staff, DISABLE_ACCOUNT, "/<lookup:key>/disable", StaffSchema, *OF_STAFF)
+def disable_staff(key: Lookup) -> Response:
+    """Disable an account of staff
+
+    It can use neither the console nor the API, and its tokens and keys stop working within seconds.
+    The person can still play.
+    """
+    applied = set_disabled(key, True, guard.caller().rights, intent(DISABLE_ACCOUNT))
+    return change_response(applied, public_staff(users.get(key, *RECORD)))
+
+
+@change_route(of_staff, ENABLE_ACCOUNT, "/<lookup:key>/enable", StaffSchema, *OF_STAFF)
+def enable_staff(key: Lookup) -> Response:
+    """Enable an account of staff"""
+    applied = set_disabled(key, False, guard.caller().rights, intent(ENABLE_ACCOUNT))
+    return change_response(applied, public_staff(users.get(key, *RECORD)))

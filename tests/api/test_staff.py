@@ -1,0 +1,196 @@
+"""Roles, and who has them."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+import pytest
+
+from app.auth.permissions import Permission
+from app.auth.roles import Role
+from app.auth.shipped_roles import SHIPPED
+from app.history.store import History
+from tests.applications import service
+from tests.callers import Caller
+
+ROLE = {"Permissions": ["players.read", "staff.manage"], "Limits": None}
+
+
+@pytest.fixture
+def person(client, world):
+    """Return somebody with these roles."""
+
+    def person(*roles, **fields):
+        user = world.add_user(Roles=list(roles), **fields)
+        return Caller(client, world.headers(user=user), "/api/v1/", user)
+
+    return person
+
+
+def set_roles(caller, user, *names, status=200):
+    return caller(f"PUT staff/{user['_id']}/roles", {"Roles": list(names)}, status=status)
+
+
+def test_the_shipped_roles_are_there_and_can_be_changed(app, staff):
+    assert [role["Name"] for role in staff("GET roles").json["Values"]] == list(SHIPPED)
+    changed = {"Permissions": ["history.read"], "Limits": {"ItemsPerDay": 7}}
+    assert staff("PUT roles/viewer", changed).json["Limits"]["ItemsPerDay"] == 7
+    assert staff("GET roles/viewer").json["Permissions"] == ["history.read"]
+    assert staff("DELETE roles/viewer").json == {"Name": "viewer"}
+    staff("GET roles/viewer", status=404)
+    staff("PUT roles/viewer", changed, status=404)
+    staff("DELETE roles/viewer", status=404)
+    assert staff("POST roles", {"Name": "viewer", **changed}).json["Name"] == "viewer"
+    service(app, History).move_all()
+    entries = staff("GET history").json["Values"]
+    operations = [entry["Operation"] for entry in entries if entry["Subject"]["Kind"] == "role"]
+    assert operations == ["create-role", "remove-role", "change-role"]
+
+
+def test_a_role_is_made_once_and_bad_ones_are_refused(staff):
+    staff("POST roles", {"Name": "events", **ROLE})
+    again = staff("POST roles", {"Name": "events", **ROLE}, status=409)
+    assert again.json["Message"] == "There is already a role with the name 'events'."
+    staff("POST roles", {"Name": "support", **ROLE}, status=409)
+    for name in ("", "Events", "a b", "-a", "x" * 41, "a:b"):
+        staff("POST roles", {"Name": name, **ROLE}, status=400)
+    unknown = staff("POST roles", {"Name": "a", "Permissions": ["players.fly"]}, status=400)
+    assert "players.fly" in unknown.json["Message"]
+    for limit in (0, -1, "many", 2**40):
+        staff("PUT roles/events", {**ROLE, "Limits": {"ItemsPerDay": limit}}, status=400)
+
+
+def test_a_role_gives_what_it_names_and_no_more(staff, person, world):
+    player = world.add_player()
+    viewer, support = person("viewer"), person("support")
+    path = f"players/{player['_id']}"
+    viewer(f"GET {path}")
+    body = {"itemid": world.add_object(Type="item")["_id"], "quantity": 1}
+    refused = viewer(f"POST {path}/items/give", body, status=403)
+    assert "'items.move'" in refused.json["Message"]
+    support(f"POST {path}/items/give", body)
+    support(f"DELETE {path}", status=403)
+    set_roles(staff, support.user)
+    assert (
+        support(f"GET {path}", status=403).json["Message"] == "This request needs the role 'api'."
+    )
+
+
+def test_undoing_own_changes_is_not_undoing_those_of_others(staff, person, world):
+    player = world.add_player()
+    item = world.add_object(Type="item")["_id"]
+    body, path = {"itemid": item, "quantity": 1}, f"players/{player['_id']}/items/give"
+    support = person("support")
+    own, other = (
+        caller(f"POST {path}", body).headers["X-History-Id"] for caller in (support, staff)
+    )
+    support(f"POST history/{own}/undo")
+    refused = support(f"POST history/{other}/undo", status=403)
+    assert "'undo.any'" in refused.json["Message"]
+    person("senior-support")(f"POST history/{other}/undo")
+
+
+def test_nobody_gives_what_they_do_not_have(staff, person, world):
+    staff("POST roles", {"Name": "lead", **ROLE, "Limits": {"ItemsPerDay": 10}})
+    lead, somebody = person("lead"), world.add_user()
+    refused = set_roles(lead, somebody, "support", status=403)
+    assert refused.json["Message"].startswith("You cannot give what you do not have yourself")
+    lead("PUT roles/lead", {**ROLE, "Permissions": [*ROLE["Permissions"], "approve"]}, status=403)
+    lead("POST roles", {"Name": "more", "Permissions": ["items.move"]}, status=403)
+    set_roles(lead, lead.user, "lead", "administrator", status=403)
+    more = {"Permissions": [*ROLE["Permissions"], "batches.run"], "Limits": {"ItemsPerDay": 10}}
+    staff("PUT roles/lead", more)
+    for limit, status in ((None, 403), (11, 403), (10, 200)):
+        runner = {"Permissions": ["batches.run"], "Limits": {"ItemsPerDay": limit}}
+        staff("PUT roles/economy", runner)
+        assert set_roles(lead, somebody, "economy", status=status), limit
+
+
+def test_nobody_changes_the_sign_in_of_somebody_who_may_do_more(staff, person, world):
+    managing = ["users.read", "users.manage", "keys.manage", "staff.manage"]
+    staff("POST roles", {"Name": "clerk", "Permissions": managing})
+    clerk, boss = person("clerk"), world.add_user("secret", Roles=["administrator"], Name="Boss")
+    asked = [
+        ("POST users/Boss/manage/password/change", {"new": "a" * 64}),
+        ("POST users/Boss/manage/email/change", {"new": "thief@example.com"}),
+        ("POST keys?user=Boss", {"Name": "thief", "Scopes": ["players.read"]}),
+        ("PUT staff/Boss/roles", {"Roles": []}),
+        ("POST staff/Boss/disable", None),
+    ]
+    for request, body in asked:
+        refused = clerk(request, body, status=403)
+        assert refused.json["Code"] == "NOT_PEER", request
+    reset = {"Code": "ABCDEFGH", "ExpiresAt": datetime(2100, 1, 1), "Failures": 0}
+    world.db.users.update_one({"_id": boss["_id"]}, {"$set": {"Reset": reset}})
+    assert "ABCDEFGH" not in clerk("GET users/Boss").text
+
+
+def test_a_key_manages_no_staff(client, world):
+    key = Caller(client, world.key_headers(), "/api/v1/")
+    for request in ("GET roles", "GET staff", "DELETE roles/viewer"):
+        assert key(request, status=403).json["Code"] == "KEY_NOT_ALLOWED"
+
+
+def test_the_last_administrator_stays(staff, person, world):
+    other = person("administrator")
+    set_roles(staff, other.user)
+    set_roles(staff, other.user, "administrator")
+    clerk = staff.user["_id"]
+    world.db.users.update_one({"_id": clerk}, {"$set": {"Power.ApiUserManagement": False}})
+    for refused in (
+        set_roles(other, other.user, status=409),
+        other(f"POST staff/{other.user['_id']}/disable", status=409),
+        other("DELETE roles/administrator", status=409),
+        other("PUT roles/administrator", {"Permissions": ["players.read"]}, status=409),
+    ):
+        assert refused.json["Code"] == "LAST_ADMINISTRATOR"
+    set_roles(other, world.add_user(), "administrator")
+    set_roles(other, other.user)
+
+
+def test_a_disabled_account_gets_in_nowhere(staff, person):
+    viewer = person("viewer")
+    viewer("GET players")
+    disabled = staff(f"POST staff/{viewer.user['_id']}/disable").json
+    assert (disabled["Roles"], disabled["IsDisabled"]) == (["viewer"], True)
+    viewer("GET players", status=403)
+    staff(f"POST staff/{viewer.user['_id']}/enable")
+    viewer("GET players")
+
+
+def test_staff_are_all_who_have_a_role(staff, person, world):
+    world.add_user()
+    viewer, boss = person("viewer", Name="Anna"), person("administrator", Name="Zoe")
+    listed = {
+        one["Name"]: one["Roles"] or one["Power"] for one in staff("GET staff").json["Values"]
+    }
+    roles = [role.value for role in Role]
+    assert listed == {"Anna": ["viewer"], "Clerk": roles, "Zoe": ["administrator"]}
+    assert boss("GET staff").json == staff("GET staff").json
+    viewer("GET staff", status=403)
+
+
+@pytest.mark.parametrize("backend_uri", ["mongodb"], indirect=True)
+def test_administrators_who_remove_each_other_leave_one(app, world):
+    """Each removes the other at the same time, again and again."""
+    pairs = [world.add_user(Roles=["administrator"]) for _ in range(2)]
+    callers = [
+        Caller(app.test_client(), world.headers(user=user), "/api/v1/", user) for user in pairs
+    ]
+
+    def remove(turn):
+        caller, other = callers[turn], pairs[1 - turn]
+        return set_roles(caller, other, status=None).status_code
+
+    for _ in range(10):
+        with ThreadPoolExecutor(2) as pool:
+            statuses = sorted(pool.map(remove, range(2)))
+        assert statuses.count(200) <= 1, statuses
+        left = world.db.users.count_documents({"Roles": "administrator"})
+        assert left >= 1
+        world.db.users.update_many({}, {"$set": {"Roles": ["administrator"]}})
+
+
+def test_every_permission_is_in_a_shipped_role():
+    assert {name for names, _ in SHIPPED.values() for name in names} == {
+        permission.value for permission in Permission
+    }
