@@ -121,6 +121,15 @@ TABLE = """
  +  POST   /api/v1/keys                                          api                        | none
  +  POST   /api/v1/keys/[own_key]/rotate                         api                        | none
  +  DELETE /api/v1/keys/[own_key]                                api                        | none
+ +  GET    /api/v1/roles                                         api users.query users.manage| none
+ +  POST   /api/v1/roles                                         api users.query users.manage| none
+ +  GET    /api/v1/roles/[role]                                  api users.query users.manage| none
+ +  PUT    /api/v1/roles/[role]                                  api users.query users.manage| none
+ +  DELETE /api/v1/roles/[role]                                  api users.query users.manage| none
+ +  GET    /api/v1/staff                                         api users.query users.manage| none
+ +  PUT    /api/v1/staff/[user]/roles                            api users.query users.manage| none
+ +  POST   /api/v1/staff/[user]/disable                          api users.query users.manage| none
+ +  POST   /api/v1/staff/[user]/enable                           api users.query users.manage| none
  +  POST   /api/oauth/token
  +  DELETE /api/oauth/token/[self]                               api                        | users.manage
  +  DELETE /api/oauth/token/[self]/[own]                         api                        | users.manage
@@ -164,6 +173,7 @@ VALUES = {
     **{"player_id": ENTRY.split(":")[1], "map": MAP, "action": ACTION, "guild": GUILD},
     **{"batch": BATCH, "ended_batch": ENDED_BATCH, "running_batch": RUNNING_BATCH},
     **{"sign_in": SIGN_IN, "own_sign_in": OWN_SIGN_IN, "own_key": OWN_KEY},
+    "role": "viewer",
 }
 # What leads a browser to the documentation, and has nothing for a program.
 FRONT_DOORS = ("/", "/api")
@@ -203,6 +213,9 @@ BODIES = {
         "Rows": [{"Player": PLAYER, "Operation": "give", "ItemId": ITEM, "Quantity": 1}],
     },
     "api/v1/keys": {"Name": "another", "Scopes": ["players.read"]},
+    "api/v1/roles": {"Name": "events", "Permissions": ["players.read"]},
+    "roles/[role]": {"Permissions": ["players.read"]},
+    "staff/[user]/roles": {"Roles": ["viewer"]},
     "oauth/token": {"grant_type": "password", "username": "Clerk", "password": PASSWORD},
 }
 

@@ -35,7 +35,7 @@ from tests.game import make_action
 # What a request of the tables may change.
 COLLECTIONS = (
     *("users", "players", "bags", "objects", "history", "actions", "batches", "batch_rows"),
-    *("batch_parts", "deleted_players", "erasures", "refresh_tokens", "guilds"),
+    *("batch_parts", "deleted_players", "erasures", "refresh_tokens", "guilds", "roles"),
 )
 STATES = {BATCH: "planned", RUNNING_BATCH: "running", ENDED_BATCH: "done"}
 

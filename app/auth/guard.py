@@ -69,13 +69,20 @@ def _declare(
     """Declare who may call a view, for the Blueprint and the documentation."""
     view.permissions = permissions  # type: ignore[attr-defined]
     # The roles of the contract; none: the view is public.
-    roles = () if permissions is None else (Role.API, *(one.role for one in permissions))
-    view.access = tuple(dict.fromkeys(roles))  # type: ignore[attr-defined]
+    view.access = contract_roles(permissions)  # type: ignore[attr-defined]
     needed = scopes or [one.scope for one in permissions or ()]
     named = dict.fromkeys(scope.value for scope in needed if isinstance(scope, Scope))
     # Empty: a key needs no scope. None: no key may call the view.
     view.scopes = None if KeyAccess.NONE in scopes else tuple(named)  # type: ignore[attr-defined]
     return view
+
+
+def contract_roles(permissions: tuple[Permission, ...] | None) -> tuple[Role, ...]:
+    """Return the roles of the contract that include permissions, each after the one it requires."""
+    if permissions is None:
+        return ()
+    highest = max((list(Role).index(one.role) for one in permissions), default=0)
+    return tuple(Role)[: highest + 1]
 
 
 def public(view: View) -> View:

@@ -41,6 +41,7 @@ _guid = partial(PathParameter, is_guid=True)
 NO_PLAYER = NotFound("player", Lookup.parse("nobody"))
 NO_USER = NotFound("user", Lookup.parse("nobody"))
 NO_ENTRY = NotFound("entry of history", "nobody")
+NO_ROLE = NotFound("role", "nobody")
 PLAYER = PathParameter("lookupKey", "A character's name or id.", examples.PLAYER, NO_PLAYER)
 USER = PathParameter("lookupKey", "A username or user id.", examples.USER, NO_USER)
 PLACE = "A character's id, name, or position in the user's list, from 0."
@@ -68,6 +69,8 @@ PATH_PARAMETERS = {
     ("Logs", "user_key"): USER._replace(name="id"),
     ("Logs", "player_key"): PLAYER._replace(name="id"),
     ("Keys", "key_id"): _guid("id", "The id of a key.", examples.KEY_ID),
+    ("Staff", "role"): PathParameter("name", "The name of a role.", "support", NO_ROLE),
+    ("Staff", "key"): USER,
     ("Credentials", "key"): USER._replace(name="username", example="demo"),
     ("Credentials", "token_id"): _guid("tokenId", "The refresh token.", examples.TOKEN),
     ("Credentials", "sign_in_id"): _guid("id", "The id of a sign-in.", examples.SIGN_IN),

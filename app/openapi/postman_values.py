@@ -18,6 +18,7 @@ FOLDERS = (
     "Logs",
     "Credentials",
     "Keys",
+    "Staff",
 )
 ENVIRONMENT = {
     "baseUrl": "http://127.0.0.1:8000",
@@ -34,6 +35,7 @@ ENVIRONMENT = {
     "globalVariableId": examples.GLOBAL_VARIABLE,
     "mapId": examples.MAP,
     "guildId": examples.GUILD,
+    "roleName": "postman",
 }
 # A request that needs the result of another one runs right after it. All other requests run in
 # the order of the document.
@@ -43,6 +45,9 @@ RUNS_AFTER = {
     "deletePlayer": "savePlayer",
     "getHistoryEntry": "undoChange",
     "cancelBatch": "undoBatch",
+    "getRole": "createNewRole",
+    "replaceRole": "getRole",
+    "deleteRole": "replaceRole",
     "getAction": "answerAction",
     "setGlobalVariable": "getGlobalVariableValue",
 }
@@ -67,6 +72,8 @@ PATH_VALUES = {
     ("Credentials", "tokenId"): "{{spareToken}}",
     ("Credentials", "id"): "{{signInId}}",
     ("Keys", "id"): "{{keyId}}",
+    ("Staff", "name"): "{{roleName}}",
+    ("Staff", "lookupKey"): "{{newUser}}",
 }
 # The headers of requests that add a history entry.
 HEADER_VALUES = {"Idempotency-Key": "{{$guid}}", "X-Reason": "Trying%20the%20collection"}
@@ -116,6 +123,8 @@ BODY_VALUES: dict[str, Document] = {
     "manageEmail": {"new": "{{newUser}}.managed@example.com"},
     "renamePlayer": {"Name": "{{spareName}}"},
     "eraseUser": {"Confirm": "{{goneUser}}"},
+    "createNewRole": {"Name": "{{roleName}}"},
+    "setStaffRoles": {"Roles": ["viewer"]},
     "createUserKey": {"Name": "postman {{$guid}}", "Addresses": None, "Budget": None},
     "redeemResetCode": {"code": "{{resetCode}}"},
     "createToken": {"username": "{{username}}", "password": "{{passwordHash}}"},

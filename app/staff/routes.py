@@ -43,11 +43,9 @@ from app.staff.store import Roles
 from app.types import Document
 from app.users.store import RECORD, Users
 
-of_roles = Blueprint(
-    "Roles", __name__, url_prefix="/api/v1/roles", description="What staff may do."
-)
+of_roles = Blueprint("Roles", __name__, url_prefix="/api/v1/roles", group="Staff")
 of_staff = Blueprint(
-    "Staff", __name__, url_prefix="/api/v1/staff", description="The people who run the game."
+    "Staff", __name__, url_prefix="/api/v1/staff", description="The people who run the game, and their roles."
 )
 
 roles = current(Roles)
@@ -71,7 +69,10 @@ def list_roles() -> Document:
 
 @read_route(of_roles, ROLE, RoleSchema, *NEEDS, refuses=(unknown,))
 def get_role(role: str) -> Document:
-    """Get one role"""
+    """Get one role
+
+    With its permissions and limits.
+    """
     return roles.get(role)
 
 
@@ -147,6 +148,9 @@ def disable_staff(key: Lookup) -> Response:
 
 @change_route(of_staff, ENABLE_ACCOUNT, "/<lookup:key>/enable", StaffSchema, *OF_STAFF)
 def enable_staff(key: Lookup) -> Response:
-    """Enable an account of staff"""
+    """Enable an account of staff
+
+    It has the same roles as before.
+    """
     applied = set_disabled(key, False, guard.caller().rights, intent(ENABLE_ACCOUNT))
     return change_response(applied, public_staff(users.get(key, *RECORD)))

@@ -57,7 +57,7 @@ class RoleSchema(Schema):
     Name = Text(example="support")
     Permissions = fields.List(Text(), metadata={"example": ["players.read", "items.move"]})
     Limits = fields.Nested(LimitsSchema)
-    NeedsSecondFactor = Flag()
+    NeedsSecondFactor = Flag(example=False)
 
 
 class RoleListSchema(Schema):
@@ -81,12 +81,12 @@ class RolesArgs(Schema):
 class StaffSchema(Schema):
     """An account of staff."""
 
-    Id = Text()
+    Id = Text(example="5f0c1c1e-0000-4000-8000-000000000001")
     Name = Text(example="alice")
     Roles = fields.List(Text(), metadata={"example": ["support"]})
     GroupRoles = fields.List(Text(), metadata={"example": []})
     Power = fields.List(Text(), metadata={"example": ["api"]})
-    IsDisabled = Flag()
+    IsDisabled = Flag(example=False)
 
 
 class StaffListSchema(Schema):

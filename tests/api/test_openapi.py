@@ -114,7 +114,7 @@ def test_its_tags_are_those_of_its_operations():
             "Catalogue",
             "Global variables",
         ),
-        *("Info", "Logs", "Credentials", "Keys"),
+        *("Info", "Logs", "Credentials", "Keys", "Staff"),
     ]
     assert all(tag["description"] for tag in SPEC["tags"])
 
