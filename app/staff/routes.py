@@ -45,7 +45,7 @@ from app.users.store import RECORD, Users
 
 of_roles = Blueprint("Roles", __name__, url_prefix="/api/v1/roles", group="Staff")
 of_staff = Blueprint(
-    "Staff", __name__, url_prefix="/api/v1/staff", description="The people who run the game, and their roles."
+    "Staff", __name__, url_prefix="/api/v1/staff", description="Staff, and their roles."
 )
 
 roles = current(Roles)

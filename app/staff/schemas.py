@@ -15,7 +15,7 @@ MOST_ITEMS = 2**31 - 1
 OPTIONAL: dict[str, Any] = {"load_default": None, "allow_none": True}
 
 
-class LimitsSchema(Schema):
+class RoleLimitsSchema(Schema):
     """How much somebody with the role may do; null means no limit."""
 
     LargestQuantity = Integer(1, MOST_ITEMS, **OPTIONAL, example=100)
@@ -29,7 +29,7 @@ class RoleArgs(Schema):
     Permissions = List(
         Text(metadata={"enum": list(NAMES)}), required=True, example=["players.read", "items.move"]
     )
-    Limits = fields.Nested(LimitsSchema, **OPTIONAL)
+    Limits = fields.Nested(RoleLimitsSchema, **OPTIONAL)
     NeedsSecondFactor = Flag(load_default=False)
 
     @validates("Permissions")
@@ -56,7 +56,7 @@ class RoleSchema(Schema):
 
     Name = Text(example="support")
     Permissions = fields.List(Text(), metadata={"example": ["players.read", "items.move"]})
-    Limits = fields.Nested(LimitsSchema)
+    Limits = fields.Nested(RoleLimitsSchema)
     NeedsSecondFactor = Flag(example=False)
 
 
