@@ -96,6 +96,8 @@ class Settings:
     ADDRESS_FAILURES: int = 100
     # The number of wrong passwords, codes or names from a caller before it is rate-limited.
     CALLER_FAILURES: int = 1000
+    # The role whose limits apply to accounts that use the API by their Power; empty: no limits.
+    POWER_ROLE: str = ""
     # The maximum number of requests of a caller per minute; 0: unlimited.
     REQUESTS_PER_MINUTE: int = 0
     # The window in which failures are counted, starting with the first one.

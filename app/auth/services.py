@@ -25,7 +25,7 @@ def add_services(services: Services) -> None:
     services.add(
         AccessTokens(keys, settings.ACCESS_TOKEN_SECONDS, storage.clock.time),
         Cursors(keys),
-        Callers(storage, settings.AUTH_CACHE_SECONDS),
+        Callers(storage, settings.AUTH_CACHE_SECONDS, power_role=settings.POWER_ROLE),
         Attempts(storage, limits, settings.FAILURE_WINDOW_SECONDS),
         Quotas(storage, settings.REQUESTS_PER_MINUTE),
         Budgets(storage),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from app.auth import guard
 from app.auth.callers import Caller, Callers
-from app.auth.permissions import Permission
+from app.auth.permissions import RIGHTS, Permission
 from app.changes import Applied
 from app.http.context import current
 from app.http.intents import intent
@@ -16,6 +18,7 @@ from app.moderation.domain import READS, impose, lift
 from app.moderation.operations import IMPOSE, LIFT
 from app.moderation.penalties import MUTE, Penalty
 from app.naming import Lookup
+from app.staff.store import Staff
 from app.types import Document
 from app.users.store import Users
 
@@ -23,6 +26,7 @@ from app.users.store import Users
 ADMINISTERING = {Permission.USERS_MANAGE, Permission.STAFF_MANAGE}
 
 callers = current(Callers)
+staff = current(Staff)
 users = current(Users)
 
 
@@ -45,9 +49,23 @@ def impose_on(account: Lookup, penalty: Penalty, args: dict[str, Any]) -> Applie
     meant = intent(IMPOSE[penalty], why, **told)
     if penalty is MUTE:
         return users.change(account, READS, rule, meant)
-    applied = users.change_and_sweep(account, READS, rule, meant)
+    with _administrator_left(account):
+        applied = users.change_and_sweep(account, READS, rule, meant)
     callers.forget()
     return applied
+
+
+@contextmanager
+def _administrator_left(account: Lookup) -> Iterator[None]:
+    """Refuse to ban the last administrator, also if two of them ban each other at once."""
+    user = users.get(account, *RIGHTS)
+    is_administrator = Permission.STAFF_MANAGE in callers.rights(user).permissions
+    if not is_administrator or not may_punish(guard.caller(), user):
+        yield
+        return
+    with staff.one_at_a_time():
+        staff.require_administrator(but=user["_id"])
+        yield
 
 
 def may_punish(caller: Caller, user: Document) -> bool:

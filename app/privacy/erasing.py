@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 
+from app.auth import guard
+from app.auth.permissions import RIGHTS
 from app.changes import Intent
 from app.errors import NotFound
 from app.http.context import current
@@ -31,7 +33,7 @@ def erase(
 ) -> Document:
     """Erase a person, or continue the erasure; return its record."""
     try:
-        user = users.get(key, "Name")
+        user = users.get(key, "Name", *RIGHTS)
     except NotFound:
         if (record := erasures.find(key.id, key.text)) is None:
             raise
@@ -40,6 +42,8 @@ def erase(
         raise NotConfirmed
     if user["_id"] == intent.origin.user_id:
         raise OwnAccount
+    if intent.origin.user_id is not None:
+        guard.require_peer(user)
     if online := erasures.online_characters(user["_id"], players.online_since()):
         raise PlayerOnline(online[0])
     # Another process may have finished it meanwhile.

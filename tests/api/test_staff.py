@@ -194,3 +194,18 @@ def test_every_permission_is_in_a_shipped_role():
     assert {name for names, _ in SHIPPED.values() for name in names} == {
         permission.value for permission in Permission
     }
+
+
+def test_the_last_administrator_is_not_banned(person, world):
+    boss = person("administrator")
+    path = f"POST users/{boss.user['_id']}/admin/ban"
+    assert boss(path, {"duration": 1}, status=409).json["Code"] == "LAST_ADMINISTRATOR"
+    other = world.add_user(Roles=["administrator"])
+    boss(f"POST users/{other['_id']}/admin/ban", {"duration": 1})
+
+
+def test_nobody_erases_somebody_who_may_do_more(staff, person, world):
+    staff("POST roles", {"Name": "privacy", "Permissions": ["users.read", "privacy.erase"]})
+    world.add_user(Name="Boss", Roles=["administrator"])
+    refused = person("privacy")("POST users/Boss/erase", {"Confirm": "Boss"}, status=403)
+    assert refused.json["Code"] == "NOT_PEER"
