@@ -14,6 +14,8 @@ _SECRET = re.compile(
     r"|\$argon2[\w$=,+/.-]*"
     # An access token, or its beginning: each starts with [" and a guid, in base64.
     r"|(?-i:Wy[IJ])[\w-]{20,}[\w.-]*"
+    # What is encrypted: the secret of a second factor, or the state between two requests.
+    r"|(?-i:gAAAA)[\w-]{20,}=*"
     # An API key, or most of one.
     r"|(?-i:qm_)[0-9A-Za-z]{20,}",
     re.ASCII | re.IGNORECASE,

@@ -146,6 +146,20 @@ def test_it_is_set_up_with_a_code_renewed_and_switched_off(app, world, db, code)
     assert not [text for text in (secret, *codes) if text in told]
 
 
+def test_two_tabs_tell_what_the_other_has_done(app, world, code):
+    clerk = visitor(app, world)
+    pages = [clerk.get("/second-factor") for _ in range(2)]
+    sent = [(STATE.search(p.text)[1], code(0, secret_on(p))) for p in pages]
+    made = clerk.submit("/second-factor/set-up", 200, state=sent[0][0], code=sent[0][1])
+    late = clerk.submit("/second-factor/set-up", 409, state=sent[1][0], code=sent[1][1])
+    assert "already has a second factor" in page_of(late)
+    codes = recovery_codes_on(made)
+    clerk.submit("/second-factor/switch-off", 303, code=codes[0])
+    off = clerk.submit("/second-factor/switch-off", 409, code=codes[1])
+    assert "no second factor" in page_of(off)
+    assert secret_on(off)
+
+
 def test_a_secret_of_somebody_elses_page_is_refused(app, world, code):
     one, other = visitor(app, world), visitor(app, world)
     page = one.get("/second-factor")

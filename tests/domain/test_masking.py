@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from app.auth.tokens import AccessTokens
 from app.http.masking import masked
+from app.second_factor.vault import Vault
 from app.server.gunicorn_server import GunicornLogger
 from app.users.passwords import Passwords
 from tests.factories import numbered_guid, sha256
@@ -23,6 +24,11 @@ def test_every_access_token_is_masked(user, chain, now):
     assert masked(f"No user with name '{token}'.") == "No user with name '***'."
     # Cut off somewhere, it still says whose it is.
     assert masked(token[:100]) == "***"
+
+
+def test_what_is_encrypted_is_masked():
+    sealed = Vault(["k" * 32], lambda: 1_790_000_000.0).seal("SecondFactor", "A" * 32)
+    assert masked(f"full: {sealed}.") == "full: ***."
 
 
 # A fresh hash has a random salt, and would make the test's id another in every process.

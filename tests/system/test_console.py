@@ -69,6 +69,7 @@ PAGES = {
     "a global variable": f"/catalogue/servervariable/{GLOBAL_VARIABLE}",
     "health": "/health",
     "one's own sign-ins": "/sign-ins",
+    "one's own second factor": "/second-factor",
     "one's own keys": "/keys",
     "an error": "/nowhere",
 }

@@ -7,7 +7,15 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from app.auth.api_keys import digest_of, is_well_formed
-from tests.factories import NOW, guid, make_entry, make_player, make_user, numbered_guid
+from tests.factories import (
+    NOW,
+    guid,
+    make_entry,
+    make_factor,
+    make_player,
+    make_user,
+    numbered_guid,
+)
 from tests.game import make_action
 
 NAME = "Zweronika"
@@ -36,6 +44,20 @@ def person(real_db):
     real_db.players.insert_one(player)
     real_db.history.insert_one(make_entry(player, Reason=f"for {NAME}"))
     return user
+
+
+def test_a_lost_second_factor_is_reset(quartermaster, person, real_db, tmp_path):
+    code, output = quartermaster("user", "reset-second-factor", NAME)
+    assert (code, "This account has no second factor." in output) == (1, True)
+    factor = {"$set": {"SecondFactor": make_factor()}}
+    real_db.users.update_one({"_id": person["_id"]}, factor)
+    code, output = quartermaster("user", "reset-second-factor", NAME, "--reason", "Lost phone.")
+    told = f"Reset the second factor of {NAME}. A mail tells the user.\n"
+    assert (code, output.endswith(told)) == (0, True)
+    assert len(list((tmp_path / "data" / "outbox").iterdir())) == 1
+    assert real_db.users.find_one({"_id": person["_id"]})["SecondFactor"] is None
+    entry = real_db.history.find_one({"Via": "cli"})
+    assert (entry["Operation"], entry["Reason"]) == ("reset-second-factor", "Lost phone.")
 
 
 def only_key(db, user):

@@ -95,7 +95,6 @@ NEW_CODES = Form(
     "Make new recovery codes",
     (CODE_OR_RECOVERY,),
     name="recovery-codes",
-    card="Recovery codes",
     about="The former recovery codes stop working.",
     act=lambda sent: renew_recovery_codes(
         guard.caller().id, sent.value("code"), intent(RENEW_RECOVERY_CODES)
@@ -110,7 +109,6 @@ SWITCH_OFF = Form(
     "Switch it off",
     (CODE_OR_RECOVERY,),
     name="switch-off",
-    card="Switch it off",
     about="Your password alone signs you in then.",
     act=lambda sent: switch_off(guard.caller().id, sent.value("code"), intent(SWITCH_OFF_FACTOR)),
     asks_reason=False,
