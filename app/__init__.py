@@ -43,6 +43,7 @@ from app.oauth import routes as oauth
 from app.oauth.store import RefreshTokens
 from app.objects import routes as objects
 from app.openapi import docs_page
+from app.openid.provider import Provider
 from app.players import routes as players
 from app.players import services as player_services
 from app.players.deletion.store import Deletions
@@ -170,6 +171,7 @@ def add_stores(services: Services) -> None:
         Activity(history, tokens),
         FormTokens(signing_keys(settings)),
         Vault(signing_keys(settings), storage.clock.time),
+        Provider(settings, signing_keys(settings)),
         Samples(storage),
         Guilds(storage, settings.TOTAL_CACHE_SECONDS),
     )

@@ -9,6 +9,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from config.base import Development, Production, Settings, Testing
 
@@ -99,6 +100,7 @@ def _faults(settings: Settings) -> Iterator[str]:
     if settings.MAIL_USE_TLS and settings.MAIL_USE_SSL:
         yield "QM_MAIL_USE_TLS and QM_MAIL_USE_SSL exclude each other."
     yield from _address_faults(settings)
+    yield from _openid_faults(settings)
     operator = settings.OPERATOR or ""
     if len(operator) > 255 or not operator.isprintable():
         yield "QM_OPERATOR must be at most 255 printable characters."
@@ -119,12 +121,43 @@ def _address_faults(settings: Settings) -> Iterator[str]:
             "QM_SOCKET needs QM_TRUSTED_PROXIES=1 or more: behind a Unix socket, only the proxy "
             "knows the addresses of clients."
         )
-    is_loopback = settings.HOST in ("127.0.0.1", "::1", "localhost")
+    is_loopback = settings.HOST in LOOPBACK
     if settings.ENV == "production" and not (is_loopback or settings.TRUSTED_PROXIES):
         yield (
             f"QM_HOST is {settings.HOST}: production listens on 127.0.0.1, ::1 or QM_SOCKET, with "
             "a proxy in front. For a proxy on another machine, set QM_TRUSTED_PROXIES=1."
         )
+
+
+def _openid_faults(settings: Settings) -> Iterator[str]:
+    together = [PREFIX + name for name in OPENID_TOGETHER]
+    missing = [PREFIX + name for name in OPENID_TOGETHER if not getattr(settings, name)]
+    if missing and len(missing) < len(together):
+        yield f"{', '.join(together)} belong together, but {' and '.join(missing)} is not set."
+    dependent = (settings.OPENID_GROUP_ROLES, settings.OPENID_CREATES_ACCOUNTS)
+    if missing and (any(dependent) or not settings.STAFF_PASSWORDS):
+        yield (
+            "QM_OPENID_GROUP_ROLES, QM_OPENID_CREATES_ACCOUNTS and QM_STAFF_PASSWORDS=false need a "
+            "provider: set QM_OPENID_ISSUER."
+        )
+    if settings.OPENID_ISSUER and not _is_issuer(settings.OPENID_ISSUER):
+        yield (
+            f"QM_OPENID_ISSUER is '{settings.OPENID_ISSUER}'; it must be an https:// address "
+            "without a query, or http:// on this machine."
+        )
+    for pair in settings.OPENID_GROUP_ROLES:
+        group, _, role = pair.rpartition("=")
+        if not (group.strip() and role.strip()):
+            yield f"QM_OPENID_GROUP_ROLES contains '{pair}'; each part must be group=role."
+
+
+def _is_issuer(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    is_private = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
+    return bool(is_private and parts.hostname and not (parts.query or parts.fragment))
 
 
 def _secret_faults(settings: Settings) -> Iterator[str]:
@@ -176,6 +209,8 @@ def _argon2_faults(settings: Settings) -> Iterator[str]:
 
 # As browsers send it: no path, and no wildcard, which flask-cors would read as a pattern.
 ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]{1,5})?", re.ASCII)
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+OPENID_TOGETHER = ("OPENID_ISSUER", "OPENID_CLIENT_ID", "OPENID_CLIENT_SECRET")
 REQUIRED = {"production": ("SECRET_KEY", "MONGODB_URI")}
 CHOICES = {
     "COMPATIBILITY": ("", "intersect"),

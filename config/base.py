@@ -198,6 +198,24 @@ class Settings:
     # Its colour: green, blue, violet, amber, red or grey; by default green, and red in production.
     ENVIRONMENT_COLOUR: str = ""
 
+    # The OpenID Connect provider of the company, such as https://login.example.com/realms/staff.
+    # Staff can then sign in at the console with their company account (see docs/sign-in.rst).
+    OPENID_ISSUER: str | None = None
+    # The id of this service as a client of the provider.
+    OPENID_CLIENT_ID: str | None = None
+    # The secret of that client.
+    OPENID_CLIENT_SECRET: str | None = None
+    # The claim of the provider that lists the groups of a person.
+    OPENID_GROUPS_CLAIM: str = "groups"
+    # The role for members of a group, as group=role, comma-separated.
+    OPENID_GROUP_ROLES: list[str] = []
+    # Whether the first sign-in with a company account creates an account here.
+    OPENID_CREATES_ACCOUNTS: bool = False
+    # How long the provider may take for its part of a sign-in.
+    OPENID_TIMEOUT_SECONDS: float = 10.0
+    # Whether staff may sign in with a password; otherwise only with their company account.
+    STAFF_PASSWORDS: bool = True
+
     # The title of the OpenAPI document.
     API_TITLE: str = "Quartermaster"
     # The version of the OpenAPI specification that the document follows.

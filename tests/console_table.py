@@ -85,6 +85,8 @@ POST  /console/sign-in
 POST  /console/sign-in/code
 GET   /console/invitation
 POST  /console/invitation
+GET   /console/sign-in/company
+GET   /console/sign-in/company/callback
 GET   /console/files/[one]/[file]
 GET   /console/[one]
 POST  /console/[one]

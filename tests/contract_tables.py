@@ -24,6 +24,7 @@ TABLE = re.compile(
 ROUTES = ("operation", "no", "method", "path", "role", "scopes", "refuses")
 BODIES = ("operation", "takes", "answers")
 ENTRIES = ("operation", "made by")
+OTHER_MAKERS = "(?:``quartermaster|a sign-in|the first sign-in) .*"
 CODES = ("status", "codes")
 BATCH_ROWS = ("``Operation``", "arguments", "is judged and done as")
 # Every guarded operation may answer these; an open one needs no credentials.
@@ -172,7 +173,7 @@ def made(text):
         table = match.group()
         rows = rows_of(table)
         if match[1] == "made by":
-            others = {row[0].strip("`"): re.findall("``quartermaster .*", row[1]) for row in rows}
+            others = {row[0].strip("`"): re.findall(OTHER_MAKERS, row[1]) for row in rows}
             names = operation_names()
             return drawn(ENTRIES, [[f"``{n}``", makers_of(n, others.get(n, []))] for n in names])
         if match[1] == "codes":

@@ -60,6 +60,7 @@ TYPES = {
     "reset code": users.RESET_SHAPE,
     "second factor": users.SECOND_FACTOR,
     "members": PLANS["guilds"].shape["properties"]["Members"],
+    "identity": users.OPENID,
     "object type": {"enum": [*OBJECT_TYPES, TIME]},
 }
 # Shapes with bounds of their own.

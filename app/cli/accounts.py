@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import click
+from flask import current_app
 from flask.cli import AppGroup, with_appcontext
 
 from app.auth.callers import Callers
@@ -22,6 +23,8 @@ from app.errors import Invalid
 from app.http.context import current
 from app.naming import Lookup, parse_guid
 from app.oauth.store import RefreshTokens
+from app.openid.domain import LONGEST_SUBJECT, identity
+from app.openid.operations import LINK_COMPANY_ACCOUNT, UNLINK_COMPANY_ACCOUNT
 from app.operations import Operation
 from app.privacy.domain import ErasureUnderWay, public_erasure
 from app.privacy.erasing import erase
@@ -75,12 +78,42 @@ def create_user(name: str, email: str, password_stdin: bool, reason: str | None)
     report(output, "created the user %s (%s)", account["Name"], account["_id"])
 
 
+@user.command("link")
+@name_argument
+@click.argument("subject")
+@reason_option
+def link_user(name: str, subject: str, reason: str | None) -> None:
+    """Let the company account SUBJECT sign in to an account at the console.
+
+    SUBJECT is the claim sub of the provider in QM_OPENID_ISSUER. Whoever signs in there without an
+    account here sees it on the page.
+    """
+    issuer = current_app.config["OPENID_ISSUER"]
+    if not issuer:
+        raise Invalid("QM_OPENID_ISSUER is not set, so there are no company accounts.")
+    if not (0 < len(subject) <= LONGEST_SUBJECT):
+        raise Invalid(f"SUBJECT must have 1 to {LONGEST_SUBJECT} characters.")
+    meant = intent(LINK_COMPANY_ACCOUNT, reason)
+    users.link(Lookup.parse(name), identity(issuer, subject), meant)
+    report(f"Linked {name} to the company account {subject}.", "linked %s", name)
+
+
+@user.command("unlink")
+@name_argument
+@reason_option
+def unlink_user(name: str, reason: str | None) -> None:
+    """Remove the link of an account to a company account, and the roles of its groups."""
+    users.link(Lookup.parse(name), None, intent(UNLINK_COMPANY_ACCOUNT, reason))
+    report(f"{name} is linked to no company account now.", "unlinked %s", name)
+
+
 @user.command("sign-ins")
 @name_argument
 def list_sign_ins(name: str) -> None:
     """Print the active sign-ins of a user: id, start, end, client."""
     for sign_in in refresh_tokens.walk(users.get(Lookup.parse(name), "PasswordVersion")):
         via = f"console, {sign_in.browser}" if sign_in.is_session else "api"
+        via += ", company account" if sign_in.method == "openid" else ""
         begin, end = minute(sign_in.at), minute(sign_in.expires_at)
         click.echo(f"{sign_in.chain}  {begin}  ends {end}  {via}")
 

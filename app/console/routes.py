@@ -20,14 +20,14 @@ from app.console.history import views as history
 from app.console.home import views as home
 from app.console.keys import views as keys
 from app.console.players import views as players
-from app.console.session import invitation, second_factor, sign_in
+from app.console.session import company, invitation, second_factor, sign_in
 from app.console.session.sessions import SAFE_METHODS
 from app.console.users import views as users
 from app.errors import NotFound
 
 # Importing a module registers its pages.
 PAGES = (
-    *(sign_in, second_factor, invitation, home, players, users, keys, game, history),
+    *(sign_in, company, second_factor, invitation, home, players, users, keys, game, history),
     *(new_batch, batches, catalogue, health, error_pages),
 )
 

@@ -102,7 +102,8 @@ def codes() -> dict[str, int]:
     kinds: list[type[QuartermasterError]] = list(STATUSES)
     while kinds:
         kind = kinds.pop()
-        if not kind.__module__.startswith("app.console"):
+        # Errors of these rooms appear on pages only.
+        if not kind.__module__.startswith(("app.console", "app.openid")):
             found[kind.code] = _status(kind)
             kinds += kind.__subclasses__()
     return dict(sorted(found.items()))

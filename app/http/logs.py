@@ -30,6 +30,8 @@ def configure(level: str, log_format: str, warnings: Iterable[str] = ()) -> None
     root.setLevel(level)
     # At DEBUG, pymongo logs every command, including stored hashes and codes.
     logging.getLogger("pymongo").setLevel(max(root.level, logging.INFO))
+    # Authlib logs the secret that binds a sign-in to its browser.
+    logging.getLogger("authlib").setLevel(max(root.level, logging.INFO))
     for warning in warnings:
         logging.getLogger("quartermaster").warning(warning)
 

@@ -16,6 +16,8 @@ _SECRET = re.compile(
     r"|(?-i:Wy[IJ])[\w-]{20,}[\w.-]*"
     # What is encrypted: the secret of a second factor, or the state between two requests.
     r"|(?-i:gAAAA)[\w-]{20,}=*"
+    # A JSON Web Token, such as an ID token of the company's provider.
+    r"|(?-i:eyJ)[\w-]{10,}\.[\w.-]*"
     # An API key, or most of one.
     r"|(?-i:qm_)[0-9A-Za-z]{20,}",
     re.ASCII | re.IGNORECASE,

@@ -17,6 +17,8 @@ class SignIn(NamedTuple):
     expires_at: datetime
     is_session: bool
     browser: str | None
+    # How a session began: with a password, or with a company account (openid).
+    method: str | None = None
 
 
 def public_sign_in(sign_in: SignIn) -> dict[str, Any]:
@@ -26,6 +28,7 @@ def public_sign_in(sign_in: SignIn) -> dict[str, Any]:
         "ExpiresAt": sign_in.expires_at,
         "Via": "console" if sign_in.is_session else "api",
         "Browser": sign_in.browser,
+        "Method": sign_in.method,
     }
 
 
@@ -65,6 +68,11 @@ def unsupported_grant() -> TokenRefused:
 
 def no_access() -> TokenRefused:
     return TokenRefused("access_denied", "This account lacks the role 'api' to use the API.")
+
+
+def passwords_off() -> TokenRefused:
+    message = "Passwords are off for staff: sign in at the console with your company account."
+    return TokenRefused("access_denied", f"{message} Programs use an API key.")
 
 
 def account_banned(until: datetime | None) -> TokenRefused:

@@ -86,6 +86,11 @@ class SignInSchema(Schema):
     )
     Via = Text(example="api", metadata={"enum": ["api", "console"]})
     Browser = Text(allow_none=True, metadata={"example": None}, description="Of a session.")
+    Method = Text(
+        allow_none=True,
+        metadata={"example": None},
+        description="How a session began: password, or openid for a company account.",
+    )
 
 
 SignInPageSchema = page_of(SignInSchema, CursorPageSchema)

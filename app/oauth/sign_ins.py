@@ -9,7 +9,7 @@ from app.auth.permissions import RIGHTS, Permission
 from app.changes import Applied
 from app.errors import NotFound
 from app.http import tracing
-from app.http.context import current
+from app.http.context import current, setting
 from app.http.cursors import Cursors
 from app.http.intents import intent
 from app.moderation.penalties import BAN, BAN_STATE, end_of, is_in_force
@@ -22,6 +22,7 @@ from app.oauth.domain import (
     code_needed,
     factor_required,
     no_access,
+    passwords_off,
 )
 from app.oauth.operations import REVOKE_TOKENS
 from app.oauth.store import Issued, RefreshTokens
@@ -62,7 +63,9 @@ def authenticate(username: str, password: str) -> Document:
         raise bad_credentials()
     if renewed := hasher.renewed_hash(stored, password):
         users.renew_hash(user["_id"], stored, renewed)
-    _require_access(user)
+    require_access(user)
+    if not setting("STAFF_PASSWORDS"):
+        raise passwords_off()
     return user
 
 
@@ -91,12 +94,13 @@ def refresh(refresh_token: str) -> Issued:
     tracing.note(user=user["Name"])
     if user["PasswordVersion"] != found.get("PasswordVersion"):
         raise bad_refresh_token()
-    _require_access(user)
+    require_access(user)
     # Rotate last: if an earlier step fails, the client still has a valid refresh token.
     return refresh_tokens.rotate(found)
 
 
-def _require_access(user: Document) -> None:
+def require_access(user: Document) -> None:
+    """Refuse an account that is banned or may not use this service."""
     if is_in_force(user, BAN, users.now()):
         raise account_banned(end_of(user, BAN))
     if not callers.rights(user).permissions:

@@ -49,6 +49,8 @@ REFRESH_TOKENS = CollectionPlan(
             "Browser": TEXT,
             # When its person last typed the password again.
             "ProvedAt": MOMENT,
+            # How it began: password or openid.
+            "Method": TEXT,
         },
     ),
     (
@@ -94,11 +96,11 @@ class RefreshTokens:
         return self._begin(user_id, password_version, self._lifetime)
 
     def begin_session(
-        self, user_id: str, password_version: int, seconds: int, browser: str
+        self, user_id: str, password_version: int, seconds: int, browser: str, **about: Any
     ) -> Issued:
         """Start a console session with this lifetime."""
-        lifetime, about = timedelta(seconds=seconds), {"IsSession": True, "Browser": browser}
-        return self._begin(user_id, password_version, lifetime, **about)
+        about = {"IsSession": True, "Browser": browser, "Method": "password", **about}
+        return self._begin(user_id, password_version, timedelta(seconds=seconds), **about)
 
     def _begin(
         self, user_id: str, password_version: int, lifetime: timedelta, **about: Any
@@ -174,6 +176,7 @@ class RefreshTokens:
             ends,
             bool(token.get("IsSession")),
             token.get("Browser"),
+            token.get("Method"),
         )
 
     def _add(

@@ -32,6 +32,7 @@ EXPORT = "export-personal-data"
 CLOSED_FIELDS = (
     *("Power", "PasswordHash", "PasswordVersion", "Reset", "Keys", "KeyDigests"),
     "SecondFactor",
+    *("OpenId", "GroupRoles"),
 )
 ERASED_AT = "ErasedAt"
 # The arguments of operations whose values are constants of this program.
@@ -81,6 +82,8 @@ def close(user: Document, *, now: datetime) -> Change:
         "Keys": {},
         "KeyDigests": [],
         **({"SecondFactor": None} if user.get("SecondFactor") else {}),
+        **({"OpenId": None} if user.get("OpenId") else {}),
+        **({"GroupRoles": []} if user.get("GroupRoles") else {}),
         ERASED_AT: now,
     }
     return Change(fields, {"Keys": len(list(keys_of(user)))})

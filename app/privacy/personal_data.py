@@ -34,7 +34,7 @@ from app.users.store import Users
 
 PAGE = 100
 # Internal search fields that nevertheless contain personal data.
-EXPORTED_INTERNAL = {"FormerNames", "FormerEmails"}
+EXPORTED_INTERNAL = {"FormerNames", "FormerEmails", "OpenId", "GroupRoles"}
 # Fields that are not exported: secrets, derived keys, and those exported separately.
 LEFT_OUT = {*users.INTERNAL, "PasswordHash", "Notes"} - EXPORTED_INTERNAL
 

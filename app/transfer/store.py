@@ -21,7 +21,10 @@ from app.users.store import record_costs
 
 # Fields that stay unchanged if a line does not contain them. Defaults would lift bans, and reset
 # the variables of a running game.
-ALONE = ("PasswordHash", "Notes", "Keys", "KeyDigests", "SecondFactor", "ErasedAt")
+ALONE = (
+    *("PasswordHash", "Notes", "Keys", "KeyDigests", "SecondFactor", "ErasedAt"),
+    *("OpenId", "GroupRoles"),
+)
 KEPT: dict[str, tuple[tuple[str, ...], ...]] = {
     "users": ((*BAN, "BanByAddress"), *((name,) for name in ALONE)),
     "players": (("Notes",), *((mark,) for mark in MARKS)),

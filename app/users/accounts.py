@@ -78,7 +78,8 @@ def mail_reset_code(key: Lookup, intent: Intent, letter: Letter = RESET) -> Appl
 
     Simultaneous requests share the code and the mail of the first.
     """
-    user = _account_for_guess(key, "Name", "Email", "EmailKey", "PasswordVersion")
+    reads = ("Name", "Email", "EmailKey", "PasswordHash", "PasswordVersion", "OpenId")
+    user = _account_for_guess(key, *reads)
     if intent.key and (earlier := users.find_earlier(key, intent)):
         return earlier
     require_mailable(user)

@@ -69,6 +69,10 @@ SECOND_FACTOR: Document = {
     **object_shape({"Secret": TEXT, "LastStep": COUNT, "RecoveryCodes": ARRAY, "Since": MOMENT}),
     "bsonType": ["object", "null"],
 }
+OPENID: Document = {
+    **object_shape({"Issuer": TEXT, "Subject": TEXT}),
+    "bsonType": ["object", "null"],
+}
 SHAPE = changeable(
     {
         **NAMED,
@@ -104,6 +108,8 @@ SHAPE = changeable(
         "KeyDigests": ARRAY,
         # The encrypted secret of an app, and the hashes of recovery codes (app/second_factor).
         "SecondFactor": SECOND_FACTOR,
+        # The company account that signs in to this one (app/openid).
+        "OpenId": OPENID,
         "FormerNames": ARRAY,
         # An erasure searches texts for these.
         "FormerEmails": ARRAY,
@@ -123,6 +129,7 @@ SUBJECT = SubjectKind(
     secret={
         **{"Email": "Email", "PasswordHash": "Password", "Reset": "ResetCode"},
         "SecondFactor": "SecondFactor",
+        "OpenId": "CompanyAccount",
     },
     derived=("NameKey", "NameTails", "EmailKey", "FormerNames", "FormerEmails"),
     hidden=("PasswordVersion", "KeyDigests"),
@@ -131,6 +138,7 @@ SUBJECT = SubjectKind(
 )
 # Derived keys, secrets and bookkeeping, which are never served.
 INTERNAL = (*sorted(SUBJECT.unrecorded), "Reset", "Keys", "SecondFactor", "ErasedAt")
+INTERNAL += ("OpenId", "GroupRoles")
 NO_POWER = dict.fromkeys(POWER_FLAGS, False)
 # The types that readers rely on, and the defaults for values of other types.
 _READ_AS: dict[str, tuple[tuple[type, ...], Any]] = {
@@ -201,7 +209,9 @@ def require_email(email: str, field: str) -> None:
 
 
 def require_mailable(user: Document) -> None:
-    """Raise Conflict for an account whose address is not a plausible email address."""
+    """Raise Conflict for an account whose password cannot be reset by mail."""
+    if user.get("OpenId") and user["PasswordHash"] is None:
+        raise Conflict("This account has no password: its owner signs in with a company account.")
     if not email_as_sent(user["Email"]):
         raise Conflict("Password reset email could not be sent: the account has no valid address.")
 

@@ -15,7 +15,7 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from app.auth.permissions import RIGHTS
 from app.changes import Applied, Change, Intent, Rule
-from app.errors import EmailTaken, NameTaken, NotFound, Unavailable
+from app.errors import Conflict, EmailTaken, NameTaken, NotFound, Unavailable
 from app.former_names import KEY_PATH, only_one
 from app.moderation.penalties import BAN, BAN_STATE, MUTE
 from app.naming import Lookup, email_key, name_key
@@ -45,6 +45,7 @@ USERS = CollectionPlan(
         index("name_tails", "NameTails", "NameKey"),
         index("former_name", KEY_PATH, sparse=True),
         index("email", "EmailKey", unique=True),
+        index("openid", "OpenId.Subject", "OpenId.Issuer", unique=True, sparse=True),
         index("key", "KeyDigests", partialFilterExpression=HAS_KEYS),
         NOTED,
         # Few accounts are of staff.
@@ -109,8 +110,15 @@ class Users(NamedDocuments):
 
     def credentials(self, key: str) -> Document | None:
         """Return the fields of an account that signing in needs, by name key, or None."""
+        return self._credentials({"NameKey": key})
+
+    def credentials_by_identity(self, identity: Document) -> Document | None:
+        """Return the same fields of the account that is linked to a company account, or None."""
+        return self._credentials({f"OpenId.{name}": text for name, text in identity.items()})
+
+    def _credentials(self, where: Document) -> Document | None:
         fields = ["Name", "PasswordHash", *RIGHTS, "PasswordVersion", "SecondFactor", *BAN_STATE]
-        user = self._documents.find_one({"NameKey": key}, fields)
+        user = self._documents.find_one(where, fields)
         return self._usable(user, fields) if user else None
 
     def create(
@@ -169,6 +177,14 @@ class Users(NamedDocuments):
         return Unavailable(
             "Another account was just being changed; please try again.", retry_after=1
         )
+
+    def link(self, key: Lookup, identity: Document | None, intent: Intent) -> Applied:
+        """Link an account to a company account, or remove the link; end roles of its groups."""
+        change = Change({"OpenId": identity, "GroupRoles": []}, None)
+        try:
+            return self.change(key, ("OpenId", "GroupRoles"), lambda _: change, intent)
+        except DuplicateKeyError:
+            raise Conflict("Another account is linked to this company account.") from None
 
     def change_password(self, key: Lookup, rule: Rule, intent: Intent) -> Applied:
         """Apply a rule that may change the password, and delete tokens that became void."""

@@ -76,7 +76,7 @@ def refresh(client, token):
 def test_a_sign_in_says_when_it_began_and_ends_and_tells_no_token(sign_in, listed, tokens, alice):
     pair = sign_in()
     page = listed()
-    assert list(page["Values"][0]) == ["Id", "At", "ExpiresAt", "Via", "Browser"]
+    assert list(page["Values"][0]) == ["Id", "At", "ExpiresAt", "Via", "Browser", "Method"]
     (found,) = SignInPageSchema().load(page)["Values"]
     (stored,) = tokens.sign_ins(alice["_id"])
     assert (found["Id"], found["Via"], found["Browser"]) == (stored.chain, "api", None)

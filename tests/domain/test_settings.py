@@ -11,6 +11,11 @@ from config import SettingsError
 from config import base as base_module
 
 SECRET = "x" * 32
+OPENID = {
+    "OPENID_ISSUER": "https://login.example.com",
+    "OPENID_CLIENT_ID": "quartermaster",
+    "OPENID_CLIENT_SECRET": "secret",
+}
 
 
 def load(**environ):
@@ -104,6 +109,41 @@ def test_any_setting_is_overridden_by_its_variable(name, text, value):
             "knows the addresses of clients.",
         ),
         (
+            {"OPENID_ISSUER": "https://login.example.com", "OPENID_CLIENT_ID": "quartermaster"},
+            "QM_OPENID_ISSUER, QM_OPENID_CLIENT_ID, QM_OPENID_CLIENT_SECRET belong together, but "
+            "QM_OPENID_CLIENT_SECRET is not set.",
+        ),
+        *(
+            (
+                {name: value},
+                "QM_OPENID_GROUP_ROLES, QM_OPENID_CREATES_ACCOUNTS and QM_STAFF_PASSWORDS=false "
+                "need a provider: set QM_OPENID_ISSUER.",
+            )
+            for name, value in (
+                ("OPENID_GROUP_ROLES", "leads=support"),
+                ("OPENID_CREATES_ACCOUNTS", "yes"),
+                ("STAFF_PASSWORDS", "no"),
+            )
+        ),
+        *(
+            (
+                {**OPENID, "OPENID_ISSUER": issuer},
+                f"QM_OPENID_ISSUER is '{issuer}'; it must be an https:// address without a query, "
+                "or http:// on this machine.",
+            )
+            for issuer in (
+                *("login.example.com", "http://login.example.com", "https://", "ftp://localhost"),
+                *("https://login.example.com/?a=b", "https://login.example.com/#top", "https://["),
+            )
+        ),
+        *(
+            (
+                {**OPENID, "OPENID_GROUP_ROLES": f"leads=support,{pair}"},
+                f"QM_OPENID_GROUP_ROLES contains '{pair}'; each part must be group=role.",
+            )
+            for pair in ("leads", "=support", "leads=")
+        ),
+        (
             {"ENV": "production"},
             "The production environment cannot start without QM_SECRET_KEY and QM_MONGODB_URI.",
         ),
@@ -127,6 +167,15 @@ def test_what_does_not_allow_a_start_is_said_in_a_sentence(environ, sentence):
 def test_the_driver_of_mongodb_takes_the_shortest_and_the_longest_times(seconds):
     times = dict.fromkeys(("MONGODB_SELECTION_SECONDS", "MONGODB_OPERATION_SECONDS"), seconds)
     Storage(load(MONGODB_URI="mongodb://localhost", **times)).close()
+
+
+def test_a_whole_provider_is_accepted_and_one_on_this_machine_without_tls():
+    for issuer in (
+        "https://login.example.com/realms/staff",
+        "http://localhost:8080",
+        "http://[::1]",
+    ):
+        load(**{**OPENID, "OPENID_ISSUER": issuer}, STAFF_PASSWORDS="false")
 
 
 def test_production_starts_with_a_secret_and_a_database():

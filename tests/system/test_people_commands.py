@@ -125,6 +125,30 @@ def test_sign_ins_are_listed_and_ended(quartermaster, person, real_db):
     assert quartermaster("user", "end-sign-in", NAME, "x")[0] == 1
 
 
+def test_an_account_is_linked_to_a_company_account(quartermaster, person, real_db, monkeypatch):
+    code, output = quartermaster("user", "link", NAME, "4711")
+    assert (code, "QM_OPENID_ISSUER is not set" in output) == (1, True)
+    issuer = "https://login.example.com"
+    for name, value in (("ISSUER", issuer), ("CLIENT_ID", "x"), ("CLIENT_SECRET", "x")):
+        monkeypatch.setenv(f"QM_OPENID_{name}", value)
+    assert quartermaster("user", "link", NAME, "4711")[0] == 0
+    user = real_db.users.find_one({"_id": person["_id"]})
+    assert user["OpenId"] == {"Issuer": issuer, "Subject": "4711"}
+    real_db.users.insert_one(make_user(Name="Other"))
+    code, output = quartermaster("user", "link", "Other", "4711")
+    assert (code, "Another account is linked" in output) == (1, True)
+    for wrong in (("Nobody", "4712"), ("Other", ""), ("Other", "x" * 256)):
+        assert quartermaster("user", "link", *wrong)[0] == 1, wrong
+    real_db.users.update_one({"_id": person["_id"]}, {"$set": {"GroupRoles": ["support"]}})
+    assert quartermaster("user", "unlink", NAME)[0] == 0
+    user = real_db.users.find_one({"_id": person["_id"]})
+    assert (user["OpenId"], user["GroupRoles"]) == (None, [])
+    assert quartermaster("user", "link", "Other", "4711")[0] == 0
+    entries = list(real_db.history.find({"Operation": {"$regex": "link-company-account"}}))
+    assert len(entries) == 3
+    assert "4711" not in str(entries)
+
+
 def test_personal_data_are_written_for_their_owner_alone(quartermaster, person, tmp_path):
     file = tmp_path / "person.json"
     assert quartermaster("user", "export", NAME, str(file), "--reason", "Asked for it")[0] == 0

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import secrets
 from functools import partial
+from typing import Any
 
 from flask import Response, current_app, request
 
@@ -139,11 +140,16 @@ def current_session() -> Session | None:
     return current_environ().get(_SESSION)
 
 
-def begin(response: Response, user: Document) -> None:
-    """Begin a session for an authenticated account, and end the browser's former session."""
+def begin(response: Response, user: Document, **about: Any) -> None:
+    """Begin a session for an authenticated account, and end the browser's former session.
+
+    The session stores what is known about the sign-in.
+    """
     seconds = current_app.config["CONSOLE_SESSION_SECONDS"]
     browser = browser_name(request.headers.get("User-Agent", ""))
-    issued = refresh_tokens.begin_session(user["_id"], user["PasswordVersion"], seconds, browser)
+    issued = refresh_tokens.begin_session(
+        user["_id"], user["PasswordVersion"], seconds, browser, **about
+    )
     set_cookie(response, COOKIE, issued.token, max_age=seconds, samesite="Lax")
     secret = cookie(COOKIE)
     if former := refresh_tokens.session(secret) if secret else None:

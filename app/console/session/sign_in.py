@@ -24,7 +24,7 @@ from app.errors import (
     RateLimited,
     Unavailable,
 )
-from app.http.context import current
+from app.http.context import current, setting
 from app.http.errors import status_of
 from app.naming import Lookup
 from app.oauth.domain import TokenRefused
@@ -75,18 +75,18 @@ def sign_in() -> Response:
     return finish_sign_in(user, back)
 
 
-def finish_sign_in(user: Document, back: str) -> Response:
+def finish_sign_in(user: Document, back: str, method: str = "password", **about: Any) -> Response:
     """Begin a session; if the account has a second factor, ask for its code first."""
     if has_factor(user):
         secret = session.visit_secret()
-        state = vault.seal(CODE_STEP, secret, user["_id"], str(user["PasswordVersion"]))
+        state = vault.seal(CODE_STEP, secret, user["_id"], str(user["PasswordVersion"]), method)
         return code_form(state, secret, back)
-    return begin_session(user, back)
+    return begin_session(user, back, Method=method, **about)
 
 
-def begin_session(user: Document, back: str) -> Response:
+def begin_session(user: Document, back: str, **about: Any) -> Response:
     response = see_other(local(back, PREFIX))
-    session.begin(response, user)
+    session.begin(response, user, **about)
     return response
 
 
@@ -97,7 +97,7 @@ def sign_in_with_code() -> Response:
     back, state = fields.get("back", ""), fields.get("state", "")
     try:
         session.require_own_form(secret)
-        user = account_of(state, secret)
+        user, method = account_of(state, secret)
         use_code(user, fields.get("code", ""), "console")
     except session.ForeignForm:
         return sign_in_form(back, error=NOT_OURS, status=403)
@@ -106,20 +106,20 @@ def sign_in_with_code() -> Response:
     except (CodeRefused, RateLimited, Unavailable) as error:
         note_refusal(error)
         return code_form(state, secret, back, str(error), status_of(error))
-    return begin_session(user, back)
+    return begin_session(user, back, Method=method)
 
 
-def account_of(state: str, secret: str) -> Document:
-    """Return the account whose password this browser has just proved."""
+def account_of(state: str, secret: str) -> tuple[Document, str]:
+    """Return the account that this browser has just proved to own, and how."""
     try:
-        visit, user_id, version = vault.unseal(CODE_STEP, state, CODE_STEP_SECONDS)
+        visit, user_id, version, method = vault.unseal(CODE_STEP, state, CODE_STEP_SECONDS)
     except CodeRefused:
         raise SignInEnded from None
     user = users.get(Lookup.parse(user_id), "Name", "PasswordVersion")
     # A change of the password, or a revocation, also ends the sign-ins that are under way.
     if visit != secret or version != str(user["PasswordVersion"]):
         raise SignInEnded
-    return user
+    return user, method
 
 
 def refusal_status(error: QuartermasterError) -> int:
@@ -152,6 +152,8 @@ def sign_in_form(back: str, username: str = "", error: str = "", status: int = 2
         error=error,
         # From the page of an invitation.
         has_chosen=request.args.get("done") == "chosen",
+        has_provider=bool(setting("OPENID_ISSUER")),
+        has_passwords=setting("STAFF_PASSWORDS"),
     )
     session.begin_visit(response, secret)
     return response

@@ -225,6 +225,7 @@ STEPS: list[Step] = [
     only_schema,  # mentions of erased people
     only_schema,  # second factors
     only_schema,  # guilds, and variables of users and guilds
+    only_schema,  # roles of staff, and company accounts
 ]
 CURRENT = FIRST + len(STEPS)
 

@@ -1,0 +1,110 @@
+"""Company accounts: their identity, their groups, and the names of accounts for them. Pure."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from app.changes import Change
+from app.errors import Forbidden, Unavailable
+from app.naming import compose
+from app.types import Document
+from app.users.domain import is_email, is_username
+
+LONGEST_NAME = 20
+# How many numbers are tried before a random one makes a name unique.
+NUMBERED = range(2, 10)
+LONGEST_SUBJECT = 255
+
+
+class ProviderUnavailable(Unavailable):
+    sentence = "Your company's sign-in does not answer at the moment. Please try again."
+    retry_after = 5
+
+
+class SignInRefused(Forbidden):
+    """A person who comes from the provider, but cannot be signed in."""
+
+
+class StaleSignIn(SignInRefused):
+    sentence = (
+        "This sign-in was begun in another browser, took too long, or is already finished. "
+        "Please start again."
+    )
+
+
+class Unverified(SignInRefused):
+    sentence = (
+        "The answer of your company's sign-in could not be verified. Please start again. If that "
+        "does not help, ask the operator of this service: the log has the details."
+    )
+
+
+class Denied(SignInRefused):
+    sentence = "You cancelled the sign-in, or your company's sign-in refused it."
+
+
+class NotLinked(SignInRefused):
+    sentence = (
+        "No account here belongs to your company account. Ask an administrator to link one to the "
+        "subject {subject}."
+    )
+
+
+class NoGroup(SignInRefused):
+    sentence = (
+        "Your company account is in none of the groups that may use this console. Ask an "
+        "administrator to add you to one."
+    )
+
+
+class NoAddress(SignInRefused):
+    sentence = (
+        "Your company account has no verified email address, which an account here needs. Ask an "
+        "administrator of the company accounts."
+    )
+
+
+class AddressInUse(SignInRefused):
+    sentence = (
+        "An account here already has your email address. If it is yours, ask an administrator to "
+        "link it to the subject {subject}."
+    )
+
+
+def identity(issuer: str, subject: str) -> Document:
+    return {"Issuer": issuer, "Subject": subject}
+
+
+def roles_of_groups(groups: Any, pairs: Sequence[str]) -> list[str]:
+    """Return the roles of a person with these groups, by pairs such as group=role."""
+    listed = groups if isinstance(groups, list) else [groups]
+    member_of = {group for group in listed if isinstance(group, str)}
+    parted = (pair.rpartition("=") for pair in pairs)
+    return sorted({role.strip() for group, _, role in parted if group.strip() in member_of})
+
+
+def verified_address(claims: Mapping[str, Any]) -> str:
+    """Return the email address of a person; many providers do not tell whether it is verified."""
+    email, is_verified = claims.get("email"), claims.get("email_verified", True)
+    if not isinstance(email, str) or not is_email(email) or is_verified not in (True, "true"):
+        raise NoAddress
+    return email
+
+
+def names_for(claims: Mapping[str, Any]) -> Iterator[str]:
+    """Yield valid names for a person's account, the best first, until one is free."""
+    wanted = (claims.get("preferred_username"), claims.get("email"), "staff")
+    parts = (compose(text.partition("@")[0]) for text in wanted if isinstance(text, str))
+    plain = ("".join(c for c in part if is_username(f"a{c}"))[:LONGEST_NAME] for part in parts)
+    name = next(filter(is_username, plain))
+    yield name
+    for number in NUMBERED:
+        yield f"{name[: LONGEST_NAME - 1]}{number}"
+    while True:
+        yield f"{name[: LONGEST_NAME - 6]}{secrets.randbelow(10**6):06}"
+
+
+def set_group_roles(user: Document, *, roles: list[str]) -> Change:
+    return Change({"GroupRoles": roles}, None)

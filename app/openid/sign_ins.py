@@ -1,0 +1,82 @@
+"""Signing in with a company account: finds or creates the account, and sets its group roles."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+
+from app.auth.callers import Callers
+from app.changes import Intent, Origin
+from app.errors import EmailTaken, NameTaken
+from app.http import tracing
+from app.http.context import current, setting
+from app.naming import Lookup
+from app.oauth.sign_ins import require_access
+from app.openid.domain import (
+    LONGEST_SUBJECT,
+    AddressInUse,
+    NoGroup,
+    NotLinked,
+    Unverified,
+    identity,
+    names_for,
+    roles_of_groups,
+    set_group_roles,
+    verified_address,
+)
+from app.openid.operations import CREATE_BY_COMPANY, SET_GROUP_ROLES
+from app.operations import Operation
+from app.types import Document
+from app.users.store import Users
+
+MOST_TRIES = 50
+
+callers = current(Callers)
+users = current(Users)
+
+
+def sign_in(claims: Document) -> Document:
+    """Return the account of verified claims, with the roles of its groups, if it has access."""
+    if len(claims["sub"]) > LONGEST_SUBJECT:
+        raise Unverified
+    own = identity(setting("OPENID_ISSUER"), claims["sub"])
+    pairs = setting("OPENID_GROUP_ROLES")
+    roles = roles_of_groups(claims.get(setting("OPENID_GROUPS_CLAIM")), pairs)
+    user = users.credentials_by_identity(own) or _create(own, claims, roles)
+    tracing.note(user=tracing.loggable_name(user["Name"]))
+    if user.get("GroupRoles", []) != roles:
+        rule = partial(set_group_roles, roles=roles)
+        meant = _intent(SET_GROUP_ROLES, user["_id"], user["Name"])
+        users.change(Lookup.parse(user["_id"]), ("GroupRoles",), rule, meant)
+        callers.forget()
+        user["GroupRoles"] = roles
+    require_access(user)
+    return user
+
+
+def _create(own: Document, claims: Document, roles: list[str]) -> Document:
+    """Create an account without a password, which no other request has created meanwhile."""
+    if not setting("OPENID_CREATES_ACCOUNTS"):
+        raise NotLinked(own["Subject"])
+    if setting("OPENID_GROUP_ROLES") and not roles:
+        raise NoGroup
+    email = verified_address(claims)
+    for name in islice(names_for(claims), MOST_TRIES):
+        meant = _intent(CREATE_BY_COMPANY, None, name)
+        try:
+            users.create(name, email, None, meant, OpenId=own, GroupRoles=roles)
+        except NameTaken:
+            continue
+        except EmailTaken:
+            break
+        else:
+            break
+    user = users.credentials_by_identity(own)
+    if user is None:
+        raise AddressInUse(own["Subject"])
+    return user
+
+
+def _intent(operation: Operation, user_id: str | None, name: str) -> Intent:
+    origin = Origin(user_id, name, "console", tracing.request_id())
+    return Intent(operation.name, origin)
