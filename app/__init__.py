@@ -5,7 +5,6 @@ from __future__ import annotations
 from flask import Flask
 
 import config
-from app import compatibility
 from app.api_keys import routes as api_keys
 from app.auth import guard
 from app.auth import services as auth_services
@@ -14,6 +13,7 @@ from app.batches import routes as batches
 from app.batches import services as batch_services
 from app.batches.choosing import Choosing
 from app.batches.store import Batches
+from app.compatibility import application as compatibility
 from app.console import routes as console
 from app.console.session.sessions import FormTokens
 from app.database import COLLECTIONS, SUBJECTS

@@ -3,7 +3,7 @@
 
 Written by hand, because a table made from the code would only agree with itself. See the sections
 contract-player-endpoints, contract-user-endpoints and contract-roles; a plus marks what is not one
-of the 31 numbered endpoints.
+of the 31 numbered endpoints, and = what is documented under another path.
 """
 
 import re
@@ -71,6 +71,20 @@ TABLE = """
  +  GET    /api/v1/gameobjects/[type]/[item]                     api                        | any
  +  GET    /api/v1/gameobjects/time                              api                        | any
  +  POST   /api/v1/variables/global                              api                        | any
+ +  GET    /api/v1/variables                                     api                        | any
+ =  POST   /api/v1/variables                                     api                        | any
+ =  GET    /api/v1/variables/[global]                            api                        | any
+ =  GET    /api/v1/variables/[global]/value                      api                        | any
+ =  POST   /api/v1/variables/[global]                            api                        | objects.change
+ =  POST   /api/v1/gameobjects/[type]/names                      api                        | any
+ =  POST   /api/v1/chat                                          api                        | game.act
+ +  GET    /api/v1/info/metrics                                  api                        | any
+ +  GET    /api/v1/info/config/stats                             api                        | any
+ +  GET    /api/v1/logs/user/[user]/ip                           api users.query            | history.read users.read
+ +  GET    /api/v1/logs/trade                                    api                        | history.read
+ =  GET    /api/v1/logs/chat                                     api                        | history.read
+ =  GET    /api/v1/logs/pm                                       api                        | history.read
+ =  GET    /api/v1/logs/guild/[guild]/activity                   api                        | history.read
  +  GET    /api/v1/variables/global/[global]                     api                        | any
  +  POST   /api/v1/variables/global/[global]                     api                        | objects.change
  +  GET    /api/v1/variables/global/[global]/value               api                        | any
@@ -133,12 +147,12 @@ TABLE = """
  +  POST   /api/oauth/token
  +  DELETE /api/oauth/token/[self]                               api                        | users.manage
  +  DELETE /api/oauth/token/[self]/[own]                         api                        | users.manage
- +  DELETE /api/oauth/tokens/[self]                              api                        | users.manage
- +  DELETE /api/oauth/tokens/[self]/[own]                        api                        | users.manage
+ =  DELETE /api/oauth/tokens/[self]                              api                        | users.manage
+ =  DELETE /api/oauth/tokens/[self]/[own]                        api                        | users.manage
  +  DELETE /api/oauth/token/[user]                               api users.query users.manage| users.manage
  +  DELETE /api/oauth/token/[user]/[token]                       api users.query users.manage| users.manage
- +  DELETE /api/oauth/tokens/[user]                              api users.query users.manage| users.manage
- +  DELETE /api/oauth/tokens/[user]/[token]                      api users.query users.manage| users.manage
+ =  DELETE /api/oauth/tokens/[user]                              api users.query users.manage| users.manage
+ =  DELETE /api/oauth/tokens/[user]/[token]                      api users.query users.manage| users.manage
  +  GET    /api/oauth/sign-ins/[self]                            api                        | users.manage
  +  GET    /api/oauth/sign-ins/[user]                            api users.query users.manage| users.manage
  +  DELETE /api/oauth/sign-ins/[self]/[own_sign_in]              api                        | users.manage
@@ -183,6 +197,7 @@ BODIES = {
     "admin/mute": {"duration": 7},
     "admin/warpto": {"mapid": MAP},
     "admin/warptoloc": {"mapid": MAP, "x": 3, "y": 4},
+    "v1/chat": {"Message": "Hello."},
     "chat/global": {"Message": "Hello."},
     "chat/proximity/[map]": {"Message": "Hello."},
     "chat/direct/[player]": {"Message": "Hello."},
@@ -195,6 +210,7 @@ BODIES = {
     "[player]/notes": {"Text": "Asked twice."},
     "[user]/notes": {"Text": "Asked twice."},
     "variables/global/[global]": {"value": 1},
+    "variables/[global]": {"value": 1},
     "variables/[variable]": {"value": 1},
     "items/give": {"itemid": ITEM, "quantity": 1},
     "items/take": {"itemid": ITEM, "quantity": 1},

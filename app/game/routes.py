@@ -10,10 +10,13 @@ from app.auth.scopes import KeyAccess
 from app.auth.spending import limits_today
 from app.auth.views import read_route
 from app.game.schemas import (
+    STAT_NAMES,
+    STATS,
     AuthorizedSchema,
     GameConfigSchema,
     InfoSchema,
     LimitsSchema,
+    MetricsSchema,
     StatsSchema,
 )
 from app.http.api import Blueprint
@@ -75,9 +78,32 @@ def get_stats() -> Document:
 
     How many players are online, and how long this service has run.
     """
+    return stats_record()
+
+
+def stats_record() -> Document:
     online = players.count_online()
     uptime = int((time.monotonic() - STARTED) * 1000)
     return {"uptime": uptime, "cps": 0, "connectedClients": online, "onlineCount": online}
+
+
+@read("/metrics", MetricsSchema, Permission.PLAYERS_READ, KeyAccess.ANY)
+def get_metrics() -> Document:
+    """Get the numbers of the game
+
+    Those of `info/stats`, and how many players there are. `/metrics` has those of this service, for
+    Prometheus.
+    """
+    return {**stats_record(), "players": players.count()}
+
+
+@read("/config/stats", STAT_NAMES, Permission.PLAYERS_READ, KeyAccess.ANY)
+def list_stats() -> list[str]:
+    """Get the names of the stats
+
+    In the order of BaseStats.
+    """
+    return list(STATS)
 
 
 @read("/config", GameConfigSchema, Permission.PLAYERS_READ, KeyAccess.ANY)

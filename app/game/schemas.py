@@ -5,6 +5,9 @@ from marshmallow import fields
 from app.http.api import Schema
 from app.http.fields import Flag, Integer, Text
 
+STATS = ("Attack", "AbilityPower", "Defense", "MagicResist", "Speed")
+STAT_NAMES = {"type": "array", "items": {"type": "string"}, "example": list(STATS)}
+
 
 class InfoSchema(Schema):
     name = Text(example="Quartermaster Demo")
@@ -33,6 +36,10 @@ class StatsSchema(Schema):
     cps = Integer(0, example=0, description="Cycles per second; 0: this service has none.")
     connectedClients = Integer(0, example=20, description="As onlineCount.")
     onlineCount = Integer(0, example=20, description="How many players are online.")
+
+
+class MetricsSchema(StatsSchema):
+    players = Integer(0, example=500, description="How many characters there are.")
 
 
 class PlayerLimitsSchema(Schema):

@@ -40,6 +40,15 @@ class Activity:
         total, lines = self._page("user", user_id, sign_ins, window)
         return Page(total, [_public_line(line, user_id, None) for line in lines])
 
+    def sign_ins(self, user_id: str, window: Window) -> Page:
+        """Return a page of the sign-ins of a user that are kept, the newest first."""
+        found = self._tokens.sign_ins(user_id)
+        values: list[Document] = [
+            {"Ip": None, "LastUsed": sign_in.at, "OtherUsers": {}}
+            for sign_in in found[window.start : window.start + window.limit]
+        ]
+        return Page(len(found), values)
+
     def of_player(self, player_id: str, user_id: str | None, window: Window) -> Page:
         """Return a page of the log of a player, the newest line first."""
         total, lines = self._page("player", player_id, [], window)

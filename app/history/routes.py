@@ -14,6 +14,7 @@ from app.history.domain import CannotUndo, public_entry
 from app.history.operations import UNDO
 from app.history.schemas import (
     ActivityPageSchema,
+    AddressPageSchema,
     EntryPageSchema,
     EntrySchema,
     HistoryArgs,
@@ -30,6 +31,7 @@ from app.http.lists import PageNumberArgs, cursor_response, page_size, paged_lis
 from app.items.undo import Spent
 from app.naming import Lookup
 from app.openapi.examples import ENTRY, ITEM
+from app.paging import Page
 from app.players.store import Players
 from app.types import Document
 from app.users.store import Users
@@ -155,3 +157,25 @@ def list_player_activity(args: Document, player_key: Lookup) -> Document:
     """
     player = players.identity(player_key)
     return paged_list(args, lambda window: activity.of_player(player.id, player.user_id, window))
+
+
+@read_route(logs, "/user/<lookup:user_key>/ip", AddressPageSchema, *OF_USERS, args=PageNumberArgs())
+def list_user_addresses(args: Document, user_key: Lookup) -> Document:
+    """List the active sign-ins of a user
+
+    Newest first, for clients that ask for addresses: the service keeps none.
+    """
+    user_id = users.get(user_key, "_id")["_id"]
+    return paged_list(args, lambda window: activity.sign_ins(user_id, window))
+
+
+@logs.route("/chat", methods=["GET"], is_documented=False)
+@logs.route("/pm", methods=["GET"], is_documented=False)
+@logs.route("/guild/<guild_id>/activity", methods=["GET"], is_documented=False)
+@read_route(logs, "/trade", ActivityPageSchema, Permission.HISTORY_READ, args=PageNumberArgs())
+def list_trades(args: Document, **_: str) -> Document:
+    """List trades
+
+    Always empty: only the game knows them. For clients that ask for them.
+    """
+    return paged_list(args, lambda _: Page(0, []))

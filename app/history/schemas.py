@@ -134,4 +134,13 @@ class ActivitySchema(Schema):
     )
 
 
+class AddressSchema(Schema):
+    Ip = Text(allow_none=True, example=None, description="Always null: addresses are not kept.")
+    LastUsed = Moment(example="2026-01-31T19:04:21.250Z", description="When the sign-in began.")
+    OtherUsers = fields.Dict(
+        metadata={"description": "Always empty: addresses are not kept.", "example": {}}
+    )
+
+
+AddressPageSchema = page_of(AddressSchema)
 ActivityPageSchema = page_of(ActivitySchema)

@@ -33,6 +33,13 @@ class ObjectTypeConverter(BaseConverter):
     part_isolating = True
 
 
+class GuidConverter(BaseConverter):
+    """A guid, where another path begins in the same way."""
+
+    regex = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+    part_isolating = True
+
+
 def path_guid(name: str, text: str, *, nil: bool = True) -> str:
     """Return the guid in a path segment, or raise Invalid with the name of that segment."""
     guid = parse_guid(text)
@@ -48,4 +55,5 @@ CONVERTERS = {
     "lookup": LookupConverter,
     "player": PlayerConverter,
     "object_type": ObjectTypeConverter,
+    "guid": GuidConverter,
 }

@@ -50,10 +50,13 @@ class Objects(ChangeableDocuments):
         super().__init__(storage, SUBJECT, total_seconds)
 
     def get(self, type_: str, id_: str) -> Document:
-        found = self._documents.find_one({"_id": id_, "Type": type_}, RECORD)
-        if found is None:
+        if (found := self.find(type_, id_)) is None:
             raise NotFound(type_, id_)
-        return public_object(found)
+        return found
+
+    def find(self, type_: str, id_: str) -> Document | None:
+        found = self._documents.find_one({"_id": id_, "Type": type_}, RECORD)
+        return public_object(found) if found else None
 
     def get_time(self) -> Document:
         found = self._documents.find_one({"Type": TIME}, RECORD, sort=BY_NAME.sort)

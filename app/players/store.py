@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -166,10 +167,14 @@ class Players(NamedDocuments):
         """Return only these maps of a player; a missing one is empty."""
         return with_maps(self._read(key, dict.fromkeys(fields, 1)))
 
-    def list_online(self, window: Window) -> Page:
-        """Return a page of the players who are online, by name."""
+    def list_online(
+        self, window: Window, search: str | None = None, order: str = "name", ascending: bool = True
+    ) -> Page:
+        """Return a page of the players who are online, or of those whose name contains a text."""
         online = _online(self.online_since())
-        page = self._pages.read_filtered(window, ORDERS["name", True], RECORD, online)
+        if search:
+            online |= {"NameTails": {"$regex": f"^{re.escape(search)}"}}
+        page = self._pages.read_filtered(window, ORDERS[order, ascending], RECORD, online)
         return page._replace(values=self._serve(page.values))
 
     def list_of_ids(self, ids: Sequence[str], window: Window) -> Page:

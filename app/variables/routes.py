@@ -12,7 +12,7 @@ from app.execution import change_route, change_routes, execute
 from app.http.api import Blueprint
 from app.http.context import current
 from app.http.intents import answer
-from app.http.lists import LegacyListArgs, legacy_list
+from app.http.lists import LegacyListArgs, PageNumberArgs, legacy_list, paged_list
 from app.http.path_converters import path_guid
 from app.naming import Lookup
 from app.objects.store import ObjectKey, Objects
@@ -34,6 +34,7 @@ from app.variables.domain import (
 )
 from app.variables.operations import SET_GLOBAL_VARIABLE, SET_VARIABLE
 from app.variables.schemas import (
+    GlobalVariablePageSchema,
     GlobalVariableSchema,
     LegacyGlobalVariablePageSchema,
     SetVariableArgs,
@@ -44,9 +45,7 @@ from app.variables.schemas import (
 ABOUT = "The variables of the whole game, which are objects of its catalogue with a value."
 
 of_players = Blueprint("Variables", __name__, url_prefix="/api/v1/players", group="Players")
-of_game = Blueprint(
-    "Global variables", __name__, url_prefix="/api/v1/variables/global", description=ABOUT
-)
+of_game = Blueprint("Global variables", __name__, url_prefix="/api/v1/variables", description=ABOUT)
 
 objects = current(Objects)
 players = current(Players)
@@ -116,6 +115,23 @@ def set_variable(args: Document, key: Lookup, variable_id: str) -> Response:
 @read_route(
     of_game,
     "",
+    GlobalVariablePageSchema,
+    Permission.PLAYERS_READ,
+    KeyAccess.ANY,
+    args=PageNumberArgs(),
+)
+def list_global_variables_by_page(args: Document) -> Document:
+    """List the global variables by page
+
+    By name, in the envelope of all other lists.
+    """
+    return paged_list(args, read_page)
+
+
+@of_game.route("", methods=["POST"], is_documented=False)
+@read_route(
+    of_game,
+    "/global",
     LegacyGlobalVariablePageSchema,
     Permission.PLAYERS_READ,
     KeyAccess.ANY,
@@ -130,9 +146,10 @@ def list_global_variables(args: Document) -> Document:
     return legacy_list(args, read_page)
 
 
+@of_game.route("/<guid:variable_id>", methods=["GET"], is_documented=False)
 @read_route(
     of_game,
-    "/<variable_id>",
+    "/global/<variable_id>",
     GlobalVariableSchema,
     Permission.PLAYERS_READ,
     KeyAccess.ANY,
@@ -146,9 +163,10 @@ def get_global_variable(variable_id: str) -> Document:
     return global_variable_record(read_global(variable_id))
 
 
+@of_game.route("/<guid:variable_id>/value", methods=["GET"], is_documented=False)
 @read_route(
     of_game,
-    "/<variable_id>/value",
+    "/global/<variable_id>/value",
     ValueSchema,
     Permission.PLAYERS_READ,
     KeyAccess.ANY,
@@ -162,10 +180,11 @@ def get_global_variable_value(variable_id: str) -> Document:
     return {"value": global_value(read_global(variable_id))}
 
 
+@of_game.route("/<guid:variable_id>", methods=["POST"], is_documented=False)
 @change_route(
     of_game,
     SET_GLOBAL_VARIABLE,
-    "/<variable_id>",
+    "/global/<variable_id>",
     GlobalVariableSchema,
     unknown,
     OtherType(GLOBAL_VARIABLE, INTEGER),

@@ -39,4 +39,5 @@ class GlobalVariableSchema(Schema):
     TimeCreated = Integer(example=1704067200000, description="As the game has it.")
 
 
+GlobalVariablePageSchema = page_of(GlobalVariableSchema)
 LegacyGlobalVariablePageSchema = page_of(GlobalVariableSchema, LegacyPageSchema)

@@ -122,7 +122,7 @@ def test_every_route_of_the_service_has_its_row(app):
 
 
 def test_the_rows_are_those_of_the_api_document():
-    numbers = [door.number for door in DOORS if door.number != "+"]
+    numbers = [door.number for door in DOORS if door.number not in "+="]
     assert numbers == [str(number) for number in range(1, 32)]
 
 
@@ -268,8 +268,7 @@ def test_the_openapi_document_names_the_same_roles(app):
     documented = [
         door
         for door in DOORS
-        if door.route.startswith(("/api/v1", "/api/oauth"))
-        and not door.route.startswith("/api/oauth/tokens/")
+        if door.route.startswith(("/api/v1", "/api/oauth")) and door.number != "="
     ]
     assert operations.keys() == {door.shape for door in documented}
     for door in documented:

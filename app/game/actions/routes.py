@@ -170,6 +170,7 @@ for target in (PLAYER_TARGET, USER_TARGET):
         add_view(target, order)
 
 
+@blp.route("/chat", methods=["POST"], is_documented=False)
 @ask_route(blp, "/chat/global", SaidSchema, Permission.GAME_ACT, args=ChatArgs())
 def say_to_everybody(args: Document) -> Response:
     """Send a chat message to everybody

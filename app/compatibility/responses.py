@@ -1,9 +1,4 @@
-"""QM_COMPATIBILITY=intersect: responses as public clients of the Intersect Engine expect them.
-
-These clients rely on more than the contract promises. This module adds to responses, and
-app/http/parser.py reads bodies more leniently; the table in docs/compatibility.rst lists both.
-Without the setting, none of this runs.
-"""
+"""What public clients expect in responses beyond the contract."""
 
 from __future__ import annotations
 
@@ -12,17 +7,16 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import orjson
-from flask import Flask, Response
+from flask import Response
 
 from app.http.context import current
 from app.http.json import json_response
 from app.moderation.penalties import BAN, is_in_force
 from app.objects.store import Objects
 from app.players.store import Players
-from app.types import Document
+from app.types import Document, whole
 from app.users.store import Users
 
-INTERSECT = "intersect"
 # These clients show this as "never"; null would crash them.
 NEVER = "0001-01-01T00:00:00Z"
 
@@ -33,13 +27,9 @@ users = current(Users)
 Complete = Callable[[Any], Any]
 
 
-def apply(app: Flask) -> None:
-    """Wrap the views whose responses these clients expect to contain more."""
-    for endpoint, complete in COMPLETIONS.items():
-        app.view_functions[endpoint] = _wrap(app.view_functions[endpoint], complete)
+def complete_with(view: Callable[..., Any], complete: Complete) -> Callable[..., Any]:
+    """Return a view whose responses these clients expect to contain more."""
 
-
-def _wrap(view: Callable[..., Any], complete: Complete) -> Callable[..., Any]:
     @functools.wraps(view)
     def completed(**path: Any) -> Response:
         response = cast(Response, view(**path))
@@ -116,6 +106,41 @@ def _legacy(complete: Callable[[list[Document]], list[Document]]) -> Complete:
     return lambda answer: {**answer, "entries": complete(answer["entries"])}
 
 
+def data_type(variable: Document) -> int:
+    """Return the data type of a variable: 1 is a boolean, 2 an integer, 3 a text, 4 a number.
+
+    If the game has not stored it, the value decides; 2 if there is none.
+    """
+    stored, value = whole(variable.get("DataType")), variable.get("Value")
+    if stored is not None:
+        return stored
+    return 1 if isinstance(value, bool) else 3 if isinstance(value, str) else 2
+
+
+def _object(record: Document) -> Document:
+    """Return an object; the Type of a variable is the number of its data type."""
+    is_variable = record["Type"].endswith("variable")
+    return {**record, "Type": data_type(record)} if is_variable else record
+
+
+def _objects(answer: Document) -> Document:
+    """Return a list of objects, in any envelope."""
+    if "entries" in answer:
+        entries = [{**one, "Value": _object(one["Value"])} for one in answer["entries"]]
+        return {**answer, "entries": entries}
+    more: Document = {"Sort": [], "Extra": None} if "Total" in answer else {}
+    return {**more, **answer, "Values": [_object(record) for record in answer["Values"]]}
+
+
+def _both_cases(answer: Document) -> Document:
+    """Return an answer with its fields also in PascalCase, as version 0.8 has them."""
+    return {**answer, **{name[:1].upper() + name[1:]: value for name, value in answer.items()}}
+
+
+def _taught(answer: Document) -> Document:
+    return {**answer, "Id": answer["SpellId"]}
+
+
 def _one(complete: Callable[[list[Document]], list[Document]]) -> Complete:
     return lambda record: complete([record])[0]
 
@@ -139,6 +164,25 @@ COMPLETIONS: dict[str, Complete] = {
     "Items.get_inventory": _slots,
     "Items.get_bank": _slots,
     "Items.get_bag": _bag,
+    "Guilds.list_guilds": _paged(list),
+    "Guilds.list_guild_members": _paged(_players),
+    "Guilds.list_guild_bank": _slots,
+    "Catalogue.list_objects": _objects,
+    "Catalogue.list_objects_by_body": _objects,
+    "Catalogue.get_object": _object,
+    "Info.get_info": _both_cases,
+    "Info.get_authorized": _both_cases,
+    "Info.get_stats": _both_cases,
+    "Players.count_online_players": _both_cases,
+    "Game.say_to_everybody": _both_cases,
+    "Game.say_on_map": _both_cases,
+    "Game.say_to_player": _both_cases,
+    "Spells.teach_spell": _taught,
+    "Spells.forget_spell": _taught,
+    "Info.get_metrics": _both_cases,
+    "Global variables.list_global_variables_by_page": _paged(list),
+    "Logs.list_user_addresses": _paged(list),
+    "Logs.list_trades": _paged(list),
     "Logs.list_user_activity": _paged(list),
     "Logs.list_player_activity": _paged(list),
 }

@@ -1,0 +1,184 @@
+"""Views that answer public clients with other statuses, envelopes or defaults."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from flask import Response, request
+
+from app.auth import guard
+from app.auth.permissions import Permission
+from app.auth.scopes import KeyAccess
+from app.compatibility.responses import data_type
+from app.errors import Invalid, NotFound
+from app.game.actions.domain import ActionFailed
+from app.http.api import Blueprint, Schema
+from app.http.context import current
+from app.http.fields import QueryInteger
+from app.http.json import json_response
+from app.http.lists import ASCENDING, PAGE_MAX, PAGE_SIZE, PageNumberArgs, legacy_list, paged_list
+from app.moderation.penalties import BAN, MUTE, Penalty, is_in_force
+from app.naming import Lookup
+from app.objects.domain import entry, parse_type
+from app.objects.store import Objects
+from app.paging import Page, Window
+from app.players.schemas import PlayerListArgs
+from app.players.store import Players
+from app.types import Document
+from app.users.store import Users
+
+# The default of a variable by its data type: a boolean, an integer or a text.
+DEFAULTS: dict[int, Any] = {1: False, 2: 0, 3: ""}
+
+objects = current(Objects)
+players = current(Players)
+users = current(Users)
+
+View = Callable[..., Any]
+
+
+class CountArgs(Schema):
+    """The query of a list in the deprecated envelope."""
+
+    page = QueryInteger(0, PAGE_MAX, load_default=0)
+    count = QueryInteger(1, load_default=PAGE_SIZE)
+
+
+COUNT_ARGS, PAGE_ARGS, ONLINE_ARGS = CountArgs(), PageNumberArgs(), PlayerListArgs()
+
+
+def read_query(schema: Schema) -> Document:
+    args: Document = Blueprint.ARGUMENTS_PARSER.parse(schema, location="query")
+    return args
+
+
+def without_token(view: View) -> View:
+    """Return a view that everybody may call."""
+    return guard.public(view.__wrapped__)  # type: ignore[attr-defined] # by functools.wraps
+
+
+def in_pages(view: View) -> View:
+    """List objects by page numbers, unless the query is one of ours.
+
+    Version 0.7.1 sends count and expects the deprecated envelope; 0.8 sends pageSize.
+    """
+
+    @guard.required(Permission.PLAYERS_READ, KeyAccess.ANY)
+    def page(type_name: str) -> Response:
+        type_ = parse_type(type_name)
+        if "count" in request.args:
+            return json_response(legacy_list(read_query(COUNT_ARGS), partial(list_entries, type_)))
+        return json_response(paged_list(read_query(PAGE_ARGS), partial(objects.list, type_)))
+
+    @functools.wraps(view)
+    def list_objects(**path: Any) -> Any:
+        is_ours = request.args.keys() & {"after", "search"}
+        return view(**path) if is_ours else page(**path)
+
+    return list_objects
+
+
+def list_entries(type_: str, window: Window) -> Page:
+    page = objects.list(type_, window)
+    return page._replace(values=[entry(record) for record in page.values])
+
+
+def searched(view: View) -> View:
+    """List players who are online with the query of the list of all players."""
+
+    @guard.required(Permission.PLAYERS_READ)
+    def list_online() -> Response:
+        args = read_query(ONLINE_ARGS)
+        order = {"order": args["sortBy"], "ascending": args["sortDirection"] == ASCENDING}
+        read = partial(players.list_online, search=args.get("search"), **order)
+        return json_response(paged_list(args, read))
+
+    return functools.wraps(view)(list_online)
+
+
+def with_default(name: str) -> Callable[[View], View]:
+    """Answer the default of an unset variable, if the catalogue has the variable."""
+
+    def replace(view: View) -> View:
+        @functools.wraps(view)
+        def get(**path: Any) -> Any:
+            try:
+                return view(**path)
+            except NotFound as error:
+                id_ = str(error.key)
+                defined = objects.find("playervariable", id_) if error.kind == "variable" else None
+                if defined is None:
+                    raise
+                value = DEFAULTS.get(data_type(defined), 0)
+                return json_response(
+                    {"VariableId": id_, name: value} if name == "Value" else {name: value}
+                )
+
+        return get
+
+    return replace
+
+
+def only_once(penalty: Penalty, done: str) -> Callable[[View], View]:
+    """Refuse a penalty that is in force already."""
+
+    def replace(view: View) -> View:
+        @functools.wraps(view)
+        def impose(key: Lookup) -> Any:
+            guard.identify().require(*view.permissions)  # type: ignore[attr-defined] # by the guard
+            is_player = "player" in view.__name__
+            owner = players.identity(key).user_id if is_player else str(key)
+            account = users.get(Lookup.parse(owner), "Name", *penalty) if owner else {}
+            if is_in_force(account, penalty, users.now()):
+                raise Invalid(f"{account['Name']} has already been {done}!")
+            return view(key=key)
+
+        return impose
+
+    return replace
+
+
+def only_online(view: View) -> View:
+    """Answer 404 if the game refuses an action on somebody who is not online."""
+
+    @functools.wraps(view)
+    def ask(key: Lookup) -> Any:
+        try:
+            return view(key=key)
+        except ActionFailed:
+            if is_online(key, "player" in view.__name__):
+                raise
+            raise NotFound("user", key, "User not online!") from None
+
+    return ask
+
+
+def is_online(key: Lookup, is_player: bool) -> bool:
+    if is_player:
+        return bool(players.get(key)["Online"])
+    characters = players.list_of_user(users.get(key, "_id")["_id"])
+    return any(character["Online"] for character in characters)
+
+
+OF_TARGETS = {"UserActions": "user", "PlayerActions": "player"}
+# The function that replaces each view.
+REPLACEMENTS: dict[str, Callable[[View], View]] = {
+    "Info.get_info": without_token,
+    "Catalogue.list_objects": in_pages,
+    "Players.list_online_players_by_page": searched,
+    "Variables.get_variable": with_default("Value"),
+    "Variables.get_variable_value": with_default("value"),
+    **{
+        f"{blueprint}.{verb}_{target}": only_once(penalty, done)
+        for blueprint, target in (("UserModeration", "user"), ("PlayerModeration", "player"))
+        for verb, penalty, done in (("ban", BAN, "banned"), ("mute", MUTE, "muted"))
+    },
+    **{
+        f"{blueprint}.{view.format(target)}": only_online
+        for blueprint, target in OF_TARGETS.items()
+        for view in ("kick_{}", "kill_{}", "warp_{}", "warp_{}_to_place")
+    },
+}
