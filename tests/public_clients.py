@@ -1,6 +1,6 @@
 """What public clients of this API send, step by step, and what they read of the answers.
 
-Each session is that of one kind of client, as docs/compatibility.rst describes them. Without
+Each session is that of one client of docs/compatibility.rst, from its published source. Without
 QM_COMPATIBILITY=intersect, a step is answered with its strict status instead of a 200.
 """
 
@@ -81,12 +81,20 @@ def chatting():
     ]
 
 
-# What only QM_COMPATIBILITY=intersect adds.
-ADDED = {"RegistrationDate", "PlayTimeSeconds", "IsBanned", "Dead", "ItemName", "LastOnline"}
+# What only QM_COMPATIBILITY=intersect adds; the Type of a variable is a number with it.
+ADDED = (
+    *("RegistrationDate", "PlayTimeSeconds", "IsBanned", "Dead", "ItemName", "LastOnline"),
+    *("Value.Type", "OnlineCount", "Sort"),
+)
+GUILDS = [
+    get("/guilds?page=0&pageSize=20", reads={"Values.0.Key.Name": "Lanterns", "Sort": list}),
+    get("/guilds/{guild}", reads={"Id": "{guild}", "Name": "Lanterns", "FoundingDate": str}),
+    get("/guilds/{guild}/members?page=0&pageSize=20", reads={"Values.0.Name": "{player}"}),
+]
 
 SESSIONS: dict[str, list[Step]] = {
     # A content management system in PHP, with a shop that is paid in points.
-    "symfony-cms": [
+    "Intersect CMS Unleashed": [
         *RENEWAL,
         get("/info/config", reads={"Player.MaxLevel": int}),
         post("/players/online", {"page": 0, "size": 100}, reads={"entries": list}, strict=400),
@@ -132,9 +140,13 @@ SESSIONS: dict[str, list[Step]] = {
         post("/users/{user_id}/admin/kill", [], reads={"Message": KILLED.format("user")}),
         get("/logs/user/{user_id}/activity", reads={"Values": list, "Total": int}),
         get("/logs/player/{player_id}/activity", reads={"Values": list}),
+        get("/logs/user/{user_id}/ip", reads={"Values": list, "Total": int}),
+        get("/logs/trade?page=0&pageSize=20", reads={"Values": [], "Total": 0}),
+        get("/info/metrics", reads={"OnlineCount": int}),
+        *GUILDS,
     ],
     # Another in PHP, which keeps its token for as long as it is said to live.
-    "codeigniter-cms": [
+    "WhiteAssassins/Intersect_CMS main_ci4": [
         token(),
         STATE,
         post("/gameobjects/item?pageSize=5000", reads={"entries.0.Value.Name": str}),
@@ -148,8 +160,26 @@ SESSIONS: dict[str, list[Step]] = {
         post("/players/{player}/admin/mute", {"duration": 1}, reads={"Message": ANY}),
         post("/players/{player}/admin/unmute", [], reads={"Message": ANY}),
     ],
+    # Its older version: it sends forms.
+    "WhiteAssassins/Intersect_CMS codeigniter3": [
+        token(is_form=True),
+        STATE,
+        post(
+            "/chat/global",
+            {**{f"Color[{part}]": "255" for part in "ARGB"}, "Message": "Hello.", "Target": ""},
+            reads={"success": True, "chatMessage.Color.A": 255},
+            strict=415,
+            is_form=True,
+        ),
+        post(
+            "/players/{player}/admin/Kick",
+            [],
+            reads={"Message": KICKED.format("player")},
+            strict=404,
+        ),
+    ],
     # The oldest in PHP: it takes the money first, and never looks at the answer of the gift.
-    "slim-cms": [
+    "Thomasfds/intersect-cms": [
         token(),
         get("/gameobjects/item/{item}", reads=ITEM),
         get("/users/{user_id}/players", reads={"0.Name": str}),
@@ -162,7 +192,7 @@ SESSIONS: dict[str, list[Step]] = {
         post("/gameobjects/item", {"page": 0, "count": 100}, reads={"entries.0.Value.Icon": str}),
     ],
     # A plug-in of a blog: it registers whoever it is told that nobody is.
-    "wordpress-plugin": [
+    "Intersect-Connect/intersect-connect-wordpress": [
         token(is_form=True),
         STATE,
         get("/users/Blogger", reads={"Message": "No user with name 'Blogger'."}, status=404),
@@ -176,7 +206,7 @@ SESSIONS: dict[str, list[Step]] = {
         get("/users/Blogger", reads={"Id": str}, strict=404),
     ],
     # A moderation tool for the desktop.
-    "electron-tool": [
+    "intersect-tool": [
         *RENEWAL,
         get("/players/online/count", reads={"onlineCount": int}),
         post("/players/online", {"page": 0, "count": 100}, reads={"entries": list}),
@@ -195,6 +225,7 @@ SESSIONS: dict[str, list[Step]] = {
         post("/variables/global", {"page": 0, "count": 25}, reads={"entries.0.Value": ANY}),
         post("/variables/global/{variable}", {"value": 150}, reads={"Value": 150, "Type": 2}),
         get("/logs/user/{user_id}/activity?page=0&pageSize=20", reads={"Values": list}),
+        *GUILDS,
         post(
             "/players/{player}/items/take",
             {"itemid": "{item}", "quantity": 1},
@@ -202,7 +233,7 @@ SESSIONS: dict[str, list[Step]] = {
         ),
     ],
     # A program for Windows, which loads the whole catalogue before it shows anything.
-    "windows-admin": [
+    "OniSensei/Intersect-Admin": [
         token(),
         STATE,
         *(
@@ -212,6 +243,10 @@ SESSIONS: dict[str, list[Step]] = {
                 *("shop", "spell", "crafttables", "crafts", "event", "playervariable"),
                 *("servervariable", "tileset"),
             )
+        ),
+        *(
+            post(f"/gameobjects/{kind}", {"page": 0}, reads={"entries.0.Value.Type": int})
+            for kind in ("playervariable", "servervariable")
         ),
         get("/gameobjects/map/{map}", reads={"Name": str}),
         get("/players/rank?page=0&pageSize=10&sortDirection=Descending", reads={"Count": int}),
@@ -244,7 +279,7 @@ SESSIONS: dict[str, list[Step]] = {
         ),
     ],
     # A library: what the programs send that are made with it.
-    "typescript-library": [
+    "IntersectTS 1.1.3": [
         get("/info", reads={"name": str, "port": int}),
         get("/info/authorized", reads={"authorized": True}),
         get("/players/{player}/variables", reads={"0.VariableId": str}),
@@ -256,5 +291,16 @@ SESSIONS: dict[str, list[Step]] = {
         *in_the_game("players/{player_id}", "player", None),
         *chatting(),
         get("/gameobjects/weapon", reads={"Message": ANY}, status=404),
+        post(
+            "/chat",
+            {"message": "Hello.", "color": {"a": 255, "r": 0, "g": 0, "b": 0}},
+            reads={"success": True, "chatMessage.Color.A": 255},
+            strict=400,
+        ),
+        get("/logs/user/{user_id}/ip", reads={"Values.0.LastUsed": str}),
+        get("/variables?page=0&pageSize=5", reads={"Values.0.Name": str}),
+        get("/variables/{variable}/value", reads={"value": int}),
+        post("/gameobjects/item/names", reads={"{item}": str}),
+        get("/info/config/stats", reads={"4": str}),
     ],
 }

@@ -57,11 +57,8 @@ def with_client_paths(application: Wsgi) -> Wsgi:
 
 
 def client_path(path: str) -> str:
-    """Return a path of the API without a double slash at its start, and with hyphens in its guids.
-
-    The name of an action is in lower case then.
-    """
-    if not path.lstrip("/").startswith("api/"):
+    """Return a path of the API with hyphens in its guids, and with its action in lower case."""
+    if not path.startswith("/api/"):
         return path
-    path = ACTION.sub(lambda name: name[0].lower(), f"/{path.lstrip('/')}")
+    path = ACTION.sub(lambda name: name[0].lower(), path)
     return "/".join(map(with_hyphens, path.split("/")))

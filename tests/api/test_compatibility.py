@@ -1,5 +1,9 @@
 """QM_COMPATIBILITY=intersect, and the sessions of public clients with and without it."""
 
+import re
+from datetime import datetime, timezone
+from pathlib import Path
+
 import pytest
 
 import config
@@ -7,11 +11,17 @@ from app.auth.roles import Role
 from app.auth.tokens import AccessTokens
 from app.oauth.store import RefreshTokens
 from tests.applications import service
-from tests.factories import NOW, numbered_guid, sha256
+from tests.factories import NOW, guid, make_guild, numbered_guid, sha256
 from tests.game import playing
 from tests.public_clients import ADDED, SESSIONS
 
-POTION, ARENA, RATE = map(numbered_guid, range(1, 4))
+POTION, ARENA, RATE, GUILD, STEP = map(numbered_guid, range(1, 6))
+PAGE = (Path(__file__).parents[2] / "docs" / "compatibility.rst").read_text()
+# By client, how many of its requests the page says to work.
+CLAIMED = {
+    name: int(count)
+    for name, count in re.findall(r"^   \* - (.+)\n     - (\d+) of \2$", PAGE, re.M)
+}
 NIL = "00000000-0000-0000-0000-000000000000"
 
 
@@ -45,11 +55,21 @@ def values(world):
     world.add_object(Id=POTION, Name="Potion", **about)
     world.add_object(Id=ARENA, Type="map", Name="Arena")
     world.add_object(Id=RATE, Type="servervariable", Name="Rate", Value=100)
+    world.add_object(Id=STEP, Type="playervariable", Name="Step")
     world.add_object(Type="time", Name="Time")
+    members = [{"PlayerId": player["_id"], "Rank": 0}]
+    world.db.guilds.insert_one(make_guild("Lanterns", _id=GUILD, Members=members))
+    world.headers(user=user)
     return {
         **{"caller": "shop", "password": sha256("secret"), "PASSWORD": sha256("secret").upper()},
         **{"user": "Alice", "user_id": user["_id"], "player": "Hero", "player_id": player["_id"]},
-        **{"item": POTION, "map": ARENA, "variable": RATE, "_caller_id": caller["_id"]},
+        **{
+            "item": POTION,
+            "map": ARENA,
+            "variable": RATE,
+            "guild": GUILD,
+            "_caller_id": caller["_id"],
+        },
     }
 
 
@@ -125,8 +145,14 @@ def test_the_session_of_a_public_client(session, values, mode, name):
         expected = step.status if is_read else step.strict
         assert answer.status_code == expected, (step, answer.json)
         for path, wanted in filled(step.reads, values).items() if is_read else ():
-            if mode == "intersect" or path.rpartition(".")[2] not in ADDED:
+            if mode == "intersect" or not path.endswith(ADDED):
                 assert_read(answer.json, path, wanted)
+    # The page claims what the sessions have shown.
+    assert len(SESSIONS[name]) == CLAIMED[name], "docs/compatibility.rst is out of date"
+
+
+def test_the_page_names_the_clients_whose_sessions_are_replayed():
+    assert CLAIMED.keys() == SESSIONS.keys()
 
 
 @pytest.fixture
@@ -199,3 +225,70 @@ def test_headers_and_errors_stay(client, session):
 def test_only_a_known_compatibility_is_accepted():
     with pytest.raises(config.SettingsError, match="QM_COMPATIBILITY must be one of intersect"):
         config.load({"QM_ENV": "testing", "QM_COMPATIBILITY": "everybody"})
+
+
+BAN = "/players/Hero/admin/ban"
+# A request, and what is answered without the setting and with it: a status, and a part of the body.
+DIFFERENCES = [
+    ("GET", "/players?pageSize=0&page=-1&limit=0", None, (400, "pageSize"), (200, '"PageSize":5')),
+    ("GET", "/players?search=&sortBy=Colour", None, (400, "search"), (200, "Hero")),
+    ("GET", "/players/online?search=nobody&limit=1", None, (200, "Hero"), (200, '"Total":0')),
+    ("GET", "/players/online?sortBy=level", None, (200, "Hero"), (200, "Hero")),
+    ("POST", "/players/online", {"page": -1, "count": -1}, (400, "page"), (200, "Hero")),
+    ("POST", "/players", {"page": "x"}, (400, "page"), (400, "page")),
+    ("GET", f"/players/Hero/variables/{STEP}", None, (404, ""), (200, f'"{STEP}","Value":0')),
+    ("GET", f"/players/Hero/variables/{STEP}/value", None, (404, ""), (200, '"value":0')),
+    ("GET", f"/players/Hero/variables/{ARENA}", None, (404, ""), (404, f"'{ARENA}'")),
+    ("GET", "/gameobjects/item", None, (200, '"Next":null'), (200, '"Total":1,"Page":0')),
+    ("GET", "/gameobjects/item?page=0&count=3", None, (200, "Next"), (200, '"total":1,"Page":0')),
+    ("GET", "/gameobjects/item?after=", None, (200, '"Next":null'), (200, '"Next":null')),
+    ("GET", "/gameobjects/weapon?count=1", None, (404, "weapon"), (404, "weapon")),
+    ("GET", f"/gameobjects/servervariable/{RATE}", None, (200, '"servervar'), (200, '"Type":2')),
+    ("GET", f"/gameobjects/item/{POTION.replace('-', '')}", None, (400, "guid"), (200, "Potion")),
+    ("GET", "/info/stats", None, (200, '"onlineCount"'), (200, '"OnlineCount"')),
+    (
+        *("POST", "/players/Hero/items/give", {"itemid": guid(), "quantity": 1}),
+        *((200, ""), (400, '"Message":"Invalid item id."')),
+    ),
+    (
+        *("POST", "/players/Hero/spells/teach", {"spellid": guid()}),
+        *((200, ""), (200, '"Id":"')),
+    ),
+    (
+        *("POST", "/users/Alice/password/validate", {"password": sha256("wrong")}),
+        *((400, "The password is wrong."), (400, "Invalid credentials.")),
+    ),
+    ("POST", BAN, {"reason": None, "moderator": None}, (400, "duration"), (200, "banned!")),
+    ("POST", BAN, {"duration": 1}, (200, "banned!"), (400, "Alice has already been banned!")),
+    ("POST", "/users/Alice/admin/ban", {"duration": 1}, (200, ""), (400, "already been banned!")),
+    ("POST", "/players/Hero/admin/UnBan", None, (404, "path"), (200, "unbanned!")),
+]
+
+
+def test_what_the_setting_changes(client, session, db, mode):
+    db.players.update_many({}, {"$set": {"Online": True, "LastSeen": datetime.now(timezone.utc)}})
+    for method, path, body, *answers in DIFFERENCES:
+        answer = client.open(f"/api/v1{path}", method=method, json=body, headers=session._headers)
+        status, part = answers[mode == "intersect"]
+        assert (answer.status_code, part in answer.text) == (status, True), (path, answer.text)
+
+
+def test_the_name_and_port_need_no_token(client, mode):
+    is_open = mode == "intersect"
+    assert client.get("/api/v1/info").status_code == (200 if is_open else 401)
+    assert client.get("/api/v1/info/stats").status_code == 401
+    assert client.post("/api/v1/players/Hero/admin/ban").status_code == 401
+
+
+@pytest.mark.parametrize("mode", ["intersect"], indirect=True)
+def test_who_is_not_online_cannot_be_kicked(client, db, values):
+    headers = Session(client, values, {})
+    headers.sign_in()
+    with playing(db, lambda _: {"Error": "Busy."}):
+        for online, status, text in ((False, 404, "User not online!"), (True, 409, "Busy.")):
+            seen = {"Online": online, "LastSeen": datetime.now(timezone.utc)}
+            db.players.update_many({}, {"$set": seen})
+            for whom in ("players/Hero", "users/Alice"):
+                path = f"/api/v1/{whom}/admin/kick"
+                answer = client.post(path, headers=headers._headers)
+                assert (answer.status_code, answer.json["Message"]) == (status, text)
