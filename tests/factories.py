@@ -81,6 +81,12 @@ def make_guild(name="The Lanterns", **overrides):
     return {**named, **overrides}
 
 
+def make_role(name, *permissions, **overrides):
+    """Return what is stored of a named role of staff."""
+    role = {"_id": name, "Name": name, "Permissions": [*permissions], "Version": 0, "Journal": []}
+    return {**role, **overrides}
+
+
 def make_bag(slots=None, size=3, **overrides):
     bag = {"_id": guid(), "SlotCount": size, "Slots": slots or {}, "Version": 0, "Journal": []}
     return {**bag, **overrides}

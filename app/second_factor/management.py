@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 import pyotp
 
+from app.auth import guard
 from app.auth.guesses import guess_by_address
+from app.auth.permissions import RIGHTS
 from app.changes import Applied, Change, Intent, Origin
 from app.errors import Unavailable
 from app.http.context import current, setting
@@ -112,9 +114,11 @@ def reset(key: Lookup, intent: Intent) -> tuple[Applied, bool]:
 
     The mail comes last: if it fails, the reset stays, and whoever made it must tell the person.
     """
-    user = users.get(key, "Name", "Email")
+    user = users.get(key, "Name", "Email", *RIGHTS)
     if user["_id"] == intent.origin.user_id:
         raise domain.OwnFactor
+    if intent.origin.user_id is not None:  # not at the command line
+        guard.require_peer(user)
     applied = users.change(key, READS, domain.reset, intent)
     return applied, applied.replayed or _tell_owner(user, intent.origin.name)
 

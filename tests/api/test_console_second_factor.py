@@ -16,7 +16,7 @@ from app.users.mail import Mailer
 from app.users.store import Users
 from tests.applications import service
 from tests.console_visitor import PASSWORD, TOKEN, Visitor, page_of, visitor
-from tests.factories import make_factor, sha256
+from tests.factories import make_factor, make_role, sha256
 
 ALL = (Role.API, Role.USERS_QUERY, Role.USERS_MANAGE)
 SECRET = pyotp.random_base32()
@@ -170,9 +170,7 @@ def test_a_secret_of_somebody_elses_page_is_refused(app, world, code):
 
 
 def test_a_role_that_needs_one_leads_every_page_to_the_set_up(app, world, db, client, code):
-    db.roles.insert_one(
-        {"_id": "guards", "Permissions": ["players.read"], "NeedsSecondFactor": True}
-    )
+    db.roles.insert_one(make_role("guards", "players.read", NeedsSecondFactor=True))
     somebody = Visitor(app)
     somebody.user = world.add_user(PASSWORD, Name="warden", Roles=["guards"])
     assert somebody.sign_in("warden").status_code == 303

@@ -86,6 +86,8 @@ SET_UP = Form(
         guard.caller().id, sent.value("state"), sent.value("code"), intent(SET_UP_FACTOR)
     ),
     asks_reason=False,
+    # Whoever has found an open session must not lock its owner out.
+    is_sensitive=True,
     is_offered=lambda target: not target.record["IsOn"],
     lead=show_codes,
 )
