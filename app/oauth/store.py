@@ -81,6 +81,7 @@ class Session(NamedTuple):
     expires_at: datetime
     # When its person last proved who they are: at sign-in, or again since.
     proved_at: datetime
+    is_company: bool = False
 
 
 class RefreshTokens:
@@ -115,7 +116,8 @@ class RefreshTokens:
         if not found or not found.get("IsSession") or found["ExpiresAt"] <= self._clock.now():
             return None
         proved_at = found.get("ProvedAt") or found["BeganAt"]
-        return Session(found["UserId"], found["Chain"], found["ExpiresAt"], proved_at)
+        is_company = found.get("Method") == "openid"
+        return Session(found["UserId"], found["Chain"], found["ExpiresAt"], proved_at, is_company)
 
     def renew_proof(self, chain: str) -> None:
         """Record that the person of a session has just proved who they are."""

@@ -66,12 +66,14 @@ class Provider:
         cache: TTLCache[Any, Client] = TTLCache(1, CACHE_SECONDS)
         self._client: Callable[[], Client] = cached(cache, lock=Lock())(self._discover)
 
-    def begin(self, redirect_uri: str, back: str) -> tuple[str, str]:
+    def begin(self, redirect_uri: str, back: str, is_again: bool = False) -> tuple[str, str]:
         """Return the address at the provider, and the cookie that binds the sign-in to a browser.
 
-        The cookie contains the state, the nonce and the PKCE verifier.
+        The cookie contains the state, the nonce and the PKCE verifier. If is_again, the provider is
+        asked to authenticate somebody whom it still knows.
         """
-        begun = self._ask(lambda: self._client().create_authorization_url(redirect_uri))
+        prompt = {"prompt": "login"} if is_again else {}
+        begun = self._ask(lambda: self._client().create_authorization_url(redirect_uri, **prompt))
         url: str = begun.pop("url")
         return url, str(self._cookies.dumps({**begun, "back": back}))
 

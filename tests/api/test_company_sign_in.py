@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hmac
 import logging
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import parse_qs, urlsplit
@@ -20,10 +21,10 @@ from app.openid import provider as openid
 from app.second_factor.domain import new_recovery_codes
 from app.second_factor.vault import Vault
 from app.storage.client import Storage
-from tests.api.test_console_second_factor import type_code
+from tests.api.test_console_second_factor import hidden_fields, type_code
 from tests.applications import service
 from tests.console_visitor import PASSWORD, Visitor, page_of
-from tests.factories import make_factor, sha256
+from tests.factories import NOW, make_factor, sha256
 from tests.openid_provider import ANNA, CLIENT_ID, claims_of, new_key, running
 from tests.swaps import move_all
 
@@ -415,3 +416,28 @@ def test_no_log_line_holds_a_token_or_a_code(browser, anna, provider, caplog):
     lines = "\n".join(f"{record.getMessage()} {vars(record)}" for record in ours)
     assert {"quartermaster", "urllib3.connectionpool"} <= {record.name for record in ours}
     assert [secret for secret in secrets if secret in lines] == []
+
+
+def test_a_sensitive_form_asks_the_provider_again_or_for_a_code(app, browser, anna, provider, db):
+    """The provider says when it asked last, which may be long before the sign-in."""
+    key = {"Name": "shop", "players.read": "true"}
+    provider.claims = {"auth_time": int(time.time()) - 16 * 60}
+    assert sign_in(browser).status_code == 303
+    asked = browser.submit("/keys", 403, **key)
+    assert "Sign in again with your company account" in page_of(asked)
+    assert "password" not in page_of(asked)
+    path = re.search('href="/console([^"]+again=1)"', asked.text)[1].replace("&amp;", "&")
+    url = browser.get(path).headers["Location"]
+    assert parse_qs(urlsplit(url).query)["prompt"] == ["login"]
+    provider.claims = {"auth_time": 10**20}
+    assert browser.get(decide(url)).headers["Location"] == "/console/keys"
+    browser._token = None
+    browser.submit("/keys", 200, **key)
+    codes = new_recovery_codes()
+    factor = make_factor(pyotp.random_base32(), service(app, Vault), codes)
+    db.users.update_one({"_id": anna["_id"]}, {"$set": {"SecondFactor": factor}})
+    db.refresh_tokens.update_many({}, {"$set": {"ProvedAt": NOW}})
+    asked = browser.submit("/keys", 403, **{**key, "Name": "other"})
+    assert 'name="own-password"' not in asked.text
+    fields = {**hidden_fields(asked), "own-code": codes[0]}
+    assert "The key other was created" in page_of(browser.send("/keys", fields))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 from flask import Response, request
 
 from app.auth import guard
@@ -9,12 +11,14 @@ from app.console.forms.submissions import note_refusal
 from app.console.frame.pages import PREFIX, blp, local, path_to, see_other
 from app.console.session import sessions as session
 from app.console.session.sign_in import finish_sign_in, refusal_status, sign_in_form
+from app.console.stores import users
 from app.errors import NotFound, QuartermasterError, Unavailable
 from app.http.context import current, setting
 from app.oauth.domain import TokenRefused
 from app.openid.domain import Denied, SignInRefused
 from app.openid.provider import LIFETIME_SECONDS, Provider
 from app.openid.sign_ins import sign_in
+from app.types import Document, whole
 
 # Binds a sign-in to the browser that began it.
 COOKIE = "quartermaster-company"
@@ -29,7 +33,7 @@ def go_to_provider() -> Response:
     require_provider()
     back = local(request.args.get("back", ""), PREFIX)
     try:
-        url, cookie = provider.begin(own_address(), back)
+        url, cookie = provider.begin(own_address(), back, "again" in request.args)
     except REFUSALS as error:
         return refuse(error, back)
     response = see_other(url)
@@ -48,13 +52,22 @@ def come_back() -> Response:
         back = begun["back"]
         if "code" not in request.args:
             raise Denied
-        user = sign_in(provider.claims(begun, request.args["code"], own_address()))
-        response = finish_sign_in(user, back, "openid")
+        claims = provider.claims(begun, request.args["code"], own_address())
+        response = finish_sign_in(sign_in(claims), back, "openid", **proof_of(claims))
     except REFUSALS as error:
         response = refuse(error, back)
     # The cookie works once.
     session.set_cookie(response, COOKIE, "", "Lax", 0)
     return response
+
+
+def proof_of(claims: Document) -> Document:
+    """Return when the person proved who they are, which may be long before this sign-in."""
+    at, now = whole(claims.get("auth_time")), users.now()
+    if at is None:
+        return {}
+    seconds = max(0, min(at, now.timestamp()))
+    return {"ProvedAt": datetime.fromtimestamp(seconds, timezone.utc)}
 
 
 def require_provider() -> None:
