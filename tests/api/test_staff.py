@@ -209,3 +209,35 @@ def test_nobody_erases_somebody_who_may_do_more(staff, person, world):
     world.add_user(Name="Boss", Roles=["administrator"])
     refused = person("privacy")("POST users/Boss/erase", {"Confirm": "Boss"}, status=403)
     assert refused.json["Code"] == "NOT_PEER"
+
+
+def test_planning_a_batch_is_not_running_it(staff, person, world):
+    row = {"Player": world.add_player()["Name"], "Operation": "give", "Quantity": 1}
+    rows = {"Rows": [{**row, "ItemId": world.add_object(Type="item")["_id"]}]}
+    staff("POST roles", {"Name": "runner", "Permissions": ["players.read", "batches.run"]})
+    support, runner = person("support"), person("runner")
+    batch = support("POST batches", rows).json["Id"]
+    for caller, lacking in ((support, "batches.run"), (runner, "items.move")):
+        refused = caller(f"POST batches/{batch}/run", status=403)
+        assert f"'{lacking}'" in refused.json["Message"]
+    person("senior-support")(f"POST batches/{batch}/advance")
+
+
+def test_a_key_may_have_a_single_permission(client, world):
+    headers = world.key_headers(Scopes=["items.move"])
+    key, player = Caller(client, headers, "/api/v1/"), world.add_player()
+    body = {"itemid": world.add_object(Type="item")["_id"], "quantity": 1}
+    key(f"POST players/{player['_id']}/items/give", body)
+    for request in (f"POST players/{player['_id']}/name", "GET players", "GET history"):
+        refused = key(request, {"Name": "Other"} if "POST" in request else None, status=403)
+        assert refused.json["Code"] == "SCOPE_MISSING", request
+
+
+def test_an_older_scope_of_a_key_means_no_less_and_no_more(client, world):
+    """Each older scope allows what the permissions that it includes allow."""
+    player = world.add_player()
+    for scope, allowed in (("players.change", 200), ("game.act", 403), ("users.change", 403)):
+        key = Caller(client, world.key_headers(Scopes=[scope]), "/api/v1/")
+        key(f"POST players/{player['_id']}/name", {"Name": f"Name {len(scope)}"}, status=allowed)
+    muting = Caller(client, world.key_headers(Scopes=["game.act", "users.read"]), "/api/v1/")
+    muting(f"POST users/{world.add_user()['_id']}/admin/mute", {"duration": 1}, status=403)
