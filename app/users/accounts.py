@@ -12,7 +12,7 @@ from app.auth.permissions import RIGHTS
 from app.changes import Applied, Intent
 from app.errors import KeyNotAllowed, NotFound, QuartermasterError
 from app.http.context import current, setting
-from app.naming import Lookup
+from app.naming import Lookup, name_key
 from app.storage.limits.reset_mails import ResetMails
 from app.types import Document
 from app.users.domain import (
@@ -37,18 +37,21 @@ reset_mails = current(ResetMails)
 users = current(Users)
 
 
-def require_manageable(key: Lookup) -> None:
-    """Raise if the caller may not change how an account signs in without its password.
-
-    An API key may not change its own account: with a new password it could make keys. Nobody may
-    change an account that may do more than their own.
-    """
+def refuse_own_account(key: Lookup) -> None:
+    """Refuse an API key that changes its own account: with a new password it could make keys."""
     caller = guard.caller()
-    user = users.get(key, "_id", *RIGHTS)
-    if user["_id"] != caller.id:
-        guard.require_peer(user)
-    elif caller.key is not None:
+    is_own = key.id == caller.id if key.id else key.name_key == name_key(caller.name)
+    if caller.key is not None and is_own:
         raise KeyNotAllowed
+
+
+def require_manageable(key: Lookup) -> None:
+    """Raise if the caller may not change how an account signs in, without its password.
+
+    Nobody may do that to an account that may do more than their own.
+    """
+    refuse_own_account(key)
+    guard.require_peer(users.get(key, *RIGHTS))
 
 
 def check_password(key: Lookup, sha256: str, refusal: QuartermasterError) -> str:

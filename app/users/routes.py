@@ -203,7 +203,7 @@ def send_reset_code(key: Lookup) -> Response:
 
     The code works once, for half an hour, and replaces an earlier one.
     """
-    accounts.require_manageable(key)
+    accounts.refuse_own_account(key)
     if request.method == "HEAD":  # Flask routes HEAD to GET views, and HEAD must have no effect
         raise MethodNotAllowed(["GET", "POST"])
     applied = accounts.mail_reset_code(key, intent(MAIL_RESET_CODE))
