@@ -43,6 +43,7 @@ from app.oauth import routes as oauth
 from app.oauth.store import RefreshTokens
 from app.objects import routes as objects
 from app.openapi import docs_page
+from app.openid.group_roles import GroupRoles
 from app.openid.provider import Provider
 from app.players import routes as players
 from app.players import services as player_services
@@ -172,6 +173,7 @@ def add_stores(services: Services) -> None:
         FormTokens(signing_keys(settings)),
         Vault(signing_keys(settings), storage.clock.time),
         Provider(settings, signing_keys(settings)),
+        GroupRoles(settings, roles),
         Samples(storage),
         Guilds(storage, settings.TOTAL_CACHE_SECONDS),
     )
@@ -189,7 +191,7 @@ def add_background(services: Services) -> None:
             Unfinished("cancelled batch", batches.find_abandoned, services[Choosing].find_made),
         )
     )
-    chores = [work.finish_all, erasures.forget_names]
+    chores = [work.finish_all, erasures.forget_names, services[GroupRoles].warn]
     services.add(
         work,
         Mover(services[Storage], list(SUBJECTS.values()), is_ready, chores),

@@ -111,7 +111,8 @@ class Provider:
         self.metadata = {}
         # The endpoints that fail, and those that trickle.
         self.broken, self.trickling = set(), set()
-        self.answers = []
+        # What the endpoint userinfo tells, if it is something else than the person.
+        self.more = None
         self.codes, self.tokens = {}, {}
         self.keeps_codes = False
         self.stopped = Event()
@@ -201,7 +202,7 @@ def application(provider):
 
     @app.get("/userinfo")
     def userinfo():
-        return provider.answers[-1]
+        return provider.more or provider.person
 
     @app.get("/authorize")
     def ask():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 from app.changes import Change
 from app.errors import Forbidden, Unavailable
 from app.naming import compose
-from app.types import Document
+from app.types import Document, whole
 from app.users.domain import is_email, is_username
 
 LONGEST_NAME = 20
@@ -104,6 +105,16 @@ def names_for(claims: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name[: LONGEST_NAME - 1]}{number}"
     while True:
         yield f"{name[: LONGEST_NAME - 6]}{secrets.randbelow(10**6):06}"
+
+
+def proof_time(claims: Mapping[str, Any], is_again: bool, now: datetime) -> datetime:
+    """Return when a person last proved at the provider who they are.
+
+    If the provider does not say so, only a sign-in for which it had to ask again is a proof.
+    """
+    at = whole(claims.get("auth_time"))
+    seconds = now.timestamp() if at is None and is_again else max(0, at or 0)
+    return datetime.fromtimestamp(min(seconds, now.timestamp()), timezone.utc)
 
 
 def set_group_roles(user: Document, *, roles: list[str]) -> Change:

@@ -75,7 +75,7 @@ class Provider:
         prompt = {"prompt": "login"} if is_again else {}
         begun = self._ask(lambda: self._client().create_authorization_url(redirect_uri, **prompt))
         url: str = begun.pop("url")
-        return url, str(self._cookies.dumps({**begun, "back": back}))
+        return url, str(self._cookies.dumps({**begun, "back": back, "is_again": is_again}))
 
     def read_cookie(self, cookie: str, state: str) -> Document:
         """Return what a cookie contains, or raise StaleSignIn unless it belongs to the state."""

@@ -20,10 +20,10 @@ from app.openid.domain import (
     Unverified,
     identity,
     names_for,
-    roles_of_groups,
     set_group_roles,
     verified_address,
 )
+from app.openid.group_roles import GroupRoles
 from app.openid.operations import CREATE_BY_COMPANY, SET_GROUP_ROLES
 from app.operations import Operation
 from app.types import Document
@@ -32,6 +32,7 @@ from app.users.store import Users
 MOST_TRIES = 50
 
 callers = current(Callers)
+group_roles = current(GroupRoles)
 users = current(Users)
 
 
@@ -40,8 +41,7 @@ def sign_in(claims: Document) -> Document:
     if len(claims["sub"]) > LONGEST_SUBJECT:
         raise Unverified
     own = identity(setting("OPENID_ISSUER"), claims["sub"])
-    pairs = setting("OPENID_GROUP_ROLES")
-    roles = roles_of_groups(claims.get(setting("OPENID_GROUPS_CLAIM")), pairs)
+    roles = group_roles.of(claims)
     user = users.credentials_by_identity(own) or _create(own, claims, roles)
     tracing.note(user=tracing.loggable_name(user["Name"]))
     if user.get("GroupRoles", []) != roles:

@@ -18,6 +18,7 @@ from joserfc.jwk import ECKey
 
 from app.auth.roles import Role
 from app.openid import provider as openid
+from app.openid.group_roles import GroupRoles
 from app.second_factor.domain import new_recovery_codes
 from app.second_factor.vault import Vault
 from app.storage.client import Storage
@@ -46,7 +47,7 @@ def provider(running_provider):
     vars(running_provider).update(
         person=dict(ANNA), claims={}, forge=None, metadata={}, broken=set(), trickling=set()
     )
-    vars(running_provider).update(published=None, keeps_codes=False, answers=[])
+    vars(running_provider).update(published=None, keeps_codes=False, more=None)
     return running_provider
 
 
@@ -66,6 +67,11 @@ def anna(world, provider):
     """An account that is linked to Anna's company account."""
     identity = {"Issuer": provider.issuer, "Subject": ANNA["sub"]}
     return world.add_user(PASSWORD, roles=(Role.API,), Name="anna", OpenId=identity)
+
+
+def configure(app, **settings):
+    app.config.update(settings)
+    vars(app.extensions["quartermaster"].settings).update(settings)
 
 
 def begin(browser, back=""):
@@ -121,7 +127,7 @@ def test_a_sign_in_leads_nowhere_but_to_the_console(browser, anna):
 
 
 def test_without_a_provider_there_is_no_such_page(app, browser):
-    app.config["OPENID_ISSUER"] = None
+    configure(app, OPENID_ISSUER=None)
     assert "company account" not in browser.get("/sign-in").text
     for path in ("/sign-in/company", CALLBACK):
         assert browser.get(path).status_code == 404
@@ -238,7 +244,7 @@ def test_a_provider_that_is_down_leaves_the_way_with_a_password(app, browser, an
 
 
 def test_a_provider_that_trickles_takes_no_longer_than_it_may(app, browser, anna, provider):
-    app.extensions["quartermaster"].settings.OPENID_TIMEOUT_SECONDS = 0.5
+    configure(app, OPENID_TIMEOUT_SECONDS=0.5)
     provider.trickling = {"openid-configuration"}
     began = time.monotonic()
     assert DOWN in page_of(browser.get("/sign-in/company"))
@@ -246,7 +252,7 @@ def test_a_provider_that_trickles_takes_no_longer_than_it_may(app, browser, anna
 
 
 def test_a_provider_that_is_not_listening_is_down(app, browser, provider):
-    app.extensions["quartermaster"].settings.OPENID_ISSUER = "http://localhost:9"
+    configure(app, OPENID_ISSUER="http://localhost:9")
     assert DOWN in page_of(browser.get("/sign-in/company"))
 
 
@@ -271,12 +277,11 @@ def test_a_new_key_of_the_provider_is_fetched_once(browser, anna, provider):
 
 
 def test_claims_may_come_from_userinfo_but_only_of_the_same_person(app, browser, anna, provider):
-    app.config["OPENID_GROUP_ROLES"] = ["leads=support"]
-    app.extensions["quartermaster"].settings.OPENID_GROUP_ROLES = ["leads=support"]
+    configure(app, OPENID_GROUP_ROLES=["leads=support"])
     provider.person = {"sub": ANNA["sub"]}
-    provider.answers = [{"sub": "somebody else", "groups": ["leads"]}]
+    provider.more = {"sub": "somebody else", "groups": ["leads"]}
     refuse(browser, UNVERIFIED)
-    provider.answers = [{"sub": ANNA["sub"], "groups": ["leads"]}]
+    provider.more = {"sub": ANNA["sub"], "groups": ["leads"]}
     assert sign_in(browser).status_code == 303
 
 
@@ -311,7 +316,7 @@ def test_an_account_with_a_second_factor_is_asked_for_its_code_too(app, browser,
 
 @pytest.fixture
 def creating(app):
-    app.config["OPENID_CREATES_ACCOUNTS"] = True
+    configure(app, OPENID_CREATES_ACCOUNTS=True)
 
 
 def test_the_first_sign_in_creates_an_account_without_a_password(
@@ -355,16 +360,17 @@ def test_an_account_is_not_created_for_everybody(app, browser, world, db, provid
         provider.person = {**person, **wrong}
         refuse(browser, "has no verified email address")
     provider.person = person
-    app.config["OPENID_GROUP_ROLES"] = ["leads=support"]
+    configure(app, OPENID_GROUP_ROLES=["leads=support"])
     refuse(browser, "in none of the groups")
-    app.config["OPENID_GROUP_ROLES"] = []
+    configure(app, OPENID_GROUP_ROLES=[])
     world.add_user(Name="somebody", Email=ANNA["email"])
     refuse(browser, "already has your email address")
     assert db.users.count_documents({"OpenId": {"$exists": True}}) == 0
 
 
 def test_roles_follow_the_groups_at_each_sign_in(app, browser, db, anna, provider):
-    app.config["OPENID_GROUP_ROLES"] = ["leads=support", "CN=mods = moderator", "all=support"]
+    pairs = ["leads=support", "CN=mods = moderator", "all=support", "all=nonsense"]
+    configure(app, OPENID_GROUP_ROLES=pairs)
     for groups, roles in (
         (["leads", "CN=mods"], ["moderator", "support"]),
         (["leads", "CN=mods"], ["moderator", "support"]),
@@ -380,15 +386,51 @@ def test_roles_follow_the_groups_at_each_sign_in(app, browser, db, anna, provide
     assert {entry["By"]["UserId"] for entry in entries} == {anna["_id"]}
 
 
+def test_a_group_alone_opens_the_console_and_only_as_far_as_its_role(
+    app, browser, db, provider, creating
+):
+    configure(app, OPENID_GROUP_ROLES=["mods=moderator"])
+    provider.person["groups"] = ["mods"]
+    assert sign_in(browser).status_code == 303
+    assert is_signed_in(browser)
+    assert browser.get("/batches/new").status_code == 403
+    provider.person["groups"] = []
+    refuse(Visitor(app), "lacks the role")
+    # The session that is open ends with the role.
+    assert not is_signed_in(browser)
+
+
+def test_unknown_roles_are_logged_once_and_shown_on_the_page_of_health(app, browser, anna, caplog):
+    configure(app, OPENID_GROUP_ROLES=["leads=support", "leads=wizard"])
+    for _ in range(2):
+        service(app, GroupRoles).warn()
+    assert caplog.text.count("QM_OPENID_GROUP_ROLES names unknown roles: wizard.") == 1
+    sign_in(browser)
+    assert "roles that do not exist, and give nothing: wizard." in browser.read("/health")
+    configure(app, OPENID_GROUP_ROLES=["leads=support"])
+    assert "do not exist" not in browser.read("/health")
+
+
+def test_without_a_time_of_the_provider_only_a_sign_in_on_request_is_a_proof(
+    browser, anna, provider
+):
+    provider.forge = lambda token: provider.sign(without(claims_of(token), "auth_time"))
+    for query, status in (("", 403), ("?again=1", 200)):
+        url = browser.get(f"/sign-in/company{query}").headers["Location"]
+        browser.get(decide(url))
+        browser._token = None
+        browser.submit("/keys", status, **{"Name": "shop", "players.read": "true"})
+
+
 def test_with_passwords_off_only_the_company_account_opens(app, browser, anna, client):
-    app.config["STAFF_PASSWORDS"] = False
+    configure(app, STAFF_PASSWORDS=False)
     page = browser.get("/sign-in").text
     assert 'name="password"' not in page
     assert "Sign in with your company account" in page
-    app.config["STAFF_PASSWORDS"] = True
+    configure(app, STAFF_PASSWORDS=True)
     other = Visitor(app)
     token = other.get("/sign-in").text.split('name="token" value="')[1].split('"')[0]
-    app.config["STAFF_PASSWORDS"] = False
+    configure(app, STAFF_PASSWORDS=False)
     answer = other.send("/sign-in", {"token": token, "username": "anna", "password": PASSWORD})
     assert (answer.status_code, "Passwords are off for staff" in page_of(answer)) == (403, True)
     form = {"grant_type": "password", "username": "anna", "password": sha256(PASSWORD)}

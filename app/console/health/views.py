@@ -13,8 +13,12 @@ from app.auth.permissions import Permission
 from app.console.frame.pages import blp, render, required
 from app.console.health.plots import Plot, Points
 from app.console.stores import history, players, samples, storage
+from app.http.context import current
+from app.openid.group_roles import GroupRoles
 from app.samples.domain import INTERVAL, interval_of, quantile, traffic_of
 from app.types import Document
+
+group_roles = current(GroupRoles)
 
 DAY = timedelta(days=1)
 HOURS = 24
@@ -46,6 +50,7 @@ def show_health() -> Response:
         answer_ms=answer_ms,
         build=metrics.BUILD.labels,
         online=players.count_online(),
+        unknown_roles=group_roles.unknown(),
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-
 from flask import Response, request
 
 from app.auth import guard
@@ -15,10 +13,9 @@ from app.console.stores import users
 from app.errors import NotFound, QuartermasterError, Unavailable
 from app.http.context import current, setting
 from app.oauth.domain import TokenRefused
-from app.openid.domain import Denied, SignInRefused
+from app.openid.domain import Denied, SignInRefused, proof_time
 from app.openid.provider import LIFETIME_SECONDS, Provider
 from app.openid.sign_ins import sign_in
-from app.types import Document, whole
 
 # Binds a sign-in to the browser that began it.
 COOKIE = "quartermaster-company"
@@ -53,21 +50,13 @@ def come_back() -> Response:
         if "code" not in request.args:
             raise Denied
         claims = provider.claims(begun, request.args["code"], own_address())
-        response = finish_sign_in(sign_in(claims), back, "openid", **proof_of(claims))
+        proved_at = proof_time(claims, begun["is_again"], users.now())
+        response = finish_sign_in(sign_in(claims), back, "openid", ProvedAt=proved_at)
     except REFUSALS as error:
         response = refuse(error, back)
     # The cookie works once.
     session.set_cookie(response, COOKIE, "", "Lax", 0)
     return response
-
-
-def proof_of(claims: Document) -> Document:
-    """Return when the person proved who they are, which may be long before this sign-in."""
-    at, now = whole(claims.get("auth_time")), users.now()
-    if at is None:
-        return {}
-    seconds = max(0, min(at, now.timestamp()))
-    return {"ProvedAt": datetime.fromtimestamp(seconds, timezone.utc)}
 
 
 def require_provider() -> None:
