@@ -22,11 +22,8 @@ STEP_SECONDS = 30
 # The clock of a phone may be one step behind or ahead.
 DRIFT = 1
 RECOVERY_CODES = 10
-# 80 random bits: they need no slow hash.
-RECOVERY_LENGTH = 16
+# A recovery code has 4 groups of 4 letters, which are 80 random bits: they need no slow hash.
 GROUP = 4
-
-
 WRONG = (
     "The code is wrong or expired. Type the one that your app shows now. If it is refused again, "
     "check the clock of your phone: set its time automatically."
@@ -75,10 +72,10 @@ def has_factor(user: Document) -> bool:
 
 
 def new_recovery_codes() -> list[str]:
-    return [
-        "-".join("".join(secrets.choice(CODE_LETTERS) for _ in range(GROUP)) for _ in range(4))
-        for _ in range(RECOVERY_CODES)
-    ]
+    def group() -> str:
+        return "".join(secrets.choice(CODE_LETTERS) for _ in range(GROUP))
+
+    return ["-".join(group() for _ in range(GROUP)) for _ in range(RECOVERY_CODES)]
 
 
 def set_up(

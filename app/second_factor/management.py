@@ -76,8 +76,7 @@ def _proposed(user_id: str, sealed: str) -> str:
 
 def set_up(user_id: str, sealed: str, code: str, intent: Intent) -> RecoveryCodes:
     codes = new_recovery_codes()
-    secret = _proposed(user_id, sealed)
-    rule = partial(domain.set_up, secret=secret, recovery=codes)
+    rule = partial(domain.set_up, secret=_proposed(user_id, sealed), recovery=codes)
     return _made(codes, _change_by_code(user_id, code, rule, intent))
 
 

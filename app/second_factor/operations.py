@@ -4,38 +4,27 @@ from __future__ import annotations
 
 from app.auth.permissions import Permission
 from app.auth.scopes import KeyAccess
+from app.operations import Operation
 from app.users.operations import account_operation
 
 MADE_BY = "app/second_factor/management, which checks a code"
 NOT_KEPT = "the secret of the app is not kept: set it up again"
 
-SET_UP_FACTOR = account_operation(
-    "set-up-second-factor",
-    made_by=MADE_BY,
-    inverse="switch it off with a code instead",
-    sentence="Second factor set up",
-    needs=None,
+
+def _by_code(name: str, sentence: str, inverse: str) -> Operation:
+    """Return an operation of the owner of an account, at the console or at sign-in."""
+    return account_operation(name, made_by=MADE_BY, inverse=inverse, sentence=sentence, needs=None)
+
+
+SET_UP_FACTOR = _by_code(
+    "set-up-second-factor", "Second factor set up", "switch it off with a code instead"
 )
-SWITCH_OFF_FACTOR = account_operation(
-    "switch-off-second-factor",
-    made_by=MADE_BY,
-    inverse=NOT_KEPT,
-    sentence="Second factor switched off",
-    needs=None,
+SWITCH_OFF_FACTOR = _by_code("switch-off-second-factor", "Second factor switched off", NOT_KEPT)
+RENEW_RECOVERY_CODES = _by_code(
+    "renew-recovery-codes", "New recovery codes made", "the former ones are not kept"
 )
-RENEW_RECOVERY_CODES = account_operation(
-    "renew-recovery-codes",
-    made_by=MADE_BY,
-    inverse="the former recovery codes are not kept",
-    sentence="New recovery codes made",
-    needs=None,
-)
-USE_RECOVERY_CODE = account_operation(
-    "use-recovery-code",
-    made_by=MADE_BY,
-    inverse="a recovery code works once",
-    sentence="Recovery code used to sign in",
-    needs=None,
+USE_RECOVERY_CODE = _by_code(
+    "use-recovery-code", "Recovery code used to sign in", "a recovery code works once"
 )
 RESET_FACTOR = account_operation(
     "reset-second-factor",

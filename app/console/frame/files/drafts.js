@@ -1,5 +1,5 @@
 // What was typed survives the end of a session: it waits in this tab until the same account has signed in again and
-// opens the same page. Nothing is sent by itself, and no password and no file is kept.
+// opens the same page. Nothing is sent by itself, and no password, no code and no file is kept.
 const TYPED = "quartermaster typed";
 const KEPT = "quartermaster kept";
 const SKIPPED = ["hidden", "password", "file", "submit", "button"];
@@ -43,7 +43,8 @@ function rememberOnLeave(account, page) {
 }
 
 function fieldsOf(form) {
-  return [...form.elements].filter((field) => field.name && !SKIPPED.includes(field.type));
+  const isKept = (field) => !SKIPPED.includes(field.type) && field.autocomplete !== "one-time-code";
+  return [...form.elements].filter((field) => field.name && isKept(field));
 }
 
 // The server marks a form that it shows with what was typed before.
