@@ -207,3 +207,24 @@ def test_a_page_whose_records_keep_going_is_served_without_them(searched, real_d
     )
     assert searched() == [3, 4, 5]
     assert changing.times == 3
+
+
+# Spread over the names, at their end, and too rare to look for among all of them.
+@pytest.mark.parametrize("text", ["x 1", "zoe", "aax 99"])
+@pytest.mark.parametrize("ascending", [True, False])
+def test_a_search_by_name_finds_the_same_by_either_index(players, real_db, text, ascending):
+    names = [f"{kind} {number:03}" for kind in ("Abax", "Baax", "Zoex") for number in range(200)]
+    real_db.players.insert_many(make_player(Name=name) for name in names)
+    wanted = sorted((name for name in names if text in name.lower()), reverse=not ascending)
+    by_number = [
+        player["Name"]
+        for page in range(len(wanted) // 3 + 1)
+        for player in players.list(Window(page, 3, 3), text, "name", ascending).values
+    ]
+    by_cursor, after = [], b""
+    while after is not None:
+        page = players.list(Window(0, 3, 3, after), text, "name", ascending)
+        assert page.total == len(wanted)
+        by_cursor += [player["Name"] for player in page.values]
+        after = page.next
+    assert by_number == by_cursor == wanted

@@ -213,6 +213,13 @@ def test_a_search_reads_no_document_but_those_of_its_page(profiled, text, direct
         assert "COLLSCAN" not in command["planSummary"]
 
 
+@pytest.mark.parametrize("query", ["page=0", "after="])
+def test_a_search_for_a_common_text_scans_a_few_names(profiled, query):
+    answer, commands = profiled(f"?search={COMMON}&{query}&pageSize=2")
+    counted, *others = sorted((c["keysExamined"] for c in commands), reverse=True)
+    assert counted >= answer["Total"] > sum(others)
+
+
 @pytest.mark.everything
 @pytest.mark.parametrize("text", ["wyn", "dric", "thal", "ashford"])
 @pytest.mark.parametrize("order", ["level", "lastonline"])

@@ -18,6 +18,8 @@ Fields = Mapping[str, Any]
 NAME_TAILS = "name_tails"
 # How often a page is read again after a concurrent change.
 TRIES = 3
+# How many times the average distance between matches a scan of names may take.
+SCANNED = 4
 
 
 class Listing(NamedTuple):
@@ -79,14 +81,40 @@ class Pages:
         by_tail = {"NameTails": {"$regex": f"^{re.escape(text)}"}}
         matching = self._collection.count_documents(by_tail)
         listing = Listing(order, fields, by_tail, NAME_TAILS, text)
-        if order.names[0] != "NameKey" and self._is_common(matching, window):
+        is_common = self._is_common(matching, window)
+        if order.names[0] == "NameKey":
+            by_name = listing._replace(where=_like(text), hint=order.held_by)
+            if is_common and self._is_early(by_name, window, matching):
+                listing = by_name
+        elif is_common:
             # The first condition is always true. Without a condition on the leading field, MongoDB
             # would scan the index for its order, and fetch each document to test the name.
-            like = {order.names[0]: {"$ne": ""}, "NameKey": {"$regex": re.escape(text)}}
+            like = {order.names[0]: {"$ne": ""}, **_like(text)}
             listing = listing._replace(where=like, hint=order.held_by)
-        elif order.names[0] != "NameKey" and window.after is None:
+        elif window.after is None:
             return Page(matching, self._read_by_number(window, listing))
         return self._read_by_keys(matching, window, listing)
+
+    def _is_early(self, by_name: Listing, window: Window, matching: int) -> bool:
+        """Return whether a short scan of the names finds the whole page.
+
+        Names that begin with the text are next to each other, perhaps at the end of the order. If
+        a scan of a few times the average distance does not find the page, the scan of all matches
+        costs less.
+        """
+        wanted = window.start + window.limit + 1
+        scanned = SCANNED * wanted * self._total.get() // matching
+        if scanned > matching:
+            return False
+        order, where, name = by_name.order, by_name.where, by_name.name
+        begun: list[Document] = []
+        if window.after:
+            ranges = order.after(window.after, f"{self._collection.name} {name}")
+            begun = [{"$match": {"$or": ranges or [where]}}]
+        steps = [*begun, {"$sort": dict(order.sort)}, {"$limit": scanned}, {"$match": where}]
+        steps += [{"$limit": wanted}, {"$count": "Found"}]
+        found = next(iter(self._collection.aggregate(steps, hint=by_name.hint)), {"Found": 0})
+        return bool(found["Found"] >= min(wanted, matching))
 
     def _read_by_number(self, window: Window, listing: Listing) -> list[Document]:
         """Read a page by its number in one query.
@@ -168,6 +196,10 @@ class Pages:
         The scan reads about total / matching names for each match; the sort fetches every match.
         """
         return matching**2 > self._total.get() * (window.start + window.limit)
+
+
+def _like(text: str) -> Document:
+    return {"NameKey": {"$regex": re.escape(text)}}
 
 
 def _within(where: Document, ranges: list[Document], index: str | None) -> Document:
