@@ -69,6 +69,18 @@ GET   /console/catalogue/[type]                 api
 GET   /console/catalogue/[type]/[item]          api
 POST  /console/catalogue/servervariable/[global]/value  api
 GET   /console/health                           api
+GET   /console/staff                            api users.query users.manage
+POST  /console/staff                            api users.query users.manage
+GET   /console/staff/[user]                     api users.query users.manage
+POST  /console/staff/[user]/roles               api users.query users.manage
+POST  /console/staff/[user]/disable             api users.query users.manage
+POST  /console/staff/[user]/enable              api users.query users.manage
+POST  /console/staff/[invited]/invite           api users.query users.manage
+GET   /console/roles                            api users.query users.manage
+POST  /console/roles                            api users.query users.manage
+GET   /console/roles/[role]                     api users.query users.manage
+POST  /console/roles/[role]/change              api users.query users.manage
+POST  /console/roles/[role]/remove              api users.query users.manage
 GET   /console/sign-ins                         api
 POST  /console/sign-ins/[one]/end               api
 GET   /console/second-factor                    api
@@ -104,6 +116,12 @@ FIELDS = {
     "[user]/warp": {"mapid": MAP, "x": "3", "y": "4", "confirm": USER},
     "batches": {"players": PLAYER, "itemid": ITEM, "quantity": "1"},
     "keys": {"Name": "shop", "players.read": "true"},
+    "console/staff": {"Name": "colleague", "Email": "colleague@example.com", "may-viewer": "true"},
+    "staff/[user]/roles": {"may-viewer": "true"},
+    "staff/[user]/disable": {"confirm": USER},
+    "console/roles": {"Name": "events", "may-players.read": "true"},
+    "[role]/change": {"may-players.read": "true", "ItemsPerDay": "7"},
+    "[role]/remove": {"confirm": API_VALUES["role"]},
     "erase": {"Confirm": USER},
     "/ban": {"duration": "1"},
     "/mute": {"duration": "1"},

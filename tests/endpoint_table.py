@@ -141,6 +141,8 @@ TABLE = """
  +  PUT    /api/v1/roles/[role]                                  api users.query users.manage| none
  +  DELETE /api/v1/roles/[role]                                  api users.query users.manage| none
  +  GET    /api/v1/staff                                         api users.query users.manage| none
+ +  POST   /api/v1/staff                                         api users.query users.manage| none
+ +  POST   /api/v1/staff/[invited]/invitation                    api users.query users.manage| none
  +  PUT    /api/v1/staff/[user]/roles                            api users.query users.manage| none
  +  POST   /api/v1/staff/[user]/disable                          api users.query users.manage| none
  +  POST   /api/v1/staff/[user]/enable                           api users.query users.manage| none
@@ -167,7 +169,7 @@ TABLE = """
  +  GET    /metrics
 """
 
-PLAYER, USER, SELF = "Aladric", "Alice", "Caller"
+PLAYER, USER, SELF, INVITED = "Aladric", "Alice", "Caller", "Ivy"
 ITEM, SPELL, VARIABLE, BAG, TOKEN, OWN = (
     f"{digit * 8}-0000-4000-8000-000000000000" for digit in "123456"
 )
@@ -181,6 +183,7 @@ ENTRY = "player:77777777-0000-4000-8000-000000000000:1"
 CODE = "ABCDEFGH"
 PASSWORD, NEW_PASSWORD = sha256("secret"), sha256("new")
 VALUES = {
+    "invited": INVITED,
     **{"player": PLAYER, "user": USER, "self": SELF, "variable": VARIABLE},
     **{"bag": BAG, "token": TOKEN, "own": OWN, "file": "swagger-ui.css"},
     **{"entry": ENTRY, "type": "item", "item": ITEM, "global": GLOBAL},
@@ -231,6 +234,7 @@ BODIES = {
     "api/v1/keys": {"Name": "another", "Scopes": ["players.read"]},
     "api/v1/roles": {"Name": "events", "Permissions": ["players.read"]},
     "roles/[role]": {"Permissions": ["players.read"]},
+    "api/v1/staff": {"Name": "colleague", "Email": "colleague@example.com", "Roles": ["viewer"]},
     "staff/[user]/roles": {"Roles": ["viewer"]},
     "oauth/token": {"grant_type": "password", "username": "Clerk", "password": PASSWORD},
 }

@@ -11,6 +11,7 @@ from tests.endpoint_table import (
     ENDED_BATCH,
     ENTRY,
     GUILD,
+    INVITED,
     ITEM,
     PLAYER,
     RUNNING_BATCH,
@@ -66,7 +67,7 @@ def set_scene(db, password_hash, kept=None):
     player |= {"Version": 1, "LastVersion": 1, "JournalCount": 1}
     given = {"Path": "Inventory.0", "Before": None, "After": held["0"]}
     keyed = {"IdempotencyKey": f"batch {ENDED_BATCH}:000001"}
-    db.users.insert_one(user)
+    db.users.insert_many([user, make_user(Name=INVITED, Roles=["viewer"])])
     db.players.insert_one(player)
     db.history.insert_one(make_entry(player, _id=ENTRY, Changes=[given], **keyed))
     db.bags.insert_one(make_bag(_id=BAG))

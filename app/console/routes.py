@@ -22,13 +22,14 @@ from app.console.keys import views as keys
 from app.console.players import views as players
 from app.console.session import company, invitation, second_factor, sign_in
 from app.console.session.sessions import SAFE_METHODS
+from app.console.staff import views as staff
 from app.console.users import views as users
 from app.errors import NotFound
 
 # Importing a module registers its pages.
 PAGES = (
     *(sign_in, company, second_factor, invitation, home, players, users, keys, game, history),
-    *(new_batch, batches, catalogue, health, error_pages),
+    *(new_batch, batches, catalogue, health, staff, error_pages),
 )
 
 

@@ -14,6 +14,7 @@ from app.players.store import Players
 from app.privacy.personal_data import PersonalData
 from app.privacy.store import Erasures
 from app.samples.store import Samples
+from app.staff.store import Roles, Staff
 from app.storage.client import Storage
 from app.users.store import Users
 
@@ -27,6 +28,8 @@ history = current(History)
 objects = current(Objects)
 personal_data = current(PersonalData)
 players = current(Players)
+roles = current(Roles)
 samples = current(Samples)
+staff = current(Staff)
 storage = current(Storage)
 users = current(Users)

@@ -133,6 +133,19 @@ class History:
         found = self._history.aggregate([{"$match": of_time}, by_operation], hint="operation")
         return {group["_id"]: group["Count"] for group in found}
 
+    def count_by_author(self, user_ids: Sequence[str], since: datetime) -> dict[str, Document]:
+        """Return by account how much it changed, gave and took, in the collection history."""
+        by_them = {"Authors": {"$in": list(user_ids)}, "At": {"$gte": since}}
+        sums = {
+            name: {
+                "$sum": {"$cond": [{"$eq": ["$Operation", operation]}, "$Arguments.Quantity", 0]}
+            }
+            for name, operation in (("Given", "give"), ("Taken", "take"))
+        }
+        group = {"$group": {"_id": "$By.UserId", "Changes": {"$sum": 1}, **sums}}
+        found = self._history.aggregate([{"$match": by_them}, group], hint="author")
+        return {counted["_id"]: counted for counted in found}
+
     def _moved(self, filters: Filters, position: Position | None, limit: int) -> Sequence[Document]:
         where, hint = _query(filters)
         if position:

@@ -87,6 +87,7 @@ class Session(NamedTuple):
 class RefreshTokens:
     def __init__(self, storage: Storage, lifetime: int, most: int) -> None:
         self._tokens = storage.db[REFRESH_TOKENS.name]
+        self._users = storage.db["users"]
         self._erasures = ErasureRecords(storage.db)
         self._clock = storage.clock
         self._lifetime = timedelta(seconds=lifetime)
@@ -109,7 +110,16 @@ class RefreshTokens:
         now, chain = self._clock.now(), str(uuid.uuid4())
         issued = self._add(user_id, password_version, chain, now + lifetime, BeganAt=now, **about)
         self._trim(user_id, is_session=bool(about))
+        self._note_sign_in(user_id, now)
         return issued
+
+    def _note_sign_in(self, user_id: str, now: datetime) -> None:
+        """Store when an account last signed in, at most once an hour; nothing depends on it."""
+        long_ago = {"_id": user_id, "LastSignInAt": {"$not": {"$gt": now - timedelta(hours=1)}}}
+        try:
+            self._users.update_one(long_ago, {"$set": {"LastSignInAt": now}})
+        except PyMongoError as error:
+            log.warning("The last sign-in of an account could not be stored: %s", error)
 
     def session(self, token: str) -> Session | None:
         found = self._tokens.find_one({"_id": _hash(token)})

@@ -8,12 +8,14 @@ from app.auth import guard
 from app.auth.callers import Callers
 from app.auth.permissions import RIGHTS, Rights, all_role_names, permissions_of_role, role_names
 from app.changes import Applied, Intent
+from app.errors import InvalidField
 from app.http.context import current
 from app.naming import Lookup
 from app.staff import domain
 from app.staff.domain import READS
 from app.staff.store import Roles, Staff
 from app.types import Document
+from app.users import invitations
 from app.users.store import Users
 
 callers = current(Callers)
@@ -78,6 +80,23 @@ def set_disabled(key: Lookup, is_disabled: bool, giver: Rights | None, intent: I
         applied = users.change(key, RIGHTS, rule, intent)
     callers.forget()
     return applied
+
+
+def invite(
+    name: str, email: str, names: list[str], giver: Rights | None, intent: Intent
+) -> Applied:
+    """Invite a colleague to an account with these roles."""
+    if not names:
+        raise InvalidField("Roles", "Must contain a role: otherwise the account could do nothing.")
+    wanted = list(dict.fromkeys(names))
+    domain.set_roles({}, names=wanted, roles=roles.all(), giver=giver)
+    return invitations.invite(name, email, intent, Roles=wanted)
+
+
+def invite_again(key: Lookup, giver: Rights | None, intent: Intent) -> Applied:
+    """Send an invitation again to somebody who may do no more than the giver."""
+    peer(key, giver)
+    return invitations.invite_again(key, intent)
 
 
 def peer(key: Lookup, giver: Rights | None) -> Document:

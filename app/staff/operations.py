@@ -7,7 +7,7 @@ from typing import Any
 from app.auth.permissions import Permission
 from app.auth.scopes import KeyAccess
 from app.operations import Operation
-from app.staff.schemas import NewRoleArgs, RoleArgs, RolesArgs
+from app.staff.schemas import InviteArgs, NewRoleArgs, RoleArgs, RolesArgs
 from app.users.operations import account_operation
 
 # No key may manage staff: it could give its account more.
@@ -42,6 +42,16 @@ SET_ROLES = account_operation(
     sentence="Roles set",
     arguments=RolesArgs(),
     needs=NEEDS,
+)
+INVITE = account_operation(
+    "invite",
+    made_by="app/users/invitations, which sends a mail",
+    inverse="a mail that was sent stays sent",
+    sentence="Invited by mail",
+    arguments=InviteArgs(),
+    needs=NEEDS,
+    notice="Mailed {whom} an invitation.",
+    takes_key=True,
 )
 DISABLE_ACCOUNT = account_operation(
     "disable-account",

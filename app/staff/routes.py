@@ -7,16 +7,18 @@ from flask import Response
 from app.auth import guard
 from app.auth.callers import NotPeer
 from app.auth.views import read_route
-from app.errors import NotFound
+from app.errors import EmailTaken, NameTaken, NotFound
 from app.execution import change_route
 from app.http.api import Blueprint
 from app.http.context import current
-from app.http.intents import answer, change_response, intent
+from app.http.intents import answer, change_response, intent, keyed_intent
 from app.naming import Lookup
 from app.staff.domain import LastAdministrator, MayNotGive, RoleExists, UnknownRole, public_role
 from app.staff.management import (
     change_role,
     create_role,
+    invite,
+    invite_again,
     list_staff,
     public_staff,
     remove_role,
@@ -28,6 +30,7 @@ from app.staff.operations import (
     CREATE_ROLE,
     DISABLE_ACCOUNT,
     ENABLE_ACCOUNT,
+    INVITE,
     NEEDS,
     REMOVE_ROLE,
     SET_ROLES,
@@ -41,6 +44,7 @@ from app.staff.schemas import (
 )
 from app.staff.store import Roles
 from app.types import Document
+from app.users.mail import NOUNS, MailNotConfigured
 from app.users.store import RECORD, Users
 
 of_roles = Blueprint("Roles", __name__, url_prefix="/api/v1/roles", group="Staff")
@@ -113,6 +117,50 @@ def list_all_staff() -> Document:
     All accounts with a role, or with a Power flag for the API, by name.
     """
     return {"Values": list_staff()}
+
+
+@change_route(
+    of_staff,
+    INVITE,
+    "",
+    StaffSchema,
+    NameTaken("newcomer"),
+    EmailTaken("newcomer@example.com"),
+    MailNotConfigured(NOUNS["invitation"]),
+    lacking,
+)
+def invite_staff(args: Document) -> Response:
+    """Invite a colleague
+
+    Makes an account with these roles and without a password, and mails a link to choose one. The
+    link works once, for seven days. If the mail cannot be sent, no account is made.
+    """
+    giver = guard.caller().rights
+    wanted = {"Name": args["Name"], "Roles": args["Roles"]}
+    # History must not contain the address.
+    meant = keyed_intent(INVITE, wanted, unrecorded=("Name",))
+    applied = invite(args["Name"], args["Email"], args["Roles"], giver, meant)
+    return change_response(
+        applied, public_staff(users.get(Lookup.parse((applied.entry or {})["Subject"]["Id"])))
+    )
+
+
+@change_route(
+    of_staff,
+    INVITE,
+    "/<lookup:key>/invitation",
+    StaffSchema,
+    NotPeer(),
+    MailNotConfigured(NOUNS["invitation"]),
+    body=None,
+)
+def invite_staff_again(key: Lookup) -> Response:
+    """Send an invitation again
+
+    To somebody who has not chosen a password yet. The former link stops working.
+    """
+    applied = invite_again(key, guard.caller().rights, keyed_intent(INVITE, {}))
+    return change_response(applied, public_staff(users.get(key)))
 
 
 @change_route(

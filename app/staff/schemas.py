@@ -10,6 +10,7 @@ from app.auth.permissions import NAMES
 from app.http.api import Schema
 from app.http.fields import Flag, Integer, List, Text
 from app.staff.domain import NAME, NAME_RULE
+from app.users.schemas import ADDRESS
 
 MOST_ITEMS = 2**31 - 1
 OPTIONAL: dict[str, Any] = {"load_default": None, "allow_none": True}
@@ -40,8 +41,8 @@ class RoleArgs(Schema):
             )
 
 
-class NewRoleArgs(RoleArgs):
-    """A new role."""
+class NewRoleName(Schema):
+    """The name of a new role."""
 
     Name = Text(required=True, example="event-team", metadata={"pattern": f"^{NAME.pattern}$"})
 
@@ -49,6 +50,10 @@ class NewRoleArgs(RoleArgs):
     def can_be_read(self, value: str, data_key: str) -> None:
         if not NAME.fullmatch(value):
             raise ValidationError(NAME_RULE)
+
+
+class NewRoleArgs(NewRoleName, RoleArgs):
+    """A new role."""
 
 
 class RoleSchema(Schema):
@@ -76,6 +81,13 @@ class RolesArgs(Schema):
     """The roles of an account."""
 
     Roles = List(Text(), required=True, example=["support"])
+
+
+class InviteArgs(RolesArgs):
+    """A colleague, and the roles to give."""
+
+    Name = Text(required=True, example="newcomer", description="2 to 20 letters or digits.")
+    Email = Text(required=True, example="newcomer@example.com", metadata=ADDRESS)
 
 
 class StaffSchema(Schema):

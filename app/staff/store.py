@@ -108,7 +108,14 @@ class Staff:
     def require_administrator(
         self, but: str | None = None, changed: dict[str, Document] | None = None
     ) -> None:
-        """Raise LastAdministrator unless some account manages staff.
+        """Raise LastAdministrator unless some account manages staff."""
+        if next(self.administrators(but, changed), None) is None:
+            raise LastAdministrator
+
+    def administrators(
+        self, but: str | None = None, changed: dict[str, Document] | None = None
+    ) -> Iterator[Document]:
+        """Yield the accounts that manage staff.
 
         The account whose id is in but does not count, and changed has roles as they would become.
         """
@@ -120,8 +127,7 @@ class Staff:
         ]
         held = [{field: {"$in": naming}} for field in ("Roles", "GroupRoles")]
         where = {"$or": [{"Power.Api": True}, *held], "_id": {"$ne": but}}
-        for user in self._users.find(where, [*RIGHTS, *BAN_STATE]):
+        for user in self._users.find(where, ["Name", *RIGHTS, *BAN_STATE]):
             may = rights_of(user, roles).permissions
             if Permission.STAFF_MANAGE in may and not is_in_force(user, BAN, now):
-                return
-        raise LastAdministrator
+                yield user

@@ -103,6 +103,8 @@ SHAPE = changeable(
         # The names of its roles as staff: given by hand, and by groups of the company's accounts.
         "Roles": ARRAY,
         "GroupRoles": ARRAY,
+        # To the hour.
+        "LastSignInAt": MOMENT,
         # It can use neither the console nor the API.
         "IsDisabled": FLAG,
         "KeyDigests": ARRAY,

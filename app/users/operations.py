@@ -32,8 +32,7 @@ def account_operation(
         moves=None,
         batch=None,
         sentence=sentence,
-        takes_key=False,
-        **facts,
+        **{"takes_key": False, **facts},
     )
 
 

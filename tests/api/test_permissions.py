@@ -8,6 +8,7 @@ import pytest
 
 import config
 from app.auth.permissions import Permission
+from app.auth.shipped_roles import SHIPPED
 from app.users.passwords import Passwords
 from tests import tiers
 from tests.applications import service
@@ -20,8 +21,10 @@ from tests.scene import contents, set_scene
 
 EVERYTHING = frozenset(Permission)
 ROLE = "tested"
-# What the things of others need beyond what the view declares.
-OF_OTHERS = {"[entry]/undo": Permission.UNDO_ANY}
+# What a request needs beyond what its view declares: for things of others, and to give a role.
+VIEWER = {Permission(name) for name in SHIPPED["viewer"][0]}
+GIVING = ("/roles", "/staff", "[role]", "[role]/change", "[invited]/invite", "/invitation")
+BEYOND = {"[entry]/undo": {Permission.UNDO_ANY}, **dict.fromkeys(GIVING, VIEWER)}
 
 
 @pytest.fixture
@@ -85,7 +88,7 @@ def check(app, doors, hold, scene, db, send):
                 faults.append(f"{door.method} {door.route} opens without {permission.value}")
         if permissions and contents(db) != before:
             faults.append(f"{door.method} {door.route} was refused, but changed something")
-        more = {one for end, one in OF_OTHERS.items() if door.route.endswith(end)}
+        more = next((more for end, more in BEYOND.items() if door.route.endswith(end)), ())
         hold({*(permissions or [Permission.APPROVE]), *more})
         answer = send(door, path)
         if answer.status_code == 403 and permissions is not None:
@@ -99,7 +102,7 @@ def test_each_permission_opens_something(app):
     """One that no view needs would be given for nothing; some are for the things of others."""
     views = app.view_functions.values()
     seen = {permission for view in views for permission in view.permissions or ()}
-    assert EVERYTHING - seen <= {*OF_OTHERS.values(), Permission.APPROVE}
+    assert EVERYTHING - seen <= {Permission.UNDO_ANY, Permission.APPROVE}
 
 
 def test_every_view_of_the_api_opens_by_its_permissions_alone(
@@ -134,21 +137,18 @@ def test_every_page_and_form_opens_by_its_permissions_alone(app, browser, hold, 
     check(app, doors, hold, scene, db, send)
 
 
-# Each permission alone; and a viewer.
-PEOPLE = [
-    *((permission,) for permission in Permission),
-    (Permission.PLAYERS_READ, Permission.HISTORY_READ),
-    (Permission.PLAYERS_READ, Permission.HISTORY_READ, Permission.USERS_READ),
-    (Permission.PLAYERS_READ, Permission.HISTORY_READ, Permission.UNDO_OWN),
-]
+# The shipped roles, and each permission alone.
+PEOPLE = {
+    **{name: [Permission(one) for one in names] for name, (names, _) in SHIPPED.items()},
+    **{permission.value: [permission] for permission in Permission},
+}
 
 
-@pytest.mark.parametrize(
-    "permissions", tiers.some(PEOPLE, 4), ids=lambda found: "+".join(p.value for p in found)
-)
+@pytest.mark.parametrize("who", tiers.some(PEOPLE, 8))
 def test_a_page_shows_no_link_and_no_form_that_its_reader_may_not_use(
-    app, browser, hold, scene, permissions
+    app, browser, hold, scene, who
 ):
+    permissions = PEOPLE[who]
     scene()
     hold(permissions)
     faults = []

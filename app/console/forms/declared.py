@@ -58,6 +58,9 @@ class Field:
     argument: str = ""
     # The values of a radio or select field, with their labels.
     options: Callable[[], Mapping[str, str]] = dict
+    # Of check boxes: what the names of their inputs begin with, and why one cannot be changed.
+    prefix: str = ""
+    closed: Callable[[str], str] = lambda _: ""
     # The values of the form's radio field for which this field is used; empty: all.
     only_with: tuple[str, ...] = ()
 

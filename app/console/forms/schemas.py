@@ -10,9 +10,11 @@ from marshmallow import ValidationError, validates, validates_schema
 from app.api_keys.schemas import LARGEST_BUDGET, LONGEST_OVERLAP_HOURS, OVERLAP_HOURS
 from app.game.actions.schemas import ChatArgs
 from app.http.api import Schema
-from app.http.fields import Guid, Integer, Text
+from app.http.fields import Flag, Guid, Integer, Text
 from app.http.lists import OneOf, OperationName
 from app.operations import batch_operations
+from app.staff.schemas import NewRoleName
+from app.users.domain import LONGEST_EMAIL
 
 SHORTEST_PASSWORD = 8
 EVERYBODY, MAP, PLAYER = "everybody", "map", "player"
@@ -56,6 +58,26 @@ class Acceptance(NewPassword):
     """An invitation, and the first password."""
 
     invitation = Text(required=True)
+
+
+class InvitationForm(Schema):
+    """Who is invited; the roles are check boxes."""
+
+    Name = Text(required=True)
+    Email = Text(required=True, metadata={"maxLength": LONGEST_EMAIL})
+
+
+class RoleForm(Schema):
+    """The limits of a role; its permissions are check boxes."""
+
+    LargestQuantity = Integer(1, LARGEST_BUDGET, load_default=None)
+    ItemsPerDay = Integer(1, LARGEST_BUDGET, load_default=None)
+    RowsPerBatch = Integer(1, LARGEST_BUDGET, load_default=None)
+    NeedsSecondFactor = Flag(load_default=False)
+
+
+class NewRoleForm(NewRoleName, RoleForm):
+    """A new role."""
 
 
 class KeyEnd(Schema):

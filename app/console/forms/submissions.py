@@ -107,7 +107,7 @@ class Submission:
         return utc_field(text) if field.type == "datetime-local" else text
 
     def is_checked(self, field: str) -> bool:
-        return bool(self.fields.get(field))
+        return bool((self.fields or self.target.values).get(field))
 
     def counts(self, field: Field) -> bool:
         """Tell whether a field is used with the current choice of the form."""

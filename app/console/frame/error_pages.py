@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
+
 from flask import Response, request
 from werkzeug.exceptions import HTTPException
 
 from app.console.forms.reading import fields_to_resend, typed
 from app.console.frame.pages import PREFIX, blp, here, page, path_to, see_other
 from app.console.session import sessions as session
-from app.errors import QuartermasterError, Unauthorized
+from app.console.stores import staff
+from app.errors import PermissionMissing, QuartermasterError, RoleMissing, Unauthorized
 from app.http.errors import BUG, SENTENCES, headers_of, note, status_of
 from app.http.tracing import request_id
 from app.storage.errors import DatabaseError, explain
+
+MOST_MANAGERS = 5
 
 
 @blp.errorhandler(QuartermasterError)
@@ -22,7 +28,8 @@ def error_page(error: QuartermasterError) -> Response:
     if isinstance(error, session.FactorMissing) and request.method in session.SAFE_METHODS:
         return see_other(path_to("second-factor"))
     note(error)
-    page = problem_page(status_of(error), str(error))
+    is_missing = isinstance(error, PermissionMissing | RoleMissing)
+    page = problem_page(status_of(error), str(error), ask=managers() if is_missing else [])
     page.headers.update(headers_of(error))
     return page
 
@@ -55,7 +62,16 @@ def http_error_page(error: HTTPException) -> Response:
     return problem_page(status, text)
 
 
-def problem_page(status: int, text: str, sign_in: bool = False) -> Response:
+def managers() -> list[str]:
+    """Return the names of some who manage staff, if somebody is signed in."""
+    if session.current_session() is None:
+        return []
+    return [str(user.get("Name")) for user in islice(staff.administrators(), MOST_MANAGERS)]
+
+
+def problem_page(
+    status: int, text: str, sign_in: bool = False, ask: Sequence[str] = ()
+) -> Response:
     """Return a page about an error, with the typed values, so that they are not lost.
 
     It shows only what was read, and nothing is read before authentication. It offers to resend a
@@ -68,6 +84,7 @@ def problem_page(status: int, text: str, sign_in: bool = False) -> Response:
         status,
         code=status,
         text=text,
+        ask=ask,
         kept=typed(),
         again=again,
         is_form=not is_read,

@@ -14,6 +14,8 @@ from app.console.stores import history, objects, users
 from app.errors import QuartermasterError
 from app.game.actions.access import visible_action
 from app.history.access import visible_entry
+from app.oauth.operations import REVOKE_TOKENS
+from app.staff.operations import CREATE_ROLE, INVITE
 from app.types import Document
 
 # How long a page shows the notice of a form.
@@ -32,7 +34,7 @@ NEWS_WITHOUT_ENTRY = {
     "batch-refused": "All rows were refused: nothing was done.",
 }
 # Operations whose entries contain no changes.
-WITHOUT_CHANGES = ("revoke-tokens",)
+WITHOUT_CHANGES = tuple(operation.name for operation in (REVOKE_TOKENS, INVITE, CREATE_ROLE))
 
 
 def current_notice() -> Document | None:

@@ -226,6 +226,7 @@ STEPS: list[Step] = [
     only_schema,  # second factors
     only_schema,  # guilds, and variables of users and guilds
     only_schema,  # roles of staff, and company accounts
+    only_schema,  # last sign-ins
 ]
 CURRENT = FIRST + len(STEPS)
 

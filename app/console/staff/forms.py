@@ -1,0 +1,280 @@
+"""The forms of staff: inviting, roles of a person, disabling; making, changing, removing roles."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from flask import Response
+
+from app.auth import guard
+from app.auth.permissions import LIMIT_NAMES, Permission, limits_of, permissions_of_role
+from app.changes import Applied
+from app.console.forms.curl import as_number
+from app.console.forms.declared import AS_TYPED, NOT_UNDONE, Field, Form, Group, Target
+from app.console.forms.schemas import InvitationForm, NewRoleForm, RoleForm
+from app.console.forms.submissions import Submission
+from app.console.frame.pages import done, path_to
+from app.console.stores import roles
+from app.errors import QuartermasterError
+from app.http.api import Schema
+from app.http.intents import intent, keyed_intent
+from app.naming import Lookup
+from app.staff import management
+from app.staff.domain import NAME_RULE, require_role_given
+from app.staff.operations import (
+    CHANGE_ROLE,
+    CREATE_ROLE,
+    DISABLE_ACCOUNT,
+    ENABLE_ACCOUNT,
+    INVITE,
+    REMOVE_ROLE,
+    SET_ROLES,
+)
+from app.types import Document
+
+# The permissions in the order of a form, by what they are about.
+GROUPS = {
+    "Look": ("players.read", "history.read", "users.read", "health.read"),
+    "Change players": (
+        *("items.move", "players.change", "players.rename", "players.delete", "notes.write"),
+        *("game.act", "objects.change"),
+    ),
+    "Help and moderate people": ("moderate.mute", "moderate.ban", "users.change", "users.manage"),
+    "Undo and batches": ("undo.own", "undo.any", "batches.plan", "batches.run", "approve"),
+    "Personal data": ("privacy.export", "privacy.erase"),
+    "Keys and staff": ("keys.manage", "staff.manage"),
+}
+PREFIX = "may-"
+LIMITS = {
+    "LargestQuantity": "Largest quantity per request",
+    "ItemsPerDay": "Items per day",
+    "RowsPerBatch": "Rows per batch",
+}
+
+
+def role_texts() -> dict[str, str]:
+    """Return all roles with what they may do, in short."""
+    return {name: role_text(role) for name, role in roles.all().items()}
+
+
+def role_text(role: Document) -> str:
+    count, limits = len(permissions_of_role(role)), limits_of(role.get("Limits"))
+    found = zip(LIMITS.values(), limits, strict=True)
+    told = [f"{label[:1].lower()}{label[1:]}: {limit:,}" for label, limit in found if limit]
+    return "; ".join([f"{count} permission{'' if count == 1 else 's'}", *told])
+
+
+def why_role_is_closed(name: str) -> str:
+    """Return why the caller cannot give a role; empty if they can."""
+    try:
+        require_role_given(guard.caller().rights, roles.all()[name])
+    except QuartermasterError as error:
+        return str(error)
+    return ""
+
+
+def why_permission_is_closed(name: str) -> str:
+    has = guard.caller().may(Permission(name))
+    return "" if has else "You do not have it yourself, so you cannot give or take it."
+
+
+def permission_texts(names: tuple[str, ...]) -> dict[str, str]:
+    return {name: Permission(name).about for name in names}
+
+
+def checked_roles(sent: Submission) -> list[str]:
+    return [name for name in roles.all() if sent.is_checked(f"{PREFIX}{name}")]
+
+
+def role_body(sent: Submission) -> Document:
+    """Return what a role may do, from the typed values."""
+    limits = {name: sent.value(name) for name in LIMITS}
+    wanted = {name: as_number(text) if text else None for name, text in limits.items()}
+    return {
+        "Permissions": [one.value for one in Permission if sent.is_checked(f"{PREFIX}{one.value}")],
+        "Limits": wanted if any(limits.values()) else None,
+        "NeedsSecondFactor": sent.is_checked("NeedsSecondFactor"),
+    }
+
+
+def role_values(role: Document) -> dict[str, Any]:
+    """Return the initial values of the form of a role."""
+    limits = dict(zip(LIMIT_NAMES, limits_of(role.get("Limits")), strict=True))
+    held = {f"{PREFIX}{permission.value}": True for permission in permissions_of_role(role)}
+    return {**held, **limits, "NeedsSecondFactor": role.get("NeedsSecondFactor") is True}
+
+
+def invite(sent: Submission) -> Applied:
+    args = {"Name": sent.args["Name"], "Roles": checked_roles(sent)}
+    meant = keyed_intent(INVITE, args, unrecorded=("Name",))
+    return management.invite(
+        sent.args["Name"], sent.args["Email"], args["Roles"], guard.caller().rights, meant
+    )
+
+
+def send_again(_: Submission, key: Lookup) -> Applied:
+    return management.invite_again(key, guard.caller().rights, intent(INVITE))
+
+
+def set_roles(sent: Submission, key: Lookup) -> Applied:
+    names = checked_roles(sent)
+    return management.set_roles(key, names, guard.caller().rights, intent(SET_ROLES, Roles=names))
+
+
+def set_disabled(sent: Submission, key: Lookup) -> Applied:
+    operation = sent.form.operation
+    is_disabled = operation is DISABLE_ACCOUNT
+    meant = intent(operation or ENABLE_ACCOUNT)
+    return management.set_disabled(key, is_disabled, guard.caller().rights, meant)
+
+
+def create_role(sent: Submission) -> Applied:
+    name, wanted = sent.args["Name"], role_body(sent)
+    meant = intent(CREATE_ROLE, Name=name, **wanted)
+    return management.create_role(name, wanted, guard.caller().rights, meant)
+
+
+def change_role(sent: Submission, role: str) -> Applied:
+    wanted = role_body(sent)
+    return management.change_role(
+        role, wanted, guard.caller().rights, intent(CHANGE_ROLE, **wanted)
+    )
+
+
+def to_role(applied: Applied, _: Submission, role: str = "") -> Response:
+    name = role or applied.entry["Subject"]["Id"] if applied.entry else role
+    return done(applied, path_to("roles", name))
+
+
+def is_open(target: Target) -> bool:
+    return bool(target.record["IsPeer"])
+
+
+ROLES = Field(
+    "Roles", "Roles", type="checks", prefix=PREFIX, options=role_texts, closed=why_role_is_closed
+)
+PERMISSIONS = tuple(
+    Field(
+        "Permissions",
+        group,
+        type="checks",
+        prefix=PREFIX,
+        options=partial(permission_texts, names),
+        closed=why_permission_is_closed,
+    )
+    for group, names in GROUPS.items()
+)
+NUMBERS = Group("field", tuple(Field(*limit) for limit in LIMITS.items()), legend="Limits")
+FACTOR = Field("NeedsSecondFactor", "Those who have it need a second factor to sign in")
+PARTS: tuple[Field | Group, ...] = (*(Group("", (one,)) for one in PERMISSIONS), NUMBERS, FACTOR)
+INVITE_FORM = Form(
+    INVITE,
+    "Invite a colleague…",
+    "Send the invitation",
+    (
+        Field("Name", "Username", "2 to 20 letters or digits.", html=AS_TYPED),
+        Field("Email", "Email address", type="email", html={"autocomplete": "off"}),
+        ROLES,
+    ),
+    path="",
+    card="Invite",
+    act=invite,
+    view="invite_staff",
+    schema=InvitationForm(),
+    body=lambda sent: {
+        **{"Name": sent.value("Name", "NAME"), "Email": sent.value("Email", "ADDRESS")},
+        "Roles": checked_roles(sent),
+    },
+    about="Makes an account, and mails a link to choose a password. The link works once.",
+    is_sensitive=True,
+    lead=lambda applied, *_, **__: done(
+        applied, path_to("staff", applied.entry["Subject"]["Id"] if applied.entry else "")
+    ),
+)
+SET_ROLES_FORM = Form(
+    SET_ROLES,
+    "Roles",
+    "Set the roles",
+    (ROLES,),
+    name="roles",
+    act=set_roles,
+    # The roles are check boxes.
+    schema=Schema(),
+    body=lambda sent: {"Roles": checked_roles(sent)},
+    replaces="Roles",
+    is_sensitive=True,
+    is_offered=is_open,
+)
+AGAIN = Form(
+    INVITE,
+    "Invitation",
+    "Send the invitation again",
+    name="invite-again",
+    path="invite",
+    act=send_again,
+    view="invite_staff_again",
+    about="Mails a new link. The former one stops working.",
+    is_offered=lambda target: is_open(target) and target.record["IsInvited"],
+)
+DISABLE = Form(
+    DISABLE_ACCOUNT,
+    "Disable…",
+    "Disable {name}",
+    name="disable",
+    card="Access",
+    act=set_disabled,
+    about="Sign-ins, tokens and keys stop working within seconds. The person can still play.",
+    confirm="You can enable the account again.",
+    is_sensitive=True,
+    is_offered=lambda target: is_open(target) and not target.record["IsDisabled"],
+)
+ENABLE = Form(
+    ENABLE_ACCOUNT,
+    "Enable",
+    "Enable {name}",
+    name="enable",
+    card="Access",
+    act=set_disabled,
+    is_sensitive=True,
+    is_offered=lambda target: is_open(target) and target.record["IsDisabled"],
+)
+CREATE = Form(
+    CREATE_ROLE,
+    "Make a role…",
+    "Make the role",
+    (Field("Name", "Name", NAME_RULE, html=AS_TYPED), *PARTS),
+    path="",
+    card="New role",
+    act=create_role,
+    schema=NewRoleForm(),
+    body=lambda sent: {"Name": sent.value("Name", "NAME"), **role_body(sent)},
+    is_sensitive=True,
+    lead=to_role,
+)
+CHANGE = Form(
+    CHANGE_ROLE,
+    "What it may do",
+    "Save",
+    PARTS,
+    name="change",
+    act=change_role,
+    schema=RoleForm(),
+    body=role_body,
+    about="Everybody who has the role notices within seconds.",
+    replaces="",
+    is_sensitive=True,
+    lead=to_role,
+)
+REMOVE = Form(
+    REMOVE_ROLE,
+    "Remove this role…",
+    "Remove {name}",
+    name="remove",
+    act=lambda _, role: management.remove_role(role, intent(REMOVE_ROLE)),
+    about="Those who have it lose what it allowed.",
+    confirm=NOT_UNDONE,
+    is_sensitive=True,
+    lead=lambda applied, *_, **__: done(applied, path_to("roles")),
+)
+PERSON_FORMS = (SET_ROLES_FORM, AGAIN, DISABLE, ENABLE)

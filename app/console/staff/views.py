@@ -1,0 +1,149 @@
+"""The pages of staff: who may do what, and what they did this week; and the roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from functools import partial
+
+from flask import Response
+
+from app.auth import guard
+from app.auth.permissions import RIGHTS, Permission, all_role_names
+from app.console.forms.declared import Target
+from app.console.forms.places import Found, Place, register
+from app.console.forms.submissions import Submission, forms_on
+from app.console.frame.lists import moment_of, text_of
+from app.console.frame.pages import PAGE_SIZE, path_to, render
+from app.console.history.tables import changes_of
+from app.console.staff.forms import (
+    CHANGE,
+    CREATE,
+    INVITE_FORM,
+    PERSON_FORMS,
+    PREFIX,
+    REMOVE,
+    role_text,
+    role_values,
+)
+from app.console.stores import history, roles, staff, users
+from app.errors import NotFound
+from app.naming import Lookup
+from app.second_factor.domain import has_factor
+from app.staff.management import public_staff
+from app.types import Document
+
+WEEK = timedelta(days=7)
+READS = ("Name", *RIGHTS, "PasswordHash", "Reset", "Keys", "SecondFactor", "LastSignInAt")
+NEEDS = (Permission.STAFF_MANAGE,)
+
+
+def staff_page(_: str, sent: Submission | None) -> Response:
+    return render(
+        "staff/list.html",
+        sent=sent,
+        page="staff",
+        people=people(staff.walk(*READS)),
+        forms=forms_on([INVITE_FORM], Target(path_to("staff")), sent),
+    )
+
+
+def people(found: Iterable[Document]) -> list[Document]:
+    """Return accounts of staff as pages show them, with what they did this week."""
+    accounts = list(found)
+    since = users.now() - WEEK
+    did = history.count_by_author([user["_id"] for user in accounts], since)
+    return [{**person(user), "Week": did.get(user["_id"])} for user in accounts]
+
+
+def person(user: Document) -> Document:
+    """Return an account of staff as pages show it."""
+    keys, reset = user.get("Keys"), user.get("Reset")
+    used = [moment_of(key.get("LastUsedAt")) for key in keys.values()] if keys else []
+    until = moment_of(reset.get("ExpiresAt")) if isinstance(reset, dict) else None
+    return {
+        **public_staff(user),
+        "Name": text_of(user.get("Name")) or str(user["_id"]),
+        "Shown": all_role_names(user),
+        "HasFactor": has_factor(user),
+        "LastSignIn": moment_of(user.get("LastSignInAt")),
+        "Keys": len(keys or ()),
+        "KeyUsed": max((at for at in used if at), default=None),
+        "IsInvited": user.get("PasswordHash") is None,
+        "InvitedUntil": until if until and until > users.now() else None,
+        "IsPeer": guard.is_peer(user),
+    }
+
+
+def person_page(_: str, sent: Submission | None, key: Lookup) -> Response:
+    (shown,) = people([users.get(key, *READS)])
+    id_ = shown["Id"]
+    changes = changes_of("user", id_, PAGE_SIZE)
+    held = {f"{PREFIX}{name}": True for name in shown["Roles"]}
+    path = path_to("staff", id_)
+    target = Target(path, id_, shown["Name"], shown, changes["entries"], held)
+    forms = forms_on(PERSON_FORMS, target, sent)
+    titles = list(dict.fromkeys(form.card_title for form in PERSON_FORMS))
+    shared: Document = {"person_shown": shown, "card_titles": titles, "forms": forms}
+    return render("staff/person.html", sent=sent, page="staff", **shared, **changes)
+
+
+def roles_page(_: str, sent: Submission | None) -> Response:
+    held = [all_role_names(user) for user in staff.walk(*RIGHTS)]
+    listed = [
+        {"Name": name, "Text": role_text(role), "Role": role, "Count": sum(name in h for h in held)}
+        for name, role in roles.all().items()
+    ]
+    forms = forms_on([CREATE], Target(path_to("roles")), sent)
+    return render("staff/roles.html", sent=sent, page="staff", roles=listed, forms=forms)
+
+
+def role_page(_: str, sent: Submission | None, role: str) -> Response:
+    found = find_stored(role)
+    changes = changes_of("role", role, PAGE_SIZE)
+    path = path_to("roles", role)
+    target = Target(path, role, role, {}, changes["entries"], role_values(found))
+    holders = [user for user in staff.walk("Name", *RIGHTS) if role in all_role_names(user)]
+    return render(
+        "staff/role.html",
+        sent=sent,
+        page="staff",
+        role=role,
+        holders=[{"Id": user["_id"], "Name": text_of(user.get("Name"))} for user in holders],
+        forms=forms_on([CHANGE, REMOVE], target, sent),
+        **changes,
+    )
+
+
+def find_stored(role: str) -> Document:
+    found = roles.all().get(role)
+    if found is None:
+        raise NotFound("role", role)
+    return found
+
+
+def find_person(key: Lookup) -> Found:
+    user = users.get(key, "Name")
+    return Found(user["_id"], user["Name"])
+
+
+def find_role(role: str) -> Found:
+    return Found(find_stored(role)["_id"], role)
+
+
+place = partial(Place, needs=NEEDS)
+register(place("/staff", ("staff",), {"all": [INVITE_FORM]}, staff_page))
+register(
+    place(
+        "/staff/<lookup:key>",
+        ("staff",),
+        {"person": PERSON_FORMS},
+        person_page,
+        find_person,
+        "user",
+    )
+)
+register(place("/roles", ("roles",), {"all": [CREATE]}, roles_page))
+register(
+    place("/roles/<role>", ("roles",), {"role": [CHANGE, REMOVE]}, role_page, find_role, "role")
+)
