@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from app.openapi.postman_values import (
-    ANSWERED_BY_THE_GAME,
     BODY_VALUES,
     ENVIRONMENT,
     FIXED_HEADERS,
     FOLDERS,
     HEADER_VALUES,
+    MAY_BE_REFUSED,
     OWN_PATHS,
     PATH_VALUES,
     RUNS_AFTER,
@@ -120,9 +120,9 @@ class Request:
 
     def _checks(self) -> str:
         """Return the script that checks the response, and sets variables for later requests."""
-        is_of_game = self._name in ANSWERED_BY_THE_GAME
-        checks = script("game_answers" if is_of_game else "answers")
-        after = "" if is_of_game else script(f"after/{self._name}")
+        may_be_refused = self._name in MAY_BE_REFUSED
+        checks = script("answers_or_refuses" if may_be_refused else "answers")
+        after = "" if may_be_refused else script(f"after/{self._name}")
         schema = self._operation["responses"]["200"]["content"][JSON]["schema"]
         return checks.replace("@schema@", json.dumps(self._json_schema(schema))) + after
 

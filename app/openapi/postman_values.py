@@ -89,11 +89,13 @@ OWN_PATHS = {
     "eraseUser": "{{goneUser}}",
     "revokeTokens": "{{newUser}}",
 }
-# Operations of the running game. The game may not be running, or the player may be offline.
-ANSWERED_BY_THE_GAME = {
+# Operations that may be refused: the game may not be running, the player may be offline, and the
+# user may have no second factor.
+MAY_BE_REFUSED = {
     *("kickPlayer", "killPlayer", "warpPlayer", "warpPlayerToPlace"),
     *("kickUser", "killUser", "warpUser", "warpUserToPlace"),
     *("sayToEverybody", "sayOnMap", "sayToPlayer", "answerAction"),
+    "resetSecondFactor",
 }
 # Bodies that replace the whole example.
 WHOLE_BODIES: dict[str, Document] = {

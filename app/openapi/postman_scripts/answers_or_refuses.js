@@ -1,4 +1,4 @@
-pm.test("answers, or says that the game does not", () => {
+pm.test("answers, or says why not", () => {
   pm.expect(pm.response.code).to.be.oneOf([200, 202, 404, 409, 503]);
   pm.expect(pm.response.headers.get("Content-Type")).to.eql("application/json; charset=utf-8");
 });
