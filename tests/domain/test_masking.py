@@ -26,6 +26,12 @@ def test_every_access_token_is_masked(user, chain, now):
     assert masked(token[:100]) == "***"
 
 
+def test_an_id_token_is_masked_in_part_or_whole():
+    token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiI0NzExIn0.c2lnbmF0dXJl"
+    for text in (token, token[:40], f"{token}.x"):
+        assert masked(f"Bad token: {text}") == "Bad token: ***"
+
+
 def test_what_is_encrypted_is_masked():
     sealed = Vault(["k" * 32], lambda: 1_790_000_000.0).seal("SecondFactor", "A" * 32)
     assert masked(f"full: {sealed}.") == "full: ***."
