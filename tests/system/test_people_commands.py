@@ -60,6 +60,24 @@ def test_a_lost_second_factor_is_reset(quartermaster, person, real_db, tmp_path)
     assert (entry["Operation"], entry["Reason"]) == ("reset-second-factor", "Lost phone.")
 
 
+def test_a_second_factor_is_not_exported_and_survives_an_import(
+    quartermaster, person, real_db, tmp_path
+):
+    factor = make_factor(codes=["AAAA-BBBB-CCCC-DDDD"])
+    real_db.users.update_one({"_id": person["_id"]}, {"$set": {"SecondFactor": factor}})
+    files = [tmp_path / "users.jsonl", tmp_path / "person.json"]
+    assert quartermaster("export", "users", files[0])[0] == 0
+    assert quartermaster("user", "export", NAME, files[1])[0] == 0
+    for file in files:
+        assert NAME in file.read_text()
+        for secret in ("RecoveryCodes", "LastStep", *factor["RecoveryCodes"]):
+            assert secret not in file.read_text()
+    files[0].write_text(files[0].read_text().replace(MAIL, "moved@example.com"))
+    assert quartermaster("import", "users", files[0])[0] == 0
+    stored = real_db.users.find_one({"_id": person["_id"]})
+    assert (stored["Email"], stored["SecondFactor"]) == ("moved@example.com", factor)
+
+
 def only_key(db, user):
     (key,) = db.users.find_one({"_id": user["_id"]})["Keys"].items()
     return key
