@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import segno
 from flask import Response
 from markupsafe import Markup
 
@@ -52,6 +51,9 @@ def second_factor_page(
 
 def proposal_part(user_id: str, name: str, sent: Submission | None) -> dict[str, Any]:
     """Return the new secret as text and as a QR code; a refused form keeps its secret."""
+    # Here, because otherwise every start of the program would take a tenth of a second longer.
+    import segno
+
     proposal = propose(user_id, name, sent.value("state") if sent else "")
     qr = segno.make(proposal.uri, error="m", micro=False)
     # The colours are fixed: cameras need a light background, also on a dark page.
